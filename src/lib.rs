@@ -1,0 +1,3 @@
+//! Signalbox: a latency-aware model router and gateway that speaks the OpenAI API.
+
+pub mod types;

@@ -1,0 +1,3 @@
+//! The `signalbox` command.
+
+fn main() {}

@@ -1,0 +1,180 @@
+//! What the operator decided, compiled: engines, pools, the models clients may ask for, and where each one goes. Pure.
+
+mod compile;
+mod models;
+mod simulated;
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+
+pub use self::{
+    compile::{compile, CompileError},
+    models::{ModelTable, Route, Target},
+    simulated::simulated,
+};
+use crate::types::{Endpoint, Name, Price};
+
+/// A policy, checked whole and ready to serve. Names are resolved to indices, defaults are filled in.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// Where operators connect (page, metrics, reload); `None` when switched off.
+    pub admin: Option<SocketAddr>,
+    /// Who may call; empty means anyone.
+    pub keys: Vec<Key>,
+    /// The engines, by their place in this list.
+    pub engines: Vec<Engine>,
+    /// The pools, by their place in this list.
+    pub pools: Vec<Pool>,
+    /// What clients may ask for.
+    pub models: ModelTable,
+    /// Limits of the gateway itself.
+    pub limits: Limits,
+    /// Deadlines where a route sets none.
+    pub timeouts: Timeouts,
+    /// Where decisions are written, if anywhere.
+    pub journal: Option<Journal>,
+    /// Whether the engines are simulated.
+    pub simulated: bool,
+    /// First 12 hex digits of the BLAKE3 hash of the policy's text.
+    pub hash: String,
+}
+
+/// A key that may call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its public name.
+    pub id: Name,
+    /// BLAKE3 hash of the secret.
+    pub hash: [u8; 32],
+}
+
+/// An engine: one server process (or one hosted endpoint) that runs models.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Engine {
+    /// Its name in logs, metrics and headers.
+    pub name: Name,
+    /// Base address, without a trailing slash: `http://host:8000/v1`, or the resource's root for Azure.
+    pub url: String,
+    /// How requests are addressed and authorised.
+    pub dialect: Dialect,
+    /// Provider keys, used in turn; empty when it asks for none.
+    pub keys: Vec<Secret>,
+    /// Whether its `/metrics` is read.
+    pub scrape: bool,
+}
+
+/// How an engine is addressed and authorised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// `POST {url}/chat/completions`, `Authorization: Bearer`.
+    OpenAi,
+    /// `POST {url}/openai/deployments/{deployment}/chat/completions?api-version=…`, `api-key`.
+    Azure {
+        /// The dated version of Azure's API.
+        api_version: String,
+    },
+}
+
+/// A provider key: its text never appears in logs, errors or dumps.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub Arc<str>);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+/// A set of backends that serve the same purpose.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    /// Its name.
+    pub name: Name,
+    /// The endpoints its backends speak.
+    pub speaks: Vec<Endpoint>,
+    /// How a backend is chosen.
+    pub balance: Strategy,
+    /// What its tokens cost, where known.
+    pub price: Option<Price>,
+    /// Its backends.
+    pub backends: Vec<Backend>,
+}
+
+/// A model on an engine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Backend {
+    /// Its name: the engine's, with the model's where the engine has several backends.
+    pub name: Name,
+    /// Place of its engine in [`Policy::engines`].
+    pub engine: usize,
+    /// The model's name upstream; `None` passes on what the client asked for.
+    pub model: Option<Name>,
+    /// Whether the model is a LoRA adapter.
+    pub adapter: bool,
+    /// The name under which alone it is asked for; backends without one serve the pool.
+    pub serves: Option<Name>,
+    /// The Azure deployment.
+    pub deployment: Option<Name>,
+    /// A fixed share of the pool's traffic in `0..=1`; without one the balancer decides.
+    pub weight: Option<f64>,
+    /// Top-level request fields that it cannot take.
+    pub drop: Vec<String>,
+    /// Top-level request fields to add where the client sent none: name and JSON value.
+    pub defaults: Vec<(String, Bytes)>,
+}
+
+/// How a backend is chosen within a pool.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// Least cost, counted in tokens in flight.
+    #[default]
+    LeastCost,
+    /// One after the other.
+    RoundRobin,
+    /// Fewest requests in flight.
+    LeastRequest,
+    /// The less loaded of two drawn at random.
+    PowerOfTwo,
+    /// Smallest peak-sensitive moving average of latency × requests in flight.
+    PeakEwma,
+}
+
+/// Limits of the gateway itself.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest request body, in bytes.
+    pub body: usize,
+    /// Most requests under way at once.
+    pub in_flight: usize,
+    /// How long a client may take to send its headers.
+    pub header: Duration,
+    /// How long streams may go on after SIGTERM.
+    pub drain: Duration,
+}
+
+/// Deadlines of one request.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until the upstream connection stands.
+    pub connect: Duration,
+    /// Until the first content, reasoning or tool delta (or, not streaming, the whole answer).
+    pub first_token: Duration,
+    /// Between two events of a stream.
+    pub idle: Duration,
+    /// From arrival to the last byte, where limited.
+    pub total: Option<Duration>,
+}
+
+/// Where and how decisions are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Journal {
+    /// The file; rotated ones get `.1`, `.2`, … appended.
+    pub path: PathBuf,
+    /// Size at which it is rotated, in bytes.
+    pub max_size: u64,
+    /// How many rotated files are kept.
+    pub keep: u32,
+}

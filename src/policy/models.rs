@@ -1,0 +1,67 @@
+//! The names clients may ask for, and the pools behind each.
+
+use indexmap::IndexMap;
+
+use super::Timeouts;
+use crate::types::Name;
+
+/// Where a request goes: pools in the order they are tried.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// The route's name in headers and metrics.
+    pub name: Name,
+    /// At least one pool, the preferred one first.
+    pub targets: Vec<Target>,
+    /// The route's deadlines.
+    pub timeouts: Timeouts,
+}
+
+/// A pool, or the backends of it that serve one adapter name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// Place of the pool in [`Policy::pools`](super::Policy::pools).
+    pub pool: usize,
+    /// Only backends that [serve](super::Backend::serves) this name; `None`: only those without such a name.
+    pub serves: Option<Name>,
+    /// Only backends whose upstream model has this name.
+    pub model: Option<Name>,
+}
+
+/// Every name a client may ask for.
+#[derive(Clone, Debug, Default)]
+pub struct ModelTable {
+    exact: IndexMap<Name, std::sync::Arc<Route>>,
+    /// `("claude-", route)` for `claude-*`, longest prefix first.
+    wildcards: Vec<(Name, std::sync::Arc<Route>)>,
+}
+
+impl ModelTable {
+    /// A table of exact names and of `prefix*` patterns (given without the star).
+    pub fn new(exact: IndexMap<Name, Route>, wildcards: Vec<(Name, Route)>) -> Self {
+        let mut wildcards: Vec<_> = wildcards.into_iter().map(|(prefix, route)| (prefix, route.into())).collect();
+        wildcards.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        Self { exact: exact.into_iter().map(|(name, route)| (name, route.into())).collect(), wildcards }
+    }
+
+    /// The route of `model`: an exact name first, then the longest matching prefix.
+    pub fn route(&self, model: &str) -> Option<&std::sync::Arc<Route>> {
+        self.exact.get(model).or_else(|| {
+            self.wildcards.iter().find(|(prefix, _)| model.starts_with(&**prefix)).map(|(_, route)| route)
+        })
+    }
+
+    /// The exact names, in the order of the policy.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.exact.keys()
+    }
+
+    /// The known name most like `model`, where one is near enough to be meant.
+    pub fn nearest(&self, model: &str) -> Option<&Name> {
+        self.exact
+            .keys()
+            .map(|name| (strsim::normalized_damerau_levenshtein(name, model), name))
+            .filter(|(likeness, _)| *likeness >= 0.5)
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, name)| name)
+    }
+}

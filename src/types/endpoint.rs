@@ -1,0 +1,113 @@
+//! The API paths the gateway knows, and what kind of work each one is.
+
+/// A kind of work that backends may or may not speak.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Endpoint {
+    /// `/v1/chat/completions`
+    Chat,
+    /// `/v1/completions`
+    Completions,
+    /// `/v1/embeddings`
+    Embeddings,
+    /// `/v1/responses` and below
+    Responses,
+    /// `/v1/messages` and below (the Anthropic dialect)
+    Messages,
+    /// `/v1/audio/…`
+    Audio,
+    /// `/v1/images/…`
+    Images,
+    /// `/v1/rerank` and `/v2/rerank`
+    Rerank,
+    /// `/v1/moderations`
+    Moderations,
+    /// `/v1/files` and `/v1/uploads`
+    Files,
+    /// `/v1/batches`
+    Batches,
+}
+
+impl Endpoint {
+    /// Every endpoint, in the order of the documentation.
+    pub const ALL: [Self; 11] = [
+        Self::Chat,
+        Self::Completions,
+        Self::Embeddings,
+        Self::Responses,
+        Self::Messages,
+        Self::Audio,
+        Self::Images,
+        Self::Rerank,
+        Self::Moderations,
+        Self::Files,
+        Self::Batches,
+    ];
+
+    /// What a backend speaks when its policy does not say: the three that every OpenAI-compatible engine has.
+    pub const DEFAULT: [Self; 3] = [Self::Chat, Self::Completions, Self::Embeddings];
+
+    /// The endpoint that serves `path`, with any `/v1` prefix still on it.
+    pub fn of_path(path: &str) -> Option<Self> {
+        let rest = path.strip_prefix("/v1/").or_else(|| path.strip_prefix("/v2/").filter(|rest| *rest == "rerank"))?;
+        if rest == "chat/completions" {
+            return Some(Self::Chat);
+        }
+        match rest.split('/').next()? {
+            "completions" if rest == "completions" => Some(Self::Completions),
+            "embeddings" if rest == "embeddings" => Some(Self::Embeddings),
+            "responses" => Some(Self::Responses),
+            "messages" => Some(Self::Messages),
+            "audio" => Some(Self::Audio),
+            "images" => Some(Self::Images),
+            "rerank" => Some(Self::Rerank),
+            "moderations" => Some(Self::Moderations),
+            "files" | "uploads" => Some(Self::Files),
+            "batches" => Some(Self::Batches),
+            _ => None,
+        }
+    }
+
+    /// The name used in policies, metrics and errors.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Completions => "completions",
+            Self::Embeddings => "embeddings",
+            Self::Responses => "responses",
+            Self::Messages => "messages",
+            Self::Audio => "audio",
+            Self::Images => "images",
+            Self::Rerank => "rerank",
+            Self::Moderations => "moderations",
+            Self::Files => "files",
+            Self::Batches => "batches",
+        }
+    }
+
+    /// Whether doing the work twice has no effect but its cost, so that it may be tried again elsewhere.
+    pub const fn repeatable(self) -> bool {
+        !matches!(self, Self::Responses | Self::Files | Self::Batches | Self::Images)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_map_to_endpoints() {
+        for (path, want) in [
+            ("/v1/chat/completions", Some(Endpoint::Chat)),
+            ("/v1/completions", Some(Endpoint::Completions)),
+            ("/v1/completions/x", None),
+            ("/v1/audio/transcriptions", Some(Endpoint::Audio)),
+            ("/v1/files/file-1/content", Some(Endpoint::Files)),
+            ("/v2/rerank", Some(Endpoint::Rerank)),
+            ("/v2/chat/completions", None),
+            ("/v1/", None),
+            ("/chat/completions", None),
+        ] {
+            assert_eq!(Endpoint::of_path(path), want, "{path}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Plain vocabulary shared by every room: identities, calls, faults, outcomes, usage, money and time.
+
+pub mod clock;
+pub mod endpoint;
+pub mod fault;
+pub mod money;
+pub mod outcome;
+pub mod usage;
+
+pub use clock::{Clock, Moment};
+pub use endpoint::Endpoint;
+pub use fault::{Blame, Fault, Retry};
+pub use money::Price;
+pub use outcome::Outcome;
+pub use usage::Usage;
+
+/// A cheap, shared name (of a pool, a backend, an engine, a model).
+pub type Name = std::sync::Arc<str>;

@@ -1,0 +1,41 @@
+//! What tokens cost.
+
+use super::Usage;
+
+/// Prices in US dollars per million tokens.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Price {
+    /// Prompt tokens that had to be computed.
+    pub input: f64,
+    /// Prompt tokens found in the engine's prefix cache.
+    pub cached_input: f64,
+    /// Tokens of the answer.
+    pub output: f64,
+}
+
+impl Price {
+    /// The cost of `usage` in US dollars.
+    pub fn cost(&self, usage: &Usage) -> f64 {
+        let cached = usage.cached_tokens.unwrap_or(0).min(usage.prompt_tokens);
+        let fresh = usage.prompt_tokens - cached;
+        (fresh as f64 * self.input + cached as f64 * self.cached_input + usage.completion_tokens as f64 * self.output)
+            / 1e6
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cached_tokens_are_charged_at_their_own_price() {
+        let price = Price { input: 1.0, cached_input: 0.1, output: 2.0 };
+        let usage = Usage {
+            prompt_tokens: 1_000_000,
+            cached_tokens: Some(500_000),
+            completion_tokens: 250_000,
+            ..Usage::default()
+        };
+        assert!((price.cost(&usage) - (0.5 + 0.05 + 0.5)).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,23 @@
+//! How a request ended.
+
+/// How a request, or one attempt at it, ended.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// A complete answer was handed over.
+    Complete,
+    /// The client went away before the answer was complete.
+    ClientGone,
+    /// It failed; the value is the [`Fault`](super::Fault)'s kind.
+    Failed(&'static str),
+}
+
+impl Outcome {
+    /// A word of low cardinality, for metric labels and the journal.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Complete => "ok",
+            Self::ClientGone => "client_gone",
+            Self::Failed(kind) => kind,
+        }
+    }
+}
