@@ -1,0 +1,175 @@
+//! What one event of a streamed answer, or a whole answer, says: tokens, usage, an end, an error. Read lazily, changed never.
+
+use serde::Deserialize;
+
+use super::{anthropic, json, openai, responses};
+use crate::types::{Endpoint, Usage};
+
+/// What one event of a stream says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// It carries content, reasoning or a tool call: the answer has begun.
+    pub token: bool,
+    /// Bytes of text that it carries.
+    pub text_bytes: usize,
+    /// Token counts that it reports.
+    pub usage: Option<Usage>,
+    /// It carries usage and nothing else, so that a client which did not ask for it need not see it.
+    pub only_usage: bool,
+    /// The answer is complete as to its content (a finish reason was given).
+    pub finished: bool,
+    /// The stream is at its end.
+    pub done: bool,
+    /// It reports an error, with this message.
+    pub error: Option<String>,
+    /// Its data is not JSON, so that no client could read it.
+    pub broken: bool,
+}
+
+/// Reads the data of one event of an answer from `endpoint`.
+pub fn read_event(endpoint: Endpoint, data: &[u8]) -> Seen {
+    if data.trim_ascii() == b"[DONE]" {
+        return Seen { done: true, ..Seen::default() };
+    }
+    let seen = match endpoint {
+        Endpoint::Responses => responses::read_event(data),
+        Endpoint::Messages => anthropic::read_event(data),
+        Endpoint::Chat | Endpoint::Completions => openai::read_event(data),
+        _ => Ok(Seen { token: true, ..Seen::default() }),
+    };
+    // An event of an unforeseen shape is passed on as it is; one that is not JSON is of no use to anybody.
+    seen.unwrap_or_else(|_| Seen { broken: !json::is_json(data), ..Seen::default() })
+}
+
+/// The token counts of a whole JSON answer, where it has any.
+pub fn usage_of(endpoint: Endpoint, body: &[u8]) -> Option<Usage> {
+    #[derive(Deserialize)]
+    struct OpenAi {
+        usage: Option<openai::RawUsage>,
+    }
+    #[derive(Deserialize)]
+    struct Responses {
+        usage: Option<responses::RawUsage>,
+    }
+    #[derive(Deserialize)]
+    struct Anthropic {
+        usage: Option<anthropic::RawUsage>,
+    }
+    match endpoint {
+        Endpoint::Responses => Some(serde_json::from_slice::<Responses>(body).ok()?.usage?.into()),
+        Endpoint::Messages => Some(serde_json::from_slice::<Anthropic>(body).ok()?.usage?.into()),
+        _ => Some(serde_json::from_slice::<OpenAi>(body).ok()?.usage?.into()),
+    }
+}
+
+/// The message of an error object in any of the shapes that engines use.
+pub(super) fn error_message(raw: &serde_json::value::RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Object {
+        message: Option<String>,
+    }
+    if !json::says_something(raw) {
+        return None;
+    }
+    let message = serde_json::from_str::<Object>(raw.get()).ok().and_then(|object| object.message);
+    Some(message.unwrap_or_else(|| raw.get().chars().take(200).collect()))
+}
+
+/// Reads foreign bytes as an event of every kind. For fuzzing.
+pub fn fuzz_answer(input: &[u8]) {
+    for endpoint in Endpoint::ALL {
+        let seen = read_event(endpoint, input);
+        assert!(!seen.broken || !json::is_json(input));
+        let _ = usage_of(endpoint, input);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chat(data: &str) -> Seen {
+        read_event(Endpoint::Chat, data.as_bytes())
+    }
+
+    #[test]
+    fn the_role_chunk_is_not_a_token() {
+        assert!(
+            !chat(r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#).token
+        );
+        assert!(
+            !chat(r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":null,"tool_calls":[]}}]}"#).token
+        );
+    }
+
+    #[test]
+    fn content_reasoning_and_tools_are_tokens() {
+        for delta in [
+            r#"{"content":"a"}"#,
+            r#"{"reasoning_content":"a"}"#,
+            r#"{"reasoning":"a"}"#,
+            r#"{"refusal":"a"}"#,
+            r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]}"#,
+            r#"{"function_call":{"name":"f"}}"#,
+        ] {
+            assert!(chat(&format!(r#"{{"choices":[{{"delta":{delta}}}]}}"#)).token, "{delta}");
+        }
+        assert!(read_event(Endpoint::Completions, br#"{"choices":[{"text":"a"}]}"#).token);
+        assert_eq!(chat(r#"{"choices":[{"delta":{"content":"a\n"}}]}"#).text_bytes, 2);
+    }
+
+    #[test]
+    fn the_usage_chunk_is_told_from_usage_beside_content() {
+        let usage = r#""usage":{"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}"#;
+        let alone = chat(&format!(r#"{{"choices":[],{usage}}}"#));
+        assert!(alone.only_usage);
+        let want = Usage { prompt_tokens: 3, cached_tokens: Some(1), completion_tokens: 2, reasoning_tokens: None };
+        assert_eq!(alone.usage, Some(want));
+        let beside = chat(&format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"stop"}}],{usage}}}"#));
+        assert!(!beside.only_usage && beside.finished && beside.usage == Some(want));
+        assert!(!chat(r#"{"choices":[],"prompt_filter_results":[{}]}"#).only_usage);
+    }
+
+    #[test]
+    fn ends_errors_and_garbage_are_told_apart() {
+        assert!(chat(" [DONE]").done);
+        assert_eq!(chat(r#"{"error":{"message":"out of memory","code":500}}"#).error.as_deref(), Some("out of memory"));
+        assert_eq!(chat(r#"{"error":"oops"}"#).error.as_deref(), Some("\"oops\""));
+        assert!(chat("{\"choices\":").broken);
+        assert_eq!(chat(r#"["a shape nobody foresaw"]"#), Seen::default());
+        assert_eq!(chat(r#"{"choices":"odd"}"#), Seen::default());
+    }
+
+    #[test]
+    fn responses_and_messages_are_read_in_their_own_shapes() {
+        let responses = |data: &str| read_event(Endpoint::Responses, data.as_bytes());
+        assert!(!responses(r#"{"type":"response.created","response":{"usage":null}}"#).token);
+        assert!(responses(r#"{"type":"response.output_text.delta","delta":"a"}"#).token);
+        let end = responses(
+            r#"{"type":"response.completed","response":{"usage":{"input_tokens":5,"output_tokens":7,"input_tokens_details":{"cached_tokens":2}}}}"#,
+        );
+        assert!(end.done && end.usage.unwrap().cached_tokens == Some(2));
+
+        let messages = |data: &str| read_event(Endpoint::Messages, data.as_bytes());
+        let start = messages(r#"{"type":"message_start","message":{"usage":{"input_tokens":5,"output_tokens":1}}}"#);
+        assert!(!start.token && start.usage.unwrap().prompt_tokens == 5);
+        assert!(messages(r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"a"}}"#).token);
+        assert!(messages(r#"{"type":"message_stop"}"#).done);
+        assert_eq!(
+            messages(r#"{"type":"error","error":{"message":"overloaded"}}"#).error.as_deref(),
+            Some("overloaded")
+        );
+    }
+
+    #[test]
+    fn usage_is_read_from_whole_answers() {
+        let body = br#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":1}}}"#;
+        assert_eq!(usage_of(Endpoint::Chat, body).unwrap().reasoning_tokens, Some(1));
+        let body = br#"{"usage":{"input_tokens":3,"output_tokens":2,"cache_read_input_tokens":10}}"#;
+        assert_eq!(usage_of(Endpoint::Messages, body).unwrap().prompt_tokens, 13);
+        assert_eq!(
+            usage_of(Endpoint::Embeddings, br#"{"usage":{"prompt_tokens":3,"total_tokens":3}}"#).unwrap().prompt_tokens,
+            3
+        );
+    }
+}

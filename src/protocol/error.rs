@@ -1,0 +1,91 @@
+//! A [`Fault`] as the error object that clients of each API expect.
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::types::{Endpoint, Fault};
+
+#[derive(Serialize)]
+struct OpenAi<'a> {
+    error: Inner<'a>,
+}
+
+#[derive(Serialize)]
+struct Inner<'a> {
+    message: &'a str,
+    r#type: &'a str,
+    param: Option<&'a str>,
+    code: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Anthropic<'a> {
+    r#type: &'a str,
+    error: AnthropicInner<'a>,
+}
+
+#[derive(Serialize)]
+struct AnthropicInner<'a> {
+    r#type: &'a str,
+    message: &'a str,
+}
+
+/// The body of an error answer.
+pub fn body(endpoint: Option<Endpoint>, fault: &Fault) -> Bytes {
+    let rendered = if endpoint == Some(Endpoint::Messages) {
+        let kind = match fault.status.as_u16() {
+            400 | 413 | 422 => "invalid_request_error",
+            401 => "authentication_error",
+            403 => "permission_error",
+            404 => "not_found_error",
+            429 => "rate_limit_error",
+            503 | 529 => "overloaded_error",
+            _ => "api_error",
+        };
+        serde_json::to_vec(&Anthropic {
+            r#type: "error",
+            error: AnthropicInner { r#type: kind, message: &fault.message },
+        })
+    } else {
+        serde_json::to_vec(&OpenAi {
+            error: Inner {
+                message: &fault.message,
+                r#type: fault.class,
+                param: fault.param.as_deref(),
+                code: fault.code,
+            },
+        })
+    };
+    // Serialising strings into memory cannot fail; an empty object still is an answer.
+    rendered.unwrap_or_else(|_| b"{}".to_vec()).into()
+}
+
+/// The event that tells of an error within a stream whose head is already sent.
+pub fn event(endpoint: Endpoint, fault: &Fault) -> Bytes {
+    let body = body(Some(endpoint), fault);
+    let name: &[u8] = match endpoint {
+        Endpoint::Messages | Endpoint::Responses => b"event: error\n",
+        _ => b"",
+    };
+    [name, b"data: ", &body, b"\n\n"].concat().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+
+    use super::*;
+
+    #[test]
+    fn each_api_gets_its_own_shape() {
+        let fault = Fault::field("model", "no such \"model\"").with_code("model_not_found");
+        assert_eq!(
+            body(Some(Endpoint::Chat), &fault),
+            r#"{"error":{"message":"no such \"model\"","type":"invalid_request_error","param":"model","code":"model_not_found"}}"#
+        );
+        assert_eq!(
+            body(Some(Endpoint::Messages), &Fault { status: StatusCode::NOT_FOUND, ..fault }),
+            r#"{"type":"error","error":{"type":"not_found_error","message":"no such \"model\""}}"#
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! One pass over a JSON object: where each top-level member stands, everything else left as it is.
+
+use std::{fmt, ops::Range};
+
+use serde::{
+    Deserializer as _,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+/// A top-level member: where its name (quotes included) and its value stand in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its name, where escapes hide it in the text.
+    unescaped: Option<Box<str>>,
+    /// Where the quoted name stands.
+    pub key: Range<usize>,
+    /// Where the value stands.
+    pub value: Range<usize>,
+}
+
+impl Member {
+    /// Its name, given the text it was found in.
+    pub fn name<'a>(&'a self, text: &'a [u8]) -> &'a [u8] {
+        match &self.unescaped {
+            Some(name) => name.as_bytes(),
+            None => &text[self.key.start + 1..self.key.end - 1],
+        }
+    }
+}
+
+/// The members of the JSON object in `text`, in order, duplicates included. The whole text is checked to be JSON.
+pub fn members(text: &[u8]) -> Result<Vec<Member>, serde_json::Error> {
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let found = reader.deserialize_map(Members { start: text.as_ptr() as usize })?;
+    reader.end()?;
+    Ok(found)
+}
+
+/// Whether `text` is one JSON value.
+pub fn is_json(text: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// Whether a raw value says anything: not `null`, nor an empty string, list or object.
+pub fn says_something(raw: &RawValue) -> bool {
+    !matches!(raw.get(), "null" | "\"\"" | "[]" | "{}")
+}
+
+struct Members {
+    /// Address of the text's first byte: the raw slices that serde_json hands out are told apart by theirs.
+    start: usize,
+}
+
+impl Members {
+    fn range(&self, raw: &str) -> Range<usize> {
+        let at = raw.as_ptr() as usize - self.start;
+        at..at + raw.len()
+    }
+}
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Vec<Member>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = Vec::with_capacity(16);
+        while let Some(key) = map.next_key::<&'de RawValue>()? {
+            let unescaped = match key.get().contains('\\') {
+                true => Some(serde_json::from_str(key.get()).map_err(serde::de::Error::custom)?),
+                false => None,
+            };
+            let value: &'de RawValue = map.next_value()?;
+            found.push(Member { unescaped, key: self.range(key.get()), value: self.range(value.get()) });
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_found_where_they_stand() {
+        let text = br#" { "model" : "m\u00e9", "x":{"a":[1, 2]} , "mod\u0065l":null } "#;
+        let found = members(text).unwrap();
+        let shown: Vec<_> = found
+            .iter()
+            .map(|m| (std::str::from_utf8(m.name(text)).unwrap(), std::str::from_utf8(&text[m.value.clone()]).unwrap()))
+            .collect();
+        assert_eq!(shown, [("model", r#""m\u00e9""#), ("x", r#"{"a":[1, 2]}"#), ("model", "null")]);
+        assert_eq!(&text[found[2].key.clone()], br#""mod\u0065l""#);
+    }
+
+    #[test]
+    fn what_is_not_an_object_is_refused_with_its_position() {
+        for (text, want) in [
+            ("{\n \"a\": tru }", "expected ident at line 2 column 10"),
+            ("[1]", "invalid type: sequence, expected a JSON object at line 1 column 0"),
+            ("{} x", "trailing characters at line 1 column 4"),
+            ("", "EOF while parsing a value at line 1 column 0"),
+        ] {
+            assert_eq!(members(text.as_bytes()).unwrap_err().to_string(), want);
+        }
+        assert!(members(b"{\"a\": \"\xff\"}").is_err());
+    }
+
+    #[test]
+    fn depth_does_not_overflow_the_stack() {
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(200_000), "]".repeat(200_000));
+        assert_eq!(members(deep.as_bytes()).unwrap().len(), 1);
+    }
+}

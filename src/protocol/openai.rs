@@ -1,0 +1,119 @@
+//! Chunks of `/v1/chat/completions` and `/v1/completions`, and the `usage` object they share with whole answers.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    answer::{Seen, error_message},
+    json::says_something,
+};
+use crate::types::Usage;
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    choices: Option<Vec<Choice<'a>>>,
+    usage: Option<RawUsage>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    prompt_filter_results: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    finish_reason: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning: Option<&'a RawValue>,
+    #[serde(borrow)]
+    refusal: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_calls: Option<&'a RawValue>,
+    #[serde(borrow)]
+    function_call: Option<&'a RawValue>,
+    #[serde(borrow)]
+    audio: Option<&'a RawValue>,
+}
+
+/// The `usage` object of OpenAI's answers.
+#[derive(Deserialize)]
+pub(super) struct RawUsage {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    prompt_tokens_details: Option<PromptDetails>,
+    completion_tokens_details: Option<CompletionDetails>,
+}
+
+#[derive(Deserialize)]
+struct PromptDetails {
+    cached_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct CompletionDetails {
+    reasoning_tokens: Option<u64>,
+}
+
+impl From<RawUsage> for Usage {
+    fn from(raw: RawUsage) -> Self {
+        Self {
+            prompt_tokens: raw.prompt_tokens.unwrap_or(0),
+            cached_tokens: raw.prompt_tokens_details.and_then(|details| details.cached_tokens),
+            completion_tokens: raw.completion_tokens.unwrap_or(0),
+            reasoning_tokens: raw.completion_tokens_details.and_then(|details| details.reasoning_tokens),
+        }
+    }
+}
+
+pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
+    let chunk: Chunk<'_> = serde_json::from_slice(data)?;
+    let no_choices = chunk.choices.as_ref().is_none_or(Vec::is_empty);
+    let mut seen = Seen {
+        only_usage: no_choices && chunk.usage.is_some() && chunk.prompt_filter_results.is_none(),
+        usage: chunk.usage.map(Usage::from),
+        error: chunk.error.and_then(error_message),
+        ..Seen::default()
+    };
+    for choice in chunk.choices.iter().flatten() {
+        seen.finished |= choice.finish_reason.is_some_and(says_something);
+        let text = choice.text.as_ref().map_or(0, |text| text.len());
+        let delta = choice.delta.as_ref().map_or(0, Delta::text_bytes);
+        seen.text_bytes += text + delta;
+        seen.token |= text > 0 || delta > 0;
+    }
+    Ok(seen)
+}
+
+impl Delta<'_> {
+    /// Bytes of what the model wrote, unescaped for plain text and as JSON for calls.
+    fn text_bytes(&self) -> usize {
+        [
+            self.content,
+            self.reasoning_content.or(self.reasoning),
+            self.refusal,
+            self.tool_calls,
+            self.function_call,
+            self.audio,
+        ]
+        .into_iter()
+        .flatten()
+        .filter(|raw| says_something(raw))
+        .map(|raw| serde_json::from_str::<Cow<'_, str>>(raw.get()).map_or(raw.get().len(), |text| text.len()))
+        .sum()
+    }
+}

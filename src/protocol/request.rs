@@ -1,0 +1,485 @@
+//! What a request's body says of its routing, and the same body with only what must change changed.
+
+use std::{borrow::Cow, ops::Range};
+
+use bytes::Bytes;
+use http::StatusCode;
+
+use super::{json, multipart};
+use crate::types::{Endpoint, Fault};
+
+/// A request's body and what the gateway read of it. All else stays the bytes that came.
+#[derive(Clone, Debug)]
+pub struct RequestBody {
+    bytes: Bytes,
+    members: Vec<json::Member>,
+    /// The model's name, where the body has one.
+    pub model: Option<String>,
+    /// Where that name stands: a JSON string with its quotes, or a multipart field's content.
+    model_at: Option<Range<usize>>,
+    /// Whether the answer shall be streamed.
+    pub stream: bool,
+    /// Whether the client itself asked for the usage chunk at the end of a stream.
+    pub include_usage: bool,
+    /// The client's limit on the answer, in tokens.
+    pub max_tokens: Option<u64>,
+    /// Length of what the model will read (messages, prompt, input, tools, instructions), in bytes.
+    pub prompt_bytes: usize,
+}
+
+/// What must change on the way to a backend.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Edits<'a> {
+    /// The model's name upstream.
+    pub model: Option<&'a str>,
+    /// Whether to ask for the usage chunk.
+    pub include_usage: bool,
+    /// Top-level members to leave out.
+    pub drop: &'a [String],
+    /// Top-level members to add where there are none.
+    pub defaults: &'a [(String, Bytes)],
+}
+
+impl RequestBody {
+    /// A body that is passed on without being read.
+    pub fn opaque(bytes: Bytes) -> Self {
+        Self {
+            prompt_bytes: bytes.len(),
+            bytes,
+            members: Vec::new(),
+            model: None,
+            model_at: None,
+            stream: false,
+            include_usage: false,
+            max_tokens: None,
+        }
+    }
+
+    /// Reads a multipart form; `boundary` is its content type's.
+    pub fn form(bytes: Bytes, boundary: &str) -> Result<Self, Fault> {
+        let model_at = multipart::field(&bytes, boundary, "model");
+        let model = match &model_at {
+            Some(at) => Some(
+                std::str::from_utf8(&bytes[at.clone()])
+                    .map_err(|_| Fault::field("model", "the form field 'model' is not UTF-8 text"))?
+                    .to_owned(),
+            ),
+            None => None,
+        };
+        let stream = multipart::field(&bytes, boundary, "stream").is_some_and(|at| &bytes[at] == b"true");
+        Ok(Self { model, model_at, stream, ..Self::opaque(bytes) })
+    }
+
+    /// Reads a JSON object in one pass.
+    pub fn json(endpoint: Endpoint, bytes: Bytes) -> Result<Self, Fault> {
+        let members = json::members(&bytes).map_err(|error| not_json(&bytes, &error))?;
+        let mut body = Self { members, prompt_bytes: 0, ..Self::opaque(bytes) };
+        body.read(endpoint)?;
+        Ok(body)
+    }
+
+    fn read(&mut self, endpoint: Endpoint) -> Result<(), Fault> {
+        let bytes = self.bytes.clone();
+        let members = std::mem::take(&mut self.members);
+        let mut seen = 0_u32;
+        for member in &members {
+            let raw = &bytes[member.value.clone()];
+            let value = Value { name: member.name(&bytes), raw };
+            let bit = match member.name(&bytes) {
+                b"model" => {
+                    self.model = Some(value.text()?);
+                    self.model_at = Some(member.value.clone());
+                    0
+                }
+                b"stream" => {
+                    self.stream = value.flag()?;
+                    1
+                }
+                b"stream_options" => {
+                    self.include_usage = value.include_usage()?;
+                    2
+                }
+                b"max_tokens" => {
+                    self.max_tokens = value.count()?.or(self.max_tokens);
+                    3
+                }
+                b"max_completion_tokens" | b"max_output_tokens" => {
+                    self.max_tokens = value.count()?.or(self.max_tokens);
+                    4
+                }
+                b"messages" => {
+                    value.list()?;
+                    self.prompt_bytes += raw.len();
+                    5
+                }
+                b"tools" => {
+                    value.list_or_null()?;
+                    self.prompt_bytes += raw.len();
+                    6
+                }
+                b"prompt" | b"input" | b"instructions" | b"system" | b"query" | b"documents" => {
+                    self.prompt_bytes += raw.len();
+                    continue;
+                }
+                _ => continue,
+            };
+            if seen & (1 << bit) != 0 {
+                return Err(value.twice());
+            }
+            seen |= 1 << bit;
+        }
+        self.members = members;
+        self.check_required(endpoint)
+    }
+
+    fn check_required(&self, endpoint: Endpoint) -> Result<(), Fault> {
+        let needed: &[&str] = match endpoint {
+            Endpoint::Chat | Endpoint::Messages => &["model", "messages"],
+            Endpoint::Completions => &["model", "prompt"],
+            Endpoint::Embeddings => &["model", "input"],
+            Endpoint::Responses | Endpoint::Rerank => &["model"],
+            _ => &[],
+        };
+        match needed.iter().find(|name| !self.has(name)) {
+            None => Ok(()),
+            Some(&name) => {
+                Err(Fault::field(name, format!("you must provide '{name}': add a \"{name}\" field to the body")))
+            }
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.members.iter().any(|member| member.name(&self.bytes) == name.as_bytes())
+    }
+
+    /// The body as it came.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The body with `edits` made. Where none applies it is the same bytes, not a copy.
+    pub fn edited(&self, edits: &Edits<'_>) -> Bytes {
+        let mut changes: Vec<(Range<usize>, Cow<'_, [u8]>)> = Vec::new();
+        if let (Some(model), Some(at)) =
+            (edits.model.filter(|&model| self.model.as_deref() != Some(model)), &self.model_at)
+        {
+            let text = if self.members.is_empty() { model.to_owned() } else { quoted(model) };
+            changes.push((at.clone(), text.into_bytes().into()));
+        }
+        if !self.members.is_empty() {
+            let mut added = Vec::new();
+            let dropped = |name: &[u8]| edits.drop.iter().any(|drop| drop.as_bytes() == name);
+            if edits.include_usage && !self.include_usage && !dropped(b"stream_options") {
+                match self.members.iter().find(|member| member.name(&self.bytes) == b"stream_options") {
+                    None => added.extend_from_slice(br#","stream_options":{"include_usage":true}"#),
+                    Some(member) => {
+                        let old = &self.bytes[member.value.clone()];
+                        changes.push((member.value.clone(), with_usage(old).into()));
+                    }
+                }
+            }
+            for (name, value) in edits.defaults.iter().filter(|(name, _)| !self.has(name)) {
+                added.push(b',');
+                added.extend_from_slice(quoted(name).as_bytes());
+                added.push(b':');
+                added.extend_from_slice(value);
+            }
+            self.drop_members(&dropped, &mut changes);
+            if let Some(last) = self.members.last().filter(|_| !added.is_empty()) {
+                let end = last.value.end;
+                let kept = self.members.iter().any(|member| !dropped(member.name(&self.bytes)));
+                changes.push((end..end, added.split_off(usize::from(!kept)).into()));
+            }
+        }
+        splice(&self.bytes, changes)
+    }
+
+    /// Removes members together with the comma that parts them from the next one, or from the one before.
+    fn drop_members(&self, dropped: &dyn Fn(&[u8]) -> bool, changes: &mut Vec<(Range<usize>, Cow<'_, [u8]>)>) {
+        let mut kept_end = None;
+        for (at, member) in self.members.iter().enumerate() {
+            if !dropped(member.name(&self.bytes)) {
+                kept_end = Some(member.value.end);
+            } else if let Some(next) = self.members.get(at + 1) {
+                changes.push((member.key.start..next.key.start, Cow::Borrowed(b"")));
+            } else {
+                changes.push((kept_end.unwrap_or(member.key.start)..member.value.end, Cow::Borrowed(b"")));
+            }
+        }
+    }
+}
+
+/// `text` with each range replaced. Where ranges overlap, the one that begins first wins what they share.
+fn splice(text: &Bytes, mut changes: Vec<(Range<usize>, Cow<'_, [u8]>)>) -> Bytes {
+    if changes.is_empty() {
+        return text.clone();
+    }
+    changes.sort_by_key(|(range, _)| range.start);
+    let added: usize = changes.iter().map(|(_, new)| new.len()).sum();
+    let mut out = Vec::with_capacity(text.len() + added);
+    let mut at = 0;
+    for (range, new) in changes {
+        if range.start >= at {
+            out.extend_from_slice(&text[at..range.start]);
+        }
+        out.extend_from_slice(&new);
+        at = at.max(range.end);
+    }
+    out.extend_from_slice(&text[at..]);
+    out.into()
+}
+
+/// A `stream_options` value that asks for usage, its other members kept.
+fn with_usage(old: &[u8]) -> Vec<u8> {
+    let Ok(mut options) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(old) else {
+        return br#"{"include_usage":true}"#.to_vec();
+    };
+    options.insert("include_usage".to_owned(), true.into());
+    serde_json::Value::Object(options).to_string().into_bytes()
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn not_json(bytes: &[u8], error: &serde_json::Error) -> Fault {
+    let message = if bytes.iter().all(u8::is_ascii_whitespace) {
+        "the request has no body: send a JSON object with the content type application/json".to_owned()
+    } else {
+        format!("the body is not a valid JSON object: {error}")
+    };
+    Fault::client(StatusCode::BAD_REQUEST, "bad_json", message).with_code("invalid_json")
+}
+
+/// A member's value, to be read as the type its name demands.
+struct Value<'a> {
+    name: &'a [u8],
+    raw: &'a [u8],
+}
+
+impl Value<'_> {
+    fn name(&self) -> String {
+        String::from_utf8_lossy(self.name).into_owned()
+    }
+
+    fn wrong(&self, wanted: &str) -> Fault {
+        let found = match self.raw.first() {
+            Some(b'"') => "a string",
+            Some(b'[') => "an array",
+            Some(b'{') => "an object",
+            Some(b't' | b'f') => "a boolean",
+            Some(b'n') => "null",
+            _ => "a number",
+        };
+        let name = self.name();
+        let message = format!("'{name}' must be {wanted}, not {found}{}", self.shown());
+        Fault { class: "invalid_request_error", ..Fault::field(name, message) }.with_code("invalid_type")
+    }
+
+    /// The value itself, where it is short enough to be of help.
+    fn shown(&self) -> String {
+        match self.raw {
+            b"null" => String::new(),
+            raw if raw.len() <= 24 => format!(" ({})", String::from_utf8_lossy(raw)),
+            _ => String::new(),
+        }
+    }
+
+    fn twice(&self) -> Fault {
+        let name = self.name();
+        let message = format!("'{name}' is given twice: which one counts would be a guess, so send it once");
+        Fault::field(name, message).with_code("duplicate_field")
+    }
+
+    fn text(&self) -> Result<String, Fault> {
+        let text: String = serde_json::from_slice(self.raw).map_err(|_| self.wrong("a string"))?;
+        match text.is_empty() {
+            true => Err(Fault::field(self.name(), format!("'{}' must not be empty", self.name()))),
+            false => Ok(text),
+        }
+    }
+
+    fn flag(&self) -> Result<bool, Fault> {
+        match self.raw {
+            b"true" => Ok(true),
+            b"false" | b"null" => Ok(false),
+            _ => Err(self.wrong("a boolean")),
+        }
+    }
+
+    fn count(&self) -> Result<Option<u64>, Fault> {
+        match self.raw {
+            b"null" => Ok(None),
+            raw => serde_json::from_slice(raw).map(Some).map_err(|_| self.wrong("a whole number of at least 0")),
+        }
+    }
+
+    fn list(&self) -> Result<(), Fault> {
+        match self.raw {
+            [b'[', inner @ .., b']'] if inner.iter().all(u8::is_ascii_whitespace) => {
+                Err(Fault::field(self.name(), format!("'{}' must have at least one element", self.name())))
+            }
+            [b'[', ..] => Ok(()),
+            _ => Err(self.wrong("an array")),
+        }
+    }
+
+    fn list_or_null(&self) -> Result<(), Fault> {
+        match self.raw {
+            b"null" | [b'[', ..] => Ok(()),
+            _ => Err(self.wrong("an array")),
+        }
+    }
+
+    fn include_usage(&self) -> Result<bool, Fault> {
+        #[derive(serde::Deserialize)]
+        struct Options {
+            include_usage: Option<bool>,
+        }
+        match self.raw {
+            b"null" => Ok(false),
+            [b'{', ..] => match serde_json::from_slice::<Options>(self.raw) {
+                Ok(options) => Ok(options.include_usage.unwrap_or(false)),
+                Err(_) => Err(Fault::field(
+                    "stream_options.include_usage",
+                    "'stream_options.include_usage' must be a boolean",
+                )
+                .with_code("invalid_type")),
+            },
+            _ => Err(self.wrong("an object")),
+        }
+    }
+}
+
+/// Reads foreign bytes as every kind of body, and edits what it accepts. For fuzzing: what comes out must be JSON again.
+pub fn fuzz_request(input: &[u8]) {
+    let bytes = Bytes::copy_from_slice(input);
+    for endpoint in Endpoint::ALL {
+        let Ok(body) = RequestBody::json(endpoint, bytes.clone()) else { continue };
+        assert_eq!(body.edited(&Edits::default()), bytes, "a body without edits must stay as it is");
+        let edits = Edits {
+            model: Some("a \"name\""),
+            include_usage: true,
+            drop: &["a".to_owned(), "top_k".to_owned()],
+            defaults: &[("b".to_owned(), Bytes::from_static(b"[1]"))],
+        };
+        let edited = body.edited(&edits);
+        assert!(json::members(&edited).is_ok(), "an edit broke the body: {}", String::from_utf8_lossy(&edited));
+    }
+    let _ = RequestBody::form(bytes, "x");
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn chat(text: &str) -> Result<RequestBody, Fault> {
+        RequestBody::json(Endpoint::Chat, Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    fn edited(text: &str, edits: &Edits<'_>) -> String {
+        String::from_utf8(chat(text).unwrap().edited(edits).to_vec()).unwrap()
+    }
+
+    #[test]
+    fn only_what_must_change_changes() {
+        let text =
+            r#"{ "x_vendor": {"k":  1e400, "b" :"\ud83d"}, "model":"a","messages":[{"role":"user"}] ,"stream":true }"#;
+        assert_eq!(
+            edited(text, &Edits { model: Some("b"), include_usage: true, ..Edits::default() }),
+            r#"{ "x_vendor": {"k":  1e400, "b" :"\ud83d"}, "model":"b","messages":[{"role":"user"}] ,"stream":true,"stream_options":{"include_usage":true} }"#
+        );
+    }
+
+    #[test]
+    fn a_body_without_edits_is_not_copied() {
+        let body = chat(r#"{"model":"a","messages":[1]}"#).unwrap();
+        assert_eq!(body.edited(&Edits { model: Some("a"), ..Edits::default() }).as_ptr(), body.bytes().as_ptr());
+    }
+
+    #[test]
+    fn usage_is_asked_for_beside_other_stream_options() {
+        let edits = Edits { include_usage: true, ..Edits::default() };
+        assert_eq!(
+            edited(r#"{"model":"a","messages":[1],"stream_options":{"include_usage":false,"x":1}}"#, &edits),
+            r#"{"model":"a","messages":[1],"stream_options":{"include_usage":true,"x":1}}"#
+        );
+        assert_eq!(
+            edited(r#"{"model":"a","stream_options":null,"messages":[1]}"#, &edits),
+            r#"{"model":"a","stream_options":{"include_usage":true},"messages":[1]}"#
+        );
+    }
+
+    #[test]
+    fn members_are_dropped_and_added() {
+        let drop = ["top_k".to_owned(), "seed".to_owned(), "model".to_owned(), "messages".to_owned()];
+        let defaults =
+            [("max_tokens".to_owned(), Bytes::from_static(b"9")), ("seed".to_owned(), Bytes::from_static(b"1"))];
+        let text = r#"{"top_k":1,"model":"a","messages":[1], "seed":2, "top_k":3}"#;
+        let keep = Edits { drop: &drop[..2], ..Edits::default() };
+        assert_eq!(edited(text, &keep), r#"{"model":"a","messages":[1]}"#);
+        let add = Edits { drop: &drop[..1], defaults: &defaults, ..Edits::default() };
+        assert_eq!(edited(text, &add), r#"{"model":"a","messages":[1], "seed":2,"max_tokens":9}"#);
+        let all = Edits { drop: &drop, defaults: &defaults, ..Edits::default() };
+        assert_eq!(edited(text, &all), r#"{"max_tokens":9}"#);
+    }
+
+    #[test]
+    fn faults_name_the_field() {
+        let fault = |text: &str| chat(text).map(|_| ()).unwrap_err();
+        for (text, param, message) in [
+            (r#"{"messages":[1]}"#, "model", r#"you must provide 'model': add a "model" field to the body"#),
+            (r#"{"model":7,"messages":[1]}"#, "model", "'model' must be a string, not a number (7)"),
+            (r#"{"model":"","messages":[1]}"#, "model", "'model' must not be empty"),
+            (r#"{"model":"a","messages":{}}"#, "messages", "'messages' must be an array, not an object ({})"),
+            (r#"{"model":"a","messages":[ ]}"#, "messages", "'messages' must have at least one element"),
+            (
+                r#"{"model":"a","messages":[1],"stream":"yes"}"#,
+                "stream",
+                r#"'stream' must be a boolean, not a string ("yes")"#,
+            ),
+            (
+                r#"{"model":"a","messages":[1],"max_tokens":-1}"#,
+                "max_tokens",
+                "'max_tokens' must be a whole number of at least 0, not a number (-1)",
+            ),
+            (
+                r#"{"model":"a","messages":[1],"mod\u0065l":"b"}"#,
+                "model",
+                "'model' is given twice: which one counts would be a guess, so send it once",
+            ),
+        ] {
+            let fault = fault(text);
+            assert_eq!((fault.param.as_deref(), &*fault.message), (Some(param), message), "{text}");
+        }
+        assert!(fault("{\"model\": \n oops}").message.contains("line 2 column 2"));
+        assert!(fault(" ").message.starts_with("the request has no body"));
+    }
+
+    #[test]
+    fn a_form_is_read_and_renamed() {
+        let text = "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nwhisper\r\n--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n\x01\x02\r\n--x--\r\n";
+        let body = RequestBody::form(Bytes::from_static(text.as_bytes()), "x").unwrap();
+        assert_eq!(body.model.as_deref(), Some("whisper"));
+        let renamed = body.edited(&Edits { model: Some("w-1"), ..Edits::default() });
+        assert_eq!(renamed, text.replace("whisper", "w-1").as_bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn edits_keep_json_json(parts in proptest::collection::vec("(\"(a|b|model|top_k|stream_options|messages)\"|null|\\[1\\]|\\{\\}|:|,| )", 0..24)) {
+            fuzz_request(format!("{{{}}}", parts.concat()).as_bytes());
+        }
+
+        #[test]
+        fn members_in_any_order_can_be_edited(names in proptest::collection::vec(prop_oneof![Just("a"), Just("b"), Just("model"), Just("top_k"), Just("z"), Just("input"), Just("messages")], 1..8)) {
+            let body: Vec<String> = names.iter().map(|name| match *name {
+                "messages" => "\"messages\":[1]".to_owned(),
+                name => format!("\"{name}\": \"v\""),
+            }).collect();
+            fuzz_request(format!("{{ {} }}", body.join(" , ")).as_bytes());
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Server-sent events: a stream of bytes cut into events without changing a byte.
+//!
+//! Follows the WHATWG HTML standard, section 9.2 "Server-sent events": lines end in LF, CRLF or CR, an empty line ends an
+//! event. Chunk boundaries may fall anywhere, also inside CRLF and inside a UTF-8 sequence.
+
+use std::borrow::Cow;
+
+use bytes::{Bytes, BytesMut};
+use memchr::memchr2;
+
+/// Cuts a stream of chunks into whole events. An event within one chunk is a slice of it; only what spans chunks is copied.
+#[derive(Debug)]
+pub struct Splitter {
+    /// What has arrived and has not been looked at.
+    chunk: Bytes,
+    /// The beginning of an event whose end has not arrived.
+    partial: BytesMut,
+    /// Whether the present line has no bytes yet.
+    line_empty: bool,
+    /// Whether the last byte seen was a CR, to which a following LF belongs.
+    after_cr: bool,
+    /// Whether the line that this CR ended was empty, and so ends the event.
+    blank: bool,
+    /// Largest event, in bytes.
+    limit: usize,
+}
+
+/// An event was longer than the limit.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("an event of the stream is longer than {limit} bytes")]
+pub struct TooLong {
+    /// The limit, in bytes.
+    pub limit: usize,
+}
+
+impl Splitter {
+    /// A splitter that refuses events longer than `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self { chunk: Bytes::new(), partial: BytesMut::new(), line_empty: true, after_cr: false, blank: false, limit }
+    }
+
+    /// Hands over the next chunk. Call [`next`](Self::next) until it has no more before the next one.
+    pub fn feed(&mut self, chunk: Bytes) {
+        debug_assert!(self.chunk.is_empty(), "the chunk before has events left");
+        self.chunk = chunk;
+    }
+
+    /// The next whole event, its closing empty line included.
+    pub fn next(&mut self) -> Result<Option<Event>, TooLong> {
+        let end = self.scan();
+        let length = self.partial.len() + end.unwrap_or(self.chunk.len());
+        if length > self.limit {
+            return Err(TooLong { limit: self.limit });
+        }
+        match end {
+            Some(end) if self.partial.is_empty() => Ok(Some(Event { raw: self.chunk.split_to(end) })),
+            Some(end) => {
+                self.partial.extend_from_slice(&self.chunk.split_to(end));
+                Ok(Some(Event { raw: self.partial.split().freeze() }))
+            }
+            None => {
+                self.partial.extend_from_slice(&std::mem::take(&mut self.chunk));
+                Ok(None)
+            }
+        }
+    }
+
+    /// What is left when the stream has ended: an event without its closing empty line.
+    pub fn rest(&mut self) -> Option<Event> {
+        let left = self.partial.split().freeze();
+        (!left.is_empty()).then_some(Event { raw: left })
+    }
+
+    /// How many bytes of the chunk complete the present event.
+    fn scan(&mut self) -> Option<usize> {
+        let chunk = &self.chunk[..];
+        let mut at = 0;
+        loop {
+            if self.after_cr {
+                let next = *chunk.get(at)?;
+                at += usize::from(next == b'\n');
+                self.after_cr = false;
+                self.line_empty = true;
+                if std::mem::take(&mut self.blank) {
+                    return Some(at);
+                }
+            }
+            let Some(length) = memchr2(b'\n', b'\r', &chunk[at..]) else {
+                self.line_empty &= at == chunk.len();
+                return None;
+            };
+            let blank = self.line_empty && length == 0;
+            at += length + 1;
+            if chunk[at - 1] == b'\r' {
+                (self.after_cr, self.blank) = (true, blank);
+            } else {
+                self.line_empty = true;
+                if blank {
+                    return Some(at);
+                }
+            }
+        }
+    }
+}
+
+/// One event, byte for byte as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Its bytes, the closing empty line included where it came.
+    pub raw: Bytes,
+}
+
+impl Event {
+    /// An event that carries `data`, which holds no line break.
+    pub fn of_data(data: &str) -> Self {
+        Self { raw: Bytes::from(format!("data: {data}\n\n")) }
+    }
+
+    /// The value of its `data` field; several are joined by LF. `None` where it has none (a comment, a keep-alive).
+    pub fn data(&self) -> Option<Cow<'_, [u8]>> {
+        let mut found: Option<Cow<'_, [u8]>> = None;
+        for line in self.lines() {
+            let Some(value) = field(line, b"data") else { continue };
+            match &mut found {
+                None => found = Some(Cow::Borrowed(value)),
+                Some(data) => {
+                    let data = data.to_mut();
+                    data.push(b'\n');
+                    data.extend_from_slice(value);
+                }
+            }
+        }
+        found
+    }
+
+    fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        let raw = self.raw.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&self.raw);
+        raw.split(|byte| matches!(byte, b'\n' | b'\r'))
+    }
+}
+
+/// The value of the field `name` on `line`, one leading space removed.
+fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    match line.strip_prefix(name)? {
+        [b':', b' ', value @ ..] | [b':', value @ ..] => Some(value),
+        [] => Some(&[]),
+        _ => None,
+    }
+}
+
+/// Runs the splitter over foreign bytes, cut where the first byte says. For fuzzing: it must keep every byte.
+pub fn fuzz_sse(input: &[u8]) {
+    let Some((step, bytes)) = input.split_first() else { return };
+    let mut splitter = Splitter::new(usize::MAX);
+    let mut out = Vec::new();
+    for chunk in bytes.chunks(usize::from(*step).max(1)) {
+        splitter.feed(Bytes::copy_from_slice(chunk));
+        while let Ok(Some(event)) = splitter.next() {
+            let _ = event.data();
+            out.extend_from_slice(&event.raw);
+        }
+    }
+    out.extend(splitter.rest().map(|event| event.raw.to_vec()).unwrap_or_default());
+    assert_eq!(out, bytes, "the splitter lost or changed bytes");
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn events(chunks: &[&[u8]]) -> Vec<Vec<u8>> {
+        let mut splitter = Splitter::new(1 << 20);
+        let mut found = Vec::new();
+        for chunk in chunks {
+            splitter.feed(Bytes::copy_from_slice(chunk));
+            while let Some(event) = splitter.next().unwrap() {
+                found.push(event.raw.to_vec());
+            }
+        }
+        found.extend(splitter.rest().map(|event| event.raw.to_vec()));
+        found
+    }
+
+    #[test]
+    fn every_line_ending_ends_an_event() {
+        for stream in ["data: a\n\ndata: b\n\n", "data: a\r\n\r\ndata: b\r\n\r\n", "data: a\r\rdata: b\r\r"] {
+            let whole = events(&[stream.as_bytes()]);
+            let half = stream.len() / 2;
+            assert_eq!(whole, [&stream.as_bytes()[..half], &stream.as_bytes()[half..]], "{stream:?}");
+        }
+    }
+
+    #[test]
+    fn data_of_several_lines_is_joined() {
+        let event = |raw: &'static str| Event { raw: Bytes::from_static(raw.as_bytes()) };
+        assert_eq!(event("event: x\ndata: a\ndata:b\n\n").data().unwrap(), &b"a\nb"[..]);
+        assert_eq!(event("\u{feff}data: a\r\n\r\n").data().unwrap(), &b"a"[..]);
+        assert_eq!(event("data\n\n").data().unwrap(), &b""[..]);
+        assert_eq!(event(": ping\n\n").data(), None);
+        assert_eq!(event("database: a\n\n").data(), None);
+    }
+
+    #[test]
+    fn too_long_an_event_is_refused() {
+        let mut splitter = Splitter::new(8);
+        splitter.feed(Bytes::from_static(b"data: 123456789"));
+        assert_eq!(splitter.next(), Err(TooLong { limit: 8 }));
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_do_not_matter(parts in proptest::collection::vec("(data: ?[a-zé\u{1F600}]{0,6}|: ping|event: x|)(\n|\r\n|\r)(\n|\r\n)?", 0..12), cuts in proptest::collection::vec(0usize..200, 0..8)) {
+            let stream = parts.concat().into_bytes();
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(stream.len())).collect();
+            cuts.push(0);
+            cuts.push(stream.len());
+            cuts.sort_unstable();
+            let chunks: Vec<&[u8]> = cuts.windows(2).map(|pair| &stream[pair[0]..pair[1]]).collect();
+            prop_assert_eq!(events(&chunks), events(&[&stream[..]]));
+        }
+
+        #[test]
+        fn no_byte_is_lost(input in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), Just(b':'), any::<u8>()], 0..200)) {
+            fuzz_sse(&input);
+        }
+    }
+}
