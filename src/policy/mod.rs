@@ -13,7 +13,7 @@ pub use self::{
     models::{ModelTable, Route, Target},
     simulated::simulated,
 };
-use crate::types::{Endpoint, Name, Price};
+use crate::types::{Endpoint, Name, Price, Strategy};
 
 /// A policy, checked whole and ready to serve. Names are resolved to indices, defaults are filled in.
 #[derive(Clone, Debug)]
@@ -124,22 +124,6 @@ pub struct Backend {
     pub drop: Vec<String>,
     /// Top-level request fields to add where the client sent none: name and JSON value.
     pub defaults: Vec<(String, Bytes)>,
-}
-
-/// How a backend is chosen within a pool.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Strategy {
-    /// Least cost, counted in tokens in flight.
-    #[default]
-    LeastCost,
-    /// One after the other.
-    RoundRobin,
-    /// Fewest requests in flight.
-    LeastRequest,
-    /// The less loaded of two drawn at random.
-    PowerOfTwo,
-    /// Smallest peak-sensitive moving average of latency × requests in flight.
-    PeakEwma,
 }
 
 /// Limits of the gateway itself.

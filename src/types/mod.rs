@@ -1,5 +1,6 @@
 //! Plain vocabulary shared by every room: identities, calls, faults, outcomes, usage, money and time.
 
+pub mod candidate;
 pub mod clock;
 pub mod endpoint;
 pub mod fault;
@@ -7,6 +8,7 @@ pub mod money;
 pub mod outcome;
 pub mod usage;
 
+pub use candidate::{Candidate, Strategy};
 pub use clock::{Clock, Moment};
 pub use endpoint::Endpoint;
 pub use fault::{Blame, Fault, Retry};

@@ -1,0 +1,215 @@
+//! The choice among the candidates of one pool.
+
+use super::cost::cost;
+use crate::types::{Candidate, Strategy};
+
+/// The chance in a decision, drawn by the caller, so that the same input always gives the same choice.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Draw {
+    /// Counts the pool's decisions: whose turn it is.
+    pub turn: u64,
+    /// Uniform in `0..1`.
+    pub chance: f64,
+}
+
+/// Why a candidate was chosen.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It was the only one.
+    Only,
+    /// Its fixed share was drawn.
+    Weight,
+    /// The strategy preferred it.
+    Strategy(Strategy),
+    /// Every candidate failed lately; the strategy chose among them all.
+    Panic,
+}
+
+impl Reason {
+    /// A word for headers, the journal and the page.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Only => "only",
+            Self::Weight => "weight",
+            Self::Strategy(strategy) => strategy.name(),
+            Self::Panic => "panic",
+        }
+    }
+}
+
+/// A decision: which candidate, why, and what each would have cost (`None` for those not weighed).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// Place of the chosen one among the candidates.
+    pub index: usize,
+    /// Why it was chosen.
+    pub reason: Reason,
+    /// Cost of each candidate in the strategy's own unit.
+    pub costs: Vec<Option<f64>>,
+}
+
+/// Chooses among `candidates`; `None` when there are none.
+pub fn choose(strategy: Strategy, candidates: &[Candidate], draw: Draw) -> Option<Choice> {
+    let panic = candidates.iter().all(|candidate| candidate.avoided);
+    let usable = |candidate: &Candidate| panic || !candidate.avoided;
+    let chosen =
+        |index, reason, costs| Some(Choice { index, reason: if panic { Reason::Panic } else { reason }, costs });
+
+    if let [_] = candidates {
+        return chosen(0, Reason::Only, vec![None]);
+    }
+    if let Some(index) = draw_weight(candidates, &usable, draw.chance) {
+        return chosen(index, Reason::Weight, vec![None; candidates.len()]);
+    }
+    let weighed: Vec<usize> = indices(candidates, |candidate| usable(candidate) && candidate.weight.is_none());
+    // Weighted backends alone are left when the others are all avoided: better one of them than none.
+    let weighed = if weighed.is_empty() { indices(candidates, usable) } else { weighed };
+    let two = match strategy {
+        Strategy::PowerOfTwo => two_of(&weighed, draw.chance),
+        _ => weighed,
+    };
+    let mut costs = vec![None; candidates.len()];
+    for &index in &two {
+        costs[index] = Some(cost(strategy, &candidates[index]));
+    }
+    let index = smallest(&two, &costs, candidates, draw.turn)?;
+    chosen(index, Reason::Strategy(strategy), costs)
+}
+
+fn indices(candidates: &[Candidate], keep: impl Fn(&Candidate) -> bool) -> Vec<usize> {
+    (0..candidates.len()).filter(|&index| keep(&candidates[index])).collect()
+}
+
+/// The candidate whose fixed share `chance` falls into. Where all usable ones have shares, these fill the whole range.
+fn draw_weight(candidates: &[Candidate], usable: &impl Fn(&Candidate) -> bool, chance: f64) -> Option<usize> {
+    let shares = || candidates.iter().enumerate().filter(|(_, candidate)| usable(candidate));
+    let sum: f64 = shares().filter_map(|(_, candidate)| candidate.weight).sum();
+    let all_weighted = shares().all(|(_, candidate)| candidate.weight.is_some());
+    let mut left = if all_weighted { chance * sum } else { chance };
+    shares().filter_map(|(index, candidate)| Some((index, candidate.weight?))).find_map(|(index, weight)| {
+        left -= weight;
+        (left < 0.0).then_some(index)
+    })
+}
+
+/// Two different members of `from`, both given by one draw.
+fn two_of(from: &[usize], chance: f64) -> Vec<usize> {
+    let count = from.len();
+    if count < 2 {
+        return from.to_vec();
+    }
+    let pair = (chance * (count * (count - 1)) as f64) as usize;
+    let (first, second) = (pair / (count - 1) % count, pair % (count - 1));
+    vec![from[first], from[if second >= first { second + 1 } else { second }]]
+}
+
+/// The cheapest; among equals the one with fewest requests, then by turns.
+fn smallest(from: &[usize], costs: &[Option<f64>], candidates: &[Candidate], turn: u64) -> Option<usize> {
+    let count = from.len() as u64;
+    let turn = if count == 0 { 0 } else { (turn % count) as usize };
+    let (after, before) = (from.iter().skip(turn), from.iter().take(turn));
+    after.chain(before).copied().min_by(|&a, &b| {
+        let cost = |index: usize| costs[index].unwrap_or(f64::INFINITY);
+        // Round robin weighs nothing: not even requests may break its turns.
+        let load = |index: usize| if cost(index) > 0.0 { candidates[index].in_flight } else { 0 };
+        cost(a).total_cmp(&cost(b)).then(load(a).cmp(&load(b)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::types::Strategy;
+
+    fn candidate(in_flight: u32, queued_tokens: u64) -> Candidate {
+        Candidate { in_flight, queued_tokens, uncached_tokens: 100, latency: 0.1, ..Candidate::default() }
+    }
+
+    fn pick(strategy: Strategy, candidates: &[Candidate], turn: u64, chance: f64) -> usize {
+        choose(strategy, candidates, Draw { turn, chance }).unwrap().index
+    }
+
+    #[test]
+    fn least_cost_counts_tokens_not_requests() {
+        let one_long = candidate(1, 30_000);
+        let three_short = candidate(3, 300);
+        let candidates = [one_long, three_short];
+        assert_eq!(pick(Strategy::LeastCost, &candidates, 0, 0.0), 1);
+        assert_eq!(pick(Strategy::LeastRequest, &candidates, 0, 0.0), 0);
+    }
+
+    #[test]
+    fn equals_take_turns() {
+        let equals = vec![candidate(0, 0); 3];
+        for strategy in [Strategy::LeastCost, Strategy::RoundRobin, Strategy::LeastRequest, Strategy::PeakEwma] {
+            let picks: Vec<_> = (0..6).map(|turn| pick(strategy, &equals, turn, 0.0)).collect();
+            assert_eq!(picks, [0, 1, 2, 0, 1, 2], "{strategy:?}");
+        }
+    }
+
+    #[test]
+    fn round_robin_keeps_its_turns_under_load() {
+        let uneven = [candidate(9, 0), candidate(0, 0)];
+        assert_eq!(pick(Strategy::RoundRobin, &uneven, 0, 0.0), 0);
+    }
+
+    #[test]
+    fn two_choices_are_different_and_reach_all() {
+        let mut seen = std::collections::BTreeSet::new();
+        for step in 0..1000 {
+            let two = two_of(&[4, 5, 6], f64::from(step) / 1000.0);
+            assert_ne!(two[0], two[1]);
+            seen.insert((two[0], two[1]));
+        }
+        assert_eq!(seen.len(), 6);
+    }
+
+    #[test]
+    fn a_canary_gets_its_share_and_no_more() {
+        let canary = Candidate { weight: Some(0.05), ..candidate(0, 0) };
+        let candidates = [candidate(50, 90_000), canary];
+        let share =
+            (0..1000).filter(|&step| pick(Strategy::LeastCost, &candidates, 0, f64::from(step) / 1000.0) == 1).count();
+        assert_eq!(share, 50);
+    }
+
+    #[test]
+    fn weights_alone_fill_the_whole() {
+        let weighted = |weight| Candidate { weight: Some(weight), ..candidate(0, 0) };
+        let candidates = [weighted(0.2), weighted(0.6)];
+        let first =
+            (0..1000).filter(|&step| pick(Strategy::LeastCost, &candidates, 0, f64::from(step) / 1000.0) == 0).count();
+        assert_eq!(first, 250);
+    }
+
+    #[test]
+    fn what_failed_lately_is_avoided_unless_all_did() {
+        let avoided = Candidate { avoided: true, ..candidate(0, 0) };
+        assert_eq!(pick(Strategy::LeastCost, &[avoided.clone(), candidate(9, 999)], 0, 0.0), 1);
+        let choice = choose(Strategy::LeastCost, &[avoided.clone(), avoided], Draw { turn: 0, chance: 0.0 }).unwrap();
+        assert_eq!(choice.reason, Reason::Panic);
+        assert!(choose(Strategy::LeastCost, &[], Draw { turn: 0, chance: 0.0 }).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn the_choice_is_valid_and_repeatable(
+            loads in proptest::collection::vec((0u32..50, 0u64..100_000, 0.0f64..2.0, proptest::option::of(0.0f64..0.3), any::<bool>()), 1..20),
+            turn: u64,
+            chance in 0.0f64..1.0,
+        ) {
+            let candidates: Vec<_> = loads.into_iter().map(|(in_flight, queued_tokens, latency, weight, avoided)| Candidate {
+                in_flight, queued_tokens, latency, weight, avoided, foreign: 0, uncached_tokens: 100,
+            }).collect();
+            for strategy in [Strategy::LeastCost, Strategy::RoundRobin, Strategy::LeastRequest, Strategy::PowerOfTwo, Strategy::PeakEwma] {
+                let draw = Draw { turn, chance };
+                let choice = choose(strategy, &candidates, draw).unwrap();
+                prop_assert_eq!(&choice, &choose(strategy, &candidates, draw).unwrap());
+                let all_avoided = candidates.iter().all(|candidate| candidate.avoided);
+                prop_assert!(all_avoided || !candidates[choice.index].avoided);
+            }
+        }
+    }
+}
