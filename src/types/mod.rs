@@ -6,6 +6,7 @@ pub mod endpoint;
 pub mod fault;
 pub mod money;
 pub mod outcome;
+pub mod signals;
 pub mod usage;
 
 pub use candidate::{Candidate, Strategy};
@@ -14,6 +15,7 @@ pub use endpoint::Endpoint;
 pub use fault::{Blame, Fault, Retry};
 pub use money::Price;
 pub use outcome::Outcome;
+pub use signals::{EngineKind, EngineSignals};
 pub use usage::Usage;
 
 /// A cheap, shared name (of a pool, a backend, an engine, a model).

@@ -1,0 +1,165 @@
+//! `signalbox serve`: the gateway itself.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use tracing_subscriber::EnvFilter;
+
+use super::output;
+use crate::{
+    config::Config,
+    policy::{self, Policy, compile},
+    server::{self, Bound, Loader, Options},
+    sim,
+    upstream::{Client, discover},
+};
+
+/// What the command line says.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The policy file; without one, engines on this machine are looked for
+    #[arg(long, short, env = "SIGNALBOX_CONFIG", conflicts_with = "simulate")]
+    config: Option<PathBuf>,
+    /// Run the built-in simulated engines, whatever else is near
+    #[arg(long)]
+    simulate: bool,
+    /// Listen here for clients (without a policy file)
+    #[arg(long, conflicts_with = "config")]
+    listen: Option<std::net::SocketAddr>,
+    /// Listen here for operators (without a policy file)
+    #[arg(long, conflicts_with = "config")]
+    admin: Option<std::net::SocketAddr>,
+    /// Write {"listen": …, "admin": …} to this file once requests are taken
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<PathBuf>,
+    /// Log JSON lines
+    #[arg(long)]
+    log_json: bool,
+}
+
+/// What stands behind the gateway.
+enum Behind {
+    Policy(PathBuf),
+    Found(Vec<policy::Found>),
+    /// The engines stop when this is dropped.
+    Simulated(
+        #[expect(dead_code, reason = "held so that the engines live as long as the gateway")] Vec<sim::face::Group>,
+    ),
+}
+
+pub(super) fn serve(args: Args) -> io::Result<ExitCode> {
+    let filter = EnvFilter::try_from_env("SIGNALBOX_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false);
+    // Only a second subscriber in one process is refused, and this is the first.
+    let _ = if args.log_json { log.json().try_init() } else { log.try_init() };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(run(args))
+}
+
+async fn run(args: Args) -> io::Result<ExitCode> {
+    let (policy, behind) = match choose(&args).await {
+        Ok(chosen) => chosen,
+        Err(problem) => {
+            output::complain(&problem);
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let source = match &behind {
+        Behind::Policy(file) => {
+            let path = file.clone();
+            let loader: Loader = Box::new(move || load(&path));
+            Some((file.clone(), loader))
+        }
+        _ => None,
+    };
+    let banner = banner(&policy, &behind);
+    let ready_file = args.ready_file.clone();
+    let ready = Box::new(move |bound: Bound| {
+        output::complain(&banner(bound));
+        ready_file.map_or(Ok(()), |file| write_ready(&file, bound))
+    });
+    match server::run(Options { policy, source, ready }).await {
+        Ok(true) => Ok(ExitCode::SUCCESS),
+        Ok(false) => Ok(ExitCode::FAILURE),
+        Err(error) => {
+            output::complain(&format!("signalbox: {error}\n"));
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
+    if let Some(file) = &args.config {
+        return Ok((load(file)?, Behind::Policy(file.clone())));
+    }
+    let defaults = Policy::default();
+    let listen = args.listen.unwrap_or(defaults.listen);
+    let admin = args.admin.or(defaults.admin);
+    let mut found = Vec::new();
+    if !args.simulate {
+        let client = Client::new(defaults.timeouts.connect).map_err(|error| format!("signalbox: {error}\n"))?;
+        let own: Vec<u16> = std::iter::once(listen.port()).chain(admin.map(|admin| admin.port())).collect();
+        found = discover::local(&client, &own).await;
+    }
+    let (policy, behind) = if found.is_empty() {
+        let fleet = sim::face::fleet()
+            .await
+            .map_err(|error| format!("signalbox: the simulated engines cannot start: {error}\n"))?;
+        let urls = |pool: &str| -> Vec<String> {
+            let groups = fleet.iter().filter(|group| group.pool == pool);
+            groups.flat_map(|group| &group.engines).map(sim::face::Running::url).collect()
+        };
+        (policy::simulated(&urls("small"), &urls("large"), &urls("long")), Behind::Simulated(fleet))
+    } else {
+        (policy::discovered(&found), Behind::Found(found))
+    };
+    Ok((Policy { listen, admin, ..policy }, behind))
+}
+
+/// Loads and compiles a policy; the error is the report for people.
+fn load(file: &Path) -> Result<Policy, String> {
+    Config::load(file).and_then(|config| compile(&config)).map_err(|problems| output::report(&problems))
+}
+
+fn write_ready(file: &Path, bound: Bound) -> io::Result<()> {
+    let admin = bound.admin.map(|admin| admin.to_string());
+    let text = serde_json::json!({ "listen": bound.listen.to_string(), "admin": admin }).to_string();
+    // Renamed into place, so that whoever waits for the file finds it whole.
+    let draft = file.with_extension("draft");
+    std::fs::write(&draft, text)?;
+    std::fs::rename(&draft, file)
+}
+
+/// What a newcomer needs to know: what is behind, where things are, and a request to paste.
+fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + use<> {
+    let behind = match behind {
+        Behind::Policy(file) => format!("the policy {} ({})", file.display(), policy.hash),
+        Behind::Found(found) => {
+            let found: Vec<_> = found.iter().map(|found| format!("{} at {}", found.name, found.url)).collect();
+            format!("found on this machine: {}", found.join(", "))
+        }
+        Behind::Simulated(_) => "SIMULATED engines (no real one was found): the answers are made up".to_owned(),
+    };
+    let pools: Vec<_> = policy.pools.iter().map(|pool| format!("{} ({})", pool.name, pool.backends.len())).collect();
+    let pools = pools.join(", ");
+    let model = policy.models.names().next().map_or_else(|| "auto".to_owned(), ToString::to_string);
+    let key = if policy.keys.is_empty() { "" } else { "-H 'Authorization: Bearer YOUR-KEY' " };
+    move |Bound { listen, admin }| {
+        let admin = admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}/"));
+        format!(
+            "\n  Signalbox {version}\n\n  \
+             behind   {behind}\n  \
+             pools    {pools}\n  \
+             API      http://{listen}/v1\n  \
+             page     {admin}\n  \
+             metrics  http://{listen}/metrics\n\n  \
+             Try it:\n\n  \
+             curl -N http://{listen}/v1/chat/completions {key}-H 'Content-Type: application/json' \\\n    \
+             -d '{{\"model\": \"{model}\", \"stream\": true, \"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'\n\n",
+            version = env!("CARGO_PKG_VERSION"),
+        )
+    }
+}

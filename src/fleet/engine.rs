@@ -1,0 +1,155 @@
+//! An engine: one server process that runs models. Load belongs to it, whichever pool or model put it there.
+
+use std::{
+    sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use arc_swap::ArcSwapOption;
+
+use super::Breaker;
+use crate::types::{EngineSignals, Moment, Name};
+
+/// An engine and its live state.
+#[derive(Debug)]
+pub struct Engine {
+    /// Its name in logs, metrics and headers.
+    pub name: Name,
+    /// Its base address: what it is known by across policies.
+    pub url: String,
+    /// What we have under way there.
+    pub load: Load,
+    /// Whether it failed lately.
+    pub breaker: Breaker,
+    /// What it last said of itself.
+    reading: ArcSwapOption<Reading>,
+    /// Whether it was heard when last asked: 0 unknown, 1 no, 2 yes.
+    heard: AtomicU8,
+}
+
+/// What we have under way on an engine. Moved only by [`Ticket`](super::Ticket)s.
+#[derive(Debug, Default)]
+pub struct Load {
+    pub(super) in_flight: AtomicU32,
+    pub(super) queued_tokens: AtomicU64,
+    pub(super) decoding: AtomicU32,
+    pub(super) context_tokens: AtomicU64,
+}
+
+impl Load {
+    /// Requests dispatched and not over.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Relaxed)
+    }
+
+    /// Prompt tokens dispatched and still without a first token.
+    pub fn queued_tokens(&self) -> u64 {
+        self.queued_tokens.load(Relaxed)
+    }
+
+    /// Requests that have shown their first token.
+    pub fn decoding(&self) -> u32 {
+        self.decoding.load(Relaxed)
+    }
+
+    /// Prompt tokens of the requests that are decoding.
+    pub fn context_tokens(&self) -> u64 {
+        self.context_tokens.load(Relaxed)
+    }
+}
+
+/// What an engine said of itself at one moment.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// The gauges it has.
+    pub signals: EngineSignals,
+    /// When the answer came.
+    pub at: Moment,
+    /// What we had in flight there then.
+    pub in_flight: u32,
+    /// Share of prompt tokens found in its prefix cache between the last two readings that saw any.
+    pub prefix_hit_ratio: Option<f64>,
+}
+
+impl Engine {
+    /// An engine without load or readings.
+    pub fn new(name: Name, url: String) -> Self {
+        Self {
+            name,
+            url,
+            load: Load::default(),
+            breaker: Breaker::default(),
+            reading: ArcSwapOption::empty(),
+            heard: AtomicU8::new(0),
+        }
+    }
+
+    /// Notes whether anybody answered there when asked.
+    pub fn heard(&self, answered: bool) {
+        self.heard.store(1 + u8::from(answered), Relaxed);
+    }
+
+    /// Whether anybody answers there; `None` while nothing is known.
+    pub fn is_up(&self, now: Moment) -> Option<bool> {
+        match self.heard.load(Relaxed) {
+            _ if self.breaker.is_open(now) => Some(false),
+            0 => None,
+            heard => Some(heard == 2),
+        }
+    }
+
+    /// Keeps what the engine said of itself at `at`.
+    pub fn read(&self, signals: EngineSignals, at: Moment) {
+        let before = self.reading.load();
+        let prefix_hit_ratio =
+            before.as_deref().and_then(|before| signals.prefix_hit_ratio(&before.signals).or(before.prefix_hit_ratio));
+        let in_flight = self.load.in_flight();
+        self.reading.store(Some(Reading { signals, at, in_flight, prefix_hit_ratio }.into()));
+    }
+
+    /// What it last said, however old.
+    pub fn reading(&self) -> Option<std::sync::Arc<Reading>> {
+        self.reading.load_full()
+    }
+
+    /// Requests that others seem to have there: what it says beyond our own, fading to nothing over `fade`, since a reading
+    /// ages and load moves on.
+    pub fn foreign(&self, now: Moment, fade: Duration) -> u32 {
+        let Some(reading) = &*self.reading.load() else { return 0 };
+        let (Some(running), waiting) = (reading.signals.running, reading.signals.waiting.unwrap_or(0.0)) else {
+            return 0;
+        };
+        let others = (running + waiting - f64::from(reading.in_flight)).max(0.0);
+        let freshness = 1.0 - now.since(reading.at).as_secs_f64() / fade.as_secs_f64().max(f64::MIN_POSITIVE);
+        (others * freshness.max(0.0)).round() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::EngineKind;
+
+    #[test]
+    fn foreign_load_fades() {
+        let engine = Engine::new("e".into(), "http://e".into());
+        let fade = Duration::from_secs(3);
+        assert_eq!(engine.foreign(Moment::default(), fade), 0);
+        let signals =
+            EngineSignals { running: Some(8.0), waiting: Some(2.0), ..EngineSignals::unknown(EngineKind::Vllm) };
+        engine.load.in_flight.store(4, Relaxed);
+        engine.read(signals, Moment::default());
+        let after = |seconds| Moment::default().plus(Duration::from_secs_f64(seconds));
+        assert_eq!(engine.foreign(after(0.0), fade), 6);
+        assert_eq!(engine.foreign(after(1.5), fade), 3);
+        assert_eq!(engine.foreign(after(9.0), fade), 0);
+    }
+
+    #[test]
+    fn a_missing_gauge_is_unknown_not_zero() {
+        let engine = Engine::new("e".into(), "http://e".into());
+        engine
+            .read(EngineSignals { waiting: Some(5.0), ..EngineSignals::unknown(EngineKind::Vllm) }, Moment::default());
+        assert_eq!(engine.foreign(Moment::default(), Duration::from_secs(3)), 0);
+    }
+}

@@ -1,0 +1,88 @@
+//! A pool and its backends, alive.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use super::{Engine, Learned};
+use crate::{
+    policy::{self, Target},
+    schedule::Draw,
+    types::{Candidate, Moment, Name},
+};
+
+/// How long what an engine says of foreign load is believed.
+const FOREIGN_FADE: Duration = Duration::from_secs(3);
+
+/// A set of backends that serve the same purpose.
+#[derive(Debug)]
+pub struct Pool {
+    /// What the policy says of it.
+    pub spec: policy::Pool,
+    /// Its backends, in the order of the policy.
+    pub backends: Vec<Arc<Backend>>,
+    turn: AtomicU64,
+}
+
+/// A model on an engine.
+#[derive(Debug)]
+pub struct Backend {
+    /// What the policy says of it.
+    pub spec: policy::Backend,
+    /// The engine it is on.
+    pub engine: Arc<Engine>,
+    /// What was learned of it.
+    pub learned: Arc<Learned>,
+}
+
+impl Pool {
+    /// A pool with its backends.
+    pub fn new(spec: policy::Pool, backends: Vec<Arc<Backend>>) -> Self {
+        Self { spec, backends, turn: AtomicU64::new(0) }
+    }
+
+    /// The places of the backends that `target` allows.
+    pub fn members<'a>(&'a self, target: &'a Target) -> impl Iterator<Item = usize> + 'a {
+        (0..self.backends.len()).filter(move |&index| self.backends[index].belongs_to(target))
+    }
+
+    /// The chance for the next decision of this pool; `chance` is uniform in `0..1`.
+    pub fn draw(&self, chance: f64) -> Draw {
+        Draw { turn: self.turn.fetch_add(1, Relaxed), chance }
+    }
+}
+
+impl Backend {
+    /// Its name in headers, metrics and the journal.
+    pub fn name(&self) -> &Name {
+        &self.spec.name
+    }
+
+    fn belongs_to(&self, target: &Target) -> bool {
+        self.spec.serves == target.serves
+            && target.model.as_ref().is_none_or(|model| self.spec.model.as_ref() == Some(model))
+    }
+
+    /// What the balancer is told of it for a prompt of `prompt_bytes`.
+    pub fn candidate(&self, prompt_bytes: usize, now: Moment) -> Candidate {
+        let load = &self.engine.load;
+        Candidate {
+            in_flight: load.in_flight(),
+            foreign: self.engine.foreign(now, FOREIGN_FADE),
+            queued_tokens: load.queued_tokens(),
+            uncached_tokens: self.prompt_tokens(prompt_bytes),
+            latency: self.learned.latency.value(now),
+            weight: self.spec.weight,
+            avoided: self.engine.breaker.is_open(now),
+        }
+    }
+
+    /// About how many tokens a prompt of `prompt_bytes` has here.
+    pub fn prompt_tokens(&self, prompt_bytes: usize) -> u64 {
+        self.learned.bytes_per_token.tokens(prompt_bytes as u64)
+    }
+}

@@ -1,0 +1,38 @@
+//! A policy brought to life: its pools over live engines, swapped whole when the policy changes.
+
+use std::sync::Arc;
+
+use super::{Backend, Pool, Registry};
+use crate::policy::Policy;
+
+/// One policy with the live backends it names.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The policy.
+    pub policy: Policy,
+    /// Its pools, at the places the policy gives them.
+    pub pools: Vec<Pool>,
+}
+
+impl Snapshot {
+    /// Brings `policy` to life over what `registry` already knows, and has it forget the rest.
+    pub fn new(policy: Policy, registry: &Registry) -> Self {
+        registry.retain(&policy.engines.iter().map(|engine| engine.url.as_str()).collect());
+        let pools = policy
+            .pools
+            .iter()
+            .map(|pool| {
+                let backends = pool.backends.iter().map(|spec| {
+                    let engine = &policy.engines[spec.engine];
+                    Arc::new(Backend {
+                        spec: spec.clone(),
+                        engine: registry.engine(&engine.name, &engine.url),
+                        learned: registry.learned(&engine.url, spec.model.as_ref()),
+                    })
+                });
+                Pool::new(pool.clone(), backends.collect())
+            })
+            .collect();
+        Self { policy, pools }
+    }
+}

@@ -1,0 +1,51 @@
+//! Who is asking: a key is looked up by its hash before a byte of the body is read. A policy without keys lets anyone in.
+
+use http::{HeaderMap, StatusCode, header};
+
+use super::{
+    Reply, Step,
+    stages::{Arrival, Authed},
+};
+use crate::{policy::Key, types::Fault};
+
+pub(super) struct Auth<S>(pub S);
+
+impl<S: Step<Authed>> Step<Arrival> for Auth<S> {
+    async fn call(&self, arrival: Arrival) -> Result<Reply, Fault> {
+        if let Some(key) = check(&arrival.serving.snapshot.policy.keys, arrival.request.headers())? {
+            arrival.record.note(|line| line.key = Some(key.id.clone()));
+        }
+        self.0.call(Authed(arrival)).await
+    }
+}
+
+/// The key that `headers` carry, or `None` where none is asked for.
+pub(super) fn check<'a>(keys: &'a [Key], headers: &HeaderMap) -> Result<Option<&'a Key>, Fault> {
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    let Some(secret) = secret(headers) else {
+        return Err(refused("no API key was sent: put it into the header 'Authorization: Bearer …'"));
+    };
+    let hash = blake3::hash(secret.as_bytes());
+    // Comparing blake3 hashes takes the same time wherever they differ.
+    match keys.iter().find(|key| hash == blake3::Hash::from_bytes(key.hash)) {
+        Some(key) => Ok(Some(key)),
+        None => Err(refused("the API key is not known here: check it, or ask the operator of this gateway for one")),
+    }
+}
+
+fn secret(headers: &HeaderMap) -> Option<&str> {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
+        let (scheme, secret) = value.to_str().ok()?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
+    });
+    let plain = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    bearer.or_else(|| plain("x-api-key")).or_else(|| plain("api-key"))
+}
+
+fn refused(message: &'static str) -> Fault {
+    Fault::client(StatusCode::UNAUTHORIZED, "unauthorized", message)
+        .with_class("authentication_error")
+        .with_code("invalid_api_key")
+}

@@ -1,0 +1,72 @@
+//! The desk where every request's record ends: metrics, the journal, and the last decisions for the page.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use arc_swap::ArcSwapOption;
+
+use super::record::Line;
+use crate::{
+    measure::{BytesPerToken, Rate},
+    telemetry::{Journal, Metrics},
+    types::Clock,
+};
+
+/// How many decisions are remembered for the page and for `GET /admin/decisions/{id}`.
+const REMEMBERED: usize = 1000;
+
+/// What records are settled with; shared by the steps that measure.
+pub struct Desk {
+    /// The gateway's clock.
+    pub clock: Clock,
+    /// All metrics.
+    pub metrics: Metrics,
+    /// Where decisions are written, while the policy asks for it.
+    pub journal: ArcSwapOption<Journal>,
+    /// Bytes per token over all answers.
+    pub bytes_per_token: BytesPerToken,
+    /// Requests that ended, per second.
+    pub rate: Rate,
+    recent: Mutex<VecDeque<Arc<Line>>>,
+}
+
+impl Desk {
+    /// An empty desk.
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            metrics: Metrics::new(),
+            journal: ArcSwapOption::empty(),
+            bytes_per_token: BytesPerToken::new(),
+            rate: Rate::new(),
+            recent: Mutex::default(),
+        }
+    }
+
+    pub(super) fn keep(&self, line: Line) {
+        if let Some(journal) = &*self.journal.load() {
+            journal.write(&line);
+        }
+        let mut recent = self.recent();
+        if recent.len() == REMEMBERED {
+            recent.pop_front();
+        }
+        recent.push_back(Arc::new(line));
+    }
+
+    /// The last `most` decisions, newest first.
+    pub fn last(&self, most: usize) -> Vec<Arc<Line>> {
+        self.recent().iter().rev().take(most).cloned().collect()
+    }
+
+    /// The decision on the request with this id, while it is remembered.
+    pub fn find(&self, id: &str) -> Option<Arc<Line>> {
+        self.recent().iter().rev().find(|line| *line.id == *id).cloned()
+    }
+
+    fn recent(&self) -> MutexGuard<'_, VecDeque<Arc<Line>>> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

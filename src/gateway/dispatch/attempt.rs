@@ -1,0 +1,191 @@
+//! One attempt at one backend: send, and wait until its answer has begun or failed.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+
+use super::{
+    deadline::Deadline,
+    place::Placed,
+    upstream_fault::{garbage, refusal},
+};
+use crate::{
+    fleet::Backend,
+    gateway::{
+        Desk,
+        relay::{Answer, Committed, Decision, Events, Gauges, Meter, is_events},
+        stages::Call,
+    },
+    policy::Route,
+    protocol::{answer, json, request::Edits},
+    types::{Endpoint, Fault, Retry},
+    upstream::{Client, SendError, address, client::Outgoing},
+};
+
+/// Most of a whole answer that is kept to be looked through, in bytes.
+const LARGEST_ANSWER: usize = 64 << 20;
+/// Most of an error's body that is passed on, in bytes.
+const LARGEST_ERROR: usize = 1 << 20;
+
+/// What every attempt at a request shares.
+pub(super) struct Attempt<'a> {
+    pub(super) desk: &'a Arc<Desk>,
+    pub(super) client: &'a Client,
+    pub(super) call: &'a Call,
+    pub(super) route: &'a Route,
+    /// The client's headers that may go upstream.
+    pub(super) headers: &'a HeaderMap,
+}
+
+impl Attempt<'_> {
+    /// Runs the attempt. Its ticket is taken before the first await, and released wherever this future is dropped.
+    pub(super) async fn run(&self, placed: Placed) -> Result<Committed, Fault> {
+        let Placed { pool, backend, reason } = placed;
+        let serving = &self.call.serving;
+        let alive = &serving.snapshot.pools[pool];
+        let backend_at = &alive.backends[backend];
+        let gauges = Gauges {
+            desk: self.desk.clone(),
+            record: self.call.record.clone(),
+            metrics: serving.meter(pool, backend).clone(),
+            backend: backend_at.clone(),
+            price: alive.spec.price,
+        };
+        let mut meter = Meter::begin(gauges, self.call.body.prompt_bytes);
+        let decision = Decision {
+            pool: alive.spec.name.clone(),
+            backend: backend_at.name().clone(),
+            model: backend_at.spec.model.clone(),
+            reason,
+        };
+        match self.answer(backend_at, &mut meter).await {
+            Ok((head, answer)) => Ok(Committed { head, answer, meter, decision }),
+            Err(fault) => {
+                meter.fail(&fault);
+                Err(fault)
+            }
+        }
+    }
+
+    async fn answer(&self, backend: &Backend, meter: &mut Meter) -> Result<(http::response::Parts, Answer), Fault> {
+        let streamed = self.call.body.stream;
+        let deadline = Deadline::new(&self.route.timeouts, streamed, meter.age());
+        // Usage is asked for where this API has it, the backend takes it, and the client did not ask itself.
+        let ask_usage = streamed
+            && matches!(self.call.endpoint, Endpoint::Chat | Endpoint::Completions)
+            && !self.call.body.include_usage
+            && !backend.spec.drop.iter().any(|drop| drop == "stream_options");
+        let outgoing = self.outgoing(backend, ask_usage);
+
+        let sent = self.desk.clock.now();
+        let begun = self.begin(deadline, backend, outgoing, meter).await;
+        let begun = match begun {
+            Ok((head, body)) => self.look(deadline, head, body, meter).await,
+            Err(fault) => Err(fault),
+        };
+        self.call.record.wait(self.desk.clock.now().since(sent));
+        begun.map(|(head, answer)| match answer {
+            Answer::Events { events, .. } => (head, Answer::Events { events, hide_usage: ask_usage }),
+            other => (head, other),
+        })
+    }
+
+    fn outgoing(&self, backend: &Backend, ask_usage: bool) -> Outgoing {
+        let call = self.call;
+        let engine = &call.serving.snapshot.policy.engines[backend.spec.engine];
+        let mut headers = self.headers.clone();
+        if let Ok(id) = HeaderValue::from_str(&call.record.id()) {
+            headers.insert("x-request-id", id);
+        }
+        if let Some(key) = fastrand::choice(&engine.keys) {
+            address::authorise(&mut headers, engine, call.endpoint, key);
+        }
+        let body = call.body.edited(&Edits {
+            model: backend.spec.model.as_deref(),
+            include_usage: ask_usage,
+            drop: &backend.spec.drop,
+            defaults: &backend.spec.defaults,
+        });
+        let url = address::url(engine, &backend.spec, &call.path, call.query.as_deref());
+        Outgoing { method: call.method.clone(), url, headers, body }
+    }
+
+    /// Sends, and awaits the head of an answer. A pooled connection may have died unnoticed: one that ends before the first byte
+    /// of an answer is made good once, on a fresh one.
+    async fn begin(
+        &self,
+        deadline: Deadline,
+        backend: &Backend,
+        outgoing: Outgoing,
+        meter: &Meter,
+    ) -> Result<(http::response::Parts, reqwest::Body), Fault> {
+        let repeatable = self.call.endpoint.repeatable();
+        let mut sent = deadline.bound(self.client.send(outgoing.clone())).await?;
+        if repeatable && matches!(sent, Err(SendError::Lost(_))) {
+            meter.fresh_connection_retry();
+            sent = deadline.bound(self.client.send_fresh(outgoing)).await?;
+        }
+        let name = backend.name();
+        match sent {
+            Ok(response) => Ok(response.into_parts()),
+            Err(SendError::Connect(cause)) => {
+                let message = format!("the backend '{name}' cannot be reached: {cause}");
+                Err(Fault::upstream(StatusCode::SERVICE_UNAVAILABLE, "upstream_unreachable", message))
+            }
+            Err(SendError::Lost(cause)) => {
+                let message = format!("the backend '{name}' ended the connection before it answered: {cause}");
+                let retry = if repeatable { Retry::OtherBackend } else { Retry::Never };
+                Err(Fault { retry, ..Fault::upstream(StatusCode::BAD_GATEWAY, "connection_lost", message) })
+            }
+        }
+    }
+
+    /// Looks at the answer until it is known to have begun.
+    async fn look(
+        &self,
+        deadline: Deadline,
+        head: http::response::Parts,
+        body: reqwest::Body,
+        meter: &mut Meter,
+    ) -> Result<(http::response::Parts, Answer), Fault> {
+        let endpoint = self.call.endpoint;
+        if !head.status.is_success() {
+            let body = deadline.bound(Limited::new(body, LARGEST_ERROR).collect()).await?;
+            let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            let fault = refusal(&head, body);
+            let retry = if endpoint.repeatable() { fault.retry } else { Retry::Never };
+            return Err(Fault { retry, ..fault });
+        }
+        if is_events(&head.headers) {
+            let mut events = Events::new(body, endpoint);
+            deadline.bound(events.commit(|seen| meter.read(seen))).await??;
+            return Ok((head, Answer::Events { events, hide_usage: false }));
+        }
+        if !is_whole(endpoint, &head.headers) {
+            return Ok((head, Answer::Opaque(body)));
+        }
+        let body = self.whole(deadline, body).await?;
+        meter.whole(answer::usage_of(endpoint, &body));
+        Ok((head, Answer::Whole(body)))
+    }
+
+    async fn whole(&self, deadline: Deadline, body: reqwest::Body) -> Result<Bytes, Fault> {
+        let collected = deadline.bound(Limited::new(body, LARGEST_ANSWER).collect()).await?;
+        let body = collected.map_err(|error| {
+            let message = format!("the backend's answer broke off: {error}");
+            let retry = if self.call.endpoint.repeatable() { Retry::OtherBackend } else { Retry::Never };
+            Fault { retry, ..Fault::upstream(StatusCode::BAD_GATEWAY, "answer_cut", message) }
+        })?;
+        let body = body.to_bytes();
+        if json::is_json(&body) { Ok(body) } else { Err(garbage(&body)) }
+    }
+}
+
+/// Whether the answer is one JSON document, to be looked through before it is passed on.
+fn is_whole(endpoint: Endpoint, headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    Endpoint::DEFAULT.contains(&endpoint)
+        || (!matches!(endpoint, Endpoint::Files | Endpoint::Images | Endpoint::Audio) && kind.contains("json"))
+}

@@ -1,0 +1,39 @@
+//! What an upstream's refusal means: whose fault, whether another backend may help, and how much of it the caller sees.
+
+use bytes::Bytes;
+use http::{StatusCode, response::Parts};
+
+use crate::{
+    protocol::json,
+    types::{Blame, Fault, Retry, fault::Unmasked},
+    upstream::address,
+};
+
+/// The fault that an answer without success stands for.
+pub(super) fn refusal(head: &Parts, body: Bytes) -> Fault {
+    let status = head.status;
+    let (kind, blame, retry) = match status.as_u16() {
+        401 | 403 => ("upstream_denied", Blame::Upstream, Retry::Never),
+        404 => ("upstream_not_found", Blame::Upstream, Retry::Never),
+        408 => ("upstream_timeout", Blame::Upstream, Retry::OtherBackend),
+        429 => ("upstream_rate_limited", Blame::Upstream, Retry::OtherBackend),
+        400..=499 => ("upstream_refused", Blame::Client, Retry::Never),
+        500..=599 => ("upstream_error", Blame::Upstream, Retry::OtherBackend),
+        _ => {
+            let message = format!("the backend answered {status}, which no API answer has");
+            return Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", message);
+        }
+    };
+    // A proxy's HTML page about a dead engine helps no client; what the engine itself says of the request does.
+    let readable = status.is_client_error() || (!body.is_empty() && json::is_json(&body));
+    let message = format!("the backend answered {status} without a readable reason");
+    let unmasked = readable.then(|| Unmasked { headers: address::returned(&head.headers), body }.into());
+    Fault { blame, retry, unmasked, ..Fault::upstream(status, kind, message) }
+}
+
+/// The fault of a success that is no answer.
+pub(super) fn garbage(body: &[u8]) -> Fault {
+    let start: String = String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(80).collect();
+    let message = format!("the backend's answer is not JSON; it begins with: {start}");
+    Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", message)
+}

@@ -1,0 +1,115 @@
+//! The edge: a [`tower::Service`] for axum, the request's record from birth to end, and faults turned into HTTP.
+
+use std::{convert::Infallible, sync::Arc, task};
+
+use axum::{body::Body, extract::Request};
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use tower::Service;
+
+use super::{Desk, Live, Reply, Step, record::Record, stages::Arrival};
+use crate::{
+    protocol::error,
+    types::{Endpoint, Fault},
+};
+
+/// The walk as axum sees it.
+pub struct Edge<S> {
+    walk: Arc<S>,
+    live: Arc<Live>,
+    desk: Arc<Desk>,
+}
+
+impl<S> Edge<S> {
+    pub(super) fn new(walk: S, live: Arc<Live>, desk: Arc<Desk>) -> Self {
+        Self { walk: Arc::new(walk), live, desk }
+    }
+}
+
+impl<S> Clone for Edge<S> {
+    fn clone(&self) -> Self {
+        Self { walk: self.walk.clone(), live: self.live.clone(), desk: self.desk.clone() }
+    }
+}
+
+// === impl Service ===
+
+impl<S: Step<Arrival>> Service<Request> for Edge<S> {
+    type Response = Reply;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Reply, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> task::Poll<Result<(), Infallible>> {
+        task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let edge = self.clone();
+        Box::pin(async move { Ok(edge.answer(request).await) })
+    }
+}
+
+impl<S: Step<Arrival>> Edge<S> {
+    async fn answer(self, request: Request) -> Reply {
+        let id = request_id(request.headers());
+        let Some(endpoint) = Endpoint::of_path(request.uri().path()) else {
+            return reply_to(None, &id, &unknown_path(&request));
+        };
+        let record = Record::open(self.desk.clone(), id.clone(), endpoint);
+        let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), request };
+        match self.walk.call(arrival).await {
+            Ok(reply) => reply,
+            Err(fault) => {
+                record.fail(&fault);
+                reply_to(Some(endpoint), &id, &fault)
+            }
+        }
+    }
+}
+
+/// The client's request id where it is fit for a header and a log, else one of ours.
+pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
+    let given = headers.get("x-request-id").and_then(|value| value.to_str().ok());
+    let sound = |id: &&str| (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+    match given.filter(sound) {
+        Some(id) => id.into(),
+        None => format!("sb-{:016x}", fastrand::u64(..)).into(),
+    }
+}
+
+fn unknown_path(request: &Request) -> Fault {
+    let message = format!(
+        "there is no {} {}: the OpenAI API is served under /v1, for example POST /v1/chat/completions",
+        request.method(),
+        request.uri().path()
+    );
+    Fault::client(StatusCode::NOT_FOUND, "unknown_path", message).with_code("unknown_url")
+}
+
+/// A fault as an HTTP answer.
+pub(super) fn reply_to(endpoint: Option<Endpoint>, id: &str, fault: &Fault) -> Reply {
+    let (mut headers, body) = match &fault.unmasked {
+        Some(unmasked) => (unmasked.headers.clone(), unmasked.body.clone()),
+        None => {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            (headers, error::body(endpoint, fault))
+        }
+    };
+    put_id(&mut headers, id);
+    if let Some(after) = fault.retry_after {
+        headers.insert(header::RETRY_AFTER, after.as_secs().max(1).into());
+    }
+    let mut reply = Reply::new(Body::from(body));
+    *reply.status_mut() = fault.status;
+    *reply.headers_mut() = headers;
+    reply
+}
+
+/// Puts the request's id on an answer.
+pub(super) fn put_id(headers: &mut HeaderMap, id: &str) {
+    if let Ok(value) = HeaderValue::from_str(id) {
+        headers.insert("x-request-id", value.clone());
+        headers.insert("x-signalbox-id", value);
+    }
+}

@@ -1,0 +1,66 @@
+//! The walk: a request goes through the house once, from door to door, and [`walk`] shows the order.
+//!
+//! The request changes type as it climbs (`Arrival` → `Authed` → `Call` → `Estimated` → `Routed` → `Admitted`), so a step put in
+//! the wrong place does not compile. Steps are composed by [`tower::Layer`]; only the [`Edge`] is a [`tower::Service`]: it boxes
+//! once, and is the only place where a [`Fault`](crate::types::Fault) becomes HTTP.
+
+mod admit;
+mod auth;
+mod desk;
+mod dispatch;
+mod edge;
+mod estimate;
+mod models;
+mod parse;
+mod record;
+mod relay;
+mod route;
+mod serving;
+mod stages;
+
+use std::{future::Future, sync::Arc};
+
+use tower::{Layer, ServiceBuilder, layer::layer_fn};
+
+use self::{
+    admit::Admit, auth::Auth, dispatch::Dispatch, estimate::Estimate, parse::Parse, route::Routing, stages::Arrival,
+};
+pub use self::{
+    desk::Desk,
+    edge::Edge,
+    models::Models,
+    record::{Attempted, Line, Weighed},
+    serving::{Live, Serving},
+};
+use crate::{types::Fault, upstream::Client};
+
+/// An answer on its way to the client.
+pub type Reply = http::Response<axum::body::Body>;
+
+/// One step of the walk: it refuses, answers, or hands a richer request to the next one.
+pub trait Step<In>: Send + Sync + 'static {
+    /// Takes the request one step further.
+    fn call(&self, request: In) -> impl Future<Output = Result<Reply, Fault>> + Send;
+}
+
+/// The walk, from the door inward. Each step owns the handles it uses.
+pub fn walk(live: Arc<Live>, desk: Arc<Desk>, client: Client) -> Edge<impl Step<Arrival>> {
+    let steps = ServiceBuilder::new()
+        // Who is asking? Before a byte of the body is read.
+        .layer(step(Auth))
+        // What is asked? One pass over the bytes.
+        .layer(step(|inner| Parse::new(inner, desk.clone())))
+        // How much work is it?
+        .layer(step(|inner| Estimate::new(inner, desk.clone())))
+        // Where may it go?
+        .layer(step(Routing))
+        // Is there room for it?
+        .layer(step(Admit))
+        // Which backend, and the answer.
+        .service(Dispatch::new(desk.clone(), client));
+    Edge::new(steps, live, desk)
+}
+
+fn step<S, T>(make: impl Fn(S) -> T + Clone) -> impl Layer<S, Service = T> {
+    layer_fn(make)
+}

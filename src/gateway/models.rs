@@ -1,0 +1,81 @@
+//! `GET /v1/models` and `/v1/models/{id}`: every name that may be asked for.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, State},
+    routing::get,
+};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::Serialize;
+
+use super::{Live, Reply, auth, edge, route, serving::Serving};
+use crate::types::Fault;
+
+/// The listing of models, as a router to be merged into the API.
+pub struct Models;
+
+impl Models {
+    /// Serves the models of whatever is live.
+    pub fn router(live: Arc<Live>) -> Router {
+        Router::new().route("/v1/models", get(list)).route("/v1/models/{*id}", get(one)).with_state(live)
+    }
+}
+
+#[derive(Serialize)]
+struct List<'a> {
+    object: &'static str,
+    data: Vec<Model<'a>>,
+}
+
+#[derive(Serialize)]
+struct Model<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    owned_by: &'static str,
+}
+
+async fn list(State(live): State<Arc<Live>>, headers: HeaderMap) -> Reply {
+    answer(&live, &headers, |serving| {
+        let data = serving.snapshot.policy.models.names().map(|name| model(serving, name)).collect();
+        Ok(json(&List { object: "list", data }))
+    })
+}
+
+async fn one(State(live): State<Arc<Live>>, Path(id): Path<String>, headers: HeaderMap) -> Reply {
+    answer(&live, &headers, |serving| {
+        let policy = &serving.snapshot.policy;
+        match policy.models.route(&id) {
+            Some(_) => Ok(json(&model(serving, &id))),
+            None => Err(route::unknown(policy, &id)),
+        }
+    })
+}
+
+fn answer(live: &Live, headers: &HeaderMap, make: impl FnOnce(&Serving) -> Result<Vec<u8>, Fault>) -> Reply {
+    let serving = live.load();
+    let id = edge::request_id(headers);
+    let made = auth::check(&serving.snapshot.policy.keys, headers).and_then(|_| make(&serving));
+    let body = match made {
+        Ok(body) => body,
+        Err(fault) => return edge::reply_to(None, &id, &fault),
+    };
+    let mut reply = Reply::new(Body::from(body));
+    *reply.status_mut() = StatusCode::OK;
+    reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    edge::put_id(reply.headers_mut(), &id);
+    reply
+}
+
+fn model<'a>(serving: &Serving, id: &'a str) -> Model<'a> {
+    let owned_by = if serving.snapshot.policy.simulated { "signalbox-simulated" } else { "signalbox" };
+    Model { id, object: "model", created: 0, owned_by }
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    // Serialising strings into memory cannot fail; an empty object still is an answer.
+    serde_json::to_vec(value).unwrap_or_else(|_| b"{}".to_vec())
+}

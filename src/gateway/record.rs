@@ -1,0 +1,225 @@
+//! What is noted of a request from birth to end, and settled exactly once: when its answer ends, fails, or its client leaves.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use http::StatusCode;
+use serde::Serialize;
+
+use super::Desk;
+use crate::{
+    telemetry::{InFlight, Stage},
+    types::{Endpoint, Fault, Moment, Name, Outcome, Usage},
+};
+
+/// A line of the journal: features, candidates, choice, outcome; never a prompt or an answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// The request's id.
+    pub id: Arc<str>,
+    /// Milliseconds since 1970.
+    pub time_ms: u64,
+    /// What it asked for.
+    pub endpoint: &'static str,
+    /// Whether it asked for a stream.
+    pub stream: bool,
+    /// Public name of the caller's key.
+    pub key: Option<Name>,
+    /// The model as the client named it.
+    pub model: Option<String>,
+    /// The route it took.
+    pub route: Option<Name>,
+    /// Length of what the model reads, in bytes.
+    pub prompt_bytes: usize,
+    /// About how many tokens that is, before anything was dispatched.
+    pub estimated_prompt_tokens: u64,
+    /// Every attempt, the last one being the one that answered, if any did.
+    pub attempts: Vec<Attempted>,
+    /// HTTP status of the answer; 0 when the client left before there was one.
+    pub status: u16,
+    /// `ok`, `client_gone`, or the kind of fault.
+    pub outcome: &'static str,
+    /// How far it had come when it ended.
+    pub stage: &'static str,
+    /// Tokens as the engine reported them.
+    pub usage: Option<Usage>,
+    /// From arrival to the first token handed to the client's connection, in milliseconds.
+    pub ttft_ms: Option<f64>,
+    /// From dispatch to the first token's arrival here, in milliseconds.
+    pub upstream_ttft_ms: Option<f64>,
+    /// (last token − first token) / (tokens − 1), in milliseconds.
+    pub tpot_ms: Option<f64>,
+    /// From arrival to the end, in milliseconds.
+    pub e2e_ms: f64,
+    /// Our own share of the time to the head of the answer, in microseconds.
+    pub overhead_us: Option<f64>,
+    /// Cost in US dollars, where prices are known.
+    pub cost_usd: Option<f64>,
+}
+
+/// One attempt at a backend.
+#[derive(Clone, Debug, Serialize)]
+pub struct Attempted {
+    /// The pool.
+    pub pool: Name,
+    /// The backend chosen.
+    pub backend: Name,
+    /// The model's name upstream, where the policy sets one.
+    pub upstream_model: Option<Name>,
+    /// Why that one.
+    pub reason: &'static str,
+    /// Every candidate, as it looked at that moment.
+    pub candidates: Vec<Weighed>,
+    /// How the attempt ended; `None` while it is under way.
+    pub outcome: Option<&'static str>,
+}
+
+/// A candidate as the balancer saw it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Weighed {
+    /// The backend.
+    pub backend: Name,
+    /// What it would have cost, in the strategy's unit.
+    pub cost: Option<f64>,
+    /// Requests of ours on its engine.
+    pub in_flight: u32,
+    /// Requests of others there.
+    pub foreign: u32,
+    /// Prompt tokens waiting there.
+    pub queued_tokens: u64,
+    /// Prompt tokens of this request to compute there.
+    pub uncached_tokens: u64,
+    /// Whether it failed lately.
+    pub avoided: bool,
+}
+
+impl Line {
+    /// Time since the request's arrival, by the wall clock.
+    pub fn age(&self) -> Duration {
+        since_1970().saturating_sub(Duration::from_millis(self.time_ms))
+    }
+}
+
+/// A request's record.
+pub(super) struct Record {
+    desk: Arc<Desk>,
+    endpoint: Endpoint,
+    id: Arc<str>,
+    arrived: Moment,
+    /// Nanoseconds spent waiting for upstream.
+    waited: AtomicU64,
+    /// `None` once it is settled.
+    line: Mutex<Option<Box<Line>>>,
+    _in_flight: InFlight,
+}
+
+impl Record {
+    pub(super) fn open(desk: Arc<Desk>, id: Arc<str>, endpoint: Endpoint) -> Arc<Self> {
+        let line = Line {
+            id: id.clone(),
+            time_ms: since_1970().as_millis() as u64,
+            endpoint: endpoint.name(),
+            stream: false,
+            key: None,
+            model: None,
+            route: None,
+            prompt_bytes: 0,
+            estimated_prompt_tokens: 0,
+            attempts: Vec::new(),
+            status: 0,
+            outcome: "",
+            stage: Stage::Queued.label(),
+            usage: None,
+            ttft_ms: None,
+            upstream_ttft_ms: None,
+            tpot_ms: None,
+            e2e_ms: 0.0,
+            overhead_us: None,
+            cost_usd: None,
+        };
+        let in_flight = desk.metrics.enter();
+        let arrived = desk.clock.now();
+        Arc::new(Self {
+            desk,
+            endpoint,
+            id,
+            arrived,
+            waited: AtomicU64::new(0),
+            line: Mutex::new(Some(Box::new(line))),
+            _in_flight: in_flight,
+        })
+    }
+
+    pub(super) fn arrived(&self) -> Moment {
+        self.arrived
+    }
+
+    pub(super) fn id(&self) -> Arc<str> {
+        self.id.clone()
+    }
+
+    /// Adds to the time that was upstream's, not ours.
+    pub(super) fn wait(&self, time: Duration) {
+        self.waited.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+
+    pub(super) fn waited(&self) -> Duration {
+        Duration::from_nanos(self.waited.load(Relaxed))
+    }
+
+    /// Notes something, unless the record is settled.
+    pub(super) fn note(&self, write: impl FnOnce(&mut Line)) {
+        if let Some(line) = self.lock().as_deref_mut() {
+            write(line);
+        }
+    }
+
+    /// The end of a request that got no answer but this fault.
+    pub(super) fn fail(&self, fault: &Fault) {
+        self.note(|line| line.status = fault.status.as_u16());
+        self.desk.metrics.fault(fault);
+        self.settle(Outcome::Failed(fault.kind));
+    }
+
+    /// The end of a request. Only the first call counts.
+    pub(super) fn settle(&self, outcome: Outcome) {
+        let Some(mut line) = self.lock().take() else { return };
+        let now = self.desk.clock.now();
+        line.outcome = outcome.label();
+        line.e2e_ms = millis(now.since(self.arrived));
+        let metrics = &self.desk.metrics;
+        // A client that left before there was an answer never saw a status: 499, as nginx notes it.
+        let status = StatusCode::from_u16(if line.status == 0 { 499 } else { line.status }).unwrap_or_default();
+        metrics.request(Some(self.endpoint), line.route.as_ref(), status, outcome);
+        if outcome == Outcome::ClientGone {
+            let stages = [Stage::Queued, Stage::Prefill, Stage::Answer];
+            metrics.client_gone(stages.into_iter().find(|stage| stage.label() == line.stage).unwrap_or(Stage::Queued));
+        }
+        self.desk.rate.record(1, now);
+        self.desk.keep(*line);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Box<Line>>> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        // Whoever held it last let go without an end: the client left, and its request was dropped where it stood.
+        self.settle(Outcome::ClientGone);
+    }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+pub(super) fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -1,0 +1,141 @@
+//! Events as they come from upstream, each looked at once.
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use http::StatusCode;
+use http_body::Body as _;
+
+use crate::{
+    protocol::{Event, Seen, Splitter, answer},
+    types::{Endpoint, Fault},
+};
+
+/// Largest event, in bytes; an image in base64 fits.
+const LARGEST_EVENT: usize = 32 << 20;
+/// Most bytes held back before the first token; a stream that says so much has begun.
+const MOST_HELD: usize = 256 << 10;
+
+/// The events of an upstream answer.
+pub(in crate::gateway) struct Events {
+    upstream: reqwest::Body,
+    splitter: Splitter,
+    endpoint: Endpoint,
+    /// Events that were read before the answer was committed.
+    held: VecDeque<(Event, Seen)>,
+    over: bool,
+}
+
+impl Events {
+    pub(in crate::gateway) fn new(upstream: reqwest::Body, endpoint: Endpoint) -> Self {
+        Self { upstream, splitter: Splitter::new(LARGEST_EVENT), endpoint, held: VecDeque::new(), over: false }
+    }
+
+    pub(super) fn endpoint(&self) -> Endpoint {
+        self.endpoint
+    }
+
+    /// Reads until the answer has begun: a token, or a proper end without one. Fails where another backend may still do better.
+    pub(in crate::gateway) async fn commit(&mut self, mut read: impl FnMut(&Seen)) -> Result<(), Fault> {
+        let mut size = 0;
+        while size < MOST_HELD {
+            let Some((event, seen)) = poll_fn(|cx| self.poll_upstream(cx)).await.transpose()? else {
+                // An engine that ends a stream without a word gave no answer.
+                let finished = self.held.iter().any(|(_, seen)| seen.finished);
+                return if finished || !is_generation(self.endpoint) {
+                    Ok(())
+                } else {
+                    Err(cut("before its first token"))
+                };
+            };
+            if let Some(message) = &seen.error {
+                let message = format!("the backend reported an error in its stream: {message}");
+                return Err(Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_error", message));
+            }
+            read(&seen);
+            size += event.raw.len();
+            let begun = seen.token || seen.done;
+            self.held.push_back((event, seen));
+            if begun {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the next event is one that was read, and noted, before the commit.
+    pub(super) fn has_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// The next event, those held first.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, Seen), Fault>>> {
+        match self.held.pop_front() {
+            Some(held) => Poll::Ready(Some(Ok(held))),
+            None => self.poll_upstream(cx),
+        }
+    }
+
+    fn poll_upstream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, Seen), Fault>>> {
+        loop {
+            match self.splitter.next() {
+                Ok(Some(event)) => {
+                    let seen = look(self.endpoint, &event);
+                    if !seen.broken {
+                        return Poll::Ready(Some(Ok((event, seen))));
+                    }
+                    tracing::debug!("an event that is not JSON was left out of a stream");
+                    continue;
+                }
+                Ok(None) if self.over => return Poll::Ready(None),
+                Ok(None) => {}
+                Err(error) => {
+                    return Poll::Ready(Some(Err(Fault::upstream(
+                        StatusCode::BAD_GATEWAY,
+                        "upstream_garbage",
+                        error.to_string(),
+                    ))));
+                }
+            }
+            match ready!(Pin::new(&mut self.upstream).poll_frame(cx)) {
+                Some(Ok(frame)) => {
+                    if let Ok(chunk) = frame.into_data() {
+                        self.splitter.feed(chunk);
+                    }
+                }
+                Some(Err(_)) => return Poll::Ready(Some(Err(cut("by a broken connection")))),
+                None => {
+                    self.over = true;
+                    if let Some(event) = self.splitter.rest() {
+                        let seen = look(self.endpoint, &event);
+                        // A half event is of use only if it happens to be whole but for its empty line.
+                        if !seen.broken && event.data().is_some() {
+                            return Poll::Ready(Some(Ok((event, seen))));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn look(endpoint: Endpoint, event: &Event) -> Seen {
+    match event.data() {
+        Some(data) if !data.is_empty() => answer::read_event(endpoint, &data),
+        _ => Seen::default(),
+    }
+}
+
+/// Whether answers of this endpoint say when they are complete.
+pub(super) fn is_generation(endpoint: Endpoint) -> bool {
+    matches!(endpoint, Endpoint::Chat | Endpoint::Completions | Endpoint::Responses | Endpoint::Messages)
+}
+
+pub(super) fn cut(how: &str) -> Fault {
+    let message = format!("the backend's stream was cut {how}: the answer is not complete");
+    Fault::upstream(StatusCode::BAD_GATEWAY, "stream_cut", message)
+}

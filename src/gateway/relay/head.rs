@@ -1,0 +1,43 @@
+//! The head of an answer: the upstream's end-to-end headers, and ours that tell what was decided.
+
+use http::{HeaderMap, HeaderValue, header, response::Parts};
+
+use super::{Decision, Meter};
+use crate::{
+    gateway::{edge, stages::Call},
+    policy::Route,
+    upstream::address,
+};
+
+pub(super) fn headers(head: &Parts, call: &Call, route: &Route, decision: &Decision, meter: &Meter) -> HeaderMap {
+    let mut headers = address::returned(&head.headers);
+    let mut put = |name: &'static str, text: &str| {
+        if let Ok(value) = HeaderValue::from_str(text) {
+            headers.insert(name, value);
+        }
+    };
+    put("x-signalbox-pool", &decision.pool);
+    put("x-signalbox-backend", &decision.backend);
+    put("x-signalbox-route", &route.name);
+    put("x-signalbox-reason", decision.reason);
+    if let Some(model) = decision.model.as_deref().or(call.body.model.as_deref()) {
+        put("x-signalbox-model", model);
+    }
+    if call.serving.snapshot.policy.simulated {
+        put("x-signalbox-simulated", "true");
+    }
+    headers.insert("x-signalbox-overhead-us", meter.overhead_us().into());
+    edge::put_id(&mut headers, &call.record.id());
+    if is_events(&head.headers) {
+        // Proxies on the way must neither keep nor gather the events.
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
+        headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));
+    }
+    headers
+}
+
+/// Whether the answer is a stream of events.
+pub(in crate::gateway) fn is_events(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
+}

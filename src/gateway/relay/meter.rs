@@ -1,0 +1,248 @@
+//! The meter: rides in an answer's body and measures it. It holds the ticket, and settles the request's record once.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::{
+    fleet::{Backend, Ticket},
+    gateway::{
+        Desk,
+        record::{Record, millis},
+    },
+    protocol::Seen,
+    telemetry::{BackendMetrics, Stage},
+    types::{Blame, Fault, Moment, Outcome, Price, Usage},
+};
+
+/// Measures one attempt, from before its first await to the end of its answer.
+pub(in crate::gateway) struct Meter {
+    desk: Arc<Desk>,
+    record: Arc<Record>,
+    metrics: Arc<BackendMetrics>,
+    backend: Arc<Backend>,
+    price: Option<Price>,
+    prompt_bytes: usize,
+    /// Released when the attempt is over.
+    ticket: Option<Ticket>,
+    /// Set once the answer has begun; from then on the meter settles the record.
+    permit: Option<OwnedSemaphorePermit>,
+    committed: bool,
+    arrived: Moment,
+    started: Moment,
+    overhead: Duration,
+    /// When the first and the last token came from upstream.
+    tokens: Option<(Moment, Moment)>,
+    handed: bool,
+    text_bytes: u64,
+    usage: Option<Usage>,
+    over: bool,
+}
+
+/// What an attempt is measured with.
+pub(in crate::gateway) struct Gauges {
+    pub(in crate::gateway) desk: Arc<Desk>,
+    pub(in crate::gateway) record: Arc<Record>,
+    pub(in crate::gateway) metrics: Arc<BackendMetrics>,
+    pub(in crate::gateway) backend: Arc<Backend>,
+    pub(in crate::gateway) price: Option<Price>,
+}
+
+impl Meter {
+    /// Takes the ticket: from here on the request counts as load on the backend's engine.
+    pub(in crate::gateway) fn begin(gauges: Gauges, prompt_bytes: usize) -> Self {
+        let Gauges { desk, record, metrics, backend, price } = gauges;
+        let ticket = Ticket::take(backend.engine.clone(), backend.prompt_tokens(prompt_bytes));
+        Self {
+            arrived: record.arrived(),
+            started: desk.clock.now(),
+            desk,
+            record,
+            metrics,
+            backend,
+            price,
+            prompt_bytes,
+            ticket: Some(ticket),
+            permit: None,
+            committed: false,
+            overhead: Duration::ZERO,
+            tokens: None,
+            handed: false,
+            text_bytes: 0,
+            usage: None,
+            over: false,
+        }
+    }
+
+    /// The answer has begun. `read_at`: when the request had been read.
+    pub(in crate::gateway) fn commit(&mut self, permit: OwnedSemaphorePermit, read_at: Moment) {
+        self.permit = Some(permit);
+        self.committed = true;
+        let waited = self.record.waited();
+        self.overhead = self.desk.clock.now().since(read_at).saturating_sub(waited);
+        self.metrics.overhead(self.overhead.as_secs_f64());
+    }
+
+    /// Our own share of the time to the head of the answer, in whole microseconds.
+    pub(in crate::gateway) fn overhead_us(&self) -> u64 {
+        self.overhead.as_micros() as u64
+    }
+
+    /// Time since the request's arrival.
+    pub(in crate::gateway) fn age(&self) -> Duration {
+        self.desk.clock.now().since(self.arrived)
+    }
+
+    pub(in crate::gateway) fn fresh_connection_retry(&self) {
+        self.metrics.fresh_connection_retry();
+    }
+
+    /// An event came from upstream.
+    pub(in crate::gateway) fn read(&mut self, seen: &Seen) {
+        if let Some(usage) = seen.usage {
+            self.usage = Some(merge(self.usage, usage));
+        }
+        if seen.token {
+            self.text_bytes += seen.text_bytes as u64;
+            self.token();
+        }
+    }
+
+    fn token(&mut self) {
+        let now = self.desk.clock.now();
+        match &mut self.tokens {
+            Some((_, last)) => {
+                self.metrics.gap(now.since(*last).as_secs_f64());
+                *last = now;
+            }
+            None => {
+                self.tokens = Some((now, now));
+                self.metrics.upstream_ttft(now.since(self.started).as_secs_f64());
+                self.ticket.iter_mut().for_each(Ticket::first_token);
+            }
+        }
+    }
+
+    /// A token was handed to the client's connection.
+    pub(in crate::gateway) fn hand(&mut self) {
+        if !std::mem::replace(&mut self.handed, true) {
+            let now = self.desk.clock.now();
+            let ttft = now.since(self.arrived);
+            self.metrics.ttft(ttft.as_secs_f64(), now);
+            self.record.note(|line| {
+                line.ttft_ms = Some(millis(ttft));
+                line.stage = Stage::Answer.label();
+            });
+        }
+    }
+
+    /// The usage of an answer that came whole.
+    pub(in crate::gateway) fn whole(&mut self, usage: Option<Usage>) {
+        self.usage = usage;
+    }
+
+    /// The attempt failed before its answer had begun; the request may go on elsewhere.
+    pub(in crate::gateway) fn fail(mut self, fault: &Fault) {
+        self.end_attempt(Outcome::Failed(fault.kind));
+        if fault.blame == Blame::Upstream && fault.status.is_server_error() {
+            self.backend.engine.breaker.failed(self.desk.clock.now(), fault.kind == "upstream_unreachable");
+        } else {
+            self.backend.engine.breaker.succeeded();
+        }
+    }
+
+    /// The answer is over. Only the first call counts.
+    pub(in crate::gateway) fn finish(&mut self, outcome: Outcome) {
+        if self.over {
+            return;
+        }
+        self.end_attempt(outcome);
+        let now = self.desk.clock.now();
+        match outcome {
+            Outcome::Complete => self.backend.engine.breaker.succeeded(),
+            Outcome::Failed(_) => self.backend.engine.breaker.failed(now, false),
+            Outcome::ClientGone => {}
+        }
+        self.learn(outcome, now);
+        self.metrics.request(outcome);
+        self.metrics.e2e(now.since(self.arrived).as_secs_f64(), now);
+        let tpot = self.tpot();
+        if let Some(tpot) = tpot {
+            self.metrics.tpot(tpot, now);
+        }
+        let cost = self.usage.and_then(|usage| Some(self.price?.cost(&usage)));
+        if let Some(usage) = &self.usage {
+            self.metrics.usage(usage, now);
+        }
+        if let Some(cost) = cost {
+            self.metrics.cost(cost);
+        }
+        let upstream_ttft = self.tokens.map(|(first, _)| first.since(self.started));
+        self.record.note(|line| {
+            line.usage = self.usage;
+            line.upstream_ttft_ms = upstream_ttft.map(millis);
+            line.tpot_ms = tpot.map(|seconds| seconds * 1e3);
+            line.overhead_us = Some(self.overhead.as_secs_f64() * 1e6);
+            line.cost_usd = cost;
+        });
+        self.permit = None;
+        self.record.settle(outcome);
+    }
+
+    fn end_attempt(&mut self, outcome: Outcome) {
+        self.over = true;
+        self.ticket = None;
+        self.metrics.attempt(outcome);
+        self.record.note(|line| {
+            if let Some(attempt) = line.attempts.last_mut() {
+                attempt.outcome = Some(outcome.label());
+            }
+        });
+    }
+
+    fn learn(&self, outcome: Outcome, now: Moment) {
+        let learned = &self.backend.learned;
+        if let Some(usage) = self.usage.filter(|usage| usage.prompt_tokens > 0) {
+            learned.bytes_per_token.observe(self.prompt_bytes as u64, usage.prompt_tokens);
+            self.desk.bytes_per_token.observe(self.prompt_bytes as u64, usage.prompt_tokens);
+        }
+        let latency = match self.tokens {
+            Some((first, _)) => Some(first.since(self.started)),
+            None if outcome == Outcome::Complete => Some(now.since(self.started)),
+            None => None,
+        };
+        if let Some(latency) = latency {
+            learned.latency.observe(latency.as_secs_f64(), now);
+        }
+    }
+
+    /// Seconds per output token after the first: (last − first) / (n − 1). The tokens are the engine's own count, or else
+    /// counted from the text: an event is not a token.
+    fn tpot(&self) -> Option<f64> {
+        let (first, last) = self.tokens?;
+        let reported = self.usage.map_or(0, |usage| usage.completion_tokens);
+        let tokens = if reported > 0 { reported } else { self.backend.learned.bytes_per_token.tokens(self.text_bytes) };
+        (tokens > 1 && last > first).then(|| last.since(first).as_secs_f64() / (tokens - 1) as f64)
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        if self.committed {
+            self.finish(Outcome::ClientGone);
+        } else if !self.over {
+            self.end_attempt(Outcome::ClientGone);
+        }
+    }
+}
+
+/// Usage that comes in parts: Anthropic's prompt tokens at the start, its output tokens at the end.
+fn merge(before: Option<Usage>, now: Usage) -> Usage {
+    let Some(before) = before else { return now };
+    Usage {
+        prompt_tokens: before.prompt_tokens.max(now.prompt_tokens),
+        cached_tokens: now.cached_tokens.or(before.cached_tokens),
+        completion_tokens: before.completion_tokens.max(now.completion_tokens),
+        reasoning_tokens: now.reasoning_tokens.or(before.reasoning_tokens),
+    }
+}

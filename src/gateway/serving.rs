@@ -1,0 +1,83 @@
+//! The policy in force with the handles that measure its backends, swapped whole.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::sync::Semaphore;
+
+use super::{Reply, auth, edge};
+use crate::{
+    fleet::Snapshot,
+    telemetry::{BackendMetrics, Metrics},
+};
+
+/// A snapshot and what is needed to serve by it.
+pub struct Serving {
+    /// The policy, alive.
+    pub snapshot: Snapshot,
+    /// Metric handles, by pool and backend.
+    meters: Vec<Vec<Arc<BackendMetrics>>>,
+    /// Places for requests under way.
+    pub(super) places: Arc<Semaphore>,
+}
+
+impl Serving {
+    /// Takes handles for every backend of `snapshot` and forgets those of backends that are gone.
+    pub fn new(snapshot: Snapshot, metrics: &Metrics) -> Self {
+        // What a backend without a model of its own is counted under: the client names the model.
+        let any = "any".into();
+        let meters: Vec<Vec<_>> = snapshot
+            .pools
+            .iter()
+            .map(|pool| {
+                let meter = |backend: &Arc<crate::fleet::Backend>| {
+                    metrics.backend(&pool.spec.name, backend.name(), backend.spec.model.as_ref().unwrap_or(&any))
+                };
+                pool.backends.iter().map(meter).collect()
+            })
+            .collect();
+        metrics.retain(
+            |pool, backend, _| {
+                snapshot
+                    .pools
+                    .iter()
+                    .any(|p| *p.spec.name == *pool && p.backends.iter().any(|b| **b.name() == *backend))
+            },
+            |_| true,
+        );
+        metrics.set_config(&snapshot.policy.hash);
+        let places = Arc::new(Semaphore::new(snapshot.policy.limits.in_flight.min(Semaphore::MAX_PERMITS)));
+        Self { snapshot, meters, places }
+    }
+
+    /// The answer to a caller whose `headers` carry no key that is known, where keys are asked for.
+    pub fn refuse(&self, headers: &http::HeaderMap) -> Option<Reply> {
+        let fault = auth::check(&self.snapshot.policy.keys, headers).err()?;
+        Some(edge::reply_to(None, &edge::request_id(headers), &fault))
+    }
+
+    /// The metric handle of a backend, by the places of its pool and itself.
+    pub fn meter(&self, pool: usize, backend: usize) -> &Arc<BackendMetrics> {
+        &self.meters[pool][backend]
+    }
+}
+
+/// What is being served now.
+pub struct Live(ArcSwap<Serving>);
+
+impl Live {
+    /// Begins with `serving`.
+    pub fn new(serving: Serving) -> Self {
+        Self(ArcSwap::from_pointee(serving))
+    }
+
+    /// What is being served now; a request that loaded it keeps it to its end.
+    pub fn load(&self) -> Arc<Serving> {
+        self.0.load_full()
+    }
+
+    /// Serves by `serving` from the next request on.
+    pub fn swap(&self, serving: Serving) {
+        self.0.store(Arc::new(serving));
+    }
+}

@@ -1,0 +1,62 @@
+//! What a request is at each stage of the walk.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Method};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{Serving, record::Record};
+use crate::{
+    policy::Route,
+    protocol::RequestBody,
+    types::{Endpoint, Moment},
+};
+
+/// A request at the door.
+pub struct Arrival {
+    /// What it asks for.
+    pub(super) endpoint: Endpoint,
+    /// The policy that serves it, whole, from the door to the end.
+    pub(super) serving: Arc<Serving>,
+    /// What is noted of it.
+    pub(super) record: Arc<Record>,
+    /// The request itself.
+    pub(super) request: axum::extract::Request,
+}
+
+/// A request whose caller is known to be allowed in.
+pub(super) struct Authed(pub(super) Arrival);
+
+/// A request that was read.
+pub(super) struct Call {
+    /// When the last byte of the body had come.
+    pub(super) read_at: Moment,
+    pub(super) endpoint: Endpoint,
+    pub(super) serving: Arc<Serving>,
+    pub(super) record: Arc<Record>,
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) query: Option<String>,
+    pub(super) headers: HeaderMap,
+    pub(super) body: RequestBody,
+}
+
+/// A call whose work is estimated.
+pub(super) struct Estimated {
+    pub(super) call: Call,
+    /// About how many tokens the prompt has.
+    pub(super) prompt_tokens: u64,
+}
+
+/// A call that knows where it may go.
+pub(super) struct Routed {
+    pub(super) call: Call,
+    pub(super) route: Arc<Route>,
+}
+
+/// A call that may be dispatched; it holds its place until its answer ends.
+pub(super) struct Admitted {
+    pub(super) call: Call,
+    pub(super) route: Arc<Route>,
+    pub(super) permit: OwnedSemaphorePermit,
+}

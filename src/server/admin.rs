@@ -1,0 +1,136 @@
+//! What operators and their machines ask: health, metrics, the page, decisions, a reload.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    Json, Router,
+    extract::{Path, State as Extract},
+    response::{
+        Html, IntoResponse, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+    routing::{get, post},
+};
+use futures_util::{Stream, stream};
+use http::{HeaderMap, StatusCode, header};
+use serde_json::json;
+
+use super::{Control, state::State};
+use crate::telemetry::CONTENT_TYPE;
+
+/// The page, whole.
+const PAGE: &str = include_str!("../../assets/page.html");
+/// Time between two updates of the page.
+const UPDATE: Duration = Duration::from_secs(1);
+
+/// What anyone who may connect to the API may also ask.
+pub(super) fn public(control: Arc<Control>) -> Router {
+    Router::new()
+        .route("/health", get(health))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics_if_allowed))
+        .with_state(control)
+}
+
+/// Everything, for the admin listener.
+pub(super) fn admin(control: Arc<Control>) -> Router {
+    Router::new()
+        .route("/", get(page))
+        .route("/health", get(health))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .route("/admin/state", get(state))
+        .route("/admin/events", get(events))
+        .route("/admin/decisions", get(decisions))
+        .route("/admin/decisions/{id}", get(decision))
+        .route("/admin/reload", post(reload))
+        .with_state(control)
+}
+
+async fn page() -> impl IntoResponse {
+    // The page talks to nobody but us, and nobody may frame it.
+    let policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; \
+                  connect-src 'self'; frame-ancestors 'none'";
+    ([(header::CONTENT_SECURITY_POLICY, policy), (header::CACHE_CONTROL, "no-cache")], Html(PAGE))
+}
+
+async fn health() -> Json<serde_json::Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// Ready while requests are taken: not during the drain.
+async fn ready(Extract(control): Extract<Arc<Control>>) -> Response {
+    if control.is_draining() {
+        let body = Json(json!({ "status": "draining" }));
+        return (StatusCode::SERVICE_UNAVAILABLE, body).into_response();
+    }
+    Json(json!({ "status": "ready" })).into_response()
+}
+
+async fn metrics(Extract(control): Extract<Arc<Control>>) -> Response {
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], control.house.metrics()).into_response()
+}
+
+async fn metrics_if_allowed(Extract(control): Extract<Arc<Control>>, headers: HeaderMap) -> Response {
+    match control.house.live.load().refuse(&headers) {
+        Some(refusal) => refusal,
+        None => metrics(Extract(control)).await,
+    }
+}
+
+async fn state(Extract(control): Extract<Arc<Control>>) -> Json<State> {
+    Json(State::of(&control.house, control.is_draining()))
+}
+
+async fn events(Extract(control): Extract<Arc<Control>>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let mut ticks = tokio::time::interval(UPDATE);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let stop = control.stopping();
+    let updates = stream::unfold((control, ticks, stop), |(control, mut ticks, mut stop)| async move {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            // The page must not hold up the end of the process.
+            _ = stop.wait_for(|stop| *stop) => return None,
+        }
+        let state = State::of(&control.house, control.is_draining());
+        let event = Event::default().json_data(state).unwrap_or_default();
+        Some((Ok(event), (control, ticks, stop)))
+    });
+    Sse::new(updates).keep_alive(KeepAlive::default())
+}
+
+async fn decisions(Extract(control): Extract<Arc<Control>>) -> Response {
+    let last = control.house.desk.last(100);
+    Json(last.iter().map(|line| &**line).collect::<Vec<_>>()).into_response()
+}
+
+async fn decision(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>) -> Response {
+    match control.house.desk.find(&id) {
+        Some(line) => Json(&*line).into_response(),
+        None => {
+            let message = format!("no decision '{id}' is remembered: the last 1000 are");
+            (StatusCode::NOT_FOUND, Json(json!({ "error": { "message": message } }))).into_response()
+        }
+    }
+}
+
+async fn reload(Extract(control): Extract<Arc<Control>>, headers: HeaderMap) -> Response {
+    // A web page somewhere else must not be able to press this button.
+    if headers.contains_key(header::ORIGIN) && !is_same_origin(&headers) {
+        return (StatusCode::FORBIDDEN, Json(json!({ "error": { "message": "not from another site" } })))
+            .into_response();
+    }
+    match control.reload().await {
+        Ok(hash) => Json(json!({ "reloaded": true, "hash": hash })).into_response(),
+        Err(message) => (StatusCode::BAD_REQUEST, Json(json!({ "reloaded": false, "error": { "message": message } })))
+            .into_response(),
+    }
+}
+
+fn is_same_origin(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    match (text(header::ORIGIN), text(header::HOST)) {
+        (Some(origin), Some(host)) => origin.split_once("://").is_some_and(|(_, origin)| origin == host),
+        _ => false,
+    }
+}

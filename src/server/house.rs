@@ -1,0 +1,154 @@
+//! Everything that lives as long as the process: put together once, and again in part when the policy changes.
+
+use std::{io, sync::Arc};
+
+use crate::{
+    fleet::{Registry, Snapshot},
+    gateway::{Desk, Live, Serving},
+    policy::Policy,
+    telemetry::{self, Journal},
+    types::Clock,
+    upstream::{
+        Client,
+        client::SetUpError,
+        scrape::{Scrapers, Source},
+    },
+};
+
+/// The parts that requests, operators and reloads share.
+pub(super) struct House {
+    /// What is being served.
+    pub live: Arc<Live>,
+    /// Where records end.
+    pub desk: Arc<Desk>,
+    /// The way out.
+    pub client: Client,
+    registry: Registry,
+    scrapers: Scrapers,
+}
+
+/// The house could not be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No HTTP client.
+    #[error(transparent)]
+    Client(#[from] SetUpError),
+    /// The journal's file cannot be written.
+    #[error("the journal '{path}' cannot be opened: {error} (journal.path in the policy)")]
+    Journal {
+        /// The file.
+        path: String,
+        /// Why not.
+        error: io::Error,
+    },
+}
+
+impl House {
+    /// Puts the house together to serve `policy`.
+    pub(super) fn open(policy: Policy) -> Result<Self, OpenError> {
+        let clock = Clock::start();
+        let desk = Arc::new(Desk::new(clock));
+        let client = Client::new(policy.timeouts.connect)?;
+        let registry = Registry::default();
+        if let Some(journal) = open_journal(&policy, &desk)? {
+            desk.journal.store(Some(journal));
+        }
+        let scrapers = Scrapers::new(client.clone(), clock);
+        let serving = Serving::new(Snapshot::new(policy, &registry), &desk.metrics);
+        scrapers.follow(sources(&serving));
+        Ok(Self { live: Arc::new(Live::new(serving)), desk, client, registry, scrapers })
+    }
+
+    /// Serves by `policy` from the next request on; what was learned of engines that stay is kept. On an error the old policy
+    /// stays in force.
+    pub(super) fn replace(&self, policy: Policy) -> Result<(), OpenError> {
+        let old = self.live.load();
+        let before = &old.snapshot.policy;
+        if before.journal != policy.journal {
+            let journal = open_journal(&policy, &self.desk)?;
+            if let Some(old) = self.desk.journal.swap(journal) {
+                tokio::task::spawn_blocking(move || old.close());
+            }
+        }
+        for (what, changed) in [
+            ("listen", before.listen != policy.listen),
+            ("admin", before.admin != policy.admin),
+            ("limits.header", before.limits.header != policy.limits.header),
+            ("timeouts.connect", before.timeouts.connect != policy.timeouts.connect),
+        ] {
+            if changed {
+                tracing::warn!("'{what}' changed in the policy: it takes effect after a restart");
+            }
+        }
+        let serving = Serving::new(Snapshot::new(policy, &self.registry), &self.desk.metrics);
+        self.scrapers.follow(sources(&serving));
+        self.live.swap(serving);
+        Ok(())
+    }
+
+    /// Writes out what is queued.
+    pub(super) async fn close(&self) {
+        if let Some(journal) = self.desk.journal.swap(None) {
+            // A panic in the writer was logged where it happened.
+            let _ = tokio::task::spawn_blocking(move || journal.close()).await;
+        }
+    }
+
+    /// The metrics page.
+    pub(super) fn metrics(&self) -> String {
+        let now = self.desk.clock.now();
+        self.desk.metrics.encode(now, &self.reading())
+    }
+
+    fn reading(&self) -> telemetry::Live {
+        let now = self.desk.clock.now();
+        let serving = self.live.load();
+        let backends = serving.snapshot.pools.iter().flat_map(|pool| {
+            pool.backends.iter().map(|backend| telemetry::BackendLive {
+                pool: pool.spec.name.clone(),
+                backend: backend.name().clone(),
+                in_flight: backend.engine.load.in_flight().into(),
+                queued_prompt_tokens: backend.engine.load.queued_tokens(),
+                decoding: backend.engine.load.decoding().into(),
+                context_tokens: backend.engine.load.context_tokens(),
+            })
+        });
+        let engines = self.registry.engines().into_iter().map(|engine| {
+            let reading = engine.reading();
+            let signals = reading.as_ref().map(|reading| &reading.signals);
+            telemetry::EngineLive {
+                engine: engine.name.clone(),
+                up: engine.is_up(now),
+                scrape_age: reading.as_ref().map(|reading| now.since(reading.at).as_secs_f64()),
+                running: signals.and_then(|signals| signals.running),
+                waiting: signals.and_then(|signals| signals.waiting),
+                kv_usage: signals.and_then(|signals| signals.kv_usage),
+                prefix_hits: reading.as_ref().and_then(|reading| reading.prefix_hit_ratio),
+                preemptions: signals.and_then(|signals| signals.preemptions),
+            }
+        });
+        telemetry::Live { backends: backends.collect(), engines: engines.collect() }
+    }
+}
+
+fn open_journal(policy: &Policy, desk: &Desk) -> Result<Option<Arc<Journal>>, OpenError> {
+    let Some(spec) = &policy.journal else { return Ok(None) };
+    match Journal::open(&spec.path, spec.max_size, spec.keep, desk.metrics.journal()) {
+        Ok(journal) => Ok(Some(Arc::new(journal))),
+        Err(error) => Err(OpenError::Journal { path: spec.path.display().to_string(), error }),
+    }
+}
+
+/// The engines whose metrics are to be read.
+fn sources(serving: &Serving) -> Vec<Source> {
+    let policy = &serving.snapshot.policy;
+    let backends = serving.snapshot.pools.iter().flat_map(|pool| &pool.backends);
+    let mut sources: Vec<Source> = Vec::new();
+    for backend in backends {
+        let spec = &policy.engines[backend.spec.engine];
+        if spec.scrape && sources.iter().all(|source| source.engine.url != spec.url) {
+            sources.push(Source { engine: backend.engine.clone(), key: spec.keys.first().cloned() });
+        }
+    }
+    sources
+}

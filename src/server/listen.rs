@@ -1,0 +1,72 @@
+//! The door: accepts connections, sets `TCP_NODELAY`, bounds how long a client may take over its headers, and drains.
+
+use std::{io, time::Duration};
+
+use axum::{Router, body::Body};
+use http::Request;
+use hyper::body::Incoming;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto, graceful::GracefulShutdown},
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+use tower::ServiceExt;
+
+/// How long to wait when the system has no more descriptors to give.
+const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
+
+/// Serves `app` until `stop` turns true, then lets every connection finish what it is at, for at most `drain`.
+/// Returns whether all of them did.
+pub(super) async fn serve(
+    listener: TcpListener,
+    app: Router,
+    header: Duration,
+    drain: Duration,
+    mut stop: watch::Receiver<bool>,
+) -> bool {
+    let graceful = GracefulShutdown::new();
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(header);
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30)));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|stop| *stop) => break,
+        };
+        match accepted {
+            Ok((stream, _)) => connection(stream, &app, &builder, &graceful),
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) => {
+                tracing::error!(%error, "no connection can be accepted");
+                tokio::time::sleep(OUT_OF_DESCRIPTORS).await;
+            }
+        }
+    }
+    drop(listener);
+    tokio::time::timeout(drain, graceful.shutdown()).await.is_ok()
+}
+
+fn connection(stream: TcpStream, app: &Router, builder: &auto::Builder<TokioExecutor>, graceful: &GracefulShutdown) {
+    // Without it, small events wait for the client's acknowledgement: 40 ms each.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY could not be set");
+    }
+    let service = app.clone().map_request(|request: Request<Incoming>| request.map(Body::new));
+    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    let watched = graceful.watch(connection.into_owned());
+    tokio::spawn(async move {
+        if let Err(error) = watched.await {
+            tracing::debug!(%error, "a connection ended with an error");
+        }
+    });
+}
+
+/// Whether the error is about the one connection and not about the listener.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}

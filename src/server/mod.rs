@@ -1,0 +1,67 @@
+//! The process: listeners, reload, drain, and what operators ask.
+
+mod admin;
+mod house;
+mod listen;
+mod reload;
+mod run;
+mod state;
+
+pub use self::{
+    house::OpenError,
+    run::{Bound, Options, RunError, run},
+};
+
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, watch};
+
+use self::house::House;
+use crate::policy::Policy;
+
+/// Loads the policy anew; the error is a text for people, with file, line and caret.
+pub type Loader = Box<dyn Fn() -> Result<Policy, String> + Send + Sync>;
+
+/// The process's switches: reload and stop.
+struct Control {
+    house: House,
+    /// `None` where there is no file to load again.
+    loader: Option<Loader>,
+    /// One reload at a time.
+    reloading: Mutex<()>,
+    stop: watch::Sender<bool>,
+}
+
+impl Control {
+    fn is_draining(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    fn stopping(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
+    /// Loads the policy again, checks it whole and swaps it whole; on any error the one in force stays. Gives its hash.
+    async fn reload(self: &Arc<Self>) -> Result<String, String> {
+        let _alone = self.reloading.lock().await;
+        let control = self.clone();
+        let result = match &self.loader {
+            None => Err("there is no policy file: the gateway runs without one".to_owned()),
+            // Reading files blocks.
+            Some(_) => tokio::task::spawn_blocking(move || control.loader.as_ref().map(|load| load()))
+                .await
+                .map_err(|error| error.to_string())
+                .and_then(|loaded| loaded.unwrap_or_else(|| Err(String::new())))
+                .and_then(|policy| {
+                    let hash = policy.hash.clone();
+                    self.house.replace(policy).map(|()| hash).map_err(|error| error.to_string())
+                }),
+        };
+        self.house.desk.metrics.config_reload(result.is_ok());
+        match &result {
+            Ok(hash) => tracing::info!(%hash, "the policy was loaded anew"),
+            Err(error) => tracing::error!("the policy was not loaded, the one before stays in force\n{error}"),
+        }
+        result
+    }
+}

@@ -1,0 +1,56 @@
+//! When to load the policy anew: its file changed, or SIGHUP came.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use notify::{RecursiveMode, Watcher};
+use tokio::sync::mpsc;
+
+use super::Control;
+
+/// Editors write a file in several steps; a change counts when it has been quiet for this long.
+const QUIET: Duration = Duration::from_millis(150);
+
+/// Loads the policy anew whenever `file` changes, until the process stops. The file's folder is watched, since editors and
+/// Kubernetes replace files rather than write into them.
+pub(super) fn on_change(control: Arc<Control>, file: &Path) -> notify::Result<()> {
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => ".".into(),
+    };
+    let (changed, mut changes) = mpsc::channel(1);
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        if event.is_ok_and(|event| !event.kind.is_access()) {
+            // A full channel already says that something changed.
+            let _ = changed.try_send(());
+        }
+    })?;
+    watcher.watch(&folder, RecursiveMode::NonRecursive)?;
+    let file = file.to_owned();
+    tokio::spawn(async move {
+        let _watcher = watcher;
+        let mut before = std::fs::read(&file).ok();
+        while changes.recv().await.is_some() {
+            while tokio::time::timeout(QUIET, changes.recv()).await.is_ok_and(|change| change.is_some()) {}
+            // Other files of the folder change too, and some writes change nothing.
+            let now = tokio::fs::read(&file).await.ok();
+            if now.is_some() && now != before {
+                before = now;
+                // The outcome is logged and counted where it happens.
+                let _ = control.reload().await;
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Loads the policy anew on every SIGHUP.
+#[cfg(unix)]
+pub(super) fn on_hangup(control: Arc<Control>) -> std::io::Result<()> {
+    let mut hangups = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            let _ = control.reload().await;
+        }
+    });
+    Ok(())
+}

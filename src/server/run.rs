@@ -1,0 +1,133 @@
+//! From a policy to a running gateway, and its orderly end.
+
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
+
+use axum::{Router, routing::any_service};
+use tokio::{net::TcpListener, sync::watch};
+use tower_http::catch_panic::CatchPanicLayer;
+
+use super::{Control, House, Loader, OpenError, admin, listen, reload};
+use crate::{
+    gateway::{Models, walk},
+    policy::Policy,
+};
+
+/// How to run.
+pub struct Options {
+    /// What to serve.
+    pub policy: Policy,
+    /// The policy's file, to be watched, and how to load it again.
+    pub source: Option<(PathBuf, Loader)>,
+    /// Told once requests are taken.
+    pub ready: Box<dyn FnOnce(Bound) -> io::Result<()> + Send>,
+}
+
+/// Where the gateway listens.
+#[derive(Copy, Clone, Debug)]
+pub struct Bound {
+    /// For clients.
+    pub listen: SocketAddr,
+    /// For operators.
+    pub admin: Option<SocketAddr>,
+}
+
+/// The gateway could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Something it needs is not to be had.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {error} ('{key}' in the policy sets another address)")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The policy's key for it.
+        key: &'static str,
+        /// Why not.
+        error: io::Error,
+    },
+    /// Something else of the system's.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Serves until SIGTERM or SIGINT, then drains. Returns whether every request was finished in time.
+pub async fn run(options: Options) -> Result<bool, RunError> {
+    let Options { policy, source, ready } = options;
+    let limits = policy.limits;
+    let api = bind(policy.listen, "listen").await?;
+    let operators = match policy.admin {
+        Some(address) => Some(bind(address, "admin").await?),
+        None => None,
+    };
+    let bound =
+        Bound { listen: api.local_addr()?, admin: operators.as_ref().map(TcpListener::local_addr).transpose()? };
+
+    let (file, loader) = source.unzip();
+    let (stop, stopped) = watch::channel(false);
+    let control = Arc::new(Control { house: House::open(policy)?, loader, reloading: Default::default(), stop });
+    if let Some(file) = &file {
+        if let Err(error) = reload::on_change(control.clone(), file) {
+            tracing::warn!(%error, "the policy's file cannot be watched: reload by SIGHUP or POST /admin/reload");
+        }
+    }
+    #[cfg(unix)]
+    reload::on_hangup(control.clone())?;
+    // The page and the metrics stay reachable while the API drains.
+    let (close_admin, admin_closed) = watch::channel(false);
+    let admin_task = operators.map(|listener| {
+        let app = admin::admin(control.clone());
+        tokio::spawn(listen::serve(listener, app, limits.header, std::time::Duration::from_secs(1), admin_closed))
+    });
+    on_signal(control.clone())?;
+    ready(bound)?;
+
+    let drained = listen::serve(api, app(&control), limits.header, limits.drain, stopped).await;
+    if !drained {
+        tracing::warn!("the drain limit is over: requests still under way are cut (limits.drain)");
+    }
+    // Nobody receives when there is no admin listener.
+    let _ = close_admin.send(true);
+    if let Some(task) = admin_task {
+        let _ = task.await;
+    }
+    control.house.close().await;
+    Ok(drained)
+}
+
+fn app(control: &Arc<Control>) -> Router {
+    let house = &control.house;
+    let walk = walk(house.live.clone(), house.desk.clone(), house.client.clone());
+    Router::new()
+        .fallback_service(any_service(walk))
+        .merge(Models::router(house.live.clone()))
+        .merge(admin::public(control.clone()))
+        .layer(CatchPanicLayer::new())
+}
+
+async fn bind(address: SocketAddr, key: &'static str) -> Result<TcpListener, RunError> {
+    TcpListener::bind(address).await.map_err(|error| RunError::Listen { address, key, error })
+}
+
+/// The first SIGTERM or SIGINT begins the drain, a second one ends the process at once.
+fn on_signal(control: Arc<Control>) -> io::Result<()> {
+    #[cfg(unix)]
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    tokio::spawn(async move {
+        loop {
+            #[cfg(unix)]
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+            #[cfg(not(unix))]
+            let _ = tokio::signal::ctrl_c().await;
+            if control.stop.send_replace(true) {
+                std::process::exit(130);
+            }
+            tracing::info!("stopping: no new requests, those under way are finished (again to stop at once)");
+        }
+    });
+    Ok(())
+}

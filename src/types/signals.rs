@@ -1,0 +1,112 @@
+//! What an engine says of itself in its metrics. A gauge it does not have is unknown, never 0.
+
+/// An inference engine that exports metrics.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum EngineKind {
+    /// vLLM.
+    Vllm,
+    /// SGLang.
+    Sglang,
+    /// Hugging Face's text-generation-inference.
+    Tgi,
+    /// llama.cpp's server.
+    LlamaCpp,
+    /// TensorRT-LLM, served by itself or by Triton.
+    TensorRtLlm,
+    /// LMDeploy.
+    LmDeploy,
+}
+
+impl EngineKind {
+    /// Every kind.
+    pub const ALL: [Self; 6] = [Self::Vllm, Self::Sglang, Self::Tgi, Self::LlamaCpp, Self::TensorRtLlm, Self::LmDeploy];
+
+    /// The name used in logs and on the page.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
+            Self::Tgi => "tgi",
+            Self::LlamaCpp => "llama.cpp",
+            Self::TensorRtLlm => "tensorrt-llm",
+            Self::LmDeploy => "lmdeploy",
+        }
+    }
+}
+
+/// What an engine says of itself; `None` for what it does not say, which is never taken for 0. Counters count from the
+/// engine's start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EngineSignals {
+    /// What it is.
+    pub kind: EngineKind,
+    /// Requests being computed, from all its clients.
+    pub running: Option<f64>,
+    /// Requests in its own queue, from all its clients.
+    pub waiting: Option<f64>,
+    /// Share of its KV cache in use, 0 to 1.
+    pub kv_usage: Option<f64>,
+    /// Size of its KV cache, in tokens.
+    pub kv_capacity_tokens: Option<u64>,
+    /// Counter: prompt tokens looked up in its prefix cache.
+    pub prefix_queries: Option<f64>,
+    /// Counter: prompt tokens found there.
+    pub prefix_hits: Option<f64>,
+    /// The share of prompt tokens found, 0 to 1, as the engine itself averages it; see
+    /// [`EngineSignals::prefix_hit_ratio`].
+    pub reported_hit_ratio: Option<f64>,
+    /// Counter: requests interrupted for want of KV cache.
+    pub preemptions: Option<f64>,
+    /// Counter: prompt tokens processed.
+    pub prompt_tokens: Option<f64>,
+    /// Counter: tokens generated.
+    pub generated_tokens: Option<f64>,
+    /// Counter: seconds to first token by its own clock, summed over requests.
+    pub ttft_sum: Option<f64>,
+    /// Counter: requests that got a first token.
+    pub ttft_count: Option<f64>,
+}
+
+impl EngineSignals {
+    /// An engine that says nothing.
+    pub const fn unknown(kind: EngineKind) -> Self {
+        Self {
+            kind,
+            running: None,
+            waiting: None,
+            kv_usage: None,
+            kv_capacity_tokens: None,
+            prefix_queries: None,
+            prefix_hits: None,
+            reported_hit_ratio: None,
+            preemptions: None,
+            prompt_tokens: None,
+            generated_tokens: None,
+            ttft_sum: None,
+            ttft_count: None,
+        }
+    }
+
+    /// The share of prompt tokens found in the prefix cache since the `earlier` scrape, 0 to 1; from the engine's own
+    /// average where it has no counters. `None` when nothing was looked up in between, or the engine started anew.
+    pub fn prefix_hit_ratio(&self, earlier: &Self) -> Option<f64> {
+        if let (Some(queries), Some(hits)) = (self.prefix_queries, self.prefix_hits) {
+            return share_since((hits, earlier.prefix_hits?), (queries, earlier.prefix_queries?));
+        }
+        self.reported_hit_ratio
+    }
+
+    /// The engine's own mean time to first token since the `earlier` scrape, in seconds. `None` when no request got one
+    /// in between, or the engine started anew.
+    pub fn mean_ttft(&self, earlier: &Self) -> Option<f64> {
+        let requests = self.ttft_count? - earlier.ttft_count?;
+        let seconds = self.ttft_sum? - earlier.ttft_sum?;
+        (requests > 0.0 && seconds >= 0.0).then(|| seconds / requests)
+    }
+}
+
+/// The growth of one counter in units of another's; each is given as it is now and as it was.
+fn share_since((part, part_before): (f64, f64), (whole, whole_before): (f64, f64)) -> Option<f64> {
+    let (part, whole) = (part - part_before, whole - whole_before);
+    (whole > 0.0 && part >= 0.0).then(|| (part / whole).min(1.0))
+}

@@ -1,0 +1,186 @@
+//! Where a request goes upstream and with whose authority, by dialect.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use crate::{
+    policy::{Backend, Dialect, Engine, Secret},
+    types::Endpoint,
+};
+
+/// The address of `path` (which begins with `/v1/` or `/v2/`) on `engine` for `backend`, with the client's query.
+pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) -> String {
+    let base = engine.url.trim_end_matches('/');
+    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+    match &engine.dialect {
+        Dialect::OpenAi => match path.strip_prefix("/v1") {
+            Some(rest) if has_version(base) => format!("{base}{rest}{query}"),
+            None if has_version(base) => format!("{}{path}{query}", &base[..base.len() - "/v1".len()]),
+            _ => format!("{base}{path}{query}"),
+        },
+        Dialect::Azure { api_version } => {
+            let rest = path.strip_prefix("/v1").unwrap_or(path);
+            let more = if query.is_empty() { String::new() } else { format!("&{}", &query[1..]) };
+            match &backend.deployment {
+                Some(deployment) => {
+                    format!("{base}/openai/deployments/{deployment}{rest}?api-version={api_version}{more}")
+                }
+                None => format!("{base}/openai{rest}?api-version={api_version}{more}"),
+            }
+        }
+    }
+}
+
+/// The address of `path` at the root of the engine's server, outside its API (`/metrics`, `/health`).
+pub fn root_url(engine_url: &str, path: &str) -> String {
+    let base = engine_url.trim_end_matches('/');
+    let root = if has_version(base) { &base[..base.len() - "/v1".len()] } else { base };
+    format!("{root}{path}")
+}
+
+fn has_version(base: &str) -> bool {
+    base.ends_with("/v1")
+}
+
+/// Puts the provider's key on a request for `endpoint`.
+pub fn authorise(headers: &mut HeaderMap, engine: &Engine, endpoint: Endpoint, key: &Secret) {
+    let sensitive = |text: &str| {
+        HeaderValue::from_str(text).ok().map(|mut value| {
+            value.set_sensitive(true);
+            value
+        })
+    };
+    let mut put = |name: HeaderName, text: &str| {
+        if let Some(value) = sensitive(text) {
+            headers.insert(name, value);
+        }
+    };
+    match engine.dialect {
+        Dialect::Azure { .. } => put(HeaderName::from_static("api-key"), &key.0),
+        Dialect::OpenAi => {
+            put(header::AUTHORIZATION, &format!("Bearer {}", key.0));
+            if endpoint == Endpoint::Messages {
+                put(HeaderName::from_static("x-api-key"), &key.0);
+            }
+        }
+    }
+}
+
+/// The client's headers that may go upstream: end-to-end ones that carry neither the client's own authority, nor framing (which
+/// is made anew), nor our directives, nor an encoding that would hide the answer from us.
+pub fn forwarded(headers: &HeaderMap) -> HeaderMap {
+    let named = connection_headers(headers);
+    let mut kept = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        let private = matches!(
+            name.as_str(),
+            "authorization"
+                | "api-key"
+                | "x-api-key"
+                | "cookie"
+                | "host"
+                | "content-length"
+                | "accept-encoding"
+                | "expect"
+        );
+        if !private && !is_hop_by_hop(name) && !named.contains(name) && !name.as_str().starts_with("x-signalbox-") {
+            kept.append(name.clone(), value.clone());
+        }
+    }
+    kept
+}
+
+/// The upstream's headers that may go to the client.
+pub fn returned(headers: &HeaderMap) -> HeaderMap {
+    let named = connection_headers(headers);
+    let mut kept = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        let private = matches!(name.as_str(), "set-cookie" | "server" | "date" | "content-length" | "x-request-id");
+        if !private && !is_hop_by_hop(name) && !named.contains(name) && !name.as_str().starts_with("x-signalbox-") {
+            kept.append(name.clone(), value.clone());
+        }
+    }
+    kept
+}
+
+/// RFC 9110, section 7.6.1.
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection" | "keep-alive" | "proxy-connection" | "te" | "trailer" | "transfer-encoding" | "upgrade"
+    ) || name.as_str().starts_with("proxy-auth")
+}
+
+/// The headers that `Connection` names as meant for this hop alone.
+fn connection_headers(headers: &HeaderMap) -> Vec<HeaderName> {
+    let values = headers.get_all(header::CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn engine(url: &str, dialect: Dialect) -> Engine {
+        Engine { name: "e".into(), url: url.into(), dialect, keys: Vec::new(), scrape: false }
+    }
+
+    fn backend(deployment: Option<&str>) -> Backend {
+        Backend {
+            name: "b".into(),
+            engine: 0,
+            model: None,
+            adapter: false,
+            serves: None,
+            deployment: deployment.map(Into::into),
+            weight: None,
+            drop: Vec::new(),
+            defaults: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn paths_join_whether_or_not_the_base_has_a_version() {
+        let plain = backend(None);
+        let at = |base: &str, path: &str, query| url(&engine(base, Dialect::OpenAi), &plain, path, query);
+        assert_eq!(at("http://h/v1", "/v1/chat/completions", None), "http://h/v1/chat/completions");
+        assert_eq!(at("http://h/v1/", "/v1/files", Some("a=b")), "http://h/v1/files?a=b");
+        assert_eq!(at("http://h", "/v1/embeddings", None), "http://h/v1/embeddings");
+        assert_eq!(at("http://h/v1", "/v2/rerank", None), "http://h/v2/rerank");
+        assert_eq!(root_url("http://h:1/v1", "/metrics"), "http://h:1/metrics");
+        assert_eq!(root_url("http://h:1/x", "/metrics"), "http://h:1/x/metrics");
+    }
+
+    #[test]
+    fn azure_is_addressed_by_deployment() {
+        let azure = engine("https://r.example", Dialect::Azure { api_version: "2024-10-21".into() });
+        assert_eq!(
+            url(&azure, &backend(Some("gpt4o")), "/v1/chat/completions", Some("x=1")),
+            "https://r.example/openai/deployments/gpt4o/chat/completions?api-version=2024-10-21&x=1"
+        );
+    }
+
+    #[test]
+    fn authority_framing_and_directives_stay_here() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("authorization", "Bearer mine"),
+            ("x-api-key", "mine"),
+            ("cookie", "c"),
+            ("host", "h"),
+            ("content-length", "3"),
+            ("transfer-encoding", "chunked"),
+            ("connection", "close, X-Hop"),
+            ("x-hop", "1"),
+            ("proxy-authorization", "p"),
+            ("x-signalbox-pool", "small"),
+            ("accept-encoding", "gzip"),
+            ("openai-organization", "kept"),
+            ("traceparent", "kept"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        let mut kept: Vec<_> = forwarded(&headers).keys().map(ToString::to_string).collect();
+        kept.sort();
+        assert_eq!(kept, ["openai-organization", "traceparent"]);
+    }
+}

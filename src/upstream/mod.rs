@@ -1,0 +1,8 @@
+//! The way out: HTTP to engines, and what they say of themselves.
+
+pub mod address;
+pub mod client;
+pub mod discover;
+pub mod scrape;
+
+pub use client::{Client, SendError};

@@ -1,0 +1,105 @@
+//! Asks engines for their metrics again and again, one task an engine.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::task::JoinHandle;
+
+use crate::{
+    fleet::Engine,
+    policy::Secret,
+    types::{Clock, EngineSignals},
+    upstream::{Client, address, client::FetchError},
+};
+
+/// Time between two readings of an engine that answers.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The longest time between two tries at one that does not answer, or has no metrics.
+const LONGEST: Duration = Duration::from_secs(15);
+/// How long an engine may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Largest metrics page, in bytes.
+const LARGEST: usize = 8 << 20;
+
+/// An engine to be read.
+#[derive(Clone)]
+pub struct Source {
+    /// The engine; readings are kept there.
+    pub engine: Arc<Engine>,
+    /// The key for its server, if it asks for one.
+    pub key: Option<Secret>,
+}
+
+/// The readers of all engines in force.
+pub struct Scrapers {
+    client: Client,
+    clock: Clock,
+    tasks: Mutex<HashMap<String, Reader>>,
+}
+
+struct Reader {
+    engine: Arc<Engine>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Scrapers {
+    /// Reads nothing yet.
+    pub fn new(client: Client, clock: Clock) -> Self {
+        Self { client, clock, tasks: Mutex::default() }
+    }
+
+    /// Reads these engines from now on, and no others.
+    pub fn follow(&self, sources: Vec<Source>) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.retain(|_, reader| sources.iter().any(|source| Arc::ptr_eq(&source.engine, &reader.engine)));
+        for source in sources {
+            let engine = source.engine.clone();
+            tasks.entry(engine.url.clone()).or_insert_with(|| Reader {
+                task: tokio::spawn(follow(source, self.client.clone(), self.clock)),
+                engine,
+            });
+        }
+    }
+}
+
+/// Reads one engine until the task is aborted.
+async fn follow(source: Source, client: Client, clock: Clock) {
+    let Source { engine, key } = source;
+    let url = address::root_url(&engine.url, "/metrics");
+    let key = key.as_ref().map(|key| &*key.0);
+    let mut pause = INTERVAL;
+    loop {
+        pause = match client.fetch(&url, key, PATIENCE, LARGEST).await {
+            Ok(page) => {
+                engine.heard(true);
+                match EngineSignals::read(&String::from_utf8_lossy(&page.body)) {
+                    Some(signals) => {
+                        engine.read(signals, clock.now());
+                        INTERVAL
+                    }
+                    None => LONGEST,
+                }
+            }
+            // It is there, but has no metrics to show.
+            Err(FetchError::Refused(_) | FetchError::Broken) => {
+                engine.heard(true);
+                (pause * 2).min(LONGEST)
+            }
+            Err(FetchError::Unreachable) => {
+                engine.heard(false);
+                INTERVAL
+            }
+        };
+        // Spread out, so that many engines are not asked in one breath.
+        tokio::time::sleep(pause.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+    }
+}

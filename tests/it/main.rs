@@ -1,0 +1,3 @@
+//! The one integration binary: the gateway as its users meet it.
+
+mod check;
