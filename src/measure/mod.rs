@@ -1,0 +1,27 @@
+//! Running estimates of what was seen: quantiles over recent windows, decayed means, rates and ratios. Pure: `now` is an
+//! argument, and nothing here reads a clock, waits or does I/O.
+//!
+//! Every estimate is shared by reference between threads and holds its lock, where it has one, for well under a
+//! microsecond. A sample that is not a finite number of the expected sign is dropped: one broken measurement must not
+//! poison a mean for good.
+
+mod bytes_per_token;
+mod ewma;
+mod peak_ewma;
+mod rate;
+mod window;
+
+pub use self::{
+    bytes_per_token::BytesPerToken,
+    ewma::Ewma,
+    peak_ewma::PeakEwma,
+    rate::{Rate, RateSpan},
+    window::{Span, Summary, Window},
+};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks `mutex` even after a panic elsewhere: an estimate that missed one sample is still an estimate.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

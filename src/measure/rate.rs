@@ -1,0 +1,132 @@
+//! How many events, or tokens, went by a second, lately.
+
+use std::sync::Mutex;
+
+use super::lock;
+use crate::types::Moment;
+
+const SECOND: u64 = 1_000_000_000;
+/// One bucket a second for the longest span, and one for the second that is not over yet.
+const BUCKETS: usize = 61;
+
+/// How far back a rate looks.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RateSpan {
+    /// The last ten seconds.
+    TenSeconds,
+    /// The last minute.
+    Minute,
+}
+
+impl RateSpan {
+    const fn seconds(self) -> u64 {
+        match self {
+            Self::TenSeconds => 10,
+            Self::Minute => 60,
+        }
+    }
+}
+
+/// Events a second over the last ten seconds or the last minute, from a ring of one-second buckets (1 KB).
+#[derive(Debug)]
+pub struct Rate {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    started: Option<Moment>,
+    buckets: [Bucket; BUCKETS],
+}
+
+#[derive(Copy, Clone, Debug, Default)]
+struct Bucket {
+    second: u64,
+    count: u64,
+}
+
+impl Rate {
+    /// A rate that saw nothing yet.
+    pub fn new() -> Self {
+        Self { state: Mutex::new(State { started: None, buckets: [Bucket::default(); BUCKETS] }) }
+    }
+
+    /// Counts `count` events (or tokens) at `now`.
+    pub fn record(&self, count: u64, now: Moment) {
+        let second = now.nanos() / SECOND;
+        let mut state = lock(&self.state);
+        state.started.get_or_insert(now);
+        let bucket = &mut state.buckets[(second % BUCKETS as u64) as usize];
+        if bucket.second < second {
+            *bucket = Bucket { second, count: 0 };
+        }
+        if bucket.second == second {
+            bucket.count = bucket.count.saturating_add(count);
+        }
+    }
+
+    /// Events a second over the whole seconds of `span` and the part of the present one. A rate that is younger than
+    /// the span is taken over its age (of at least a second), so that it is right from the start.
+    pub fn per_second(&self, span: RateSpan, now: Moment) -> f64 {
+        let state = lock(&self.state);
+        let Some(started) = state.started else { return 0.0 };
+        let second = now.nanos() / SECOND;
+        let oldest = second.saturating_sub(span.seconds());
+        let counted = |bucket: &&Bucket| bucket.second >= oldest && bucket.second <= second;
+        let count: u64 = state.buckets.iter().filter(counted).map(|bucket| bucket.count).sum();
+        let covered = now.since(Moment::from_nanos(oldest * SECOND)).min(now.since(started)).as_secs_f64();
+        count as f64 / covered.max(1.0)
+    }
+}
+
+impl Default for Rate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{prelude::*, test_runner::RngSeed};
+
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn nothing_seen_is_a_rate_of_zero() {
+        assert!(Rate::new().per_second(RateSpan::Minute, at(5_000)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn it_forgets_after_its_span() {
+        let rate = Rate::new();
+        rate.record(100, at(500));
+        assert!((rate.per_second(RateSpan::TenSeconds, at(600)) - 100.0).abs() < 1e-9, "its age is under a second");
+        assert!((rate.per_second(RateSpan::TenSeconds, at(5_500)) - 20.0).abs() < 1e-9);
+        assert!(rate.per_second(RateSpan::TenSeconds, at(11_000)).abs() < 1e-12);
+        assert!(rate.per_second(RateSpan::Minute, at(11_000)) > 9.0);
+        assert!(rate.per_second(RateSpan::Minute, at(61_000)).abs() < 1e-12);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_steady_stream_reads_as_its_rate(every in 10..500_u64, start in 0..1_000_000_u64) {
+            let rate = Rate::new();
+            let mut now = start;
+            while now < start + 100_000 {
+                rate.record(1, at(now));
+                now += every;
+            }
+            let want = 1000.0 / every as f64;
+            for (span, seconds) in [(RateSpan::TenSeconds, 10.0), (RateSpan::Minute, 60.0)] {
+                let got = rate.per_second(span, at(now));
+                prop_assert!((got - want).abs() <= 1.0 / seconds + 1e-9, "{got} for {want}");
+            }
+        }
+    }
+}
