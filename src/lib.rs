@@ -1,4 +1,5 @@
 //! Signalbox: a latency-aware model router and gateway that speaks the OpenAI API.
 
 pub mod measure;
+pub mod telemetry;
 pub mod types;

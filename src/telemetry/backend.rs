@@ -1,0 +1,167 @@
+//! The metrics of one model at one backend, as handles that are kept and filled without a look-up.
+
+use std::sync::{Arc, atomic::AtomicU64};
+
+use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
+
+use super::series::Series;
+use crate::{
+    measure::{Span, Summary, Window},
+    types::{Moment, Outcome, Usage},
+};
+
+/// Buckets for times to first token, in seconds: 1 ms to 10 min, with the usual objectives among the bounds.
+const TTFT: [f64; 26] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0,
+    20.0, 30.0, 60.0, 120.0, 300.0, 600.0,
+];
+/// Buckets for times per token and gaps between tokens, in seconds: 1 ms to 5 s.
+const GAP: [f64; 18] =
+    [0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0];
+/// Buckets for whole answers, in seconds: 10 ms to 1 h.
+const E2E: [f64; 18] =
+    [0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0];
+/// Buckets for the gateway's own time, in seconds: 10 µs to 1 s.
+const OVERHEAD: [f64; 16] = [
+    0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+    1.0,
+];
+/// Outcomes are words of ours; this bound only guards against a mistake.
+const MOST_OUTCOMES: usize = 64;
+
+/// A counter of US dollars.
+pub(super) type Dollars = Counter<f64, AtomicU64>;
+
+/// Recent latencies of one backend, over all models on it.
+#[derive(Debug, Default)]
+pub struct Latencies {
+    /// Time to first token.
+    pub ttft: Window,
+    /// Time per output token.
+    pub tpot: Window,
+    /// Whole answers.
+    pub e2e: Window,
+}
+
+impl Latencies {
+    /// The summaries over `span` up to `now`, in seconds: time to first token, time per output token, whole answers.
+    pub fn summaries(&self, span: Span, now: Moment) -> [Option<Summary>; 3] {
+        [&self.ttft, &self.tpot, &self.e2e].map(|window| window.summary(span, now))
+    }
+}
+
+/// The metrics of one model at one backend. Times are in seconds.
+#[derive(Debug)]
+pub struct BackendMetrics {
+    pub(super) requests: Series<&'static str, Counter>,
+    pub(super) attempts: Series<&'static str, Counter>,
+    pub(super) fresh_retries: Counter,
+    pub(super) ttft: Histogram,
+    pub(super) upstream_ttft: Histogram,
+    pub(super) tpot: Histogram,
+    pub(super) gap: Histogram,
+    pub(super) e2e: Histogram,
+    pub(super) overhead: Histogram,
+    pub(super) tokens: Series<&'static str, Counter>,
+    pub(super) cost: Dollars,
+    pub(super) latencies: Arc<Latencies>,
+}
+
+impl BackendMetrics {
+    pub(super) fn new(latencies: Arc<Latencies>) -> Self {
+        Self {
+            requests: Series::new(MOST_OUTCOMES),
+            attempts: Series::new(MOST_OUTCOMES),
+            fresh_retries: Counter::default(),
+            ttft: Histogram::new(TTFT),
+            upstream_ttft: Histogram::new(TTFT),
+            tpot: Histogram::new(GAP),
+            gap: Histogram::new(GAP),
+            e2e: Histogram::new(E2E),
+            overhead: Histogram::new(OVERHEAD),
+            tokens: Series::new(4),
+            cost: Dollars::default(),
+            latencies,
+        }
+    }
+
+    /// Counts a request that ended with this backend's answer, or failure.
+    pub fn request(&self, outcome: Outcome) {
+        count(&self.requests, outcome.label());
+    }
+
+    /// Counts an attempt that ended.
+    pub fn attempt(&self, outcome: Outcome) {
+        count(&self.attempts, outcome.label());
+    }
+
+    /// Counts an attempt that was repeated on a fresh connection.
+    pub fn fresh_connection_retry(&self) {
+        self.fresh_retries.inc();
+    }
+
+    /// The first delta was handed to the client's connection, `seconds` after its request.
+    pub fn ttft(&self, seconds: f64, now: Moment) {
+        self.ttft.observe(seconds);
+        self.latencies.ttft.record(seconds, now);
+    }
+
+    /// The first delta of an attempt came, `seconds` after it was sent.
+    pub fn upstream_ttft(&self, seconds: f64) {
+        self.upstream_ttft.observe(seconds);
+    }
+
+    /// An answer's mean time per output token after the first.
+    pub fn tpot(&self, seconds: f64, now: Moment) {
+        self.tpot.observe(seconds);
+        self.latencies.tpot.record(seconds, now);
+    }
+
+    /// A delta came `seconds` after the one before.
+    pub fn gap(&self, seconds: f64) {
+        self.gap.observe(seconds);
+    }
+
+    /// An answer was complete, `seconds` after its request.
+    pub fn e2e(&self, seconds: f64, now: Moment) {
+        self.e2e.observe(seconds);
+        self.latencies.e2e.record(seconds, now);
+    }
+
+    /// The gateway's own share of a request's time.
+    pub fn overhead(&self, seconds: f64) {
+        self.overhead.observe(seconds);
+    }
+
+    /// Counts an answer's tokens; kinds that the backend never reported stay absent.
+    pub fn usage(&self, usage: &Usage) {
+        for (kind, tokens) in [
+            ("prompt", Some(usage.prompt_tokens)),
+            ("cached", usage.cached_tokens),
+            ("completion", Some(usage.completion_tokens)),
+            ("reasoning", usage.reasoning_tokens),
+        ] {
+            if let Some(tokens) = tokens {
+                self.tokens.get(kind, |kind| kind, |_| Counter::default()).inc_by(tokens);
+            }
+        }
+    }
+
+    /// Adds the cost of a request, in US dollars.
+    pub fn cost(&self, usd: f64) {
+        // A counter that went down, or to NaN, would break every rate taken from it.
+        if usd.is_finite() && usd > 0.0 {
+            self.cost.inc_by(usd);
+        }
+    }
+
+    /// The recent latencies of this backend, over all models on it.
+    pub fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+}
+
+/// Adds one to the series of `label`.
+pub(super) fn count(series: &Series<&'static str, Counter>, label: &'static str) {
+    series.get(label, |_| "other", |_| Counter::default()).inc();
+}

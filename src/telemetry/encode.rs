@@ -1,0 +1,224 @@
+//! Writes every metric of the table as OpenMetrics text. What has no series is left out, head and all.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, PoisonError},
+};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric, text},
+    metrics::{
+        counter::{ConstCounter, Counter},
+        gauge::ConstGauge,
+        histogram::Histogram,
+    },
+    registry::{Registry, Unit},
+};
+
+use super::{
+    backend::BackendMetrics,
+    live::{BackendLive, EngineLive, Live},
+    metrics::{BackendKey, Shared},
+    series::Series,
+    table::{self, Def},
+};
+use crate::{measure::Span, types::Moment};
+
+/// The spans over which quantiles are exported.
+const WINDOWS: [Span; 2] = [Span::Minute, Span::FiveMinutes];
+
+/// A metric and where its value is found.
+type Column<T, V> = (&'static Def, fn(&T) -> V);
+
+/// The whole text.
+pub(super) fn text(shared: Arc<Shared>, now: Moment, live: Live) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape { shared, now, live }));
+    let mut out = String::new();
+    if let Err(error) = text::encode(&mut out, &registry) {
+        // Only a number beyond i64 can get here; what was written so far is still of use.
+        tracing::error!(%error, "metrics could not be written in full");
+    }
+    out
+}
+
+/// One scrape: the counters, and what is true at its moment.
+#[derive(Debug)]
+struct Scrape {
+    shared: Arc<Shared>,
+    now: Moment,
+    live: Live,
+}
+
+impl Collector for Scrape {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = Page { encoder };
+        self.gateway(&mut page)?;
+        self.backends(&mut page)?;
+        self.quantiles(&mut page)?;
+        self.live_backends(&mut page)?;
+        self.engines(&mut page)
+    }
+}
+
+impl Scrape {
+    fn gateway(&self, page: &mut Page<'_>) -> fmt::Result {
+        let shared = &self.shared;
+        page.family(&table::BUILD, [([env!("CARGO_PKG_VERSION")], ConstGauge::new(1_i64))])?;
+        let config = shared.config.read().unwrap_or_else(PoisonError::into_inner).clone();
+        page.family(&table::CONFIG, config.map(|hash| ([hash], ConstGauge::new(1_i64))))?;
+        let reloads = [(["ok"], shared.reloaded.clone()), (["error"], shared.reload_failed.clone())];
+        page.family(&table::RELOADS, reloads)?;
+        page.family(&table::IN_FLIGHT, [([""; 0], shared.in_flight.clone())])?;
+        let requests = shared.requests.list().into_iter();
+        let requests = requests.map(|((endpoint, route, status, outcome), counter)| {
+            ([endpoint.to_owned(), route.to_string(), status.to_string(), outcome.to_owned()], counter)
+        });
+        page.family(&table::REQUESTS, requests)?;
+        let faults = shared.faults.list().into_iter();
+        page.family(&table::FAULTS, faults.map(|((kind, blame), counter)| ([kind, blame], counter)))?;
+        let gone = shared.client_gone.list().into_iter();
+        page.family(&table::CLIENT_GONE, gone.map(|(stage, counter)| ([stage], counter)))?;
+        page.family(&table::JOURNAL_DROPPED, [([""; 0], shared.journal.dropped.clone())])?;
+        page.family(&table::JOURNAL_ERRORS, [([""; 0], shared.journal.errors.clone())])
+    }
+
+    fn backends(&self, page: &mut Page<'_>) -> fmt::Result {
+        let all = self.shared.backends.list();
+        page.split(&table::BACKEND_REQUESTS, &all, |backend| &backend.requests)?;
+        page.split(&table::BACKEND_ATTEMPTS, &all, |backend| &backend.attempts)?;
+        page.each(&table::FRESH_RETRIES, &all, |backend| backend.fresh_retries.clone())?;
+        let histograms: [Column<BackendMetrics, Histogram>; 6] = [
+            (&table::TTFT, |backend| backend.ttft.clone()),
+            (&table::UPSTREAM_TTFT, |backend| backend.upstream_ttft.clone()),
+            (&table::TPOT, |backend| backend.tpot.clone()),
+            (&table::GAP, |backend| backend.gap.clone()),
+            (&table::E2E, |backend| backend.e2e.clone()),
+            (&table::OVERHEAD, |backend| backend.overhead.clone()),
+        ];
+        for (def, histogram) in histograms {
+            page.each(def, &all, histogram)?;
+        }
+        page.split(&table::TOKENS, &all, |backend| &backend.tokens)?;
+        page.each(&table::COST, &all, |backend| backend.cost.clone())
+    }
+
+    fn quantiles(&self, page: &mut Page<'_>) -> fmt::Result {
+        let mut rows = [const { Vec::new() }; 3];
+        for ((pool, backend), latencies) in self.shared.latencies.list() {
+            for span in WINDOWS {
+                for (rows, summary) in rows.iter_mut().zip(latencies.summaries(span, self.now)) {
+                    let quantiles = summary.iter().flat_map(crate::measure::Summary::quantiles);
+                    rows.extend(quantiles.map(|(quantile, seconds)| {
+                        let labels = [pool.clone(), backend.clone(), quantile.into(), span.label().into()];
+                        (labels, ConstGauge::new(rounded(seconds)))
+                    }));
+                }
+            }
+        }
+        for (def, rows) in [&table::TTFT_QUANTILE, &table::TPOT_QUANTILE, &table::E2E_QUANTILE].into_iter().zip(rows) {
+            page.family(def, rows)?;
+        }
+        Ok(())
+    }
+
+    fn live_backends(&self, page: &mut Page<'_>) -> fmt::Result {
+        let known: BTreeMap<_, _> = self.live.backends.iter().map(|live| ((&live.pool, &live.backend), live)).collect();
+        let gauges: [Column<BackendLive, u64>; 4] = [
+            (&table::BACKEND_IN_FLIGHT, |live| live.in_flight),
+            (&table::QUEUED_PROMPT, |live| live.queued_prompt_tokens),
+            (&table::DECODING, |live| live.decoding),
+            (&table::CONTEXT, |live| live.context_tokens),
+        ];
+        for (def, value) in gauges {
+            page.family(def, known.values().map(|live| ([&*live.pool, &*live.backend], ConstGauge::new(value(live)))))?;
+        }
+        Ok(())
+    }
+
+    fn engines(&self, page: &mut Page<'_>) -> fmt::Result {
+        let known: BTreeMap<_, _> = self.live.engines.iter().map(|live| (&live.engine, live)).collect();
+        let gauges: [Column<EngineLive, Option<f64>>; 6] = [
+            (&table::ENGINE_UP, |live| live.up.map(|up| f64::from(u8::from(up)))),
+            (&table::ENGINE_SCRAPE_AGE, |live| live.scrape_age),
+            (&table::ENGINE_RUNNING, |live| live.running),
+            (&table::ENGINE_WAITING, |live| live.waiting),
+            (&table::ENGINE_KV_USAGE, |live| live.kv_usage),
+            (&table::ENGINE_PREFIX_HITS, |live| live.prefix_hits),
+        ];
+        let row = |live: &EngineLive, value: Option<f64>| Some(([live.engine.to_string()], value?));
+        for (def, value) in gauges {
+            let rows = known.values().filter_map(|live| row(live, value(live)));
+            page.family(def, rows.map(|(labels, value)| (labels, ConstGauge::new(value))))?;
+        }
+        let rows = known.values().filter_map(|live| row(live, live.preemptions));
+        page.family(&table::ENGINE_PREEMPTIONS, rows.map(|(labels, value)| (labels, ConstCounter::new(value))))
+    }
+}
+
+/// The text as it grows.
+struct Page<'a> {
+    encoder: DescriptorEncoder<'a>,
+}
+
+impl Page<'_> {
+    /// A metric with its series, each with the values of the labels of `def`.
+    fn family<const N: usize, L: AsRef<str>, M: EncodeMetric>(
+        &mut self,
+        def: &Def,
+        series: impl IntoIterator<Item = ([L; N], M)>,
+    ) -> fmt::Result {
+        debug_assert_eq!(def.labels.len(), N, "{}", def.name);
+        let mut series = series.into_iter().peekable();
+        if series.peek().is_none() {
+            return Ok(());
+        }
+        let unit = (!def.unit.is_empty()).then(|| Unit::Other(def.unit.to_owned()));
+        let kind = def.kind.metric_type();
+        let mut metric = self.encoder.encode_descriptor(def.stem(), def.help, unit.as_ref(), kind)?;
+        for (values, series) in series {
+            if N == 0 {
+                // A metric without labels is one series; written as a family it would get empty braces.
+                return series.encode(metric);
+            }
+            let labels: Vec<_> = def.labels.iter().copied().zip(values.iter().map(AsRef::as_ref)).collect();
+            series.encode(metric.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
+    /// A metric with one series for each model at a backend.
+    fn each<M: EncodeMetric>(
+        &mut self,
+        def: &Def,
+        all: &[(BackendKey, Arc<BackendMetrics>)],
+        metric: impl Fn(&BackendMetrics) -> M,
+    ) -> fmt::Result {
+        let row = |((pool, backend, model), metrics): &(BackendKey, Arc<BackendMetrics>)| {
+            ([pool.clone(), backend.clone(), model.clone()], metric(metrics))
+        };
+        self.family(def, all.iter().map(row))
+    }
+
+    /// A counter with series for each model at a backend and each value of one more label.
+    fn split(
+        &mut self,
+        def: &Def,
+        all: &[(BackendKey, Arc<BackendMetrics>)],
+        counters: impl Fn(&BackendMetrics) -> &Series<&'static str, Counter>,
+    ) -> fmt::Result {
+        let rows = all.iter().flat_map(|((pool, backend, model), metrics)| {
+            let series = counters(metrics).list().into_iter();
+            series.map(|(label, counter)| ([pool.clone(), backend.clone(), model.clone(), label.into()], counter))
+        });
+        self.family(def, rows)
+    }
+}
+
+/// To four significant digits: more would claim an accuracy that the windows do not have.
+fn rounded(seconds: f64) -> f64 {
+    let scale = 10_f64.powf(3.0 - seconds.log10().floor());
+    (seconds * scale).round() / scale
+}

@@ -1,0 +1,222 @@
+//! The journal: records as lines of JSON, written by a thread of its own, so that no request ever waits for a disk.
+
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread::{self, JoinHandle},
+};
+
+use prometheus_client::metrics::counter::Counter;
+
+use super::rotating::{Lost, Rotating};
+
+/// Most lines that wait to be written.
+const QUEUE_LINES: usize = 8192;
+/// Most bytes that wait to be written.
+const QUEUE_BYTES: usize = 16 * 1024 * 1024;
+
+/// What a journal counts. [`Metrics::journal`](super::Metrics::journal) gives the ones that are exported.
+#[derive(Clone, Debug, Default)]
+pub struct JournalCounters {
+    pub(super) dropped: Counter,
+    pub(super) errors: Counter,
+}
+
+impl JournalCounters {
+    /// Lines that were not written.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.get()
+    }
+
+    /// Failures to write or to rotate.
+    pub fn errors(&self) -> u64 {
+        self.errors.get()
+    }
+}
+
+/// A journal that is being written. Share it in an `Arc`; [`Journal::close`] it at the end. If it is dropped instead,
+/// its thread still writes what is queued, but nobody waits for that.
+#[derive(Debug)]
+pub struct Journal {
+    queue: SyncSender<Message>,
+    queued_bytes: Arc<AtomicUsize>,
+    closed: AtomicBool,
+    counters: JournalCounters,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+enum Message {
+    Line(Vec<u8>),
+    Close,
+}
+
+impl Journal {
+    /// Opens the file at `path`, readable by its owner only, and starts the writer. At `max_size` bytes the file is
+    /// rotated to `path.1`, and so on up to `path.{keep}`. Fails when the file cannot be opened; later failures are
+    /// counted in `counters` and logged once, until writing works again.
+    pub fn open(path: &Path, max_size: u64, keep: u32, counters: JournalCounters) -> io::Result<Self> {
+        let file = Rotating::open(path.to_owned(), max_size, keep)?;
+        let (queue, lines) = sync_channel(QUEUE_LINES);
+        let queued_bytes = Arc::new(AtomicUsize::new(0));
+        let writer =
+            Writer { file, queued_bytes: Arc::clone(&queued_bytes), counters: counters.clone(), failing: false };
+        let writer = thread::Builder::new().name("journal".into()).spawn(move || writer.run(&lines))?;
+        Ok(Self { queue, queued_bytes, closed: AtomicBool::new(false), counters, writer: Mutex::new(Some(writer)) })
+    }
+
+    /// Queues `record` to be written. Never waits: when the queue is full the record is dropped and counted.
+    pub fn write(&self, record: &impl serde::Serialize) {
+        let Ok(mut line) = serde_json::to_vec(record) else {
+            self.counters.errors.inc();
+            self.counters.dropped.inc();
+            return;
+        };
+        line.push(b'\n');
+        let length = line.len();
+        let fits = self.queued_bytes.fetch_add(length, Ordering::Relaxed) + length <= QUEUE_BYTES;
+        let open = !self.closed.load(Ordering::Relaxed);
+        if !(fits && open && self.queue.try_send(Message::Line(line)).is_ok()) {
+            self.queued_bytes.fetch_sub(length, Ordering::Relaxed);
+            self.counters.dropped.inc();
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> &JournalCounters {
+        &self.counters
+    }
+
+    /// Writes what is queued and stops. It blocks until that is done: call it where blocking is allowed. Records that
+    /// come later are dropped and counted.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            // Both fail only if the writer is gone already.
+            let _ = self.queue.send(Message::Close);
+            let _ = writer.join();
+        }
+    }
+}
+
+/// The thread's end of the queue.
+struct Writer {
+    file: Rotating,
+    queued_bytes: Arc<AtomicUsize>,
+    counters: JournalCounters,
+    failing: bool,
+}
+
+impl Writer {
+    fn run(mut self, queue: &Receiver<Message>) {
+        while let Ok(message) = queue.recv() {
+            let mut closing = self.take(message);
+            // All that is queued goes out together; then the file is up to date for whoever follows it.
+            while let Ok(message) = queue.try_recv() {
+                closing |= self.take(message);
+            }
+            let flushed = self.file.flush();
+            self.report(flushed);
+            if closing {
+                return;
+            }
+        }
+    }
+
+    /// Takes a message from the queue; whether it was the last one.
+    fn take(&mut self, message: Message) -> bool {
+        let Message::Line(line) = message else { return true };
+        self.queued_bytes.fetch_sub(line.len(), Ordering::Relaxed);
+        let pushed = self.file.push(&line);
+        self.report(pushed);
+        false
+    }
+
+    /// Counts a failure; logs only the first of a row, and its end.
+    fn report(&mut self, written: Result<u64, Lost>) {
+        match written {
+            Ok(lines) if lines > 0 && self.failing => {
+                self.failing = false;
+                tracing::info!("the journal is being written again");
+            }
+            Ok(_) => {}
+            Err(Lost { lines, error }) => {
+                self.counters.errors.inc();
+                self.counters.dropped.inc_by(lines);
+                if !self.failing {
+                    self.failing = true;
+                    tracing::error!(%error, "the journal cannot be written; its lines are being dropped");
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn open(path: &Path, max_size: u64) -> Journal {
+        Journal::open(path, max_size, 1, JournalCounters::default()).unwrap()
+    }
+
+    #[test]
+    fn what_was_written_is_there_after_closing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        let journal = open(&path, 1 << 20);
+        let lines = |from: u32| (from..from + 1000).map(|n| serde_json::json!({ "n": n })).collect::<Vec<_>>();
+        std::thread::scope(|scope| {
+            for from in [0, 1000] {
+                let journal = &journal;
+                scope.spawn(move || lines(from).iter().for_each(|line| journal.write(line)));
+            }
+        });
+        journal.close();
+        let text = fs::read_to_string(&path).unwrap();
+        let mut seen: Vec<u64> = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["n"].as_u64().unwrap())
+            .collect();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..2000).collect::<Vec<_>>());
+        assert_eq!((journal.counters().dropped(), journal.counters().errors()), (0, 0));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_dropped_and_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = open(&dir.path().join("journal.jsonl"), 1 << 20);
+        journal.write(&"x".repeat(QUEUE_BYTES));
+        assert_eq!(journal.counters().dropped(), 1);
+        journal.write(&"fits");
+        journal.close();
+        journal.write(&"too late");
+        journal.close();
+        assert_eq!((journal.counters().dropped(), journal.counters().errors()), (2, 0));
+        assert_eq!(journal.queued_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn failures_are_counted_and_never_reach_the_caller() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        fs::create_dir(&home).unwrap();
+        let journal = open(&home.join("journal.jsonl"), 1);
+        fs::remove_dir_all(&home).unwrap();
+        for _ in 0..3 {
+            journal.write(&"lost");
+        }
+        journal.close();
+        // The first line still goes to the file that was deleted under it; the others find no place to rotate to.
+        assert_eq!((journal.counters().dropped(), journal.counters().errors()), (2, 2));
+        assert!(Journal::open(&home.join("journal.jsonl"), 1, 1, JournalCounters::default()).is_err());
+    }
+}

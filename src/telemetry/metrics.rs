@@ -1,0 +1,350 @@
+//! The handles through which the gateway counts, shared by all who count.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
+
+use super::{
+    backend::{BackendMetrics, Latencies, count},
+    encode,
+    journal::JournalCounters,
+    live::Live,
+    series::Series,
+};
+use crate::types::{Blame, Endpoint, Fault, Moment, Name, Outcome};
+
+/// Most models at backends that get series of their own; each takes about 150 lines of `/metrics`.
+const MOST_BACKENDS: usize = 1024;
+/// Most combinations of endpoint, route, status and outcome.
+const MOST_REQUESTS: usize = 4096;
+/// Most kinds of fault.
+const MOST_FAULTS: usize = 256;
+
+/// What takes the place of a label's value when there are too many, or none that is known.
+const OTHER: &str = "other";
+
+/// What a client that went away was waiting for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// A place in a backend.
+    Queued,
+    /// The first token.
+    Prefill,
+    /// The rest of the answer.
+    Answer,
+}
+
+impl Stage {
+    /// The name used in metrics and the journal.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Prefill => "prefill",
+            Self::Answer => "answer",
+        }
+    }
+}
+
+/// All metrics of the process. Cloning shares them.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    pub(super) shared: Arc<Shared>,
+}
+
+/// (pool, backend, model)
+pub(super) type BackendKey = (Name, Name, Name);
+/// (endpoint, route, status, outcome)
+pub(super) type RequestKey = (&'static str, Name, u16, &'static str);
+/// (kind, blame)
+pub(super) type FaultKey = (&'static str, &'static str);
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) config: RwLock<Option<Name>>,
+    pub(super) reloaded: Counter,
+    pub(super) reload_failed: Counter,
+    pub(super) in_flight: Gauge,
+    pub(super) requests: Series<RequestKey, Counter>,
+    pub(super) faults: Series<FaultKey, Counter>,
+    pub(super) client_gone: Series<&'static str, Counter>,
+    pub(super) journal: JournalCounters,
+    pub(super) backends: Series<BackendKey, Arc<BackendMetrics>>,
+    pub(super) latencies: Series<(Name, Name), Arc<Latencies>>,
+}
+
+impl Metrics {
+    /// Metrics that counted nothing yet.
+    pub fn new() -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                config: RwLock::default(),
+                reloaded: Counter::default(),
+                reload_failed: Counter::default(),
+                in_flight: Gauge::default(),
+                requests: Series::new(MOST_REQUESTS),
+                faults: Series::new(MOST_FAULTS),
+                client_gone: Series::new(3),
+                journal: JournalCounters::default(),
+                backends: Series::new(MOST_BACKENDS),
+                latencies: Series::new(MOST_BACKENDS),
+            }),
+        }
+    }
+
+    /// The metrics of `model` at a backend: keep the handle. All three names must come from the policy (or be a fixed
+    /// word where it leaves the model to the client), for a client's text would make new series without end.
+    pub fn backend(&self, pool: &Name, backend: &Name, model: &Name) -> Arc<BackendMetrics> {
+        let shared = &self.shared;
+        let key = (pool.clone(), backend.clone(), model.clone());
+        shared.backends.get(
+            key,
+            |(pool, backend, _)| (pool, backend, OTHER.into()),
+            |(pool, backend, _)| Arc::new(BackendMetrics::new(shared.latencies(pool, backend))),
+        )
+    }
+
+    /// The recent latencies of a backend, where anything was counted for it.
+    pub fn latencies(&self, pool: &str, backend: &str) -> Option<Arc<Latencies>> {
+        let known = self.shared.latencies.list();
+        known.into_iter().find(|((p, b), _)| **p == *pool && **b == *backend).map(|(_, latencies)| latencies)
+    }
+
+    /// Forgets the backends and routes that a new policy no longer has. `backend` is asked with (pool, backend, model),
+    /// `route` with the route's name. Handles still held go on counting, unseen.
+    pub fn retain(&self, mut backend: impl FnMut(&str, &str, &str) -> bool, mut route: impl FnMut(&str) -> bool) {
+        let shared = &self.shared;
+        shared.backends.retain(|(p, b, m)| backend(p, b, m));
+        let kept = shared.backends.list();
+        shared.latencies.retain(|(pool, name)| kept.iter().any(|((p, b, _), _)| p == pool && b == name));
+        shared.requests.retain(|(_, name, _, _)| **name == *OTHER || route(name));
+    }
+
+    /// Counts a request as under way until the guard is dropped.
+    pub fn enter(&self) -> InFlight {
+        self.shared.in_flight.inc();
+        InFlight(self.shared.in_flight.clone())
+    }
+
+    /// Requests under way.
+    pub fn in_flight(&self) -> u64 {
+        u64::try_from(self.shared.in_flight.get()).unwrap_or(0)
+    }
+
+    /// Counts a request that ended. `None` stands for an endpoint or a route that was not found; `route` must be a name
+    /// from the policy.
+    pub fn request(
+        &self,
+        endpoint: Option<Endpoint>,
+        route: Option<&Name>,
+        status: http::StatusCode,
+        outcome: Outcome,
+    ) {
+        let endpoint = endpoint.map_or(OTHER, Endpoint::name);
+        let route = route.cloned().unwrap_or_else(|| OTHER.into());
+        let key = (endpoint, route, status.as_u16(), outcome.label());
+        let other = |(endpoint, _, status, outcome)| (endpoint, OTHER.into(), status / 100 * 100, outcome);
+        self.shared.requests.get(key, other, |_| Counter::default()).inc();
+    }
+
+    /// Counts a fault that ended a request.
+    pub fn fault(&self, fault: &Fault) {
+        let blame = match fault.blame {
+            Blame::Client => "client",
+            Blame::Upstream => "upstream",
+            Blame::Gateway => "gateway",
+        };
+        self.shared.faults.get((fault.kind, blame), |(_, blame)| (OTHER, blame), |_| Counter::default()).inc();
+    }
+
+    /// Counts a client that went away before its answer was complete.
+    pub fn client_gone(&self, stage: Stage) {
+        count(&self.shared.client_gone, stage.label());
+    }
+
+    /// Says which policy is in force, by its hash.
+    pub fn set_config(&self, hash: &str) {
+        *self.shared.config.write().unwrap_or_else(PoisonError::into_inner) = Some(hash.into());
+    }
+
+    /// Counts an attempt to load a changed policy.
+    pub fn config_reload(&self, ok: bool) {
+        if ok { &self.shared.reloaded } else { &self.shared.reload_failed }.inc();
+    }
+
+    /// The counters for [`Journal::open`](super::Journal::open).
+    pub fn journal(&self) -> JournalCounters {
+        self.shared.journal.clone()
+    }
+
+    /// All metrics as OpenMetrics text, to be sent as [`CONTENT_TYPE`](super::CONTENT_TYPE).
+    pub fn encode(&self, now: Moment, live: &Live) -> String {
+        encode::text(Arc::clone(&self.shared), now, live.clone())
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Shared {
+    fn latencies(&self, pool: &Name, backend: &Name) -> Arc<Latencies> {
+        self.latencies.get((pool.clone(), backend.clone()), |key| key, |_| Arc::default())
+    }
+}
+
+/// A request under way; dropping it ends that.
+#[derive(Debug)]
+pub struct InFlight(Gauge);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        telemetry::{BackendLive, EngineLive},
+        types::Usage,
+    };
+
+    fn name(text: &str) -> Name {
+        text.into()
+    }
+
+    fn at(seconds: u64) -> Moment {
+        Moment::default().plus(Duration::from_secs(seconds))
+    }
+
+    fn observed() -> Metrics {
+        let metrics = Metrics::new();
+        metrics.set_config("3f2a9c51b07e");
+        metrics.config_reload(true);
+        metrics.request(Some(Endpoint::Chat), Some(&name("chat")), http::StatusCode::OK, Outcome::Complete);
+        metrics.request(None, None, http::StatusCode::NOT_FOUND, Outcome::Failed("not_found"));
+        metrics.fault(&Fault::client(http::StatusCode::NOT_FOUND, "not_found", "no such path"));
+        metrics.client_gone(Stage::Prefill);
+        let backend = metrics.backend(&name("large"), &name("gpu-1"), &name("llama \"70b\""));
+        backend.request(Outcome::Complete);
+        backend.attempt(Outcome::Failed("connect"));
+        backend.attempt(Outcome::Complete);
+        backend.fresh_connection_retry();
+        for (ttft, tpot) in [(0.12, 0.021), (0.18, 0.024), (2.5, 0.06)] {
+            backend.ttft(ttft, at(100));
+            backend.upstream_ttft(ttft - 0.01);
+            backend.tpot(tpot, at(100));
+            backend.gap(tpot);
+            backend.e2e(ttft + 100.0 * tpot, at(100));
+            backend.overhead(0.000_4);
+        }
+        backend.usage(&Usage {
+            prompt_tokens: 1200,
+            cached_tokens: Some(1024),
+            completion_tokens: 100,
+            reasoning_tokens: None,
+        });
+        backend.cost(0.0025);
+        backend.cost(f64::NAN);
+        metrics
+    }
+
+    fn live() -> Live {
+        let backend = BackendLive {
+            pool: name("large"),
+            backend: name("gpu-1"),
+            in_flight: 3,
+            queued_prompt_tokens: 900,
+            decoding: 2,
+            context_tokens: 2400,
+        };
+        let full = EngineLive {
+            engine: name("gpu-1"),
+            up: Some(true),
+            scrape_age: Some(0.5),
+            running: Some(2.0),
+            waiting: Some(0.0),
+            kv_usage: Some(0.25),
+            prefix_hits: Some(0.8),
+            preemptions: Some(7.0),
+        };
+        let silent = EngineLive { engine: name("gpu-2"), up: Some(false), ..EngineLive::default() };
+        Live { backends: vec![backend.clone(), backend], engines: vec![full, silent] }
+    }
+
+    #[test]
+    fn the_text_lists_what_was_observed() {
+        let metrics = observed();
+        let _request = metrics.enter();
+        let text = metrics.encode(at(110), &live()).replace(env!("CARGO_PKG_VERSION"), "[version]");
+        insta::with_settings!({ snapshot_path => "../../tests/snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
+            insta::assert_snapshot!("metrics", text);
+        });
+    }
+
+    #[test]
+    fn a_fresh_gateway_says_little() {
+        let text = Metrics::new().encode(at(0), &Live::default());
+        insta::with_settings!({ snapshot_path => "../../tests/snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
+            insta::assert_snapshot!("metrics_fresh", text.replace(env!("CARGO_PKG_VERSION"), "[version]"));
+        });
+    }
+
+    #[test]
+    fn every_metric_of_the_table_can_appear() {
+        let text = observed().encode(at(110), &live());
+        for def in crate::telemetry::ALL {
+            let sample = |line: &str| line.starts_with(def.name);
+            assert!(text.lines().any(sample), "{} is never written", def.name);
+        }
+    }
+
+    #[test]
+    fn quantiles_go_when_their_window_is_over() {
+        let metrics = observed();
+        let quantiles = |now| metrics.encode(at(now), &Live::default()).matches("quantile_seconds{").count();
+        assert_eq!(quantiles(110), 24);
+        assert_eq!(quantiles(200), 12);
+        assert_eq!(quantiles(500), 0);
+    }
+
+    #[test]
+    fn removed_backends_and_routes_leave_no_series() {
+        let metrics = observed();
+        let handle = metrics.backend(&name("small"), &name("gpu-9"), &name("m"));
+        handle.ttft(0.1, at(110));
+        metrics.retain(|pool, _, _| pool == "small", |_| false);
+        handle.attempt(Outcome::Complete);
+        let text = metrics.encode(at(110), &Live::default());
+        assert!(!text.contains("gpu-1") && !text.contains("route=\"chat\""), "{text}");
+        assert!(text.contains(
+            "signalbox_backend_attempts_total{pool=\"small\",backend=\"gpu-9\",model=\"m\",outcome=\"ok\"} 1"
+        ));
+        assert!(metrics.latencies("small", "gpu-9").is_some() && metrics.latencies("large", "gpu-1").is_none());
+    }
+
+    #[test]
+    fn clients_cannot_make_series_without_end() {
+        let metrics = Metrics::new();
+        for number in 0..MOST_BACKENDS + 10 {
+            metrics.backend(&name("p"), &name("b"), &name(&number.to_string())).request(Outcome::Complete);
+        }
+        assert_eq!(metrics.shared.backends.list().len(), MOST_BACKENDS + 1);
+        let other = metrics.backend(&name("p"), &name("b"), &name(OTHER));
+        assert_eq!(other.requests.list().len(), 1);
+    }
+
+    #[test]
+    fn requests_under_way_are_counted_by_their_guards() {
+        let metrics = Metrics::new();
+        let guards = [metrics.enter(), metrics.enter()];
+        assert_eq!(metrics.in_flight(), 2);
+        drop(guards);
+        assert_eq!(metrics.in_flight(), 0);
+    }
+}

@@ -1,0 +1,21 @@
+//! What operators see: one table of metrics with the handles that fill it, and the journal of decisions.
+
+mod backend;
+mod encode;
+mod journal;
+mod live;
+mod metrics;
+mod rotating;
+mod series;
+mod table;
+
+pub use self::{
+    backend::{BackendMetrics, Latencies},
+    journal::{Journal, JournalCounters},
+    live::{BackendLive, EngineLive, Live},
+    metrics::{InFlight, Metrics, Stage},
+    table::{ALL, Def, Kind, reference},
+};
+
+/// The content type of [`Metrics::encode`]'s text.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

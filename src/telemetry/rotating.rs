@@ -1,0 +1,235 @@
+//! A file of lines that starts afresh when it is full and keeps the last few of its predecessors.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+
+/// How many bytes of lines are gathered before they are written.
+const BATCH: usize = 64 * 1024;
+
+/// Lines that could not be written, and why.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) lines: u64,
+    pub(super) error: io::Error,
+}
+
+/// A file of lines, never larger than `max_size` but for a single longer line. `path` is the newest file, `path.1` the
+/// one before it, up to `path.{keep}`.
+#[derive(Debug)]
+pub(super) struct Rotating {
+    path: PathBuf,
+    max_size: u64,
+    keep: u32,
+    /// `None` after a failure, until it can be opened again.
+    file: Option<File>,
+    size: u64,
+    pending: Vec<u8>,
+    pending_lines: u64,
+}
+
+impl Rotating {
+    /// Opens `path` to append to it, readable by its owner only.
+    pub(super) fn open(path: PathBuf, max_size: u64, keep: u32) -> io::Result<Self> {
+        let (file, size) = open(&path)?;
+        Ok(Self { path, max_size, keep, file: Some(file), size, pending: Vec::new(), pending_lines: 0 })
+    }
+
+    /// Takes in a line, with its line break. It may wait in memory until [`Rotating::flush`]. Says how many lines were
+    /// written to the file.
+    pub(super) fn push(&mut self, line: &[u8]) -> Result<u64, Lost> {
+        let filled = self.size + self.pending.len() as u64;
+        let mut written = 0;
+        if filled > 0 && filled + line.len() as u64 > self.max_size {
+            // A file that cannot be rotated does not grow either: this line goes the way of those before it.
+            written = self.flush().map_err(|lost| Lost { lines: lost.lines + 1, ..lost })?;
+            self.rotate().map_err(|error| Lost { lines: 1, error })?;
+        }
+        self.pending.extend_from_slice(line);
+        self.pending_lines += 1;
+        if self.pending.len() >= BATCH { Ok(written + self.flush()?) } else { Ok(written) }
+    }
+
+    /// Writes out what was taken in, and says how many lines that were. What cannot be written is given up, so that
+    /// memory stays bounded.
+    pub(super) fn flush(&mut self) -> Result<u64, Lost> {
+        let written = if self.pending.is_empty() { Ok(()) } else { self.write_pending() };
+        let lines = std::mem::take(&mut self.pending_lines);
+        self.pending.clear();
+        written.map(|()| lines).map_err(|error| Lost { lines, error })
+    }
+
+    fn write_pending(&mut self) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                let (file, size) = open(&self.path)?;
+                self.size = size;
+                none.insert(file)
+            }
+        };
+        if let Err(error) = file.write_all(&self.pending) {
+            // A full disk cuts a line in two; the half is taken back, so that every line stays whole.
+            let _ = file.set_len(self.size);
+            self.file = None;
+            return Err(error);
+        }
+        self.size += self.pending.len() as u64;
+        Ok(())
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        self.file = None;
+        for number in (0..self.keep).rev() {
+            if_found(fs::rename(self.numbered(number), self.numbered(number + 1)))?;
+        }
+        if self.keep == 0 {
+            if_found(fs::remove_file(&self.path))?;
+        }
+        let (file, size) = open(&self.path)?;
+        (self.file, self.size) = (Some(file), size);
+        Ok(())
+    }
+
+    /// The path of a predecessor; 0 is the file itself.
+    fn numbered(&self, number: u32) -> PathBuf {
+        if number == 0 {
+            return self.path.clone();
+        }
+        let mut path = OsString::from(&self.path);
+        path.push(format!(".{number}"));
+        path.into()
+    }
+}
+
+/// Takes a missing file for done: an earlier try, or somebody else, moved it away already.
+fn if_found(moved: io::Result<()>) -> io::Result<()> {
+    match moved {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        moved => moved,
+    }
+}
+
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    // Devices and pipes can be neither locked away from other users nor rotated.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    let mut size = file.metadata()?.len();
+    if size > 0 {
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        if last != *b"\n" {
+            // A process that was killed left half a line; the next one must not be glued to it.
+            file.write_all(b"\n")?;
+            size += 1;
+        }
+    }
+    Ok((file, size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(path: &Path) -> String {
+        fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn a_full_file_makes_room_for_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        let mut file = Rotating::open(path.clone(), 12, 2).unwrap();
+        for number in 0..9 {
+            file.push(format!("line{number}\n").as_bytes()).unwrap();
+        }
+        file.push(b"a line longer than the limit\n").unwrap();
+        file.push(b"end\n").unwrap();
+        file.flush().unwrap();
+        assert_eq!(read(&path), "end\n");
+        assert_eq!(read(&dir.path().join("journal.jsonl.1")), "a line longer than the limit\n");
+        assert_eq!(read(&dir.path().join("journal.jsonl.2")), "line8\n");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "no more are kept");
+    }
+
+    #[test]
+    fn keeping_none_starts_afresh() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        let mut file = Rotating::open(path.clone(), 10, 0).unwrap();
+        for line in ["first\n", "second\n"] {
+            file.push(line.as_bytes()).unwrap();
+        }
+        file.flush().unwrap();
+        assert_eq!(read(&path), "second\n");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn half_a_line_is_closed_before_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        fs::write(&path, "{\"cut").unwrap();
+        let mut file = Rotating::open(path.clone(), 1000, 1).unwrap();
+        file.push(b"{}\n").unwrap();
+        file.flush().unwrap();
+        assert_eq!(read(&path), "{\"cut\n{}\n");
+    }
+
+    #[test]
+    fn what_is_lost_is_counted_and_what_comes_later_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        fs::create_dir(&home).unwrap();
+        let path = home.join("journal.jsonl");
+        let mut file = Rotating::open(path.clone(), 8, 1).unwrap();
+        file.push(b"first\n").unwrap();
+        file.flush().unwrap();
+        fs::remove_dir_all(&home).unwrap();
+        for _ in 0..2 {
+            assert_eq!(file.push(b"second\n").unwrap_err().lines, 1);
+        }
+        fs::create_dir(&home).unwrap();
+        file.push(b"third\n").unwrap();
+        assert_eq!(file.flush().unwrap(), 1);
+        assert_eq!(read(&path), "third\n");
+    }
+
+    #[test]
+    fn only_regular_files_will_do() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Rotating::open(dir.path().to_owned(), 1000, 1).is_err());
+        assert!(Rotating::open("/dev/null".into(), 1000, 1).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_else_may_read_it() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let mut file = Rotating::open(path.clone(), 4, 1).unwrap();
+        for _ in 0..2 {
+            file.push(b"line\n").unwrap();
+        }
+        file.flush().unwrap();
+        for path in [path.clone(), dir.path().join("journal.jsonl.1")] {
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+}

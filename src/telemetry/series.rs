@@ -1,0 +1,69 @@
+//! The series of a metric, by their labels: ordered, so that `/metrics` reads the same each time, and bounded, so that
+//! no caller's text can grow it without end.
+
+use std::{
+    collections::BTreeMap,
+    sync::{PoisonError, RwLock},
+};
+
+/// Shared, bounded map from label values to the handle of a series.
+#[derive(Debug)]
+pub(super) struct Series<K, V> {
+    most: usize,
+    map: RwLock<BTreeMap<K, V>>,
+}
+
+impl<K: Ord + Clone, V: Clone> Series<K, V> {
+    /// No series yet, and never many more than `most`.
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, map: RwLock::default() }
+    }
+
+    /// The series of `key`, made if need be. When the map is full, the labels of `other(key)` take it in; those must
+    /// come from a small set.
+    pub(super) fn get(&self, key: K, other: impl FnOnce(K) -> K, make: impl FnOnce(&K) -> V) -> V {
+        if let Some(series) = self.map.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return series.clone();
+        }
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let full = map.len() >= self.most && !map.contains_key(&key);
+        let key = if full { other(key) } else { key };
+        map.entry(key.clone()).or_insert_with(|| make(&key)).clone()
+    }
+
+    /// Forgets the series for which `keep` says no.
+    pub(super) fn retain(&self, mut keep: impl FnMut(&K) -> bool) {
+        self.map.write().unwrap_or_else(PoisonError::into_inner).retain(|key, _| keep(key));
+    }
+
+    /// All series, by their labels.
+    pub(super) fn list(&self) -> Vec<(K, V)> {
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        map.iter().map(|(key, series)| (key.clone(), series.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_full_map_takes_new_labels_in_as_other() {
+        let series: Series<String, Arc<AtomicU32>> = Series::new(2);
+        for key in ["a", "b", "c", "d", "a"] {
+            let count = series.get(key.into(), |_| "other".into(), |_| Arc::default());
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        let seen = |series: &Series<String, Arc<AtomicU32>>| {
+            series.list().into_iter().map(|(key, count)| (key, count.load(Ordering::Relaxed))).collect::<Vec<_>>()
+        };
+        assert_eq!(seen(&series), [("a".into(), 2), ("b".into(), 1), ("other".into(), 2)]);
+        series.retain(|key| key == "b");
+        assert_eq!(seen(&series), [("b".into(), 1)]);
+    }
+}

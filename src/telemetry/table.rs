@@ -1,0 +1,204 @@
+//! The one table of every metric: name, type, unit, labels and meaning. `/metrics` and the README are written from it.
+
+use std::fmt::Write;
+
+use prometheus_client::metrics::MetricType;
+
+/// The type of a metric.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only goes up, and starts at 0 with the process (or with the engine, for what is re-exported).
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// A distribution in buckets.
+    Histogram,
+}
+
+impl Kind {
+    pub(super) const fn metric_type(self) -> MetricType {
+        match self {
+            Self::Counter => MetricType::Counter,
+            Self::Gauge => MetricType::Gauge,
+            Self::Histogram => MetricType::Histogram,
+        }
+    }
+}
+
+/// One metric.
+#[derive(Copy, Clone, Debug)]
+pub struct Def {
+    /// The name, as queries write it.
+    pub name: &'static str,
+    /// The type.
+    pub kind: Kind,
+    /// The unit, which is also in the name; empty for plain counts of things.
+    pub unit: &'static str,
+    /// Names of the labels.
+    pub labels: &'static [&'static str],
+    /// What it says.
+    pub help: &'static str,
+}
+
+impl Def {
+    /// The name without the endings that the encoder adds: the unit's and the counter's.
+    pub(super) fn stem(&self) -> &'static str {
+        let stem = self.name.strip_suffix("_total").unwrap_or(self.name);
+        match stem.strip_suffix(self.unit) {
+            Some(stem) if !self.unit.is_empty() => stem.trim_end_matches('_'),
+            _ => stem,
+        }
+    }
+}
+
+macro_rules! table {
+    ($($id:ident: $kind:ident $unit:literal $name:literal [$($label:literal),*] $help:literal;)*) => {
+        $(
+            pub(super) const $id: Def =
+                Def { name: $name, kind: Kind::$kind, unit: $unit, labels: &[$($label),*], help: $help };
+        )*
+        /// Every metric, in the order of `/metrics`.
+        pub const ALL: &[&Def] = &[$(&$id),*];
+    };
+}
+
+#[rustfmt::skip]
+table! {
+    // The gateway as a whole.
+    BUILD: Gauge "" "signalbox_build_info" ["version"]
+        "Always 1; the label says which version is running.";
+    CONFIG: Gauge "" "signalbox_config_info" ["hash"]
+        "Always 1; the label is the start of the hash of the policy in force.";
+    RELOADS: Counter "" "signalbox_config_reloads_total" ["result"]
+        "Attempts to load a changed policy, by result: ok, or error (the old policy stays in force).";
+    IN_FLIGHT: Gauge "" "signalbox_in_flight" []
+        "Requests under way, from the first byte of the request to the last of the answer.";
+    REQUESTS: Counter "" "signalbox_requests_total" ["endpoint", "route", "status", "outcome"]
+        "Requests that ended, by the status sent and how they ended: ok, client_gone or the kind of fault.";
+    FAULTS: Counter "" "signalbox_faults_total" ["kind", "blame"]
+        "Requests that ended in a fault, by whose fault it was: client, upstream or gateway.";
+    CLIENT_GONE: Counter "" "signalbox_client_gone_total" ["stage"]
+        "Requests whose client went away, by what it was waiting for: queued, prefill or answer.";
+    JOURNAL_DROPPED: Counter "" "signalbox_journal_dropped_total" []
+        "Journal lines that were not written, because the queue was full or the file could not be written.";
+    JOURNAL_ERRORS: Counter "" "signalbox_journal_errors_total" []
+        "Failures to write or to rotate the journal.";
+
+    // What each backend did for us.
+    BACKEND_REQUESTS: Counter "" "signalbox_backend_requests_total" ["pool", "backend", "model", "outcome"]
+        "Requests whose last attempt went to this backend, by how they ended.";
+    BACKEND_ATTEMPTS: Counter "" "signalbox_backend_attempts_total" ["pool", "backend", "model", "outcome"]
+        "Attempts at this backend, retries and hedges included, by how they ended.";
+    FRESH_RETRIES: Counter "" "signalbox_fresh_connection_retries_total" ["pool", "backend", "model"]
+        "Attempts repeated at once on a new connection, because a pooled one had been closed under them.";
+    TTFT: Histogram "seconds" "signalbox_ttft_seconds" ["pool", "backend", "model"]
+        "Time to first token as the client saw it: from its request to the first delta handed to its connection.";
+    UPSTREAM_TTFT: Histogram "seconds" "signalbox_upstream_ttft_seconds" ["pool", "backend", "model"]
+        "Time to first token of one attempt: from sending it to the first delta received.";
+    TPOT: Histogram "seconds" "signalbox_tpot_seconds" ["pool", "backend", "model"]
+        "Time per output token after the first, averaged over each answer.";
+    GAP: Histogram "seconds" "signalbox_inter_token_gap_seconds" ["pool", "backend", "model"]
+        "Time between two deltas of an answer.";
+    E2E: Histogram "seconds" "signalbox_e2e_seconds" ["pool", "backend", "model"]
+        "Time from the request to the end of its answer.";
+    OVERHEAD: Histogram "seconds" "signalbox_overhead_seconds" ["pool", "backend", "model"]
+        "The gateway's own share of the time to first token: all of it but queueing and waiting for the backend.";
+    TOKENS: Counter "tokens" "signalbox_tokens_total" ["pool", "backend", "model", "kind"]
+        "Tokens as reported by backends: prompt (of which cached) and completion (of which reasoning).";
+    COST: Counter "usd" "signalbox_cost_usd_total" ["pool", "backend", "model"]
+        "Cost of answered requests at the pool's prices, in US dollars.";
+
+    // Quantiles ready to read.
+    TTFT_QUANTILE: Gauge "seconds" "signalbox_ttft_quantile_seconds" ["pool", "backend", "quantile", "window"]
+        "Quantiles of signalbox_ttft_seconds over the last 1m and 5m, within 2 %; absent when nothing was seen.";
+    TPOT_QUANTILE: Gauge "seconds" "signalbox_tpot_quantile_seconds" ["pool", "backend", "quantile", "window"]
+        "Quantiles of signalbox_tpot_seconds over the last 1m and 5m, within 2 %; absent when nothing was seen.";
+    E2E_QUANTILE: Gauge "seconds" "signalbox_e2e_quantile_seconds" ["pool", "backend", "quantile", "window"]
+        "Quantiles of signalbox_e2e_seconds over the last 1m and 5m, within 2 %; absent when nothing was seen.";
+
+    // What is at each backend now, by our own count.
+    BACKEND_IN_FLIGHT: Gauge "" "signalbox_backend_in_flight" ["pool", "backend"]
+        "Attempts under way at this backend.";
+    QUEUED_PROMPT: Gauge "tokens" "signalbox_backend_queued_prompt_tokens" ["pool", "backend"]
+        "Estimated prompt tokens sent to this backend whose first token has not come yet.";
+    DECODING: Gauge "" "signalbox_backend_decoding" ["pool", "backend"]
+        "Attempts at this backend that are past their first token.";
+    CONTEXT: Gauge "tokens" "signalbox_backend_context_tokens" ["pool", "backend"]
+        "Estimated tokens of prompt and answer so far of all attempts that are past their first token.";
+
+    // What each engine says of itself; absent where it does not.
+    ENGINE_UP: Gauge "" "signalbox_engine_up" ["engine"]
+        "Whether the last scrape of the engine's metrics succeeded.";
+    ENGINE_SCRAPE_AGE: Gauge "seconds" "signalbox_engine_scrape_age_seconds" ["engine"]
+        "Time since the engine's metrics were last read.";
+    ENGINE_RUNNING: Gauge "" "signalbox_engine_running" ["engine"]
+        "Requests the engine is computing, from all its clients.";
+    ENGINE_WAITING: Gauge "" "signalbox_engine_waiting" ["engine"]
+        "Requests in the engine's own queue, from all its clients.";
+    ENGINE_KV_USAGE: Gauge "ratio" "signalbox_engine_kv_usage_ratio" ["engine"]
+        "Share of the engine's KV cache in use, 0 to 1.";
+    ENGINE_PREFIX_HITS: Gauge "ratio" "signalbox_engine_prefix_hit_ratio" ["engine"]
+        "Share of prompt tokens that the engine lately found in its prefix cache, 0 to 1.";
+    ENGINE_PREEMPTIONS: Counter "" "signalbox_engine_preemptions_total" ["engine"]
+        "Requests the engine had to interrupt for want of KV cache.";
+}
+
+/// The table as Markdown, for the README.
+pub fn reference() -> String {
+    let mut text = String::from("| Metric | Type | Unit | Labels | Meaning |\n|---|---|---|---|---|\n");
+    for def in ALL {
+        let kind = match def.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        let labels = def.labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "| `{}` | {kind} | {} | {labels} | {} |", def.name, def.unit, def.help);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashSet, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn names_follow_the_conventions() {
+        let mut seen = HashSet::new();
+        for def in ALL {
+            let name = def.name;
+            assert!(name.starts_with("signalbox_"), "{name}");
+            assert!(seen.insert(name), "{name} is there twice");
+            assert_eq!(name.ends_with("_total"), def.kind == Kind::Counter, "{name}");
+            assert!(name.trim_end_matches("_total").ends_with(def.unit), "{name} has its unit in its name");
+            assert!(def.help.ends_with('.') && !def.help.contains(['|', '\n']), "{name}: {}", def.help);
+        }
+    }
+
+    #[test]
+    fn stems_leave_out_what_the_encoder_adds() {
+        assert_eq!(TTFT.stem(), "signalbox_ttft");
+        assert_eq!(COST.stem(), "signalbox_cost");
+        assert_eq!(TOKENS.stem(), "signalbox");
+        assert_eq!(IN_FLIGHT.stem(), "signalbox_in_flight");
+    }
+
+    /// `SIGNALBOX_UPDATE=1 cargo test` writes the table into the README instead.
+    #[test]
+    fn the_readme_lists_every_metric() {
+        const BEGIN: &str = "<!-- metrics:begin -->\n";
+        const END: &str = "<!-- metrics:end -->";
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+        let readme = std::fs::read_to_string(&path).unwrap();
+        let (before, rest) = readme.split_once(BEGIN).expect("README.md has no metrics:begin");
+        let (block, after) = rest.split_once(END).expect("README.md has no metrics:end");
+        let want = format!("\n{}\n", reference());
+        if std::env::var_os("SIGNALBOX_UPDATE").is_some() {
+            std::fs::write(&path, format!("{before}{BEGIN}{want}{END}{after}")).unwrap();
+        } else {
+            assert!(block == want, "README.md is behind; run SIGNALBOX_UPDATE=1 cargo test the_readme_lists");
+        }
+    }
+}
