@@ -3,3 +3,4 @@
 pub mod measure;
 pub mod telemetry;
 pub mod types;
+pub mod upstream;

@@ -105,8 +105,8 @@ impl Metrics {
 
     /// The recent latencies of a backend, where anything was counted for it.
     pub fn latencies(&self, pool: &str, backend: &str) -> Option<Arc<Latencies>> {
-        let known = self.shared.latencies.list();
-        known.into_iter().find(|((p, b), _)| **p == *pool && **b == *backend).map(|(_, latencies)| latencies)
+        let known = self.shared.latencies.read();
+        known.iter().find(|((p, b), _)| **p == *pool && **b == *backend).map(|(_, latencies)| Arc::clone(latencies))
     }
 
     /// Forgets the backends and routes that a new policy no longer has. `backend` is asked with (pool, backend, model),
@@ -114,8 +114,10 @@ impl Metrics {
     pub fn retain(&self, mut backend: impl FnMut(&str, &str, &str) -> bool, mut route: impl FnMut(&str) -> bool) {
         let shared = &self.shared;
         shared.backends.retain(|(p, b, m)| backend(p, b, m));
-        let kept = shared.backends.list();
-        shared.latencies.retain(|(pool, name)| kept.iter().any(|((p, b, _), _)| p == pool && b == name));
+        // Held, so that a backend made in this moment does not lose its latencies again.
+        let kept = shared.backends.read();
+        shared.latencies.retain(|(pool, name)| kept.keys().any(|(p, b, _)| p == pool && b == name));
+        drop(kept);
         shared.requests.retain(|(_, name, _, _)| **name == *OTHER || route(name));
     }
 

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{PoisonError, RwLock},
+    sync::{PoisonError, RwLock, RwLockReadGuard},
 };
 
 /// Shared, bounded map from label values to the handle of a series.
@@ -22,7 +22,7 @@ impl<K: Ord + Clone, V: Clone> Series<K, V> {
     /// The series of `key`, made if need be. When the map is full, the labels of `other(key)` take it in; those must
     /// come from a small set.
     pub(super) fn get(&self, key: K, other: impl FnOnce(K) -> K, make: impl FnOnce(&K) -> V) -> V {
-        if let Some(series) = self.map.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(series) = self.read().get(&key) {
             return series.clone();
         }
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
@@ -36,10 +36,14 @@ impl<K: Ord + Clone, V: Clone> Series<K, V> {
         self.map.write().unwrap_or_else(PoisonError::into_inner).retain(|key, _| keep(key));
     }
 
+    /// All series, by their labels, none made or forgotten until the guard is dropped.
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, BTreeMap<K, V>> {
+        self.map.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// All series, by their labels.
     pub(super) fn list(&self) -> Vec<(K, V)> {
-        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
-        map.iter().map(|(key, series)| (key.clone(), series.clone())).collect()
+        self.read().iter().map(|(key, series)| (key.clone(), series.clone())).collect()
     }
 }
 

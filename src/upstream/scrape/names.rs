@@ -1,0 +1,237 @@
+//! Which metric of which engine says what: the one table of names.
+//!
+//! Names are written without the engine's prefix and without a counter's `_total`, because versions and exporters differ
+//! in both (`vllm:` and `vllm_`; client libraries add `_total`, older engines did not).
+
+use self::{
+    EngineKind as Kind, Signal as S,
+    Take::{Product, Ratio, Sum, Value},
+};
+
+/// An inference engine that exports metrics.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum EngineKind {
+    /// vLLM.
+    Vllm,
+    /// SGLang.
+    Sglang,
+    /// Hugging Face's text-generation-inference.
+    Tgi,
+    /// llama.cpp's server.
+    LlamaCpp,
+    /// TensorRT-LLM, served by itself or by Triton.
+    TensorRtLlm,
+    /// LMDeploy.
+    LmDeploy,
+}
+
+impl EngineKind {
+    /// Every kind.
+    pub const ALL: [Self; 6] = [Self::Vllm, Self::Sglang, Self::Tgi, Self::LlamaCpp, Self::TensorRtLlm, Self::LmDeploy];
+
+    /// The name used in logs and on the page.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
+            Self::Tgi => "tgi",
+            Self::LlamaCpp => "llama.cpp",
+            Self::TensorRtLlm => "tensorrt-llm",
+            Self::LmDeploy => "lmdeploy",
+        }
+    }
+
+    /// What the names of its metrics start with, before a `:` or `_`.
+    const fn prefixes(self) -> &'static [&'static str] {
+        match self {
+            Self::Vllm => &["vllm"],
+            Self::Sglang => &["sglang"],
+            Self::Tgi => &["tgi"],
+            Self::LlamaCpp => &["llamacpp"],
+            Self::TensorRtLlm => &["trtllm", "nv_trt_llm"],
+            Self::LmDeploy => &["lmdeploy"],
+        }
+    }
+
+    /// The rest of `name` if it is a metric of this kind.
+    pub(super) fn own(self, name: &str) -> Option<&str> {
+        let rest = |prefix: &&str| name.strip_prefix(*prefix)?.strip_prefix([':', '_']);
+        let rest = self.prefixes().iter().find_map(rest)?;
+        Some(rest.strip_suffix("_total").unwrap_or(rest))
+    }
+}
+
+/// Something to know about an engine.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Signal {
+    /// Requests being computed.
+    Running,
+    /// Requests in the engine's queue.
+    Waiting,
+    /// Share of the KV cache in use.
+    KvUsage,
+    /// Size of the KV cache in tokens.
+    KvCapacity,
+    /// Prompt tokens looked up in the prefix cache.
+    PrefixQueries,
+    /// Prompt tokens found there.
+    PrefixHits,
+    /// The share found, as the engine itself averages it.
+    PrefixHitRatio,
+    /// Requests interrupted for want of KV cache.
+    Preemptions,
+    /// Prompt tokens processed.
+    PromptTokens,
+    /// Tokens generated.
+    GeneratedTokens,
+    /// Seconds to first token, summed over requests.
+    TtftSum,
+    /// Requests that got a first token.
+    TtftCount,
+}
+
+/// A metric, or the label of one whose value carries no meaning of its own.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Pick {
+    pub(super) name: &'static str,
+    /// Only series with this label and value; a label that is not there is empty.
+    pub(super) only: Option<(&'static str, &'static str)>,
+    /// Read this label in place of the value.
+    pub(super) label: Option<&'static str>,
+    pub(super) fold: Fold,
+}
+
+/// How the series of a metric are taken together.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fold {
+    /// Counts: over data-parallel engines, reasons, sources.
+    Sum,
+    /// Shares.
+    Mean,
+}
+
+/// How a signal is got from metrics.
+#[derive(Copy, Clone, Debug)]
+pub(super) enum Take {
+    /// As it is.
+    Value(Pick),
+    /// The sum of the first with all others that are present.
+    Sum(&'static [Pick]),
+    /// The first in units of the second.
+    Ratio(Pick, Pick),
+    /// The product, within each series where both are labels of one metric.
+    Product(Pick, Pick),
+}
+
+const fn sum(name: &'static str) -> Pick {
+    Pick { name, only: None, label: None, fold: Fold::Sum }
+}
+
+const fn mean(name: &'static str) -> Pick {
+    Pick { fold: Fold::Mean, ..sum(name) }
+}
+
+const fn only(name: &'static str, label: &'static str, value: &'static str) -> Pick {
+    Pick { only: Some((label, value)), ..sum(name) }
+}
+
+const fn label(name: &'static str, label: &'static str) -> Pick {
+    Pick { label: Some(label), ..sum(name) }
+}
+
+/// SGLang with priorities on exports its gauges for each one, and for all of them with the label empty.
+const fn undivided(name: &'static str) -> Pick {
+    only(name, "priority", "")
+}
+
+/// For each kind and signal the ways to get it, best first.
+#[rustfmt::skip]
+pub(super) const TABLE: &[(Kind, Signal, &[Take])] = &[
+    (Kind::Vllm, S::Running, &[Value(sum("num_requests_running"))]),
+    (Kind::Vllm, S::Waiting, &[Value(sum("num_requests_waiting")), Value(sum("num_requests_waiting_by_reason"))]),
+    (Kind::Vllm, S::KvUsage, &[Value(mean("kv_cache_usage_perc")), Value(mean("gpu_cache_usage_perc"))]),
+    (Kind::Vllm, S::KvCapacity, &[
+        Product(label("cache_config_info", "block_size"), label("cache_config_info", "num_gpu_blocks")),
+    ]),
+    (Kind::Vllm, S::PrefixQueries, &[Value(sum("prefix_cache_queries")), Value(sum("gpu_prefix_cache_queries"))]),
+    (Kind::Vllm, S::PrefixHits, &[Value(sum("prefix_cache_hits")), Value(sum("gpu_prefix_cache_hits"))]),
+    (Kind::Vllm, S::PrefixHitRatio, &[Value(mean("gpu_prefix_cache_hit_rate"))]),
+    (Kind::Vllm, S::Preemptions, &[Value(sum("num_preemptions"))]),
+    (Kind::Vllm, S::PromptTokens, &[Value(sum("prompt_tokens"))]),
+    (Kind::Vllm, S::GeneratedTokens, &[Value(sum("generation_tokens"))]),
+    (Kind::Vllm, S::TtftSum, &[Value(sum("time_to_first_token_seconds_sum"))]),
+    (Kind::Vllm, S::TtftCount, &[Value(sum("time_to_first_token_seconds_count"))]),
+
+    (Kind::Sglang, S::Running, &[Value(undivided("num_running_reqs"))]),
+    (Kind::Sglang, S::Waiting, &[Sum(&[
+        undivided("num_queue_reqs"), undivided("num_grammar_queue_reqs"),
+        // Prefill and decode on separate servers: each has queues of its own.
+        undivided("num_prefill_prealloc_queue_reqs"), undivided("num_prefill_inflight_queue_reqs"),
+        undivided("num_decode_prealloc_queue_reqs"), undivided("num_decode_transfer_queue_reqs"),
+    ])]),
+    (Kind::Sglang, S::KvUsage, &[
+        Value(mean("token_usage")), Ratio(sum("num_used_tokens"), sum("max_total_num_tokens")),
+    ]),
+    (Kind::Sglang, S::KvCapacity, &[
+        Value(sum("max_total_num_tokens")),
+        Product(label("cache_config_info", "page_size"), label("cache_config_info", "num_pages")),
+    ]),
+    (Kind::Sglang, S::PrefixQueries, &[Value(sum("prompt_tokens"))]),
+    (Kind::Sglang, S::PrefixHits, &[Value(sum("cached_tokens"))]),
+    (Kind::Sglang, S::PrefixHitRatio, &[Value(mean("cache_hit_rate"))]),
+    (Kind::Sglang, S::Preemptions, &[Value(sum("num_retracted_requests")), Value(sum("num_retracted_reqs"))]),
+    (Kind::Sglang, S::PromptTokens, &[Value(sum("prompt_tokens"))]),
+    (Kind::Sglang, S::GeneratedTokens, &[Value(sum("generation_tokens"))]),
+    (Kind::Sglang, S::TtftSum, &[Value(sum("time_to_first_token_seconds_sum"))]),
+    (Kind::Sglang, S::TtftCount, &[Value(sum("time_to_first_token_seconds_count"))]),
+
+    (Kind::Tgi, S::Running, &[Value(sum("batch_current_size"))]),
+    (Kind::Tgi, S::Waiting, &[Value(sum("queue_size"))]),
+    // Tokens that the running batch may grow to: a stand-in, for TGI exports no cache usage.
+    (Kind::Tgi, S::KvUsage, &[Ratio(sum("batch_current_max_tokens"), sum("batch_max_total_tokens"))]),
+    (Kind::Tgi, S::KvCapacity, &[Value(sum("batch_max_total_tokens"))]),
+
+    (Kind::LlamaCpp, S::Running, &[Value(sum("requests_processing"))]),
+    (Kind::LlamaCpp, S::Waiting, &[Value(sum("requests_deferred"))]),
+    (Kind::LlamaCpp, S::KvUsage, &[Value(mean("kv_cache_usage_ratio"))]),
+    (Kind::LlamaCpp, S::PromptTokens, &[Value(sum("prompt_tokens"))]),
+    (Kind::LlamaCpp, S::GeneratedTokens, &[Value(sum("tokens_predicted"))]),
+
+    (Kind::TensorRtLlm, S::Running, &[
+        Value(sum("num_requests_running")),
+        Value(only("request_metrics", "request_type", "scheduled")),
+        Value(only("request_metrics", "request_type", "active")),
+    ]),
+    (Kind::TensorRtLlm, S::Waiting, &[
+        Value(sum("num_requests_waiting")), Value(only("request_metrics", "request_type", "waiting")),
+    ]),
+    (Kind::TensorRtLlm, S::KvUsage, &[
+        Value(mean("kv_cache_utilization")),
+        Value(Pick { fold: Fold::Mean, ..only("kv_cache_block_metrics", "kv_cache_block_type", "fraction") }),
+    ]),
+    (Kind::TensorRtLlm, S::KvCapacity, &[
+        Product(mean("kv_cache_tokens_per_block"), sum("kv_cache_max_blocks")),
+        Product(
+            Pick { fold: Fold::Mean, ..only("kv_cache_block_metrics", "kv_cache_block_type", "tokens_per") },
+            only("kv_cache_block_metrics", "kv_cache_block_type", "max"),
+        ),
+    ]),
+    (Kind::TensorRtLlm, S::PrefixHitRatio, &[Value(mean("kv_cache_hit_rate"))]),
+    (Kind::TensorRtLlm, S::TtftSum, &[Value(sum("time_to_first_token_seconds_sum"))]),
+    (Kind::TensorRtLlm, S::TtftCount, &[Value(sum("time_to_first_token_seconds_count"))]),
+
+    (Kind::LmDeploy, S::Running, &[Value(sum("num_requests_running"))]),
+    // Requests that wait for a handle are not yet among those that wait in the engine.
+    (Kind::LmDeploy, S::Waiting, &[Sum(&[sum("num_requests_waiting"), sum("num_api_requests_waiting")])]),
+    (Kind::LmDeploy, S::KvUsage, &[Value(mean("gpu_cache_usage_perc"))]),
+    (Kind::LmDeploy, S::PrefixQueries, &[Value(sum("prompt_tokens"))]),
+    (Kind::LmDeploy, S::PrefixHits, &[Value(sum("cached_tokens"))]),
+    (Kind::LmDeploy, S::PrefixHitRatio, &[Value(mean("prefix_cache_hit_rate"))]),
+    (Kind::LmDeploy, S::PromptTokens, &[Value(sum("prompt_tokens"))]),
+    (Kind::LmDeploy, S::GeneratedTokens, &[Value(sum("generation_tokens"))]),
+    (Kind::LmDeploy, S::TtftSum, &[Value(sum("time_to_first_token_seconds_sum"))]),
+    (Kind::LmDeploy, S::TtftCount, &[Value(sum("time_to_first_token_seconds_count"))]),
+];
+
+/// Labels of processes that work on the same requests: each of them reports the same numbers, so only one counts.
+pub(super) const REPLICAS: [&str; 3] = ["tp_rank", "pp_rank", "moe_ep_rank"];

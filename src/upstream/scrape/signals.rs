@@ -1,0 +1,422 @@
+//! An engine's signals, read from its metrics by the table of names.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use super::{
+    names::{EngineKind, Fold, Pick, REPLICAS, Signal, TABLE, Take},
+    parse::{Labels, Sample, samples},
+};
+
+/// What an engine says of itself; `None` for what it does not say, which is never taken for 0. Counters count from the
+/// engine's start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EngineSignals {
+    /// What it is.
+    pub kind: EngineKind,
+    /// Requests being computed, from all its clients.
+    pub running: Option<f64>,
+    /// Requests in its own queue, from all its clients.
+    pub waiting: Option<f64>,
+    /// Share of its KV cache in use, 0 to 1.
+    pub kv_usage: Option<f64>,
+    /// Size of its KV cache, in tokens.
+    pub kv_capacity_tokens: Option<u64>,
+    /// Counter: prompt tokens looked up in its prefix cache.
+    pub prefix_queries: Option<f64>,
+    /// Counter: prompt tokens found there.
+    pub prefix_hits: Option<f64>,
+    /// The share of prompt tokens found, 0 to 1, as the engine itself averages it; see
+    /// [`EngineSignals::prefix_hit_ratio`].
+    pub reported_hit_ratio: Option<f64>,
+    /// Counter: requests interrupted for want of KV cache.
+    pub preemptions: Option<f64>,
+    /// Counter: prompt tokens processed.
+    pub prompt_tokens: Option<f64>,
+    /// Counter: tokens generated.
+    pub generated_tokens: Option<f64>,
+    /// Counter: seconds to first token by its own clock, summed over requests.
+    pub ttft_sum: Option<f64>,
+    /// Counter: requests that got a first token.
+    pub ttft_count: Option<f64>,
+}
+
+impl EngineSignals {
+    /// Reads the text of an engine's `/metrics`. `None` when it is no engine's that is known.
+    pub fn read(text: &str) -> Option<Self> {
+        let kind = samples(text)
+            .find_map(|sample| EngineKind::ALL.into_iter().find(|kind| kind.own(sample.name).is_some()))?;
+        let scrape = Scrape::new(kind, text);
+        let share = |signal| scrape.signal(signal).map(|share| share.min(1.0));
+        Some(Self {
+            kind,
+            running: scrape.signal(Signal::Running),
+            waiting: scrape.signal(Signal::Waiting),
+            kv_usage: share(Signal::KvUsage),
+            kv_capacity_tokens: scrape
+                .signal(Signal::KvCapacity)
+                .filter(|tokens| *tokens >= 1.0)
+                .map(|tokens| tokens as u64),
+            prefix_queries: scrape.signal(Signal::PrefixQueries),
+            prefix_hits: scrape.signal(Signal::PrefixHits),
+            reported_hit_ratio: share(Signal::PrefixHitRatio),
+            preemptions: scrape.signal(Signal::Preemptions),
+            prompt_tokens: scrape.signal(Signal::PromptTokens),
+            generated_tokens: scrape.signal(Signal::GeneratedTokens),
+            ttft_sum: scrape.signal(Signal::TtftSum),
+            ttft_count: scrape.signal(Signal::TtftCount),
+        })
+    }
+
+    /// The share of prompt tokens found in the prefix cache since the `earlier` scrape, 0 to 1; from the engine's own
+    /// average where it has no counters. `None` when nothing was looked up in between, or the engine started anew.
+    pub fn prefix_hit_ratio(&self, earlier: &Self) -> Option<f64> {
+        if let (Some(queries), Some(hits)) = (self.prefix_queries, self.prefix_hits) {
+            return share_since((hits, earlier.prefix_hits?), (queries, earlier.prefix_queries?));
+        }
+        self.reported_hit_ratio
+    }
+
+    /// The engine's own mean time to first token since the `earlier` scrape, in seconds. `None` when no request got one
+    /// in between, or the engine started anew.
+    pub fn mean_ttft(&self, earlier: &Self) -> Option<f64> {
+        let requests = self.ttft_count? - earlier.ttft_count?;
+        let seconds = self.ttft_sum? - earlier.ttft_sum?;
+        (requests > 0.0 && seconds >= 0.0).then(|| seconds / requests)
+    }
+}
+
+/// The growth of one counter in units of another's; each is given as it is now and as it was.
+fn share_since((part, part_before): (f64, f64), (whole, whole_before): (f64, f64)) -> Option<f64> {
+    let (part, whole) = (part - part_before, whole - whole_before);
+    (whole > 0.0 && part >= 0.0).then(|| (part / whole).min(1.0))
+}
+
+/// The samples of one text that may matter.
+struct Scrape<'a> {
+    kind: EngineKind,
+    samples: Vec<Sample<'a>>,
+}
+
+impl<'a> Scrape<'a> {
+    fn new(kind: EngineKind, text: &'a str) -> Self {
+        let own = |sample: Sample<'a>| {
+            let name = kind.own(sample.name)?;
+            // An engine that says NaN, or less than nothing, does not know.
+            let known = sample.value.is_finite() && sample.value >= 0.0;
+            (known && !name.ends_with("_bucket")).then_some(Sample { name, ..sample })
+        };
+        Self { kind, samples: samples(text).filter_map(own).collect() }
+    }
+
+    /// The signal by the first way that the engine provides.
+    fn signal(&self, signal: Signal) -> Option<f64> {
+        let ways = TABLE.iter().find(|(kind, of, _)| (*kind, *of) == (self.kind, signal))?.2;
+        ways.iter().find_map(|way| match way {
+            Take::Value(pick) => self.folded(pick),
+            Take::Sum(picks) => {
+                let (first, others) = picks.split_first()?;
+                Some(self.folded(first)? + others.iter().filter_map(|pick| self.folded(pick)).sum::<f64>())
+            }
+            Take::Ratio(part, whole) => {
+                let (part, whole) = (self.folded(part)?, self.folded(whole)?);
+                (whole > 0.0).then(|| part / whole)
+            }
+            Take::Product(a, b) if a.label.is_some() && a.name == b.name => {
+                let product = |sample: &Sample<'_>| Some(value(a, sample)? * value(b, sample)?);
+                self.fold(a, product)
+            }
+            Take::Product(a, b) => Some(self.folded(a)? * self.folded(b)?),
+        })
+    }
+
+    fn folded(&self, pick: &Pick) -> Option<f64> {
+        self.fold(pick, |sample| value(pick, sample))
+    }
+
+    /// All series of a metric as one number; `None` when there is none.
+    fn fold(&self, pick: &Pick, value: impl Fn(&Sample<'_>) -> Option<f64>) -> Option<f64> {
+        let mut groups = BTreeMap::new();
+        for sample in self.samples.iter().filter(|sample| sample.name == pick.name) {
+            let Some(value) = value(sample) else { continue };
+            let seen = groups.entry(group_of(sample.labels)).or_insert(value);
+            *seen = value.max(*seen);
+        }
+        if groups.is_empty() {
+            return None;
+        }
+        let sum: f64 = groups.values().sum();
+        Some(match pick.fold {
+            Fold::Sum => sum,
+            Fold::Mean => sum / groups.len() as f64,
+        })
+    }
+}
+
+/// What `pick` reads from a sample of its metric.
+fn value(pick: &Pick, sample: &Sample<'_>) -> Option<f64> {
+    if let Some((label, wanted)) = pick.only {
+        sample.labels.get(label).unwrap_or_default().eq(wanted).then_some(())?;
+    }
+    match pick.label {
+        Some(label) => sample.labels.get(label)?.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0),
+        None => Some(sample.value),
+    }
+}
+
+/// The same number for series that differ only in which of several processes on the same work reports them.
+fn group_of(labels: Labels<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for label in labels.iter().filter(|(name, _)| !REPLICAS.contains(name)) {
+        label.hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VLLM: &str = r#"# HELP vllm:num_requests_running Number of requests in model execution batches.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="llama"} 3.0
+vllm:num_requests_running{engine="1",model_name="llama"} 5.0
+vllm:num_requests_waiting{engine="0",model_name="llama"} 0.0
+vllm:num_requests_waiting{engine="1",model_name="llama"} 2.0
+vllm:num_requests_waiting_by_reason{engine="1",model_name="llama",reason="capacity"} 2.0
+vllm:gpu_cache_usage_perc{engine="0",model_name="llama"} 0.9
+vllm:kv_cache_usage_perc{engine="0",model_name="llama"} 0.25
+vllm:kv_cache_usage_perc{engine="1",model_name="llama"} 0.75
+# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{block_size="16",cache_dtype="auto",engine="0",num_gpu_blocks="1000"} 1.0
+vllm:cache_config_info{block_size="16",cache_dtype="auto",engine="1",num_gpu_blocks="2000"} 1.0
+# TYPE vllm:prefix_cache_queries_total counter
+vllm:prefix_cache_queries_total{engine="0",model_name="llama"} 4000.0
+vllm:prefix_cache_queries_created{engine="0",model_name="llama"} 1.7e+09
+vllm:prefix_cache_hits_total{engine="0",model_name="llama"} 1000.0
+vllm:num_preemptions_total{engine="0",model_name="llama"} 4.0
+vllm:prompt_tokens_total{engine="0",model_name="llama"} 4200.0
+vllm:generation_tokens_total{engine="0",model_name="llama"} 900.0
+vllm:time_to_first_token_seconds_bucket{engine="0",le="0.001",model_name="llama"} 0.0
+vllm:time_to_first_token_seconds_bucket{engine="0",le="+Inf",model_name="llama"} 20.0
+vllm:time_to_first_token_seconds_count{engine="0",model_name="llama"} 20.0
+vllm:time_to_first_token_seconds_sum{engine="0",model_name="llama"} 5.0
+"#;
+
+    const VLLM_OLD: &str = r#"process_cpu_seconds_total 12.5
+vllm:num_requests_running{model_name="llama"} 1.0
+vllm:num_requests_waiting_by_reason{model_name="llama",reason="capacity"} 2.0
+vllm:num_requests_waiting_by_reason{model_name="llama",reason="lora"} 1.0
+vllm:gpu_cache_usage_perc{model_name="llama"} 0.5
+vllm:cache_config_info{block_size="16",num_gpu_blocks="None"} 1.0
+vllm:gpu_prefix_cache_hit_rate{model_name="llama"} 0.4
+vllm:num_preemptions{model_name="llama"} 7.0
+# EOF
+"#;
+
+    const SGLANG: &str = r#"sglang:num_running_reqs{dp_rank="0",engine_type="unified",model_name="m",pp_rank="0",priority="",tp_rank="0"} 4.0
+sglang:num_running_reqs{dp_rank="0",engine_type="unified",model_name="m",pp_rank="0",priority="1",tp_rank="0"} 4.0
+sglang:num_running_reqs{dp_rank="1",engine_type="unified",model_name="m",pp_rank="0",priority="",tp_rank="1"} 6.0
+sglang:num_running_reqs{dp_rank="1",engine_type="unified",model_name="m",pp_rank="0",priority="",tp_rank="2"} 6.0
+sglang:num_queue_reqs{dp_rank="0",engine_type="unified",model_name="m",pp_rank="0",tp_rank="0"} 1.0
+sglang:num_queue_reqs{dp_rank="1",engine_type="unified",model_name="m",pp_rank="0",tp_rank="1"} 2.0
+sglang:num_grammar_queue_reqs{dp_rank="0",engine_type="unified",model_name="m",pp_rank="0",tp_rank="0"} 3.0
+sglang:token_usage{dp_rank="0",model_name="m",tp_rank="0"} 0.2
+sglang:token_usage{dp_rank="1",model_name="m",tp_rank="1"} 0.4
+sglang:max_total_num_tokens{dp_rank="0",model_name="m",tp_rank="0"} 50000.0
+sglang:max_total_num_tokens{dp_rank="1",model_name="m",tp_rank="1"} 50000.0
+sglang:cache_hit_rate{dp_rank="0",model_name="m",tp_rank="0"} 0.1
+sglang:cached_tokens_total{cache_source="device",model_name="m"} 100.0
+sglang:cached_tokens_total{cache_source="host",model_name="m"} 20.0
+sglang:prompt_tokens_total{model_name="m",priority="1"} 300.0
+sglang:prompt_tokens_total{model_name="m",priority="2"} 100.0
+sglang:num_retracted_reqs{dp_rank="0",model_name="m",tp_rank="0"} 2.0
+"#;
+
+    const TGI: &str = r#"# TYPE tgi_batch_current_size gauge
+tgi_batch_current_size 8
+tgi_queue_size 5
+tgi_batch_current_max_tokens 4096
+tgi_batch_max_total_tokens 16384
+tgi_request_skipped_tokens_count 3
+tgi_request_duration_bucket{le="0.1"} 2
+"#;
+
+    const LLAMA_CPP: &str = "# HELP llamacpp:prompt_tokens_total Number of prompt tokens processed.
+# TYPE llamacpp:prompt_tokens_total counter
+llamacpp:prompt_tokens_total 1200
+llamacpp:tokens_predicted_total 340
+llamacpp:prompt_tokens_seconds 512.5
+llamacpp:requests_processing 2
+llamacpp:requests_deferred 1
+llamacpp:n_busy_slots_per_decode 1.5
+";
+
+    const TRTLLM: &str = r#"trtllm_num_requests_running{model_name="m",engine_type="trtllm"} 3.0
+trtllm_num_requests_waiting{model_name="m",engine_type="trtllm"} 1.0
+trtllm_kv_cache_utilization{model_name="m",engine_type="trtllm"} 0.6
+trtllm_kv_cache_hit_rate{model_name="m",engine_type="trtllm"} 0.3
+trtllm_kv_cache_tokens_per_block{model_name="m",engine_type="trtllm"} 32
+trtllm_kv_cache_max_blocks{model_name="m",engine_type="trtllm"} 100
+"#;
+
+    const TRITON: &str = r#"nv_inference_count{model="tensorrt_llm",version="1"} 10
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="waiting",version="1"} 1
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="scheduled",version="1"} 3
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="max",version="1"} 512
+nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction",model="tensorrt_llm",version="1"} 0.5
+nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="tokens_per",model="tensorrt_llm",version="1"} 64
+nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="max",model="tensorrt_llm",version="1"} 50
+"#;
+
+    const LMDEPLOY: &str = r#"lmdeploy_num_requests_running{engine="0",model_name="m"} 2.0
+lmdeploy_num_requests_waiting{engine="0",model_name="m"} 1.0
+lmdeploy_num_api_requests_waiting{engine="0",model_name="m"} 4.0
+lmdeploy_gpu_cache_usage_perc{engine="0",model_name="m"} 0.8
+lmdeploy_prompt_tokens_total{engine="0",model_name="m"} 50.0
+lmdeploy_prefix_cache_hit_rate{engine="0",model_name="m"} 0.25
+"#;
+
+    fn silent(kind: EngineKind) -> EngineSignals {
+        EngineSignals {
+            kind,
+            running: None,
+            waiting: None,
+            kv_usage: None,
+            kv_capacity_tokens: None,
+            prefix_queries: None,
+            prefix_hits: None,
+            reported_hit_ratio: None,
+            preemptions: None,
+            prompt_tokens: None,
+            generated_tokens: None,
+            ttft_sum: None,
+            ttft_count: None,
+        }
+    }
+
+    fn load(kind: EngineKind, running: f64, waiting: f64, kv_usage: Option<f64>) -> EngineSignals {
+        EngineSignals { running: Some(running), waiting: Some(waiting), kv_usage, ..silent(kind) }
+    }
+
+    #[test]
+    fn every_engine_says_what_it_can_and_nothing_else() {
+        for (text, want) in [
+            (
+                VLLM,
+                EngineSignals {
+                    kv_capacity_tokens: Some(48_000),
+                    prefix_queries: Some(4000.0),
+                    prefix_hits: Some(1000.0),
+                    preemptions: Some(4.0),
+                    prompt_tokens: Some(4200.0),
+                    generated_tokens: Some(900.0),
+                    ttft_sum: Some(5.0),
+                    ttft_count: Some(20.0),
+                    ..load(EngineKind::Vllm, 8.0, 2.0, Some(0.5))
+                },
+            ),
+            (
+                VLLM_OLD,
+                EngineSignals {
+                    reported_hit_ratio: Some(0.4),
+                    preemptions: Some(7.0),
+                    ..load(EngineKind::Vllm, 1.0, 3.0, Some(0.5))
+                },
+            ),
+            (
+                SGLANG,
+                EngineSignals {
+                    kv_capacity_tokens: Some(100_000),
+                    prefix_queries: Some(400.0),
+                    prefix_hits: Some(120.0),
+                    reported_hit_ratio: Some(0.1),
+                    preemptions: Some(2.0),
+                    prompt_tokens: Some(400.0),
+                    ..load(EngineKind::Sglang, 10.0, 6.0, Some(0.3))
+                },
+            ),
+            (TGI, EngineSignals { kv_capacity_tokens: Some(16_384), ..load(EngineKind::Tgi, 8.0, 5.0, Some(0.25)) }),
+            (
+                LLAMA_CPP,
+                EngineSignals {
+                    prompt_tokens: Some(1200.0),
+                    generated_tokens: Some(340.0),
+                    ..load(EngineKind::LlamaCpp, 2.0, 1.0, None)
+                },
+            ),
+            (
+                TRTLLM,
+                EngineSignals {
+                    kv_capacity_tokens: Some(3200),
+                    reported_hit_ratio: Some(0.3),
+                    ..load(EngineKind::TensorRtLlm, 3.0, 1.0, Some(0.6))
+                },
+            ),
+            (
+                TRITON,
+                EngineSignals { kv_capacity_tokens: Some(3200), ..load(EngineKind::TensorRtLlm, 3.0, 1.0, Some(0.5)) },
+            ),
+            (
+                LMDEPLOY,
+                EngineSignals {
+                    prefix_queries: Some(50.0),
+                    reported_hit_ratio: Some(0.25),
+                    prompt_tokens: Some(50.0),
+                    ..load(EngineKind::LmDeploy, 2.0, 5.0, Some(0.8))
+                },
+            ),
+        ] {
+            let read = EngineSignals::read(text).unwrap();
+            let rounded = read.kv_usage.map(|usage| (usage * 1e9).round() / 1e9);
+            assert_eq!(EngineSignals { kv_usage: rounded, ..read }, want, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_engine() {
+        for text in ["", "up 1", "<html></html>", "process_cpu_seconds_total 1", "vllmx_running 2", "vllm 1"] {
+            assert_eq!(EngineSignals::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn nonsense_values_are_unknown() {
+        let text = "vllm:num_requests_running NaN\nvllm:num_requests_waiting -1\nvllm:kv_cache_usage_perc 1.02\n";
+        let read = EngineSignals::read(text).unwrap();
+        assert_eq!((read.running, read.waiting, read.kv_usage), (None, None, Some(1.0)));
+    }
+
+    #[test]
+    fn ratios_are_taken_between_scrapes() {
+        let scrape = |queries: f64, hits: f64, ttft: (f64, f64)| EngineSignals {
+            prefix_queries: Some(queries),
+            prefix_hits: Some(hits),
+            ttft_sum: Some(ttft.0),
+            ttft_count: Some(ttft.1),
+            ..silent(EngineKind::Vllm)
+        };
+        let (first, second) = (scrape(100.0, 10.0, (1.0, 10.0)), scrape(300.0, 160.0, (3.0, 15.0)));
+        assert_eq!(second.prefix_hit_ratio(&first), Some(0.75));
+        assert_eq!(second.mean_ttft(&first), Some(0.4));
+        assert_eq!(second.prefix_hit_ratio(&second), None, "nothing was looked up");
+        assert_eq!(first.prefix_hit_ratio(&second), None, "the engine started anew");
+        assert_eq!(first.mean_ttft(&second), None);
+        let gauge = EngineSignals { reported_hit_ratio: Some(0.3), ..silent(EngineKind::TensorRtLlm) };
+        assert_eq!(gauge.prefix_hit_ratio(&gauge), Some(0.3));
+    }
+
+    #[test]
+    fn the_table_names_each_signal_once() {
+        for (place, (kind, signal, ways)) in TABLE.iter().enumerate() {
+            assert!(!ways.is_empty());
+            assert!(
+                TABLE[..place].iter().all(|(k, s, _)| (k, s) != (kind, signal)),
+                "{} has {signal:?} twice",
+                kind.name()
+            );
+        }
+    }
+}
