@@ -1,0 +1,99 @@
+//! `${NAME}` and `${NAME:-default}` in the values of the file.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use super::scalar::Mistake;
+
+/// The variables that a text names, with the values they had when it was read.
+pub(super) struct Vars(HashMap<String, String>);
+
+impl Vars {
+    /// Looks up every variable that `text` may refer to, and no other: the rest of the environment is none of ours.
+    pub(super) fn of(text: &str, var: &dyn Fn(&str) -> Option<String>) -> Self {
+        let names = text.split("${").skip(1).map(|rest| &rest[..name_len(rest)]).filter(|name| !name.is_empty());
+        Self(names.filter_map(|name| Some((name.to_owned(), var(name)?))).collect())
+    }
+
+    /// `text` with its variables filled in; `$${` stands for `${` itself.
+    pub(super) fn fill<'a>(&self, text: &'a str) -> Result<Cow<'a, str>, Mistake> {
+        if !text.contains("${") {
+            return Ok(Cow::Borrowed(text));
+        }
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find("${") {
+            let (head, tail) = (&rest[..at], &rest[at + 2..]);
+            if let Some(head) = head.strip_suffix('$') {
+                filled.push_str(head);
+                filled.push_str("${");
+                rest = tail;
+                continue;
+            }
+            filled.push_str(head);
+            let Some((reference, after)) = tail.split_once('}') else {
+                return Err(Mistake::new("`${` without its `}`")
+                    .help("write `${NAME}`, or `$${` for the characters themselves"));
+            };
+            filled.push_str(self.look_up(reference)?);
+            rest = after;
+        }
+        filled.push_str(rest);
+        Ok(Cow::Owned(filled))
+    }
+
+    /// The value of `NAME` or `NAME:-default`; as in a shell, an empty variable takes the default too.
+    fn look_up<'a>(&'a self, reference: &'a str) -> Result<&'a str, Mistake> {
+        let (name, default) = reference.split_at(name_len(reference));
+        let default = default.strip_prefix(":-").or(default.is_empty().then_some(""));
+        let (false, Some(default)) = (name.is_empty(), default) else {
+            return Err(Mistake::new("not a variable").help("write `${NAME}` or `${NAME:-default}`"));
+        };
+        match self.0.get(name) {
+            Some(value) if !value.is_empty() => Ok(value),
+            _ if reference.len() > name.len() => Ok(default),
+            Some(value) => Ok(value),
+            None => Err(Mistake::new(format!("the environment variable `{name}` is not set"))
+                .help(format!("set it where signalbox starts, or give a default: `${{{name}:-…}}`"))),
+        }
+    }
+}
+
+/// Length of the variable's name at the head of `text`.
+fn name_len(text: &str) -> usize {
+    if text.starts_with(|c: char| c.is_ascii_digit()) {
+        return 0;
+    }
+    text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(text: &str) -> Result<String, Mistake> {
+        let vars = Vars::of(text, &|name| match name {
+            "A" => Some("one".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        });
+        vars.fill(text).map(Cow::into_owned)
+    }
+
+    #[test]
+    fn variables_are_filled_in() {
+        assert_eq!(fill("x").unwrap(), "x");
+        assert_eq!(fill("${A}/${A}!").unwrap(), "one/one!");
+        assert_eq!(fill("${B:-two}${EMPTY:-three}${EMPTY}").unwrap(), "twothree");
+        assert_eq!(fill("${B:-}").unwrap(), "");
+        assert_eq!(fill("$${A} $A").unwrap(), "${A} $A");
+        assert_eq!(fill("${B:-http://x:1/v1}").unwrap(), "http://x:1/v1");
+    }
+
+    #[test]
+    fn what_cannot_be_filled_in_is_told() {
+        assert_eq!(fill("${B}").unwrap_err().message, "the environment variable `B` is not set");
+        for bad in ["${", "${A", "${}", "${1}", "${A-b}", "${A B}", "${:-x}"] {
+            assert!(fill(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! A file, read: its document, the variables it names, and the key files it points to.
+
+use std::{borrow::Cow, collections::HashMap, io, path::Path, sync::Arc};
+
+use super::{
+    env::Vars,
+    problem::{Problem, Problems},
+    raw::{Document, KeySource},
+    scalar::{At, Field, Mistake, Scalar, Token},
+    shape::Either,
+    yaml,
+};
+
+/// The largest file that is taken for a policy.
+const MAX_FILE: usize = 4 << 20;
+
+/// A policy file, read whole: what it says can be asked without touching the disk or the environment again.
+pub struct Config {
+    name: String,
+    document: Document,
+    vars: Vars,
+    files: HashMap<String, Result<String, Mistake>>,
+    /// The text with the secrets in it masked, for showing.
+    shown: Arc<str>,
+    hash: String,
+}
+
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Config").field("name", &self.name).field("hash", &self.hash).finish_non_exhaustive()
+    }
+}
+
+impl Config {
+    /// Reads the file at `path`, with the variables of this process.
+    pub fn load(path: &Path) -> Result<Self, Problems> {
+        let name = path.display().to_string();
+        let whole = |problem| Problems::new(&name, "".into(), vec![problem]);
+        let bytes = std::fs::read(path).map_err(|error| whole(unreadable(&error)))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = error.utf8_error().valid_up_to();
+            let text = String::from_utf8_lossy(error.as_bytes());
+            Problems::new(
+                &name,
+                (&*text).into(),
+                vec![
+                    Problem::at(At { start: valid, len: 1 }, "not UTF-8 text from here on")
+                        .help("save the file as UTF-8"),
+                ],
+            )
+        })?;
+        Self::parse(&name, &text, &|var| std::env::var(var).ok(), &|path| std::fs::read_to_string(path))
+    }
+
+    /// Reads `text` as the file `name`, asking `var` for variables and `file` for the contents of key files.
+    pub fn parse(
+        name: &str,
+        text: &str,
+        var: &dyn Fn(&str) -> Option<String>,
+        file: &dyn Fn(&Path) -> io::Result<String>,
+    ) -> Result<Self, Problems> {
+        // A byte order mark would shift every place by its length.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        if text.len() > MAX_FILE {
+            return Err(Problems::new(
+                name,
+                "".into(),
+                vec![Problem::whole("larger than 4 MiB: this is no policy file")],
+            ));
+        }
+        let document = yaml::parse(text).map_err(|problem| Problems::new(name, text.into(), vec![*problem]))?;
+        let vars = Vars::of(text, var);
+        let mut files = HashMap::new();
+        for source in key_sources(&document) {
+            if let Either::Long(key, _) = source
+                && let Ok(path) = vars.fill(key.file.text())
+            {
+                let content = file(Path::new(&*path)).map_err(|error| {
+                    Mistake::new(format!("this key file cannot be read: {}", plain(&error)))
+                        .help("check the path, and that signalbox may read it")
+                });
+                files.insert(key.file.text().to_owned(), content);
+            }
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            shown: masked(text, &document).into(),
+            hash: blake3::hash(text.as_bytes()).to_hex()[..12].to_owned(),
+            document,
+            vars,
+            files,
+        })
+    }
+
+    /// What the file says, as it is typed.
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// First 12 hex digits of the BLAKE3 hash of the text.
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// The value of `field`, its variables filled in.
+    pub fn read<T: Scalar>(&self, field: &Field<T>) -> Result<T, Problem> {
+        let problem = |mistake| Problem::mistake(field.at(), mistake);
+        let text = self.vars.fill(field.text()).map_err(problem)?;
+        T::read(&text).map_err(|mistake| problem(if *text == *field.text() { mistake } else { discreet(mistake) }))
+    }
+
+    /// The text of a value that is not of a kind, its variables filled in.
+    pub fn fill<'a>(&self, text: &'a str, at: At) -> Result<Cow<'a, str>, Problem> {
+        self.vars.fill(text).map_err(|mistake| Problem::mistake(at, mistake))
+    }
+
+    /// The provider key that `source` stands for.
+    pub fn secret(&self, source: &KeySource) -> Result<Token, Problem> {
+        match source {
+            Either::Short(field) => self.read(field),
+            Either::Long(key, _) => {
+                self.read(&key.file)?;
+                let problem = |mistake| Problem::mistake(key.file.at(), discreet(mistake));
+                match self.files.get(key.file.text()) {
+                    Some(Ok(content)) => Token::read(content).map_err(problem),
+                    Some(Err(mistake)) => Err(Problem::mistake(key.file.at(), mistake.clone())),
+                    None => Err(problem(Mistake::new("this key file was not read"))),
+                }
+            }
+        }
+    }
+
+    /// These problems, told with this file's lines.
+    pub fn problems(&self, problems: Vec<Problem>) -> Problems {
+        Problems::new(&self.name, Arc::clone(&self.shown), problems)
+    }
+}
+
+/// A mistake about a value from the environment: only fixed words are safe to repeat.
+fn discreet(mistake: Mistake) -> Mistake {
+    let fixed = |words: Cow<'static, str>| matches!(words, Cow::Borrowed(_)).then_some(words);
+    Mistake {
+        message: fixed(mistake.message).unwrap_or("not a valid value".into()),
+        help: mistake.help.and_then(fixed).or(Some("the value comes from outside this file: check it there".into())),
+    }
+}
+
+fn key_sources(document: &Document) -> impl Iterator<Item = &KeySource> {
+    let accounts = document.accounts.iter().flat_map(|named| &named.entries);
+    let pools = document.pools.iter().flat_map(|named| &named.entries);
+    let backends = pools.flat_map(|(_, pool)| &pool.backends.value).filter_map(|backend| match backend {
+        Either::Short(_) => None,
+        Either::Long(backend, _) => backend.key.as_ref(),
+    });
+    accounts.flat_map(|(_, account)| &account.keys.value).chain(backends)
+}
+
+/// `text` with every provider key, misplaced plaintext key and credential of an address overwritten, places unchanged.
+fn masked(text: &str, document: &Document) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    let mut cover = |at: At| {
+        if let Some(range) = bytes.get_mut(at.start..at.start + at.len) {
+            range.fill(b'*');
+        }
+    };
+    let literal = |text: &str| !text.contains("${");
+    for source in key_sources(document) {
+        if let Either::Short(field) = source
+            && literal(field.text())
+        {
+            cover(field.at());
+        }
+    }
+    for key in document.keys.iter().flat_map(|keys| &keys.value) {
+        if literal(key.hash.text()) && !key.hash.text().starts_with("blake3:") {
+            cover(key.hash.at());
+        }
+    }
+    let engines = document.engines.iter().flat_map(|named| &named.entries).map(|(_, engine)| &engine.url);
+    let pools = document.pools.iter().flat_map(|named| &named.entries);
+    let backends = pools.flat_map(|(_, pool)| &pool.backends.value).filter_map(|backend| match backend {
+        Either::Short(url) => Some(url),
+        Either::Long(backend, _) => backend.url.as_ref(),
+    });
+    for url in engines.chain(backends) {
+        if url.text().contains('@') && literal(url.text()) {
+            cover(url.at());
+        }
+    }
+    // Whole scalars were overwritten, so this is text still; if a place was off, showing nothing beats showing a secret.
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+fn unreadable(error: &io::Error) -> Problem {
+    let help = match error.kind() {
+        io::ErrorKind::NotFound => "check the path; `policies/` has files to start from",
+        io::ErrorKind::IsADirectory => "name a file in it",
+        _ => "check that signalbox may read it",
+    };
+    Problem::whole(format!("this file cannot be read: {}", plain(error))).help(help)
+}
+
+/// The system's word for an error, without its number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+/// Reads arbitrary bytes as a policy file, for fuzzing: it may refuse them, and must not panic.
+pub fn fuzz_config(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let var = |name: &str| (name.len() % 2 == 0).then(|| "value".to_owned());
+    let file = |_: &Path| Err(io::Error::from(io::ErrorKind::NotFound));
+    match Config::parse("fuzz.yaml", &text, &var, &file) {
+        Ok(config) => drop(config.problems(vec![Problem::whole("")])),
+        Err(problems) => drop(problems.iter().count()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, Problems> {
+        let file = |path: &Path| match path.to_str() {
+            Some("k") => Ok("from-file\n".to_owned()),
+            _ => Err(io::Error::from(io::ErrorKind::NotFound)),
+        };
+        Config::parse("test.yaml", text, &|name| (name == "K").then(|| "s3cret-7s".to_owned()), &file)
+    }
+
+    #[test]
+    fn values_are_read_with_their_variables_and_files() {
+        let config = parse("accounts: { a: { keys: [\"${K}\", { file: k }, { file: gone }] } }").unwrap();
+        let (_, account) = &config.document().accounts.as_ref().unwrap().entries[0];
+        let keys: Vec<_> = account.keys.value.iter().map(|key| config.secret(key).map(|token| token.0)).collect();
+        assert_eq!(keys[0].as_deref(), Ok("s3cret-7s"));
+        assert_eq!(keys[1].as_deref(), Ok("from-file"));
+        assert_eq!(keys[2].as_ref().unwrap_err().message, "this key file cannot be read: entity not found");
+    }
+
+    #[test]
+    fn a_value_from_the_environment_is_never_repeated() {
+        for (text, read) in [("limits: { header: \"${K}\" }", true), ("listen: \"${K}\"", false)] {
+            let config = parse(text).unwrap();
+            let document = config.document();
+            let problem = if read {
+                config.read(document.limits.as_ref().unwrap().header.as_ref().unwrap()).unwrap_err()
+            } else {
+                config.read(document.listen.as_ref().unwrap()).unwrap_err()
+            };
+            assert!(!format!("{problem:?}").contains("s3cret"), "{problem:?}");
+        }
+    }
+
+    #[test]
+    fn secrets_typed_into_the_file_are_masked() {
+        let config = parse("pools: { p: { backends: [{ url: \"http://u:pw@h/v1\", key: \"sk-1é\" }] } }\nkeys: [{ id: a, hash: plain }]\n").unwrap();
+        for secret in ["sk-1", "pw", "plain"] {
+            assert!(!config.shown.contains(secret), "{}", config.shown);
+        }
+        assert!(config.shown.contains("key: *******"), "{}", config.shown);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_ignored() {
+        assert!(parse("\u{feff}listen: 127.0.0.1:1").unwrap().document().listen.is_some());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn arbitrary_text_never_panics(text in ".{0,200}") {
+            fuzz_config(text.as_bytes());
+        }
+
+        #[test]
+        fn near_policies_never_panic(
+            parts in proptest::collection::vec(
+                proptest::sample::select(vec![
+                    "pools", "models", "keys", ": ", "\n", "\n  ", "{", "}", "[", "]", ", ", "- ", "\"", "'", "${K}", "${", "}",
+                    "&a ", "*a", "<<", "~", "é", "url", "backends", "hash", "|\n", "! ", "\t", "%", "#", "---\n", "to", "0", "5s",
+                ]),
+                0..40,
+            ),
+        ) {
+            fuzz_config(parts.concat().as_bytes());
+        }
+    }
+}

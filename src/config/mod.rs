@@ -1,0 +1,22 @@
+//! The policy file: read from YAML with the place of every value kept, so that whatever is wrong can be pointed at.
+
+mod env;
+mod load;
+mod problem;
+pub mod raw;
+mod scalar;
+mod schema;
+mod shape;
+mod units;
+mod url;
+mod yaml;
+
+pub use self::{
+    load::{Config, fuzz_config},
+    problem::{Problem, Problems, nearest},
+    scalar::{Admin, At, Balance, Dialect, Field, KeyHash, Mistake, Pause, Scalar, Share, Token, Total, Url, Word},
+    schema::schema,
+    shape::{Either, Located, Named, Open, Shapes},
+    units::size,
+    url::{authority, read as read_url},
+};

@@ -1,0 +1,150 @@
+//! What is wrong with a policy file: told with the place, the line itself, and a way to mend it.
+
+use std::{borrow::Cow, sync::Arc};
+
+use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
+
+use super::scalar::{At, Mistake};
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Problem {
+    /// What is wrong.
+    pub message: Cow<'static, str>,
+    /// Where; `None` where it is the file as a whole.
+    pub at: Option<At>,
+    /// How to mend it.
+    pub help: Option<Cow<'static, str>>,
+}
+
+impl Problem {
+    /// A problem with what stands at `at`.
+    pub fn at(at: At, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { message: message.into(), at: Some(at), help: None }
+    }
+
+    /// A problem with the file as a whole.
+    pub fn whole(message: impl Into<Cow<'static, str>>) -> Self {
+        Self { message: message.into(), at: None, help: None }
+    }
+
+    /// With a way to mend it.
+    #[must_use]
+    pub fn help(self, help: impl Into<Cow<'static, str>>) -> Self {
+        Self { help: Some(help.into()), ..self }
+    }
+
+    /// A mistake in the value at `at`.
+    pub fn mistake(at: At, mistake: Mistake) -> Self {
+        Self { message: mistake.message, at: Some(at), help: mistake.help }
+    }
+}
+
+impl Diagnostic for Problem {
+    fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
+        self.help.as_ref().map(|help| Box::new(help) as _)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        // A caret needs something to stand under.
+        let at = self.at?;
+        Some(Box::new(std::iter::once(LabeledSpan::new(None, at.start, at.len.max(1)))))
+    }
+}
+
+/// Everything found wrong with one file, in the order of its lines.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{} in {}", count(.problems.len()), .source_code.name())]
+pub struct Problems {
+    source_code: NamedSource<Arc<str>>,
+    problems: Vec<Problem>,
+}
+
+fn count(problems: usize) -> String {
+    if problems == 1 { "1 problem".to_owned() } else { format!("{problems} problems") }
+}
+
+impl Problems {
+    /// The `problems` of the file `name` with this `text`, whose secrets are masked already.
+    pub fn new(name: &str, text: Arc<str>, mut problems: Vec<Problem>) -> Self {
+        problems.sort_by_key(|problem| problem.at.map(|at| at.start));
+        // What is used twice is complained about twice, in the same words.
+        problems.dedup();
+        for at in problems.iter_mut().filter_map(|problem| problem.at.as_mut()) {
+            at.start = floor(&text, at.start);
+            at.len = floor(&text, at.start + at.len) - at.start;
+            // Of what goes on for lines, the first one is shown.
+            let shown = &text[at.start..at.start + at.len];
+            at.len = shown.find(['\n', '\r']).unwrap_or(at.len);
+        }
+        Self { source_code: NamedSource::new(name, text), problems }
+    }
+
+    /// The file's name.
+    pub fn file(&self) -> &str {
+        self.source_code.name()
+    }
+
+    /// Each problem with its line and column, both counted from 1; the first character of the file where it is all of it.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, usize, &Problem)> {
+        let text = self.source_code.inner();
+        self.problems.iter().map(|problem| {
+            let before = &text[..problem.at.map_or(0, |at| at.start)];
+            let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+            (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1, problem)
+        })
+    }
+}
+
+/// The last character boundary of `text` that is not after `at`.
+fn floor(text: &str, at: usize) -> usize {
+    text.floor_char_boundary(at.min(text.len()))
+}
+
+impl Diagnostic for Problems {
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        Some(&self.source_code)
+    }
+
+    fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn Diagnostic> + 'a>> {
+        Some(Box::new(self.problems.iter().map(|problem| problem as _)))
+    }
+}
+
+/// The candidate most like `word`, where one is near enough to be meant.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::normalized_damerau_levenshtein(word, candidate), candidate))
+        .filter(|(likeness, _)| *likeness >= 0.6)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_characters_not_bytes() {
+        let at = At { start: "é: 1\nüü: ".len(), len: 1 };
+        let problems = Problems::new("f", "é: 1\nüü: 2\n".into(), vec![Problem::at(at, "m")]);
+        assert_eq!(problems.iter().map(|(line, column, _)| (line, column)).collect::<Vec<_>>(), [(2, 5)]);
+        assert_eq!(problems.to_string(), "1 problem in f");
+    }
+
+    #[test]
+    fn places_outside_the_text_are_pulled_in() {
+        let far = At { start: 99, len: 99 };
+        let inside = At { start: 1, len: 1 };
+        let problems = Problems::new("f", "é".into(), vec![Problem::at(far, "a"), Problem::at(inside, "b")]);
+        assert_eq!(problems.iter().map(|(line, column, _)| (line, column)).collect::<Vec<_>>(), [(1, 1), (1, 2)]);
+    }
+
+    #[test]
+    fn near_names_are_found() {
+        assert_eq!(nearest("smal", ["large", "small"]), Some("small"));
+        assert_eq!(nearest("xyz", ["large", "small"]), None);
+    }
+}

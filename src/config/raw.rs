@@ -1,0 +1,233 @@
+//! The file as it is typed: one struct a mapping, every value still text with its place.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{
+    scalar::{Admin, Balance, Dialect, Field, KeyHash, Pause, Share, Token, Total, Url, Word},
+    shape::{Either, Located, Named, Open, Shapes},
+};
+use crate::types::Endpoint;
+
+/// A Signalbox policy: where requests may go, and who may send them.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Signalbox policy")]
+pub struct Document {
+    /// Where clients connect. Default: `127.0.0.1:4100`.
+    pub listen: Option<Field<SocketAddr>>,
+    /// Where operators connect (health, metrics), or `off`. Default: `127.0.0.1:4101`.
+    pub admin: Option<Field<Admin>>,
+    /// Limits of the gateway itself.
+    pub limits: Option<Limits>,
+    /// Deadlines where a model sets none.
+    pub timeouts: Option<Timeouts>,
+    /// Where decisions are written. Without it, they are not.
+    pub journal: Option<Journal>,
+    /// Who may call. Without it, anyone who can connect.
+    pub keys: Option<Located<Vec<Key>>>,
+    /// Who pays: provider keys, used in turn.
+    pub accounts: Option<Named<Account>>,
+    /// What runs where. An engine may also be named by its address alone, in a pool.
+    pub engines: Option<Named<Engine>>,
+    /// Backends that serve the same purpose.
+    pub pools: Option<Named<Pool>>,
+    /// What clients may ask for, beside the models of the pools.
+    pub models: Option<Named<Model>>,
+}
+
+/// Limits of the gateway itself.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Largest request body in bytes, such as `32Mi` (the default).
+    pub body: Option<Field<u64>>,
+    /// Most requests under way at once, such as `10k` (the default).
+    pub in_flight: Option<Field<u64>>,
+    /// How long a client may take to send its headers. Default: `10s`.
+    pub header: Option<Field<Duration>>,
+    /// How long streams may go on after SIGTERM. Default: `30s`.
+    pub drain: Option<Field<Pause>>,
+}
+
+/// Deadlines of a request.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Timeouts {
+    /// Until the upstream connection stands. Default: `5s`.
+    pub connect: Option<Field<Duration>>,
+    /// Until the first token. Default: `120s`.
+    pub first_token: Option<Field<Duration>>,
+    /// Between two events of a stream. Default: `60s`.
+    pub idle: Option<Field<Duration>>,
+    /// From arrival to the last byte, or `none` (the default).
+    pub total: Option<Field<Total>>,
+}
+
+/// Deadlines of a model's requests; those left out are taken from the top of the file.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouteTimeouts {
+    /// Until the first token.
+    pub first_token: Option<Field<Duration>>,
+    /// Between two events of a stream.
+    pub idle: Option<Field<Duration>>,
+    /// From arrival to the last byte, or `none`.
+    pub total: Option<Field<Total>>,
+}
+
+/// Where decisions are written, a line of JSON each.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Journal {
+    /// The file; rotated ones get `.1`, `.2`, … appended.
+    pub path: Field<String>,
+    /// Size at which it is rotated. Default: `64Mi`.
+    pub max_size: Option<Field<u64>>,
+    /// How many rotated files are kept. Default: 5.
+    pub keep: Option<Field<u32>>,
+}
+
+/// A key that may call; `signalbox key new` makes one.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Key {
+    /// Its name in logs and metrics.
+    pub id: Field<Word>,
+    /// `blake3:` and 64 hex digits.
+    pub hash: Field<KeyHash>,
+}
+
+/// Who pays.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Account {
+    /// Provider keys, used in turn: `"${NAME}"` or `{ file: path }`.
+    pub keys: Located<Vec<KeySource>>,
+}
+
+/// Where a provider key is found: the value itself (from the environment, at best), or a file.
+pub type KeySource = Either<Token, KeyFile>;
+
+/// A file that holds a provider key.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeyFile {
+    /// Its path.
+    pub file: Field<String>,
+}
+
+impl Shapes for KeyFile {
+    const EXPECTED: &'static str = "a key such as `\"${KEY}\"`, or `{ file: path }`";
+}
+
+/// One server process, or one hosted endpoint, that runs models.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Engine {
+    /// Base address of its API: `http://host:8000/v1`, or the resource's root for Azure.
+    pub url: Field<Url>,
+    /// How it is addressed. Default: `openai`.
+    pub dialect: Option<Field<Dialect>>,
+    /// The dated version of Azure's API.
+    pub api_version: Option<Field<Word>>,
+    /// The account whose keys it is called with.
+    pub account: Option<Field<Word>>,
+    /// Whether its `/metrics` is read. Default: yes, over plain http.
+    pub scrape: Option<Field<bool>>,
+}
+
+/// Backends that serve the same purpose.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// The model's name upstream, for backends that name none.
+    pub model: Option<Field<Word>>,
+    /// How a backend is chosen. Default: `least_cost`.
+    pub balance: Option<Field<Balance>>,
+    /// The endpoints it serves. Default: chat, completions, embeddings.
+    pub speaks: Option<Located<Vec<Field<Endpoint>>>>,
+    /// What its tokens cost.
+    pub price: Option<Price>,
+    /// Where it runs: addresses, or mappings.
+    pub backends: Located<Vec<Backend>>,
+}
+
+/// US dollars per million tokens.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Prompt tokens that had to be computed.
+    pub input: Field<f64>,
+    /// Prompt tokens found in the prefix cache. Default: as `input`.
+    pub cached_input: Option<Field<f64>>,
+    /// Tokens of the answer.
+    pub output: Field<f64>,
+}
+
+/// A backend: an address alone, or a mapping.
+pub type Backend = Either<Url, LongBackend>;
+
+/// A model on an engine.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LongBackend {
+    /// Base address of its engine, where that has no name.
+    pub url: Option<Field<Url>>,
+    /// Its engine, by name.
+    pub engine: Option<Field<Word>>,
+    /// The model's name upstream.
+    pub model: Option<Field<Word>>,
+    /// The key its address is called with.
+    pub key: Option<KeySource>,
+    /// Whether the model is a `LoRA` adapter. Default: no.
+    pub adapter: Option<Field<bool>>,
+    /// The name under which alone clients reach it.
+    #[serde(rename = "as")]
+    pub serves: Option<Field<Word>>,
+    /// The Azure deployment.
+    pub deployment: Option<Field<Word>>,
+    /// Its share of the pool's traffic, such as `5%`. Without it, the balancer decides.
+    pub weight: Option<Field<Share>>,
+    /// Request fields that it cannot take.
+    pub drop: Option<Vec<Field<Word>>>,
+    /// Request fields to add where the client sent none.
+    pub defaults: Option<Named<Open>>,
+}
+
+impl Shapes for LongBackend {
+    const EXPECTED: &'static str = "an address such as `http://host:8000/v1`, or a mapping with `url` or `engine`";
+}
+
+/// A name clients may ask for, and where it goes: `to`, `alias` or `routes`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// The pool it goes to.
+    pub to: Option<Field<Word>>,
+    /// Pools to try in turn where that one cannot answer.
+    pub fallback: Option<Vec<Field<Word>>>,
+    /// Its deadlines.
+    pub timeouts: Option<RouteTimeouts>,
+    /// Another name that it stands for.
+    pub alias: Option<Field<Word>>,
+    /// Where it goes, in the long form.
+    pub routes: Option<Located<Vec<Located<Route>>>>,
+}
+
+/// A way to go.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// Its name in headers and metrics. Default: the model's.
+    pub name: Option<Field<Word>>,
+    /// The pool it goes to.
+    pub to: Field<Word>,
+    /// Pools to try in turn where that one cannot answer.
+    pub fallback: Option<Vec<Field<Word>>>,
+    /// Its deadlines.
+    pub timeouts: Option<RouteTimeouts>,
+}

@@ -1,0 +1,356 @@
+//! One value of the file: its text as written, where it stands, and what it is to be read as.
+
+use std::{borrow::Cow, marker::PhantomData, net::SocketAddr, time::Duration};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+use serde_saphyr::Spanned;
+
+use super::{problem::nearest, units};
+use crate::types::Endpoint;
+
+/// Where something stands in the file, in bytes.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct At {
+    /// Offset of its first byte.
+    pub start: usize,
+    /// Its length.
+    pub len: usize,
+}
+
+impl<T> From<&Spanned<T>> for At {
+    fn from(spanned: &Spanned<T>) -> Self {
+        let span = spanned.referenced.span();
+        let bytes = |n: Option<u64>| n.and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+        Self { start: bytes(span.byte_offset()), len: bytes(span.byte_len()) }
+    }
+}
+
+/// What is wrong with a value, without saying the value: it may have come from the environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// What is wrong.
+    pub message: Cow<'static, str>,
+    /// How to mend it.
+    pub help: Option<Cow<'static, str>>,
+}
+
+impl Mistake {
+    /// A mistake without a mend.
+    pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
+        Self { message: message.into(), help: None }
+    }
+
+    /// With a way to mend it.
+    #[must_use]
+    pub fn help(self, help: impl Into<Cow<'static, str>>) -> Self {
+        Self { help: Some(help.into()), ..self }
+    }
+}
+
+/// A kind of value, read from text.
+pub trait Scalar: Sized {
+    /// The value that `text`, its variables filled in, stands for.
+    fn read(text: &str) -> Result<Self, Mistake>;
+
+    /// What editors should accept.
+    fn schema() -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
+/// A value of kind `T`, not yet read.
+#[derive(Clone, Debug)]
+pub struct Field<T> {
+    text: String,
+    at: At,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T> Field<T> {
+    pub(super) fn new(text: String, at: At) -> Self {
+        Self { text, at, kind: PhantomData }
+    }
+
+    /// The text as it stands in the file, before variables are filled in; safe to show.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Where it stands.
+    pub fn at(&self) -> At {
+        self.at
+    }
+}
+
+impl<'de, T> Deserialize<'de> for Field<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<String>::deserialize(deserializer)?;
+        let at = At::from(&spanned);
+        Ok(Self::new(spanned.value, at))
+    }
+}
+
+impl<T: Scalar> JsonSchema for Field<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        std::any::type_name::<T>().into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        T::schema()
+    }
+}
+
+/// The value called `text` in `options`.
+fn choice<T: Copy>(text: &str, options: &[(&'static str, T)]) -> Result<T, Mistake> {
+    if let Some((_, value)) = options.iter().find(|(name, _)| *name == text) {
+        return Ok(*value);
+    }
+    let names = options.iter().map(|(name, _)| *name);
+    let all = names.clone().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    Err(Mistake::new("not one of the values that are possible here").help(match nearest(text, names) {
+        Some(name) => format!("did you mean `{name}`? possible: {all}"),
+        None => format!("possible: {all}"),
+    }))
+}
+
+fn choice_schema<T>(options: &[(&'static str, T)]) -> Schema {
+    let names: Vec<_> = options.iter().map(|(name, _)| *name).collect();
+    json_schema!({ "enum": names })
+}
+
+/// A kind of value with a fixed set of names.
+macro_rules! choices {
+    ($type:ty, $options:expr) => {
+        impl Scalar for $type {
+            fn read(text: &str) -> Result<Self, Mistake> {
+                choice(text, &$options)
+            }
+
+            fn schema() -> Schema {
+                choice_schema(&$options)
+            }
+        }
+    };
+}
+
+/// How an engine is addressed.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// As OpenAI is.
+    OpenAi,
+    /// As Azure is: by deployment and dated version.
+    Azure,
+}
+
+/// How a backend is chosen.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// Least cost, counted in tokens in flight.
+    LeastCost,
+    /// One after the other.
+    RoundRobin,
+    /// Fewest requests in flight.
+    LeastRequest,
+    /// The less loaded of two drawn at random.
+    PowerOfTwo,
+    /// Moving average of latency that rises at once.
+    PeakEwma,
+}
+
+choices!(Dialect, [("openai", Self::OpenAi), ("azure", Self::Azure)]);
+choices!(bool, [("true", true), ("false", false)]);
+choices!(Endpoint, Endpoint::ALL.map(|endpoint| (endpoint.name(), endpoint)));
+choices!(
+    Balance,
+    [
+        ("least_cost", Self::LeastCost),
+        ("round_robin", Self::RoundRobin),
+        ("least_request", Self::LeastRequest),
+        ("p2c", Self::PowerOfTwo),
+        ("peak_ewma", Self::PeakEwma),
+    ]
+);
+
+/// Any text that is not empty and fits on a line.
+impl Scalar for String {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        if text.trim().is_empty() {
+            return Err(Mistake::new("empty").help("give it a value, or leave the key out"));
+        }
+        if text.contains(char::is_control) {
+            return Err(Mistake::new("contains a line break or another control character"));
+        }
+        Ok(text.to_owned())
+    }
+}
+
+/// A name that can stand in headers, metrics and paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word(pub String);
+
+impl Scalar for Word {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        if text.is_empty() || !text.chars().all(|c| c.is_ascii_graphic()) {
+            return Err(Mistake::new("not a name that can stand in a header")
+                .help("use visible ASCII characters without spaces, such as `gpu-1`"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// A duration above nothing.
+impl Scalar for Duration {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        if text == "auto" {
+            return Err(
+                Mistake::new("`auto` is not supported yet by this version").help("write a duration, such as `30s`")
+            );
+        }
+        units::deadline(text)
+    }
+}
+
+/// A duration, or `none`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Total(pub Option<Duration>);
+
+impl Scalar for Total {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        if text == "none" { Ok(Self(None)) } else { Duration::read(text).map(|duration| Self(Some(duration))) }
+    }
+}
+
+/// A duration that may be nothing.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Pause(pub Duration);
+
+impl Scalar for Pause {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        units::duration(text).map(Self)
+    }
+}
+
+/// A whole number above nothing, with an optional unit.
+impl Scalar for u64 {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        units::size(text)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": ["integer", "string"] })
+    }
+}
+
+/// A whole number.
+impl Scalar for u32 {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        text.parse().map_err(|_| Mistake::new("not a whole number of zero or more"))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": ["integer", "string"] })
+    }
+}
+
+/// A percentage.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Share(pub f64);
+
+impl Scalar for Share {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        units::share(text).map(Self)
+    }
+}
+
+/// US dollars per million tokens.
+impl Scalar for f64 {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        units::amount(text)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": ["number", "string"] })
+    }
+}
+
+/// An address to listen at.
+impl Scalar for SocketAddr {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        let local = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+        local.as_deref().unwrap_or(text).parse().map_err(|_| {
+            Mistake::new("not an address and port")
+                .help("write `127.0.0.1:4100` for this machine only, `0.0.0.0:4100` for every network it is on")
+        })
+    }
+}
+
+/// An address to listen at, or `off`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Admin(pub Option<SocketAddr>);
+
+impl Scalar for Admin {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        if text == "off" { Ok(Self(None)) } else { SocketAddr::read(text).map(|address| Self(Some(address))) }
+    }
+}
+
+/// A provider key.
+#[derive(Clone)]
+pub struct Token(pub String);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+impl Scalar for Token {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(Mistake::new("an empty key").help("leave it out where the engine asks for none"));
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Mistake::new("not a key that can stand in a header: it has spaces or characters beyond ASCII"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// The hash of a caller's key.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct KeyHash(pub [u8; 32]);
+
+impl Scalar for KeyHash {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        let Some(hex) = text.strip_prefix("blake3:") else {
+            return Err(Mistake::new("not a hash: this file holds no plaintext keys").help(
+                "`signalbox key new` makes a key and prints the line to put here; a key that stood in a file is best replaced",
+            ));
+        };
+        let hash = blake3::Hash::from_hex(hex).map_err(|_| {
+            Mistake::new("not a BLAKE3 hash")
+                .help("write `blake3:` and 64 hex digits, as `signalbox key new` prints them")
+        })?;
+        Ok(Self(*hash.as_bytes()))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": "string", "pattern": r"^(blake3:[0-9a-fA-F]{64}|.*\$\{.*)$" })
+    }
+}
+
+/// The base address of an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url(pub String);
+
+impl Scalar for Url {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        super::url::read(text).map(Self)
+    }
+}

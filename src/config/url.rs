@@ -1,0 +1,80 @@
+//! Addresses of engines: checked, and written one way, so that one server is known as one.
+
+use super::scalar::Mistake;
+
+const EXAMPLE: &str = "write the API's base address, such as `http://10.0.0.1:8000/v1`";
+
+/// The address in `text`: host in lower case, neither default port nor trailing slash.
+pub fn read(text: &str) -> Result<String, Mistake> {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return Err(Mistake::new("an address without `http://` or `https://`").help(EXAMPLE));
+    };
+    let scheme = scheme.to_ascii_lowercase();
+    let default_port = match &*scheme {
+        "http" => ":80",
+        "https" => ":443",
+        "dns+http" | "dns+https" => return Err(Mistake::new("`dns+` addresses are not supported yet by this version")),
+        _ => return Err(Mistake::new("an engine is reached over http or https only").help(EXAMPLE)),
+    };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if authority.contains('@') {
+        return Err(Mistake::new("an address with credentials in it")
+            .help("put the key beside it: `{ url: …, key: \"${KEY}\" }`"));
+    }
+    if authority.is_empty() || authority.starts_with(':') {
+        return Err(Mistake::new("an address without a host").help(EXAMPLE));
+    }
+    if path.contains(['?', '#']) {
+        return Err(Mistake::new("an address with a query or a fragment").help(EXAMPLE));
+    }
+    let authority = authority.to_ascii_lowercase();
+    let authority = authority.strip_suffix(default_port).unwrap_or(&authority);
+    let url = format!("{scheme}://{authority}{}", path.trim_end_matches('/'));
+    let valid = url.parse::<http::Uri>().is_ok_and(|uri| {
+        // `http::Uri` reads a port lazily: one beyond 65535 or without digits shows only here.
+        uri.authority().is_some_and(|it| it.host().len() == it.as_str().len() || it.port_u16().is_some())
+    });
+    if valid { Ok(url) } else { Err(Mistake::new("not a valid address").help(EXAMPLE)) }
+}
+
+/// Host and port of an address that [`read`] returned.
+pub fn authority(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split('/').next().unwrap_or(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_server_has_one_spelling() {
+        for text in ["http://Host/v1", "http://host:80/v1/", "HTTP://host/v1"] {
+            assert_eq!(read(text).unwrap(), "http://host/v1");
+        }
+        assert_eq!(read("http://[::1]:8000/v1").unwrap(), "http://[::1]:8000/v1");
+        assert_eq!(read("https://x.openai.azure.com/").unwrap(), "https://x.openai.azure.com");
+        assert_eq!(authority("http://10.0.0.1:8000/v1"), "10.0.0.1:8000");
+    }
+
+    #[test]
+    fn what_cannot_be_called_is_refused() {
+        for text in [
+            "",
+            "10.0.0.1:8000",
+            "ftp://h/",
+            "http://",
+            "http://:80/",
+            "http:///v1",
+            "http://h:99999/v1",
+            "http://h:x/v1",
+            "http://a b/v1",
+            "http://u:p@h/v1",
+            "http://h/v1?x=1",
+            "dns+http://h:8000/v1",
+            "http://h:/v1",
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

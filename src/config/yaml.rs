@@ -1,0 +1,131 @@
+//! From text to the raw document, and from the parser's errors to ours.
+
+use serde_saphyr::{DeserializeError as Error, Location, MessageFormatter, UserMessageFormatter};
+
+use super::{
+    problem::{Problem, nearest},
+    raw::Document,
+    scalar::At,
+};
+
+/// Keys that the design names and this version does not have.
+const LATER: [&str; 24] = [
+    "allow",
+    "background",
+    "bound",
+    "cache",
+    "complexity",
+    "context",
+    "dcgm",
+    "gpu_hour",
+    "health",
+    "labels",
+    "limits",
+    "max_concurrency",
+    "mirror",
+    "models",
+    "objectives",
+    "prefer",
+    "priority",
+    "queue",
+    "require",
+    "spill",
+    "team",
+    "teams",
+    "tls",
+    "when",
+];
+
+/// Reads `text`; an empty file is an empty document.
+pub(super) fn parse(text: &str) -> Result<Document, Box<Problem>> {
+    let options = serde_saphyr::options! { with_snippet: false };
+    serde_saphyr::from_str_with_options::<Option<Document>>(text, options)
+        .map(Option::unwrap_or_default)
+        .map_err(|error| Box::new(problem(&error, text)))
+}
+
+fn problem(error: &Error, text: &str) -> Problem {
+    let at = error.location().map_or_else(At::default, |location| place(location, text));
+    let of = |message: String| Problem::at(at, message);
+    match error.without_snippet() {
+        Error::SerdeUnknownField { field, expected, .. } => unknown_key(at, field, expected),
+        Error::SerdeMissingField { field, .. } => {
+            of(format!("`{field}` is missing here")).help(format!("add `{field}: …` to this mapping"))
+        }
+        Error::DuplicateMappingKey { key, .. } => {
+            of(key.as_ref().map_or("this key stands here twice".to_owned(), |key| format!("`{key}` stands here twice")))
+                .help("keep one of the two")
+        }
+        Error::SerdeInvalidType { expected, .. } | Error::SerdeInvalidValue { expected, .. } => {
+            of(format!("expected {expected}"))
+        }
+        Error::Unexpected { expected, .. } if expected.contains("mapping") => of("expected a mapping".to_owned())
+            .help("write `{ name: value }`, or `name: value` on indented lines below"),
+        Error::Unexpected { expected, .. } if expected.contains("sequence") => {
+            of("expected a list".to_owned()).help("write `[a, b]`, or `- a` on lines below")
+        }
+        Error::Unexpected { expected, .. } if expected.contains("scalar") => {
+            of("expected a single value, not a list or a mapping".to_owned())
+                .help("quote it where it begins with `[`, `{`, `*` or `&`")
+        }
+        Error::NullIntoString { .. } => {
+            of("a value is missing here".to_owned()).help("give it a value, or remove the key")
+        }
+        Error::MultipleDocuments { .. } => {
+            of("a second document begins here".to_owned()).help("a policy is one document: remove the `---`")
+        }
+        other => of(UserMessageFormatter.format_message(other).into_owned())
+            .help("this is not YAML as it should be: check quotes, brackets and indentation"),
+    }
+}
+
+fn unknown_key(at: At, field: &str, expected: &[&'static str]) -> Problem {
+    let problem = Problem::at(at, format!("unknown key `{field}`"));
+    if LATER.contains(&field) {
+        return problem.help(format!("`{field}` is not supported yet by this version"));
+    }
+    if field == "connect" && expected.contains(&"first_token") {
+        return problem.help("`connect` holds for the whole gateway: set it under `timeouts` at the top of the file");
+    }
+    if let Some(known) = nearest(field, expected.iter().copied()) {
+        return problem.help(format!("did you mean `{known}`?"));
+    }
+    let known = expected.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+    match nearest(field, LATER) {
+        Some(later) => problem.help(format!("known here: {known} (`{later}` is not supported yet by this version)")),
+        None => problem.help(format!("known here: {known}")),
+    }
+}
+
+/// The place in bytes; some of the parser's own errors know only the count of characters.
+fn place(location: Location, text: &str) -> At {
+    let span = location.span();
+    let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    if let (Some(start), Some(len)) = (span.byte_offset(), span.byte_len()) {
+        return At { start: bytes(start), len: bytes(len) };
+    }
+    let start = text.char_indices().nth(bytes(span.offset())).map_or(text.len(), |(at, _)| at);
+    At { start, len: 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_file_is_an_empty_document() {
+        for text in ["", "# nothing\n", "pools:\n", "{}"] {
+            assert!(parse(text).unwrap().pools.is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_of_later_versions_are_named_as_such() {
+        let help = |text| parse(text).unwrap_err().help.unwrap();
+        assert_eq!(help("cache: {}"), "`cache` is not supported yet by this version");
+        assert_eq!(help("listn: x"), "did you mean `listen`?");
+        assert_eq!(help("keys: [{ id: a, hash: b, limits: {} }]"), "`limits` is not supported yet by this version");
+        assert!(help("models: { a: { timeouts: { connect: 1s } } }").contains("at the top of the file"));
+        assert!(help("zzz: 1").starts_with("known here: `listen`"));
+    }
+}
