@@ -1,4 +1,6 @@
 //! Signalbox: a latency-aware model router and gateway that speaks the OpenAI API.
 
+pub mod cli;
 pub mod config;
+pub mod policy;
 pub mod types;

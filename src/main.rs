@@ -1,3 +1,7 @@
 //! The `signalbox` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    signalbox::cli::run()
+}

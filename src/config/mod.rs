@@ -2,6 +2,7 @@
 
 mod env;
 mod load;
+mod mask;
 mod problem;
 pub mod raw;
 mod scalar;

@@ -47,9 +47,8 @@ impl Diagnostic for Problem {
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        // A caret needs something to stand under.
         let at = self.at?;
-        Some(Box::new(std::iter::once(LabeledSpan::new(None, at.start, at.len.max(1)))))
+        Some(Box::new(std::iter::once(LabeledSpan::new(None, at.start, at.len))))
     }
 }
 

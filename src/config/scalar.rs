@@ -183,7 +183,7 @@ impl Scalar for String {
             return Err(Mistake::new("empty").help("give it a value, or leave the key out"));
         }
         if text.contains(char::is_control) {
-            return Err(Mistake::new("contains a line break or another control character"));
+            return Err(Mistake::new("contains a line break or another control character").help("write it on one line"));
         }
         Ok(text.to_owned())
     }
@@ -249,7 +249,8 @@ impl Scalar for u64 {
 /// A whole number.
 impl Scalar for u32 {
     fn read(text: &str) -> Result<Self, Mistake> {
-        text.parse().map_err(|_| Mistake::new("not a whole number of zero or more"))
+        text.parse()
+            .map_err(|_| Mistake::new("not a whole number of zero or more").help("write it in digits, such as `5`"))
     }
 
     fn schema() -> Schema {
@@ -316,7 +317,8 @@ impl Scalar for Token {
             return Err(Mistake::new("an empty key").help("leave it out where the engine asks for none"));
         }
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Mistake::new("not a key that can stand in a header: it has spaces or characters beyond ASCII"));
+            return Err(Mistake::new("not a key that can stand in a header")
+                .help("a key has no spaces, and no characters beyond ASCII"));
         }
         Ok(Self(text.to_owned()))
     }

@@ -25,7 +25,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, Mistake> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|duration| *duration <= Duration::from_secs(100 * 366 * 86_400))
-        .ok_or_else(|| Mistake::new("a duration of more than a century"))
+        .ok_or_else(|| Mistake::new("a duration of more than a century").help("write a shorter one"))
 }
 
 /// Reads a duration that is more than nothing.
@@ -70,7 +70,7 @@ pub fn size(text: &str) -> Result<u64, Mistake> {
     };
     let size = number * factor;
     if size < 1.0 {
-        return Err(Mistake::new("a size of nothing"));
+        return Err(Mistake::new("a size of nothing").help("leave the key out to keep the default"));
     }
     // Above 2^53 a float no longer counts in ones.
     if size.fract() != 0.0 || size > 9_007_199_254_740_992.0 {

@@ -13,7 +13,10 @@ pub fn read(text: &str) -> Result<String, Mistake> {
     let default_port = match &*scheme {
         "http" => ":80",
         "https" => ":443",
-        "dns+http" | "dns+https" => return Err(Mistake::new("`dns+` addresses are not supported yet by this version")),
+        "dns+http" | "dns+https" => {
+            return Err(Mistake::new("`dns+` addresses are not supported yet by this version")
+                .help("name each server as a backend of its own"));
+        }
         _ => return Err(Mistake::new("an engine is reached over http or https only").help(EXAMPLE)),
     };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));

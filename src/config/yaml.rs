@@ -57,7 +57,7 @@ fn problem(error: &Error, text: &str) -> Problem {
                 .help("keep one of the two")
         }
         Error::SerdeInvalidType { expected, .. } | Error::SerdeInvalidValue { expected, .. } => {
-            of(format!("expected {expected}"))
+            of(format!("expected {expected}")).help("write it in one of these forms")
         }
         Error::Unexpected { expected, .. } if expected.contains("mapping") => of("expected a mapping".to_owned())
             .help("write `{ name: value }`, or `name: value` on indented lines below"),

@@ -1,7 +1,9 @@
 //! What the operator decided, compiled: engines, pools, the models clients may ask for, and where each one goes. Pure.
 
 mod compile;
+mod defaults;
 mod models;
+mod offered;
 mod simulated;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
@@ -9,9 +11,9 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use bytes::Bytes;
 
 pub use self::{
-    compile::{compile, CompileError},
+    compile::compile,
     models::{ModelTable, Route, Target},
-    simulated::simulated,
+    simulated::{Found, discovered, simulated},
 };
 use crate::types::{Endpoint, Name, Price};
 

@@ -45,14 +45,19 @@ impl ModelTable {
 
     /// The route of `model`: an exact name first, then the longest matching prefix.
     pub fn route(&self, model: &str) -> Option<&std::sync::Arc<Route>> {
-        self.exact.get(model).or_else(|| {
-            self.wildcards.iter().find(|(prefix, _)| model.starts_with(&**prefix)).map(|(_, route)| route)
-        })
+        self.exact
+            .get(model)
+            .or_else(|| self.wildcards.iter().find(|(prefix, _)| model.starts_with(&**prefix)).map(|(_, route)| route))
     }
 
     /// The exact names, in the order of the policy.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
         self.exact.keys()
+    }
+
+    /// The `prefix*` patterns, given without the star, and where they go; longest prefix first.
+    pub fn patterns(&self) -> impl Iterator<Item = (&Name, &std::sync::Arc<Route>)> {
+        self.wildcards.iter().map(|(prefix, route)| (prefix, route))
     }
 
     /// The known name most like `model`, where one is near enough to be meant.

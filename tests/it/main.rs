@@ -1,1 +1,3 @@
-//! x
+//! The one integration binary: the gateway as its users meet it.
+
+mod check;

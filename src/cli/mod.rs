@@ -1,0 +1,67 @@
+//! The command line: one file a command.
+
+mod check;
+mod key;
+mod output;
+
+use std::{io, path::PathBuf, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+/// A latency-aware model router and gateway that speaks the OpenAI API.
+#[derive(Debug, Parser)]
+#[command(name = "signalbox", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check a policy file, and show what it sets up
+    Check {
+        /// The policy file
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make keys for callers
+    Key {
+        #[command(subcommand)]
+        command: KeyCommand,
+    },
+    /// Print the JSON schema of policy files, for editors
+    Schema,
+}
+
+#[derive(Debug, Subcommand)]
+enum KeyCommand {
+    /// Make a key: the secret for the caller, the line for the policy
+    New {
+        /// The key's name in logs and metrics
+        #[arg(long, default_value = "web")]
+        id: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs the command that the process was started with.
+pub fn run() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Check { file, json } => check::check(&file, json),
+        Command::Key { command: KeyCommand::New { id, json } } => key::new(&id, json),
+        Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),
+    };
+    match result {
+        Ok(code) => code,
+        // Whoever read our output has seen enough (`signalbox check … | head`).
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&format!("signalbox: {error}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}

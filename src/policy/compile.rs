@@ -1,0 +1,202 @@
+//! From a policy file to a [`Policy`]: every name resolved, every default filled in, everything wrong told at once.
+
+mod engines;
+mod models;
+mod pools;
+
+use std::{collections::HashMap, path::PathBuf};
+
+use self::engines::Engines;
+use super::{
+    Journal, Key, Limits, Policy, Timeouts,
+    defaults::{ADMIN, JOURNAL_KEEP, JOURNAL_SIZE, LISTEN},
+    offered,
+};
+use crate::{
+    config::{Admin, At, Config, Field, Pause, Problem, Problems, Scalar, Total, Word, nearest, raw},
+    types::Name,
+};
+
+/// The policy that `config` describes, or everything that is wrong with it.
+pub fn compile(config: &Config) -> Result<Policy, Problems> {
+    let mut reader = Reader { config, problems: Vec::new() };
+    let policy = reader.policy(config.document());
+    if reader.problems.is_empty() { Ok(policy) } else { Err(config.problems(reader.problems)) }
+}
+
+/// Reads values and gathers what is wrong with them. After a problem it goes on with something harmless: the policy is
+/// thrown away, but the rest of the file is still checked.
+struct Reader<'a> {
+    config: &'a Config,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn report(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+
+    fn read<T: Scalar>(&mut self, field: &Field<T>) -> Option<T> {
+        self.config.read(field).map_err(|problem| self.report(problem)).ok()
+    }
+
+    fn optional<T: Scalar>(&mut self, field: Option<&Field<T>>) -> Option<T> {
+        self.read(field?)
+    }
+
+    fn or<T: Scalar>(&mut self, field: Option<&Field<T>>, default: T) -> T {
+        self.optional(field).unwrap_or(default)
+    }
+
+    fn word(&mut self, field: Option<&Field<Word>>) -> Option<Name> {
+        self.optional(field).map(|Word(word)| word.into())
+    }
+
+    /// The name that a user gave something, as the key of a mapping.
+    fn name(&mut self, key: &Field<String>) -> Name {
+        if key.text().contains("${") {
+            self.report(
+                Problem::at(key.at(), "a variable in a name").help("variables are filled in in values, not in names"),
+            );
+        } else if let Err(mistake) = Word::read(key.text()) {
+            self.report(Problem::mistake(key.at(), mistake));
+        }
+        key.text().into()
+    }
+
+    /// The place in `names` of what `field` refers to.
+    fn find<'n>(
+        &mut self,
+        kind: &str,
+        field: &Field<Word>,
+        names: impl Iterator<Item = &'n str> + Clone,
+    ) -> Option<usize> {
+        let Word(word) = self.read(field)?;
+        let found = names.clone().position(|name| name == word);
+        if found.is_none() {
+            self.report(unknown(kind, field.text(), field.at(), nearest(&word, names)));
+        }
+        found
+    }
+
+    fn policy(&mut self, document: &raw::Document) -> Policy {
+        let listen = self.or(document.listen.as_ref(), LISTEN);
+        let Admin(admin) = self.or(document.admin.as_ref(), Admin(Some(ADMIN)));
+        if let Some(admin) = admin
+            && admin.port() == listen.port()
+            && listen.port() != 0
+            && (admin.ip() == listen.ip() || admin.ip().is_unspecified() || listen.ip().is_unspecified())
+        {
+            let at = document.admin.as_ref().map(Field::at).or(document.listen.as_ref().map(Field::at));
+            self.report(
+                Problem::at(at.unwrap_or_default(), "clients and operators would connect at the same address")
+                    .help("give `admin` a port of its own, or write `admin: off`"),
+            );
+        }
+        let timeouts = document.timeouts.as_ref().map_or_else(Timeouts::default, |raw| self.timeouts(raw));
+        let accounts = self.accounts(document);
+        let mut engines = Engines::declared(self, document, &accounts);
+        let mut pools = self.pools(document, &mut engines);
+        let engines = engines.list;
+        offered::name_backends(&engines, &mut pools);
+        Policy {
+            listen,
+            admin,
+            keys: self.keys(document),
+            models: self.models(document, &pools, timeouts),
+            engines,
+            pools,
+            limits: document.limits.as_ref().map_or_else(Limits::default, |raw| self.limits(raw)),
+            timeouts,
+            journal: document.journal.as_ref().and_then(|raw| self.journal(raw)),
+            simulated: false,
+            hash: self.config.hash().to_owned(),
+        }
+    }
+
+    fn limits(&mut self, raw: &raw::Limits) -> Limits {
+        let default = Limits::default();
+        let Pause(drain) = self.or(raw.drain.as_ref(), Pause(default.drain));
+        let mut count = |field: Option<&Field<u64>>, default| {
+            self.optional(field).and_then(|n| usize::try_from(n).ok()).unwrap_or(default)
+        };
+        Limits {
+            body: count(raw.body.as_ref(), default.body),
+            in_flight: count(raw.in_flight.as_ref(), default.in_flight),
+            header: self.or(raw.header.as_ref(), default.header),
+            drain,
+        }
+    }
+
+    fn timeouts(&mut self, raw: &raw::Timeouts) -> Timeouts {
+        let default = Timeouts::default();
+        let Total(total) = self.or(raw.total.as_ref(), Total(default.total));
+        Timeouts {
+            connect: self.or(raw.connect.as_ref(), default.connect),
+            first_token: self.or(raw.first_token.as_ref(), default.first_token),
+            idle: self.or(raw.idle.as_ref(), default.idle),
+            total,
+        }
+    }
+
+    fn route_timeouts(&mut self, raw: Option<&raw::RouteTimeouts>, top: Timeouts) -> Timeouts {
+        let Some(raw) = raw else { return top };
+        let Total(total) = self.or(raw.total.as_ref(), Total(top.total));
+        Timeouts {
+            connect: top.connect,
+            first_token: self.or(raw.first_token.as_ref(), top.first_token),
+            idle: self.or(raw.idle.as_ref(), top.idle),
+            total,
+        }
+    }
+
+    fn journal(&mut self, raw: &raw::Journal) -> Option<Journal> {
+        let path = self.read(&raw.path).map(PathBuf::from);
+        let max_size = self.or(raw.max_size.as_ref(), JOURNAL_SIZE);
+        let keep = self.or(raw.keep.as_ref(), JOURNAL_KEEP);
+        Some(Journal { path: path?, max_size, keep })
+    }
+
+    fn keys(&mut self, document: &raw::Document) -> Vec<Key> {
+        let Some(raw) = &document.keys else { return Vec::new() };
+        if raw.value.is_empty() {
+            self.report(
+                Problem::at(raw.at, "an empty list of keys")
+                    .help("`signalbox key new` makes a key; to let in everyone who can connect, remove `keys`"),
+            );
+        }
+        let (mut ids, mut hashes) = (HashMap::new(), HashMap::new());
+        let mut keys = Vec::with_capacity(raw.value.len());
+        for raw in &raw.value {
+            let (Some(Word(id)), hash) = (self.read(&raw.id), self.read(&raw.hash)) else { continue };
+            if ids.insert(id.clone(), ()).is_some() {
+                self.report(
+                    Problem::at(raw.id.at(), "two keys of the same name").help("give each key an `id` of its own"),
+                );
+            }
+            let Some(hash) = hash else { continue };
+            if hashes.insert(hash.0, ()).is_some() {
+                self.report(
+                    Problem::at(raw.hash.at(), "the same key under two names")
+                        .help("`signalbox key new` makes another"),
+                );
+            }
+            keys.push(Key { id: id.into(), hash: hash.0 });
+        }
+        keys
+    }
+}
+
+/// A reference to something that is not there. `shown` is what the file says, never what a variable held.
+fn unknown(kind: &str, shown: &str, at: At, meant: Option<&str>) -> Problem {
+    let problem = Problem::at(at, format!("there is no {kind} `{shown}`"));
+    match meant {
+        Some(meant) => problem.help(format!("did you mean `{meant}`?")),
+        None => {
+            problem.help(format!("name {} {kind} of this file", if kind.starts_with(['a', 'e']) { "an" } else { "a" }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

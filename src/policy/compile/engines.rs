@@ -1,0 +1,134 @@
+//! Accounts and engines. An engine is one server: whoever names the same address means the same engine.
+
+use super::Reader;
+use crate::{
+    config::{At, Field, Problem, Token, Url, Word, authority, raw},
+    policy::{Dialect, Engine, Secret, offered::free},
+    types::Name,
+};
+
+/// Accounts by name, with their keys.
+pub(super) type Accounts = Vec<(Name, Vec<Secret>)>;
+
+/// The engines so far.
+pub(super) struct Engines {
+    pub(super) list: Vec<Engine>,
+}
+
+impl Reader<'_> {
+    pub(super) fn accounts(&mut self, document: &raw::Document) -> Accounts {
+        let mut accounts = Vec::new();
+        for (key, raw) in document.accounts.iter().flat_map(|named| &named.entries) {
+            let name = self.name(key);
+            if raw.keys.value.is_empty() {
+                self.report(Problem::at(raw.keys.at, "an account without keys").help("add one: `keys: [\"${KEY}\"]`"));
+            }
+            let keys = raw.keys.value.iter().filter_map(|source| self.secret(source)).collect();
+            accounts.push((name, keys));
+        }
+        accounts
+    }
+
+    fn secret(&mut self, source: &raw::KeySource) -> Option<Secret> {
+        match self.config.secret(source) {
+            Ok(Token(key)) => Some(Secret(key.into())),
+            Err(problem) => {
+                self.report(problem);
+                None
+            }
+        }
+    }
+
+    fn engine(&mut self, key: &Field<String>, raw: &raw::Engine, accounts: &Accounts) -> Engine {
+        let name = self.name(key);
+        let url = self.read(&raw.url).map(|Url(url)| url).unwrap_or_default();
+        let version = self.word(raw.api_version.as_ref());
+        let dialect = match self.optional(raw.dialect.as_ref()) {
+            Some(crate::config::Dialect::Azure) => {
+                if raw.api_version.is_none() {
+                    let at = raw.dialect.as_ref().map_or(key.at(), Field::at);
+                    self.report(
+                        Problem::at(at, "an Azure engine without `api_version`")
+                            .help("add the version its API is called with, such as `api_version: \"2024-10-21\"`"),
+                    );
+                }
+                Dialect::Azure { api_version: version.as_deref().unwrap_or_default().to_owned() }
+            }
+            dialect => {
+                // A dialect that could not be read has its problem already.
+                if let Some(field) = &raw.api_version
+                    && (dialect.is_some() || raw.dialect.is_none())
+                {
+                    self.report(
+                        Problem::at(field.at(), "`api_version` is for Azure only")
+                            .help("add `dialect: azure`, or remove `api_version`"),
+                    );
+                }
+                Dialect::OpenAi
+            }
+        };
+        let account = raw
+            .account
+            .as_ref()
+            .and_then(|field| self.find("account", field, accounts.iter().map(|(name, _)| &**name)));
+        let scrape = self.or(raw.scrape.as_ref(), scraped(&url, &dialect));
+        Engine { name, url, dialect, keys: account.map(|at| accounts[at].1.clone()).unwrap_or_default(), scrape }
+    }
+}
+
+/// Whether metrics are read where the policy does not say: engines of one's own speak plain http, hosted ones do not.
+fn scraped(url: &str, dialect: &Dialect) -> bool {
+    *dialect == Dialect::OpenAi && url.starts_with("http://")
+}
+
+impl Engines {
+    /// The engines that the file names.
+    pub(super) fn declared(reader: &mut Reader<'_>, document: &raw::Document, accounts: &Accounts) -> Self {
+        let mut list: Vec<Engine> = Vec::new();
+        for (key, raw) in document.engines.iter().flat_map(|named| &named.entries) {
+            let engine = reader.engine(key, raw, accounts);
+            if let Some(same) = list.iter().find(|other| other.url == engine.url && !engine.url.is_empty()) {
+                reader.report(
+                    Problem::at(raw.url.at(), format!("the address of engine `{}` once more", same.name))
+                        .help(format!("one server is one engine: use `engine: {}` in its place", same.name)),
+                );
+            }
+            list.push(engine);
+        }
+        Self { list }
+    }
+
+    /// The engine at the address `field`, new where it was not named before.
+    pub(super) fn at_url(
+        &mut self,
+        reader: &mut Reader<'_>,
+        field: &Field<Url>,
+        key: Option<&raw::KeySource>,
+    ) -> Option<usize> {
+        let url = reader.read(field);
+        let keys: Vec<_> = key.and_then(|source| reader.secret(source)).into_iter().collect();
+        let Url(url) = url?;
+        if let Some(known) = self.list.iter().position(|engine| engine.url == url) {
+            if let Some(key) = key
+                && self.list[known].keys != keys
+            {
+                reader.report(same_address(key.at(), &self.list[known].name));
+            }
+            return Some(known);
+        }
+        let name = free(authority(&url), |name| self.list.iter().any(|engine| &*engine.name == name));
+        let scrape = scraped(&url, &Dialect::OpenAi);
+        self.list.push(Engine { name, url, dialect: Dialect::OpenAi, keys, scrape });
+        Some(self.list.len() - 1)
+    }
+
+    /// The engine called as `field` says.
+    pub(super) fn named(&self, reader: &mut Reader<'_>, field: &Field<Word>) -> Option<usize> {
+        reader.find("engine", field, self.list.iter().map(|engine| &*engine.name))
+    }
+}
+
+fn same_address(at: At, name: &str) -> Problem {
+    Problem::at(at, format!("engine `{name}` has this address, and is called with another key or with none"))
+        .help("one server has one set of keys: put them in an account, name it in `engines`, and refer to the engine")
+}

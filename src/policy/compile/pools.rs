@@ -1,0 +1,244 @@
+//! Pools and their backends.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{Reader, engines::Engines};
+use crate::{
+    config::{At, Balance, Either, Field, Open, Problem, Share, Word, raw, size},
+    policy::{Backend, Dialect, Pool, Strategy},
+    types::{Endpoint, Name, Price},
+};
+
+/// Request fields that count tokens: their defaults may be written `2Ki`.
+const COUNTS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
+
+impl Reader<'_> {
+    pub(super) fn pools(&mut self, document: &raw::Document, engines: &mut Engines) -> Vec<Pool> {
+        let help = "add one: `pools: { main: { backends: [http://127.0.0.1:8000/v1] } }`";
+        match &document.pools {
+            None => {
+                self.report(Problem::at(At::default(), "there are no pools, so there is nothing to serve").help(help));
+            }
+            Some(named) if named.entries.is_empty() => {
+                self.report(Problem::at(named.at, "there are no pools, so there is nothing to serve").help(help));
+            }
+            Some(_) => {}
+        }
+        let named = document.pools.iter().flat_map(|named| &named.entries);
+        named.map(|(key, raw)| self.pool(key, raw, engines)).collect()
+    }
+
+    fn pool(&mut self, key: &Field<String>, raw: &raw::Pool, engines: &mut Engines) -> Pool {
+        let name = self.name(key);
+        let model = self.word(raw.model.as_ref());
+        if raw.backends.value.is_empty() {
+            self.report(
+                Problem::at(raw.backends.at, format!("pool `{}` has no backends", key.text()))
+                    .help("name at least one: `backends: [http://host:8000/v1]`"),
+            );
+        }
+        let mut backends: Vec<Backend> = Vec::with_capacity(raw.backends.value.len());
+        for raw in &raw.backends.value {
+            let Some(backend) = self.backend(raw, model.as_ref(), engines) else { continue };
+            if backends.iter().any(|other| same(other, &backend)) {
+                self.report(Problem::at(raw.at(), "this backend is in the pool already").help("remove one of the two"));
+            }
+            backends.push(backend);
+        }
+        self.weights(raw, &backends);
+        Pool {
+            name,
+            speaks: self.speaks(raw),
+            balance: self.optional(raw.balance.as_ref()).map(strategy).unwrap_or_default(),
+            price: raw.price.as_ref().and_then(|raw| self.price(raw)),
+            backends,
+        }
+    }
+
+    fn speaks(&mut self, raw: &raw::Pool) -> Vec<Endpoint> {
+        let Some(raw) = &raw.speaks else { return Endpoint::DEFAULT.to_vec() };
+        if raw.value.is_empty() {
+            self.report(
+                Problem::at(raw.at, "a pool that speaks nothing")
+                    .help("remove `speaks` for chat, completions, embeddings"),
+            );
+        }
+        let mut speaks = Vec::new();
+        for field in &raw.value {
+            if let Some(endpoint) = self.read(field)
+                && !speaks.contains(&endpoint)
+            {
+                speaks.push(endpoint);
+            }
+        }
+        speaks
+    }
+
+    fn price(&mut self, raw: &raw::Price) -> Option<Price> {
+        let (input, cached, output) =
+            (self.read(&raw.input), self.optional(raw.cached_input.as_ref()), self.read(&raw.output));
+        let input = input?;
+        Some(Price { input, cached_input: cached.unwrap_or(input), output: output? })
+    }
+
+    fn backend(&mut self, raw: &raw::Backend, model: Option<&Name>, engines: &mut Engines) -> Option<Backend> {
+        let (long, at) = match raw {
+            Either::Short(url) => {
+                let engine = engines.at_url(self, url, None)?;
+                let long = raw::LongBackend::default();
+                return Some(self.on_engine(&long, url.at(), engine, model, engines));
+            }
+            Either::Long(long, at) => (long, *at),
+        };
+        let engine = match (&long.url, &long.engine) {
+            (Some(url), None) => engines.at_url(self, url, long.key.as_ref()),
+            (None, Some(engine)) => {
+                if let Some(key) = &long.key {
+                    self.report(
+                        Problem::at(key.at(), "`key` goes with `url`; a named engine has its own")
+                            .help("give the engine an `account`, and remove `key` here"),
+                    );
+                }
+                engines.named(self, engine)
+            }
+            (Some(_), Some(engine)) => {
+                self.report(
+                    Problem::at(engine.at(), "a backend with both `url` and `engine`").help("keep one of the two"),
+                );
+                None
+            }
+            (None, None) => {
+                self.report(
+                    Problem::at(at, "a backend without an engine")
+                        .help("say where it runs: `url: http://host:8000/v1`, or `engine: name`"),
+                );
+                None
+            }
+        };
+        // Without an engine the rest is still read, for the problems in it.
+        let backend = self.on_engine(long, at, engine.unwrap_or(usize::MAX), model, engines);
+        engine.map(|_| backend)
+    }
+
+    fn on_engine(
+        &mut self,
+        raw: &raw::LongBackend,
+        at: At,
+        engine: usize,
+        model: Option<&Name>,
+        engines: &Engines,
+    ) -> Backend {
+        let azure = engines.list.get(engine).map(|engine| engine.dialect != Dialect::OpenAi);
+        match (&raw.deployment, azure) {
+            (None, Some(true)) => self.report(
+                Problem::at(at, "a backend on an Azure engine without `deployment`")
+                    .help("add the deployment's name: `deployment: gpt4o-prod`"),
+            ),
+            (Some(field), Some(false)) => self.report(
+                Problem::at(field.at(), "`deployment` is for Azure engines only")
+                    .help("name the model with `model`, or give the engine `dialect: azure`"),
+            ),
+            _ => {}
+        }
+        let model = self.word(raw.model.as_ref()).or_else(|| model.cloned());
+        let adapter = self.or(raw.adapter.as_ref(), false);
+        if let Some(field) = raw.adapter.as_ref().filter(|_| adapter && model.is_none()) {
+            self.report(
+                Problem::at(field.at(), "an adapter without a name").help("name it upstream: `model: legal-lora`"),
+            );
+        }
+        Backend {
+            // Named once all of them are known.
+            name: "".into(),
+            engine,
+            model,
+            adapter,
+            serves: self.word(raw.serves.as_ref()),
+            deployment: self.word(raw.deployment.as_ref()),
+            weight: self.optional(raw.weight.as_ref()).map(|Share(share)| share),
+            drop: raw.drop.iter().flatten().filter_map(|field| self.read(field)).map(|Word(word)| word).collect(),
+            defaults: raw.defaults.iter().flat_map(|named| &named.entries).filter_map(|it| self.default(it)).collect(),
+        }
+    }
+
+    /// A request field to add, with its variables filled in.
+    fn default(&mut self, (key, raw): &(Field<String>, Open)) -> Option<(String, Bytes)> {
+        let mut value = raw.value.clone();
+        if let Err(problem) = self.fill(&mut value, raw.at) {
+            self.report(problem);
+            return None;
+        }
+        if let Value::String(text) = &value
+            && COUNTS.contains(&key.text())
+        {
+            match size(text) {
+                Ok(count) => value = count.into(),
+                Err(_) => {
+                    self.report(Problem::at(raw.at, "not a count of tokens").help("write it like `2048` or `2Ki`"));
+                    return None;
+                }
+            }
+        }
+        Some((key.text().to_owned(), value.to_string().into()))
+    }
+
+    fn fill(&self, value: &mut Value, at: At) -> Result<(), Problem> {
+        match value {
+            Value::String(text) => *text = self.config.fill(text, at)?.into_owned(),
+            Value::Array(values) => values.iter_mut().try_for_each(|value| self.fill(value, at))?,
+            Value::Object(values) => values.values_mut().try_for_each(|value| self.fill(value, at))?,
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Shares are of the traffic that the same name draws: the pool's, or that of one `as`.
+    fn weights(&mut self, raw: &raw::Pool, backends: &[Backend]) {
+        let mut names: Vec<_> = backends.iter().map(|backend| &backend.serves).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let group = || backends.iter().filter(|backend| backend.serves == *name);
+            let sum: f64 = group().filter_map(|backend| backend.weight).sum();
+            let percent = (sum * 1e4).round() / 1e2;
+            let at = weights(raw).last().unwrap_or(raw.backends.at);
+            let problem = if percent > 100.0 {
+                Problem::at(at, format!("weights add up to {percent} %"))
+                    .help("keep them at 100 % together; a backend without `weight` takes what is left")
+            } else if percent < 100.0 && group().all(|backend| backend.weight.is_some()) {
+                Problem::at(at, format!("weights add up to {percent} %, and no backend takes the rest"))
+                    .help("make them 100 % together, or remove one backend's `weight`: it takes what is left")
+            } else {
+                continue;
+            };
+            // Values that could not be read would make this sum a guess.
+            let guess = self.problems.iter().any(|problem| weights(raw).any(|at| problem.at == Some(at)));
+            if !guess && backends.len() == raw.backends.value.len() {
+                self.report(problem);
+            }
+        }
+    }
+}
+
+/// Where the pool's weights stand.
+fn weights(raw: &raw::Pool) -> impl Iterator<Item = At> {
+    raw.backends.value.iter().filter_map(|backend| match backend {
+        Either::Short(_) => None,
+        Either::Long(long, _) => long.weight.as_ref().map(Field::at),
+    })
+}
+
+fn same(a: &Backend, b: &Backend) -> bool {
+    (a.engine, &a.model, &a.serves, &a.deployment) == (b.engine, &b.model, &b.serves, &b.deployment)
+}
+
+fn strategy(balance: Balance) -> Strategy {
+    match balance {
+        Balance::LeastCost => Strategy::LeastCost,
+        Balance::RoundRobin => Strategy::RoundRobin,
+        Balance::LeastRequest => Strategy::LeastRequest,
+        Balance::PowerOfTwo => Strategy::PowerOfTwo,
+        Balance::PeakEwma => Strategy::PeakEwma,
+    }
+}

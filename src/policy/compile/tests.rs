@@ -1,0 +1,189 @@
+use std::{io, time::Duration};
+
+use super::*;
+use crate::{policy::Dialect, types::Endpoint};
+
+fn config(text: &str) -> Config {
+    let var = |name: &str| (name == "K").then(|| "s3cret".to_owned());
+    Config::parse("test.yaml", text, &var, &|_| Err(io::Error::from(io::ErrorKind::NotFound))).unwrap()
+}
+
+fn policy(text: &str) -> Policy {
+    compile(&config(text)).unwrap_or_else(|problems| panic!("{problems:?}"))
+}
+
+fn refused(text: &str) -> Vec<(String, String)> {
+    let problems = compile(&config(text)).unwrap_err();
+    let told =
+        |problem: &Problem| (problem.message.to_string(), problem.help.as_deref().unwrap_or_default().to_owned());
+    problems.iter().map(|(_, _, problem)| told(problem)).collect()
+}
+
+fn names(policy: &Policy) -> Vec<&str> {
+    policy.models.names().map(|name| &**name).collect()
+}
+
+fn pools_of(policy: &Policy, model: &str) -> Vec<usize> {
+    policy.models.route(model).unwrap().targets.iter().map(|target| target.pool).collect()
+}
+
+const TWO: &str = "pools:\n  small: { model: qwen, backends: [http://a:8000/v1, http://b:8000/v1] }\n  large: { model: llama, backends: [{ url: http://a:8000/v1, key: \"${K}\" }] }\n";
+
+#[test]
+fn short_forms_share_engines() {
+    let text = TWO.replace(", key: \"${K}\"", "");
+    let policy = policy(&text);
+    let engines: Vec<_> = policy.engines.iter().map(|engine| (&*engine.name, &*engine.url)).collect();
+    assert_eq!(engines, [("a:8000", "http://a:8000/v1"), ("b:8000", "http://b:8000/v1")]);
+    assert!(policy.engines[0].scrape);
+    let backends: Vec<_> =
+        policy.pools.iter().flat_map(|pool| &pool.backends).map(|it| (&*it.name, it.engine)).collect();
+    assert_eq!(backends, [("a:8000/qwen", 0), ("b:8000", 1), ("a:8000/llama", 0)]);
+    assert_eq!(names(&policy), ["auto", "qwen", "llama"]);
+    assert_eq!(pools_of(&policy, "auto"), [0, 1]);
+    assert_eq!(policy.models.route("llama").unwrap().targets[0].model.as_deref(), Some("llama"));
+    assert_eq!(policy.pools[0].speaks, Endpoint::DEFAULT);
+    assert_eq!((policy.listen, policy.admin), (LISTEN, Some(ADMIN)));
+}
+
+#[test]
+fn one_address_with_two_keys_is_refused() {
+    let [(message, _)] = &refused(TWO)[..] else { panic!() };
+    assert_eq!(message, "engine `a:8000` has this address, and is called with another key or with none");
+}
+
+#[test]
+fn names_are_told_apart() {
+    let policy = policy("pools: { p: { backends: [http://a:1/v1, http://a:1/v2] }, q: { backends: [http://a:1/v1] } }");
+    assert_eq!(policy.engines.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["a:1", "a:1-2"]);
+    assert_eq!(policy.pools[1].backends[0].name.as_ref(), "a:1-3");
+}
+
+#[test]
+fn the_long_form_says_everything() {
+    let policy = policy(
+        r#"
+listen: localhost:80
+admin: off
+limits: { body: 1Mi, in_flight: 8k, header: 5s, drain: 0s }
+timeouts: { connect: 1s, idle: 2s, total: 10m }
+journal: { path: j.jsonl, keep: 0 }
+keys: [{ id: web, hash: "blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262" }]
+accounts: { az: { keys: ["${K}"] } }
+engines:
+  az: { url: "https://x.openai.azure.com/", dialect: azure, api_version: 2024-10-21, account: az }
+  g1: { url: http://g1:8000/v1, scrape: false }
+pools:
+  small:
+    balance: p2c
+    speaks: [chat, rerank, chat]
+    price: { input: 0.1, output: 1 }
+    backends:
+      - { engine: g1, model: qwen, weight: 5% }
+      - { engine: g1, model: lora, adapter: true, as: legal }
+      - { url: http://g2/v1, model: qwen }
+  large: { backends: [{ engine: az, deployment: d, drop: [top_k], defaults: { max_tokens: 2Ki, user: "${K}", x: [1] } }] }
+models:
+  auto: { to: small, fallback: [large], timeouts: { first_token: 3s, total: none } }
+  gpt-4o: { alias: auto }
+  "gpt-*": { alias: gpt-4o }
+  law: { alias: legal }
+  long: { routes: [{ name: only, to: large }] }
+"#,
+    );
+    assert_eq!(policy.listen.to_string(), "127.0.0.1:80");
+    assert_eq!(policy.admin, None);
+    assert_eq!((policy.limits.body, policy.limits.in_flight, policy.limits.drain), (1 << 20, 8000, Duration::ZERO));
+    let journal = policy.journal.as_ref().unwrap();
+    assert_eq!((journal.max_size, journal.keep), (64 << 20, 0));
+    assert_eq!(policy.keys[0].hash, *blake3::hash(b"").as_bytes());
+    assert_eq!(policy.engines[0].dialect, Dialect::Azure { api_version: "2024-10-21".to_owned() });
+    assert_eq!((&*policy.engines[0].keys[0].0, policy.engines[0].scrape), ("s3cret", false));
+    let price = policy.pools[0].price.unwrap();
+    assert!((price.cached_input - 0.1).abs() < 1e-12);
+    assert_eq!(policy.pools[0].speaks, [Endpoint::Chat, Endpoint::Rerank]);
+    let backend = &policy.pools[1].backends[0];
+    assert_eq!(backend.drop, ["top_k"]);
+    let defaults: Vec<_> = backend.defaults.iter().map(|(name, value)| (&**name, &value[..])).collect();
+    assert_eq!(defaults, [("max_tokens", &b"2048"[..]), ("user", b"\"s3cret\""), ("x", b"[1]")]);
+
+    assert_eq!(names(&policy), ["auto", "gpt-4o", "law", "long", "qwen", "legal"]);
+    assert_eq!(pools_of(&policy, "gpt-3"), [0, 1]);
+    let auto = policy.models.route("gpt-4o").unwrap();
+    assert_eq!(&*auto.name, "auto");
+    assert_eq!(
+        auto.timeouts,
+        Timeouts {
+            connect: Duration::from_secs(1),
+            first_token: Duration::from_secs(3),
+            idle: Duration::from_secs(2),
+            total: None,
+        }
+    );
+    let law = &policy.models.route("law").unwrap().targets[0];
+    assert_eq!((law.pool, law.serves.as_deref(), law.model.as_deref()), (0, Some("legal"), None));
+    assert!(policy.models.route("lora").is_none());
+    assert_eq!(&*policy.models.route("long").unwrap().name, "only");
+    assert!(!format!("{policy:?}").contains("s3cret\")"), "provider keys stay out of dumps");
+}
+
+#[test]
+fn aliases_in_a_circle_are_told_once() {
+    let text = format!(
+        "{}models:\n  a: {{ alias: b }}\n  b: {{ alias: c }}\n  c: {{ alias: b }}\n",
+        "pools: { p: { backends: [http://h/v1] } }\n"
+    );
+    let [(message, _)] = &refused(&text)[..] else { panic!() };
+    assert_eq!(message, "aliases in a circle: `b` → `c` → `b`");
+}
+
+#[test]
+fn slips_between_pools_and_models_are_named() {
+    let text = "pools: { p: { model: qwen, backends: [http://h/v1] } }\nmodels: { a: { to: qwen }, b: { alias: p } }";
+    let helps: Vec<_> = refused(text).into_iter().map(|(_, help)| help).collect();
+    assert_eq!(helps, ["`qwen` is a model: write `alias: qwen`", "`p` is a pool: write `to: p`"]);
+}
+
+#[test]
+fn weights_leave_no_gap() {
+    let text = |a: &str, b: &str| {
+        format!("pools: {{ p: {{ backends: [{{ url: http://a/v1{a} }}, {{ url: http://b/v1{b} }}] }} }}")
+    };
+    assert!(compile(&config(&text(", weight: 5%", ""))).is_ok());
+    assert!(compile(&config(&text(", weight: 5%", ", weight: 95%"))).is_ok());
+    assert_eq!(
+        refused(&text(", weight: 5%", ", weight: 90%"))[0].0,
+        "weights add up to 95 %, and no backend takes the rest"
+    );
+    assert_eq!(refused(&text(", weight: 60%", ", weight: 60%"))[0].0, "weights add up to 120 %");
+    assert_eq!(refused(&text(", weight: 5", ", weight: 90%")).len(), 1);
+}
+
+#[test]
+fn everything_wrong_is_told_at_once() {
+    let text = "listen: x\nlimits: { body: 0 }\ntimeouts: { first_token: 0s }\npools: { p: { backends: [] } }\nmodels: { a: { to: q } }\n";
+    assert_eq!(refused(text).len(), 5);
+}
+
+proptest::proptest! {
+    /// Whatever stands where a value should, the compiler answers with problems or a policy.
+    #[test]
+    fn odd_values_never_panic(value in "[ -~é]{0,12}", place in 0..8_usize) {
+        let quoted = serde_json::Value::String(value).to_string();
+        let lines = [
+            format!("listen: {quoted}"),
+            format!("limits: {{ body: {quoted} }}"),
+            format!("timeouts: {{ idle: {quoted} }}"),
+            format!("keys: [{{ id: a, hash: {quoted} }}]"),
+            format!("accounts: {{ a: {{ keys: [{quoted}] }} }}"),
+            format!("engines: {{ {quoted}: {{ url: {quoted} }} }}"),
+            format!("models: {{ {quoted}: {{ alias: {quoted} }} }}"),
+            format!("models: {{ a: {{ to: {quoted} }} }}"),
+        ];
+        let text = format!("{}\npools: {{ p: {{ model: {quoted}, backends: [{quoted}, {{ url: http://h/v1, weight: {quoted} }}] }} }}\n", lines[place]);
+        let file = |_: &std::path::Path| Err(io::Error::from(io::ErrorKind::NotFound));
+        if let Ok(config) = Config::parse("test.yaml", &text, &|_| None, &file) {
+            let _ = compile(&config);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What holds where the policy says nothing.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use super::{Limits, ModelTable, Policy, Timeouts};
+
+/// Where clients connect.
+pub(super) const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4100);
+/// Where operators connect.
+pub(super) const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4101);
+/// Size at which the journal is rotated.
+pub(super) const JOURNAL_SIZE: u64 = 64 << 20;
+/// How many rotated journals are kept.
+pub(super) const JOURNAL_KEEP: u32 = 5;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { body: 32 << 20, in_flight: 10_000, header: Duration::from_secs(10), drain: Duration::from_secs(30) }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            first_token: Duration::from_secs(120),
+            idle: Duration::from_secs(60),
+            total: None,
+        }
+    }
+}
+
+/// A policy that serves nothing.
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            listen: LISTEN,
+            admin: Some(ADMIN),
+            keys: Vec::new(),
+            engines: Vec::new(),
+            pools: Vec::new(),
+            models: ModelTable::default(),
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            journal: None,
+            simulated: false,
+            hash: String::new(),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The names that pools offer by themselves: their backends' models and adapters, and `auto` where no model is set up.
+
+use std::collections::HashSet;
+
+use indexmap::IndexMap;
+
+use super::{Backend, Engine, ModelTable, Pool, Route, Target, Timeouts};
+use crate::types::Name;
+
+/// The name that stands for whatever there is, in a policy that sets up no models.
+pub(super) const AUTO: &str = "auto";
+
+/// The upstream's model names and the backends' own (`as`), each with its pools in the order of the policy.
+pub(super) fn offered(pools: &[Pool]) -> IndexMap<Name, Vec<Target>> {
+    let mut names: IndexMap<Name, Vec<Target>> = IndexMap::new();
+    for (pool, backend) in pools.iter().enumerate().flat_map(|(at, pool)| pool.backends.iter().map(move |it| (at, it)))
+    {
+        let (name, target) = match (&backend.serves, &backend.model) {
+            (Some(name), _) => (name, Target { pool, serves: Some(name.clone()), model: None }),
+            (None, Some(name)) => (name, Target { pool, serves: None, model: Some(name.clone()) }),
+            (None, None) => continue,
+        };
+        let targets = names.entry(name.clone()).or_default();
+        if !targets.contains(&target) {
+            targets.push(target);
+        }
+    }
+    names
+}
+
+/// The pool at `pool`, without the backends that have a name of their own.
+pub(super) fn whole(pool: usize) -> Target {
+    Target { pool, serves: None, model: None }
+}
+
+/// Whether a route to the pool as a whole finds a backend.
+pub(super) fn open(pool: &Pool) -> bool {
+    pool.backends.iter().any(|backend| backend.serves.is_none())
+}
+
+/// What can be asked for where no model is set up: `auto`, and what the pools offer.
+pub(super) fn table(pools: &[Pool], timeouts: Timeouts) -> ModelTable {
+    let mut routes = IndexMap::new();
+    let auto: Vec<_> = pools.iter().enumerate().filter(|(_, pool)| open(pool)).map(|(at, _)| whole(at)).collect();
+    if !auto.is_empty() {
+        let name = Name::from(AUTO);
+        routes.insert(name.clone(), Route { name, targets: auto, timeouts });
+    }
+    for (name, targets) in offered(pools) {
+        routes.entry(name.clone()).or_insert(Route { name, targets, timeouts });
+    }
+    ModelTable::new(routes, Vec::new())
+}
+
+/// Names every backend after its engine, adding what tells it apart where the engine has several.
+pub(super) fn name_backends(engines: &[Engine], pools: &mut [Pool]) {
+    let mut uses = vec![0_usize; engines.len()];
+    for backend in pools.iter().flat_map(|pool| &pool.backends) {
+        uses[backend.engine] += 1;
+    }
+    let mut taken = HashSet::new();
+    for backend in pools.iter_mut().flat_map(|pool| &mut pool.backends) {
+        let engine = &engines[backend.engine].name;
+        let wanted = match what(backend) {
+            Some(what) if uses[backend.engine] > 1 => format!("{engine}/{what}"),
+            _ => engine.to_string(),
+        };
+        backend.name = free(&wanted, |name| taken.contains(name));
+        taken.insert(backend.name.clone());
+    }
+}
+
+/// What the backend serves, in the word that its users know it by.
+fn what(backend: &Backend) -> Option<&Name> {
+    backend.serves.as_ref().or(backend.model.as_ref()).or(backend.deployment.as_ref())
+}
+
+/// `wanted`, or where that is taken, `wanted-2` and so on.
+pub(super) fn free(wanted: &str, taken: impl Fn(&str) -> bool) -> Name {
+    if !taken(wanted) {
+        return wanted.into();
+    }
+    let mut number = 2_usize;
+    loop {
+        let name = format!("{wanted}-{number}");
+        if !taken(&name) {
+            return name.into();
+        }
+        number += 1;
+    }
+}

@@ -1,0 +1,129 @@
+//! Policies for when there is no file: over the built-in simulated engines, or over engines found on this machine.
+
+use super::{
+    Backend, Dialect, Engine, Policy, Pool, Strategy,
+    offered::{free, name_backends, table},
+};
+use crate::types::{Endpoint, Name};
+
+/// An engine found on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its name in logs, metrics and headers, such as `vllm` or `ollama`.
+    pub name: String,
+    /// Base address of its API, such as `http://127.0.0.1:8000/v1`.
+    pub url: String,
+    /// The models it lists.
+    pub models: Vec<String>,
+}
+
+/// The policy over the built-in simulated engines, given the addresses of those of each pool. Asked for as `auto` (small,
+/// then large, then long), `small`, `large` and `long`.
+pub fn simulated(small: &[String], large: &[String], long: &[String]) -> Policy {
+    let mut policy = Policy { simulated: true, ..Policy::default() };
+    for (name, urls) in [("small", small), ("large", large), ("long", long)] {
+        let mut backends = Vec::with_capacity(urls.len());
+        for (number, url) in urls.iter().enumerate() {
+            let engine = add_engine(&mut policy.engines, &format!("sim-{name}-{}", number + 1), url);
+            backends.push(backend(engine, Some(name.into())));
+        }
+        add_pool(&mut policy.pools, name, backends);
+    }
+    finish(policy)
+}
+
+/// The policy over engines found on this machine: a pool for each model, so that engines which share one share its
+/// traffic. Asked for by the models' names, and as `auto` (the first model found, then the others).
+pub fn discovered(found: &[Found]) -> Policy {
+    let mut policy = Policy::default();
+    for Found { name, url, models } in found {
+        let engine = add_engine(&mut policy.engines, name, url);
+        if models.is_empty() {
+            add_pool(&mut policy.pools, name, vec![backend(engine, None)]);
+        }
+        for model in models {
+            let backend = backend(engine, Some(model.as_str().into()));
+            match policy.pools.iter_mut().find(|pool| pool.backends[0].model == backend.model) {
+                Some(pool) => pool.backends.push(backend),
+                None => add_pool(&mut policy.pools, model, vec![backend]),
+            }
+        }
+    }
+    finish(policy)
+}
+
+fn add_engine(engines: &mut Vec<Engine>, name: &str, url: &str) -> usize {
+    let name = free(name, |name| engines.iter().any(|engine| &*engine.name == name));
+    let url = url.trim_end_matches('/').to_owned();
+    engines.push(Engine { name, url, dialect: Dialect::OpenAi, keys: Vec::new(), scrape: true });
+    engines.len() - 1
+}
+
+fn backend(engine: usize, model: Option<Name>) -> Backend {
+    Backend {
+        name: Name::from(""),
+        engine,
+        model,
+        adapter: false,
+        serves: None,
+        deployment: None,
+        weight: None,
+        drop: Vec::new(),
+        defaults: Vec::new(),
+    }
+}
+
+/// A pool without backends would be a dead end, so none is made.
+fn add_pool(pools: &mut Vec<Pool>, name: &str, backends: Vec<Backend>) {
+    if backends.is_empty() {
+        return;
+    }
+    let name = free(name, |name| pools.iter().any(|pool| &*pool.name == name));
+    let speaks = Endpoint::DEFAULT.to_vec();
+    pools.push(Pool { name, speaks, balance: Strategy::default(), price: None, backends });
+}
+
+fn finish(mut policy: Policy) -> Policy {
+    name_backends(&policy.engines, &mut policy.pools);
+    policy.models = table(&policy.pools, policy.timeouts);
+    let mut hash = blake3::Hasher::new();
+    for engine in &policy.engines {
+        hash.update(engine.url.as_bytes()).update(b"\n");
+    }
+    policy.hash = hash.finalize().to_hex()[..12].to_owned();
+    policy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn simulated_engines_stand_in_three_pools() {
+        let urls = |port: u16| vec![format!("http://127.0.0.1:{port}/v1"), format!("http://127.0.0.1:{}/v1", port + 1)];
+        let policy = simulated(&urls(1), &urls(3), &urls(5)[..1]);
+        assert!(policy.simulated);
+        assert_eq!(policy.models.names().map(|name| &**name).collect::<Vec<_>>(), ["auto", "small", "large", "long"]);
+        let auto = policy.models.route("auto").unwrap();
+        assert_eq!(auto.targets.iter().map(|target| target.pool).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(&*policy.pools[1].backends[1].name, "sim-large-2");
+    }
+
+    #[test]
+    fn engines_that_share_a_model_share_a_pool() {
+        let found = |name: &str, port: u16, models: &[&str]| Found {
+            name: name.to_owned(),
+            url: format!("http://127.0.0.1:{port}/v1/"),
+            models: models.iter().map(ToString::to_string).collect(),
+        };
+        let policy = discovered(&[found("ollama", 1, &["a", "b"]), found("vllm", 2, &["b"]), found("vllm", 3, &[])]);
+        let pools: Vec<_> = policy
+            .pools
+            .iter()
+            .map(|pool| (&*pool.name, pool.backends.iter().map(|backend| &*backend.name).collect::<Vec<_>>()))
+            .collect();
+        assert_eq!(pools, [("a", vec!["ollama/a"]), ("b", vec!["ollama/b", "vllm"]), ("vllm", vec!["vllm-2"]),]);
+        assert_eq!(policy.models.names().map(|name| &**name).collect::<Vec<_>>(), ["auto", "a", "b"]);
+        assert_eq!(policy.engines[0].url, "http://127.0.0.1:1/v1");
+    }
+}

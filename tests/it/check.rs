@@ -1,0 +1,101 @@
+//! `signalbox check`, `schema` and `key`, through the real binary.
+
+use std::{path::Path, process::Command};
+
+const SECRET: &str = "sk-never-to-be-shown";
+
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+/// Runs `signalbox` inside `dir` (from the crate's root), so that paths print the same everywhere.
+fn signalbox(dir: &str, arguments: &[&str]) -> Ran {
+    let output = Command::new(env!("CARGO_BIN_EXE_signalbox"))
+        .args(arguments)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(dir))
+        .env_clear()
+        .env("SIGNALBOX_TEST_SECRET", SECRET)
+        .output()
+        .expect("the binary runs");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+fn files(dir: &str, ending: &str) -> Vec<String> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(dir);
+    let entries = std::fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry").file_name());
+    let mut files: Vec<_> =
+        entries.map(|name| name.into_string().expect("UTF-8")).filter(|name| name.ends_with(ending)).collect();
+    files.sort_unstable();
+    files
+}
+
+#[test]
+fn every_broken_file_is_told_where_and_how_to_mend_it() {
+    let files = files("tests/it/broken", ".yaml");
+    assert!(files.len() >= 15);
+    for file in files {
+        let ran = signalbox("tests/it/broken", &["check", &file]);
+        assert_eq!((ran.code, &*ran.out), (Some(1), ""), "{file}: {}", ran.err);
+        assert!(ran.err.contains("help: "), "{file} has no mend:\n{}", ran.err);
+        assert!(!ran.err.contains(SECRET), "{file} shows a secret:\n{}", ran.err);
+        insta::with_settings!({ prepend_module_to_snapshot => false, snapshot_path => "snapshots/check", omit_expression => true }, {
+            insta::assert_snapshot!(file.trim_end_matches(".yaml"), ran.err);
+        });
+
+        let ran = signalbox("tests/it/broken", &["check", &file, "--json"]);
+        assert_eq!((ran.code, &*ran.err), (Some(1), ""), "{file}");
+        assert!(!ran.out.contains(SECRET), "{file} shows a secret:\n{}", ran.out);
+        let json: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+        for problem in json["problems"].as_array().expect("a list") {
+            assert!(problem["line"].as_u64() >= Some(1) && problem["column"].as_u64() >= Some(1), "{file}: {problem}");
+            assert!(problem["message"].is_string() && problem["help"].is_string(), "{file}: {problem}");
+        }
+    }
+}
+
+#[test]
+fn the_policies_that_come_along_are_good() {
+    for file in files("policies", ".yaml") {
+        let ran = signalbox("policies", &["check", &file]);
+        assert_eq!((ran.code, &*ran.err), (Some(0), ""), "{file}");
+        insta::with_settings!({ prepend_module_to_snapshot => false, snapshot_path => "snapshots/check", omit_expression => true }, {
+            insta::assert_snapshot!(format!("policy_{}", file.trim_end_matches(".yaml")), ran.out);
+        });
+        let ran = signalbox("policies", &["check", &file, "--json"]);
+        let json: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+        assert_eq!(json["ok"], true, "{file}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_told_as_one() {
+    let ran = signalbox("policies", &["check", "nowhere.yaml"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("this file cannot be read: no such file"), "{}", ran.err);
+}
+
+#[test]
+fn the_schema_is_printed_as_it_is_kept() {
+    let ran = signalbox("policies", &["schema"]);
+    assert!(ran.out == include_str!("../../policies/policy.schema.json"), "policies/policy.schema.json is stale");
+}
+
+#[test]
+fn a_new_key_is_let_in_by_its_line() {
+    let ran = signalbox("policies", &["key", "new", "--id", "web", "--json"]);
+    let key: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+    let secret = key["secret"].as_str().expect("a secret");
+    assert_eq!(key["hash"], format!("blake3:{}", blake3::hash(secret.as_bytes()).to_hex()));
+
+    let ran = signalbox("policies", &["key", "new", "--id", "on"]);
+    let line = ran.out.lines().find(|line| line.contains("hash:")).expect("a line for the policy");
+    let dir = tempfile::tempdir().expect("a directory");
+    let policy = dir.path().join("policy.yaml");
+    std::fs::write(&policy, format!("keys:\n{line}\npools: {{ p: {{ backends: [http://h/v1] }} }}\n")).expect("a file");
+    let ran = signalbox("policies", &["check", policy.to_str().expect("UTF-8"), "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(json["keys"], 1, "{}", ran.out);
+}
