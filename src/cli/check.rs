@@ -78,20 +78,18 @@ fn policy_text(file: &Path, policy: &Policy) -> String {
             policy.engines[backend.engine].url.clone(),
         ]
     });
-    let mut text = output::table(["pool", "backend", "model", "address"], backends);
+    let backends = output::table(["pool", "backend", "model", "address"], backends);
     let rows = models(policy).map(|(name, route, targets)| [name, route.to_owned(), targets.join(", ")]);
-    text += &output::table(["ask for", "route", "pools"], rows);
-    for note in notes(policy) {
-        text += &format!("note: {note}\n");
-    }
+    let models = output::table(["ask for", "route", "pools"], rows);
+    let notes: String =
+        notes(policy).into_iter().flat_map(|note| ["note: ".to_owned(), note, "\n".to_owned()]).collect();
     let admin = policy.admin.map_or("off".to_owned(), |admin| admin.to_string());
-    let keys = if policy.keys.is_empty() {
-        "none: open to all who can connect".to_owned()
-    } else {
-        policy.keys.len().to_string()
+    let keys = match policy.keys.len() {
+        0 => "none: open to all who can connect".to_owned(),
+        count => count.to_string(),
     };
-    text + &format!(
-        "{} is good: listen {}, admin {admin}, keys {keys}, hash {}\n",
+    format!(
+        "{backends}{models}{notes}{} is good: listen {}, admin {admin}, keys {keys}, hash {}\n",
         file.display(),
         policy.listen,
         policy.hash

@@ -50,7 +50,12 @@ impl Config {
                 ],
             )
         })?;
-        Self::parse(&name, &text, &|var| std::env::var(var).ok(), &|path| std::fs::read_to_string(path))
+        Self::here(&name, &text)
+    }
+
+    /// Reads `text` with the variables and files of this process.
+    fn here(name: &str, text: &str) -> Result<Self, Problems> {
+        Self::parse(name, text, &|var| std::env::var(var).ok(), &|path| std::fs::read_to_string(path))
     }
 
     /// Reads `text` as the file `name`, asking `var` for variables and `file` for the contents of key files.
@@ -138,6 +143,15 @@ impl Config {
     }
 }
 
+/// A policy that is no file, with the variables and files of this process.
+impl std::str::FromStr for Config {
+    type Err = Problems;
+
+    fn from_str(text: &str) -> Result<Self, Problems> {
+        Self::here("policy.yaml", text)
+    }
+}
+
 /// A mistake about a value from the environment: only fixed words are safe to repeat.
 fn discreet(mistake: Mistake) -> Mistake {
     let fixed = |words: Cow<'static, str>| matches!(words, Cow::Borrowed(_)).then_some(words);
@@ -175,7 +189,7 @@ fn plain(error: &io::Error) -> String {
 /// Reads arbitrary bytes as a policy file, for fuzzing: it may refuse them, and must not panic.
 pub fn fuzz_config(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let var = |name: &str| (name.len() % 2 == 0).then(|| "value".to_owned());
+    let var = |name: &str| name.len().is_multiple_of(2).then(|| "value".to_owned());
     let file = |_: &Path| Err(io::Error::from(io::ErrorKind::NotFound));
     match Config::parse("fuzz.yaml", &text, &var, &file) {
         Ok(config) => drop(config.problems(vec![Problem::whole("")])),
@@ -222,6 +236,14 @@ mod tests {
     #[test]
     fn a_byte_order_mark_is_ignored() {
         assert!(parse("\u{feff}listen: 127.0.0.1:1").unwrap().document().listen.is_some());
+    }
+
+    #[test]
+    fn deep_nesting_does_not_exhaust_the_stack() {
+        for (opening, closing) in [("[", "]"), ("{a: ", "}"), ("- ", ""), ("? ", "")] {
+            fuzz_config([opening.repeat(1900), closing.repeat(1900)].concat().as_bytes());
+            fuzz_config(opening.repeat(20_000).as_bytes());
+        }
     }
 
     proptest::proptest! {

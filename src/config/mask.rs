@@ -7,7 +7,7 @@ use serde::{
     de::{Error, MapAccess, SeqAccess, Visitor},
 };
 
-use super::{scalar::At, shape::Located};
+use super::{scalar::At, shape::Located, yaml::options};
 
 /// A run of letters and digits this long may be a key, where the text is too broken to tell.
 const SUSPICIOUS: usize = 20;
@@ -16,8 +16,7 @@ const SUSPICIOUS: usize = 20;
 /// YAML, not at the document, because it is wanted most where there is no document.
 pub(super) fn masked(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
-    let options = serde_saphyr::options! { with_snippet: false };
-    match serde_saphyr::from_str_with_options::<Located<Loose>>(text, options) {
+    match serde_saphyr::from_str_with_options::<Located<Loose>>(text, options()) {
         Ok(loose) => cover(&loose, false, &mut bytes),
         Err(_) => cover_suspicious(&mut bytes),
     }

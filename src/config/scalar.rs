@@ -118,9 +118,12 @@ fn choice<T: Copy>(text: &str, options: &[(&'static str, T)]) -> Result<T, Mista
     }))
 }
 
+/// What matches a value that comes from the environment.
+const VARIABLE: &str = r"\$\{";
+
 fn choice_schema<T>(options: &[(&'static str, T)]) -> Schema {
     let names: Vec<_> = options.iter().map(|(name, _)| *name).collect();
-    json_schema!({ "enum": names })
+    json_schema!({ "anyOf": [{ "enum": names }, { "type": "string", "pattern": VARIABLE }] })
 }
 
 /// A kind of value with a fixed set of names.
@@ -163,7 +166,6 @@ pub enum Balance {
 }
 
 choices!(Dialect, [("openai", Self::OpenAi), ("azure", Self::Azure)]);
-choices!(bool, [("true", true), ("false", false)]);
 choices!(Endpoint, Endpoint::ALL.map(|endpoint| (endpoint.name(), endpoint)));
 choices!(
     Balance,
@@ -232,6 +234,16 @@ pub struct Pause(pub Duration);
 impl Scalar for Pause {
     fn read(text: &str) -> Result<Self, Mistake> {
         units::duration(text).map(Self)
+    }
+}
+
+impl Scalar for bool {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        choice(text, &[("true", true), ("false", false)])
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "anyOf": [{ "type": "boolean" }, { "type": "string", "pattern": VARIABLE }] })
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, Mistake> {
     // A century is beyond any deadline and well within what timers can take.
     Duration::try_from_secs_f64(seconds)
         .ok()
-        .filter(|duration| *duration <= Duration::from_secs(100 * 366 * 86_400))
+        .filter(|duration| *duration <= Duration::from_hours(100 * 366 * 24))
         .ok_or_else(|| Mistake::new("a duration of more than a century").help("write a shorter one"))
 }
 
@@ -121,8 +121,8 @@ mod tests {
     fn durations_need_a_unit() {
         assert_eq!(duration("500ms").unwrap(), Duration::from_millis(500));
         assert_eq!(duration("1.5s").unwrap(), Duration::from_millis(1500));
-        assert_eq!(duration("1h").unwrap(), Duration::from_secs(3600));
-        assert_eq!(duration("10 m").unwrap(), Duration::from_secs(600));
+        assert_eq!(duration("1h").unwrap(), Duration::from_hours(1));
+        assert_eq!(duration("10 m").unwrap(), Duration::from_mins(10));
         assert_eq!(duration("30").unwrap_err().help.unwrap(), "did you mean `30s`?");
         for bad in ["", "s", "-1s", "1w", "1e3s", "inf", "nans", "1.2.3s", "99999999999d"] {
             assert!(duration(bad).is_err(), "{bad}");

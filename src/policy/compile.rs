@@ -4,7 +4,7 @@ mod engines;
 mod models;
 mod pools;
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{collections::HashSet, path::PathBuf};
 
 use self::engines::Engines;
 use super::{
@@ -165,17 +165,17 @@ impl Reader<'_> {
                     .help("`signalbox key new` makes a key; to let in everyone who can connect, remove `keys`"),
             );
         }
-        let (mut ids, mut hashes) = (HashMap::new(), HashMap::new());
+        let (mut ids, mut hashes) = (HashSet::new(), HashSet::new());
         let mut keys = Vec::with_capacity(raw.value.len());
         for raw in &raw.value {
             let (Some(Word(id)), hash) = (self.read(&raw.id), self.read(&raw.hash)) else { continue };
-            if ids.insert(id.clone(), ()).is_some() {
+            if !ids.insert(id.clone()) {
                 self.report(
                     Problem::at(raw.id.at(), "two keys of the same name").help("give each key an `id` of its own"),
                 );
             }
             let Some(hash) = hash else { continue };
-            if hashes.insert(hash.0, ()).is_some() {
+            if !hashes.insert(hash.0) {
                 self.report(
                     Problem::at(raw.hash.at(), "the same key under two names")
                         .help("`signalbox key new` makes another"),

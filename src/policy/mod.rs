@@ -114,7 +114,7 @@ pub struct Backend {
     pub engine: usize,
     /// The model's name upstream; `None` passes on what the client asked for.
     pub model: Option<Name>,
-    /// Whether the model is a LoRA adapter.
+    /// Whether the model is a `LoRA` adapter.
     pub adapter: bool,
     /// The name under which alone it is asked for; backends without one serve the pool.
     pub serves: Option<Name>,

@@ -90,8 +90,7 @@ fn finish(mut policy: Policy) -> Policy {
     for engine in &policy.engines {
         hash.update(engine.url.as_bytes()).update(b"\n");
     }
-    policy.hash = hash.finalize().to_hex()[..12].to_owned();
-    policy
+    Policy { hash: hash.finalize().to_hex()[..12].to_owned(), ..policy }
 }
 
 #[cfg(test)]

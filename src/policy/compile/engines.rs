@@ -10,9 +10,10 @@ use crate::{
 /// Accounts by name, with their keys.
 pub(super) type Accounts = Vec<(Name, Vec<Secret>)>;
 
-/// The engines so far.
+/// The engines so far: first those that the file names, then those that it knows by their address.
 pub(super) struct Engines {
     pub(super) list: Vec<Engine>,
+    declared: usize,
 }
 
 impl Reader<'_> {
@@ -95,7 +96,7 @@ impl Engines {
             }
             list.push(engine);
         }
-        Self { list }
+        Self { declared: list.len(), list }
     }
 
     /// The engine at the address `field`, new where it was not named before.
@@ -112,7 +113,7 @@ impl Engines {
             if let Some(key) = key
                 && self.list[known].keys != keys
             {
-                reader.report(same_address(key.at(), &self.list[known].name));
+                reader.report(other_key(key.at()));
             }
             return Some(known);
         }
@@ -124,11 +125,12 @@ impl Engines {
 
     /// The engine called as `field` says.
     pub(super) fn named(&self, reader: &mut Reader<'_>, field: &Field<Word>) -> Option<usize> {
-        reader.find("engine", field, self.list.iter().map(|engine| &*engine.name))
+        reader.find("engine", field, self.list[..self.declared].iter().map(|engine| &*engine.name))
     }
 }
 
-fn same_address(at: At, name: &str) -> Problem {
-    Problem::at(at, format!("engine `{name}` has this address, and is called with another key or with none"))
-        .help("one server has one set of keys: put them in an account, name it in `engines`, and refer to the engine")
+fn other_key(at: At) -> Problem {
+    Problem::at(at, "this address is named elsewhere with another key, or with none").help(
+        "one server is one engine with one set of keys: name it in `engines`, give it an `account`, and refer to it",
+    )
 }

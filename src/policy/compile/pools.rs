@@ -172,13 +172,11 @@ impl Reader<'_> {
         if let Value::String(text) = &value
             && COUNTS.contains(&key.text())
         {
-            match size(text) {
-                Ok(count) => value = count.into(),
-                Err(_) => {
-                    self.report(Problem::at(raw.at, "not a count of tokens").help("write it like `2048` or `2Ki`"));
-                    return None;
-                }
-            }
+            let Ok(count) = size(text) else {
+                self.report(Problem::at(raw.at, "not a count of tokens").help("write it like `2048` or `2Ki`"));
+                return None;
+            };
+            value = count.into();
         }
         Some((key.text().to_owned(), value.to_string().into()))
     }

@@ -49,7 +49,7 @@ fn short_forms_share_engines() {
 #[test]
 fn one_address_with_two_keys_is_refused() {
     let [(message, _)] = &refused(TWO)[..] else { panic!() };
-    assert_eq!(message, "engine `a:8000` has this address, and is called with another key or with none");
+    assert_eq!(message, "this address is named elsewhere with another key, or with none");
 }
 
 #[test]
