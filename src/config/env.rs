@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use super::scalar::Mistake;
+use super::mistake::Mistake;
 
 /// The variables that a text names, with the values they had when it was read.
 pub(super) struct Vars(HashMap<String, String>);

@@ -5,9 +5,10 @@ use std::{borrow::Cow, collections::HashMap, io, path::Path, sync::Arc};
 use super::{
     env::Vars,
     mask::masked,
+    mistake::{At, Mistake},
     problem::{Problem, Problems},
     raw::{Document, KeySource},
-    scalar::{At, Field, Mistake, Scalar, Token},
+    scalar::{Field, Scalar, Token},
     shape::Either,
     yaml,
 };

@@ -7,7 +7,7 @@ use serde::{
     de::{Error, MapAccess, SeqAccess, Visitor},
 };
 
-use super::{scalar::At, shape::Located, yaml::options};
+use super::{mistake::At, shape::Located, yaml::options};
 
 /// A run of letters and digits this long may be a key, where the text is too broken to tell.
 const SUSPICIOUS: usize = 20;

@@ -3,6 +3,7 @@
 mod env;
 mod load;
 mod mask;
+mod mistake;
 mod problem;
 pub mod raw;
 mod scalar;
@@ -14,8 +15,9 @@ mod yaml;
 
 pub use self::{
     load::{Config, fuzz_config},
-    problem::{Problem, Problems, nearest},
-    scalar::{Admin, At, Balance, Dialect, Field, KeyHash, Mistake, Pause, Scalar, Share, Token, Total, Url, Word},
+    mistake::{At, Mistake, nearest},
+    problem::{Problem, Problems},
+    scalar::{Admin, Balance, Dialect, Field, KeyHash, Pause, Scalar, Share, Token, Total, Url, Word},
     schema::schema,
     shape::{Either, Located, Named, Open, Shapes},
     units::size,

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
-use super::scalar::{At, Mistake};
+use super::mistake::{At, Mistake};
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -111,16 +111,6 @@ impl Diagnostic for Problems {
     }
 }
 
-/// The candidate most like `word`, where one is near enough to be meant.
-pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .into_iter()
-        .map(|candidate| (strsim::normalized_damerau_levenshtein(word, candidate), candidate))
-        .filter(|(likeness, _)| *likeness >= 0.6)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,11 +129,5 @@ mod tests {
         let inside = At { start: 1, len: 1 };
         let problems = Problems::new("f", "é".into(), vec![Problem::at(far, "a"), Problem::at(inside, "b")]);
         assert_eq!(problems.iter().map(|(line, column, _)| (line, column)).collect::<Vec<_>>(), [(1, 1), (1, 2)]);
-    }
-
-    #[test]
-    fn near_names_are_found() {
-        assert_eq!(nearest("smal", ["large", "small"]), Some("small"));
-        assert_eq!(nearest("xyz", ["large", "small"]), None);
     }
 }

@@ -6,47 +6,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
 
-use super::{problem::nearest, units};
+use super::{
+    mistake::{At, Mistake, nearest},
+    units,
+};
 use crate::types::Endpoint;
-
-/// Where something stands in the file, in bytes.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct At {
-    /// Offset of its first byte.
-    pub start: usize,
-    /// Its length.
-    pub len: usize,
-}
-
-impl<T> From<&Spanned<T>> for At {
-    fn from(spanned: &Spanned<T>) -> Self {
-        let span = spanned.referenced.span();
-        let bytes = |n: Option<u64>| n.and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
-        Self { start: bytes(span.byte_offset()), len: bytes(span.byte_len()) }
-    }
-}
-
-/// What is wrong with a value, without saying the value: it may have come from the environment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
-    /// What is wrong.
-    pub message: Cow<'static, str>,
-    /// How to mend it.
-    pub help: Option<Cow<'static, str>>,
-}
-
-impl Mistake {
-    /// A mistake without a mend.
-    pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
-        Self { message: message.into(), help: None }
-    }
-
-    /// With a way to mend it.
-    #[must_use]
-    pub fn help(self, help: impl Into<Cow<'static, str>>) -> Self {
-        Self { help: Some(help.into()), ..self }
-    }
-}
 
 /// A kind of value, read from text.
 pub trait Scalar: Sized {

@@ -9,7 +9,10 @@ use serde::{
 };
 use serde_saphyr::Spanned;
 
-use super::scalar::{At, Field, Scalar};
+use super::{
+    mistake::At,
+    scalar::{Field, Scalar},
+};
 
 /// A value and its place.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scalar::Mistake;
+use super::mistake::Mistake;
 
 /// Reads a duration: a number and one of `us`, `ms`, `s`, `m`, `h`, `d`.
 pub(super) fn duration(text: &str) -> Result<Duration, Mistake> {

@@ -1,6 +1,6 @@
 //! Addresses of engines: checked, and written one way, so that one server is known as one.
 
-use super::scalar::Mistake;
+use super::mistake::Mistake;
 
 const EXAMPLE: &str = "write the API's base address, such as `http://10.0.0.1:8000/v1`";
 

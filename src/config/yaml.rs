@@ -3,9 +3,9 @@
 use serde_saphyr::{DeserializeError as Error, Location, MessageFormatter, UserMessageFormatter};
 
 use super::{
-    problem::{Problem, nearest},
+    mistake::{At, nearest},
+    problem::Problem,
     raw::Document,
-    scalar::At,
 };
 
 /// Keys that the design names and this version does not have.

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// How many decisions are remembered for the page and for `GET /admin/decisions/{id}`.
-const REMEMBERED: usize = 1000;
+pub const REMEMBERED: usize = 1000;
 
 /// What records are settled with; shared by the steps that measure.
 pub struct Desk {

@@ -88,13 +88,12 @@ fn unknown_path(request: &Request) -> Fault {
 
 /// A fault as an HTTP answer.
 pub(super) fn reply_to(endpoint: Option<Endpoint>, id: &str, fault: &Fault) -> Reply {
-    let (mut headers, body) = match &fault.unmasked {
-        Some(unmasked) => (unmasked.headers.clone(), unmasked.body.clone()),
-        None => {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            (headers, error::body(endpoint, fault))
-        }
+    let (mut headers, body) = if let Some(unmasked) = &fault.unmasked {
+        (unmasked.headers.clone(), unmasked.body.clone())
+    } else {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        (headers, error::body(endpoint, fault))
     };
     put_id(&mut headers, id);
     if let Some(after) = fault.retry_after {

@@ -26,7 +26,7 @@ use self::{
     admit::Admit, auth::Auth, dispatch::Dispatch, estimate::Estimate, parse::Parse, route::Routing, stages::Arrival,
 };
 pub use self::{
-    desk::Desk,
+    desk::{Desk, REMEMBERED},
     edge::Edge,
     models::Models,
     record::{Attempted, Line, Weighed},

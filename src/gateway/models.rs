@@ -58,8 +58,8 @@ async fn one(State(live): State<Arc<Live>>, Path(id): Path<String>, headers: Hea
 fn answer(live: &Live, headers: &HeaderMap, make: impl FnOnce(&Serving) -> Result<Vec<u8>, Fault>) -> Reply {
     let serving = live.load();
     let id = edge::request_id(headers);
-    let made = auth::check(&serving.snapshot.policy.keys, headers).and_then(|_| make(&serving));
-    let body = match made {
+    let answered = auth::check(&serving.snapshot.policy.keys, headers).and_then(|_| make(&serving));
+    let body = match answered {
         Ok(body) => body,
         Err(fault) => return edge::reply_to(None, &id, &fault),
     };

@@ -20,7 +20,7 @@ use crate::{
 /// Bodies longer than this are read on a thread of their own: they would hold up a worker for more than a quarter millisecond.
 const LONG_BODY: usize = 128 << 10;
 /// How long a client may take over its body.
-const BODY_TIME: Duration = Duration::from_secs(60);
+const BODY_TIME: Duration = Duration::from_mins(1);
 
 pub(super) struct Parse<S> {
     inner: S,

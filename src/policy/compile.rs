@@ -3,19 +3,17 @@
 mod engines;
 mod models;
 mod pools;
+mod reader;
 
 use std::{collections::HashSet, path::PathBuf};
 
-use self::engines::Engines;
+use self::{engines::Engines, reader::Reader};
 use super::{
     Journal, Key, Limits, Policy, Timeouts,
     defaults::{ADMIN, JOURNAL_KEEP, JOURNAL_SIZE, LISTEN},
     offered,
 };
-use crate::{
-    config::{Admin, At, Config, Field, Pause, Problem, Problems, Scalar, Total, Word, nearest, raw},
-    types::Name,
-};
+use crate::config::{Admin, Config, Field, Pause, Problem, Problems, Total, Word, raw};
 
 /// The policy that `config` describes, or everything that is wrong with it.
 pub fn compile(config: &Config) -> Result<Policy, Problems> {
@@ -24,61 +22,7 @@ pub fn compile(config: &Config) -> Result<Policy, Problems> {
     if reader.problems.is_empty() { Ok(policy) } else { Err(config.problems(reader.problems)) }
 }
 
-/// Reads values and gathers what is wrong with them. After a problem it goes on with something harmless: the policy is
-/// thrown away, but the rest of the file is still checked.
-struct Reader<'a> {
-    config: &'a Config,
-    problems: Vec<Problem>,
-}
-
 impl Reader<'_> {
-    fn report(&mut self, problem: Problem) {
-        self.problems.push(problem);
-    }
-
-    fn read<T: Scalar>(&mut self, field: &Field<T>) -> Option<T> {
-        self.config.read(field).map_err(|problem| self.report(problem)).ok()
-    }
-
-    fn optional<T: Scalar>(&mut self, field: Option<&Field<T>>) -> Option<T> {
-        self.read(field?)
-    }
-
-    fn or<T: Scalar>(&mut self, field: Option<&Field<T>>, default: T) -> T {
-        self.optional(field).unwrap_or(default)
-    }
-
-    fn word(&mut self, field: Option<&Field<Word>>) -> Option<Name> {
-        self.optional(field).map(|Word(word)| word.into())
-    }
-
-    /// The name that a user gave something, as the key of a mapping.
-    fn name(&mut self, key: &Field<String>) -> Name {
-        if key.text().contains("${") {
-            self.report(
-                Problem::at(key.at(), "a variable in a name").help("variables are filled in in values, not in names"),
-            );
-        } else if let Err(mistake) = Word::read(key.text()) {
-            self.report(Problem::mistake(key.at(), mistake));
-        }
-        key.text().into()
-    }
-
-    /// The place in `names` of what `field` refers to.
-    fn find<'n>(
-        &mut self,
-        kind: &str,
-        field: &Field<Word>,
-        names: impl Iterator<Item = &'n str> + Clone,
-    ) -> Option<usize> {
-        let Word(word) = self.read(field)?;
-        let found = names.clone().position(|name| name == word);
-        if found.is_none() {
-            self.report(unknown(kind, field.text(), field.at(), nearest(&word, names)));
-        }
-        found
-    }
-
     fn policy(&mut self, document: &raw::Document) -> Policy {
         let listen = self.or(document.listen.as_ref(), LISTEN);
         let Admin(admin) = self.or(document.admin.as_ref(), Admin(Some(ADMIN)));
@@ -139,17 +83,6 @@ impl Reader<'_> {
         }
     }
 
-    fn route_timeouts(&mut self, raw: Option<&raw::RouteTimeouts>, top: Timeouts) -> Timeouts {
-        let Some(raw) = raw else { return top };
-        let Total(total) = self.or(raw.total.as_ref(), Total(top.total));
-        Timeouts {
-            connect: top.connect,
-            first_token: self.or(raw.first_token.as_ref(), top.first_token),
-            idle: self.or(raw.idle.as_ref(), top.idle),
-            total,
-        }
-    }
-
     fn journal(&mut self, raw: &raw::Journal) -> Option<Journal> {
         let path = self.read(&raw.path).map(PathBuf::from);
         let max_size = self.or(raw.max_size.as_ref(), JOURNAL_SIZE);
@@ -184,17 +117,6 @@ impl Reader<'_> {
             keys.push(Key { id: id.into(), hash: hash.0 });
         }
         keys
-    }
-}
-
-/// A reference to something that is not there. `shown` is what the file says, never what a variable held.
-fn unknown(kind: &str, shown: &str, at: At, meant: Option<&str>) -> Problem {
-    let problem = Problem::at(at, format!("there is no {kind} `{shown}`"));
-    match meant {
-        Some(meant) => problem.help(format!("did you mean `{meant}`?")),
-        None => {
-            problem.help(format!("name {} {kind} of this file", if kind.starts_with(['a', 'e']) { "an" } else { "a" }))
-        }
     }
 }
 

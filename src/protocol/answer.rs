@@ -6,6 +6,7 @@ use super::{anthropic, json, openai, responses};
 use crate::types::{Endpoint, Usage};
 
 /// What one event of a stream says.
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate thing that an event may say, in any combination")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// It carries content, reasoning or a tool call: the answer has begun.
@@ -76,6 +77,9 @@ pub(super) fn error_message(raw: &serde_json::value::RawValue) -> Option<String>
 }
 
 /// Reads foreign bytes as an event of every kind. For fuzzing.
+///
+/// # Panics
+/// When JSON is taken for something else.
 pub fn fuzz_answer(input: &[u8]) {
     for endpoint in Endpoint::ALL {
         let seen = read_event(endpoint, input);

@@ -23,6 +23,7 @@ struct Message {
 }
 
 /// The `usage` object of a message. Tokens read from and written to the prompt cache are counted beside `input_tokens`.
+#[expect(clippy::struct_field_names, reason = "the API's own names")]
 #[derive(Deserialize)]
 pub(super) struct RawUsage {
     input_tokens: Option<u64>,

@@ -48,7 +48,7 @@ pub fn says_something(raw: &RawValue) -> bool {
 }
 
 struct Members {
-    /// Address of the text's first byte: the raw slices that serde_json hands out are told apart by theirs.
+    /// Address of the text's first byte: the raw slices that `serde_json` hands out are told apart by theirs.
     start: usize,
 }
 
@@ -69,9 +69,10 @@ impl<'de> Visitor<'de> for Members {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut found = Vec::with_capacity(16);
         while let Some(key) = map.next_key::<&'de RawValue>()? {
-            let unescaped = match key.get().contains('\\') {
-                true => Some(serde_json::from_str(key.get()).map_err(serde::de::Error::custom)?),
-                false => None,
+            let unescaped = if key.get().contains('\\') {
+                Some(serde_json::from_str(key.get()).map_err(serde::de::Error::custom)?)
+            } else {
+                None
             };
             let value: &'de RawValue = map.next_value()?;
             found.push(Member { unescaped, key: self.range(key.get()), value: self.range(value.get()) });

@@ -56,7 +56,7 @@ impl From<RawUsage> for Usage {
 
 pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
     let event: Event<'_> = serde_json::from_slice(data)?;
-    let token = event.r#type.ends_with(".delta");
+    let token = event.r#type.rsplit('.').next() == Some("delta");
     let done = matches!(event.r#type, "response.completed" | "response.incomplete" | "response.failed");
     let error = match event.r#type {
         "error" => event.message.and_then(error_message).or_else(|| Some("the engine reported an error".to_owned())),

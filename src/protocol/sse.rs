@@ -39,14 +39,14 @@ impl Splitter {
         Self { chunk: Bytes::new(), partial: BytesMut::new(), line_empty: true, after_cr: false, blank: false, limit }
     }
 
-    /// Hands over the next chunk. Call [`next`](Self::next) until it has no more before the next one.
+    /// Hands over the next chunk. Call [`next_event`](Self::next_event) until it has no more before the next one.
     pub fn feed(&mut self, chunk: Bytes) {
         debug_assert!(self.chunk.is_empty(), "the chunk before has events left");
         self.chunk = chunk;
     }
 
     /// The next whole event, its closing empty line included.
-    pub fn next(&mut self) -> Result<Option<Event>, TooLong> {
+    pub fn next_event(&mut self) -> Result<Option<Event>, TooLong> {
         let end = self.scan();
         let length = self.partial.len() + end.unwrap_or(self.chunk.len());
         if length > self.limit {
@@ -149,13 +149,16 @@ fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// Runs the splitter over foreign bytes, cut where the first byte says. For fuzzing: it must keep every byte.
+///
+/// # Panics
+/// When a byte is lost or changed.
 pub fn fuzz_sse(input: &[u8]) {
     let Some((step, bytes)) = input.split_first() else { return };
     let mut splitter = Splitter::new(usize::MAX);
     let mut out = Vec::new();
     for chunk in bytes.chunks(usize::from(*step).max(1)) {
         splitter.feed(Bytes::copy_from_slice(chunk));
-        while let Ok(Some(event)) = splitter.next() {
+        while let Ok(Some(event)) = splitter.next_event() {
             let _ = event.data();
             out.extend_from_slice(&event.raw);
         }
@@ -175,7 +178,7 @@ mod tests {
         let mut found = Vec::new();
         for chunk in chunks {
             splitter.feed(Bytes::copy_from_slice(chunk));
-            while let Some(event) = splitter.next().unwrap() {
+            while let Some(event) = splitter.next_event().unwrap() {
                 found.push(event.raw.to_vec());
             }
         }
@@ -206,7 +209,7 @@ mod tests {
     fn too_long_an_event_is_refused() {
         let mut splitter = Splitter::new(8);
         splitter.feed(Bytes::from_static(b"data: 123456789"));
-        assert_eq!(splitter.next(), Err(TooLong { limit: 8 }));
+        assert_eq!(splitter.next_event(), Err(TooLong { limit: 8 }));
     }
 
     proptest! {

@@ -16,7 +16,7 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
 
 use super::{Control, state::State};
-use crate::telemetry::CONTENT_TYPE;
+use crate::{gateway::REMEMBERED, telemetry::CONTENT_TYPE};
 
 /// The page, whole.
 const PAGE: &str = include_str!("../../assets/page.html");
@@ -105,13 +105,11 @@ async fn decisions(Extract(control): Extract<Arc<Control>>) -> Response {
 }
 
 async fn decision(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>) -> Response {
-    match control.house.desk.find(&id) {
-        Some(line) => Json(&*line).into_response(),
-        None => {
-            let message = format!("no decision '{id}' is remembered: the last 1000 are");
-            (StatusCode::NOT_FOUND, Json(json!({ "error": { "message": message } }))).into_response()
-        }
-    }
+    let Some(line) = control.house.desk.find(&id) else {
+        let message = format!("no decision '{id}' is remembered: the last {REMEMBERED} are");
+        return (StatusCode::NOT_FOUND, Json(json!({ "error": { "message": message } }))).into_response();
+    };
+    Json(&*line).into_response()
 }
 
 async fn reload(Extract(control): Extract<Arc<Control>>, headers: HeaderMap) -> Response {

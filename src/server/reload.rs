@@ -17,11 +17,11 @@ pub(super) fn on_change(control: Arc<Control>, file: &Path) -> notify::Result<()
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => ".".into(),
     };
-    let (changed, mut changes) = mpsc::channel(1);
+    let (notify_change, mut changes) = mpsc::channel(1);
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         if event.is_ok_and(|event| !event.kind.is_access()) {
             // A full channel already says that something changed.
-            let _ = changed.try_send(());
+            let _ = notify_change.try_send(());
         }
     })?;
     watcher.watch(&folder, RecursiveMode::NonRecursive)?;

@@ -250,12 +250,10 @@ mod tests {
             backend.e2e(ttft + 100.0 * tpot, at(100));
             backend.overhead(0.000_4);
         }
-        backend.usage(&Usage {
-            prompt_tokens: 1200,
-            cached_tokens: Some(1024),
-            completion_tokens: 100,
-            reasoning_tokens: None,
-        });
+        backend.usage(
+            &Usage { prompt_tokens: 1200, cached_tokens: Some(1024), completion_tokens: 100, reasoning_tokens: None },
+            at(0),
+        );
         backend.cost(0.0025);
         backend.cost(f64::NAN);
         metrics

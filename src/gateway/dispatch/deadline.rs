@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// An answer that comes whole shows nothing until its last token; unless the policy limits it, it gets this long at least.
-const WHOLE_ANSWER: Duration = Duration::from_secs(600);
+const WHOLE_ANSWER: Duration = Duration::from_mins(10);
 
 /// The moment by which an attempt's answer must have begun.
 #[derive(Copy, Clone)]

@@ -82,7 +82,7 @@ impl Events {
 
     fn poll_upstream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, Seen), Fault>>> {
         loop {
-            match self.splitter.next() {
+            match self.splitter.next_event() {
                 Ok(Some(event)) => {
                     let seen = look(self.endpoint, &event);
                     if !seen.broken {

@@ -110,16 +110,13 @@ impl Meter {
 
     fn token(&mut self) {
         let now = self.desk.clock.now();
-        match &mut self.tokens {
-            Some((_, last)) => {
-                self.metrics.gap(now.since(*last).as_secs_f64());
-                *last = now;
-            }
-            None => {
-                self.tokens = Some((now, now));
-                self.metrics.upstream_ttft(now.since(self.started).as_secs_f64());
-                self.ticket.iter_mut().for_each(Ticket::first_token);
-            }
+        if let Some((_, last)) = &mut self.tokens {
+            self.metrics.gap(now.since(*last).as_secs_f64());
+            *last = now;
+        } else {
+            self.tokens = Some((now, now));
+            self.metrics.upstream_ttft(now.since(self.started).as_secs_f64());
+            self.ticket.iter_mut().for_each(Ticket::first_token);
         }
     }
 

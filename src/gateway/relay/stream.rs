@@ -36,19 +36,27 @@ pub(super) struct Stream {
     last_event: Instant,
     timer: Pin<Box<Sleep>>,
     total: Option<Pin<Box<Sleep>>>,
-    /// The content is complete.
-    finished: bool,
-    /// The stream said that it is at its end.
-    done: bool,
-    /// An error that the upstream reported within the stream.
-    failed: bool,
+    end: End,
     over: bool,
+}
+
+/// What the upstream has said of the answer's end so far.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    /// Nothing: if it stops now, it was cut.
+    Missing,
+    /// The content is complete.
+    Finished,
+    /// The stream is at its end.
+    Done,
+    /// It failed, by its own word.
+    Failed,
 }
 
 impl Stream {
     pub(super) fn new(events: Events, meter: Meter, hide_usage: bool, idle: Duration, total: Option<Duration>) -> Self {
         Self {
-            finished: !is_generation(events.endpoint()),
+            end: if is_generation(events.endpoint()) { End::Missing } else { End::Finished },
             events,
             meter,
             hide_usage,
@@ -56,8 +64,6 @@ impl Stream {
             last_event: Instant::now(),
             timer: Box::pin(sleep(idle)),
             total: total.map(|total| Box::pin(sleep(total))),
-            done: false,
-            failed: false,
             over: false,
         }
     }
@@ -67,9 +73,14 @@ impl Stream {
         if !held {
             self.meter.read(seen);
         }
-        self.finished |= seen.finished;
-        self.failed |= seen.error.is_some();
-        if seen.done && !std::mem::replace(&mut self.done, true) {
+        let said = match seen {
+            Seen { error: Some(_), .. } => End::Failed,
+            Seen { done: true, .. } => End::Done,
+            Seen { finished: true, .. } => End::Finished,
+            _ => End::Missing,
+        };
+        self.end = self.end.max(said);
+        if seen.done {
             self.timer.as_mut().reset(Instant::now() + LINGER);
         }
         if seen.token {
@@ -81,12 +92,10 @@ impl Stream {
     /// The end of the upstream's stream: what it means depends on what came before.
     fn end(&mut self) -> Option<Bytes> {
         self.over = true;
-        if self.failed {
-            self.meter.finish(Outcome::Failed("upstream_error"));
-        } else if self.done || self.finished {
-            self.meter.finish(Outcome::Complete);
-        } else {
-            return Some(self.break_off(&cut("before its end")));
+        match self.end {
+            End::Missing => return Some(self.break_off(&cut("before its end"))),
+            End::Finished | End::Done => self.meter.finish(Outcome::Complete),
+            End::Failed => self.meter.finish(Outcome::Failed("upstream_error")),
         }
         None
     }
@@ -110,7 +119,7 @@ impl Stream {
         }
         loop {
             ready!(self.timer.as_mut().poll(cx));
-            if self.done {
+            if self.end >= End::Done {
                 return Poll::Ready(None);
             }
             let due = self.last_event + self.idle;
@@ -135,7 +144,7 @@ impl Stream {
                     }
                 }
                 // A connection that breaks after the end has been said takes nothing away.
-                Poll::Ready(Some(Err(_))) if self.done => return Poll::Ready(self.end()),
+                Poll::Ready(Some(Err(_))) if self.end >= End::Done => return Poll::Ready(self.end()),
                 Poll::Ready(Some(Err(fault))) => return Poll::Ready(Some(self.break_off(&fault))),
                 Poll::Ready(None) => return Poll::Ready(self.end()),
                 Poll::Pending => {

@@ -1,6 +1,6 @@
 //! Accounts and engines. An engine is one server: whoever names the same address means the same engine.
 
-use super::Reader;
+use super::reader::Reader;
 use crate::{
     config::{At, Field, Problem, Token, Url, Word, authority, raw},
     policy::{Dialect, Engine, Secret, offered::free},

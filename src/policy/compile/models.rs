@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use indexmap::IndexMap;
 
-use super::{Reader, unknown};
+use super::reader::{Reader, unknown};
 use crate::{
-    config::{Field, Located, Problem, Word, nearest, raw},
+    config::{Field, Located, Problem, Total, Word, nearest, raw},
     policy::{
         ModelTable, Pool, Route, Target, Timeouts,
         offered::{self, offered},
@@ -138,6 +138,17 @@ impl Reader<'_> {
         let name = self.word(raw.name.as_ref()).unwrap_or_else(|| model.clone());
         let timeouts = self.route_timeouts(raw.timeouts.as_ref(), timeouts);
         Some(Route { name, targets: self.targets(&raw.to, raw.fallback.as_deref(), pools)?, timeouts })
+    }
+
+    fn route_timeouts(&mut self, raw: Option<&raw::RouteTimeouts>, top: Timeouts) -> Timeouts {
+        let Some(raw) = raw else { return top };
+        let Total(total) = self.or(raw.total.as_ref(), Total(top.total));
+        Timeouts {
+            connect: top.connect,
+            first_token: self.or(raw.first_token.as_ref(), top.first_token),
+            idle: self.or(raw.idle.as_ref(), top.idle),
+            total,
+        }
     }
 
     fn targets(&mut self, to: &Field<Word>, fallback: Option<&[Field<Word>]>, pools: &[Pool]) -> Option<Vec<Target>> {

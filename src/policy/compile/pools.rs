@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{Reader, engines::Engines};
+use super::{engines::Engines, reader::Reader};
 use crate::{
     config::{At, Balance, Either, Field, Open, Problem, Share, Word, raw, size},
     policy::{Backend, Dialect, Pool, Strategy},

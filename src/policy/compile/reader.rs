@@ -1,0 +1,73 @@
+//! Reads the values of a file one by one, and gathers what is wrong with them.
+
+use crate::{
+    config::{At, Config, Field, Problem, Scalar, Word, nearest},
+    types::Name,
+};
+
+/// Reads values and gathers what is wrong with them. After a problem it goes on with something harmless: the policy is
+/// thrown away, but the rest of the file is still checked.
+pub(super) struct Reader<'a> {
+    pub(super) config: &'a Config,
+    pub(super) problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    pub(super) fn report(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+
+    pub(super) fn read<T: Scalar>(&mut self, field: &Field<T>) -> Option<T> {
+        self.config.read(field).map_err(|problem| self.report(problem)).ok()
+    }
+
+    pub(super) fn optional<T: Scalar>(&mut self, field: Option<&Field<T>>) -> Option<T> {
+        self.read(field?)
+    }
+
+    pub(super) fn or<T: Scalar>(&mut self, field: Option<&Field<T>>, default: T) -> T {
+        self.optional(field).unwrap_or(default)
+    }
+
+    pub(super) fn word(&mut self, field: Option<&Field<Word>>) -> Option<Name> {
+        self.optional(field).map(|Word(word)| word.into())
+    }
+
+    /// The name that a user gave something, as the key of a mapping.
+    pub(super) fn name(&mut self, key: &Field<String>) -> Name {
+        if key.text().contains("${") {
+            self.report(
+                Problem::at(key.at(), "a variable in a name").help("variables are filled in in values, not in names"),
+            );
+        } else if let Err(mistake) = Word::read(key.text()) {
+            self.report(Problem::mistake(key.at(), mistake));
+        }
+        key.text().into()
+    }
+
+    /// The place in `names` of what `field` refers to.
+    pub(super) fn find<'n>(
+        &mut self,
+        kind: &str,
+        field: &Field<Word>,
+        names: impl Iterator<Item = &'n str> + Clone,
+    ) -> Option<usize> {
+        let Word(word) = self.read(field)?;
+        let found = names.clone().position(|name| name == word);
+        if found.is_none() {
+            self.report(unknown(kind, field.text(), field.at(), nearest(&word, names)));
+        }
+        found
+    }
+}
+
+/// A reference to something that is not there. `shown` is what the file says, never what a variable held.
+pub(super) fn unknown(kind: &str, shown: &str, at: At, meant: Option<&str>) -> Problem {
+    let problem = Problem::at(at, format!("there is no {kind} `{shown}`"));
+    match meant {
+        Some(meant) => problem.help(format!("did you mean `{meant}`?")),
+        None => {
+            problem.help(format!("name {} {kind} of this file", if kind.starts_with(['a', 'e']) { "an" } else { "a" }))
+        }
+    }
+}
