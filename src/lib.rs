@@ -1,3 +1,4 @@
 //! Signalbox: a latency-aware model router and gateway that speaks the OpenAI API.
 
+pub mod sim;
 pub mod types;

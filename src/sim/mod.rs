@@ -1,0 +1,10 @@
+//! Simulated inference engines: a pure model for virtual clocks, and the same model behind real HTTP when no engine is near.
+
+pub mod engine;
+pub mod job;
+mod kv;
+pub mod profile;
+
+pub use engine::Engine;
+pub use job::{Event, Gauges, Job, JobId, Refusal};
+pub use profile::Profile;
