@@ -484,7 +484,7 @@ mod tests {
             });
             assert!(indices.eq(0..300), "each token once, in order");
         }
-        assert!(events.iter().any(|event| matches!(event, Event::Preempted { job, .. } if *job == ids[1])));
+        assert!(events.iter().any(|event| matches!(event, Event::Preempted { .. } if event.job() == ids[1])));
     }
 
     #[test]
@@ -622,9 +622,8 @@ mod tests {
         let mut told: HashMap<JobId, (u32, Option<u32>)> = HashMap::new();
         let mut last = Moment::default();
         for event in &events {
-            let (Event::Token { at, .. } | Event::Finished { at, .. } | Event::Preempted { at, .. }) = *event;
-            prop_assert!(at >= last, "events come in order of time");
-            last = at;
+            prop_assert!(event.at() >= last, "events come in order of time");
+            last = event.at();
             match *event {
                 Event::Token { job, index, .. } => {
                     let (tokens, finished) = told.entry(job).or_default();

@@ -77,6 +77,22 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// The job it happened to.
+    pub const fn job(self) -> JobId {
+        match self {
+            Self::Token { job, .. } | Self::Finished { job, .. } | Self::Preempted { job, .. } => job,
+        }
+    }
+
+    /// When it happened.
+    pub const fn at(self) -> Moment {
+        match self {
+            Self::Token { at, .. } | Self::Finished { at, .. } | Self::Preempted { at, .. } => at,
+        }
+    }
+}
+
 /// What an engine reports about itself.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Gauges {

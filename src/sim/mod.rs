@@ -4,6 +4,7 @@ pub mod engine;
 pub mod job;
 mod kv;
 pub mod profile;
+pub mod trace;
 
 pub use engine::Engine;
 pub use job::{Event, Gauges, Job, JobId, Refusal};
