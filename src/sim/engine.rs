@@ -104,8 +104,7 @@ impl Engine {
     pub fn submit(&mut self, now: Moment, job: Job) -> Result<JobId, Refusal> {
         let job = Job { prompt_tokens: job.prompt_tokens.max(1), ..job };
         let tokens = u64::from(job.prompt_tokens) + u64::from(job.output_tokens);
-        let room = u64::from(self.kv.capacity()) * u64::from(self.profile.block_tokens);
-        let limit = room.min(u64::from(self.profile.context_tokens));
+        let limit = u64::from(self.profile.longest());
         if tokens > limit {
             return Err(Refusal::TooLong { tokens, limit });
         }

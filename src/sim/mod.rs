@@ -1,9 +1,14 @@
 //! Simulated inference engines: a pure model for virtual clocks, and the same model behind real HTTP when no engine is near.
 
+mod desk;
 pub mod engine;
 pub mod job;
 mod kv;
+mod problem;
 pub mod profile;
+mod prom;
+mod sample;
+mod text;
 pub mod trace;
 
 pub use engine::Engine;

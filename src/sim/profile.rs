@@ -109,6 +109,11 @@ impl Profile {
         (self.kv_tokens / self.block_tokens.max(1)).max(1)
     }
 
+    /// Tokens prompt and answer of one request may have together: what context and KV cache both allow.
+    pub fn longest(&self) -> u32 {
+        self.kv_blocks().saturating_mul(self.block_tokens.max(1)).min(self.context_tokens)
+    }
+
     /// The time to the first token of a prompt of `prompt_tokens` on an idle engine with a cold cache, without jitter.
     pub fn idle_ttft(&self, prompt_tokens: u32) -> Duration {
         let steps = prompt_tokens.div_ceil(self.chunk_tokens.max(1)).max(1);
