@@ -41,19 +41,18 @@ impl Problem {
         Self::Field { param, message: message.into() }
     }
 
+    /// An engine's refusal of what `param` asks for.
+    pub(super) fn refused(refusal: Refusal, param: &'static str) -> Self {
+        let Refusal::TooLong { tokens, limit } = refusal;
+        Self::Context { limit, tokens, prompt: tokens, answer: 0, param }
+    }
+
     fn status(&self) -> StatusCode {
         match self {
             Self::Body(_) | Self::Field { .. } | Self::Context { .. } => StatusCode::BAD_REQUEST,
             Self::Model { .. } | Self::Path => StatusCode::NOT_FOUND,
             Self::Stopped => StatusCode::SERVICE_UNAVAILABLE,
         }
-    }
-}
-
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
-        let Refusal::TooLong { tokens, limit } = refusal;
-        Self::Context { limit, tokens, prompt: tokens, answer: 0, param: "prompt" }
     }
 }
 

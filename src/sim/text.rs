@@ -90,13 +90,8 @@ impl Pieces {
     }
 
     /// The number of pieces.
-    pub(super) fn len(&self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         self.ends.len() as u32
-    }
-
-    /// Whether there is none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
     }
 
     /// The piece at `index`; nothing where there is none.
@@ -164,7 +159,7 @@ pub(super) fn filler(seed: u64, model: &str, tokens: u32) -> Pieces {
     pieces.sentence(&format!(
         "This is a simulated answer: no model was run, {model} only keeps the time that one would take."
     ));
-    while pieces.len() < tokens {
+    while pieces.count() < tokens {
         pieces.sentence(SENTENCES[dice.usize(..SENTENCES.len())]);
     }
     pieces
@@ -207,10 +202,10 @@ mod tests {
             pieces.text().starts_with("This is a simulated answer: no model was run, sim-small only")
                 && pieces.text().ends_with('.')
         );
-        assert!((80..110).contains(&pieces.len()));
-        let whole: String = (0..pieces.len()).map(|index| pieces.get(index)).collect();
+        assert!((80..110).contains(&pieces.count()));
+        let whole: String = (0..pieces.count()).map(|index| pieces.get(index)).collect();
         assert_eq!(whole, pieces.text());
-        let bytes = pieces.text().len() as f64 / f64::from(pieces.len());
+        let bytes = pieces.text().len() as f64 / f64::from(pieces.count());
         assert!((3.0..4.5).contains(&bytes), "{bytes} bytes a piece");
     }
 
@@ -225,14 +220,14 @@ mod tests {
     fn pieces_stop_before_a_stop_sequence_after_computing_it() {
         let mut pieces = Pieces::of("aaaabbbbcccc");
         assert!(pieces.stop_at(&["cc".into(), "bcc".into()]));
-        assert_eq!((pieces.text(), pieces.len(), pieces.get(1), pieces.get(2)), ("aaaabbb", 3, "bbb", ""));
+        assert_eq!((pieces.text(), pieces.count(), pieces.get(1), pieces.get(2)), ("aaaabbb", 3, "bbb", ""));
         assert!(!pieces.stop_at(&["nowhere".into(), String::new()]));
     }
 
     #[test]
     fn pieces_do_not_split_characters() {
         let pieces = Pieces::of("ééééé…");
-        assert_eq!((0..pieces.len()).map(|index| pieces.get(index)).collect::<String>(), "ééééé…");
+        assert_eq!((0..pieces.count()).map(|index| pieces.get(index)).collect::<String>(), "ééééé…");
         assert_eq!(pieces.get(99), "");
     }
 }
