@@ -133,12 +133,11 @@ impl Room {
         let news = match event {
             Event::Preempted { .. } => return,
             Event::Token { index, at, .. } => {
-                match guest.last.replace(at) {
-                    Some(last) => self.meters.itl.record(at.since(last)),
-                    None => {
-                        self.meters.ttft.record(at.since(guest.came));
-                        self.meters.prompt_tokens += u64::from(guest.prompt_tokens);
-                    }
+                if let Some(last) = guest.last.replace(at) {
+                    self.meters.itl.record(at.since(last));
+                } else {
+                    self.meters.ttft.record(at.since(guest.came));
+                    self.meters.prompt_tokens += u64::from(guest.prompt_tokens);
                 }
                 self.meters.generation_tokens += 1;
                 News::Token(index)
@@ -186,7 +185,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn tokens_come_when_the_model_says_and_the_seat_hears_the_end() {
         let profile = Profile { jitter: 0.0, ..Profile::small() };
-        let desk = Arc::new(Desk::new(profile.clone(), 1));
+        let desk = Arc::new(Desk::new(profile, 1));
         let mut seat = desk.seat(vec![job(100, 3), job(100, 1)]).unwrap();
         let start = tokio::time::Instant::now();
         let running = tokio::spawn({

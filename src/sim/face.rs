@@ -95,9 +95,8 @@ pub async fn start(profile: Profile, model_name: &str, listener_addr: SocketAddr
     let listener = TcpListener::bind(listener_addr).await?;
     let addr = listener.local_addr()?;
     let model = Name::from(model_name);
-    let desk = Arc::new(Desk::new(profile.clone(), u64::from(addr.port())));
-    let face =
-        Face { desk: Arc::clone(&desk), model: Arc::clone(&model), profile: profile.clone(), created: unix_seconds() };
+    let desk = Arc::new(Desk::new(profile, u64::from(addr.port())));
+    let face = Face { desk: Arc::clone(&desk), model: Arc::clone(&model), profile, created: unix_seconds() };
     let task = tokio::spawn(serve(listener, router(face), desk));
     Ok(Running { addr, model, profile, task })
 }

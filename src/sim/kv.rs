@@ -159,6 +159,7 @@ impl Kv {
             self.index.remove(&self.blocks[block as usize].hash);
             self.vacant.push(block);
         }
+        debug_assert!(self.private as usize + self.index.len() <= self.capacity as usize, "more blocks than there are");
     }
 
     fn unlink(&mut self, block: u32) {

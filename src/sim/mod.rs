@@ -17,6 +17,7 @@ mod text;
 pub mod trace;
 
 pub use engine::Engine;
+pub use face::{Group, Running, fleet, start};
 pub use job::{Event, Gauges, Job, JobId, Refusal};
 pub use profile::Profile;
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// One step takes
 /// `step_ms + sequence_ms · decoding + context_ms_per_1k · context / 1000 + prefill_ms · Σ tokens · (1 + position / slowdown_tokens)`
 /// milliseconds, plus `prompt_ms` where a prompt begins in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Profile {
     /// Milliseconds every step takes, whatever is in it (default 14.9).

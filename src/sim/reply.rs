@@ -1,9 +1,6 @@
 //! The answers of a simulated engine on the wire: OpenAI's objects, whole or as a stream of events.
 
-use std::{
-    convert::Infallible,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
@@ -48,12 +45,13 @@ impl Reply {
         Ok(self.object(object, &Value::Array(choices), Some(&self.usage())))
     }
 
-    /// The events of the response, each chunk of bytes as soon as its token is computed.
-    pub(super) fn stream(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
-        stream::unfold(self, |mut reply| async move { reply.next().await.map(|bytes| (Ok(bytes), reply)) })
+    /// The events of the response, each chunk of bytes as soon as its token is computed. An error cuts the connection, so
+    /// that an answer which is not complete does not look so.
+    pub(super) fn stream(self) -> impl Stream<Item = Result<Bytes, Problem>> {
+        stream::unfold(self, |mut reply| async move { reply.next().await.map(|bytes| (bytes, reply)) })
     }
 
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<Result<Bytes, Problem>> {
         let mut frames = String::new();
         while frames.is_empty() {
             if self.ended {
@@ -61,7 +59,10 @@ impl Reply {
             }
             match self.seat.next().await {
                 Some(beat) => self.frames(beat, &mut frames),
-                None if self.cached.contains(&None) => return None,
+                None if self.cached.contains(&None) => {
+                    self.ended = true;
+                    return Some(Err(Problem::Stopped));
+                }
                 None => {
                     if self.ask.include_usage {
                         self.frame(&json!([]), Some(&self.usage()), &mut frames);
@@ -71,7 +72,7 @@ impl Reply {
                 }
             }
         }
-        Some(frames.into())
+        Some(Ok(frames.into()))
     }
 
     fn note(&mut self, beat: Beat) {

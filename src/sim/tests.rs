@@ -1,13 +1,13 @@
 //! The face over real loopback connections.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 
-use super::{
-    Profile,
-    face::{Running, fleet, start},
-};
+use super::{Profile, Running, fleet, start};
 
 /// A machine so quick that tests need not wait for it.
 fn quick() -> Profile {
@@ -211,13 +211,15 @@ async fn the_engine_introduces_itself() {
 async fn until(engine: &Running, running: u32, waiting: u32) {
     let lines = [("running", running), ("waiting", waiting)]
         .map(|(name, number)| format!("vllm:num_requests_{name}{{engine=\"0\",model_name=\"sim\"}} {number}\n"));
-    loop {
-        let page = get(engine, "/metrics").await;
-        if lines.iter().all(|line| page.contains(line)) {
-            return;
+    let reached = async {
+        loop {
+            let page = get(engine, "/metrics").await;
+            if lines.iter().all(|line| page.contains(line)) {
+                return;
+            }
         }
-        tokio::task::yield_now().await;
-    }
+    };
+    tokio::time::timeout(Duration::from_secs(30), reached).await.unwrap();
 }
 
 #[tokio::test]
@@ -257,7 +259,7 @@ async fn a_client_that_leaves_a_stream_cancels_its_job() {
 #[tokio::test]
 async fn a_stopped_engine_cuts_its_streams_and_frees_its_port() {
     let engine = engine(slow()).await;
-    let (addr, profile) = (engine.addr, engine.profile.clone());
+    let (addr, profile) = (engine.addr, engine.profile);
     let mut response = post(&engine, CHAT, &hello(&json!({"stream": true}))).send().await.unwrap();
     engine.stop().await;
     assert!(response.chunk().await.is_err(), "a cut stream does not end cleanly");
