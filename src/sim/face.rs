@@ -1,0 +1,221 @@
+//! Simulated engines behind real HTTP: what is served, and how an engine is started and stopped.
+//!
+//! An engine speaks HTTP/1.1 as vLLM does: `POST /v1/chat/completions`, `/v1/completions` and `/v1/embeddings`,
+//! `GET /v1/models`, `/health` and `/metrics`. Two request headers replay recorded traffic: `x-sim-prompt-tokens: N` lets
+//! each prompt count as N tokens, `x-sim-output-tokens: N` makes an answer N tokens long (`max_tokens` still cuts it).
+//! A client that closes its connection cancels its jobs at once, whether they wait, prefill or stream.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{
+    Json, Router,
+    body::{Body, Bytes},
+    extract::{DefaultBodyLimit, State},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use http::{HeaderMap, StatusCode, header};
+use hyper::server::conn::http1;
+use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+use serde_json::json;
+use tokio::{
+    net::TcpListener,
+    task::{JoinHandle, JoinSet},
+};
+
+use super::{
+    answer::{Answer, plan},
+    ask::{Ask, PROMPT_TOKENS, header as count},
+    desk::Desk,
+    embed::Embed,
+    job::Job,
+    problem::Problem,
+    profile::Profile,
+    prom,
+    reply::{Reply, unix_seconds},
+};
+use crate::types::Name;
+
+/// Bytes of a request's body at most: a million tokens are about four million.
+const MOST_BYTES: usize = 64 << 20;
+
+/// How long to wait when the system has no connection to give, before asking again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The built-in engines: pool and profile, model name, number of engines.
+const FLEET: [(&str, &str, usize); 3] = [("small", "sim-small", 3), ("large", "sim-large", 2), ("long", "sim-long", 1)];
+
+/// A simulated engine that serves. Dropping it stops it and closes its connections.
+#[derive(Debug)]
+pub struct Running {
+    /// Where it listens.
+    pub addr: SocketAddr,
+    /// The name of the model it plays.
+    pub model: Name,
+    /// The machine it plays.
+    pub profile: Profile,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// Its base URL, without a slash at the end.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// Stops it; when this returns, its port is free and its connections are told to close.
+    pub async fn stop(mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The engines of one pool of the built-in fleet.
+#[derive(Debug)]
+pub struct Group {
+    /// The pool's name, that of its profile too.
+    pub pool: &'static str,
+    /// Its engines, all of one model.
+    pub engines: Vec<Running>,
+}
+
+/// Starts an engine that plays `profile` and serves `model_name` at `listener_addr` (port 0: any free one).
+pub async fn start(profile: Profile, model_name: &str, listener_addr: SocketAddr) -> io::Result<Running> {
+    let listener = TcpListener::bind(listener_addr).await?;
+    let addr = listener.local_addr()?;
+    let model = Name::from(model_name);
+    let desk = Arc::new(Desk::new(profile, u64::from(addr.port())));
+    let face = Face { desk: Arc::clone(&desk), model: Arc::clone(&model), profile, created: unix_seconds() };
+    let task = tokio::spawn(serve(listener, router(face), desk));
+    Ok(Running { addr, model, profile, task })
+}
+
+/// Starts the built-in engines on free loopback ports: three of `sim-small`, two of `sim-large`, one of `sim-long`.
+pub async fn fleet() -> io::Result<Vec<Group>> {
+    let mut groups = Vec::with_capacity(FLEET.len());
+    for (pool, model, number) in FLEET {
+        let mut engines = Vec::with_capacity(number);
+        for _ in 0..number {
+            let profile = Profile::named(pool).unwrap_or_default();
+            engines.push(start(profile, model, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?);
+        }
+        groups.push(Group { pool, engines });
+    }
+    Ok(groups)
+}
+
+/// Serves until it is dropped, and with it every connection and the engine.
+async fn serve(listener: TcpListener, router: Router, desk: Arc<Desk>) {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move { desk.run().await });
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let Ok((stream, _)) = accepted else {
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                };
+                // Without it tokens would wait for the acknowledgement of the one before. A socket that refuses is served all the same.
+                let _ = stream.set_nodelay(true);
+                let service = TowerToHyperService::new(router.clone());
+                tasks.spawn(async move {
+                    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+            Some(_) = tasks.join_next() => {}
+        }
+    }
+}
+
+/// What the handlers share.
+struct Face {
+    desk: Arc<Desk>,
+    model: Name,
+    profile: Profile,
+    created: u64,
+}
+
+type Shared = State<Arc<Face>>;
+
+fn router(face: Face) -> Router {
+    Router::new()
+        .route("/v1/chat/completions", post(chat))
+        .route("/v1/completions", post(completion))
+        .route("/v1/embeddings", post(embeddings))
+        .route("/v1/models", get(models))
+        .route("/health", get(StatusCode::OK))
+        .route("/metrics", get(metrics))
+        .fallback(async || Problem::Path)
+        .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .with_state(Arc::new(face))
+}
+
+async fn chat(State(face): Shared, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+    face.reply(Ask::chat(&body, &headers)?).await
+}
+
+async fn completion(State(face): Shared, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+    face.reply(Ask::completion(&body, &headers)?).await
+}
+
+async fn embeddings(State(face): Shared, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+    let embed = Embed::read(&body, count(&headers, PROMPT_TOKENS)?)?;
+    face.serves(&embed.model)?;
+    let jobs = embed.inputs.iter().map(|(_, tokens)| Job { prompt_tokens: *tokens, ..Job::default() });
+    let seat = face.desk.seat(jobs.collect());
+    let mut seat = seat.map_err(|refusal| Problem::refused(refusal, "input"))?;
+    while seat.next().await.is_some() {}
+    Ok(Json(embed.answer()).into_response())
+}
+
+async fn models(State(face): Shared) -> Response {
+    let model = json!({
+        "id": &*face.model,
+        "object": "model",
+        "created": face.created,
+        "owned_by": "signalbox-simulated",
+        "root": &*face.model,
+        "parent": null,
+        "max_model_len": face.profile.longest(),
+    });
+    Json(json!({"object": "list", "data": [model]})).into_response()
+}
+
+async fn metrics(State(face): Shared) -> Response {
+    let (gauges, meters) = face.desk.report();
+    let page = prom::page(&face.model, &face.profile, &gauges, &meters);
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response()
+}
+
+impl Face {
+    async fn reply(&self, ask: Ask) -> Result<Response, Problem> {
+        self.serves(&ask.model)?;
+        let (answers, jobs): (Vec<Answer>, Vec<Job>) = plan(&ask, &self.profile)?.into_iter().unzip();
+        let seat = self.desk.seat(jobs).map_err(|refusal| Problem::refused(refusal, "prompt"))?;
+        let stream = ask.stream;
+        let reply = Reply::new(ask, answers, seat);
+        if !stream {
+            return Ok(Json(reply.whole().await?).into_response());
+        }
+        let head = [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8"), (header::CACHE_CONTROL, "no-cache")];
+        Ok((head, Body::from_stream(reply.stream())).into_response())
+    }
+
+    fn serves(&self, model: &str) -> Result<(), Problem> {
+        if *model == *self.model {
+            return Ok(());
+        }
+        Err(Problem::Model { asked: model.to_owned(), served: self.model.to_string() })
+    }
+}

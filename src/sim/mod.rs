@@ -1,0 +1,25 @@
+//! Simulated inference engines: a pure model for virtual clocks, and the same model behind real HTTP when no engine is near.
+
+mod answer;
+mod ask;
+mod desk;
+mod embed;
+pub mod engine;
+pub mod face;
+pub mod job;
+mod kv;
+mod problem;
+pub mod profile;
+mod prom;
+mod reply;
+mod sample;
+mod text;
+pub mod trace;
+
+pub use engine::Engine;
+pub use face::{Group, Running, fleet, start};
+pub use job::{Event, Gauges, Job, JobId, Refusal};
+pub use profile::Profile;
+
+#[cfg(test)]
+mod tests;
