@@ -46,6 +46,15 @@ async fn probes_are_answered_and_kept_apart() {
     assert_eq!((mock.seen().len(), mock.probes().len()), (0, 5));
 }
 
+#[test]
+fn metrics_are_read_with_their_labels() {
+    let metrics =
+        Metrics::parse("# HELP a b\na_total{pool=\"x y\",le=\"+Inf\"} 3\na_total{pool=\"z\"} 4 123\nplain 1.5\n");
+    let close = |found: f64, wanted: f64| (found - wanted).abs() < f64::EPSILON;
+    assert!(close(metrics.sum("a_total", &[]), 7.0) && close(metrics.sum("a_total", &[r#"pool="z""#]), 4.0));
+    assert!(close(metrics.sum("plain", &[]), 1.5) && close(metrics.sum("absent", &[]), 0.0));
+}
+
 #[tokio::test]
 async fn a_gate_holds_the_rest_of_a_stream() {
     let mock = Mock::start(|_| Plan::stream().events(["1"]).gate(7).events(["2"]).done()).await;

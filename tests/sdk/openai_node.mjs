@@ -11,7 +11,7 @@ const tools = [{
   function: {
     name: "get_weather",
     description: "The weather in a city.",
-    parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+    parameters: { type: "object", properties: { city: { type: "string", maxLength: 8 } }, required: ["city"] },
   },
 }];
 const schema = { type: "object", properties: { ok: { type: "boolean" } }, required: ["ok"], additionalProperties: false };

@@ -43,8 +43,9 @@ impl Start {
     pub fn with(policy: &str) -> Self {
         let named = |key: &str| policy.lines().any(|line| line.starts_with(key));
         let free = ["listen:", "admin:"].into_iter().filter(|key| !named(key));
-        let whole = free.fold(String::new(), |text, key| text + key + " 127.0.0.1:0\n");
-        Self { policy: whole + policy, args: Vec::new(), envs: Vec::new() }
+        // At the end, so that the lines of the policy keep their numbers in error messages.
+        let whole = free.fold(format!("{policy}\n"), |text, key| text + key + " 127.0.0.1:0\n");
+        Self { policy: whole, args: Vec::new(), envs: Vec::new() }
     }
 
     /// Adds an argument of `signalbox serve`.
