@@ -45,9 +45,7 @@ enum Behind {
     Policy(PathBuf),
     Found(Vec<policy::Found>),
     /// The engines stop when this is dropped.
-    Simulated(
-        #[expect(dead_code, reason = "held so that the engines live as long as the gateway")] Vec<sim::face::Group>,
-    ),
+    Simulated(#[expect(dead_code, reason = "held so that the engines live as long as the gateway")] Vec<sim::Group>),
 }
 
 pub(super) fn serve(args: Args) -> io::Result<ExitCode> {
@@ -105,12 +103,11 @@ async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
         found = discover::local(&client, &own).await;
     }
     let (policy, behind) = if found.is_empty() {
-        let fleet = sim::face::fleet()
-            .await
-            .map_err(|error| format!("signalbox: the simulated engines cannot start: {error}\n"))?;
+        let fleet =
+            sim::fleet().await.map_err(|error| format!("signalbox: the simulated engines cannot start: {error}\n"))?;
         let urls = |pool: &str| -> Vec<String> {
             let groups = fleet.iter().filter(|group| group.pool == pool);
-            groups.flat_map(|group| &group.engines).map(sim::face::Running::url).collect()
+            groups.flat_map(|group| &group.engines).map(sim::Running::url).collect()
         };
         (policy::simulated(&urls("small"), &urls("large"), &urls("long")), Behind::Simulated(fleet))
     } else {

@@ -3,7 +3,10 @@
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use axum::{Router, routing::any_service};
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{
+    net::TcpListener,
+    sync::{Mutex, watch},
+};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{Control, House, Loader, OpenError, admin, listen, reload};
@@ -66,11 +69,11 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
 
     let (file, loader) = source.unzip();
     let (stop, stopped) = watch::channel(false);
-    let control = Arc::new(Control { house: House::open(policy)?, loader, reloading: Default::default(), stop });
-    if let Some(file) = &file {
-        if let Err(error) = reload::on_change(control.clone(), file) {
-            tracing::warn!(%error, "the policy's file cannot be watched: reload by SIGHUP or POST /admin/reload");
-        }
+    let control = Arc::new(Control { house: House::open(policy)?, loader, reloading: Mutex::default(), stop });
+    if let Some(file) = &file
+        && let Err(error) = reload::on_change(control.clone(), file)
+    {
+        tracing::warn!(%error, "the policy's file cannot be watched: reload by SIGHUP or POST /admin/reload");
     }
     #[cfg(unix)]
     reload::on_hangup(control.clone())?;

@@ -1,3 +1,7 @@
-//! The one integration binary: the gateway as its users meet it.
+//! The one integration binary: the gateway as its users meet it, so that the support code is built once.
+
+#[path = "../support/mod.rs"]
+mod support;
 
 mod check;
+mod testbed;

@@ -1,0 +1,197 @@
+//! A streaming client that sees an answer as it came: chunk by chunk, event by event, byte by byte.
+
+use std::{net::SocketAddr, sync::Once};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use super::within;
+
+/// A fresh HTTP client; one for each test, as its connections belong to the test's runtime.
+pub fn http() -> reqwest::Client {
+    static PROVIDER: Once = Once::new();
+    PROVIDER.call_once(|| {
+        // It fails only where another test helper has installed one: as good.
+        rustls::crypto::ring::default_provider().install_default().ok();
+    });
+    reqwest::Client::builder().no_proxy().build().expect("a plain client can be built")
+}
+
+/// A complete answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// The body as JSON; fails the test where it is none.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("no JSON ({error}): {}", String::from_utf8_lossy(&self.body)))
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// A header's value, or "".
+    pub fn header(&self, name: &str) -> &str {
+        header(&self.headers, name)
+    }
+}
+
+/// `GET url`, to the end.
+pub async fn get(url: &str) -> Answer {
+    answer(http().get(url)).await
+}
+
+/// `POST url` with a JSON body, to the end.
+pub async fn post(url: &str, body: &Value) -> Answer {
+    answer(json(http().post(url), body)).await
+}
+
+/// Sends a request, for tests that need headers of their own, and reads the whole answer.
+pub async fn answer(request: reqwest::RequestBuilder) -> Answer {
+    within("an answer", async {
+        let response = request.send().await.expect("an answer's head");
+        let (status, headers) = (response.status(), response.headers().clone());
+        Answer { status, headers, body: response.bytes().await.expect("the whole answer") }
+    })
+    .await
+}
+
+/// Gives a request a JSON body (reqwest's own `json` feature is off).
+pub fn json(request: reqwest::RequestBuilder, body: &Value) -> reqwest::RequestBuilder {
+    request.header("content-type", "application/json").body(body.to_string())
+}
+
+/// A streamed answer, read as slowly as the test wants. Dropping it leaves: the connection is closed.
+pub struct Sse {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    response: reqwest::Response,
+    /// Received, but not yet a whole event.
+    pending: BytesMut,
+}
+
+/// How a stream ended.
+#[derive(Debug)]
+pub enum End {
+    /// As HTTP says it should.
+    Clean,
+    /// The connection broke before the answer was complete.
+    Broken(String),
+}
+
+impl Sse {
+    /// `POST url` with a JSON body; returns when the answer's head is there.
+    pub async fn post(url: &str, body: &Value) -> Self {
+        Self::send(json(http().post(url), body)).await
+    }
+
+    /// Sends a request; returns when the answer's head is there.
+    pub async fn send(request: reqwest::RequestBuilder) -> Self {
+        let response = within("an answer's head", request.send()).await.expect("an answer's head");
+        Self { status: response.status(), headers: response.headers().clone(), response, pending: BytesMut::new() }
+    }
+
+    /// A header's value, or "".
+    pub fn header(&self, name: &str) -> &str {
+        header(&self.headers, name)
+    }
+
+    /// The next chunk exactly as it was received; not to be mixed with [`event`](Self::event).
+    pub async fn chunk(&mut self) -> Result<Bytes, End> {
+        match within("a chunk", self.response.chunk()).await {
+            Ok(Some(bytes)) => Ok(bytes),
+            Ok(None) => Err(End::Clean),
+            Err(error) => Err(End::Broken(error.to_string())),
+        }
+    }
+
+    /// The bytes of the next event, its blank line included; at the end what is left over, where it is not nothing.
+    pub async fn event(&mut self) -> Result<Bytes, End> {
+        loop {
+            if let Some(end) = event_end(&self.pending) {
+                return Ok(self.pending.split_to(end).freeze());
+            }
+            match self.chunk().await {
+                Ok(bytes) => self.pending.extend_from_slice(&bytes),
+                Err(_) if !self.pending.is_empty() => return Ok(self.pending.split().freeze()),
+                Err(end) => return Err(end),
+            }
+        }
+    }
+
+    /// The next event's data as text, without `data: `; comments are passed over.
+    pub async fn data(&mut self) -> Result<String, End> {
+        loop {
+            if let Some(data) = data(&self.event().await?) {
+                return Ok(data);
+            }
+        }
+    }
+
+    /// All events still to come, and how the stream ended.
+    pub async fn rest(&mut self) -> (Vec<Bytes>, End) {
+        let mut events = Vec::new();
+        loop {
+            match self.event().await {
+                Ok(event) => events.push(event),
+                Err(end) => return (events, end),
+            }
+        }
+    }
+
+    /// The text of all content deltas still to come, and how the stream ended.
+    pub async fn text(&mut self) -> (String, End) {
+        let (events, end) = self.rest().await;
+        let deltas = events.iter().filter_map(|event| {
+            let event: Value = serde_json::from_str(&data(event)?).ok()?;
+            event["choices"][0]["delta"]["content"].as_str().map(str::to_owned)
+        });
+        (deltas.collect(), end)
+    }
+}
+
+/// An event's data, several lines joined; `None` for a comment.
+pub fn data(event: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(event);
+    let lines: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("data:"))
+        .map(|data| data.strip_prefix(' ').unwrap_or(data))
+        .collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Sends bytes exactly as they are over a connection of their own and reads until the other side closes it.
+pub async fn raw(addr: SocketAddr, request: &[u8]) -> String {
+    within("a raw answer", async {
+        let mut stream = TcpStream::connect(addr).await.expect("a connection");
+        stream.write_all(request).await.expect("the request is taken");
+        let mut answer = Vec::new();
+        // A reset after the answer is an end like any other.
+        stream.read_to_end(&mut answer).await.ok();
+        String::from_utf8_lossy(&answer).into_owned()
+    })
+    .await
+}
+
+fn event_end(bytes: &[u8]) -> Option<usize> {
+    let lf = memchr::memmem::find(bytes, b"\n\n").map(|at| at + 2);
+    let crlf = memchr::memmem::find(bytes, b"\r\n\r\n").map(|at| at + 4);
+    lf.into_iter().chain(crlf).min()
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}

@@ -1,0 +1,266 @@
+//! The real gateway binary, started with a policy in a folder of its own and killed when the test is done with it.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, BufReader},
+    process::{Child, Command},
+};
+
+use super::{PATIENCE, client, within};
+
+/// A running gateway.
+pub struct Gateway {
+    child: Child,
+    log: Log,
+    dir: TempDir,
+    listen: SocketAddr,
+    admin: SocketAddr,
+}
+
+/// How a gateway is to be started.
+pub struct Start {
+    policy: String,
+    args: Vec<String>,
+    envs: Vec<(String, String)>,
+}
+
+/// What it wrote to stdout and stderr, line by line.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<String>>);
+
+impl Start {
+    /// With this policy; `listen` and `admin` are set to free ports where it names none.
+    pub fn with(policy: &str) -> Self {
+        let named = |key: &str| policy.lines().any(|line| line.starts_with(key));
+        let free = ["listen:", "admin:"].into_iter().filter(|key| !named(key));
+        // At the end, so that the lines of the policy keep their numbers in error messages.
+        let whole = free.fold(format!("{policy}\n"), |text, key| text + key + " 127.0.0.1:0\n");
+        Self { policy: whole, args: Vec::new(), envs: Vec::new() }
+    }
+
+    /// Adds an argument of `signalbox serve`.
+    pub fn arg(mut self, arg: &str) -> Self {
+        self.args.push(arg.to_owned());
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.envs.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts it and waits until it accepts connections.
+    pub async fn start(self) -> Gateway {
+        self.attempt().await.unwrap_or_else(|log| panic!("the gateway did not start:\n{log}"))
+    }
+
+    /// Starts it; where it ends before it is ready, returns what it wrote.
+    pub async fn attempt(self) -> Result<Gateway, String> {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let (config, ready) = (dir.path().join("policy.yaml"), dir.path().join("ready.json"));
+        std::fs::write(&config, &self.policy).expect("the policy is written");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_signalbox"))
+            .arg("serve")
+            .args([Path::new("--config"), &config, Path::new("--ready-file"), &ready])
+            .args(&self.args)
+            .current_dir(dir.path())
+            .envs(self.envs)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the gateway's binary runs");
+        let log = Log::default();
+        let readers = [
+            log.follow(child.stdout.take().expect("a piped stdout")),
+            log.follow(child.stderr.take().expect("a piped stderr")),
+        ];
+        let addresses = tokio::select! {
+            addresses = read_when_there(&ready) => addresses,
+            status = child.wait() => {
+                for reader in readers {
+                    reader.await.ok();
+                }
+                return Err(format!("{}[ended with {status:?}]", log.text()));
+            }
+        };
+        let Some(addresses) = addresses else {
+            return Err(format!("{}[no ready file after {PATIENCE:?}]", log.text()));
+        };
+        let address = |key: &str| {
+            let text = addresses[key].as_str().unwrap_or_else(|| panic!("`{key}` in the ready file: {addresses}"));
+            text.parse::<SocketAddr>().expect("an address in the ready file")
+        };
+        let (listen, admin) = (address("listen"), address("admin"));
+        Ok(Gateway { child, log, dir, listen, admin })
+    }
+}
+
+impl Gateway {
+    /// Starts a gateway with this policy and waits until it accepts connections.
+    pub async fn start(policy: &str) -> Self {
+        Start::with(policy).start().await
+    }
+
+    /// Where clients connect.
+    pub fn listen(&self) -> SocketAddr {
+        self.listen
+    }
+
+    /// The base address clients use: `http://127.0.0.1:PORT/v1`.
+    pub fn url(&self) -> String {
+        format!("http://{}/v1", self.listen)
+    }
+
+    /// The address of a path for clients, such as `/v1/chat/completions`.
+    pub fn at(&self, path: &str) -> String {
+        format!("http://{}{path}", self.listen)
+    }
+
+    /// The address of a path for operators, such as `/admin/state`.
+    pub fn admin(&self, path: &str) -> String {
+        format!("http://{}{path}", self.admin)
+    }
+
+    /// The folder it runs in, where journals are written.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Its policy file.
+    pub fn config(&self) -> PathBuf {
+        self.dir.path().join("policy.yaml")
+    }
+
+    /// What it has written to stdout and stderr so far.
+    pub fn log(&self) -> String {
+        self.log.text()
+    }
+
+    /// `/metrics`, as a map from `name{labels}` to the value.
+    pub async fn metrics(&self) -> Metrics {
+        let answer = client::get(&self.admin("/metrics")).await;
+        assert!(answer.status.is_success(), "/metrics said {}", answer.status);
+        Metrics::parse(&answer.text())
+    }
+
+    /// Reads `/metrics` until it satisfies `ready`: for what is settled just after an answer has ended.
+    pub async fn wait_metrics(&self, what: &str, ready: impl Fn(&Metrics) -> bool) -> Metrics {
+        within(what, async {
+            let mut tick = tokio::time::interval(Duration::from_millis(10));
+            loop {
+                tick.tick().await;
+                let metrics = self.metrics().await;
+                if ready(&metrics) {
+                    return metrics;
+                }
+            }
+        })
+        .await
+    }
+
+    /// A JSON document of the operators' listener.
+    pub async fn get_json(&self, path: &str) -> Value {
+        client::get(&self.admin(path)).await.json()
+    }
+
+    /// Sends SIGTERM: drain and end.
+    pub fn sigterm(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends SIGHUP: read the policy again.
+    pub fn sighup(&self) {
+        self.signal("HUP");
+    }
+
+    /// Waits until it has ended by itself.
+    pub async fn wait_exit(&mut self) -> ExitStatus {
+        within("the gateway to end", self.child.wait()).await.expect("its exit status")
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().expect("the gateway still runs");
+        // The shell's own `kill`: no unsafe code, and no program that might be missing.
+        let sent = std::process::Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "SIG{name} could not be sent");
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- the gateway's log ---\n{}--- end of log ---", self.log.text());
+        }
+    }
+}
+
+impl Log {
+    fn follow(&self, from: impl AsyncRead + Unpin + Send + 'static) -> tokio::task::JoinHandle<()> {
+        let log = self.clone();
+        let mut lines = BufReader::new(from).lines();
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                let mut text = log.0.lock().expect("the log's lock");
+                text.push_str(&line);
+                text.push('\n');
+            }
+        })
+    }
+
+    fn text(&self) -> String {
+        self.0.lock().expect("the log's lock").clone()
+    }
+}
+
+/// Reads a JSON file as soon as it is there; `None` after [`PATIENCE`].
+async fn read_when_there(path: &Path) -> Option<Value> {
+    let reading = async {
+        let mut tick = tokio::time::interval(Duration::from_millis(5));
+        loop {
+            tick.tick().await;
+            if let Ok(bytes) = tokio::fs::read(path).await {
+                return serde_json::from_slice(&bytes).expect("the ready file is JSON from its first moment");
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, reading).await.ok()
+}
+
+/// Samples of a `/metrics` text, by `name{labels}` as written there.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics(pub BTreeMap<String, f64>);
+
+impl Metrics {
+    /// Reads the text format of Prometheus or `OpenMetrics`.
+    pub fn parse(text: &str) -> Self {
+        let samples = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+            // Labels may hold spaces: the value follows the closing brace, or the name.
+            let split = line.rfind('}').map(|at| at + 1).or_else(|| line.find(' '))?;
+            let value = line[split..].split_whitespace().next()?.parse().ok()?;
+            Some((line[..split].to_owned(), value))
+        });
+        Self(samples.collect())
+    }
+
+    /// The sum of all samples of this name whose labels contain each of `labels` (`pool="a"`); 0 where there is none.
+    pub fn sum(&self, name: &str, labels: &[&str]) -> f64 {
+        let matching = self.0.iter().filter(|(key, _)| {
+            let (base, rest) = key.split_once('{').unwrap_or((key, ""));
+            base == name && labels.iter().all(|label| rest.contains(label))
+        });
+        matching.map(|(_, value)| value).sum()
+    }
+}
