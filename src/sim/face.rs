@@ -47,8 +47,8 @@ const MOST_BYTES: usize = 64 << 20;
 /// How long to wait when the system has no connection to give, before asking again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The built-in engines: pool and profile, model name, number of engines.
-const FLEET: [(&str, &str, usize); 3] = [("small", "sim-small", 3), ("large", "sim-large", 2), ("long", "sim-long", 1)];
+/// The built-in engines: the name of pool, profile and model, and their number.
+const FLEET: [(&str, usize); 3] = [("small", 3), ("large", 2), ("long", 1)];
 
 /// A simulated engine that serves. Dropping it stops it and closes its connections.
 #[derive(Debug)]
@@ -101,14 +101,14 @@ pub async fn start(profile: Profile, model_name: &str, listener_addr: SocketAddr
     Ok(Running { addr, model, profile, task })
 }
 
-/// Starts the built-in engines on free loopback ports: three of `sim-small`, two of `sim-large`, one of `sim-long`.
+/// Starts the built-in engines on free loopback ports: three of `small`, two of `large`, one of `long`.
 pub async fn fleet() -> io::Result<Vec<Group>> {
     let mut groups = Vec::with_capacity(FLEET.len());
-    for (pool, model, number) in FLEET {
+    for (pool, number) in FLEET {
         let mut engines = Vec::with_capacity(number);
         for _ in 0..number {
             let profile = Profile::named(pool).unwrap_or_default();
-            engines.push(start(profile, model, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?);
+            engines.push(start(profile, pool, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?);
         }
         groups.push(Group { pool, engines });
     }

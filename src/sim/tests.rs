@@ -271,7 +271,7 @@ async fn the_fleet_has_three_pools() {
     let groups = fleet().await.unwrap();
     let shape: Vec<_> =
         groups.iter().map(|group| (group.pool, &*group.engines[0].model, group.engines.len())).collect();
-    assert_eq!(shape, [("small", "sim-small", 3), ("large", "sim-large", 2), ("long", "sim-long", 1)]);
+    assert_eq!(shape, [("small", "small", 3), ("large", "large", 2), ("long", "long", 1)]);
     let models = get(&groups[2].engines[0], "/v1/models").await;
     assert!(models.contains("\"max_model_len\":1048576"), "{models}");
 }
