@@ -7,7 +7,7 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 
-use super::record::Line;
+use super::line::Line;
 use crate::{
     measure::{BytesPerToken, Rate},
     telemetry::{Journal, Metrics},

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use tower::Service;
 
-use super::{Desk, Live, Reply, Step, record::Record, stages::Arrival};
+use super::{Desk, Live, Reply, Serving, Step, auth, record::Record, stages::Arrival};
 use crate::{
     protocol::error,
     types::{Endpoint, Fault},
@@ -111,4 +111,10 @@ pub(super) fn put_id(headers: &mut HeaderMap, id: &str) {
         headers.insert("x-request-id", value.clone());
         headers.insert("x-signalbox-id", value);
     }
+}
+
+/// The answer to a caller whose `headers` carry no key that is known, where keys are asked for.
+pub fn refuse(serving: &Serving, headers: &HeaderMap) -> Option<Reply> {
+    let fault = auth::check(&serving.snapshot.policy.keys, headers).err()?;
+    Some(reply_to(None, &request_id(headers), &fault))
 }

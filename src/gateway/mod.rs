@@ -10,6 +10,7 @@ mod desk;
 mod dispatch;
 mod edge;
 mod estimate;
+mod line;
 mod models;
 mod parse;
 mod record;
@@ -17,8 +18,9 @@ mod relay;
 mod route;
 mod serving;
 mod stages;
+mod step;
 
-use std::{future::Future, sync::Arc};
+use std::sync::Arc;
 
 use tower::{Layer, ServiceBuilder, layer::layer_fn};
 
@@ -27,21 +29,13 @@ use self::{
 };
 pub use self::{
     desk::{Desk, REMEMBERED},
-    edge::Edge,
+    edge::{Edge, refuse},
+    line::{Attempted, Line, Weighed},
     models::Models,
-    record::{Attempted, Line, Weighed},
     serving::{Live, Serving},
+    step::{Reply, Step},
 };
-use crate::{types::Fault, upstream::Client};
-
-/// An answer on its way to the client.
-pub type Reply = http::Response<axum::body::Body>;
-
-/// One step of the walk: it refuses, answers, or hands a richer request to the next one.
-pub trait Step<In>: Send + Sync + 'static {
-    /// Takes the request one step further.
-    fn call(&self, request: In) -> impl Future<Output = Result<Reply, Fault>> + Send;
-}
+use crate::upstream::Client;
 
 /// The walk, from the door inward. Each step owns the handles it uses.
 pub fn walk(live: Arc<Live>, desk: Arc<Desk>, client: Client) -> Edge<impl Step<Arrival>> {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use tokio::sync::Semaphore;
 
-use super::{Reply, auth, edge};
 use crate::{
     fleet::Snapshot,
     telemetry::{BackendMetrics, Metrics},
@@ -48,12 +47,6 @@ impl Serving {
         metrics.set_config(&snapshot.policy.hash);
         let places = Arc::new(Semaphore::new(snapshot.policy.limits.in_flight.min(Semaphore::MAX_PERMITS)));
         Self { snapshot, meters, places }
-    }
-
-    /// The answer to a caller whose `headers` carry no key that is known, where keys are asked for.
-    pub fn refuse(&self, headers: &http::HeaderMap) -> Option<Reply> {
-        let fault = auth::check(&self.snapshot.policy.keys, headers).err()?;
-        Some(edge::reply_to(None, &edge::request_id(headers), &fault))
     }
 
     /// The metric handle of a backend, by the places of its pool and itself.

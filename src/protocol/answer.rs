@@ -2,30 +2,8 @@
 
 use serde::Deserialize;
 
-use super::{anthropic, json, openai, responses};
+use super::{anthropic, json, openai, responses, seen::Seen};
 use crate::types::{Endpoint, Usage};
-
-/// What one event of a stream says.
-#[expect(clippy::struct_excessive_bools, reason = "each is a separate thing that an event may say, in any combination")]
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// It carries content, reasoning or a tool call: the answer has begun.
-    pub token: bool,
-    /// Bytes of text that it carries.
-    pub text_bytes: usize,
-    /// Token counts that it reports.
-    pub usage: Option<Usage>,
-    /// It carries usage and nothing else, so that a client which did not ask for it need not see it.
-    pub only_usage: bool,
-    /// The answer is complete as to its content (a finish reason was given).
-    pub finished: bool,
-    /// The stream is at its end.
-    pub done: bool,
-    /// It reports an error, with this message.
-    pub error: Option<String>,
-    /// Its data is not JSON, so that no client could read it.
-    pub broken: bool,
-}
 
 /// Reads the data of one event of an answer from `endpoint`.
 pub fn read_event(endpoint: Endpoint, data: &[u8]) -> Seen {
@@ -61,19 +39,6 @@ pub fn usage_of(endpoint: Endpoint, body: &[u8]) -> Option<Usage> {
         Endpoint::Messages => Some(serde_json::from_slice::<Anthropic>(body).ok()?.usage?.into()),
         _ => Some(serde_json::from_slice::<OpenAi>(body).ok()?.usage?.into()),
     }
-}
-
-/// The message of an error object in any of the shapes that engines use.
-pub(super) fn error_message(raw: &serde_json::value::RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Object {
-        message: Option<String>,
-    }
-    if !json::says_something(raw) {
-        return None;
-    }
-    let message = serde_json::from_str::<Object>(raw.get()).ok().and_then(|object| object.message);
-    Some(message.unwrap_or_else(|| raw.get().chars().take(200).collect()))
 }
 
 /// Reads foreign bytes as an event of every kind. For fuzzing.

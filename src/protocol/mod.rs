@@ -8,8 +8,9 @@ pub mod multipart;
 mod openai;
 pub mod request;
 mod responses;
+mod seen;
 pub mod sse;
 
-pub use answer::Seen;
 pub use request::RequestBody;
+pub use seen::Seen;
 pub use sse::{Event, Splitter};

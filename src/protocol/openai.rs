@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    answer::{Seen, error_message},
     json::says_something,
+    seen::{Seen, error_message},
 };
 use crate::types::Usage;
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::answer::{Seen, error_message};
+use super::seen::{Seen, error_message};
 use crate::types::Usage;
 
 #[derive(Deserialize)]

@@ -16,7 +16,10 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
 
 use super::{Control, state::State};
-use crate::{gateway::REMEMBERED, telemetry::CONTENT_TYPE};
+use crate::{
+    gateway::{REMEMBERED, refuse},
+    telemetry::CONTENT_TYPE,
+};
 
 /// The page, whole.
 const PAGE: &str = include_str!("../../assets/page.html");
@@ -72,7 +75,7 @@ async fn metrics(Extract(control): Extract<Arc<Control>>) -> Response {
 }
 
 async fn metrics_if_allowed(Extract(control): Extract<Arc<Control>>, headers: HeaderMap) -> Response {
-    match control.house.live.load().refuse(&headers) {
+    match refuse(&control.house.live.load(), &headers) {
         Some(refusal) => refusal,
         None => metrics(Extract(control)).await,
     }

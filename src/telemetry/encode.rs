@@ -20,8 +20,8 @@ use prometheus_client::{
 use super::{
     backend::BackendMetrics,
     live::{BackendLive, EngineLive, Live},
-    metrics::{BackendKey, Shared},
     series::Series,
+    shared::{BackendKey, Shared},
     table::{self, Def},
 };
 use crate::{measure::Span, types::Moment};

@@ -1,6 +1,6 @@
 //! The handles through which the gateway counts, shared by all who count.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
@@ -9,16 +9,9 @@ use super::{
     encode,
     journal::JournalCounters,
     live::Live,
-    series::Series,
+    shared::Shared,
 };
 use crate::types::{Blame, Endpoint, Fault, Moment, Name, Outcome};
-
-/// Most models at backends that get series of their own; each takes about 150 lines of `/metrics`.
-const MOST_BACKENDS: usize = 1024;
-/// Most combinations of endpoint, route, status and outcome.
-const MOST_REQUESTS: usize = 4096;
-/// Most kinds of fault.
-const MOST_FAULTS: usize = 256;
 
 /// What takes the place of a label's value when there are too many, or none that is known.
 const OTHER: &str = "other";
@@ -51,44 +44,10 @@ pub struct Metrics {
     pub(super) shared: Arc<Shared>,
 }
 
-/// (pool, backend, model)
-pub(super) type BackendKey = (Name, Name, Name);
-/// (endpoint, route, status, outcome)
-pub(super) type RequestKey = (&'static str, Name, u16, &'static str);
-/// (kind, blame)
-pub(super) type FaultKey = (&'static str, &'static str);
-
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) config: RwLock<Option<Name>>,
-    pub(super) reloaded: Counter,
-    pub(super) reload_failed: Counter,
-    pub(super) in_flight: Gauge,
-    pub(super) requests: Series<RequestKey, Counter>,
-    pub(super) faults: Series<FaultKey, Counter>,
-    pub(super) client_gone: Series<&'static str, Counter>,
-    pub(super) journal: JournalCounters,
-    pub(super) backends: Series<BackendKey, Arc<BackendMetrics>>,
-    pub(super) latencies: Series<(Name, Name), Arc<Latencies>>,
-}
-
 impl Metrics {
     /// Metrics that counted nothing yet.
     pub fn new() -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                config: RwLock::default(),
-                reloaded: Counter::default(),
-                reload_failed: Counter::default(),
-                in_flight: Gauge::default(),
-                requests: Series::new(MOST_REQUESTS),
-                faults: Series::new(MOST_FAULTS),
-                client_gone: Series::new(3),
-                journal: JournalCounters::default(),
-                backends: Series::new(MOST_BACKENDS),
-                latencies: Series::new(MOST_BACKENDS),
-            }),
-        }
+        Self { shared: Arc::new(Shared::new()) }
     }
 
     /// The metrics of `model` at a backend: keep the handle. All three names must come from the policy (or be a fixed
@@ -195,12 +154,6 @@ impl Default for Metrics {
     }
 }
 
-impl Shared {
-    fn latencies(&self, pool: &Name, backend: &Name) -> Arc<Latencies> {
-        self.latencies.get((pool.clone(), backend.clone()), |key| key, |_| Arc::default())
-    }
-}
-
 /// A request under way; dropping it ends that.
 #[derive(Debug)]
 pub struct InFlight(Gauge);
@@ -215,7 +168,7 @@ impl Drop for InFlight {
 mod tests {
     use std::time::Duration;
 
-    use super::*;
+    use super::{super::shared::MOST_BACKENDS, *};
     use crate::{
         telemetry::{BackendLive, EngineLive},
         types::Usage,

@@ -7,6 +7,7 @@ mod live;
 mod metrics;
 mod rotating;
 mod series;
+mod shared;
 mod table;
 
 pub use self::{

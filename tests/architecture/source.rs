@@ -187,6 +187,9 @@ impl<'ast> Visit<'ast> for Reader {
         self.import(&[], &item.tree, !matches!(item.vis, Visibility::Inherited));
     }
 
+    /// `pub(in crate::room)` says who may see an item; it imports nothing.
+    fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {}
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let written: Path = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         // A single name was already counted where it was imported.

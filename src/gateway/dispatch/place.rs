@@ -2,7 +2,7 @@
 
 use crate::{
     gateway::{
-        record::{Attempted, Weighed},
+        line::{Attempted, Weighed},
         stages::Call,
     },
     policy::Target,

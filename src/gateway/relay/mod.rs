@@ -1,5 +1,6 @@
 //! The way back: the answer passes through as it came, while the meter rides along.
 
+mod committed;
 mod events;
 mod head;
 mod meter;
@@ -7,40 +8,13 @@ mod plain;
 mod stream;
 
 pub(super) use self::{
+    committed::{Answer, Committed, Decision},
     events::Events,
     head::is_events,
     meter::{Gauges, Meter},
 };
 use self::{plain::Plain, stream::Stream};
 use super::{Reply, stages::Admitted};
-
-/// An answer that has begun: from here on it is this one or an error within it.
-pub(super) struct Committed {
-    /// Status and headers from upstream.
-    pub(super) head: http::response::Parts,
-    pub(super) answer: Answer,
-    pub(super) meter: Meter,
-    /// Names for the headers that tell of the decision.
-    pub(super) decision: Decision,
-}
-
-/// The three ways in which an answer comes.
-pub(super) enum Answer {
-    /// Whole, and looked through.
-    Whole(bytes::Bytes),
-    /// As events; those before the first token are held in it.
-    Events { events: Events, hide_usage: bool },
-    /// As bytes that are passed on without being read.
-    Opaque(reqwest::Body),
-}
-
-/// Which decision led here.
-pub(super) struct Decision {
-    pub(super) pool: crate::types::Name,
-    pub(super) backend: crate::types::Name,
-    pub(super) model: Option<crate::types::Name>,
-    pub(super) reason: &'static str,
-}
 
 /// Makes the reply. The place among the requests under way is given back when its body is over.
 pub(super) fn reply(committed: Committed, admitted: Admitted) -> Reply {

@@ -1,0 +1,63 @@
+//! All that is counted, in one place that the handles fill and the scrape reads.
+
+use std::sync::{Arc, RwLock};
+
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
+
+use super::{
+    backend::{BackendMetrics, Latencies},
+    journal::JournalCounters,
+    series::Series,
+};
+use crate::types::Name;
+
+/// Most models at backends that get series of their own; each takes about 150 lines of `/metrics`.
+pub(super) const MOST_BACKENDS: usize = 1024;
+/// Most combinations of endpoint, route, status and outcome.
+const MOST_REQUESTS: usize = 4096;
+/// Most kinds of fault.
+const MOST_FAULTS: usize = 256;
+
+/// (pool, backend, model)
+pub(super) type BackendKey = (Name, Name, Name);
+/// (endpoint, route, status, outcome)
+pub(super) type RequestKey = (&'static str, Name, u16, &'static str);
+/// (kind, blame)
+pub(super) type FaultKey = (&'static str, &'static str);
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) config: RwLock<Option<Name>>,
+    pub(super) reloaded: Counter,
+    pub(super) reload_failed: Counter,
+    pub(super) in_flight: Gauge,
+    pub(super) requests: Series<RequestKey, Counter>,
+    pub(super) faults: Series<FaultKey, Counter>,
+    pub(super) client_gone: Series<&'static str, Counter>,
+    pub(super) journal: JournalCounters,
+    pub(super) backends: Series<BackendKey, Arc<BackendMetrics>>,
+    pub(super) latencies: Series<(Name, Name), Arc<Latencies>>,
+}
+
+impl Shared {
+    /// Nothing counted yet.
+    pub(super) fn new() -> Self {
+        Self {
+            config: RwLock::default(),
+            reloaded: Counter::default(),
+            reload_failed: Counter::default(),
+            in_flight: Gauge::default(),
+            requests: Series::new(MOST_REQUESTS),
+            faults: Series::new(MOST_FAULTS),
+            client_gone: Series::new(3),
+            journal: JournalCounters::default(),
+            backends: Series::new(MOST_BACKENDS),
+            latencies: Series::new(MOST_BACKENDS),
+        }
+    }
+
+    /// The recent latencies of a backend, made if need be.
+    pub(super) fn latencies(&self, pool: &Name, backend: &Name) -> Arc<Latencies> {
+        self.latencies.get((pool.clone(), backend.clone()), |key| key, |_| Arc::default())
+    }
+}
