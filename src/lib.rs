@@ -1,4 +1,29 @@
 //! Signalbox: a latency-aware model router and gateway that speaks the OpenAI API.
+//!
+//! One binary stands in front of many inference engines. A request goes through the house once, from door to door, and
+//! [`gateway::walk`] shows the order: who is asking, what, how much work it is, where it may go, whether there is room, which
+//! backend, and the answer's way back with the meter riding in its body.
+//!
+//! The rooms, from the roof down; each imports only from floors below its own (`tests/architecture.rs` sees to it):
+//!
+//! | floor | room | |
+//! |---|---|---|
+//! | 10 | [`cli`] | commands |
+//! | 9 | [`server`] | listeners, reload, drain, what operators ask |
+//! | 8 | [`gateway`] | the walk |
+//! | 7 | [`upstream`] | HTTP to engines, and what they say of themselves |
+//! | 6 | [`sim`] | simulated engines: a pure model, and the same behind HTTP |
+//! | 5 | [`fleet`] | engines and backends as they live: load, tickets, readings |
+//! | 4 | [`schedule`], [`policy`] | which backend; what the operator decided |
+//! | 3 | [`config`], [`telemetry`] | policy files as text; metrics and the journal |
+//! | 2 | [`protocol`] | requests, answers and event streams over bytes |
+//! | 1 | [`measure`] | windows, averages, rates |
+//! | 0 | [`types`] | the vocabulary |
+//!
+//! `measure`, `policy`, `schedule` and `fleet` do no I/O, spawn nothing and never read a clock: `now` is an argument, so that
+//! the same code runs in tests, in benches and on a simulation's clock.
+
+#![forbid(unsafe_code)]
 
 pub mod cli;
 pub mod config;
