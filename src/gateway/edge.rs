@@ -10,7 +10,7 @@ use tower::Service;
 use super::{Desk, Live, Reply, Serving, Step, auth, record::Record, stages::Arrival};
 use crate::{
     protocol::error,
-    types::{Endpoint, Fault},
+    types::{Endpoint, Fault, Outcome},
 };
 
 /// The walk as axum sees it.
@@ -53,7 +53,10 @@ impl<S: Step<Arrival>> Edge<S> {
     async fn answer(self, request: Request) -> Reply {
         let id = request_id(request.headers());
         let Some(endpoint) = Endpoint::of_path(request.uri().path()) else {
-            return reply_to(None, &id, &unknown_path(&request));
+            let fault = unknown_path(&request);
+            self.desk.metrics.fault(&fault);
+            self.desk.metrics.request(None, None, fault.status, Outcome::Failed(fault.kind));
+            return reply_to(None, &id, &fault);
         };
         let record = Record::open(self.desk.clone(), id.clone(), endpoint);
         let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), request };
@@ -87,7 +90,7 @@ fn unknown_path(request: &Request) -> Fault {
 }
 
 /// A fault as an HTTP answer.
-pub(super) fn reply_to(endpoint: Option<Endpoint>, id: &str, fault: &Fault) -> Reply {
+pub fn reply_to(endpoint: Option<Endpoint>, id: &str, fault: &Fault) -> Reply {
     let (mut headers, body) = if let Some(unmasked) = &fault.unmasked {
         (unmasked.headers.clone(), unmasked.body.clone())
     } else {

@@ -29,7 +29,7 @@ use self::{
 };
 pub use self::{
     desk::{Desk, REMEMBERED},
-    edge::{Edge, refuse},
+    edge::{Edge, refuse, reply_to},
     line::{Attempted, Line, Weighed},
     models::Models,
     serving::{Live, Serving},

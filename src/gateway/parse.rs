@@ -3,24 +3,26 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::body::Body;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{Method, StatusCode, header};
+use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
     Desk, Reply, Step,
     stages::{Arrival, Authed, Call},
 };
 use crate::{
-    protocol::{RequestBody, multipart},
+    protocol::{LONG_BODY, RequestBody, multipart},
     types::{Endpoint, Fault},
 };
 
-/// Bodies longer than this are read on a thread of their own: they would hold up a worker for more than a quarter millisecond.
-const LONG_BODY: usize = 128 << 10;
-/// How long a client may take over its body.
-const BODY_TIME: Duration = Duration::from_mins(1);
+/// How long a client may take over its body, and how long it may pause within.
+const BODY_TIME: Duration = Duration::from_mins(10);
+const BODY_PAUSE: Duration = Duration::from_secs(30);
+/// What is kept of a model's name for the records; longer ones are of no use to anybody.
+const SHOWN_MODEL: usize = 256;
 
 pub(super) struct Parse<S> {
     inner: S,
@@ -46,7 +48,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
         let content_type = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let body = self.read(endpoint, &head.method, content_type, bytes).await?;
         record.note(|line| {
-            line.model.clone_from(&body.model);
+            line.model = body.model.as_ref().map(|model| model.chars().take(SHOWN_MODEL).collect());
             line.stream = body.stream;
             line.prompt_bytes = body.prompt_bytes;
         });
@@ -96,19 +98,46 @@ fn check_method(endpoint: Endpoint, method: &Method) -> Result<(), Fault> {
 }
 
 async fn collect(body: Body, limit: usize) -> Result<Bytes, Fault> {
-    let collected = tokio::time::timeout(BODY_TIME, Limited::new(body, limit).collect()).await;
-    match collected {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let message = format!("the body is larger than the {limit} bytes that this gateway takes (limits.body)");
-            Err(Fault::client(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message).with_code("body_too_large"))
-        }
-        Ok(Err(_)) => {
-            Err(Fault::client(StatusCode::BAD_REQUEST, "body_cut", "the body ended before its announced length"))
-        }
-        Err(_) => {
-            let message = format!("the body did not arrive within {} s", BODY_TIME.as_secs());
-            Err(Fault::client(StatusCode::REQUEST_TIMEOUT, "body_slow", message).with_code("request_timeout"))
-        }
+    let announced = body.size_hint().lower();
+    if announced > limit as u64 {
+        return Err(too_large(limit));
     }
+    let mut body = Limited::new(body, limit);
+    let mut first = Bytes::new();
+    let mut whole = BytesMut::new();
+    let read = async {
+        while let Some(frame) = timeout(BODY_PAUSE, body.frame()).await.map_err(|_| too_slow())? {
+            let Ok(chunk) = frame.map_err(|error| broken(&*error, limit))?.into_data() else { continue };
+            // A body of one chunk, as most are, is not copied.
+            if first.is_empty() && whole.is_empty() {
+                first = chunk;
+                continue;
+            }
+            if whole.is_empty() {
+                whole.reserve(announced as usize);
+                whole.extend_from_slice(&std::mem::take(&mut first));
+            }
+            whole.extend_from_slice(&chunk);
+        }
+        Ok(())
+    };
+    timeout(BODY_TIME, read).await.map_err(|_| too_slow())??;
+    Ok(if whole.is_empty() { first } else { whole.freeze() })
+}
+
+fn broken(error: &(dyn std::error::Error + 'static), limit: usize) -> Fault {
+    if error.is::<LengthLimitError>() {
+        return too_large(limit);
+    }
+    Fault::client(StatusCode::BAD_REQUEST, "body_cut", "the body ended before its announced length")
+}
+
+fn too_large(limit: usize) -> Fault {
+    let message = format!("the body is larger than the {limit} bytes that this gateway takes (limits.body)");
+    Fault::client(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message).with_code("body_too_large")
+}
+
+fn too_slow() -> Fault {
+    let message = format!("the body paused for {} s, or took too long", BODY_PAUSE.as_secs());
+    Fault::client(StatusCode::REQUEST_TIMEOUT, "body_slow", message).with_code("request_timeout")
 }

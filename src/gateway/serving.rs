@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 use crate::{
     fleet::Snapshot,
     telemetry::{BackendMetrics, Metrics},
+    types::Endpoint,
 };
 
 /// A snapshot and what is needed to serve by it.
@@ -42,7 +43,9 @@ impl Serving {
                     .iter()
                     .any(|p| *p.spec.name == *pool && p.backends.iter().any(|b| **b.name() == *backend))
             },
-            |_| true,
+            |route| {
+                snapshot.policy.models.has_route(route) || Endpoint::ALL.iter().any(|endpoint| endpoint.name() == route)
+            },
         );
         metrics.set_config(&snapshot.policy.hash);
         let places = Arc::new(Semaphore::new(snapshot.policy.limits.in_flight.min(Semaphore::MAX_PERMITS)));

@@ -146,7 +146,7 @@ pub struct Limits {
 pub struct Timeouts {
     /// Until the upstream connection stands.
     pub connect: Duration,
-    /// Until the first content, reasoning or tool delta (or, not streaming, the whole answer).
+    /// Until the first content, reasoning or tool delta of a stream. An answer that comes whole gets ten minutes at least.
     pub first_token: Duration,
     /// Between two events of a stream.
     pub idle: Duration,

@@ -50,6 +50,12 @@ impl ModelTable {
             .or_else(|| self.wildcards.iter().find(|(prefix, _)| model.starts_with(&**prefix)).map(|(_, route)| route))
     }
 
+    /// Whether any name leads to the route called `name`.
+    pub fn has_route(&self, name: &str) -> bool {
+        let wildcards = self.wildcards.iter().map(|(_, route)| route);
+        self.exact.values().chain(wildcards).any(|route| *route.name == *name)
+    }
+
     /// The exact names, in the order of the policy.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
         self.exact.keys()

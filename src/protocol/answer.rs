@@ -20,25 +20,26 @@ pub fn read_event(endpoint: Endpoint, data: &[u8]) -> Seen {
     seen.unwrap_or_else(|_| Seen { broken: !json::is_json(data), ..Seen::default() })
 }
 
-/// The token counts of a whole JSON answer, where it has any.
-pub fn usage_of(endpoint: Endpoint, body: &[u8]) -> Option<Usage> {
+/// A body that should be JSON is not.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not JSON")]
+pub struct NotJson;
+
+/// Checks that a whole answer is JSON, and reads its token counts where it has any; mostly in one pass.
+pub fn read_whole(endpoint: Endpoint, body: &[u8]) -> Result<Option<Usage>, NotJson> {
     #[derive(Deserialize)]
-    struct OpenAi {
-        usage: Option<openai::RawUsage>,
+    struct Answer<U> {
+        usage: Option<U>,
     }
-    #[derive(Deserialize)]
-    struct Responses {
-        usage: Option<responses::RawUsage>,
+    fn usage<'a, U: Deserialize<'a> + Into<Usage>>(body: &'a [u8]) -> serde_json::Result<Option<Usage>> {
+        Ok(serde_json::from_slice::<Answer<U>>(body)?.usage.map(Into::into))
     }
-    #[derive(Deserialize)]
-    struct Anthropic {
-        usage: Option<anthropic::RawUsage>,
-    }
-    match endpoint {
-        Endpoint::Responses => Some(serde_json::from_slice::<Responses>(body).ok()?.usage?.into()),
-        Endpoint::Messages => Some(serde_json::from_slice::<Anthropic>(body).ok()?.usage?.into()),
-        _ => Some(serde_json::from_slice::<OpenAi>(body).ok()?.usage?.into()),
-    }
+    let read = match endpoint {
+        Endpoint::Responses => usage::<responses::RawUsage>(body),
+        Endpoint::Messages => usage::<anthropic::RawUsage>(body),
+        _ => usage::<openai::RawUsage>(body),
+    };
+    read.or_else(|_| if json::is_json(body) { Ok(None) } else { Err(NotJson) })
 }
 
 /// Reads foreign bytes as an event of every kind. For fuzzing.
@@ -49,7 +50,7 @@ pub fn fuzz_answer(input: &[u8]) {
     for endpoint in Endpoint::ALL {
         let seen = read_event(endpoint, input);
         assert!(!seen.broken || !json::is_json(input));
-        let _ = usage_of(endpoint, input);
+        assert_eq!(read_whole(endpoint, input).is_ok(), json::is_json(input));
     }
 }
 
@@ -133,12 +134,13 @@ mod tests {
     #[test]
     fn usage_is_read_from_whole_answers() {
         let body = br#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":1}}}"#;
-        assert_eq!(usage_of(Endpoint::Chat, body).unwrap().reasoning_tokens, Some(1));
+        let usage_of = |endpoint, body| read_whole(endpoint, body).unwrap().unwrap();
+        assert_eq!(usage_of(Endpoint::Chat, &body[..]).reasoning_tokens, Some(1));
         let body = br#"{"usage":{"input_tokens":3,"output_tokens":2,"cache_read_input_tokens":10}}"#;
-        assert_eq!(usage_of(Endpoint::Messages, body).unwrap().prompt_tokens, 13);
-        assert_eq!(
-            usage_of(Endpoint::Embeddings, br#"{"usage":{"prompt_tokens":3,"total_tokens":3}}"#).unwrap().prompt_tokens,
-            3
-        );
+        assert_eq!(usage_of(Endpoint::Messages, body).prompt_tokens, 13);
+        let body = br#"{"usage":{"prompt_tokens":3,"total_tokens":3}}"#;
+        assert_eq!(usage_of(Endpoint::Embeddings, body).prompt_tokens, 3);
+        assert_eq!(read_whole(Endpoint::Chat, b"[1]"), Ok(None));
+        assert_eq!(read_whole(Endpoint::Chat, b"<html>"), Err(NotJson));
     }
 }

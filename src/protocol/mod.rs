@@ -11,6 +11,10 @@ mod responses;
 mod seen;
 pub mod sse;
 
+/// Bodies longer than this, in bytes, are read on a thread of their own: they would hold up a worker for more than a quarter of
+/// a millisecond.
+pub const LONG_BODY: usize = 128 << 10;
+
 pub use request::RequestBody;
 pub use seen::Seen;
 pub use sse::{Event, Splitter};

@@ -137,7 +137,6 @@ impl RequestBody {
             Endpoint::Chat | Endpoint::Messages => &["model", "messages"],
             Endpoint::Completions => &["model", "prompt"],
             Endpoint::Embeddings => &["model", "input"],
-            Endpoint::Responses | Endpoint::Rerank => &["model"],
             _ => &[],
         };
         match needed.iter().find(|name| !self.has(name)) {

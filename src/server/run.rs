@@ -3,6 +3,7 @@
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use axum::{Router, routing::any_service};
+use http::StatusCode;
 use tokio::{
     net::TcpListener,
     sync::{Mutex, watch},
@@ -11,8 +12,9 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{Control, House, Loader, OpenError, admin, listen, reload};
 use crate::{
-    gateway::{Models, walk},
+    gateway::{Models, Reply, reply_to, walk},
     policy::Policy,
+    types::Fault,
 };
 
 /// How to run.
@@ -106,7 +108,13 @@ fn app(control: &Arc<Control>) -> Router {
         .fallback_service(any_service(walk))
         .merge(Models::router(house.live.clone()))
         .merge(admin::public(control.clone()))
-        .layer(CatchPanicLayer::new())
+        .layer(CatchPanicLayer::custom(panicked))
+}
+
+/// What a caller sees of a bug of ours; the panic itself is in the log.
+fn panicked(_: Box<dyn std::any::Any + Send>) -> Reply {
+    let message = "the gateway failed on this request: its log says where";
+    reply_to(None, "", &Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", message))
 }
 
 async fn bind(address: SocketAddr, key: &'static str) -> Result<TcpListener, RunError> {

@@ -56,6 +56,7 @@ impl Endpoint {
             "completions" if rest == "completions" => Some(Self::Completions),
             "embeddings" if rest == "embeddings" => Some(Self::Embeddings),
             "responses" => Some(Self::Responses),
+            "messages" if rest.starts_with("messages/batches") => Some(Self::Batches),
             "messages" => Some(Self::Messages),
             "audio" => Some(Self::Audio),
             "images" => Some(Self::Images),

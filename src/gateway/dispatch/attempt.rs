@@ -19,8 +19,8 @@ use crate::{
         stages::Call,
     },
     policy::Route,
-    protocol::{answer, json, request::Edits},
-    types::{Endpoint, Fault, Retry},
+    protocol::{LONG_BODY, answer, request::Edits},
+    types::{Endpoint, Fault, Retry, Usage},
     upstream::{Client, SendError, address, client::Outgoing},
 };
 
@@ -158,6 +158,10 @@ impl Attempt<'_> {
             let retry = if endpoint.repeatable() { fault.retry } else { Retry::Never };
             return Err(Fault { retry, ..fault });
         }
+        if is_encoded(&head.headers) {
+            // We asked for no encoding; what cannot be read can still be passed on.
+            return Ok((head, Answer::Opaque(body)));
+        }
         if is_events(&head.headers) {
             let mut events = Events::new(body, endpoint);
             deadline.bound(events.commit(|seen| meter.read(seen))).await??;
@@ -166,21 +170,35 @@ impl Attempt<'_> {
         if !is_whole(endpoint, &head.headers) {
             return Ok((head, Answer::Opaque(body)));
         }
-        let body = self.whole(deadline, body).await?;
-        meter.whole(answer::usage_of(endpoint, &body));
+        let body = self.collect(deadline, body).await?;
+        match read_whole(endpoint, body.clone()).await {
+            Ok(usage) => meter.whole(usage),
+            Err(answer::NotJson) => return Err(garbage(&body)),
+        }
         Ok((head, Answer::Whole(body)))
     }
 
-    async fn whole(&self, deadline: Deadline, body: reqwest::Body) -> Result<Bytes, Fault> {
+    async fn collect(&self, deadline: Deadline, body: reqwest::Body) -> Result<Bytes, Fault> {
         let collected = deadline.bound(Limited::new(body, LARGEST_ANSWER).collect()).await?;
         let body = collected.map_err(|error| {
             let message = format!("the backend's answer broke off: {error}");
             let retry = if self.call.endpoint.repeatable() { Retry::OtherBackend } else { Retry::Never };
             Fault { retry, ..Fault::upstream(StatusCode::BAD_GATEWAY, "answer_cut", message) }
         })?;
-        let body = body.to_bytes();
-        if json::is_json(&body) { Ok(body) } else { Err(garbage(&body)) }
+        Ok(body.to_bytes())
     }
+}
+
+/// Looks a whole answer through; a long one on a thread of its own, since it would hold up a worker.
+async fn read_whole(endpoint: Endpoint, body: Bytes) -> Result<Option<Usage>, answer::NotJson> {
+    if body.len() <= LONG_BODY {
+        return answer::read_whole(endpoint, &body);
+    }
+    tokio::task::spawn_blocking(move || answer::read_whole(endpoint, &body)).await.unwrap_or(Err(answer::NotJson))
+}
+
+fn is_encoded(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity")
 }
 
 /// Whether the answer is one JSON document, to be looked through before it is passed on.

@@ -156,7 +156,10 @@ impl Meter {
         self.end_attempt(outcome);
         let now = self.desk.clock.now();
         match outcome {
-            Outcome::Complete => self.backend.engine.breaker.succeeded(),
+            Outcome::Complete => {
+                self.backend.engine.breaker.succeeded();
+                self.backend.engine.heard(true);
+            }
             Outcome::Failed(_) => self.backend.engine.breaker.failed(now, false),
             Outcome::ClientGone => {}
         }
