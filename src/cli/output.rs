@@ -35,10 +35,14 @@ pub(super) fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Ite
     format!("{}\n\n", lines[1..lines.len() - 1].join("\n"))
 }
 
+/// Whether standard error is read by somebody who sees colours.
+pub(super) fn in_colour() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// A problem with the lines it is about, in colour where a terminal reads it.
 pub(super) fn report(diagnostic: &dyn Diagnostic) -> String {
-    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+    let theme = if in_colour() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     let handler = GraphicalReportHandler::new_themed(theme).with_links(false).with_width(100).with_context_lines(1);
     let mut text = String::new();
     // Writing to a string cannot fail; were the diagnostic itself at fault, its message is better than nothing.

@@ -50,7 +50,11 @@ enum Behind {
 
 pub(super) fn serve(args: Args) -> io::Result<ExitCode> {
     let filter = EnvFilter::try_from_env("SIGNALBOX_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(output::in_colour())
+        .with_target(false);
     // Only a second subscriber in one process is refused, and this is the first.
     let _ = if args.log_json { log.json().try_init() } else { log.try_init() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -73,10 +77,17 @@ async fn run(args: Args) -> io::Result<ExitCode> {
         }
         _ => None,
     };
+    if policy.simulated {
+        tracing::warn!("the engines are simulated: every answer is made up");
+    }
     let banner = banner(&policy, &behind);
-    let ready_file = args.ready_file.clone();
+    let Args { ready_file, log_json, .. } = args;
     let ready = Box::new(move |bound: Bound| {
-        output::complain(&banner(bound));
+        tracing::info!(listen = %bound.listen, admin = ?bound.admin, "ready");
+        // A machine that reads the log has no use for the banner.
+        if !log_json {
+            output::complain(&banner(bound));
+        }
         ready_file.map_or(Ok(()), |file| write_ready(&file, bound))
     });
     match server::run(Options { policy, source, ready }).await {
