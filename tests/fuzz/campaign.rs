@@ -3,6 +3,7 @@
 use std::{
     cell::Cell,
     env, fmt, fs,
+    io::{Seek, Write},
     panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
     sync::Once,
@@ -75,18 +76,17 @@ impl<F: Fn(&[u8])> Campaign<F> {
         let seconds: Option<u64> = number("SIGNALBOX_FUZZ_SECONDS");
         let first = number("SIGNALBOX_FUZZ_SEED").unwrap_or_else(|| seconds.map_or(SEED, |_| fastrand::u64(..)));
         let began = Instant::now();
-        // Where the stack or the memory is used up nothing can be told any more: the input lies here then.
-        let current = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{}-current", self.name));
+        // Where the stack or the memory is used up nothing can be told any more: the seed lies here then.
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{}-seed", self.name));
+        let mut current = fs::File::create(path).expect("a file for the seed");
         for count in 0.. {
             if seconds.map_or(count >= inputs, |seconds| began.elapsed().as_secs() >= seconds) {
                 eprintln!("{}: {count} inputs from seed {first} in {:?}", self.name, began.elapsed());
                 break;
             }
             let seed = first.wrapping_add(count);
+            current.rewind().and_then(|()| writeln!(current, "{seed:020}")).expect("the seed is kept");
             let input = self.input(seed);
-            if seconds.is_some() {
-                fs::write(&current, &input).expect("the input is kept");
-            }
             let started = Instant::now();
             if self.panics(&input) {
                 return Some(failure(Some(seed), &input));
@@ -94,7 +94,6 @@ impl<F: Fn(&[u8])> Campaign<F> {
             let took = started.elapsed();
             assert!(took < SLOW, "{}: seed {seed} ({} bytes) took {took:?}", self.name, input.len());
         }
-        fs::remove_file(current).ok();
         None
     }
 
