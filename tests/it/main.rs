@@ -4,5 +4,6 @@
 mod support;
 
 mod check;
+mod prometheus;
 mod testbed;
 mod trace;
