@@ -137,15 +137,13 @@ impl<F: Fn(&[u8])> Campaign<F> {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hex: String = self.input.iter().map(|byte| format!("{byte:02x}")).collect();
-        match self.seed {
-            Some(seed) => {
-                writeln!(f, "fuzz_{} panics (SIGNALBOX_FUZZ_SEED={seed}); made as small as it gets:", self.name)?
-            }
-            None => writeln!(f, "fuzz_{} panics on a file of its corpus; made as small as it gets:", self.name)?,
-        }
+        let source =
+            self.seed.map_or_else(|| "a file of its corpus".into(), |seed| format!("SIGNALBOX_FUZZ_SEED={seed}"));
+        writeln!(f, "fuzz_{} panics ({source}); made as small as it gets:", self.name)?;
         writeln!(f, "  bytes  b\"{}\"", self.input.escape_ascii())?;
-        writeln!(f, "  hex    {hex}")
+        write!(f, "  hex    ")?;
+        self.input.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        writeln!(f)
     }
 }
 

@@ -25,9 +25,7 @@ const SLACK: Duration = Duration::from_millis(20);
 #[tokio::test(flavor = "multi_thread")]
 async fn recorded_traffic_is_answered_and_the_ledger_adds_up() {
     let mut gateway = Start::simulated().start().await;
-    let mut arrivals = arrivals(REQUESTS);
-    arrivals.iter_mut().for_each(|arrival| arrival.output_tokens = arrival.output_tokens.min(LONGEST));
-    let told = replay(&gateway.url(), arrivals, SPEED, &MODELS).await;
+    let told = replay(&gateway.url(), arrivals(REQUESTS, LONGEST), SPEED, &MODELS).await;
     assert_eq!(told.len(), REQUESTS);
     let odd: Vec<&Told> = told.iter().filter(|told| matches!(told.ending, Ending::Odd(_))).collect();
     assert!(odd.is_empty(), "{} answers ended as none should: {:#?}", odd.len(), odd[0]);

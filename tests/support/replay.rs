@@ -44,8 +44,16 @@ pub enum Ending {
 }
 
 /// The first `count` arrivals of Azure's conversation trace, from `SIGNALBOX_DATA` or a folder beside the package; made-up
-/// ones that look alike, with a message, where it is not there.
-pub fn arrivals(count: usize) -> Vec<Arrival> {
+/// ones that look alike, with a message, where it is not there. Answers have at most `longest` tokens.
+pub fn arrivals(count: usize, longest: u32) -> Vec<Arrival> {
+    let mut arrivals = recorded(count);
+    for arrival in &mut arrivals {
+        arrival.output_tokens = arrival.output_tokens.min(longest);
+    }
+    arrivals
+}
+
+fn recorded(count: usize) -> Vec<Arrival> {
     let data = std::env::var_os("SIGNALBOX_DATA").map_or_else(|| package_dir().join("../shared/data"), PathBuf::from);
     let file = data.join("traces/azure_conv.csv.gz");
     let Ok(open) = File::open(&file) else {
