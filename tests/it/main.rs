@@ -4,4 +4,7 @@
 mod support;
 
 mod check;
+mod page;
+mod prometheus;
 mod testbed;
+mod trace;

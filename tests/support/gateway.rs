@@ -1,4 +1,5 @@
-//! The real gateway binary, started with a policy in a folder of its own and killed when the test is done with it.
+//! The real gateway binary, started in a folder of its own with a policy or with simulated engines, and killed when the
+//! test is done with it.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +30,8 @@ pub struct Gateway {
 
 /// How a gateway is to be started.
 pub struct Start {
-    policy: String,
+    /// Without one the built-in engines stand behind it.
+    policy: Option<String>,
     args: Vec<String>,
     envs: Vec<(String, String)>,
 }
@@ -45,7 +47,13 @@ impl Start {
         let free = ["listen:", "admin:"].into_iter().filter(|key| !named(key));
         // At the end, so that the lines of the policy keep their numbers in error messages.
         let whole = free.fold(format!("{policy}\n"), |text, key| text + key + " 127.0.0.1:0\n");
-        Self { policy: whole, args: Vec::new(), envs: Vec::new() }
+        Self { policy: Some(whole), args: Vec::new(), envs: Vec::new() }
+    }
+
+    /// With the built-in simulated engines.
+    pub fn simulated() -> Self {
+        let args = ["--simulate", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"].map(str::to_owned).to_vec();
+        Self { policy: None, args, envs: Vec::new() }
     }
 
     /// Adds an argument of `signalbox serve`.
@@ -69,11 +77,15 @@ impl Start {
     pub async fn attempt(self) -> Result<Gateway, String> {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let (config, ready) = (dir.path().join("policy.yaml"), dir.path().join("ready.json"));
-        std::fs::write(&config, &self.policy).expect("the policy is written");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_signalbox"))
-            .arg("serve")
-            .args([Path::new("--config"), &config, Path::new("--ready-file"), &ready])
+        let mut command = Command::new(env!("CARGO_BIN_EXE_signalbox"));
+        command.arg("serve").arg("--ready-file").arg(&ready);
+        if let Some(policy) = &self.policy {
+            std::fs::write(&config, policy).expect("the policy is written");
+            command.arg("--config").arg(&config);
+        }
+        let mut child = command
             .args(&self.args)
+            .env_remove("SIGNALBOX_CONFIG")
             .current_dir(dir.path())
             .envs(self.envs)
             .stdin(Stdio::null())

@@ -11,6 +11,8 @@ pub mod client;
 pub mod engine;
 pub mod gateway;
 pub mod mock;
+pub mod prometheus;
+pub mod replay;
 pub mod sdk;
 
 use std::{

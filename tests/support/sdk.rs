@@ -1,6 +1,8 @@
-//! The official OpenAI SDKs: installed once under cargo's target folder, then run against a gateway.
+//! The official OpenAI SDKs, and a browser's remote control: installed once under cargo's target folder, then run against a
+//! gateway.
 
 use std::{
+    env,
     fs::{self, File},
     path::{Path, PathBuf},
 };
@@ -17,8 +19,26 @@ pub async fn python(base_url: &str) {
 
 /// Runs `tests/sdk/openai_node.mjs` against `base_url`; fails the test with its output.
 pub async fn node(base_url: &str) {
-    let package = fs::read_to_string(scripts().join("package.json")).expect("the package file");
-    let home = installed("node", package.clone(), async move |home| {
+    let script = script("node", "package.json", "openai_node.mjs").await;
+    run(Command::new("node").arg(script), base_url).await;
+}
+
+/// Runs `tests/sdk/page.mjs` in the browser `chromium` against the page at `url`; with a folder in `SIGNALBOX_SHOTS` it
+/// leaves screenshots there.
+pub async fn page(url: &str, chromium: &Path) {
+    let script = script("page", "page-package.json", "page.mjs").await;
+    let mut command = Command::new("node");
+    command.arg(script).env("PAGE", url).env("CHROMIUM", chromium);
+    if let Some(shots) = env::var_os("SIGNALBOX_SHOTS") {
+        command.env("SHOTS", shots);
+    }
+    run(&mut command, url).await;
+}
+
+/// A script of `tests/sdk`, copied to `target/sdk/{name}` beside what `package` says it needs.
+async fn script(name: &str, package: &str, script: &str) -> PathBuf {
+    let package = fs::read_to_string(scripts().join(package)).expect("the package file");
+    let home = installed(name, package.clone(), async move |home| {
         fs::create_dir_all(home).map_err(|error| error.to_string())?;
         fs::write(home.join("package.json"), package).map_err(|error| error.to_string())?;
         let install = ["install", "--no-audit", "--no-fund", "--no-package-lock"];
@@ -26,9 +46,9 @@ pub async fn node(base_url: &str) {
     })
     .await;
     // Modules are looked up from where the script lies, so it has to lie beside them.
-    let script = home.join("openai_node.mjs");
-    fs::copy(scripts().join("openai_node.mjs"), &script).expect("the script is copied");
-    run(Command::new("node").arg(script), base_url).await;
+    let copy = home.join("script.mjs");
+    fs::copy(scripts().join(script), &copy).expect("the script is copied");
+    copy
 }
 
 /// A Python environment `target/sdk/{name}` with these requirements.
@@ -65,9 +85,9 @@ async fn installed(name: &str, version: String, install: impl AsyncFnOnce(&Path)
 }
 
 async fn run(command: &mut Command, base_url: &str) {
-    let out = command.env("BASE_URL", base_url).kill_on_drop(true).output().await.expect("the SDK's interpreter runs");
+    let out = command.env("BASE_URL", base_url).kill_on_drop(true).output().await.expect("the interpreter runs");
     let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    assert!(out.status.success(), "the SDK checks failed\n{stdout}{stderr}");
+    assert!(out.status.success(), "the checks failed\n{stdout}{stderr}");
 }
 
 /// Runs an installer; the error says what is `needed` and what it printed.

@@ -1,0 +1,35 @@
+# Recipes for `just`; each is one command that can be typed as well.
+
+# The recipes
+default:
+    @just --list
+
+# A gateway over simulated engines, or over what is given: just run --config policies/minimal.yaml
+run *args="--simulate":
+    cargo run -- serve {{ args }}
+
+# All tests
+test *args:
+    cargo test {{ args }}
+
+# All checks, as on the machine that guards the main branch
+ci:
+    .ci/run
+
+# The benchmarks
+bench *args:
+    cargo bench {{ args }}
+
+# Each reader of strangers' bytes for so many seconds, on stable Rust
+fuzz seconds="60":
+    SIGNALBOX_FUZZ_SECONDS={{ seconds }} cargo test --test fuzz -- --nocapture
+
+# Writes the schema of policy files anew
+schema:
+    cargo run --quiet -- schema > target/policy.schema.json
+    mv target/policy.schema.json policies/policy.schema.json
+
+# Brings the generated blocks of the README and the snapshots up to date; read the difference before it is committed
+readme:
+    INSTA_UPDATE=always SIGNALBOX_UPDATE=1 cargo test
+    git diff --stat

@@ -1,0 +1,55 @@
+//! Fuzzes what reads strangers' bytes, on stable Rust: each entry is fed mutations of its corpus and must not panic.
+//!
+//! By default each entry gets a fixed number of inputs, the same ones every time. `SIGNALBOX_FUZZ_SECONDS=60` goes on for
+//! that long, from a fresh start that is printed; `SIGNALBOX_FUZZ_SEED` repeats one. `fuzz/` wraps the same entries for
+//! cargo-fuzz, which is guided by coverage.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "in a test a failed step is a failed test, and its story goes to stderr"
+)]
+
+#[path = "fuzz/campaign.rs"]
+mod campaign;
+#[path = "fuzz/mutate.rs"]
+mod mutate;
+
+use campaign::Campaign;
+use signalbox::{
+    config::fuzz_config,
+    protocol::{answer::fuzz_answer, request::fuzz_request, sse::fuzz_sse},
+    upstream::scrape::fuzz_scrape,
+};
+
+#[test]
+fn event_streams_are_split_without_losing_a_byte() {
+    Campaign::new("sse", fuzz_sse).run(20_000);
+}
+
+#[test]
+fn request_bodies_are_read_and_edited_without_harm() {
+    Campaign::new("request", fuzz_request).run(5_000);
+}
+
+#[test]
+fn answers_of_any_shape_are_read() {
+    Campaign::new("answer", fuzz_answer).run(10_000);
+}
+
+#[test]
+fn policy_files_of_any_shape_are_read_or_refused() {
+    Campaign::new("config", fuzz_config).seeds("policies", "yaml").seeds("tests/it/broken", "yaml").run(1_000);
+}
+
+#[test]
+fn metrics_of_any_engine_are_read() {
+    Campaign::new("scrape", fuzz_scrape).run(5_000);
+}
+
+#[test]
+fn a_panic_is_told_with_the_smallest_input_that_still_causes_it() {
+    let picky = |input: &[u8]| assert!(!input.windows(2).any(|pair| pair == b"\r\r"), "two returns");
+    let failure = Campaign::new("sse", picky).search(2_000).expect("the corpus has two returns");
+    assert_eq!(failure.input, b"\r\r");
+    assert!(failure.to_string().contains("0d0d"), "{failure}");
+}

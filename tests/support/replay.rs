@@ -1,0 +1,133 @@
+//! Recorded traffic against a gateway: arrivals at their time, prompts of their length, and what the clients saw.
+
+use std::{fs::File, io::BufReader, path::PathBuf, time::Duration};
+
+use serde_json::{Value, json};
+use signalbox::sim::trace::{Arrival, azure, excerpt};
+use tokio::{task::JoinSet, time::Instant};
+
+use super::{
+    client::{self, End, Sse},
+    package_dir,
+};
+
+/// Bytes of prose that count as one token.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// Arrivals a second at the start of that trace.
+const PER_SECOND: f64 = 2.7;
+
+/// One answer as its client saw it.
+#[derive(Debug)]
+pub struct Told {
+    /// What was asked.
+    pub arrival: Arrival,
+    /// The pool that answered, by the head of the answer.
+    pub pool: String,
+    /// How it ended.
+    pub ending: Ending,
+    /// From sending the request to reading the first content.
+    pub ttft: Option<Duration>,
+    /// The tokens of prompt and answer that the answer named.
+    pub usage: Option<(u64, u64)>,
+}
+
+/// How an answer ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With `[DONE]`.
+    Done,
+    /// With an error that says something, before the stream or in it.
+    Error(String),
+    /// In any other way: it should not.
+    Odd(String),
+}
+
+/// The first `count` arrivals of Azure's conversation trace, from `SIGNALBOX_DATA` or a folder beside the package; made-up
+/// ones that look alike, with a message, where it is not there. Answers have at most `longest` tokens.
+pub fn arrivals(count: usize, longest: u32) -> Vec<Arrival> {
+    let mut arrivals = recorded(count);
+    for arrival in &mut arrivals {
+        arrival.output_tokens = arrival.output_tokens.min(longest);
+    }
+    arrivals
+}
+
+fn recorded(count: usize) -> Vec<Arrival> {
+    let data = std::env::var_os("SIGNALBOX_DATA").map_or_else(|| package_dir().join("../shared/data"), PathBuf::from);
+    let file = data.join("traces/azure_conv.csv.gz");
+    let Ok(open) = File::open(&file) else {
+        eprintln!("no recorded trace: {} is not there (set SIGNALBOX_DATA); made-up arrivals", file.display());
+        return excerpt(1, count, PER_SECOND).collect();
+    };
+    let rows = azure(BufReader::new(flate2::read::GzDecoder::new(open)));
+    rows.take(count).collect::<Result<_, _>>().unwrap_or_else(|problem| panic!("{}: {problem}", file.display()))
+}
+
+/// Asks for each arrival at its time, `speed` times as fast as recorded, for `models` in turn; returns what came of them.
+pub async fn replay(url: &str, arrivals: Vec<Arrival>, speed: f64, models: &[&str]) -> Vec<Told> {
+    let (client, start) = (client::http(), Instant::now());
+    let mut asking = JoinSet::new();
+    for ((number, arrival), model) in (0..).zip(arrivals).zip(models.iter().cycle()) {
+        let body = body(model, number, &arrival);
+        let request = client::json(client.post(format!("{url}/chat/completions")), &body)
+            .header("x-sim-output-tokens", arrival.output_tokens);
+        tokio::time::sleep_until(start + arrival.at.div_f64(speed)).await;
+        asking.spawn(ask(request, arrival));
+    }
+    asking.join_all().await
+}
+
+async fn ask(request: reqwest::RequestBuilder, arrival: Arrival) -> Told {
+    let began = Instant::now();
+    let mut stream = Sse::send(request).await;
+    let pool = stream.header("x-signalbox-pool").to_owned();
+    let (mut ttft, mut usage) = (None, None);
+    let ending = loop {
+        let data = match stream.data().await {
+            // Read to its end: one who leaves at `[DONE]` may look like one who left before.
+            Ok(data) if data == "[DONE]" => match stream.data().await {
+                Err(End::Clean) => break Ending::Done,
+                more => break Ending::Odd(format!("after [DONE]: {more:?}")),
+            },
+            Ok(data) => data,
+            Err(End::Clean) if !stream.status.is_success() => break Ending::Odd(format!("{}", stream.status)),
+            Err(end) => break Ending::Odd(format!("no [DONE]: {end:?}")),
+        };
+        let Ok(chunk) = serde_json::from_str::<Value>(&data) else { break Ending::Odd(format!("no JSON: {data}")) };
+        if let Some(message) = chunk["error"]["message"].as_str() {
+            break Ending::Error(message.to_owned());
+        }
+        if chunk["choices"][0]["delta"]["content"].as_str().is_some_and(|content| !content.is_empty()) {
+            ttft.get_or_insert_with(|| began.elapsed());
+        }
+        let tokens = |kind: &str| chunk["usage"][kind].as_u64();
+        usage = tokens("prompt_tokens").zip(tokens("completion_tokens")).or(usage);
+    };
+    Told { arrival, pool, ending, ttft, usage }
+}
+
+/// A chat whose prompt is as long as the arrival's and begins like no other one.
+fn body(model: &str, number: u64, arrival: &Arrival) -> Value {
+    const WORDS: [&str; 8] = ["signal ", "lamp ", "track ", "the ", "lever ", "of a ", "points ", "block, "];
+    let mut dice = fastrand::Rng::with_seed(number);
+    let mut text = format!("{number}: ");
+    let length = arrival.prompt_tokens as usize * BYTES_PER_TOKEN;
+    while text.len() < length {
+        text.push_str(WORDS[dice.usize(0..WORDS.len())]);
+    }
+    text.truncate(length);
+    json!({
+        "model": model,
+        "stream": true,
+        "stream_options": { "include_usage": true },
+        "messages": [{ "role": "user", "content": text }],
+    })
+}
+
+/// The `share` quantile of `times`: the smallest one that so large a part of them does not exceed.
+pub fn quantile(times: &mut [Duration], share: f64) -> Duration {
+    times.sort_unstable();
+    let rank = (share * times.len() as f64).ceil() as usize;
+    times.get(rank.max(1) - 1).copied().unwrap_or_default()
+}
