@@ -36,6 +36,8 @@ pub(super) struct Stream {
     last_event: Instant,
     timer: Pin<Box<Sleep>>,
     total: Option<Pin<Box<Sleep>>>,
+    /// The choices begun and those finished, a bit for each.
+    choices: (u64, u64),
     end: End,
     over: bool,
 }
@@ -56,7 +58,6 @@ enum End {
 impl Stream {
     pub(super) fn new(events: Events, meter: Meter, hide_usage: bool, idle: Duration, total: Option<Duration>) -> Self {
         Self {
-            end: if is_generation(events.endpoint()) { End::Missing } else { End::Finished },
             events,
             meter,
             hide_usage,
@@ -64,6 +65,8 @@ impl Stream {
             last_event: Instant::now(),
             timer: Box::pin(sleep(idle)),
             total: total.map(|total| Box::pin(sleep(total))),
+            choices: (0, 0),
+            end: End::Missing,
             over: false,
         }
     }
@@ -73,28 +76,42 @@ impl Stream {
         if !held {
             self.meter.read(seen);
         }
-        let said = match seen {
-            Seen { error: Some(_), .. } => End::Failed,
-            Seen { done: true, .. } => End::Done,
-            Seen { finished: true, .. } => End::Finished,
-            _ => End::Missing,
-        };
-        self.end = self.end.max(said);
-        if seen.done {
-            self.timer.as_mut().reset(Instant::now() + LINGER);
-        }
+        self.note_end(seen);
         if seen.token {
             self.meter.hand();
         }
         !(seen.only_usage && self.hide_usage)
     }
 
+    fn note_end(&mut self, seen: &Seen) {
+        let (begun, finished) = &mut self.choices;
+        *begun |= seen.choices;
+        *finished |= seen.finished_choices;
+        let open = *begun & !*finished != 0;
+        self.end = match self.end {
+            _ if seen.error.is_some() => End::Failed,
+            end if seen.done => end.max(End::Done),
+            End::Missing if seen.finished && !open => End::Finished,
+            End::Finished if open => End::Missing,
+            end => end,
+        };
+        if self.end >= End::Done {
+            self.timer.as_mut().reset(Instant::now() + LINGER);
+        }
+        if self.end == End::Done {
+            // A client may leave once it has read so much: it was served.
+            self.meter.finish(Outcome::Complete);
+        }
+    }
+
     /// The end of the upstream's stream: what it means depends on what came before.
     fn end(&mut self) -> Option<Bytes> {
         self.over = true;
         match self.end {
-            End::Missing => return Some(self.break_off(&cut("before its end"))),
-            End::Finished | End::Done => self.meter.finish(Outcome::Complete),
+            End::Missing if is_generation(self.events.endpoint()) => {
+                return Some(self.break_off(&cut("before its end")));
+            }
+            End::Missing | End::Finished | End::Done => self.meter.finish(Outcome::Complete),
             End::Failed => self.meter.finish(Outcome::Failed("upstream_error")),
         }
         None
@@ -124,6 +141,9 @@ impl Stream {
             }
             let due = self.last_event + self.idle;
             if due <= Instant::now() {
+                if self.end == End::Finished {
+                    return Poll::Ready(None);
+                }
                 let message = format!("the backend sent nothing for {} s (timeouts.idle)", self.idle.as_secs_f64());
                 return Poll::Ready(Some(late("stream_stalled", message)));
             }
