@@ -29,7 +29,8 @@ pub struct Gateway {
 
 /// How a gateway is to be started.
 pub struct Start {
-    policy: String,
+    /// `None` runs the built-in simulated engines.
+    policy: Option<String>,
     args: Vec<String>,
     envs: Vec<(String, String)>,
 }
@@ -45,7 +46,13 @@ impl Start {
         let free = ["listen:", "admin:"].into_iter().filter(|key| !named(key));
         // At the end, so that the lines of the policy keep their numbers in error messages.
         let whole = free.fold(format!("{policy}\n"), |text, key| text + key + " 127.0.0.1:0\n");
-        Self { policy: whole, args: Vec::new(), envs: Vec::new() }
+        Self { policy: Some(whole), args: Vec::new(), envs: Vec::new() }
+    }
+
+    /// Without a policy, over the built-in simulated engines.
+    pub fn simulated() -> Self {
+        let args = ["--simulate", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+        Self { policy: None, args: args.map(str::to_owned).to_vec(), envs: Vec::new() }
     }
 
     /// Adds an argument of `signalbox serve`.
@@ -69,11 +76,13 @@ impl Start {
     pub async fn attempt(self) -> Result<Gateway, String> {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let (config, ready) = (dir.path().join("policy.yaml"), dir.path().join("ready.json"));
-        std::fs::write(&config, &self.policy).expect("the policy is written");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_signalbox"))
-            .arg("serve")
-            .args([Path::new("--config"), &config, Path::new("--ready-file"), &ready])
-            .args(&self.args)
+        let mut command = Command::new(env!("CARGO_BIN_EXE_signalbox"));
+        command.arg("serve").arg("--ready-file").arg(&ready).args(&self.args).env_remove("SIGNALBOX_CONFIG");
+        if let Some(policy) = &self.policy {
+            std::fs::write(&config, policy).expect("the policy is written");
+            command.arg("--config").arg(&config);
+        }
+        let mut child = command
             .current_dir(dir.path())
             .envs(self.envs)
             .stdin(Stdio::null())
