@@ -4,5 +4,6 @@
 mod support;
 
 mod check;
+mod requests;
 mod streams;
 mod testbed;
