@@ -4,6 +4,7 @@
 mod support;
 
 mod check;
+mod errors;
 mod requests;
 mod streams;
 mod testbed;
