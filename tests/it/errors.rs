@@ -1,4 +1,5 @@
 //! Every error a client can meet, whole: status, headers, body.
+#![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use http::Method;
 use serde_json::{Value, json};

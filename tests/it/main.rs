@@ -4,7 +4,9 @@
 mod support;
 
 mod check;
+mod engines;
 mod errors;
 mod requests;
+mod sdk;
 mod streams;
 mod testbed;

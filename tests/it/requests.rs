@@ -1,4 +1,5 @@
 //! What goes upstream: the client's bytes with only what must change changed, under our authority, framed anew, exactly once.
+#![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use serde_json::json;
 

@@ -1,4 +1,5 @@
 //! Streamed answers through the gateway: what the engine sent is what the client gets, byte for byte, event by event, and never in silence.
+#![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
@@ -33,6 +34,11 @@ fn ask(model: &str, usage: bool) -> Value {
 
 async fn stream(gateway: &Gateway, model: &str) -> Sse {
     Sse::post(&gateway.at("/v1/chat/completions"), &ask(model, false)).await
+}
+
+/// Events as they are sent.
+fn events(data: Vec<String>) -> String {
+    data.into_iter().fold(String::new(), |text, data| text + "data: " + &data + "\n\n")
 }
 
 /// All events of a stream as text, and whether it ended as HTTP says it should.
@@ -105,11 +111,7 @@ async fn a_stream_cut_at_any_byte_arrives_as_it_was() {
 
 #[tokio::test]
 async fn every_api_streams_natively() {
-    let completions: String = completion_events(["a", "\u{e4}b"])
-        .iter()
-        .map(|event| format!("data: {event}\n\n"))
-        .chain([DONE.to_owned()])
-        .collect();
+    let completions = events(completion_events(["a", "\u{e4}b"])) + DONE;
     let responses = "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\",\"usage\":null}}\n\n\
         event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"hi\",\"sequence_number\":1}\n\n\
         event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":3,\"output_tokens\":1}}}\n\n";
@@ -194,7 +196,7 @@ async fn a_finished_stream_without_done_is_complete() {
     })
     .await;
     let gateway = gateway(&mock, "timeouts: { idle: 300ms }\n").await;
-    let finished: String = chat_events(["a"]).iter().map(|event| format!("data: {event}\n\n")).collect();
+    let finished = events(chat_events(["a"]));
     for (model, wanted) in [
         ("end", finished.clone()),
         ("hang", finished.clone()),
