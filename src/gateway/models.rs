@@ -8,7 +8,7 @@ use axum::{
     extract::{Path, State},
     routing::get,
 };
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 
 use super::{Live, Reply, auth, edge, route, serving::Serving};
@@ -20,7 +20,11 @@ pub struct Models;
 impl Models {
     /// Serves the models of whatever is live.
     pub fn router(live: Arc<Live>) -> Router {
-        Router::new().route("/v1/models", get(list)).route("/v1/models/{*id}", get(one)).with_state(live)
+        Router::new()
+            .route("/v1/models", get(list))
+            .route("/v1/models/{*id}", get(one))
+            .method_not_allowed_fallback(wrong_method)
+            .with_state(live)
     }
 }
 
@@ -53,6 +57,12 @@ async fn one(State(live): State<Arc<Live>>, Path(id): Path<String>, headers: Hea
             None => Err(route::unknown(policy, &id)),
         }
     })
+}
+
+async fn wrong_method(method: Method, headers: HeaderMap) -> Reply {
+    let message = format!("models are listed by GET, not {method}");
+    let fault = Fault::client(StatusCode::METHOD_NOT_ALLOWED, "bad_method", message).with_code("method_not_allowed");
+    edge::reply_to(None, &edge::request_id(&headers), &fault)
 }
 
 fn answer(live: &Live, headers: &HeaderMap, make: impl FnOnce(&Serving) -> Result<Vec<u8>, Fault>) -> Reply {

@@ -106,6 +106,8 @@ mod tests {
         assert_eq!(chat(r#"{"error":{"message":"out of memory","code":500}}"#).error.as_deref(), Some("out of memory"));
         assert_eq!(chat(r#"{"error":"oops"}"#).error.as_deref(), Some("\"oops\""));
         assert!(chat("{\"choices\":").broken);
+        let finish = chat(r#"{"choices":[{"index":0,"delta":{}},{"index":2,"delta":{},"finish_reason":"stop"}]}"#);
+        assert_eq!((finish.choices, finish.finished_choices, finish.finished), (0b101, 0b100, true));
         assert_eq!(chat(r#"["a shape nobody foresaw"]"#), Seen::default());
         assert_eq!(chat(r#"{"choices":"odd"}"#), Seen::default());
     }

@@ -25,6 +25,8 @@ struct Chunk<'a> {
 #[derive(Deserialize)]
 struct Choice<'a> {
     #[serde(borrow)]
+    index: Option<&'a RawValue>,
+    #[serde(borrow)]
     delta: Option<Delta<'a>>,
     #[serde(borrow)]
     text: Option<Cow<'a, str>>,
@@ -90,13 +92,26 @@ pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
         ..Seen::default()
     };
     for choice in chunk.choices.iter().flatten() {
-        seen.finished |= choice.finish_reason.is_some_and(says_something);
+        let bit = choice.bit();
+        seen.choices |= bit;
+        if choice.finish_reason.is_some_and(says_something) {
+            seen.finished = true;
+            seen.finished_choices |= bit;
+        }
         let text = choice.text.as_ref().map_or(0, |text| text.len());
         let delta = choice.delta.as_ref().map_or(0, Delta::text_bytes);
         seen.text_bytes += text + delta;
         seen.token |= text > 0 || delta > 0;
     }
     Ok(seen)
+}
+
+impl Choice<'_> {
+    /// The bit that stands for its index; those beyond the last bit share it.
+    fn bit(&self) -> u64 {
+        let index: u32 = self.index.and_then(|index| index.get().parse().ok()).unwrap_or(0);
+        1 << index.min(u64::BITS - 1)
+    }
 }
 
 impl Delta<'_> {

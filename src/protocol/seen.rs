@@ -17,8 +17,12 @@ pub struct Seen {
     pub usage: Option<Usage>,
     /// It carries usage and nothing else, so that a client which did not ask for it need not see it.
     pub only_usage: bool,
-    /// The answer is complete as to its content (a finish reason was given).
+    /// The answer, or one of its choices, is complete as to its content (a finish reason was given).
     pub finished: bool,
+    /// The choices that it speaks of, a bit for each index.
+    pub choices: u64,
+    /// Those of them that it finishes.
+    pub finished_choices: u64,
     /// The stream is at its end.
     pub done: bool,
     /// It reports an error, with this message.

@@ -133,6 +133,17 @@ impl Event {
         found
     }
 
+    /// The event with the empty line that it lacks where its stream ended too soon, so that another may follow it.
+    #[must_use]
+    pub fn closed(self) -> Self {
+        let missing: &[u8] = match &*self.raw {
+            [.., b'\n', b'\n'] | [.., b'\r', b'\r'] | [.., b'\r', b'\n', b'\r', b'\n'] => return self,
+            [.., b'\n' | b'\r'] => b"\n",
+            _ => b"\n\n",
+        };
+        Self { raw: [&self.raw, missing].concat().into() }
+    }
+
     fn lines(&self) -> impl Iterator<Item = &[u8]> {
         let raw = self.raw.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&self.raw);
         raw.split(|byte| matches!(byte, b'\n' | b'\r'))
@@ -203,6 +214,20 @@ mod tests {
         assert_eq!(event("data\n\n").data().unwrap(), &b""[..]);
         assert_eq!(event(": ping\n\n").data(), None);
         assert_eq!(event("database: a\n\n").data(), None);
+    }
+
+    #[test]
+    fn an_event_that_lacks_its_end_is_closed() {
+        for (raw, want) in [
+            ("data: a", "data: a\n\n"),
+            ("data: a\n", "data: a\n\n"),
+            ("data: a\r\n", "data: a\r\n\n"),
+            ("data: a\r\n\r", "data: a\r\n\r\n"),
+            ("data: a\r\r", "data: a\r\r"),
+            ("data: a\r\n\r\n", "data: a\r\n\r\n"),
+        ] {
+            assert_eq!(Event { raw: Bytes::from_static(raw.as_bytes()) }.closed().raw, want);
+        }
     }
 
     #[test]

@@ -52,6 +52,9 @@ impl Endpoint {
         if rest == "chat/completions" {
             return Some(Self::Chat);
         }
+        if climbs(rest) {
+            return None;
+        }
         match rest.split('/').next()? {
             "completions" if rest == "completions" => Some(Self::Completions),
             "embeddings" if rest == "embeddings" => Some(Self::Embeddings),
@@ -91,6 +94,13 @@ impl Endpoint {
     }
 }
 
+/// Whether `path` might lead elsewhere than it begins: a segment `.` or `..`, in any spelling that somebody further on may read so.
+fn climbs(path: &str) -> bool {
+    let plain =
+        path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/").replace('\\', "/");
+    plain.split('/').any(|segment| matches!(segment, "." | ".."))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +117,10 @@ mod tests {
             ("/v2/chat/completions", None),
             ("/v1/", None),
             ("/chat/completions", None),
+            ("/v1/files/../../metrics", None),
+            ("/v1/files/.%2E%2f..%5Cmetrics", None),
+            ("/v1/files/..\\..\\metrics", None),
+            ("/v1/files/a..b/.c", Some(Endpoint::Files)),
         ] {
             assert_eq!(Endpoint::of_path(path), want, "{path}");
         }

@@ -4,7 +4,12 @@
 mod support;
 
 mod check;
+mod engines;
+mod errors;
 mod page;
 mod prometheus;
+mod requests;
+mod sdk;
+mod streams;
 mod testbed;
 mod trace;

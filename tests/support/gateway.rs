@@ -30,7 +30,7 @@ pub struct Gateway {
 
 /// How a gateway is to be started.
 pub struct Start {
-    /// Without one the built-in engines stand behind it.
+    /// `None` runs the built-in simulated engines.
     policy: Option<String>,
     args: Vec<String>,
     envs: Vec<(String, String)>,
@@ -50,10 +50,10 @@ impl Start {
         Self { policy: Some(whole), args: Vec::new(), envs: Vec::new() }
     }
 
-    /// With the built-in simulated engines.
+    /// Without a policy, over the built-in simulated engines.
     pub fn simulated() -> Self {
-        let args = ["--simulate", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"].map(str::to_owned).to_vec();
-        Self { policy: None, args, envs: Vec::new() }
+        let args = ["--simulate", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+        Self { policy: None, args: args.map(str::to_owned).to_vec(), envs: Vec::new() }
     }
 
     /// Adds an argument of `signalbox serve`.
@@ -78,14 +78,12 @@ impl Start {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let (config, ready) = (dir.path().join("policy.yaml"), dir.path().join("ready.json"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_signalbox"));
-        command.arg("serve").arg("--ready-file").arg(&ready);
+        command.arg("serve").arg("--ready-file").arg(&ready).args(&self.args).env_remove("SIGNALBOX_CONFIG");
         if let Some(policy) = &self.policy {
             std::fs::write(&config, policy).expect("the policy is written");
             command.arg("--config").arg(&config);
         }
         let mut child = command
-            .args(&self.args)
-            .env_remove("SIGNALBOX_CONFIG")
             .current_dir(dir.path())
             .envs(self.envs)
             .stdin(Stdio::null())

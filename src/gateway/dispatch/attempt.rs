@@ -24,6 +24,8 @@ use crate::{
     upstream::{Client, SendError, address, client::Outgoing},
 };
 
+/// The kind of a fault that came before anything was sent.
+const UNREACHABLE: &str = "upstream_unreachable";
 /// Most of a whole answer that is kept to be looked through, in bytes.
 const LARGEST_ANSWER: usize = 64 << 20;
 /// Most of an error's body that is passed on, in bytes.
@@ -64,7 +66,9 @@ impl Attempt<'_> {
             Ok((head, answer)) => Ok(Committed { head, answer, meter, decision }),
             Err(fault) => {
                 meter.fail(&fault);
-                Err(fault)
+                // What must not be done twice is tried again only where it never left.
+                let again = self.call.endpoint.repeatable() || fault.kind == UNREACHABLE;
+                Err(Fault { retry: if again { fault.retry } else { Retry::Never }, ..fault })
             }
         }
     }
@@ -121,9 +125,8 @@ impl Attempt<'_> {
         outgoing: Outgoing,
         meter: &Meter,
     ) -> Result<(http::response::Parts, reqwest::Body), Fault> {
-        let repeatable = self.call.endpoint.repeatable();
         let mut sent = deadline.bound(self.client.send(outgoing.clone())).await?;
-        if repeatable && matches!(sent, Err(SendError::Lost(_))) {
+        if self.call.endpoint.repeatable() && matches!(sent, Err(SendError::Lost(_))) {
             meter.fresh_connection_retry();
             sent = deadline.bound(self.client.send_fresh(outgoing)).await?;
         }
@@ -132,12 +135,11 @@ impl Attempt<'_> {
             Ok(response) => Ok(response.into_parts()),
             Err(SendError::Connect(cause)) => {
                 let message = format!("the backend '{name}' cannot be reached: {cause}");
-                Err(Fault::upstream(StatusCode::SERVICE_UNAVAILABLE, "upstream_unreachable", message))
+                Err(Fault::upstream(StatusCode::SERVICE_UNAVAILABLE, UNREACHABLE, message))
             }
             Err(SendError::Lost(cause)) => {
                 let message = format!("the backend '{name}' ended the connection before it answered: {cause}");
-                let retry = if repeatable { Retry::OtherBackend } else { Retry::Never };
-                Err(Fault { retry, ..Fault::upstream(StatusCode::BAD_GATEWAY, "connection_lost", message) })
+                Err(Fault::upstream(StatusCode::BAD_GATEWAY, "connection_lost", message))
             }
         }
     }
@@ -154,9 +156,7 @@ impl Attempt<'_> {
         if !head.status.is_success() {
             let body = deadline.bound(Limited::new(body, LARGEST_ERROR).collect()).await?;
             let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-            let fault = refusal(&head, body);
-            let retry = if endpoint.repeatable() { fault.retry } else { Retry::Never };
-            return Err(Fault { retry, ..fault });
+            return Err(refusal(&head, body));
         }
         if is_encoded(&head.headers) {
             // We asked for no encoding; what cannot be read can still be passed on.
@@ -182,8 +182,7 @@ impl Attempt<'_> {
         let collected = deadline.bound(Limited::new(body, LARGEST_ANSWER).collect()).await?;
         let body = collected.map_err(|error| {
             let message = format!("the backend's answer broke off: {error}");
-            let retry = if self.call.endpoint.repeatable() { Retry::OtherBackend } else { Retry::Never };
-            Fault { retry, ..Fault::upstream(StatusCode::BAD_GATEWAY, "answer_cut", message) }
+            Fault::upstream(StatusCode::BAD_GATEWAY, "answer_cut", message)
         })?;
         Ok(body.to_bytes())
     }

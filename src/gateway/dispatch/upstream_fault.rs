@@ -34,6 +34,9 @@ pub(super) fn refusal(head: &Parts, body: Bytes) -> Fault {
 /// The fault of a success that is no answer.
 pub(super) fn garbage(body: &[u8]) -> Fault {
     let start: String = String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(80).collect();
-    let message = format!("the backend's answer is not JSON; it begins with: {start}");
+    let message = match start.trim() {
+        "" => "the backend's answer is empty".to_owned(),
+        start => format!("the backend's answer is not JSON; it begins with: {start}"),
+    };
     Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", message)
 }

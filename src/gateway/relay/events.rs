@@ -114,7 +114,7 @@ impl Events {
                         let seen = look(self.endpoint, &event);
                         // A half event is of use only if it happens to be whole but for its empty line.
                         if !seen.broken && event.data().is_some() {
-                            return Poll::Ready(Some(Ok((event, seen))));
+                            return Poll::Ready(Some(Ok((event.closed(), seen))));
                         }
                     }
                 }

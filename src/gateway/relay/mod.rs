@@ -4,6 +4,7 @@ mod committed;
 mod events;
 mod head;
 mod meter;
+mod patience;
 mod plain;
 mod stream;
 
@@ -13,7 +14,7 @@ pub(super) use self::{
     head::is_events,
     meter::{Gauges, Meter},
 };
-use self::{plain::Plain, stream::Stream};
+use self::{patience::Patience, plain::Plain, stream::Stream};
 use super::{Reply, stages::Admitted};
 
 /// Makes the reply. The place among the requests under way is given back when its body is over.
@@ -23,12 +24,13 @@ pub(super) fn reply(committed: Committed, admitted: Admitted) -> Reply {
     meter.commit(permit, call.read_at);
     call.record.note(|line| line.status = head.status.as_u16());
     let headers = head::headers(&head, &call, &route, &decision, &meter);
+    let left = route.timeouts.total.map(|total| total.saturating_sub(meter.age()));
+    let patience = || Patience::new(route.timeouts.idle, left);
     let body = match answer {
-        Answer::Whole(bytes) => axum::body::Body::new(Plain::new(http_body_util::Full::new(bytes), meter)),
-        Answer::Opaque(body) => axum::body::Body::new(Plain::new(body, meter)),
+        Answer::Whole(bytes) => axum::body::Body::new(Plain::new(http_body_util::Full::new(bytes), meter, None)),
+        Answer::Opaque(body) => axum::body::Body::new(Plain::new(body, meter, Some(patience()))),
         Answer::Events { events, hide_usage } => {
-            let total = route.timeouts.total.map(|total| total.saturating_sub(meter.age()));
-            axum::body::Body::new(Stream::new(events, meter, hide_usage, route.timeouts.idle, total))
+            axum::body::Body::new(Stream::new(events, meter, hide_usage, patience()))
         }
     };
     let mut reply = Reply::new(body);

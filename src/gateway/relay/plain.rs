@@ -2,37 +2,52 @@
 
 use std::{
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
+use axum::BoxError;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::{Meter, events};
+use super::{Meter, events, patience::Patience};
 use crate::types::Outcome;
 
 /// A body and its meter.
 pub(super) struct Plain<B> {
     inner: B,
     meter: Meter,
+    /// `None` where all of it is here.
+    patience: Option<Patience>,
 }
 
 impl<B: Body> Plain<B> {
-    pub(super) fn new(inner: B, mut meter: Meter) -> Self {
+    pub(super) fn new(inner: B, mut meter: Meter, patience: Option<Patience>) -> Self {
         if inner.is_end_stream() {
             // An empty body is never polled.
             meter.finish(Outcome::Complete);
         }
-        Self { inner, meter }
+        Self { inner, meter, patience }
+    }
+
+    /// Whether time is up. The answer then breaks off: it has no place for words of ours.
+    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<BoxError> {
+        let Some(patience) = &mut self.patience else { return Poll::Pending };
+        patience.poll(cx).map(|fault| {
+            self.meter.finish(Outcome::Failed(fault.kind));
+            fault.message.into()
+        })
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Plain<B> {
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for Plain<B> {
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = BoxError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let polled = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let Poll::Ready(polled) = Pin::new(&mut self.inner).poll_frame(cx) else {
+            return self.poll_time(cx).map(|error| Some(Err(error)));
+        };
+        self.patience.iter_mut().for_each(Patience::heard);
         match &polled {
             Some(Err(_)) => self.meter.finish(Outcome::Failed(events::cut("").kind)),
             None => self.meter.finish(Outcome::Complete),
@@ -40,7 +55,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Plain<B> {
             Some(Ok(_)) if self.inner.is_end_stream() => self.meter.finish(Outcome::Complete),
             Some(Ok(_)) => {}
         }
-        Poll::Ready(polled)
+        Poll::Ready(polled.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {

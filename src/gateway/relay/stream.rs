@@ -2,20 +2,18 @@
 
 use std::{
     convert::Infallible,
-    future::Future,
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::Bytes;
-use http::StatusCode;
 use http_body::{Body, Frame};
-use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
     Events, Meter,
     events::{cut, is_generation},
+    patience::Patience,
 };
 use crate::{
     protocol::{Event, Seen, error},
@@ -31,11 +29,9 @@ pub(super) struct Stream {
     meter: Meter,
     /// Whether the usage chunk is kept from the client, who did not ask for it.
     hide_usage: bool,
-    idle: Duration,
-    /// When the last event with data came. The timer is not reset for each: it looks here when it fires.
-    last_event: Instant,
-    timer: Pin<Box<Sleep>>,
-    total: Option<Pin<Box<Sleep>>>,
+    patience: Patience,
+    /// The choices begun and those finished, a bit for each.
+    choices: (u64, u64),
     end: End,
     over: bool,
 }
@@ -54,18 +50,8 @@ enum End {
 }
 
 impl Stream {
-    pub(super) fn new(events: Events, meter: Meter, hide_usage: bool, idle: Duration, total: Option<Duration>) -> Self {
-        Self {
-            end: if is_generation(events.endpoint()) { End::Missing } else { End::Finished },
-            events,
-            meter,
-            hide_usage,
-            idle,
-            last_event: Instant::now(),
-            timer: Box::pin(sleep(idle)),
-            total: total.map(|total| Box::pin(sleep(total))),
-            over: false,
-        }
+    pub(super) fn new(events: Events, meter: Meter, hide_usage: bool, patience: Patience) -> Self {
+        Self { events, meter, hide_usage, patience, choices: (0, 0), end: End::Missing, over: false }
     }
 
     /// Notes what an event says; whether it goes to the client.
@@ -73,28 +59,42 @@ impl Stream {
         if !held {
             self.meter.read(seen);
         }
-        let said = match seen {
-            Seen { error: Some(_), .. } => End::Failed,
-            Seen { done: true, .. } => End::Done,
-            Seen { finished: true, .. } => End::Finished,
-            _ => End::Missing,
-        };
-        self.end = self.end.max(said);
-        if seen.done {
-            self.timer.as_mut().reset(Instant::now() + LINGER);
-        }
+        self.note_end(seen);
         if seen.token {
             self.meter.hand();
         }
         !(seen.only_usage && self.hide_usage)
     }
 
+    fn note_end(&mut self, seen: &Seen) {
+        let (begun, finished) = &mut self.choices;
+        *begun |= seen.choices;
+        *finished |= seen.finished_choices;
+        let open = *begun & !*finished != 0;
+        self.end = match self.end {
+            _ if seen.error.is_some() => End::Failed,
+            end if seen.done => end.max(End::Done),
+            End::Missing if seen.finished && !open => End::Finished,
+            End::Finished if open => End::Missing,
+            end => end,
+        };
+        if self.end >= End::Done {
+            self.patience.shorten(LINGER);
+        }
+        if self.end == End::Done {
+            // A client may leave once it has read so much: it was served.
+            self.meter.finish(Outcome::Complete);
+        }
+    }
+
     /// The end of the upstream's stream: what it means depends on what came before.
     fn end(&mut self) -> Option<Bytes> {
         self.over = true;
         match self.end {
-            End::Missing => return Some(self.break_off(&cut("before its end"))),
-            End::Finished | End::Done => self.meter.finish(Outcome::Complete),
+            End::Missing if is_generation(self.events.endpoint()) => {
+                return Some(self.break_off(&cut("before its end")));
+            }
+            End::Missing | End::Finished | End::Done => self.meter.finish(Outcome::Complete),
             End::Failed => self.meter.finish(Outcome::Failed("upstream_error")),
         }
         None
@@ -107,37 +107,21 @@ impl Stream {
         error::event(self.events.endpoint(), fault)
     }
 
-    /// Whether time is up, and why.
-    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Option<Fault>> {
-        if let Some(total) = &mut self.total
-            && total.as_mut().poll(cx).is_ready()
-        {
-            return Poll::Ready(Some(late(
-                "deadline",
-                "the answer took longer than the route allows (timeouts.total)",
-            )));
-        }
-        loop {
-            ready!(self.timer.as_mut().poll(cx));
-            if self.end >= End::Done {
-                return Poll::Ready(None);
-            }
-            let due = self.last_event + self.idle;
-            if due <= Instant::now() {
-                let message = format!("the backend sent nothing for {} s (timeouts.idle)", self.idle.as_secs_f64());
-                return Poll::Ready(Some(late("stream_stalled", message)));
-            }
-            self.timer.as_mut().reset(due);
-        }
+    /// Time is up: it matters only where something is missing.
+    fn expire(&mut self, fault: &Fault) -> Option<Bytes> {
+        if self.end >= End::Finished { self.end() } else { Some(self.break_off(fault)) }
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
+            if let Some(fault) = self.patience.overdue() {
+                return Poll::Ready(self.expire(&fault));
+            }
             let held = self.events.has_held();
             match self.events.poll_next(cx) {
                 Poll::Ready(Some(Ok((Event { raw }, seen)))) => {
                     if seen != Seen::default() {
-                        self.last_event = Instant::now();
+                        self.patience.heard();
                     }
                     if self.pass(&seen, held) {
                         return Poll::Ready(Some(raw));
@@ -148,10 +132,8 @@ impl Stream {
                 Poll::Ready(Some(Err(fault))) => return Poll::Ready(Some(self.break_off(&fault))),
                 Poll::Ready(None) => return Poll::Ready(self.end()),
                 Poll::Pending => {
-                    return match ready!(self.poll_time(cx)) {
-                        Some(fault) => Poll::Ready(Some(self.break_off(&fault))),
-                        None => Poll::Ready(self.end()),
-                    };
+                    let fault = ready!(self.patience.poll(cx));
+                    return Poll::Ready(self.expire(&fault));
                 }
             }
         }
@@ -173,8 +155,4 @@ impl Body for Stream {
     fn is_end_stream(&self) -> bool {
         self.over
     }
-}
-
-fn late(kind: &'static str, message: impl Into<std::borrow::Cow<'static, str>>) -> Fault {
-    Fault::upstream(StatusCode::GATEWAY_TIMEOUT, kind, message)
 }

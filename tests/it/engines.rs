@@ -1,0 +1,195 @@
+//! The gateway before real llama.cpp engines, where their models are present (see `tests/support/engine.rs`).
+#![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::support::{
+    client::{self, Answer, End, Sse, http},
+    engine::{Engine, Model},
+    gateway::Gateway,
+    sdk,
+};
+
+/// Two chat engines in one pool, an embedding engine in another, and a gateway before them.
+struct Bed {
+    engines: [Engine; 3],
+    gateway: Gateway,
+}
+
+/// `None` where there are no models.
+async fn bed() -> Option<Bed> {
+    let [one, two, embed] =
+        [(Model::Chat, 2), (Model::Chat, 2), (Model::Embed, 1)].map(|(model, slots)| Engine::start(model, slots, 2048));
+    let engines = [one.await?, two.await?, embed.await?];
+    let url = |at: usize| engines[at].url();
+    let policy = format!(
+        "engines:\n  one: {{ url: \"{}\" }}\n  two: {{ url: \"{}\" }}\n  vec: {{ url: \"{}\" }}\n\
+         pools:\n  chat: {{ balance: round_robin, backends: [{{ engine: one }}, {{ engine: two }}] }}\n  embed: {{ backends: [{{ engine: vec }}] }}\n\
+         models: {{ chat: {{ to: chat }}, embed: {{ to: embed }} }}\n",
+        url(0),
+        url(1),
+        url(2)
+    );
+    let gateway = Gateway::start(&policy).await;
+    Some(Bed { engines, gateway })
+}
+
+fn ask(more: Value) -> Value {
+    let mut body =
+        json!({ "model": "chat", "max_tokens": 8, "seed": 1, "messages": [{ "role": "user", "content": "hi" }] });
+    let Value::Object(more) = more else { panic!("an object") };
+    body.as_object_mut().unwrap().extend(more);
+    body
+}
+
+impl Bed {
+    async fn chat(&self, more: Value) -> Answer {
+        client::post(&self.gateway.at("/v1/chat/completions"), &ask(more)).await
+    }
+
+    async fn stream(&self, more: Value) -> Sse {
+        let mut body = ask(more);
+        body["stream"] = json!(true);
+        Sse::post(&self.gateway.at("/v1/chat/completions"), &body).await
+    }
+
+    /// Asks for one long stream after another, without end.
+    async fn keep_asking(&self) {
+        loop {
+            self.stream(json!({ "max_tokens": 4000, "ignore_eos": true })).await.rest().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_real_engine_answers_through_the_gateway() {
+    let Some(bed) = Box::pin(bed()).await else { return };
+    let (text, end) = bed.stream(json!({})).await.text().await;
+    assert!(!text.is_empty() && matches!(end, End::Clean), "{text:?} {end:?}");
+    let (events, _) = bed.stream(json!({})).await.rest().await;
+    assert_eq!(events.last().unwrap(), "data: [DONE]\n\n");
+    assert!(!events.iter().any(|event| client::data(event).unwrap().contains("\"choices\":[]")), "{events:?}");
+    let (events, _) = bed.stream(json!({ "stream_options": { "include_usage": true } })).await.rest().await;
+    let usage: Value = serde_json::from_str(&client::data(&events[events.len() - 2]).unwrap()).unwrap();
+    assert_eq!(usage["usage"]["completion_tokens"], 8, "{usage}");
+
+    // The same prompt twice at the same engine: the second time it is found in the prefix cache, and we see it.
+    let long = json!({ "messages": [{ "role": "user", "content": "once upon a time ".repeat(40) }] });
+    for _ in 0..4 {
+        assert_eq!(bed.chat(long.clone()).await.status, 200);
+    }
+    let answer = bed.chat(long).await.json();
+    let cached = answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_f64().unwrap();
+    assert!(cached > 0.0, "{answer}");
+    let metrics = bed.gateway.metrics().await;
+    assert!(metrics.sum("signalbox_tokens_total", &["kind=\"cached\"", "pool=\"chat\""]) >= cached, "{metrics:?}");
+    assert!(metrics.sum("signalbox_tokens_total", &["kind=\"completion\"", "pool=\"chat\""]) >= 64.0, "{metrics:?}");
+
+    let vectors =
+        client::post(&bed.gateway.at("/v1/embeddings"), &json!({ "model": "embed", "input": ["a", "b"] })).await;
+    assert_eq!((vectors.json()["data"].as_array().unwrap().len(), vectors.header("x-signalbox-pool")), (2, "embed"));
+
+    let tools = json!([{ "type": "function", "function": {
+        "name": "weather",
+        "parameters": { "type": "object", "properties": { "city": { "type": "string", "maxLength": 8 } }, "required": ["city"] },
+    } }]);
+    let called = json!({ "tools": tools, "tool_choice": "required", "max_tokens": 300 });
+    let answer = bed.chat(called.clone()).await.json();
+    let call = &answer["choices"][0]["message"]["tool_calls"][0]["function"];
+    assert_eq!(call["name"], "weather", "{answer}");
+    let (events, end) = bed.stream(called).await.rest().await;
+    let calls = events.iter().filter(|event| client::data(event).unwrap().contains("tool_calls")).count();
+    assert!(calls >= 2 && matches!(end, End::Clean), "{events:?}");
+
+    let schema = json!({ "type": "object", "properties": { "ok": { "type": "boolean" } }, "required": ["ok"], "additionalProperties": false });
+    let format = json!({ "type": "json_schema", "json_schema": { "name": "v", "strict": true, "schema": schema } });
+    let answer = bed.chat(json!({ "response_format": format, "max_tokens": 200 })).await.json();
+    let text = answer["choices"][0]["message"]["content"].as_str().unwrap();
+    assert!(serde_json::from_str::<Value>(text).unwrap()["ok"].is_boolean(), "{text}");
+}
+
+#[tokio::test]
+async fn what_a_real_engine_refuses_is_passed_on() {
+    let Some(bed) = Box::pin(bed()).await else { return };
+    let long = json!({ "messages": [{ "role": "user", "content": "many words ".repeat(4000) }] });
+    let direct = client::post(&format!("{}/chat/completions", bed.engines[0].url()), &ask(long.clone())).await;
+    let Answer { status, body, .. } = bed.chat(long.clone()).await;
+    assert_eq!((status.as_u16(), &body), (400, &direct.body), "{}", String::from_utf8_lossy(&body));
+    assert!(direct.text().contains("exceed_context_size_error"), "{}", direct.text());
+    let mut stream = bed.stream(long).await;
+    assert_eq!((stream.status.as_u16(), stream.rest().await.0.concat()), (400, direct.body.to_vec()));
+    // A message without a role is a 500 to llama.cpp; that says nothing about the engine.
+    for _ in 0..12 {
+        let answer = bed.chat(json!({ "messages": [{ "content": "hi" }] })).await;
+        assert_eq!(answer.status, 500, "{}", answer.text());
+    }
+    assert_eq!(bed.chat(json!({})).await.status, 200);
+}
+
+#[tokio::test]
+async fn two_hundred_requests_in_a_row_reach_real_engines() {
+    let Some(bed) = Box::pin(bed()).await else { return };
+    let client = http();
+    let mut backends: BTreeMap<String, u32> = BTreeMap::new();
+    for number in 0..200 {
+        let mut body = ask(json!({ "max_tokens": 2 }));
+        body["stream"] = json!(number % 3 != 0);
+        let request = client::json(client.post(bed.gateway.at("/v1/chat/completions")), &body);
+        let answer = client::answer(request).await;
+        assert_eq!(answer.status, 200, "request {number}: {}", answer.text());
+        let whole = if number % 3 == 0 { "\"finish_reason\":\"length\"" } else { "data: [DONE]\n\n" };
+        assert!(answer.text().contains(whole), "request {number}: {}", answer.text());
+        *backends.entry(answer.header("x-signalbox-backend").to_owned()).or_default() += 1;
+    }
+    assert_eq!(backends, BTreeMap::from([("one".to_owned(), 100), ("two".to_owned(), 100)]));
+    let metrics = bed.gateway.metrics().await;
+    assert!((metrics.sum("signalbox_requests_total", &["outcome=\"ok\""]) - 200.0).abs() < 0.1, "{metrics:?}");
+}
+
+#[tokio::test]
+async fn the_queue_of_a_real_engine_is_seen() {
+    let Some(bed) = Box::pin(bed()).await else { return };
+    // Six at each engine of two slots, for as long as it takes to see it.
+    let load = join_all((0..12).map(|_| bed.keep_asking()));
+    let seen = bed.gateway.wait_metrics("a queue", |metrics| {
+        ["one", "two"].iter().all(|engine| {
+            let label = format!("engine=\"{engine}\"");
+            let read = |name: &str| metrics.sum(name, &[&label]);
+            read("signalbox_engine_running") >= 1.0 && read("signalbox_engine_waiting") >= 1.0
+        })
+    });
+    let metrics = tokio::select! {
+        metrics = seen => metrics,
+        _ = load => unreachable!("it has no end"),
+    };
+    assert!(!metrics.0.keys().any(|key| key.starts_with("signalbox_engine_kv_usage_ratio")), "llama.cpp reports none");
+    assert!((metrics.sum("signalbox_engine_up", &[]) - 3.0).abs() < 0.1, "{metrics:?}");
+    // The clients have left: the engines are free again.
+    bed.gateway
+        .wait_metrics("the engines to be free", |metrics| {
+            metrics.sum("signalbox_engine_running", &[]) + metrics.sum("signalbox_engine_waiting", &[]) < 0.5
+                && metrics.sum("signalbox_in_flight", &[]) < 0.5
+        })
+        .await;
+    assert_eq!(bed.chat(json!({})).await.status, 200);
+}
+
+#[tokio::test]
+async fn the_sdks_are_content_with_real_engines() {
+    let Some(bed) = Box::pin(bed()).await else { return };
+    let mock = crate::support::mock::Mock::start(crate::support::mock::polite).await;
+    let policy = format!(
+        "pools:\n  chat: {{ backends: [\"{}\", \"{}\"] }}\n  embed: {{ backends: [\"{}\"] }}\n  mock: {{ backends: [\"{}\"] }}\n\
+         models: {{ chat: {{ to: chat }}, embed: {{ to: embed }}, \"err-*\": {{ to: mock }} }}\n",
+        bed.engines[0].url(),
+        bed.engines[1].url(),
+        bed.engines[2].url(),
+        mock.url()
+    );
+    let gateway = Gateway::start(&policy).await;
+    let url = gateway.url();
+    tokio::join!(sdk::python(&url), sdk::node(&url));
+}
