@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::support::{
-    client::{self, http, raw},
+    client::{self, End, Sse, http, raw},
     gateway::{Gateway, Start},
     mock::{Mock, Plan, Seen, polite},
 };
@@ -242,6 +242,16 @@ async fn a_form_is_renamed_and_a_binary_answer_passes() {
     let speech = json!({ "model": "tts", "input": "hello", "voice": "x" });
     let answer = client::post(&gateway.at("/v1/audio/speech"), &speech).await;
     assert!(mock.seen()[1].model() == "w-1" && answer.body == noise);
+}
+
+#[tokio::test]
+async fn a_binary_answer_that_stalls_is_broken_off() {
+    let mock = Mock::start(|_| Plan::text(200, "audio/mpeg", "some").gate(1).body("thing")).await;
+    let gateway = Gateway::start(&policy(&format!("\"{}\"", mock.url()), "timeouts: { idle: 300ms }\n")).await;
+    let mut answer = Sse::post(&gateway.at("/v1/audio/speech"), &json!({ "model": "tts", "input": "a" })).await;
+    let (got, end) = answer.rest().await;
+    assert!(got == ["some"] && matches!(end, End::Broken(_)), "{got:?} {end:?}");
+    assert_eq!(mock.gone().await.model(), "tts", "the engine is let go");
 }
 
 #[tokio::test]
