@@ -80,6 +80,8 @@ pub struct Sse {
     response: reqwest::Response,
     /// Received, but not yet a whole event.
     pending: BytesMut,
+    /// How it ended, while what was left over is handed out first.
+    ended: Option<End>,
 }
 
 /// How a stream ended.
@@ -100,7 +102,13 @@ impl Sse {
     /// Sends a request; returns when the answer's head is there.
     pub async fn send(request: reqwest::RequestBuilder) -> Self {
         let response = within("an answer's head", request.send()).await.expect("an answer's head");
-        Self { status: response.status(), headers: response.headers().clone(), response, pending: BytesMut::new() }
+        Self {
+            status: response.status(),
+            headers: response.headers().clone(),
+            response,
+            pending: BytesMut::new(),
+            ended: None,
+        }
     }
 
     /// A header's value, or "".
@@ -123,10 +131,16 @@ impl Sse {
             if let Some(end) = event_end(&self.pending) {
                 return Ok(self.pending.split_to(end).freeze());
             }
+            if let Some(end) = self.ended.take() {
+                return Err(end);
+            }
             match self.chunk().await {
                 Ok(bytes) => self.pending.extend_from_slice(&bytes),
-                Err(_) if !self.pending.is_empty() => return Ok(self.pending.split().freeze()),
-                Err(end) => return Err(end),
+                Err(end) if self.pending.is_empty() => return Err(end),
+                Err(end) => {
+                    self.ended = Some(end);
+                    return Ok(self.pending.split().freeze());
+                }
             }
         }
     }
