@@ -16,7 +16,7 @@ use tokio::{
     process::{Child, Command},
 };
 
-use super::{PATIENCE, client, within};
+use super::{PATIENCE, client, until, within};
 
 /// A running gateway.
 pub struct Gateway {
@@ -29,7 +29,8 @@ pub struct Gateway {
 
 /// How a gateway is to be started.
 pub struct Start {
-    policy: String,
+    /// `None`: without a policy file.
+    policy: Option<String>,
     args: Vec<String>,
     envs: Vec<(String, String)>,
 }
@@ -41,11 +42,13 @@ struct Log(Arc<Mutex<String>>);
 impl Start {
     /// With this policy; `listen` and `admin` are set to free ports where it names none.
     pub fn with(policy: &str) -> Self {
-        let named = |key: &str| policy.lines().any(|line| line.starts_with(key));
-        let free = ["listen:", "admin:"].into_iter().filter(|key| !named(key));
-        // At the end, so that the lines of the policy keep their numbers in error messages.
-        let whole = free.fold(format!("{policy}\n"), |text, key| text + key + " 127.0.0.1:0\n");
-        Self { policy: whole, args: Vec::new(), envs: Vec::new() }
+        Self { policy: Some(whole(policy)), args: Vec::new(), envs: Vec::new() }
+    }
+
+    /// Without a policy file, on free ports.
+    pub fn bare() -> Self {
+        let args = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"].map(str::to_owned).to_vec();
+        Self { policy: None, args, envs: Vec::new() }
     }
 
     /// Adds an argument of `signalbox serve`.
@@ -69,11 +72,13 @@ impl Start {
     pub async fn attempt(self) -> Result<Gateway, String> {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let (config, ready) = (dir.path().join("policy.yaml"), dir.path().join("ready.json"));
-        std::fs::write(&config, &self.policy).expect("the policy is written");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_signalbox"))
-            .arg("serve")
-            .args([Path::new("--config"), &config, Path::new("--ready-file"), &ready])
-            .args(&self.args)
+        let mut command = Command::new(env!("CARGO_BIN_EXE_signalbox"));
+        command.arg("serve").args([Path::new("--ready-file"), &ready]).args(&self.args);
+        if let Some(policy) = &self.policy {
+            std::fs::write(&config, policy).expect("the policy is written");
+            command.arg("--config").arg(&config);
+        }
+        let mut child = command
             .current_dir(dir.path())
             .envs(self.envs)
             .stdin(Stdio::null())
@@ -144,9 +149,21 @@ impl Gateway {
         self.dir.path().join("policy.yaml")
     }
 
+    /// Puts another policy in the place of its own, at one blow, as careful editors do.
+    pub fn rewrite(&self, policy: &str) {
+        let draft = self.dir.path().join("policy.draft");
+        std::fs::write(&draft, whole(policy)).expect("the policy is written");
+        std::fs::rename(draft, self.config()).expect("the policy is put in place");
+    }
+
     /// What it has written to stdout and stderr so far.
     pub fn log(&self) -> String {
         self.log.text()
+    }
+
+    /// Waits until `text` is in what it has written.
+    pub async fn wait_log(&self, text: &str) {
+        until(&format!("the gateway to log {text:?}"), async || self.log().contains(text)).await;
     }
 
     /// `/metrics`, as a map from `name{labels}` to the value.
@@ -158,17 +175,13 @@ impl Gateway {
 
     /// Reads `/metrics` until it satisfies `ready`: for what is settled just after an answer has ended.
     pub async fn wait_metrics(&self, what: &str, ready: impl Fn(&Metrics) -> bool) -> Metrics {
-        within(what, async {
-            let mut tick = tokio::time::interval(Duration::from_millis(10));
-            loop {
-                tick.tick().await;
-                let metrics = self.metrics().await;
-                if ready(&metrics) {
-                    return metrics;
-                }
-            }
+        let mut last = Metrics::default();
+        until(what, async || {
+            last = self.metrics().await;
+            ready(&last)
         })
-        .await
+        .await;
+        last
     }
 
     /// A JSON document of the operators' listener.
@@ -191,12 +204,24 @@ impl Gateway {
         within("the gateway to end", self.child.wait()).await.expect("its exit status")
     }
 
+    /// Its process, while it runs.
+    pub fn pid(&self) -> u32 {
+        self.child.id().expect("the gateway still runs")
+    }
+
     fn signal(&self, name: &str) {
-        let pid = self.child.id().expect("the gateway still runs");
+        let pid = self.pid();
         // The shell's own `kill`: no unsafe code, and no program that might be missing.
         let sent = std::process::Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status();
         assert!(sent.is_ok_and(|status| status.success()), "SIG{name} could not be sent");
     }
+}
+
+/// A policy with addresses on free ports where it names none: at the end, so that its lines keep their numbers.
+fn whole(policy: &str) -> String {
+    let named = |key: &str| policy.lines().any(|line| line.starts_with(key));
+    let free = ["listen:", "admin:"].into_iter().filter(|key| !named(key));
+    free.fold(format!("{policy}\n"), |text, key| text + key + " 127.0.0.1:0\n")
 }
 
 impl Drop for Gateway {
