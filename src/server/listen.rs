@@ -1,6 +1,14 @@
 //! The door: accepts connections, sets `TCP_NODELAY`, bounds how long a client may take over its headers, and drains.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use axum::{Router, body::Body};
 use http::Request;
@@ -38,7 +46,7 @@ pub(super) async fn serve(
             _ = stop.wait_for(|stop| *stop) => break,
         };
         match accepted {
-            Ok((stream, _)) => connection(stream, &app, &builder, &graceful),
+            Ok((stream, _)) => connection(stream, &app, header, &builder, &graceful),
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 tracing::error!(%error, "no connection can be accepted");
@@ -50,16 +58,34 @@ pub(super) async fn serve(
     tokio::time::timeout(drain, graceful.shutdown()).await.is_ok()
 }
 
-fn connection(stream: TcpStream, app: &Router, builder: &auto::Builder<TokioExecutor>, graceful: &GracefulShutdown) {
+fn connection(
+    stream: TcpStream,
+    app: &Router,
+    header: Duration,
+    builder: &auto::Builder<TokioExecutor>,
+    graceful: &GracefulShutdown,
+) {
     // Without it, small events wait for the client's acknowledgement: 40 ms each.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
-    let service = app.clone().map_request(|request: Request<Incoming>| request.map(Body::new));
+    let asked = Arc::new(AtomicBool::new(false));
+    let ask = asked.clone();
+    let service = app.clone().map_request(move |request: Request<Incoming>| {
+        ask.store(true, Relaxed);
+        request.map(Body::new)
+    });
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     let watched = graceful.watch(connection.into_owned());
     tokio::spawn(async move {
-        if let Err(error) = watched.await {
+        let mut watched = pin!(watched);
+        // hyper's own timer starts only when the first bytes have told HTTP/1 from HTTP/2: silence would last for ever.
+        let ended = match tokio::time::timeout(header, watched.as_mut()).await {
+            Ok(ended) => ended,
+            Err(_) if asked.load(Relaxed) => watched.await,
+            Err(_) => return,
+        };
+        if let Err(error) = ended {
             tracing::debug!(%error, "a connection ended with an error");
         }
     });
