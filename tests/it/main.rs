@@ -4,5 +4,6 @@
 mod support;
 
 mod check;
+mod clients;
 mod failover;
 mod testbed;
