@@ -19,6 +19,8 @@ use crate::{
 
 /// Bodies longer than this are read on a thread of their own: they would hold up a worker for more than a quarter millisecond.
 const LONG_BODY: usize = 128 << 10;
+/// Most of a model's name that is noted, in characters.
+const LONGEST_NAME: usize = 256;
 /// How long a client may take over its body.
 const BODY_TIME: Duration = Duration::from_mins(1);
 
@@ -46,7 +48,8 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
         let content_type = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let body = self.read(endpoint, &head.method, content_type, bytes).await?;
         record.note(|line| {
-            line.model.clone_from(&body.model);
+            // Clients choose the length, and lines are remembered.
+            line.model = body.model.as_ref().map(|model| model.chars().take(LONGEST_NAME).collect());
             line.stream = body.stream;
             line.prompt_bytes = body.prompt_bytes;
         });
