@@ -6,4 +6,5 @@ mod support;
 mod check;
 mod clients;
 mod failover;
+mod reload;
 mod testbed;
