@@ -21,14 +21,15 @@ use hyper_util::{
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
+    task::JoinSet,
 };
 use tower::ServiceExt;
 
 /// How long to wait when the system has no more descriptors to give.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 
-/// Serves `app` until `stop` turns true, then lets every connection finish what it is at, for at most `drain`.
-/// Returns whether all of them did.
+/// Serves `app` until `stop` turns true, then lets every connection finish what it is at, for at most `drain`, and cuts the
+/// others. Returns whether all of them finished.
 pub(super) async fn serve(
     listener: TcpListener,
     app: Router,
@@ -37,6 +38,7 @@ pub(super) async fn serve(
     mut stop: watch::Receiver<bool>,
 ) -> bool {
     let graceful = GracefulShutdown::new();
+    let mut connections = JoinSet::new();
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(header);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30)));
@@ -45,8 +47,11 @@ pub(super) async fn serve(
             accepted = listener.accept() => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
+        while connections.try_join_next().is_some() {}
         match accepted {
-            Ok((stream, _)) => connection(stream, &app, header, &builder, &graceful),
+            Ok((stream, _)) => {
+                connections.spawn(connection(stream, &app, header, &builder, &graceful));
+            }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 tracing::error!(%error, "no connection can be accepted");
@@ -55,7 +60,10 @@ pub(super) async fn serve(
         }
     }
     drop(listener);
-    tokio::time::timeout(drain, graceful.shutdown()).await.is_ok()
+    let drained = tokio::time::timeout(drain, graceful.shutdown()).await.is_ok();
+    // Ended here and not with the process, so that what is cut is still noted.
+    connections.shutdown().await;
+    drained
 }
 
 fn connection(
@@ -64,7 +72,7 @@ fn connection(
     header: Duration,
     builder: &auto::Builder<TokioExecutor>,
     graceful: &GracefulShutdown,
-) {
+) -> impl Future<Output = ()> + use<> {
     // Without it, small events wait for the client's acknowledgement: 40 ms each.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
@@ -77,7 +85,7 @@ fn connection(
     });
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     let watched = graceful.watch(connection.into_owned());
-    tokio::spawn(async move {
+    async move {
         let mut watched = pin!(watched);
         // hyper's own timer starts only when the first bytes have told HTTP/1 from HTTP/2: silence would last for ever.
         let ended = match tokio::time::timeout(header, watched.as_mut()).await {
@@ -88,7 +96,7 @@ fn connection(
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection ended with an error");
         }
-    });
+    }
 }
 
 /// Whether the error is about the one connection and not about the listener.
