@@ -1,7 +1,7 @@
 //! `signalbox serve`: the gateway itself.
 
 use std::{
-    io,
+    io::{self, IsTerminal},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -50,7 +50,11 @@ enum Behind {
 
 pub(super) fn serve(args: Args) -> io::Result<ExitCode> {
     let filter = EnvFilter::try_from_env("SIGNALBOX_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr)
+        .with_target(false);
     // Only a second subscriber in one process is refused, and this is the first.
     let _ = if args.log_json { log.json().try_init() } else { log.try_init() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
