@@ -6,5 +6,6 @@ mod support;
 mod check;
 mod clients;
 mod failover;
+mod lifecycle;
 mod reload;
 mod testbed;

@@ -98,7 +98,8 @@ impl Start {
                 for reader in readers {
                     reader.await.ok();
                 }
-                return Err(format!("{}[ended with {status:?}]", log.text()));
+                let status = status.expect("its exit status");
+                return Err(format!("{}[ended with {status}]", log.text()));
             }
         };
         let Some(addresses) = addresses else {
