@@ -27,7 +27,7 @@ async fn before(mock: &Mock, more: &str) -> Gateway {
 /// A client that speaks HTTP/2 without being asked.
 fn h2c() -> reqwest::Client {
     drop(http());
-    reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap()
+    reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().expect("a client")
 }
 
 async fn nothing_is_left(gateway: &Gateway) {
@@ -110,12 +110,12 @@ async fn a_client_that_does_not_read_holds_the_engine_back() {
     const EVENTS: usize = 1500;
     let filler = "x".repeat(64 << 10);
     let event = Bytes::from(format!("data: {}\n\n", chat_chunk(&json!({ "content": filler }), None)));
-    let mock = Mock::start(move |seen| match seen.streams() {
-        true => {
-            let plan = (0..EVENTS).fold(Plan::stream(), |plan, _| plan.body(event.clone()));
-            plan.event(&chat_chunk(&json!({}), Some("stop"))).done()
+    let mock = Mock::start(move |seen| {
+        if !seen.streams() {
+            return polite(seen);
         }
-        false => polite(seen),
+        let plan = (0..EVENTS).fold(Plan::stream(), |plan, _| plan.body(event.clone()));
+        plan.event(&chat_chunk(&json!({}), Some("stop"))).done()
     })
     .await;
     let gateway = before(&mock, "").await;
@@ -175,8 +175,8 @@ async fn a_connection_that_was_of_use_may_answer_for_longer_than_headers_may_tak
 /// What comes back to a client that sends `start` and no more, until its connection is closed.
 async fn until_closed(addr: SocketAddr, start: &[u8]) -> String {
     let what = format!("the gateway to close after {:?}", String::from_utf8_lossy(start));
-    let mut stream = TcpStream::connect(addr).await.unwrap();
-    stream.write_all(start).await.unwrap();
+    let mut stream = TcpStream::connect(addr).await.expect("a connection");
+    stream.write_all(start).await.expect("the start is taken");
     let mut answer = Vec::new();
     within(&what, stream.read_to_end(&mut answer)).await.ok();
     String::from_utf8_lossy(&answer).into_owned()

@@ -12,7 +12,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    client::{End, Sse, post},
+    client::{End, Sse, answer, http, json, post},
     gateway::Gateway,
     mock::{Mock, Plan, Seen, chat_events, polite},
     until,
@@ -33,15 +33,19 @@ fn two(a: &Mock, b: &Mock, pool: &str, more: &str) -> String {
 }
 
 async fn ask(gateway: &Gateway, model: &str) -> (u16, String, String) {
-    let answer = post(&gateway.at("/v1/chat/completions"), &chat(model, "hi", false)).await;
+    ask_by(&http(), gateway, model).await
+}
+
+async fn ask_by(client: &reqwest::Client, gateway: &Gateway, model: &str) -> (u16, String, String) {
+    let answer = answer(json(client.post(gateway.at("/v1/chat/completions")), &chat(model, "hi", false))).await;
     (answer.status.as_u16(), answer.header("x-signalbox-pool").into(), answer.header("x-signalbox-backend").into())
 }
 
 /// How often each backend answers `count` requests, one after the other.
 async fn shares(gateway: &Gateway, count: usize) -> HashMap<String, usize> {
-    let mut shares = HashMap::new();
+    let (client, mut shares) = (http(), HashMap::new());
     for _ in 0..count {
-        let (status, _, backend) = ask(gateway, "m").await;
+        let (status, _, backend) = ask_by(&client, gateway, "m").await;
         assert_eq!(status, 200);
         *shares.entry(backend).or_default() += 1;
     }
@@ -50,9 +54,9 @@ async fn shares(gateway: &Gateway, count: usize) -> HashMap<String, usize> {
 
 async fn state_of(gateway: &Gateway, backend: &str) -> String {
     let state = gateway.get_json("/admin/state").await;
-    let backends = state["pools"].as_array().unwrap().iter().flat_map(|pool| pool["backends"].as_array().unwrap());
-    let found = backends.into_iter().find(|it| it["name"] == backend).expect("the backend is listed");
-    found["state"].as_str().unwrap().to_owned()
+    let backends = state["pools"].as_array().into_iter().flatten().filter_map(|pool| pool["backends"].as_array());
+    let found = backends.flatten().find(|it| it["name"] == backend).expect("the backend is listed");
+    found["state"].as_str().expect("a state").to_owned()
 }
 
 #[tokio::test]
@@ -112,9 +116,8 @@ fn is_down(value: Option<&f64>) -> bool {
 
 #[tokio::test]
 async fn an_engine_that_goes_away_in_mid_answer_leaves_no_request_hanging() {
-    let plan = |seen: &Seen| match seen.streams() {
-        true => Plan::stream().events(&chat_events(["Hel"])[..2]).hang(),
-        false => Plan::silence(),
+    let plan = |seen: &Seen| {
+        if seen.streams() { Plan::stream().events(&chat_events(["Hel"])[..2]).hang() } else { Plan::silence() }
     };
     let (a, b) = (Mock::start(plan).await, Mock::start(polite).await);
     let gateway = Gateway::start(&two(&a, &b, "balance: round_robin,", "")).await;
@@ -192,8 +195,8 @@ async fn round_robin_alternates() {
 #[tokio::test]
 async fn strategies_that_count_requests_avoid_the_busy_backend() {
     for balance in ["least_request", "p2c"] {
-        let held = |seen: &Seen| if seen.streams() { Plan::silence() } else { polite(seen) };
-        let (a, b) = (Mock::start(held).await, Mock::start(held).await);
+        let silent = |seen: &Seen| if seen.streams() { Plan::silence() } else { polite(seen) };
+        let (a, b) = (Mock::start(silent).await, Mock::start(silent).await);
         let gateway = Gateway::start(&two(&a, &b, &format!("balance: {balance},"), "")).await;
         let url = gateway.at("/v1/chat/completions");
         let asking = tokio::spawn(async move { post(&url, &chat("m", "hi", true)).await });
@@ -223,23 +226,23 @@ async fn least_cost_sees_tokens_where_requests_look_alike() {
     };
     let (a, b) = (Mock::start(held).await, Mock::start(held).await);
     let gateway = Arc::new(Gateway::start(&two(&a, &b, "", "")).await);
-    let hold = |prompt: String| {
+    let send_held = |prompt: String| {
         let url = gateway.at("/v1/chat/completions");
-        let request = crate::support::client::json(crate::support::client::http().post(url), &chat("m", &prompt, true));
+        let request = json(http().post(url), &chat("m", &prompt, true));
         tokio::spawn(async move { Sse::send(request.header("x-hold", "yes")).await.text().await.0 })
     };
-    let long = hold("word ".repeat(20_000));
+    let long = send_held("word ".repeat(20_000));
     until("the long prompt to arrive", async || a.under_way() + b.under_way() == 1).await;
     let (busy, free, free_mock) = if a.under_way() == 1 { (&a, "b", &b) } else { (&b, "a", &a) };
     // Two short ones wait on the other backend: more requests there, yet less work.
-    let short: Vec<_> = (0..2).map(|_| hold("hi".to_owned())).collect();
+    let short: Vec<_> = (0..2).map(|_| send_held("hi".to_owned())).collect();
     free_mock.wait_under_way(2).await;
     assert_eq!(shares(&gateway, 5).await, HashMap::from([(free.to_owned(), 5)]));
     assert_eq!(busy.seen().len(), 1);
     a.open(1);
     b.open(1);
-    for held in short.into_iter().chain([long]) {
-        assert_eq!(held.await.unwrap(), "done");
+    for waiting in short.into_iter().chain([long]) {
+        assert_eq!(waiting.await.unwrap(), "done");
     }
 }
 

@@ -8,11 +8,11 @@ use crate::support::{
     client::{Answer, End, Sse, get, http, post},
     gateway::{Gateway, Start},
     mock::{Mock, Plan, Seen, chat_events, polite},
-    until,
+    until, untried,
 };
 
 fn chat(model: &str, stream: bool) -> Value {
-    json!({ "model": model, "stream": stream, "messages": [{ "role": "user", "content": "hi" }] })
+    json!({ "model": model, "stream": stream, "max_tokens": 5, "messages": [{ "role": "user", "content": "hi" }] })
 }
 
 async fn before(mock: &Mock, more: &str) -> Gateway {
@@ -20,9 +20,10 @@ async fn before(mock: &Mock, more: &str) -> Gateway {
 }
 
 fn held(seen: &Seen) -> Plan {
-    match seen.streams() {
-        true => Plan::stream().events(&chat_events(["a"])[..2]).gate(1).events(&chat_events(["b"])[1..]).done(),
-        false => polite(seen).behind(1),
+    if seen.streams() {
+        Plan::stream().events(&chat_events(["a"])[..2]).gate(1).events(&chat_events(["b"])[1..]).done()
+    } else {
+        polite(seen).behind(1)
     }
 }
 
@@ -127,7 +128,7 @@ async fn a_broken_policy_is_reported_and_nothing_starts() {
 async fn is_simulated(gateway: &Gateway) {
     assert!(gateway.log().contains("SIMULATED"), "{}", gateway.log());
     let models = get(&gateway.at("/v1/models")).await.json();
-    let models = models["data"].as_array().unwrap();
+    let models = models["data"].as_array().expect("a list");
     assert!(!models.is_empty() && models.iter().all(|model| model["owned_by"] == "signalbox-simulated"), "{models:?}");
     let answer = post(&gateway.at("/v1/chat/completions"), &chat("auto", false)).await;
     assert_eq!((answer.status.as_u16(), answer.header("x-signalbox-simulated")), (200, "true"));
@@ -143,7 +144,7 @@ async fn the_banner_has_a_request_to_paste() {
     let paste: Vec<&str> = log.lines().skip_while(|line| !line.contains("curl")).take(2).collect();
     assert_eq!(paste.len(), 2, "{log}");
     if Command::new("curl").arg("--version").output().is_err() {
-        eprintln!("no curl here: the banner's request was not tried");
+        untried("no curl here: the banner's request was not tried");
         return;
     }
     let paste = paste.join("\n");
@@ -158,14 +159,14 @@ async fn without_a_policy_engines_are_found_but_never_another_gateway() {
     const USUAL: [u16; 6] = [8000, 30000, 8080, 11434, 1234, 3000];
     let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     if let Some(port) = USUAL.into_iter().find(|port| !free(*port)) {
-        eprintln!("port {port} is in use here: finding engines was not tried");
+        untried(&format!("port {port} is in use here: finding engines was not tried"));
         return;
     }
     let behind = Mock::start(polite).await;
     let pools = format!("pools:\n  p: {{ model: m, backends: [\"{}\"] }}\n", behind.url());
     // While it has this port, no other run of this test goes on from here.
     let Ok(other) = Start::with(&format!("{pools}listen: 127.0.0.1:8000\n")).attempt().await else {
-        eprintln!("port 8000 was just taken: finding engines was not tried");
+        untried("port 8000 was just taken: finding engines was not tried");
         return;
     };
     let simulated = Start::bare().start().await;

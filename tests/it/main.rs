@@ -3,9 +3,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod accounting;
 mod check;
 mod clients;
 mod failover;
+mod journal;
 mod lifecycle;
 mod reload;
 mod testbed;

@@ -25,6 +25,15 @@ fn pool(name: &str, mock: &Mock) -> String {
     format!("pools:\n  {name}: {{ model: m, backends: [\"{}\"] }}\n", mock.url())
 }
 
+/// Streams wait at gate 1 after their first token.
+fn held(seen: &Seen) -> Plan {
+    if seen.streams() {
+        Plan::stream().events(&chat_events(["a"])[..2]).gate(1).events(&chat_events(["b"])[1..]).done()
+    } else {
+        polite(seen)
+    }
+}
+
 async fn ask(gateway: &Gateway) -> Answer {
     post(&gateway.at("/v1/chat/completions"), &chat("m", false)).await
 }
@@ -39,7 +48,7 @@ async fn press(gateway: &Gateway, origin: Option<&str>) -> Answer {
 }
 
 async fn hash(gateway: &Gateway) -> String {
-    gateway.get_json("/admin/state").await["hash"].as_str().unwrap().to_owned()
+    gateway.get_json("/admin/state").await["hash"].as_str().expect("a hash").to_owned()
 }
 
 async fn reloads(gateway: &Gateway, ok: u32, error: u32) {
@@ -136,10 +145,6 @@ async fn other_sites_may_not_press_the_button() {
 
 #[tokio::test]
 async fn streams_and_counts_outlive_a_reload() {
-    let held = |seen: &Seen| match seen.streams() {
-        true => Plan::stream().events(&chat_events(["a"])[..2]).gate(1).events(&chat_events(["b"])[1..]).done(),
-        false => polite(seen),
-    };
     let (mock, other) = (Mock::start(held).await, Mock::start(held).await);
     mock.set_vllm(3, 1, 0.25);
     let gateway = Gateway::start(&pool("first", &mock)).await;
@@ -214,10 +219,6 @@ async fn requests_go_on_without_a_gap_while_the_policy_changes() {
 
 #[tokio::test]
 async fn places_taken_before_a_reload_are_still_taken_after_it() {
-    let held = |seen: &Seen| match seen.streams() {
-        true => Plan::stream().events(&chat_events(["a"])[..2]).gate(1).events(&chat_events(["b"])[1..]).done(),
-        false => polite(seen),
-    };
     let mock = Mock::start(held).await;
     let gateway = Gateway::start(&(pool("first", &mock) + "limits: { in_flight: 2 }\n")).await;
     let url = gateway.at("/v1/chat/completions");

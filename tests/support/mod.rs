@@ -40,6 +40,11 @@ pub async fn until(what: &str, mut ready: impl AsyncFnMut() -> bool) {
     .await;
 }
 
+/// Tells that something could not be tried here, and why.
+pub fn untried(why: &str) {
+    eprintln!("{why}");
+}
+
 /// Cargo's target folder, where installed helpers are kept between runs.
 pub fn target_dir() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder").to_path_buf()
