@@ -25,6 +25,10 @@ use tokio::{
 };
 use tower::ServiceExt;
 
+use super::patient::Patient;
+
+/// How long a client may take nothing of what is written to it.
+const UNREAD: Duration = Duration::from_mins(2);
 /// How long to wait when the system has no more descriptors to give.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 
@@ -83,7 +87,8 @@ fn connection(
         ask.store(true, Relaxed);
         request.map(Body::new)
     });
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    let connection =
+        builder.serve_connection(TokioIo::new(Patient::new(stream, UNREAD)), TowerToHyperService::new(service));
     let watched = graceful.watch(connection.into_owned());
     async move {
         let mut watched = pin!(watched);
