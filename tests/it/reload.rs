@@ -261,3 +261,24 @@ async fn a_key_that_is_taken_out_lets_nobody_in() {
     reloads(&gateway, 1, 0).await;
     assert_eq!((try_key("sk-one").await, try_key("sk-two").await, try_key("sk-three").await), (401, 200, 200));
 }
+
+#[tokio::test]
+async fn a_new_key_for_an_engine_serves_its_metrics_too() {
+    let mock = Mock::start(polite).await;
+    mock.set_vllm(0, 0, 0.1);
+    let with = |key: &str| {
+        format!("pools:\n  main: {{ model: m, backends: [{{ url: \"{}\", key: \"{key}\" }}] }}\n", mock.url())
+    };
+    let gateway = Gateway::start(&with("sk-old")).await;
+    let asked_with = |key: &str| {
+        let want = format!("Bearer {key}");
+        mock.probes().iter().any(|probe| probe.header("authorization") == Some(&want))
+    };
+    until("the metrics to be read", async || asked_with("sk-old")).await;
+    gateway.rewrite(&with("sk-new"));
+    until("the metrics to be read with the new key", async || asked_with("sk-new")).await;
+    assert_eq!(
+        (ask(&gateway).await.status.as_u16(), mock.seen()[0].header("authorization")),
+        (200, Some("Bearer sk-new"))
+    );
+}
