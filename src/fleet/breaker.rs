@@ -14,7 +14,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest it is avoided without another look.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Counts an engine's failures in a row. An engine that cannot be reached is avoided at once, one that answers with errors
+/// Counts an engine's failures in a row. Those that come while it is avoided say nothing new: they were sent before. An engine that cannot be reached is avoided at once, one that answers with errors
 /// after a few. When the pause is over, requests go there again, and one success clears its name.
 #[derive(Debug, Default)]
 pub struct Breaker {
@@ -34,6 +34,9 @@ impl Breaker {
 
     /// A request failed; `unreachable` says that no connection came about.
     pub fn failed(&self, now: Moment, unreachable: bool) {
+        if self.is_open(now) {
+            return;
+        }
         let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
         let beyond = if unreachable { failures } else { failures.saturating_sub(TOLERATED - 1) };
         if beyond > 0 {
@@ -64,10 +67,19 @@ mod tests {
         assert!(!breaker.is_open(at(1)));
         breaker.failed(at(1), true);
         assert!(breaker.is_open(at(2)) && !breaker.is_open(at(3)));
-        for _ in 0..100 {
-            breaker.failed(at(3), true);
+        for second in 3..100 {
+            breaker.failed(at(second), true);
         }
-        assert!(!breaker.is_open(at(13)));
+        assert!(!breaker.is_open(at(110)));
+    }
+
+    #[test]
+    fn many_that_fail_together_count_as_one() {
+        let breaker = Breaker::default();
+        (0..50).for_each(|_| breaker.failed(at(0), true));
+        assert!(breaker.is_open(at(0)) && !breaker.is_open(at(1)));
+        (0..50).for_each(|_| breaker.failed(at(1), true));
+        assert!(breaker.is_open(at(2)) && !breaker.is_open(at(3)));
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub fn walk(live: Arc<Live>, desk: Arc<Desk>, client: Client) -> Edge<impl Step<
         // Where may it go?
         .layer(step(Routing))
         // Is there room for it?
-        .layer(step(Admit))
+        .layer(step(Admit::new))
         // Which backend, and the answer.
         .service(Dispatch::new(desk.clone(), client));
     Edge::new(steps, live, desk)

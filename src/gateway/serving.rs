@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tokio::sync::Semaphore;
 
 use crate::{
     fleet::Snapshot,
@@ -17,8 +16,6 @@ pub struct Serving {
     pub snapshot: Snapshot,
     /// Metric handles, by pool and backend.
     meters: Vec<Vec<Arc<BackendMetrics>>>,
-    /// Places for requests under way.
-    pub(super) places: Arc<Semaphore>,
 }
 
 impl Serving {
@@ -48,8 +45,7 @@ impl Serving {
             },
         );
         metrics.set_config(&snapshot.policy.hash);
-        let places = Arc::new(Semaphore::new(snapshot.policy.limits.in_flight.min(Semaphore::MAX_PERMITS)));
-        Self { snapshot, meters, places }
+        Self { snapshot, meters }
     }
 
     /// The metric handle of a backend, by the places of its pool and itself.

@@ -1,9 +1,8 @@
 //! What a request is at each stage of the walk.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicUsize};
 
 use http::{HeaderMap, Method};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Serving, record::Record};
 use crate::{
@@ -58,5 +57,8 @@ pub(super) struct Routed {
 pub(super) struct Admitted {
     pub(super) call: Call,
     pub(super) route: Arc<Route>,
-    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) place: Place,
 }
+
+/// A place among the requests under way; dropping it gives it back.
+pub(super) struct Place(pub(super) Arc<AtomicUsize>);

@@ -5,6 +5,9 @@ use indexmap::IndexMap;
 use super::Timeouts;
 use crate::types::Name;
 
+/// Longest name that is taken for a mistyped one, in bytes.
+const LONGEST_MISTAKE: usize = 256;
+
 /// Where a request goes: pools in the order they are tried.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
@@ -68,6 +71,10 @@ impl ModelTable {
 
     /// The known name most like `model`, where one is near enough to be meant.
     pub fn nearest(&self, model: &str) -> Option<&Name> {
+        // Likeness takes time and memory by the product of both lengths, and clients choose this one.
+        if model.len() > LONGEST_MISTAKE {
+            return None;
+        }
         self.exact
             .keys()
             .map(|name| (strsim::normalized_damerau_levenshtein(name, model), name))

@@ -1,6 +1,14 @@
 //! The door: accepts connections, sets `TCP_NODELAY`, bounds how long a client may take over its headers, and drains.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use axum::{Router, body::Body};
 use http::Request;
@@ -13,14 +21,19 @@ use hyper_util::{
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
+    task::JoinSet,
 };
 use tower::ServiceExt;
 
+use super::patient::Patient;
+
+/// How long a client may take nothing of what is written to it.
+const UNREAD: Duration = Duration::from_mins(2);
 /// How long to wait when the system has no more descriptors to give.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 
-/// Serves `app` until `stop` turns true, then lets every connection finish what it is at, for at most `drain`.
-/// Returns whether all of them did.
+/// Serves `app` until `stop` turns true, then lets every connection finish what it is at, for at most `drain`, and cuts the
+/// others. Returns whether all of them finished.
 pub(super) async fn serve(
     listener: TcpListener,
     app: Router,
@@ -29,6 +42,7 @@ pub(super) async fn serve(
     mut stop: watch::Receiver<bool>,
 ) -> bool {
     let graceful = GracefulShutdown::new();
+    let mut connections = JoinSet::new();
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(header);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30)));
@@ -37,8 +51,11 @@ pub(super) async fn serve(
             accepted = listener.accept() => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
+        while connections.try_join_next().is_some() {}
         match accepted {
-            Ok((stream, _)) => connection(stream, &app, &builder, &graceful),
+            Ok((stream, _)) => {
+                connections.spawn(connection(stream, &app, header, &builder, &graceful));
+            }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 tracing::error!(%error, "no connection can be accepted");
@@ -47,22 +64,44 @@ pub(super) async fn serve(
         }
     }
     drop(listener);
-    tokio::time::timeout(drain, graceful.shutdown()).await.is_ok()
+    let drained = tokio::time::timeout(drain, graceful.shutdown()).await.is_ok();
+    // Ended here and not with the process, so that what is cut is still noted.
+    connections.shutdown().await;
+    drained
 }
 
-fn connection(stream: TcpStream, app: &Router, builder: &auto::Builder<TokioExecutor>, graceful: &GracefulShutdown) {
+fn connection(
+    stream: TcpStream,
+    app: &Router,
+    header: Duration,
+    builder: &auto::Builder<TokioExecutor>,
+    graceful: &GracefulShutdown,
+) -> impl Future<Output = ()> + use<> {
     // Without it, small events wait for the client's acknowledgement: 40 ms each.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
-    let service = app.clone().map_request(|request: Request<Incoming>| request.map(Body::new));
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    let asked = Arc::new(AtomicBool::new(false));
+    let ask = asked.clone();
+    let service = app.clone().map_request(move |request: Request<Incoming>| {
+        ask.store(true, Relaxed);
+        request.map(Body::new)
+    });
+    let connection =
+        builder.serve_connection(TokioIo::new(Patient::new(stream, UNREAD)), TowerToHyperService::new(service));
     let watched = graceful.watch(connection.into_owned());
-    tokio::spawn(async move {
-        if let Err(error) = watched.await {
+    async move {
+        let mut watched = pin!(watched);
+        // hyper's own timer starts only when the first bytes have told HTTP/1 from HTTP/2: silence would last for ever.
+        let ended = match tokio::time::timeout(header, watched.as_mut()).await {
+            Ok(ended) => ended,
+            Err(_) if asked.load(Relaxed) => watched.await,
+            Err(_) => return,
+        };
+        if let Err(error) = ended {
             tracing::debug!(%error, "a connection ended with an error");
         }
-    });
+    }
 }
 
 /// Whether the error is about the one connection and not about the listener.

@@ -3,6 +3,7 @@
 mod admin;
 mod house;
 mod listen;
+mod patient;
 mod reload;
 mod run;
 mod state;

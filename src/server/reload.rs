@@ -26,9 +26,10 @@ pub(super) fn on_change(control: Arc<Control>, file: &Path) -> notify::Result<()
     })?;
     watcher.watch(&folder, RecursiveMode::NonRecursive)?;
     let file = file.to_owned();
+    // Read here: in the task it might already be the next one.
+    let mut before = std::fs::read(&file).ok();
     tokio::spawn(async move {
         let _watcher = watcher;
-        let mut before = std::fs::read(&file).ok();
         while changes.recv().await.is_some() {
             while tokio::time::timeout(QUIET, changes.recv()).await.is_ok_and(|change| change.is_some()) {}
             // Other files of the folder change too, and some writes change nothing.

@@ -3,11 +3,17 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod accounting;
 mod check;
+mod clients;
 mod engines;
 mod errors;
+mod failover;
+mod journal;
+mod lifecycle;
 mod page;
 mod prometheus;
+mod reload;
 mod requests;
 mod sdk;
 mod streams;

@@ -19,7 +19,8 @@ pub fn http() -> reqwest::Client {
         // It fails only where another test helper has installed one: as good.
         rustls::crypto::ring::default_provider().install_default().ok();
     });
-    reqwest::Client::builder().no_proxy().build().expect("a plain client can be built")
+    // Without the system's certificates, which take longer to read than most tests to run.
+    reqwest::Client::builder().no_proxy().tls_certs_only([]).build().expect("a plain client can be built")
 }
 
 /// A complete answer.

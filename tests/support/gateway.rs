@@ -17,7 +17,7 @@ use tokio::{
     process::{Child, Command},
 };
 
-use super::{PATIENCE, client, within};
+use super::{PATIENCE, client, until, within};
 
 /// A running gateway.
 pub struct Gateway {
@@ -30,7 +30,7 @@ pub struct Gateway {
 
 /// How a gateway is to be started.
 pub struct Start {
-    /// `None` runs the built-in simulated engines.
+    /// `None`: without a policy file.
     policy: Option<String>,
     args: Vec<String>,
     envs: Vec<(String, String)>,
@@ -43,17 +43,18 @@ struct Log(Arc<Mutex<String>>);
 impl Start {
     /// With this policy; `listen` and `admin` are set to free ports where it names none.
     pub fn with(policy: &str) -> Self {
-        let named = |key: &str| policy.lines().any(|line| line.starts_with(key));
-        let free = ["listen:", "admin:"].into_iter().filter(|key| !named(key));
-        // At the end, so that the lines of the policy keep their numbers in error messages.
-        let whole = free.fold(format!("{policy}\n"), |text, key| text + key + " 127.0.0.1:0\n");
-        Self { policy: Some(whole), args: Vec::new(), envs: Vec::new() }
+        Self { policy: Some(whole(policy)), args: Vec::new(), envs: Vec::new() }
     }
 
-    /// Without a policy, over the built-in simulated engines.
+    /// Without a policy file, on free ports: over engines found on this machine, or simulated ones.
+    pub fn bare() -> Self {
+        let args = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"].map(str::to_owned).to_vec();
+        Self { policy: None, args, envs: Vec::new() }
+    }
+
+    /// Without a policy file, over the built-in simulated engines.
     pub fn simulated() -> Self {
-        let args = ["--simulate", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-        Self { policy: None, args: args.map(str::to_owned).to_vec(), envs: Vec::new() }
+        Self::bare().arg("--simulate")
     }
 
     /// Adds an argument of `signalbox serve`.
@@ -103,7 +104,8 @@ impl Start {
                 for reader in readers {
                     reader.await.ok();
                 }
-                return Err(format!("{}[ended with {status:?}]", log.text()));
+                let status = status.expect("its exit status");
+                return Err(format!("{}[ended with {status}]", log.text()));
             }
         };
         let Some(addresses) = addresses else {
@@ -154,9 +156,21 @@ impl Gateway {
         self.dir.path().join("policy.yaml")
     }
 
+    /// Puts another policy in the place of its own, at one blow, as careful editors do.
+    pub fn rewrite(&self, policy: &str) {
+        let draft = self.dir.path().join("policy.draft");
+        std::fs::write(&draft, whole(policy)).expect("the policy is written");
+        std::fs::rename(draft, self.config()).expect("the policy is put in place");
+    }
+
     /// What it has written to stdout and stderr so far.
     pub fn log(&self) -> String {
         self.log.text()
+    }
+
+    /// Waits until `text` is in what it has written.
+    pub async fn wait_log(&self, text: &str) {
+        until(&format!("the gateway to log {text:?}"), async || self.log().contains(text)).await;
     }
 
     /// `/metrics`, as a map from `name{labels}` to the value.
@@ -168,17 +182,13 @@ impl Gateway {
 
     /// Reads `/metrics` until it satisfies `ready`: for what is settled just after an answer has ended.
     pub async fn wait_metrics(&self, what: &str, ready: impl Fn(&Metrics) -> bool) -> Metrics {
-        within(what, async {
-            let mut tick = tokio::time::interval(Duration::from_millis(10));
-            loop {
-                tick.tick().await;
-                let metrics = self.metrics().await;
-                if ready(&metrics) {
-                    return metrics;
-                }
-            }
+        let mut last = Metrics::default();
+        until(what, async || {
+            last = self.metrics().await;
+            ready(&last)
         })
-        .await
+        .await;
+        last
     }
 
     /// A JSON document of the operators' listener.
@@ -201,12 +211,24 @@ impl Gateway {
         within("the gateway to end", self.child.wait()).await.expect("its exit status")
     }
 
+    /// Its process, while it runs.
+    pub fn pid(&self) -> u32 {
+        self.child.id().expect("the gateway still runs")
+    }
+
     fn signal(&self, name: &str) {
-        let pid = self.child.id().expect("the gateway still runs");
+        let pid = self.pid();
         // The shell's own `kill`: no unsafe code, and no program that might be missing.
         let sent = std::process::Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status();
         assert!(sent.is_ok_and(|status| status.success()), "SIG{name} could not be sent");
     }
+}
+
+/// A policy with addresses on free ports where it names none: at the end, so that its lines keep their numbers.
+fn whole(policy: &str) -> String {
+    let named = |key: &str| policy.lines().any(|line| line.starts_with(key));
+    let free = ["listen:", "admin:"].into_iter().filter(|key| !named(key));
+    free.fold(format!("{policy}\n"), |text, key| text + key + " 127.0.0.1:0\n")
 }
 
 impl Drop for Gateway {

@@ -28,6 +28,25 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("waited {PATIENCE:?} in vain for {what}"))
 }
 
+/// Waits until `ready` says so, asking again and again, and fails the test, naming `what`, after [`PATIENCE`].
+pub async fn until(what: &str, mut ready: impl AsyncFnMut() -> bool) {
+    within(what, async {
+        let mut tick = tokio::time::interval(Duration::from_millis(10));
+        loop {
+            tick.tick().await;
+            if ready().await {
+                return;
+            }
+        }
+    })
+    .await;
+}
+
+/// Tells that something could not be tried here, and why.
+pub fn untried(why: &str) {
+    eprintln!("{why}");
+}
+
 /// Cargo's target folder, where installed helpers are kept between runs.
 pub fn target_dir() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder").to_path_buf()

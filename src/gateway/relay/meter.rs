@@ -2,13 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use crate::{
     fleet::{Backend, Ticket},
     gateway::{
         Desk,
         record::{Record, millis},
+        stages::Place,
     },
     protocol::Seen,
     telemetry::{BackendMetrics, Stage},
@@ -26,7 +25,7 @@ pub(in crate::gateway) struct Meter {
     /// Released when the attempt is over.
     ticket: Option<Ticket>,
     /// Set once the answer has begun; from then on the meter settles the record.
-    permit: Option<OwnedSemaphorePermit>,
+    place: Option<Place>,
     committed: bool,
     arrived: Moment,
     started: Moment,
@@ -63,7 +62,7 @@ impl Meter {
             price,
             prompt_bytes,
             ticket: Some(ticket),
-            permit: None,
+            place: None,
             committed: false,
             overhead: Duration::ZERO,
             tokens: None,
@@ -75,8 +74,8 @@ impl Meter {
     }
 
     /// The answer has begun. `read_at`: when the request had been read.
-    pub(in crate::gateway) fn commit(&mut self, permit: OwnedSemaphorePermit, read_at: Moment) {
-        self.permit = Some(permit);
+    pub(in crate::gateway) fn commit(&mut self, place: Place, read_at: Moment) {
+        self.place = Some(place);
         self.committed = true;
         let waited = self.record.waited();
         self.overhead = self.desk.clock.now().since(read_at).saturating_sub(waited);
@@ -185,7 +184,7 @@ impl Meter {
             line.overhead_us = Some(self.overhead.as_secs_f64() * 1e6);
             line.cost_usd = cost;
         });
-        self.permit = None;
+        self.place = None;
         self.record.settle(outcome);
     }
 

@@ -41,7 +41,7 @@ pub struct Scrapers {
 }
 
 struct Reader {
-    engine: Arc<Engine>,
+    source: Source,
     task: JoinHandle<()>,
 }
 
@@ -60,12 +60,12 @@ impl Scrapers {
     /// Reads these engines from now on, and no others.
     pub fn follow(&self, sources: Vec<Source>) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        tasks.retain(|_, reader| sources.iter().any(|source| Arc::ptr_eq(&source.engine, &reader.engine)));
+        let same = |one: &Source, other: &Source| Arc::ptr_eq(&one.engine, &other.engine) && one.key == other.key;
+        tasks.retain(|_, reader| sources.iter().any(|source| same(source, &reader.source)));
         for source in sources {
-            let engine = source.engine.clone();
-            tasks.entry(engine.url.clone()).or_insert_with(|| Reader {
-                task: tokio::spawn(follow(source, self.client.clone(), self.clock)),
-                engine,
+            tasks.entry(source.engine.url.clone()).or_insert_with(|| Reader {
+                task: tokio::spawn(follow(source.clone(), self.client.clone(), self.clock)),
+                source,
             });
         }
     }

@@ -143,6 +143,11 @@ impl Mock {
         self.seen()
     }
 
+    /// Waits until a planned request such as `wanted` has come.
+    pub async fn wait_for(&self, what: &str, wanted: impl Fn(&Seen) -> bool) {
+        self.wait(what, |state| state.seen.iter().any(&wanted)).await;
+    }
+
     /// Waits until `count` probes have come, and returns them.
     pub async fn wait_probes(&self, count: usize) -> Vec<Seen> {
         self.wait(&format!("{count} probes at the mock"), |state| state.probes.len() >= count).await;

@@ -1,0 +1,284 @@
+//! A policy that changes while it serves: by file, signal or button; checked whole, swapped whole, nothing lost.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    client::{Answer, End, Sse, answer, http, json, post},
+    gateway::{Gateway, Start},
+    mock::{Mock, Plan, Seen, chat_events, polite},
+    until,
+};
+
+fn chat(model: &str, stream: bool) -> Value {
+    json!({ "model": model, "stream": stream, "messages": [{ "role": "user", "content": "hi" }] })
+}
+
+fn pool(name: &str, mock: &Mock) -> String {
+    format!("pools:\n  {name}: {{ model: m, backends: [\"{}\"] }}\n", mock.url())
+}
+
+/// Streams wait at gate 1 after their first token.
+fn held(seen: &Seen) -> Plan {
+    if seen.streams() {
+        Plan::stream().events(&chat_events(["a"])[..2]).gate(1).events(&chat_events(["b"])[1..]).done()
+    } else {
+        polite(seen)
+    }
+}
+
+async fn ask(gateway: &Gateway) -> Answer {
+    post(&gateway.at("/v1/chat/completions"), &chat("m", false)).await
+}
+
+async fn press(gateway: &Gateway, origin: Option<&str>) -> Answer {
+    let request = http().post(gateway.admin("/admin/reload"));
+    answer(match origin {
+        Some(origin) => request.header("origin", origin),
+        None => request,
+    })
+    .await
+}
+
+async fn hash(gateway: &Gateway) -> String {
+    gateway.get_json("/admin/state").await["hash"].as_str().expect("a hash").to_owned()
+}
+
+async fn reloads(gateway: &Gateway, ok: u32, error: u32) {
+    let count = |now: &crate::support::gateway::Metrics, result: &str| {
+        now.sum("signalbox_config_reloads_total", &[&format!("result=\"{result}\"")]) as u32
+    };
+    let what = format!("{ok} reloads and {error} refusals");
+    gateway.wait_metrics(&what, |now| (count(now, "ok"), count(now, "error")) == (ok, error)).await;
+}
+
+#[tokio::test]
+async fn a_policy_is_loaded_anew_by_file_signal_and_button() {
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&pool("first", &mock)).await;
+    assert_eq!(ask(&gateway).await.header("x-signalbox-pool"), "first");
+    let mut hashes = vec![hash(&gateway).await];
+
+    gateway.rewrite(&pool("second", &mock));
+    reloads(&gateway, 1, 0).await;
+    assert_eq!(ask(&gateway).await.header("x-signalbox-pool"), "second");
+    hashes.push(hash(&gateway).await);
+
+    gateway.sighup();
+    reloads(&gateway, 2, 0).await;
+    assert_eq!(hash(&gateway).await, hashes[1], "the same file has the same hash");
+
+    let pressed = press(&gateway, None).await;
+    assert_eq!((pressed.status.as_u16(), &pressed.json()["hash"]), (200, &json!(hashes[1])));
+    reloads(&gateway, 3, 0).await;
+    let metrics = gateway.metrics().await;
+    assert!(metrics.0.contains_key(&format!("signalbox_config_info{{hash=\"{}\"}}", hashes[1])), "{metrics:?}");
+    assert_ne!(hashes[0], hashes[1]);
+    assert!(!gateway.log().contains("takes effect after a restart"), "{}", gateway.log());
+}
+
+#[tokio::test]
+async fn a_file_that_is_written_in_place_is_noticed_too() {
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&pool("first", &mock)).await;
+    let text = std::fs::read_to_string(gateway.config()).unwrap();
+    std::fs::write(gateway.config(), text.replace("first", "second")).unwrap();
+    until("the new policy to serve", async || ask(&gateway).await.header("x-signalbox-pool") == "second").await;
+    // A file that is touched, and others beside it, change nothing.
+    let before = gateway.metrics().await.sum("signalbox_config_reloads_total", &[]);
+    std::fs::write(gateway.dir().join("other.yaml"), "x").unwrap();
+    std::fs::write(gateway.config(), text.replace("first", "second")).unwrap();
+    std::fs::write(gateway.config(), text.replace("first", "third")).unwrap();
+    until("the third policy to serve", async || ask(&gateway).await.header("x-signalbox-pool") == "third").await;
+    let after = gateway.metrics().await.sum("signalbox_config_reloads_total", &[r#"result="ok""#]);
+    assert!(after - before <= 1.5, "{before} → {after}");
+}
+
+#[tokio::test]
+async fn a_bad_policy_is_refused_and_the_old_one_serves_on() {
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&pool("first", &mock)).await;
+    let before = hash(&gateway).await;
+    gateway.rewrite(&pool("second", &mock).replace("backends", "backend"));
+    reloads(&gateway, 0, 1).await;
+    gateway.wait_log("did you mean").await;
+    assert!(gateway.log().contains("policy.yaml:2:"), "{}", gateway.log());
+    let pressed = press(&gateway, None).await;
+    assert_eq!(pressed.status, 400);
+    assert!(pressed.json()["error"]["message"].as_str().unwrap().contains("did you mean"), "{}", pressed.text());
+    gateway.sighup();
+    reloads(&gateway, 0, 3).await;
+    std::fs::remove_file(gateway.config()).unwrap();
+    assert_eq!(press(&gateway, None).await.status, 400);
+    assert_eq!((hash(&gateway).await, ask(&gateway).await.header("x-signalbox-pool")), (before, "first"));
+    // A journal that cannot be opened is as bad as a word that cannot be read.
+    gateway.rewrite(&(pool("third", &mock) + "journal: { path: nowhere/at/all }\n"));
+    reloads(&gateway, 0, 5).await;
+    gateway.wait_log("nowhere/at/all").await;
+    assert_eq!(ask(&gateway).await.header("x-signalbox-pool"), "first");
+    gateway.rewrite(&pool("fourth", &mock));
+    reloads(&gateway, 1, 5).await;
+    assert_eq!(ask(&gateway).await.header("x-signalbox-pool"), "fourth");
+}
+
+#[tokio::test]
+async fn other_sites_may_not_press_the_button() {
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&pool("first", &mock)).await;
+    let own = gateway.admin("").trim_end_matches('/').to_owned();
+    for (origin, status) in
+        [("http://evil.example", 403), ("null", 403), ("http://127.0.0.1:1", 403), (own.as_str(), 200)]
+    {
+        assert_eq!(press(&gateway, Some(origin)).await.status.as_u16(), status, "{origin}");
+    }
+    assert_eq!(crate::support::client::get(&gateway.admin("/admin/reload")).await.status, 405);
+    assert_eq!(answer(http().post(gateway.at("/admin/reload"))).await.status, 404, "not for clients");
+    reloads(&gateway, 1, 0).await;
+}
+
+#[tokio::test]
+async fn streams_and_counts_outlive_a_reload() {
+    let (mock, other) = (Mock::start(held).await, Mock::start(held).await);
+    mock.set_vllm(3, 1, 0.25);
+    let gateway = Gateway::start(&pool("first", &mock)).await;
+    let url = gateway.at("/v1/chat/completions");
+    let mut streams = Vec::new();
+    for _ in 0..8 {
+        let mut stream = Sse::post(&url, &chat("m", true)).await;
+        stream.event().await.unwrap();
+        streams.push(stream);
+    }
+    let latency = async || {
+        let state = gateway.get_json("/admin/state").await;
+        state["pools"][0]["backends"][0]["in_flight"].as_u64()
+    };
+    until("the engine's signals to be read", async || {
+        !gateway.get_json("/admin/state").await["pools"][0]["backends"][0]["signals"].is_null()
+    })
+    .await;
+    let both = format!("pools:\n  second: {{ model: m, backends: [\"{}\", \"{}\"] }}\n", mock.url(), other.url());
+    gateway.rewrite(&both);
+    reloads(&gateway, 1, 0).await;
+    assert_eq!(latency().await, Some(8), "what is under way still counts");
+    let backend = gateway.get_json("/admin/state").await["pools"][0]["backends"][0].clone();
+    assert_eq!(backend["signals"]["running"], 3.0, "what the engine said is not forgotten: {backend}");
+    // The balancer knows of the eight.
+    assert_eq!(ask(&gateway).await.header("x-signalbox-backend"), other.addr().to_string());
+    // The engine's own policy is gone altogether, and the streams still end well.
+    gateway.rewrite(&pool("third", &other));
+    reloads(&gateway, 2, 0).await;
+    mock.open(1);
+    for mut stream in streams {
+        let (text, end) = stream.text().await;
+        assert!(text.ends_with('b') && matches!(end, End::Clean), "{text:?} {end:?}");
+    }
+    gateway.wait_metrics("nothing to be under way", |now| now.sum("signalbox_in_flight", &[]) < 0.5).await;
+    gateway.rewrite(&both);
+    reloads(&gateway, 3, 0).await;
+    assert_eq!(latency().await, Some(0));
+}
+
+#[tokio::test]
+async fn requests_go_on_without_a_gap_while_the_policy_changes() {
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&pool("p0", &mock)).await;
+    let url = gateway.at("/v1/chat/completions");
+    let client = http();
+    let over = Arc::new(AtomicBool::new(false));
+    let asking = tokio::spawn({
+        let over = over.clone();
+        async move {
+            let mut pools = BTreeSet::new();
+            let mut stream = false;
+            while !over.load(Relaxed) {
+                stream = !stream;
+                let answer = answer(json(client.post(&url), &chat("m", stream))).await;
+                assert_eq!(answer.status, 200, "{}", answer.text());
+                pools.insert(answer.header("x-signalbox-pool").to_owned());
+            }
+            pools
+        }
+    });
+    mock.wait_seen(1).await;
+    for number in 1..6 {
+        gateway.rewrite(&pool(&format!("p{number}"), &mock));
+        assert_eq!(press(&gateway, None).await.status, 200);
+        let seen = mock.seen().len();
+        mock.wait_seen(seen + 3).await;
+    }
+    over.store(true, Relaxed);
+    assert_eq!(asking.await.unwrap().len(), 6);
+}
+
+#[tokio::test]
+async fn places_taken_before_a_reload_are_still_taken_after_it() {
+    let mock = Mock::start(held).await;
+    let gateway = Gateway::start(&(pool("first", &mock) + "limits: { in_flight: 2 }\n")).await;
+    let url = gateway.at("/v1/chat/completions");
+    let mut streams = vec![Sse::post(&url, &chat("m", true)).await, Sse::post(&url, &chat("m", true)).await];
+    assert_eq!(ask(&gateway).await.status, 503);
+    gateway.rewrite(&(pool("second", &mock) + "limits: { in_flight: 2 }\n"));
+    reloads(&gateway, 1, 0).await;
+    assert_eq!(ask(&gateway).await.status, 503, "two are under way, whoever let them in");
+    gateway.rewrite(&(pool("second", &mock) + "limits: { in_flight: 3 }\n"));
+    reloads(&gateway, 2, 0).await;
+    streams.push(Sse::post(&url, &chat("m", true)).await);
+    assert_eq!((streams[2].status.as_u16(), ask(&gateway).await.status.as_u16()), (200, 503));
+    gateway.rewrite(&(pool("second", &mock) + "limits: { in_flight: 1 }\n"));
+    reloads(&gateway, 3, 0).await;
+    mock.open(1);
+    for mut stream in streams {
+        stream.rest().await;
+    }
+    until("a place to be free", async || ask(&gateway).await.status == 200).await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_taken_out_lets_nobody_in() {
+    let mock = Mock::start(polite).await;
+    let line = |id: &str| {
+        let hash = blake3::hash(format!("sk-{id}").as_bytes()).to_hex();
+        format!("  - {{ id: {id}, hash: \"blake3:{hash}\" }}\n")
+    };
+    let with = |keys: &[&str]| {
+        let keys: String = keys.iter().map(|id| line(id)).collect();
+        format!("keys:\n{keys}{}", pool("main", &mock))
+    };
+    let gateway = Start::with(&with(&["one", "two"])).start().await;
+    let try_key = async |key: &str| {
+        let request = json(http().post(gateway.at("/v1/chat/completions")), &chat("m", false));
+        answer(request.bearer_auth(key)).await.status.as_u16()
+    };
+    assert_eq!((try_key("sk-one").await, try_key("sk-two").await, try_key("sk-three").await), (200, 200, 401));
+    gateway.rewrite(&with(&["two", "three"]));
+    reloads(&gateway, 1, 0).await;
+    assert_eq!((try_key("sk-one").await, try_key("sk-two").await, try_key("sk-three").await), (401, 200, 200));
+}
+
+#[tokio::test]
+async fn a_new_key_for_an_engine_serves_its_metrics_too() {
+    let mock = Mock::start(polite).await;
+    mock.set_vllm(0, 0, 0.1);
+    let with = |key: &str| {
+        format!("pools:\n  main: {{ model: m, backends: [{{ url: \"{}\", key: \"{key}\" }}] }}\n", mock.url())
+    };
+    let gateway = Gateway::start(&with("sk-old")).await;
+    let asked_with = |key: &str| {
+        let want = format!("Bearer {key}");
+        mock.probes().iter().any(|probe| probe.header("authorization") == Some(&want))
+    };
+    until("the metrics to be read", async || asked_with("sk-old")).await;
+    gateway.rewrite(&with("sk-new"));
+    until("the metrics to be read with the new key", async || asked_with("sk-new")).await;
+    assert_eq!(
+        (ask(&gateway).await.status.as_u16(), mock.seen()[0].header("authorization")),
+        (200, Some("Bearer sk-new"))
+    );
+}
