@@ -4,7 +4,7 @@ use std::{
     io,
     pin::pin,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
@@ -12,9 +12,9 @@ use std::{
 
 use axum::{Router, body::Body};
 use http::Request;
-use hyper::body::Incoming;
+use hyper::{body::Incoming, rt::Executor};
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
+    rt::{TokioIo, TokioTimer},
     server::{conn::auto, graceful::GracefulShutdown},
     service::TowerToHyperService,
 };
@@ -32,6 +32,32 @@ const UNREAD: Duration = Duration::from_mins(2);
 /// How long to wait when the system has no more descriptors to give.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 
+/// The tasks of one listener: its connections, and the streams of those that speak HTTP/2.
+#[derive(Clone, Default)]
+struct Tasks(Arc<Mutex<JoinSet<()>>>);
+
+impl Tasks {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+
+    /// Ends those that are left, and waits until they have let go of what they held.
+    async fn end(&self) {
+        let mut tasks = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        tasks.shutdown().await;
+    }
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Tasks {
+    fn execute(&self, task: F) {
+        self.spawn(async move {
+            task.await;
+        });
+    }
+}
+
 /// Serves `app` until `stop` turns true, then lets every connection finish what it is at, for at most `drain`, and cuts the
 /// others. Returns whether all of them finished.
 pub(super) async fn serve(
@@ -42,8 +68,8 @@ pub(super) async fn serve(
     mut stop: watch::Receiver<bool>,
 ) -> bool {
     let graceful = GracefulShutdown::new();
-    let mut connections = JoinSet::new();
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+    let tasks = Tasks::default();
+    let mut builder = auto::Builder::new(tasks.clone());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(header);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30)));
     loop {
@@ -51,11 +77,8 @@ pub(super) async fn serve(
             accepted = listener.accept() => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
-        while connections.try_join_next().is_some() {}
         match accepted {
-            Ok((stream, _)) => {
-                connections.spawn(connection(stream, &app, header, &builder, &graceful));
-            }
+            Ok((stream, _)) => tasks.spawn(connection(stream, &app, header, &builder, &graceful)),
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 tracing::error!(%error, "no connection can be accepted");
@@ -66,7 +89,7 @@ pub(super) async fn serve(
     drop(listener);
     let drained = tokio::time::timeout(drain, graceful.shutdown()).await.is_ok();
     // Ended here and not with the process, so that what is cut is still noted.
-    connections.shutdown().await;
+    tasks.end().await;
     drained
 }
 
@@ -74,7 +97,7 @@ fn connection(
     stream: TcpStream,
     app: &Router,
     header: Duration,
-    builder: &auto::Builder<TokioExecutor>,
+    builder: &auto::Builder<Tasks>,
     graceful: &GracefulShutdown,
 ) -> impl Future<Output = ()> + use<> {
     // Without it, small events wait for the client's acknowledgement: 40 ms each.

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use crate::support::{
-    client::{Sse, http, json, post},
+    client::{Sse, h2c, http, json, post},
     gateway::Gateway,
     mock::{Fate, Mock, Plan, Seen, chat_chunk, chat_events, polite},
     within,
@@ -22,12 +22,6 @@ fn chat(stream: bool) -> Value {
 
 async fn before(mock: &Mock, more: &str) -> Gateway {
     Gateway::start(&format!("pools:\n  main: {{ model: m, backends: [\"{}\"] }}\n{more}", mock.url())).await
-}
-
-/// A client that speaks HTTP/2 without being asked.
-fn h2c() -> reqwest::Client {
-    drop(http());
-    reqwest::Client::builder().no_proxy().tls_certs_only([]).http2_prior_knowledge().build().expect("a client")
 }
 
 async fn nothing_is_left(gateway: &Gateway) {

@@ -5,7 +5,7 @@ use std::{net::TcpListener, process::Command};
 use serde_json::{Value, json};
 
 use crate::support::{
-    client::{Answer, End, Sse, get, http, post},
+    client::{Answer, End, Sse, get, h2c, http, json, post},
     gateway::{Gateway, Start},
     mock::{Mock, Plan, Seen, chat_events, polite},
     until, untried,
@@ -38,8 +38,9 @@ async fn a_drain_finishes_what_is_under_way_and_takes_nothing_new() {
     let idle = http();
     idle.get(gateway.at("/health")).send().await.unwrap().bytes().await.unwrap();
     let mut streams = Vec::new();
-    for _ in 0..5 {
-        streams.push(Sse::post(&url, &chat("m", true)).await);
+    let clients = [http(), h2c()];
+    for number in 0..5 {
+        streams.push(Sse::send(json(clients[number % 2].post(&url), &chat("m", true))).await);
     }
     let wholes: Vec<_> = (0..5)
         .map(|_| {
@@ -74,16 +75,22 @@ async fn a_drain_finishes_what_is_under_way_and_takes_nothing_new() {
 async fn what_outlasts_the_drain_limit_is_cut_and_told() {
     let mock = Mock::start(held).await;
     let mut gateway = before(&mock, "limits: { drain: 200ms }\njournal: { path: journal.jsonl }\n").await;
-    let mut stream = Sse::post(&gateway.at("/v1/chat/completions"), &chat("m", true)).await;
-    stream.event().await.unwrap();
+    let mut streams = Vec::new();
+    for client in [http(), h2c()] {
+        let mut stream = Sse::send(json(client.post(gateway.at("/v1/chat/completions")), &chat("m", true))).await;
+        stream.event().await.unwrap();
+        streams.push(stream);
+    }
     gateway.sigterm();
-    let (_, end) = stream.rest().await;
-    assert!(matches!(end, End::Broken(_)), "{end:?}");
+    for mut stream in streams {
+        let (_, end) = stream.rest().await;
+        assert!(matches!(end, End::Broken(_)), "{end:?}");
+        mock.gone().await;
+    }
     assert_eq!(gateway.wait_exit().await.code(), Some(1));
     gateway.wait_log("limits.drain").await;
-    mock.gone().await;
     let journal = std::fs::read_to_string(gateway.dir().join("journal.jsonl")).unwrap();
-    assert_eq!(journal.lines().count(), 1, "the cut request is noted too: {journal}");
+    assert_eq!(journal.lines().count(), 2, "what is cut is noted too: {journal}");
 }
 
 #[tokio::test]

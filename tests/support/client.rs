@@ -14,13 +14,22 @@ use super::within;
 
 /// A fresh HTTP client; one for each test, as its connections belong to the test's runtime.
 pub fn http() -> reqwest::Client {
+    builder().build().expect("a plain client can be built")
+}
+
+/// A client that speaks HTTP/2 without being asked.
+pub fn h2c() -> reqwest::Client {
+    builder().http2_prior_knowledge().build().expect("an HTTP/2 client can be built")
+}
+
+fn builder() -> reqwest::ClientBuilder {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {
         // It fails only where another test helper has installed one: as good.
         rustls::crypto::ring::default_provider().install_default().ok();
     });
     // Without the system's certificates, which take longer to read than most tests to run.
-    reqwest::Client::builder().no_proxy().tls_certs_only([]).build().expect("a plain client can be built")
+    reqwest::Client::builder().no_proxy().tls_certs_only([])
 }
 
 /// A complete answer.
