@@ -55,7 +55,7 @@ impl<F: Fn(&[u8])> Campaign<F> {
 
     /// Feeds this many inputs, or as many as `SIGNALBOX_FUZZ_SECONDS` allow; fails the test on a panic.
     pub(crate) fn run(self, inputs: u64) {
-        if let Err(failure) = self.search(inputs).map_or(Ok(()), Err) {
+        if let Some(failure) = self.search(inputs) {
             let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{}", self.name));
             fs::write(&file, &failure.input).expect("the input is kept");
             panic!(
