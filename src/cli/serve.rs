@@ -20,8 +20,8 @@ use crate::{
 /// What the command line says.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The policy file; without one, engines on this machine are looked for
-    #[arg(long, short, env = "SIGNALBOX_CONFIG", conflicts_with = "simulate")]
+    /// The policy file [env: `SIGNALBOX_CONFIG`]; without one, engines on this machine are looked for
+    #[arg(long, short, conflicts_with = "simulate")]
     config: Option<PathBuf>,
     /// Run the built-in simulated engines, whatever else is near
     #[arg(long)]
@@ -101,8 +101,10 @@ async fn run(args: Args) -> io::Result<ExitCode> {
 }
 
 async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
-    if let Some(file) = &args.config {
-        return Ok((load(file)?, Behind::Policy(file.clone())));
+    // What is asked for here and now goes before what the environment says.
+    let from_env = || std::env::var_os("SIGNALBOX_CONFIG").filter(|_| !args.simulate).map(PathBuf::from);
+    if let Some(file) = args.config.clone().or_else(from_env) {
+        return Ok((load(&file)?, Behind::Policy(file)));
     }
     let defaults = Policy::default();
     let listen = args.listen.unwrap_or(defaults.listen);

@@ -58,6 +58,11 @@ impl RequestBody {
     /// Reads a multipart form; `boundary` is its content type's.
     pub fn form(bytes: Bytes, boundary: &str) -> Result<Self, Fault> {
         let model_at = multipart::field(&bytes, boundary, "model");
+        if let Some(at) = &model_at
+            && multipart::field(&bytes[at.end..], boundary, "model").is_some()
+        {
+            return Err(twice("model"));
+        }
         let model = match &model_at {
             Some(at) => Some(
                 std::str::from_utf8(&bytes[at.clone()])
@@ -124,7 +129,7 @@ impl RequestBody {
                 _ => continue,
             };
             if seen & (1 << bit) != 0 {
-                return Err(value.twice());
+                return Err(twice(&value.name()));
             }
             seen |= 1 << bit;
         }
@@ -241,6 +246,11 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
+fn twice(name: &str) -> Fault {
+    let message = format!("'{name}' is given twice: which one counts would be a guess, so send it once");
+    Fault::field(name.to_owned(), message).with_code("duplicate_field")
+}
+
 fn not_json(bytes: &[u8], error: &serde_json::Error) -> Fault {
     let message = if bytes.iter().all(u8::is_ascii_whitespace) {
         "the request has no body: send a JSON object with the content type application/json".to_owned()
@@ -282,12 +292,6 @@ impl Value<'_> {
             raw if raw.len() <= 24 => format!(" ({})", String::from_utf8_lossy(raw)),
             _ => String::new(),
         }
-    }
-
-    fn twice(&self) -> Fault {
-        let name = self.name();
-        let message = format!("'{name}' is given twice: which one counts would be a guess, so send it once");
-        Fault::field(name, message).with_code("duplicate_field")
     }
 
     fn text(&self) -> Result<String, Fault> {
@@ -465,6 +469,8 @@ mod tests {
         let text = "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nwhisper\r\n--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n\x01\x02\r\n--x--\r\n";
         let body = RequestBody::form(Bytes::from_static(text.as_bytes()), "x").unwrap();
         assert_eq!(body.model.as_deref(), Some("whisper"));
+        let twice = text.replace("name=\"file\"", "name=\"model\"");
+        assert_eq!(RequestBody::form(Bytes::from(twice), "x").unwrap_err().code, Some("duplicate_field"));
         let renamed = body.edited(&Edits { model: Some("w-1"), ..Edits::default() });
         assert_eq!(renamed, text.replace("whisper", "w-1").as_bytes());
     }

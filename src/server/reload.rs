@@ -3,12 +3,14 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use notify::{RecursiveMode, Watcher};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout};
 
 use super::Control;
 
-/// Editors write a file in several steps; a change counts when it has been quiet for this long.
+/// Editors write a file in several steps; a change counts when the folder has been quiet for this long.
 const QUIET: Duration = Duration::from_millis(150);
+/// A folder in which a journal grows is never quiet: then a change counts after this long.
+const NEVER_QUIET: Duration = Duration::from_secs(1);
 
 /// Loads the policy anew whenever `file` changes, until the process stops. The file's folder is watched, since editors and
 /// Kubernetes replace files rather than write into them.
@@ -31,7 +33,9 @@ pub(super) fn on_change(control: Arc<Control>, file: &Path) -> notify::Result<()
     tokio::spawn(async move {
         let _watcher = watcher;
         while changes.recv().await.is_some() {
-            while tokio::time::timeout(QUIET, changes.recv()).await.is_ok_and(|change| change.is_some()) {}
+            let settled = async { while timeout(QUIET, changes.recv()).await.is_ok_and(|change| change.is_some()) {} };
+            // Either way the file is looked at.
+            let _ = timeout(NEVER_QUIET, settled).await;
             // Other files of the folder change too, and some writes change nothing.
             let now = tokio::fs::read(&file).await.ok();
             if now.is_some() && now != before {

@@ -109,11 +109,11 @@ table! {
         "Cost of answered requests at the pool's prices, in US dollars.";
 
     // Quantiles ready to read.
-    TTFT_QUANTILE: Gauge "seconds" "signalbox_ttft_quantile_seconds" ["pool", "backend", "quantile", "window"]
+    TTFT_QUANTILE: Gauge "seconds" "signalbox_ttft_quantile_seconds" ["pool", "backend", "q", "window"]
         "Quantiles of signalbox_ttft_seconds over the last 1m and 5m, within 2 %; absent when nothing was seen.";
-    TPOT_QUANTILE: Gauge "seconds" "signalbox_tpot_quantile_seconds" ["pool", "backend", "quantile", "window"]
+    TPOT_QUANTILE: Gauge "seconds" "signalbox_tpot_quantile_seconds" ["pool", "backend", "q", "window"]
         "Quantiles of signalbox_tpot_seconds over the last 1m and 5m, within 2 %; absent when nothing was seen.";
-    E2E_QUANTILE: Gauge "seconds" "signalbox_e2e_quantile_seconds" ["pool", "backend", "quantile", "window"]
+    E2E_QUANTILE: Gauge "seconds" "signalbox_e2e_quantile_seconds" ["pool", "backend", "q", "window"]
         "Quantiles of signalbox_e2e_seconds over the last 1m and 5m, within 2 %; absent when nothing was seen.";
 
     // What is at each backend now, by our own count.

@@ -4,6 +4,9 @@ use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 
+/// The kind of a fault that the route's own limit on the whole answer caused: no engine is to blame.
+pub const DEADLINE: &str = "deadline";
+
 /// Whose fault it is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Blame {

@@ -76,6 +76,8 @@ pub fn forwarded(headers: &HeaderMap) -> HeaderMap {
             "authorization"
                 | "api-key"
                 | "x-api-key"
+                | "openai-organization"
+                | "openai-project"
                 | "cookie"
                 | "host"
                 | "content-length"
@@ -174,13 +176,14 @@ mod tests {
             ("proxy-authorization", "p"),
             ("x-signalbox-pool", "small"),
             ("accept-encoding", "gzip"),
-            ("openai-organization", "kept"),
+            ("openai-organization", "mine"),
+            ("openai-beta", "kept"),
             ("traceparent", "kept"),
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
         let mut kept: Vec<_> = forwarded(&headers).keys().map(ToString::to_string).collect();
         kept.sort();
-        assert_eq!(kept, ["openai-organization", "traceparent"]);
+        assert_eq!(kept, ["openai-beta", "traceparent"]);
     }
 }

@@ -133,7 +133,7 @@ async fn a_broken_policy_is_reported_and_nothing_starts() {
 
 /// What is simulated says so, everywhere.
 async fn is_simulated(gateway: &Gateway) {
-    assert!(gateway.log().contains("SIMULATED"), "{}", gateway.log());
+    gateway.wait_log("SIMULATED").await;
     let models = get(&gateway.at("/v1/models")).await.json();
     let models = models["data"].as_array().expect("a list");
     assert!(!models.is_empty() && models.iter().all(|model| model["owned_by"] == "signalbox-simulated"), "{models:?}");
@@ -147,6 +147,7 @@ async fn the_banner_has_a_request_to_paste() {
     let gateway = Start::bare().arg("--simulate").start().await;
     is_simulated(&gateway).await;
     gateway.wait_log("Hello!").await;
+    gateway.wait_log("    -d '").await;
     let log = gateway.log();
     let paste: Vec<&str> = log.lines().skip_while(|line| !line.contains("curl")).take(2).collect();
     assert_eq!(paste.len(), 2, "{log}");
@@ -183,8 +184,7 @@ async fn without_a_policy_engines_are_found_but_never_another_gateway() {
     let engine = Mock::start_at(([127, 0, 0, 1], 8080).into(), polite).await;
     engine.set_models(["tiny", "small"]);
     let gateway = Start::bare().start().await;
-    let log = gateway.log();
-    assert!(log.contains("found on this machine: llamacpp at http://127.0.0.1:8080/v1"), "{log}");
+    gateway.wait_log("found on this machine: llamacpp at http://127.0.0.1:8080/v1").await;
     let models = get(&gateway.at("/v1/models")).await.json();
     let names: Vec<_> = models["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
     assert_eq!(names, ["auto", "tiny", "small"]);

@@ -43,7 +43,7 @@ async fn the_simulated_engines_answer_without_a_policy() {
     let answer = client::post(&gateway.at("/v1/chat/completions"), &body).await;
     assert_eq!((answer.status.as_u16(), answer.header("x-signalbox-simulated")), (200, "true"));
     assert_eq!(answer.json()["usage"]["completion_tokens"], 4);
-    assert!(gateway.log().contains("SIMULATED"), "the banner says so");
+    gateway.wait_log("SIMULATED").await;
 }
 
 /// A gateway before `serve --simulate`: the SDKs' names for the simulated models, and a mock for the errors made to order.

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     policy::Timeouts,
-    types::{Fault, Retry},
+    types::{Fault, Retry, fault::DEADLINE},
 };
 
 /// An answer that comes whole shows nothing until its last token; unless the policy limits it, it gets this long at least.
@@ -44,7 +44,7 @@ impl Deadline {
         let seconds = self.limit.as_secs_f64();
         if self.total {
             let message = format!("no answer came within the {seconds} s that the route allows (timeouts.total)");
-            return Fault { retry: Retry::Never, ..Fault::upstream(StatusCode::GATEWAY_TIMEOUT, "deadline", message) };
+            return Fault { retry: Retry::Never, ..Fault::upstream(StatusCode::GATEWAY_TIMEOUT, DEADLINE, message) };
         }
         let message = format!("the backend gave no first token within {seconds} s (timeouts.first_token)");
         Fault::upstream(StatusCode::GATEWAY_TIMEOUT, "first_token_timeout", message)

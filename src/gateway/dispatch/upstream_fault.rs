@@ -13,7 +13,9 @@ use crate::{
 pub(super) fn refusal(head: &Parts, body: Bytes) -> Fault {
     let status = head.status;
     let (kind, blame, retry) = match status.as_u16() {
-        401 | 403 => ("upstream_denied", Blame::Upstream, Retry::Never),
+        // One key of several may be dead; a refusal to serve this caller holds everywhere.
+        401 => ("upstream_denied", Blame::Upstream, Retry::OtherBackend),
+        403 => ("upstream_denied", Blame::Upstream, Retry::Never),
         404 => ("upstream_not_found", Blame::Upstream, Retry::Never),
         408 => ("upstream_timeout", Blame::Upstream, Retry::OtherBackend),
         429 => ("upstream_rate_limited", Blame::Upstream, Retry::OtherBackend),

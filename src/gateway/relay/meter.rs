@@ -11,7 +11,7 @@ use crate::{
     },
     protocol::Seen,
     telemetry::{BackendMetrics, Stage},
-    types::{Blame, Fault, Moment, Outcome, Price, Usage},
+    types::{Blame, Fault, Moment, Outcome, Price, Usage, fault::DEADLINE},
 };
 
 /// Measures one attempt, from before its first await to the end of its answer.
@@ -140,10 +140,14 @@ impl Meter {
     /// The attempt failed before its answer had begun; the request may go on elsewhere.
     pub(in crate::gateway) fn fail(mut self, fault: &Fault) {
         self.end_attempt(Outcome::Failed(fault.kind));
+        let breaker = &self.backend.engine.breaker;
+        if fault.kind == DEADLINE {
+            return;
+        }
         if fault.blame == Blame::Upstream && fault.status.is_server_error() {
-            self.backend.engine.breaker.failed(self.desk.clock.now(), fault.kind == "upstream_unreachable");
+            breaker.failed(self.desk.clock.now(), fault.kind == "upstream_unreachable");
         } else {
-            self.backend.engine.breaker.succeeded();
+            breaker.succeeded();
         }
     }
 
@@ -159,8 +163,8 @@ impl Meter {
                 self.backend.engine.breaker.succeeded();
                 self.backend.engine.heard(true);
             }
+            Outcome::Failed(DEADLINE) | Outcome::ClientGone => {}
             Outcome::Failed(_) => self.backend.engine.breaker.failed(now, false),
-            Outcome::ClientGone => {}
         }
         self.learn(outcome, now);
         self.metrics.request(outcome);

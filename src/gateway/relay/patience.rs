@@ -11,7 +11,7 @@ use std::{
 use http::StatusCode;
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::types::Fault;
+use crate::types::{Fault, fault::DEADLINE};
 
 /// The time limits of an answer that has begun.
 pub(super) struct Patience {
@@ -70,7 +70,7 @@ impl Patience {
 }
 
 fn deadline() -> Fault {
-    late("deadline", "the answer took longer than the route allows (timeouts.total)")
+    late(DEADLINE, "the answer took longer than the route allows (timeouts.total)")
 }
 
 fn late(kind: &'static str, message: impl Into<Cow<'static, str>>) -> Fault {
