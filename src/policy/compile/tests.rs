@@ -190,7 +190,7 @@ proptest::proptest! {
 
 #[test]
 fn a_name_far_too_long_is_no_mistyped_one() {
-    let policy = policy("pools:\n  small: { model: qwen, backends: [http://a:8000/v1] }\n");
+    let policy = policy("pools: { small: { model: qwen, backends: [http://a:8000/v1] } }");
     assert_eq!(policy.models.nearest("qwenn").map(|name| &**name), Some("qwen"));
     // Measured against every name, this one would take gigabytes.
     assert_eq!(policy.models.nearest(&"qwen".repeat(10_000_000)), None);
