@@ -1,0 +1,229 @@
+//! The ways to the engines: straight, through the gateway, and through the proxies it is compared with, each a process of its own.
+
+use std::{
+    env, fs, io,
+    net::{SocketAddr, TcpListener},
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{
+    client::{Connection, request},
+    engine::Kind,
+};
+
+/// Names an executable `litellm`.
+const LITELLM: &str = "SIGNALBOX_BENCH_LITELLM";
+/// Names an executable of the gateway's, of another build.
+const OTHER: &str = "SIGNALBOX_BENCH_OTHER";
+
+/// A way to the engines.
+pub(crate) struct Way {
+    pub(crate) name: &'static str,
+    /// Where each of [`Kind::ALL`] is reached.
+    pub(crate) addresses: [SocketAddr; 3],
+    process: Option<Group>,
+}
+
+impl Way {
+    pub(crate) fn direct(engines: [SocketAddr; 3]) -> Self {
+        Self { name: "direct", addresses: engines, process: None }
+    }
+
+    pub(crate) fn address(&self, kind: Kind) -> SocketAddr {
+        self.addresses[kind as usize]
+    }
+
+    /// Processor time it has used so far; `None` for the direct way.
+    pub(crate) fn cpu(&self) -> Option<Duration> {
+        self.process.as_ref().map(Group::cpu)
+    }
+
+    /// The gateway of this build, with one pool for each kind.
+    pub(crate) fn gateway(engines: [SocketAddr; 3], dir: &Path) -> io::Result<Self> {
+        Self::built("signalbox", env!("CARGO_BIN_EXE_signalbox"), engines, dir)
+    }
+
+    /// A gateway of another build, to be compared with this one in the same run.
+    pub(crate) fn other(engines: [SocketAddr; 3], dir: &Path) -> Result<Self, String> {
+        let binary = env::var(OTHER).map_err(|_| format!("{OTHER} names no executable"))?;
+        Self::built("other build", &binary, engines, dir).map_err(|error| error.to_string())
+    }
+
+    fn built(name: &'static str, binary: &str, engines: [SocketAddr; 3], dir: &Path) -> io::Result<Self> {
+        let file = |kind: &str| dir.join(name.replace(' ', "-")).with_extension(kind);
+        let (policy, ready) = (file("yaml"), file("json"));
+        let pools = each(engines, |name, engine| {
+            format!("  {name}: {{ model: {name}, backends: [\"http://{engine}/v1\"] }}\n")
+        });
+        fs::write(&policy, format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npools:\n{pools}"))?;
+        let mut command = Command::new(binary);
+        command.arg("serve").args([Path::new("--config"), &policy, Path::new("--ready-file"), &ready]);
+        let mut process = Group::start(command, dir, name)?;
+        let text = wait(name, &mut process, || fs::read(&ready).ok())?;
+        let told: Value = serde_json::from_slice(&text)?;
+        let address = told["listen"].as_str().and_then(|text| text.parse().ok());
+        let address = address.ok_or_else(|| io::Error::other("no address in the ready file"))?;
+        Ok(Self { name, addresses: [address; 3], process: Some(process) })
+    }
+
+    /// nginx as a plain reverse proxy, where it is installed.
+    pub(crate) fn nginx(engines: [SocketAddr; 3], dir: &Path) -> Result<Self, String> {
+        let binary =
+            ["nginx", "/usr/sbin/nginx"].into_iter().find(|name| Command::new(name).arg("-v").output().is_ok());
+        let binary = binary.ok_or("nginx is not on PATH")?;
+        let addresses = free_ports().map_err(|error| error.to_string())?;
+        let mut own = addresses.iter();
+        let servers = each(engines, |name, engine| {
+            let own = own.next().expect("an address for each");
+            format!(
+                "  upstream {name} {{ server {engine}; keepalive 128; keepalive_requests 100000000; }}\n  \
+                 server {{ listen {own}; location / {{ proxy_pass http://{name}; }} }}\n"
+            )
+        });
+        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|kind| format!("  {kind}_temp_path {}/{kind};\n", dir.display()))
+            .concat();
+        let text = format!(
+            "worker_processes auto;\npid {}/nginx.pid;\nerror_log stderr warn;\nevents {{ worker_connections 1024; }}\nhttp {{\n  \
+             access_log off;\n  tcp_nodelay on;\n  keepalive_requests 100000000;\n  client_max_body_size 64m;\n  \
+             client_body_buffer_size 1m;\n  proxy_http_version 1.1;\n  proxy_set_header Connection \"\";\n  \
+             proxy_buffering off;\n{temporary}{servers}}}\n",
+            dir.display()
+        );
+        let start = || {
+            let config = dir.join("nginx.conf");
+            fs::write(&config, text)?;
+            let mut command = Command::new(binary);
+            command.arg("-c").arg(config).arg("-p").arg(dir).args(["-g", "daemon off;"]);
+            let mut process = Group::start(command, dir, "nginx")?;
+            wait("nginx", &mut process, || std::net::TcpStream::connect(addresses[0]).ok())?;
+            Ok(Self { name: "nginx", addresses, process: Some(process) })
+        };
+        start().map_err(|error: io::Error| error.to_string())
+    }
+
+    /// The proxy of `litellm`, where the environment says which.
+    pub(crate) fn litellm(engines: [SocketAddr; 3], dir: &Path) -> Result<Self, String> {
+        let binary = env::var(LITELLM).map_err(|_| format!("{LITELLM} names no executable"))?;
+        let start = || {
+            let models = each(engines, |name, engine| {
+                format!(
+                    "  - model_name: {name}\n    litellm_params: {{ model: openai/{name}, api_base: \"http://{engine}/v1\", api_key: none }}\n"
+                )
+            });
+            let config = dir.join("litellm.yaml");
+            fs::write(&config, format!("model_list:\n{models}litellm_settings: {{ telemetry: false }}\n"))?;
+            let address = free_ports()?[0];
+            let workers = thread::available_parallelism()?.to_string();
+            let mut command = Command::new(binary);
+            command.arg("--config").arg(config).args(["--host", "127.0.0.1", "--port"]).arg(address.port().to_string());
+            command.args(["--num_workers", &workers]);
+            command.envs([
+                ("LITELLM_LOCAL_MODEL_COST_MAP", "True"),
+                ("LITELLM_LOG", "ERROR"),
+                ("LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY", "true"),
+            ]);
+            let mut process = Group::start(command, dir, "litellm")?;
+            wait("litellm", &mut process, || std::net::TcpStream::connect(address).ok())?;
+            Ok(Self { name: "litellm", addresses: [address; 3], process: Some(process) })
+        };
+        start().map_err(|error: io::Error| error.to_string())
+    }
+
+    /// Waits until it answers every kind as the engine does.
+    pub(crate) async fn check(&self) -> io::Result<()> {
+        for kind in Kind::ALL {
+            let request = request(kind.model(), kind.streams(), 100);
+            let begun = Instant::now();
+            loop {
+                let answered = async {
+                    let mut connection = Connection::open(self.address(kind)).await?;
+                    connection.exchange(&request).await?;
+                    Ok::<_, io::Error>(connection.events())
+                };
+                match answered.await {
+                    Ok(events) if events >= kind.tokens() => break,
+                    Ok(events) => return Err(io::Error::other(format!("{} has lost events: {events}", self.name))),
+                    Err(error) if begun.elapsed() > PATIENCE => return Err(error),
+                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A text for each kind's model and address, one after the other.
+fn each(addresses: [SocketAddr; 3], mut text: impl FnMut(&str, SocketAddr) -> String) -> String {
+    let texts: Vec<_> = Kind::ALL.iter().zip(addresses).map(|(kind, address)| text(kind.model(), address)).collect();
+    texts.concat()
+}
+
+/// How long a process may take to start.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+fn wait<T>(what: &str, process: &mut Group, mut there: impl FnMut() -> Option<T>) -> io::Result<T> {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        if let Some(found) = there() {
+            return Ok(found);
+        }
+        if let Some(status) = process.0.try_wait()? {
+            return Err(io::Error::other(format!("{what} has ended by itself ({status})")));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Err(io::Error::other(format!("{what} did not start within {PATIENCE:?}")))
+}
+
+/// Three ports that were free a moment ago.
+fn free_ports() -> io::Result<[SocketAddr; 3]> {
+    let held =
+        [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
+    Ok([held[0].local_addr()?, held[1].local_addr()?, held[2].local_addr()?])
+}
+
+/// A process and its children, ended together.
+struct Group(Child);
+
+impl Group {
+    fn start(mut command: Command, dir: &Path, name: &str) -> io::Result<Self> {
+        let log = fs::File::create(dir.join(name).with_extension("log"))?;
+        let command = command.process_group(0).current_dir(dir).stdin(Stdio::null());
+        command.stdout(log.try_clone()?).stderr(log).spawn().map(Self)
+    }
+
+    /// Processor time of all its processes, to a hundredth of a second.
+    fn cpu(&self) -> Duration {
+        let group = self.0.id().to_string();
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let ticks = processes.filter_map(|process| {
+            let stat = fs::read_to_string(process.path().join("stat")).ok()?;
+            // The name may hold spaces; what follows it begins with the state, the parent and the group.
+            let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+            let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
+            (fields.get(2) == Some(&group.as_str())).then(|| Some(ticks(11)? + ticks(12)?))?
+        });
+        Duration::from_millis(ticks.sum::<u64>() * 10)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The shell's own `kill` reaches the whole group without unsafe code.
+        let order = format!("kill -TERM -{}", self.0.id());
+        Command::new("sh").args(["-c", &order]).status().ok();
+        let begun = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) && begun.elapsed() < Duration::from_secs(5) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
