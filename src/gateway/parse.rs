@@ -68,18 +68,28 @@ impl<S> Parse<S> {
         bytes: Bytes,
     ) -> Result<RequestBody, Fault> {
         if let Some(boundary) = multipart::boundary(content_type) {
-            return RequestBody::form(bytes, boundary);
+            let boundary = boundary.to_owned();
+            return self.aside(bytes.len(), move || RequestBody::form(bytes, &boundary)).await;
         }
         let optional = !Endpoint::DEFAULT.contains(&endpoint);
         if *method != Method::POST || (optional && (bytes.is_empty() || !looks_like_json(content_type, &bytes))) {
             return Ok(RequestBody::opaque(bytes));
         }
-        if bytes.len() <= LONG_BODY {
-            return RequestBody::json(endpoint, bytes);
+        self.aside(bytes.len(), move || RequestBody::json(endpoint, bytes)).await
+    }
+
+    /// Reads a body of this `length`: a long one on a thread of its own, since it would hold up a worker.
+    async fn aside(
+        &self,
+        length: usize,
+        read: impl FnOnce() -> Result<RequestBody, Fault> + Send + 'static,
+    ) -> Result<RequestBody, Fault> {
+        if length <= LONG_BODY {
+            return read();
         }
         let overloaded = || Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "reading the body failed");
         let _place = self.readers.acquire().await.map_err(|_| overloaded())?;
-        tokio::task::spawn_blocking(move || RequestBody::json(endpoint, bytes)).await.map_err(|_| overloaded())?
+        tokio::task::spawn_blocking(read).await.map_err(|_| overloaded())?
     }
 }
 
