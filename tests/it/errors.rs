@@ -182,6 +182,21 @@ async fn the_engines_own_words_reach_the_client() {
 }
 
 #[tokio::test]
+async fn a_chat_is_taken_as_plain_json_only() {
+    let mock = Mock::start(polite).await;
+    let gateway = bed(&mock, "").await;
+    let form = "--x\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\n1\r\n--x--\r\n";
+    for (name, value, status, code) in [
+        ("content-encoding", "gzip", 415, "unsupported_encoding"),
+        ("content-type", "multipart/form-data; boundary=x", 400, "invalid_json"),
+    ] {
+        let answer = client::answer(http().post(gateway.at(CHAT)).header(name, value).body(form)).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["error"]["code"]), (status, &json!(code)));
+    }
+    assert!(mock.seen().is_empty());
+}
+
+#[tokio::test]
 async fn a_reason_that_quotes_the_providers_key_is_kept_back() {
     let mock = Mock::start(|seen| {
         let key = seen.header("authorization").unwrap_or_default().to_owned();
