@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
-use http::{Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::{sync::Semaphore, time::timeout};
@@ -43,6 +43,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
         let Arrival { endpoint, serving, record, request } = arrival;
         let (head, body) = request.into_parts();
         check_method(endpoint, &head.method)?;
+        check_encoding(endpoint, &head.headers)?;
         let bytes = collect(body, serving.snapshot.policy.limits.body).await?;
         let read_at = self.desk.clock.now();
         let content_type = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
@@ -67,19 +68,29 @@ impl<S> Parse<S> {
         content_type: &str,
         bytes: Bytes,
     ) -> Result<RequestBody, Fault> {
-        if let Some(boundary) = multipart::boundary(content_type) {
-            return RequestBody::form(bytes, boundary);
-        }
         let optional = !Endpoint::DEFAULT.contains(&endpoint);
+        if let Some(boundary) = multipart::boundary(content_type).filter(|_| optional) {
+            let boundary = boundary.to_owned();
+            return self.aside(bytes.len(), move || RequestBody::form(bytes, &boundary)).await;
+        }
         if *method != Method::POST || (optional && (bytes.is_empty() || !looks_like_json(content_type, &bytes))) {
             return Ok(RequestBody::opaque(bytes));
         }
-        if bytes.len() <= LONG_BODY {
-            return RequestBody::json(endpoint, bytes);
+        self.aside(bytes.len(), move || RequestBody::json(endpoint, bytes)).await
+    }
+
+    /// Reads a body of this `length`: a long one on a thread of its own, since it would hold up a worker.
+    async fn aside(
+        &self,
+        length: usize,
+        read: impl FnOnce() -> Result<RequestBody, Fault> + Send + 'static,
+    ) -> Result<RequestBody, Fault> {
+        if length <= LONG_BODY {
+            return read();
         }
         let overloaded = || Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "reading the body failed");
         let _place = self.readers.acquire().await.map_err(|_| overloaded())?;
-        tokio::task::spawn_blocking(move || RequestBody::json(endpoint, bytes)).await.map_err(|_| overloaded())?
+        tokio::task::spawn_blocking(read).await.map_err(|_| overloaded())?
     }
 }
 
@@ -93,6 +104,17 @@ fn check_method(endpoint: Endpoint, method: &Method) -> Result<(), Fault> {
         return Err(
             Fault::client(StatusCode::METHOD_NOT_ALLOWED, "bad_method", message).with_code("method_not_allowed")
         );
+    }
+    Ok(())
+}
+
+/// A body that is packed cannot be read here.
+fn check_encoding(endpoint: Endpoint, headers: &HeaderMap) -> Result<(), Fault> {
+    let encoding = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity");
+    if Endpoint::DEFAULT.contains(&endpoint) && encoding.is_some() {
+        let message = "the body is compressed, which this gateway does not read: send it without 'Content-Encoding'";
+        let fault = Fault::client(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_encoding", message);
+        return Err(fault.with_code("unsupported_encoding"));
     }
     Ok(())
 }

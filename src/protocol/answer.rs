@@ -98,6 +98,10 @@ mod tests {
         let beside = chat(&format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"stop"}}],{usage}}}"#));
         assert!(!beside.only_usage && beside.finished && beside.usage == Some(want));
         assert!(!chat(r#"{"choices":[],"prompt_filter_results":[{}]}"#).only_usage);
+        assert!(
+            !chat(&format!(r#"{{"error":{{"message":"oops"}},{usage}}}"#)).only_usage,
+            "an error is never kept back"
+        );
     }
 
     #[test]
@@ -140,6 +144,8 @@ mod tests {
         assert_eq!(usage_of(Endpoint::Chat, &body[..]).reasoning_tokens, Some(1));
         let body = br#"{"usage":{"input_tokens":3,"output_tokens":2,"cache_read_input_tokens":10}}"#;
         assert_eq!(usage_of(Endpoint::Messages, body).prompt_tokens, 13);
+        let body = br#"{"usage":{"input_tokens":18446744073709551615,"cache_read_input_tokens":1}}"#;
+        assert_eq!(usage_of(Endpoint::Messages, body).prompt_tokens, u64::MAX);
         let body = br#"{"usage":{"prompt_tokens":3,"total_tokens":3}}"#;
         assert_eq!(usage_of(Endpoint::Embeddings, body).prompt_tokens, 3);
         assert_eq!(read_whole(Endpoint::Chat, b"[1]"), Ok(None));

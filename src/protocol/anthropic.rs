@@ -36,9 +36,11 @@ impl From<RawUsage> for Usage {
     fn from(raw: RawUsage) -> Self {
         let cached = raw.cache_read_input_tokens;
         Self {
-            prompt_tokens: raw.input_tokens.unwrap_or(0)
-                + cached.unwrap_or(0)
-                + raw.cache_creation_input_tokens.unwrap_or(0),
+            prompt_tokens: raw
+                .input_tokens
+                .unwrap_or(0)
+                .saturating_add(cached.unwrap_or(0))
+                .saturating_add(raw.cache_creation_input_tokens.unwrap_or(0)),
             cached_tokens: cached,
             completion_tokens: raw.output_tokens.unwrap_or(0),
             reasoning_tokens: None,

@@ -8,6 +8,9 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+/// Most members of one object: each takes more memory here than its few bytes of text may have.
+const MOST_MEMBERS: usize = 4096;
+
 /// A top-level member: where its name (quotes included) and its value stand in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
@@ -69,6 +72,9 @@ impl<'de> Visitor<'de> for Members {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut found = Vec::with_capacity(16);
         while let Some(key) = map.next_key::<&'de RawValue>()? {
+            if found.len() == MOST_MEMBERS {
+                return Err(serde::de::Error::custom(format_args!("it has more than {MOST_MEMBERS} fields")));
+            }
             let unescaped = if key.get().contains('\\') {
                 Some(serde_json::from_str(key.get()).map_err(serde::de::Error::custom)?)
             } else {
@@ -108,6 +114,14 @@ mod tests {
             assert_eq!(members(text.as_bytes()).unwrap_err().to_string(), want);
         }
         assert!(members(b"{\"a\": \"\xff\"}").is_err());
+    }
+
+    #[test]
+    fn fields_without_end_are_refused() {
+        let with = |count| format!("{{{}}}", vec!["\"\":0"; count].join(","));
+        assert_eq!(members(with(MOST_MEMBERS).as_bytes()).unwrap().len(), MOST_MEMBERS);
+        let error = members(with(MOST_MEMBERS + 1).as_bytes()).unwrap_err().to_string();
+        assert!(error.starts_with("it has more than 4096 fields"), "{error}");
     }
 
     #[test]

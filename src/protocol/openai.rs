@@ -85,10 +85,11 @@ impl From<RawUsage> for Usage {
 pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
     let chunk: Chunk<'_> = serde_json::from_slice(data)?;
     let no_choices = chunk.choices.as_ref().is_none_or(Vec::is_empty);
+    let error = chunk.error.and_then(error_message);
     let mut seen = Seen {
-        only_usage: no_choices && chunk.usage.is_some() && chunk.prompt_filter_results.is_none(),
+        only_usage: no_choices && chunk.usage.is_some() && chunk.prompt_filter_results.is_none() && error.is_none(),
         usage: chunk.usage.map(Usage::from),
-        error: chunk.error.and_then(error_message),
+        error,
         ..Seen::default()
     };
     for choice in chunk.choices.iter().flatten() {

@@ -164,15 +164,16 @@ impl RequestBody {
     /// The body with `edits` made. Where none applies it is the same bytes, not a copy.
     pub fn edited(&self, edits: &Edits<'_>) -> Bytes {
         let mut changes: Vec<(Range<usize>, Cow<'_, [u8]>)> = Vec::new();
-        if let (Some(model), Some(at)) =
-            (edits.model.filter(|&model| self.model.as_deref() != Some(model)), &self.model_at)
-        {
+        let dropped = |name: &[u8]| edits.drop.iter().any(|drop| drop.as_bytes() == name);
+        // A form has no members to be dropped.
+        let renamed =
+            |model: &&str| self.model.as_deref() != Some(*model) && (self.members.is_empty() || !dropped(b"model"));
+        if let (Some(model), Some(at)) = (edits.model.filter(renamed), &self.model_at) {
             let text = if self.members.is_empty() { model.to_owned() } else { quoted(model) };
             changes.push((at.clone(), text.into_bytes().into()));
         }
         if !self.members.is_empty() {
             let mut added = Vec::new();
-            let dropped = |name: &[u8]| edits.drop.iter().any(|drop| drop.as_bytes() == name);
             if edits.include_usage && !self.include_usage && !dropped(b"stream_options") {
                 match self.members.iter().find(|member| member.name(&self.bytes) == b"stream_options") {
                     None => added.extend_from_slice(br#","stream_options":{"include_usage":true}"#),
@@ -397,6 +398,14 @@ mod tests {
             edited(text, &Edits { model: Some("b"), include_usage: true, ..Edits::default() }),
             r#"{ "x_vendor": {"k":  1e400, "b" :"\ud83d"}, "model":"b","messages":[{"role":"user"}] ,"stream":true,"stream_options":{"include_usage":true} }"#
         );
+    }
+
+    #[test]
+    fn a_model_that_is_dropped_is_not_renamed() {
+        let edits = Edits { model: Some("b"), drop: &["model".to_owned()], ..Edits::default() };
+        for text in [r#"{"model":"a","messages":[1]}"#, r#"{"messages":[1],"model":"a"}"#] {
+            assert_eq!(edited(text, &edits), r#"{"messages":[1]}"#);
+        }
     }
 
     #[test]

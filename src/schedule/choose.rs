@@ -58,14 +58,15 @@ pub fn choose(strategy: Strategy, candidates: &[Candidate], draw: Draw) -> Optio
     if let [_] = candidates {
         return chosen(0, Reason::Only, vec![None]);
     }
-    if let Some(index) = draw_weight(candidates, &usable, draw.chance) {
-        return chosen(index, Reason::Weight, vec![None; candidates.len()]);
-    }
+    let chance = match draw_weight(candidates, &usable, draw.chance) {
+        Ok(index) => return chosen(index, Reason::Weight, vec![None; candidates.len()]),
+        Err(chance) => chance,
+    };
     let weighed: Vec<usize> = indices(candidates, |candidate| usable(candidate) && candidate.weight.is_none());
     // Weighted backends alone are left when the others are all avoided: better one of them than none.
     let weighed = if weighed.is_empty() { indices(candidates, usable) } else { weighed };
     let two = match strategy {
-        Strategy::PowerOfTwo => two_of(&weighed, draw.chance),
+        Strategy::PowerOfTwo => two_of(&weighed, chance),
         _ => weighed,
     };
     let mut costs = vec![None; candidates.len()];
@@ -80,16 +81,19 @@ fn indices(candidates: &[Candidate], keep: impl Fn(&Candidate) -> bool) -> Vec<u
     (0..candidates.len()).filter(|&index| keep(&candidates[index])).collect()
 }
 
-/// The candidate whose fixed share `chance` falls into. Where all usable ones have shares, these fill the whole range.
-fn draw_weight(candidates: &[Candidate], usable: &impl Fn(&Candidate) -> bool, chance: f64) -> Option<usize> {
+/// The candidate whose fixed share `chance` falls into. Where all usable ones have shares, these fill the whole range. If it
+/// falls into none, what is left of the range makes a chance of its own, uniform in `0..1`.
+fn draw_weight(candidates: &[Candidate], usable: &impl Fn(&Candidate) -> bool, chance: f64) -> Result<usize, f64> {
     let shares = || candidates.iter().enumerate().filter(|(_, candidate)| usable(candidate));
     let sum: f64 = shares().filter_map(|(_, candidate)| candidate.weight).sum();
     let all_weighted = shares().all(|(_, candidate)| candidate.weight.is_some());
     let mut left = if all_weighted { chance * sum } else { chance };
-    shares().filter_map(|(index, candidate)| Some((index, candidate.weight?))).find_map(|(index, weight)| {
-        left -= weight;
-        (left < 0.0).then_some(index)
-    })
+    let drawn =
+        shares().filter_map(|(index, candidate)| Some((index, candidate.weight?))).find_map(|(index, weight)| {
+            left -= weight;
+            (left < 0.0).then_some(index)
+        });
+    drawn.ok_or(if sum < 1.0 { left / (1.0 - sum) } else { 0.0 })
 }
 
 /// Two different members of `from`, both given by one draw.
@@ -173,6 +177,17 @@ mod tests {
         let share =
             (0..1000).filter(|&step| pick(Strategy::LeastCost, &candidates, 0, f64::from(step) / 1000.0) == 1).count();
         assert_eq!(share, 50);
+    }
+
+    #[test]
+    fn a_fixed_share_leaves_the_draw_among_the_others_even() {
+        let canary = Candidate { weight: Some(0.5), ..candidate(0, 0) };
+        let candidates = [candidate(0, 0), candidate(0, 0), candidate(0, 0), candidate(0, 0), canary];
+        let mut picked = [0; 5];
+        for step in 0..2400 {
+            picked[pick(Strategy::PowerOfTwo, &candidates, 0, f64::from(step) / 2400.0)] += 1;
+        }
+        assert_eq!(picked, [300, 300, 300, 300, 1200]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What operators and their machines ask: health, metrics, the page, decisions, a reload.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
-    extract::{Path, State as Extract},
+    extract::{Path, Request, State as Extract},
+    middleware::{self, Next},
     response::{
         Html, IntoResponse, Response,
         sse::{Event, KeepAlive, Sse},
@@ -12,7 +13,7 @@ use axum::{
     routing::{get, post},
 };
 use futures_util::{Stream, stream};
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode, header, uri::Authority};
 use serde_json::json;
 
 use super::{Control, state::State};
@@ -35,9 +36,9 @@ pub(super) fn public(control: Arc<Control>) -> Router {
         .with_state(control)
 }
 
-/// Everything, for the admin listener.
-pub(super) fn admin(control: Arc<Control>) -> Router {
-    Router::new()
+/// Everything, for the admin listener. `local`: it listens on this machine alone.
+pub(super) fn admin(control: Arc<Control>, local: bool) -> Router {
+    let routes = Router::new()
         .route("/", get(page))
         .route("/health", get(health))
         .route("/readyz", get(ready))
@@ -47,7 +48,28 @@ pub(super) fn admin(control: Arc<Control>) -> Router {
         .route("/admin/decisions", get(decisions))
         .route("/admin/decisions/{id}", get(decision))
         .route("/admin/reload", post(reload))
-        .with_state(control)
+        .with_state(control);
+    if local { routes.layer(middleware::from_fn(by_local_name)) } else { routes }
+}
+
+/// Refuses what was sent to this machine by a name that is not its own: a web page somewhere else may have its name resolve to
+/// 127.0.0.1 and then read the answers, the browser's rules notwithstanding (DNS rebinding).
+async fn by_local_name(request: Request, next: Next) -> Response {
+    let named = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = named.or(request.uri().authority().map(Authority::as_str));
+    if host.is_none_or(is_local_name) {
+        return next.run(request).await;
+    }
+    let message = "this listener answers on this machine alone: ask for it by an IP address or as 'localhost'";
+    (StatusCode::FORBIDDEN, Json(json!({ "error": { "message": message } }))).into_response()
+}
+
+/// Whether `host`, with its port or without, needs no name server: an IP address, or `localhost`.
+fn is_local_name(host: &str) -> bool {
+    let Ok(host) = host.parse::<Authority>() else { return false };
+    let host = host.host();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    bare.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost")
 }
 
 async fn page() -> impl IntoResponse {
@@ -133,5 +155,23 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
     match (text(header::ORIGIN), text(header::HOST)) {
         (Some(origin), Some(host)) => origin.split_once("://").is_some_and(|(_, origin)| origin == host),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_and_localhost_need_no_name_server() {
+        for host in ["127.0.0.1:4101", "127.0.0.1", "[::1]:4101", "[::1]", "localhost", "LocalHost:4101", "10.0.0.7:80"]
+        {
+            assert!(is_local_name(host), "{host}");
+        }
+        for host in
+            ["evil.example", "evil.example:4101", "localhost.evil.example", "127.0.0.1.evil.example:80", "", ":80"]
+        {
+            assert!(!is_local_name(host), "{host}");
+        }
     }
 }

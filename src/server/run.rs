@@ -82,7 +82,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     // The page and the metrics stay reachable while the API drains.
     let (close_admin, admin_closed) = watch::channel(false);
     let admin_task = operators.map(|listener| {
-        let app = admin::admin(control.clone());
+        let app = admin::admin(control.clone(), bound.admin.is_some_and(|at| at.ip().is_loopback()));
         tokio::spawn(listen::serve(listener, app, limits.header, std::time::Duration::from_secs(1), admin_closed))
     });
     on_signal(control.clone())?;

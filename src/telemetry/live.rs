@@ -11,7 +11,7 @@ pub struct Live {
     pub engines: Vec<EngineLive>,
 }
 
-/// What is at a backend, by the gateway's own count.
+/// What is at a backend's engine, by the gateway's own count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackendLive {
     /// Its pool.
@@ -24,7 +24,7 @@ pub struct BackendLive {
     pub queued_prompt_tokens: u64,
     /// Attempts past their first token.
     pub decoding: u64,
-    /// Estimated tokens of prompt and answer so far of those attempts.
+    /// Estimated prompt tokens of those attempts.
     pub context_tokens: u64,
 }
 

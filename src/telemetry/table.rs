@@ -86,7 +86,7 @@ table! {
 
     // What each backend did for us.
     BACKEND_REQUESTS: Counter "" "signalbox_backend_requests_total" ["pool", "backend", "model", "outcome"]
-        "Requests whose last attempt went to this backend, by how they ended.";
+        "Requests that this backend began to answer, by how they ended; what failed before is among the attempts.";
     BACKEND_ATTEMPTS: Counter "" "signalbox_backend_attempts_total" ["pool", "backend", "model", "outcome"]
         "Attempts at this backend, retries and hedges included, by how they ended.";
     FRESH_RETRIES: Counter "" "signalbox_fresh_connection_retries_total" ["pool", "backend", "model"]
@@ -100,7 +100,7 @@ table! {
     GAP: Histogram "seconds" "signalbox_inter_token_gap_seconds" ["pool", "backend", "model"]
         "Time between two deltas of an answer.";
     E2E: Histogram "seconds" "signalbox_e2e_seconds" ["pool", "backend", "model"]
-        "Time from the request to the end of its answer.";
+        "Time from the request to the end of its answer, where it was complete.";
     OVERHEAD: Histogram "seconds" "signalbox_overhead_seconds" ["pool", "backend", "model"]
         "The gateway's own share of the time to first token: all of it but queueing and waiting for the backend.";
     TOKENS: Counter "tokens" "signalbox_tokens_total" ["pool", "backend", "model", "kind"]
@@ -118,17 +118,17 @@ table! {
 
     // What is at each backend now, by our own count.
     BACKEND_IN_FLIGHT: Gauge "" "signalbox_backend_in_flight" ["pool", "backend"]
-        "Attempts under way at this backend.";
+        "Attempts under way at this backend's engine, counted for each of the backends that share it.";
     QUEUED_PROMPT: Gauge "tokens" "signalbox_backend_queued_prompt_tokens" ["pool", "backend"]
-        "Estimated prompt tokens sent to this backend whose first token has not come yet.";
+        "Estimated prompt tokens sent to this backend's engine whose first token has not come yet (or whose answer, where it comes whole).";
     DECODING: Gauge "" "signalbox_backend_decoding" ["pool", "backend"]
-        "Attempts at this backend that are past their first token.";
+        "Streamed attempts at this backend's engine that are past their first token.";
     CONTEXT: Gauge "tokens" "signalbox_backend_context_tokens" ["pool", "backend"]
-        "Estimated tokens of prompt and answer so far of all attempts that are past their first token.";
+        "Estimated prompt tokens of the streamed attempts at this backend's engine that are past their first token.";
 
     // What each engine says of itself; absent where it does not.
     ENGINE_UP: Gauge "" "signalbox_engine_up" ["engine"]
-        "Whether the last scrape of the engine's metrics succeeded.";
+        "Whether anybody answered there when last asked, by a scrape or a request, and it did not fail lately.";
     ENGINE_SCRAPE_AGE: Gauge "seconds" "signalbox_engine_scrape_age_seconds" ["engine"]
         "Time since the engine's metrics were last read.";
     ENGINE_RUNNING: Gauge "" "signalbox_engine_running" ["engine"]

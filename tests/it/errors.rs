@@ -182,6 +182,47 @@ async fn the_engines_own_words_reach_the_client() {
 }
 
 #[tokio::test]
+async fn a_chat_is_taken_as_plain_json_only() {
+    let mock = Mock::start(polite).await;
+    let gateway = bed(&mock, "").await;
+    let form = "--x\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\n1\r\n--x--\r\n";
+    for (name, value, status, code) in [
+        ("content-encoding", "gzip", 415, "unsupported_encoding"),
+        ("content-type", "multipart/form-data; boundary=x", 400, "invalid_json"),
+    ] {
+        let answer = client::answer(http().post(gateway.at(CHAT)).header(name, value).body(form)).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["error"]["code"]), (status, &json!(code)));
+    }
+    assert!(mock.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_reason_that_quotes_the_providers_key_is_kept_back() {
+    let mock = Mock::start(|seen| {
+        let key = seen.header("authorization").unwrap_or_default().to_owned();
+        match seen.model() {
+            "header" => Plan::error(401, "no such key").header("x-denied", &key),
+            _ => Plan::error(401, &format!("no such key: {key}")),
+        }
+    })
+    .await;
+    let gateway = Gateway::start(&format!(
+        "accounts: {{ own: {{ keys: [sk-of-the-operator] }} }}\n\
+         engines: {{ e: {{ url: \"{}\", account: own, scrape: false }} }}\n\
+         pools: {{ p: {{ backends: [{{ engine: e }}] }} }}\nmodels: {{ \"*\": {{ to: p }} }}\n",
+        mock.url()
+    ))
+    .await;
+    for model in ["body", "header"] {
+        let answer = chat(&gateway, &json!({ "model": model, "messages": [1] })).await;
+        assert_eq!(answer.status, 401);
+        let text = format!("{:?} {}", answer.headers, answer.text());
+        assert!(!text.contains("sk-of-the-operator") && text.contains("upstream_denied"), "{text}");
+    }
+    assert_eq!(mock.seen()[0].header("authorization"), Some("Bearer sk-of-the-operator"));
+}
+
+#[tokio::test]
 async fn a_dead_connection_is_made_good_once() {
     let mock = Mock::start(polite).await;
     let gateway = bed(&mock, "").await;

@@ -158,6 +158,24 @@ async fn the_fallback_stands_in_while_the_pool_is_down() {
 }
 
 #[tokio::test]
+async fn a_large_pool_that_is_down_leaves_a_try_for_its_fallback() {
+    let (down, up) = (Mock::start(|_| Plan::error(503, "down")).await, Mock::start(polite).await);
+    let many: Vec<_> = (0..8).map(|n| format!("{{ engine: a, model: m{n} }}")).collect();
+    let policy = format!(
+        "engines:\n  a: {{ url: \"{}\" }}\n  c: {{ url: \"{}\" }}\n\
+         pools:\n  many: {{ backends: [{}] }}\n  last: {{ model: l, backends: [{{ engine: c }}] }}\n\
+         models:\n  auto: {{ to: many, fallback: [last] }}\n",
+        down.url(),
+        up.url(),
+        many.join(", ")
+    );
+    let gateway = Gateway::start(&policy).await;
+    for _ in 0..3 {
+        assert_eq!(ask(&gateway, "auto").await, (200, "last".into(), "c".into()));
+    }
+}
+
+#[tokio::test]
 async fn what_another_backend_may_mend_goes_to_it_and_nothing_else() {
     for (status, moves) in
         [(429, true), (500, true), (503, true), (408, true), (400, false), (422, false), (401, true), (403, false)]

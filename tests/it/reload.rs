@@ -138,6 +138,17 @@ async fn other_sites_may_not_press_the_button() {
     {
         assert_eq!(press(&gateway, Some(origin)).await.status.as_u16(), status, "{origin}");
     }
+    // A page whose name was made to lead here is of the same origin as what it asks for.
+    for (path, host, status) in [
+        ("/admin/decisions", "evil.example:4101", 403),
+        ("/admin/reload", "evil.example:4101", 403),
+        ("/admin/decisions", "localhost:4101", 200),
+    ] {
+        let request =
+            if path.ends_with("reload") { http().post(gateway.admin(path)) } else { http().get(gateway.admin(path)) };
+        let request = request.header("host", host).header("origin", format!("http://{host}"));
+        assert_eq!(answer(request).await.status.as_u16(), status, "{path} {host}");
+    }
     assert_eq!(crate::support::client::get(&gateway.admin("/admin/reload")).await.status, 405);
     assert_eq!(answer(http().post(gateway.at("/admin/reload"))).await.status, 404, "not for clients");
     reloads(&gateway, 1, 0).await;

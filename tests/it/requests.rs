@@ -266,6 +266,20 @@ async fn files_pass_with_their_query() {
 }
 
 #[tokio::test]
+async fn an_answer_to_head_has_no_body_and_is_no_garbage() {
+    let mock = Mock::start(|_| Plan::status(200).header("content-type", "application/json")).await;
+    let policy = format!(
+        "engines: {{ e: {{ url: \"{}\", scrape: false }} }}\npools: {{ p: {{ speaks: [batches], backends: [{{ engine: e }}] }} }}\n",
+        mock.url()
+    );
+    let gateway = Gateway::start(&policy).await;
+    for _ in 0..4 {
+        assert_eq!(client::answer(http().head(gateway.at("/v1/batches"))).await.status, 200);
+    }
+    assert_eq!(gateway.get_json("/admin/state").await["pools"][0]["backends"][0]["state"], "up");
+}
+
+#[tokio::test]
 async fn no_path_leads_out_of_the_api() {
     let mock = Mock::start(|_| Plan::json(200, &json!({ "reached": true }))).await;
     let gateway = Gateway::start(&policy(&format!("\"{}\"", mock.url()), "")).await;

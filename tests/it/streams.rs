@@ -222,6 +222,19 @@ async fn a_client_that_leaves_after_done_was_served() {
 }
 
 #[tokio::test]
+async fn an_upstream_that_goes_on_after_done_does_not_hold_the_client() {
+    let mock = Mock::start(|_| {
+        let said = Plan::stream().events(chat_events(["a"])).done();
+        (0..100).fold(said, |plan, _| plan.pause(std::time::Duration::from_millis(50)).body(": still here\n\n")).hang()
+    })
+    .await;
+    let gateway = gateway(&mock, "").await;
+    let (events, end) = stream(&gateway, "m").await.rest().await;
+    let after = events.iter().filter(|event| event.starts_with(b": ")).count();
+    assert!(matches!(end, End::Clean) && after < 50, "{after} events after the end");
+}
+
+#[tokio::test]
 async fn a_cut_stream_ends_in_an_error() {
     let mock = Mock::start(|seen| {
         let mut plan = Plan::stream().events(chat_events(["a", "b"]).into_iter().take(3));
@@ -331,7 +344,8 @@ async fn an_error_event_before_the_first_token_is_somebody_elses_chance() {
 
 #[tokio::test]
 async fn an_error_event_after_a_token_is_passed_on() {
-    let error = r#"{"error":{"message":"out of memory","type":"server_error","code":500,"x":1}}"#;
+    // Usage beside it, which the client did not ask for, is no reason to keep it back.
+    let error = r#"{"error":{"message":"out of memory","code":500},"usage":{"prompt_tokens":3,"completion_tokens":1}}"#;
     let mock = Mock::start(move |_| Plan::stream().events(chat_events(["a"]).into_iter().take(2)).event(error)).await;
     let other = Mock::start(|_| Plan::chat_stream(["never"])).await;
     let policy = format!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 
 use super::{
@@ -86,7 +86,7 @@ impl Attempt<'_> {
         let sent = self.desk.clock.now();
         let begun = self.begin(deadline, backend, outgoing, meter).await;
         let begun = match begun {
-            Ok((head, body)) => self.look(deadline, head, body, meter).await,
+            Ok(answer) => self.look(deadline, backend, answer, meter).await,
             Err(fault) => Err(fault),
         };
         self.call.record.wait(self.desk.clock.now().since(sent));
@@ -148,18 +148,19 @@ impl Attempt<'_> {
     async fn look(
         &self,
         deadline: Deadline,
-        head: http::response::Parts,
-        body: reqwest::Body,
+        backend: &Backend,
+        (head, body): (http::response::Parts, reqwest::Body),
         meter: &mut Meter,
     ) -> Result<(http::response::Parts, Answer), Fault> {
         let endpoint = self.call.endpoint;
         if !head.status.is_success() {
+            let keys = &self.call.serving.snapshot.policy.engines[backend.spec.engine].keys;
             let body = deadline.bound(Limited::new(body, LARGEST_ERROR).collect()).await?;
             let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-            return Err(refusal(&head, body));
+            return Err(refusal(&head, body, keys));
         }
-        if is_encoded(&head.headers) {
-            // We asked for no encoding; what cannot be read can still be passed on.
+        if is_encoded(&head.headers) || self.call.method == Method::HEAD {
+            // We asked for no encoding; what cannot be read can still be passed on. An answer to HEAD has nothing to be read.
             return Ok((head, Answer::Opaque(body)));
         }
         if is_events(&head.headers) {

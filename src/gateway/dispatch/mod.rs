@@ -24,6 +24,12 @@ use crate::{
 /// Most attempts at one request, over all backends and pools.
 const MOST_ATTEMPTS: usize = 6;
 
+/// How many attempts there may have been when a pool is given up that came after `made` of them, with `pools` still to follow:
+/// a large pool that is down leaves one for each of these, and every pool gets one while there are any.
+fn most_until(made: usize, pools: usize) -> usize {
+    MOST_ATTEMPTS.saturating_sub(pools).max(made + 1).min(MOST_ATTEMPTS)
+}
+
 pub(super) struct Dispatch {
     desk: Arc<Desk>,
     client: Client,
@@ -50,9 +56,10 @@ impl Dispatch {
         let headers: HeaderMap = address::forwarded(&call.headers);
         let mut last: Option<Fault> = None;
         let mut attempts = 0;
-        for target in &route.targets {
+        for (at, target) in route.targets.iter().enumerate() {
             let mut tried = Vec::new();
-            while attempts < MOST_ATTEMPTS
+            let most = most_until(attempts, route.targets.len() - at - 1);
+            while attempts < most
                 && let Some(placed) = place(call, target, &tried, self.desk.clock.now())
             {
                 attempts += 1;
@@ -70,5 +77,17 @@ impl Dispatch {
             let message = format!("no backend serves the route '{name}' at present: its pools have none that fits");
             Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "no_backend", message)
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_pool_uses_up_the_attempts_of_those_after_it() {
+        // One pool alone, the first and the second of two, and more pools than attempts.
+        assert_eq!([most_until(0, 0), most_until(0, 1), most_until(5, 0)], [6, 5, 6]);
+        assert_eq!([most_until(0, 8), most_until(1, 7), most_until(5, 3), most_until(6, 2)], [1, 2, 6, 6]);
     }
 }

@@ -2,15 +2,18 @@
 
 use bytes::Bytes;
 use http::{StatusCode, response::Parts};
+use memchr::memmem;
 
 use crate::{
+    policy::Secret,
     protocol::json,
     types::{Blame, Fault, Retry, fault::Unmasked},
     upstream::address,
 };
 
 /// The fault that an answer without success stands for.
-pub(super) fn refusal(head: &Parts, body: Bytes) -> Fault {
+/// `keys` are the provider's, which the caller never sees.
+pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret]) -> Fault {
     let status = head.status;
     let (kind, blame, retry) = match status.as_u16() {
         // One key of several may be dead; a refusal to serve this caller holds everywhere.
@@ -27,10 +30,23 @@ pub(super) fn refusal(head: &Parts, body: Bytes) -> Fault {
         }
     };
     // A proxy's HTML page about a dead engine helps no client; what the engine itself says of the request does.
-    let readable = status.is_client_error() || (!body.is_empty() && json::is_json(&body));
-    let message = format!("the backend answered {status} without a readable reason");
-    let unmasked = readable.then(|| Unmasked { headers: address::returned(&head.headers), body }.into());
+    let readable = !body.is_empty() && (status.is_client_error() || json::is_json(&body));
+    let quoted = quotes(head, &body, keys);
+    let message = if quoted {
+        format!("the backend answered {status}; its reason quotes the provider's key and is kept back")
+    } else {
+        format!("the backend answered {status} without a readable reason")
+    };
+    let unmasked = (readable && !quoted).then(|| Unmasked { headers: address::returned(&head.headers), body }.into());
     Fault { blame, retry, unmasked, ..Fault::upstream(status, kind, message) }
+}
+
+/// Whether an answer repeats one of `keys`, as some servers do with a key that they refuse.
+fn quotes(head: &Parts, body: &[u8], keys: &[Secret]) -> bool {
+    keys.iter().any(|Secret(key)| {
+        let has = |text: &[u8]| memmem::find(text, key.as_bytes()).is_some();
+        has(body) || head.headers.values().any(|value| has(value.as_bytes()))
+    })
 }
 
 /// The fault of a success that is no answer.

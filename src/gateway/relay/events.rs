@@ -57,7 +57,8 @@ impl Events {
                 return Err(Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_error", message));
             }
             read(&seen);
-            size += event.raw.len();
+            // The smallest event is one byte long; what is noted of it is not.
+            size += event.raw.len() + size_of::<(Event, Seen)>();
             let begun = seen.token || seen.done;
             self.held.push_back((event, seen));
             if begun {

@@ -9,6 +9,9 @@ use crate::{
     upstream::address,
 };
 
+/// Longest name of a model that is put into a header, in bytes.
+const LONGEST_MODEL: usize = 256;
+
 pub(super) fn headers(head: &Parts, call: &Call, route: &Route, decision: &Decision, meter: &Meter) -> HeaderMap {
     let mut headers = address::returned(&head.headers);
     let mut put = |name: &'static str, text: &str| {
@@ -20,7 +23,9 @@ pub(super) fn headers(head: &Parts, call: &Call, route: &Route, decision: &Decis
     put("x-signalbox-backend", &decision.backend);
     put("x-signalbox-route", &route.name);
     put("x-signalbox-reason", decision.reason);
-    if let Some(model) = decision.model.as_deref().or(call.body.model.as_deref()) {
+    // Behind a pattern a client may name a model of any length; no client reads a head that long.
+    let model = decision.model.as_deref().or(call.body.model.as_deref());
+    if let Some(model) = model.filter(|model| model.len() <= LONGEST_MODEL) {
         put("x-signalbox-model", model);
     }
     if call.serving.snapshot.policy.simulated {

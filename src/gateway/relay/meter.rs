@@ -168,7 +168,9 @@ impl Meter {
         }
         self.learn(outcome, now);
         self.metrics.request(outcome);
-        self.metrics.e2e(now.since(self.arrived).as_secs_f64(), now);
+        if outcome == Outcome::Complete {
+            self.metrics.e2e(now.since(self.arrived).as_secs_f64(), now);
+        }
         let tpot = self.tpot();
         if let Some(tpot) = tpot {
             self.metrics.tpot(tpot, now);

@@ -71,14 +71,15 @@ impl Stream {
         *begun |= seen.choices;
         *finished |= seen.finished_choices;
         let open = *begun & !*finished != 0;
-        self.end = match self.end {
+        let before = self.end;
+        self.end = match before {
             _ if seen.error.is_some() => End::Failed,
             end if seen.done => end.max(End::Done),
             End::Missing if seen.finished && !open => End::Finished,
             End::Finished if open => End::Missing,
             end => end,
         };
-        if self.end >= End::Done {
+        if self.end >= End::Done && before < End::Done {
             self.patience.shorten(LINGER);
         }
         if self.end == End::Done {
@@ -117,10 +118,16 @@ impl Stream {
             if let Some(fault) = self.patience.overdue() {
                 return Poll::Ready(self.expire(&fault));
             }
+            // What follows the end goes on for as long as the upstream may take to close, however busy it is.
+            if self.end >= End::Done
+                && let Poll::Ready(fault) = self.patience.poll(cx)
+            {
+                return Poll::Ready(self.expire(&fault));
+            }
             let held = self.events.has_held();
             match self.events.poll_next(cx) {
                 Poll::Ready(Some(Ok((Event { raw }, seen)))) => {
-                    if seen != Seen::default() {
+                    if seen != Seen::default() && self.end < End::Done {
                         self.patience.heard();
                     }
                     if self.pass(&seen, held) {
