@@ -1,6 +1,7 @@
 //! A pool and its backends, alive.
 
 use std::{
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -8,13 +9,15 @@ use std::{
     time::Duration,
 };
 
-use super::{Engine, Learned};
+use super::{Engine, Learned, Load};
 use crate::{
     policy::{self, Target},
     schedule::Draw,
     types::{Candidate, Moment, Name},
 };
 
+/// Counters of turns; targets that share one by chance share their turns.
+const TURNS: usize = 16;
 /// How long what an engine says of foreign load is believed.
 const FOREIGN_FADE: Duration = Duration::from_secs(3);
 
@@ -25,7 +28,9 @@ pub struct Pool {
     pub spec: policy::Pool,
     /// Its backends, in the order of the policy.
     pub backends: Vec<Arc<Backend>>,
-    turn: AtomicU64,
+    /// Counts decisions, apart for requests that differ in what they may be served by: routes that take turns with one another would
+    /// else each meet the same backend every time.
+    turns: [AtomicU64; TURNS],
 }
 
 /// A model on an engine.
@@ -35,6 +40,8 @@ pub struct Backend {
     pub spec: policy::Backend,
     /// The engine it is on.
     pub engine: Arc<Engine>,
+    /// What of the engine's load is its own.
+    pub load: Arc<Load>,
     /// What was learned of it.
     pub learned: Arc<Learned>,
 }
@@ -42,7 +49,7 @@ pub struct Backend {
 impl Pool {
     /// A pool with its backends.
     pub fn new(spec: policy::Pool, backends: Vec<Arc<Backend>>) -> Self {
-        Self { spec, backends, turn: AtomicU64::new(0) }
+        Self { spec, backends, turns: Default::default() }
     }
 
     /// The places of the backends that `target` allows.
@@ -50,9 +57,12 @@ impl Pool {
         (0..self.backends.len()).filter(move |&index| self.backends[index].belongs_to(target))
     }
 
-    /// The chance for the next decision of this pool; `chance` is uniform in `0..1`.
-    pub fn draw(&self, chance: f64) -> Draw {
-        Draw { turn: self.turn.fetch_add(1, Relaxed), chance }
+    /// The chance for the next decision about `target`; `chance` is uniform in `0..1`.
+    pub fn draw(&self, target: &Target, chance: f64) -> Draw {
+        let mut hasher = DefaultHasher::new();
+        (&target.serves, &target.model).hash(&mut hasher);
+        let turn = &self.turns[hasher.finish() as usize % TURNS];
+        Draw { turn: turn.fetch_add(1, Relaxed), chance }
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use dashmap::DashMap;
 
-use super::Engine;
+use super::{Engine, Load};
 use crate::{
     measure::{BytesPerToken, PeakEwma},
     types::{Moment, Name},
@@ -18,6 +18,8 @@ const LATENCY_DECAY: Duration = Duration::from_secs(10);
 pub struct Registry {
     engines: DashMap<String, Arc<Engine>>,
     learned: DashMap<(String, Option<Name>), Arc<Learned>>,
+    /// By pool and backend.
+    loads: DashMap<(Name, Name), Arc<Load>>,
 }
 
 /// What was learned of a model on an engine.
@@ -51,10 +53,16 @@ impl Registry {
         self.learned.entry((url.to_owned(), model.cloned())).or_default().clone()
     }
 
+    /// What is under way for a backend of a pool.
+    pub fn load(&self, pool: &Name, backend: &Name) -> Arc<Load> {
+        self.loads.entry((pool.clone(), backend.clone())).or_default().clone()
+    }
+
     /// Forgets the engines that are not among `urls`, so that changing policies does not grow it for ever.
     pub fn retain(&self, urls: &HashSet<&str>) {
         self.engines.retain(|url, _| urls.contains(url.as_str()));
         self.learned.retain(|(url, _), _| urls.contains(url.as_str()));
+        self.loads.retain(|_, load| Arc::strong_count(load) > 1);
     }
 
     /// Every live engine.

@@ -26,6 +26,7 @@ impl Snapshot {
                     let engine = &policy.engines[spec.engine];
                     Arc::new(Backend {
                         spec: spec.clone(),
+                        load: registry.load(&pool.name, &spec.name),
                         engine: registry.engine(&engine.name, &engine.url),
                         learned: registry.learned(&engine.url, spec.model.as_ref()),
                     })

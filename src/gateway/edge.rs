@@ -110,7 +110,9 @@ pub fn reply_to(endpoint: Option<Endpoint>, id: &str, fault: &Fault) -> Reply {
 
 /// Puts the request's id on an answer.
 pub(super) fn put_id(headers: &mut HeaderMap, id: &str) {
-    if let Ok(value) = HeaderValue::from_str(id) {
+    if let Ok(value) = HeaderValue::from_str(id)
+        && !id.is_empty()
+    {
         headers.insert("x-request-id", value.clone());
         headers.insert("x-signalbox-id", value);
     }

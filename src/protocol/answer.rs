@@ -8,16 +8,19 @@ use crate::types::{Endpoint, Usage};
 /// Reads the data of one event of an answer from `endpoint`.
 pub fn read_event(endpoint: Endpoint, data: &[u8]) -> Seen {
     if data.trim_ascii() == b"[DONE]" {
-        return Seen { done: true, ..Seen::default() };
+        return Seen { alive: true, done: true, ..Seen::default() };
     }
     let seen = match endpoint {
         Endpoint::Responses => responses::read_event(data),
         Endpoint::Messages => anthropic::read_event(data),
         Endpoint::Chat | Endpoint::Completions => openai::read_event(data),
-        _ => Ok(Seen { token: true, ..Seen::default() }),
+        _ => Ok(Seen { alive: true, token: true, ..Seen::default() }),
     };
     // An event of an unforeseen shape is passed on as it is; one that is not JSON is of no use to anybody.
-    seen.unwrap_or_else(|_| Seen { broken: !json::is_json(data), ..Seen::default() })
+    seen.unwrap_or_else(|_| {
+        let broken = !json::is_json(data);
+        Seen { alive: !broken, broken, ..Seen::default() }
+    })
 }
 
 /// A body that should be JSON is not.
@@ -57,6 +60,11 @@ pub fn fuzz_answer(input: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::StreamError;
+
+    fn told(message: &str, status: Option<u16>) -> StreamError {
+        StreamError { message: message.to_owned(), status }
+    }
 
     fn chat(data: &str) -> Seen {
         read_event(Endpoint::Chat, data.as_bytes())
@@ -107,13 +115,19 @@ mod tests {
     #[test]
     fn ends_errors_and_garbage_are_told_apart() {
         assert!(chat(" [DONE]").done);
-        assert_eq!(chat(r#"{"error":{"message":"out of memory","code":500}}"#).error.as_deref(), Some("out of memory"));
-        assert_eq!(chat(r#"{"error":"oops"}"#).error.as_deref(), Some("\"oops\""));
+        assert_eq!(
+            chat(r#"{"error":{"message":"out of memory","code":500}}"#).error,
+            Some(told("out of memory", Some(500)))
+        );
+        assert_eq!(chat(r#"{"error":"oops"}"#).error, Some(told("\"oops\"", None)));
         assert!(chat("{\"choices\":").broken);
         let finish = chat(r#"{"choices":[{"index":0,"delta":{}},{"index":2,"delta":{},"finish_reason":"stop"}]}"#);
         assert_eq!((finish.choices, finish.finished_choices, finish.finished), (0b101, 0b100, true));
-        assert_eq!(chat(r#"["a shape nobody foresaw"]"#), Seen::default());
-        assert_eq!(chat(r#"{"choices":"odd"}"#), Seen::default());
+        let opaque = Seen { alive: true, ..Seen::default() };
+        assert_eq!(chat(r#"["a shape nobody foresaw"]"#), opaque);
+        assert_eq!(chat(r#"{"choices":"odd"}"#), opaque);
+        let odd = chat(r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1.5}}"#);
+        assert!(odd.token && odd.usage.is_none());
     }
 
     #[test]
@@ -132,8 +146,8 @@ mod tests {
         assert!(messages(r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"a"}}"#).token);
         assert!(messages(r#"{"type":"message_stop"}"#).done);
         assert_eq!(
-            messages(r#"{"type":"error","error":{"message":"overloaded"}}"#).error.as_deref(),
-            Some("overloaded")
+            messages(r#"{"type":"error","error":{"message":"overloaded"}}"#).error,
+            Some(told("overloaded", None))
         );
     }
 

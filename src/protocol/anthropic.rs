@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::seen::{Seen, error_message};
+use super::seen::{Seen, StreamError};
 use crate::types::Usage;
 
 #[derive(Deserialize)]
@@ -54,12 +54,13 @@ pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
     let done = event.r#type == "message_stop";
     let usage = event.usage.or_else(|| event.message.and_then(|message| message.usage));
     Ok(Seen {
+        alive: event.r#type != "ping",
         token,
         text_bytes: event.delta.filter(|_| token).map_or(0, |delta| delta.get().len()),
         usage: usage.map(Usage::from),
         finished: done,
         done,
-        error: event.error.and_then(error_message),
+        error: event.error.and_then(StreamError::read),
         ..Seen::default()
     })
 }

@@ -16,5 +16,5 @@ pub mod sse;
 pub const LONG_BODY: usize = 128 << 10;
 
 pub use request::RequestBody;
-pub use seen::Seen;
+pub use seen::{Seen, StreamError};
 pub use sse::{Event, Splitter};

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{
     json::says_something,
-    seen::{Seen, error_message},
+    seen::{Seen, StreamError},
 };
 use crate::types::Usage;
 
@@ -15,7 +15,8 @@ use crate::types::Usage;
 struct Chunk<'a> {
     #[serde(borrow)]
     choices: Option<Vec<Choice<'a>>>,
-    usage: Option<RawUsage>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -85,10 +86,13 @@ impl From<RawUsage> for Usage {
 pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
     let chunk: Chunk<'_> = serde_json::from_slice(data)?;
     let no_choices = chunk.choices.as_ref().is_none_or(Vec::is_empty);
-    let error = chunk.error.and_then(error_message);
+    let error = chunk.error.and_then(StreamError::read);
+    // A count in an odd shape is unknown; it must not hide what else the chunk says.
+    let usage = chunk.usage.and_then(|usage| serde_json::from_str::<RawUsage>(usage.get()).ok()).map(Usage::from);
     let mut seen = Seen {
-        only_usage: no_choices && chunk.usage.is_some() && chunk.prompt_filter_results.is_none() && error.is_none(),
-        usage: chunk.usage.map(Usage::from),
+        alive: true,
+        only_usage: no_choices && usage.is_some() && chunk.prompt_filter_results.is_none() && error.is_none(),
+        usage,
         error,
         ..Seen::default()
     };
@@ -101,6 +105,7 @@ pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
         }
         let text = choice.text.as_ref().map_or(0, |text| text.len());
         let delta = choice.delta.as_ref().map_or(0, Delta::text_bytes);
+        seen.reasoning |= choice.delta.as_ref().is_some_and(Delta::reasons);
         seen.text_bytes += text + delta;
         seen.token |= text > 0 || delta > 0;
     }
@@ -116,6 +121,10 @@ impl Choice<'_> {
 }
 
 impl Delta<'_> {
+    fn reasons(&self) -> bool {
+        self.reasoning_content.or(self.reasoning).is_some_and(says_something)
+    }
+
     /// Bytes of what the model wrote, unescaped for plain text and as JSON for calls.
     fn text_bytes(&self) -> usize {
         [

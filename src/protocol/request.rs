@@ -44,7 +44,8 @@ impl RequestBody {
     /// A body that is passed on without being read.
     pub fn opaque(bytes: Bytes) -> Self {
         Self {
-            prompt_bytes: bytes.len(),
+            // Sounds and images are no text: what they are worth in tokens is not known.
+            prompt_bytes: 0,
             bytes,
             members: Vec::new(),
             model: None,

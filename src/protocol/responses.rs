@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::seen::{Seen, error_message};
+use super::seen::{Seen, StreamError};
 use crate::types::Usage;
 
 #[derive(Deserialize)]
@@ -59,12 +59,19 @@ pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
     let token = event.r#type.rsplit('.').next() == Some("delta");
     let done = matches!(event.r#type, "response.completed" | "response.incomplete" | "response.failed");
     let error = match event.r#type {
-        "error" => event.message.and_then(error_message).or_else(|| Some("the engine reported an error".to_owned())),
-        "response.failed" => event.response.as_ref().and_then(|response| response.error).and_then(error_message),
+        "error" => Some(
+            event
+                .message
+                .and_then(StreamError::read)
+                .unwrap_or_else(|| StreamError { message: "the engine reported an error".to_owned(), status: None }),
+        ),
+        "response.failed" => event.response.as_ref().and_then(|response| response.error).and_then(StreamError::read),
         _ => None,
     };
     Ok(Seen {
+        alive: true,
         token,
+        reasoning: token && event.r#type.contains("reasoning"),
         text_bytes: event.delta.filter(|_| token).map_or(0, |delta| delta.get().len().saturating_sub(2)),
         usage: event.response.and_then(|response| response.usage).map(Usage::from),
         finished: done,

@@ -1,6 +1,7 @@
 //! What an event of a streamed answer may say, whichever API it is of.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::json;
 use crate::types::Usage;
@@ -11,6 +12,10 @@ use crate::types::Usage;
 pub struct Seen {
     /// It carries content, reasoning or a tool call: the answer has begun.
     pub token: bool,
+    /// Some of that is reasoning, shown as it comes.
+    pub reasoning: bool,
+    /// It is a sign of life: anything but a keep-alive.
+    pub alive: bool,
     /// Bytes of text that it carries.
     pub text_bytes: usize,
     /// Token counts that it reports.
@@ -25,21 +30,36 @@ pub struct Seen {
     pub finished_choices: u64,
     /// The stream is at its end.
     pub done: bool,
-    /// It reports an error, with this message.
-    pub error: Option<String>,
+    /// It reports an error.
+    pub error: Option<StreamError>,
     /// Its data is not JSON, so that no client could read it.
     pub broken: bool,
 }
 
-/// The message of an error object in any of the shapes that engines use.
-pub(super) fn error_message(raw: &serde_json::value::RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Object {
-        message: Option<String>,
+/// An error that an engine reports within a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamError {
+    /// What it says.
+    pub message: String,
+    /// The HTTP status that it names as its code, where it does.
+    pub status: Option<u16>,
+}
+
+impl StreamError {
+    /// Reads an error object in any of the shapes that engines use.
+    pub(super) fn read(raw: &RawValue) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Object<'a> {
+            message: Option<String>,
+            #[serde(borrow)]
+            code: Option<&'a RawValue>,
+        }
+        if !json::says_something(raw) {
+            return None;
+        }
+        let object = serde_json::from_str::<Object<'_>>(raw.get()).ok();
+        let status = object.as_ref().and_then(|object| object.code?.get().trim_matches('"').parse().ok());
+        let message = object.and_then(|object| object.message);
+        Some(Self { message: message.unwrap_or_else(|| raw.get().chars().take(200).collect()), status })
     }
-    if !json::says_something(raw) {
-        return None;
-    }
-    let message = serde_json::from_str::<Object>(raw.get()).ok().and_then(|object| object.message);
-    Some(message.unwrap_or_else(|| raw.get().chars().take(200).collect()))
 }

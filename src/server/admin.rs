@@ -18,8 +18,9 @@ use serde_json::json;
 
 use super::{Control, state::State};
 use crate::{
-    gateway::{REMEMBERED, refuse},
+    gateway::{REMEMBERED, refuse, reply_to},
     telemetry::CONTENT_TYPE,
+    types::Fault,
 };
 
 /// The page, whole.
@@ -62,6 +63,22 @@ async fn by_local_name(request: Request, next: Next) -> Response {
     }
     let message = "this listener answers on this machine alone: ask for it by an IP address or as 'localhost'";
     (StatusCode::FORBIDDEN, Json(json!({ "error": { "message": message } }))).into_response()
+}
+
+/// Refuses what a web page of another site sends to an API that is open to whoever can connect, which on this machine alone
+/// means every page in its browser.
+pub(super) async fn by_no_foreign_page(control: Arc<Control>, request: Request, next: Next) -> Response {
+    let serving = control.house.live.load();
+    let policy = &serving.snapshot.policy;
+    let origin = request.headers().get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+    let foreign = origin.is_some_and(|origin| !origin.split_once("://").is_some_and(|(_, host)| is_local_name(host)));
+    if foreign && policy.keys.is_empty() && policy.listen.ip().is_loopback() {
+        let message =
+            "a page of another site may not use this gateway, which asks for no keys: set 'keys' in the policy";
+        let fault = Fault::client(StatusCode::FORBIDDEN, "foreign_origin", message).with_code("foreign_origin");
+        return reply_to(None, "", &fault);
+    }
+    next.run(request).await
 }
 
 /// Whether `host`, with its port or without, needs no name server: an IP address, or `localhost`.

@@ -107,10 +107,10 @@ impl House {
             pool.backends.iter().map(|backend| telemetry::BackendLive {
                 pool: pool.spec.name.clone(),
                 backend: backend.name().clone(),
-                in_flight: backend.engine.load.in_flight().into(),
-                queued_prompt_tokens: backend.engine.load.queued_tokens(),
-                decoding: backend.engine.load.decoding().into(),
-                context_tokens: backend.engine.load.context_tokens(),
+                in_flight: backend.load.in_flight().into(),
+                queued_prompt_tokens: backend.load.queued_tokens(),
+                decoding: backend.load.decoding().into(),
+                context_tokens: backend.load.context_tokens(),
             })
         });
         let engines = self.registry.engines().into_iter().map(|engine| {

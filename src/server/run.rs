@@ -2,7 +2,12 @@
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
-use axum::{Router, routing::any_service};
+use axum::{
+    Router,
+    extract::Request,
+    middleware::{self, Next},
+    routing::any_service,
+};
 use http::StatusCode;
 use tokio::{
     net::TcpListener,
@@ -108,6 +113,10 @@ fn app(control: &Arc<Control>) -> Router {
         .fallback_service(any_service(walk))
         .merge(Models::router(house.live.clone()))
         .merge(admin::public(control.clone()))
+        .layer(middleware::from_fn({
+            let control = control.clone();
+            move |request: Request, next: Next| admin::by_no_foreign_page(control.clone(), request, next)
+        }))
         .layer(CatchPanicLayer::custom(panicked))
 }
 

@@ -157,9 +157,9 @@ fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Mom
             Some(true) => "up",
             Some(false) => "down",
         },
-        in_flight: engine.load.in_flight(),
-        queued_tokens: engine.load.queued_tokens(),
-        decoding: engine.load.decoding(),
+        in_flight: backend.load.in_flight(),
+        queued_tokens: backend.load.queued_tokens(),
+        decoding: backend.load.decoding(),
         weight: backend.spec.weight,
         share: (total > 0).then(|| requests as f64 / total as f64),
         signals: engine.reading().map(|reading| SignalState {

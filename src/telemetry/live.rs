@@ -11,7 +11,7 @@ pub struct Live {
     pub engines: Vec<EngineLive>,
 }
 
-/// What is at a backend's engine, by the gateway's own count.
+/// What is under way for a backend, by the gateway's own count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackendLive {
     /// Its pool.

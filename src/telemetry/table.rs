@@ -118,13 +118,13 @@ table! {
 
     // What is at each backend now, by our own count.
     BACKEND_IN_FLIGHT: Gauge "" "signalbox_backend_in_flight" ["pool", "backend"]
-        "Attempts under way at this backend's engine, counted for each of the backends that share it.";
+        "Attempts under way at this backend; an engine's load is the sum over its backends.";
     QUEUED_PROMPT: Gauge "tokens" "signalbox_backend_queued_prompt_tokens" ["pool", "backend"]
-        "Estimated prompt tokens sent to this backend's engine whose first token has not come yet (or whose answer, where it comes whole).";
+        "Estimated prompt tokens sent to this backend whose first token has not come yet (or whose answer, where it comes whole).";
     DECODING: Gauge "" "signalbox_backend_decoding" ["pool", "backend"]
-        "Streamed attempts at this backend's engine that are past their first token.";
+        "Streamed attempts at this backend that are past their first token.";
     CONTEXT: Gauge "tokens" "signalbox_backend_context_tokens" ["pool", "backend"]
-        "Estimated prompt tokens of the streamed attempts at this backend's engine that are past their first token.";
+        "Estimated prompt tokens of the streamed attempts at this backend that are past their first token.";
 
     // What each engine says of itself; absent where it does not.
     ENGINE_UP: Gauge "" "signalbox_engine_up" ["engine"]

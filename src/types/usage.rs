@@ -12,3 +12,22 @@ pub struct Usage {
     /// Tokens of the answer spent on hidden reasoning.
     pub reasoning_tokens: Option<u64>,
 }
+
+impl Usage {
+    /// Tokens of the answer that a stream showed; reasoning is among them only where it was shown.
+    pub fn shown_tokens(&self, reasoning_shown: bool) -> u64 {
+        let hidden = if reasoning_shown { 0 } else { self.reasoning_tokens.unwrap_or(0) };
+        self.completion_tokens.saturating_sub(hidden)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_reasoning_is_not_shown() {
+        let usage = Usage { completion_tokens: 1000, reasoning_tokens: Some(900), ..Usage::default() };
+        assert_eq!((usage.shown_tokens(false), usage.shown_tokens(true)), (100, 1000));
+    }
+}

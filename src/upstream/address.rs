@@ -96,7 +96,17 @@ pub fn returned(headers: &HeaderMap) -> HeaderMap {
     let named = connection_headers(headers);
     let mut kept = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
-        let private = matches!(name.as_str(), "set-cookie" | "server" | "date" | "content-length" | "x-request-id");
+        let private = matches!(
+            name.as_str(),
+            "set-cookie"
+                | "server"
+                | "date"
+                | "content-length"
+                | "x-request-id"
+                | "alt-svc"
+                | "strict-transport-security"
+                | "www-authenticate"
+        );
         if !private && !is_hop_by_hop(name) && !named.contains(name) && !name.as_str().starts_with("x-signalbox-") {
             kept.append(name.clone(), value.clone());
         }

@@ -155,6 +155,22 @@ async fn other_sites_may_not_press_the_button() {
 }
 
 #[tokio::test]
+async fn other_sites_may_not_use_an_open_gateway() {
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&pool("first", &mock)).await;
+    let body = json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] });
+    let asked = async |origin: &str| {
+        let request = crate::support::client::json(http().post(gateway.at("/v1/chat/completions")), &body);
+        answer(request.header("origin", origin)).await.status.as_u16()
+    };
+    for origin in ["http://evil.example", "http://evil.example:4100", "null"] {
+        assert_eq!(asked(origin).await, 403, "{origin}");
+    }
+    assert!(mock.seen().is_empty(), "no engine was asked");
+    assert_eq!(asked("http://localhost:3000").await, 200);
+}
+
+#[tokio::test]
 async fn streams_and_counts_outlive_a_reload() {
     let (mock, other) = (Mock::start(held).await, Mock::start(held).await);
     mock.set_vllm(3, 1, 0.25);
@@ -174,7 +190,7 @@ async fn streams_and_counts_outlive_a_reload() {
         !gateway.get_json("/admin/state").await["pools"][0]["backends"][0]["signals"].is_null()
     })
     .await;
-    let both = format!("pools:\n  second: {{ model: m, backends: [\"{}\", \"{}\"] }}\n", mock.url(), other.url());
+    let both = format!("pools:\n  first: {{ model: m, backends: [\"{}\", \"{}\"] }}\n", mock.url(), other.url());
     gateway.rewrite(&both);
     reloads(&gateway, 1, 0).await;
     assert_eq!(latency().await, Some(8), "what is under way still counts");

@@ -16,7 +16,7 @@ const tools = [{
 }];
 const schema = { type: "object", properties: { ok: { type: "boolean" } }, required: ["ok"], additionalProperties: false };
 
-const chat = (more) => client.chat.completions.create({ model: "chat", messages, max_tokens: 16, ...more });
+const chat = (more) => client.chat.completions.create({ model: "chat", messages, temperature: 0, max_tokens: 16, ...more });
 const all = async (stream) => {
   const chunks = [];
   for await (const chunk of await stream) chunks.push(chunk);

@@ -39,7 +39,7 @@ def retrieve_unknown_model():
 
 
 def chat():
-    answer = client.chat.completions.create(model="chat", messages=HELLO, max_tokens=16)
+    answer = client.chat.completions.create(model="chat", messages=HELLO, temperature=0, max_tokens=16)
     choice = answer.choices[0]
     assert choice.message.role == "assistant" and choice.message.content, choice
     assert choice.finish_reason in ("stop", "length"), choice
@@ -47,7 +47,7 @@ def chat():
 
 
 def stream():
-    chunks = list(client.chat.completions.create(model="chat", messages=HELLO, max_tokens=16, stream=True))
+    chunks = list(client.chat.completions.create(model="chat", messages=HELLO, temperature=0, max_tokens=16, stream=True))
     assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices), chunks
     assert [c.choices[0].delta.role for c in chunks if c.choices].count("assistant") == 1, "one role"
     assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] in ("stop", "length"), chunks[-1]
@@ -58,7 +58,7 @@ def stream():
 def stream_with_usage():
     chunks = list(
         client.chat.completions.create(
-            model="chat", messages=HELLO, max_tokens=16, stream=True, stream_options={"include_usage": True}
+            model="chat", messages=HELLO, temperature=0, max_tokens=16, stream=True, stream_options={"include_usage": True}
         )
     )
     assert sum(1 for c in chunks if c.usage) == 1, "usage comes once"
@@ -66,14 +66,14 @@ def stream_with_usage():
 
 
 def stream_left_early():
-    answer = client.chat.completions.create(model="chat", messages=HELLO, max_tokens=64, stream=True)
+    answer = client.chat.completions.create(model="chat", messages=HELLO, temperature=0, max_tokens=64, stream=True)
     next(iter(answer))
     answer.close()
 
 
 def tools():
     answer = client.chat.completions.create(
-        model="chat", messages=HELLO, max_tokens=300, tools=TOOLS, tool_choice="required"
+        model="chat", messages=HELLO, temperature=0, max_tokens=300, tools=TOOLS, tool_choice="required"
     )
     call = answer.choices[0].message.tool_calls[0]
     assert answer.choices[0].finish_reason == "tool_calls", answer
@@ -84,7 +84,7 @@ def tools():
 def tools_streamed():
     name, arguments, finish = "", "", None
     for chunk in client.chat.completions.create(
-        model="chat", messages=HELLO, max_tokens=300, tools=TOOLS, tool_choice="required", stream=True
+        model="chat", messages=HELLO, temperature=0, max_tokens=300, tools=TOOLS, tool_choice="required", stream=True
     ):
         finish = chunk.choices[0].finish_reason or finish
         for call in chunk.choices[0].delta.tool_calls or []:
@@ -96,7 +96,7 @@ def tools_streamed():
 
 def json_schema():
     form = {"type": "json_schema", "json_schema": {"name": "verdict", "strict": True, "schema": SCHEMA}}
-    answer = client.chat.completions.create(model="chat", messages=HELLO, max_tokens=200, response_format=form)
+    answer = client.chat.completions.create(model="chat", messages=HELLO, temperature=0, max_tokens=200, response_format=form)
     assert isinstance(json.loads(answer.choices[0].message.content)["ok"], bool), answer
 
 
@@ -120,7 +120,7 @@ def completions_streamed():
 
 
 def request_id():
-    answer = client.chat.completions.with_raw_response.create(model="chat", messages=HELLO, max_tokens=4)
+    answer = client.chat.completions.with_raw_response.create(model="chat", messages=HELLO, temperature=0, max_tokens=4)
     assert answer.headers.get("x-request-id"), dict(answer.headers)
 
 

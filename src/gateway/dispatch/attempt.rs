@@ -1,6 +1,6 @@
 //! One attempt at one backend: send, and wait until its answer has begun or failed.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -26,6 +26,8 @@ use crate::{
 
 /// The kind of a fault that came before anything was sent.
 const UNREACHABLE: &str = "upstream_unreachable";
+/// The kind of a fault that came after the request had left: it may be what brought the engine down.
+pub(super) const LOST: &str = "connection_lost";
 /// Most of a whole answer that is kept to be looked through, in bytes.
 const LARGEST_ANSWER: usize = 64 << 20;
 /// Most of an error's body that is passed on, in bytes.
@@ -83,17 +85,20 @@ impl Attempt<'_> {
             && !backend.spec.drop.iter().any(|drop| drop == "stream_options");
         let outgoing = self.outgoing(backend, ask_usage);
 
-        let sent = self.desk.clock.now();
-        let begun = self.begin(deadline, backend, outgoing, meter).await;
-        let begun = match begun {
-            Ok(answer) => self.look(deadline, backend, answer, meter).await,
-            Err(fault) => Err(fault),
-        };
-        self.call.record.wait(self.desk.clock.now().since(sent));
-        begun.map(|(head, answer)| match answer {
+        let begun = self.begin(deadline, backend, outgoing, meter).await?;
+        let (head, answer) = self.look(deadline, backend, begun, meter).await?;
+        Ok(match answer {
             Answer::Events { events, .. } => (head, Answer::Events { events, hide_usage: ask_usage }),
             other => (head, other),
         })
+    }
+
+    /// Awaits what upstream owes us until the deadline; the time is upstream's, not ours.
+    async fn upstream<T>(&self, deadline: Deadline, work: impl Future<Output = T>) -> Result<T, Fault> {
+        let began = self.desk.clock.now();
+        let done = deadline.bound(work).await;
+        self.call.record.wait(self.desk.clock.now().since(began));
+        done
     }
 
     fn outgoing(&self, backend: &Backend, ask_usage: bool) -> Outgoing {
@@ -125,10 +130,10 @@ impl Attempt<'_> {
         outgoing: Outgoing,
         meter: &Meter,
     ) -> Result<(http::response::Parts, reqwest::Body), Fault> {
-        let mut sent = deadline.bound(self.client.send(outgoing.clone())).await?;
+        let mut sent = self.upstream(deadline, self.client.send(outgoing.clone())).await?;
         if self.call.endpoint.repeatable() && matches!(sent, Err(SendError::Lost(_))) {
             meter.fresh_connection_retry();
-            sent = deadline.bound(self.client.send_fresh(outgoing)).await?;
+            sent = self.upstream(deadline, self.client.send_fresh(outgoing)).await?;
         }
         let name = backend.name();
         match sent {
@@ -139,7 +144,7 @@ impl Attempt<'_> {
             }
             Err(SendError::Lost(cause)) => {
                 let message = format!("the backend '{name}' ended the connection before it answered: {cause}");
-                Err(Fault::upstream(StatusCode::BAD_GATEWAY, "connection_lost", message))
+                Err(Fault::upstream(StatusCode::BAD_GATEWAY, LOST, message))
             }
         }
     }
@@ -155,7 +160,7 @@ impl Attempt<'_> {
         let endpoint = self.call.endpoint;
         if !head.status.is_success() {
             let keys = &self.call.serving.snapshot.policy.engines[backend.spec.engine].keys;
-            let body = deadline.bound(Limited::new(body, LARGEST_ERROR).collect()).await?;
+            let body = self.upstream(deadline, Limited::new(body, LARGEST_ERROR).collect()).await?;
             let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             return Err(refusal(&head, body, keys));
         }
@@ -165,7 +170,7 @@ impl Attempt<'_> {
         }
         if is_events(&head.headers) {
             let mut events = Events::new(body, endpoint);
-            deadline.bound(events.commit(|seen| meter.read(seen))).await??;
+            self.upstream(deadline, events.commit(|seen| meter.read(seen))).await??;
             return Ok((head, Answer::Events { events, hide_usage: false }));
         }
         if !is_whole(endpoint, &head.headers) {
@@ -180,7 +185,7 @@ impl Attempt<'_> {
     }
 
     async fn collect(&self, deadline: Deadline, body: reqwest::Body) -> Result<Bytes, Fault> {
-        let collected = deadline.bound(Limited::new(body, LARGEST_ANSWER).collect()).await?;
+        let collected = self.upstream(deadline, Limited::new(body, LARGEST_ANSWER).collect()).await?;
         let body = collected.map_err(|error| {
             let message = format!("the backend's answer broke off: {error}");
             Fault::upstream(StatusCode::BAD_GATEWAY, "answer_cut", message)

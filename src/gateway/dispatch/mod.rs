@@ -9,7 +9,10 @@ use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
 
-use self::{attempt::Attempt, place::place};
+use self::{
+    attempt::{Attempt, LOST},
+    place::place,
+};
 use super::{
     Desk, Reply, Step,
     relay::{self, Committed},
@@ -23,6 +26,8 @@ use crate::{
 
 /// Most attempts at one request, over all backends and pools.
 const MOST_ATTEMPTS: usize = 6;
+/// Most engines that may break off on one request: it might be the request that brings them down, one after the other.
+const MOST_LOST: usize = 2;
 
 /// How many attempts there may have been when a pool is given up that came after `made` of them, with `pools` still to follow:
 /// a large pool that is down leaves one for each of these, and every pool gets one while there are any.
@@ -56,6 +61,7 @@ impl Dispatch {
         let headers: HeaderMap = address::forwarded(&call.headers);
         let mut last: Option<Fault> = None;
         let mut attempts = 0;
+        let mut broken_off = 0;
         for (at, target) in route.targets.iter().enumerate() {
             let mut tried = Vec::new();
             let most = most_until(attempts, route.targets.len() - at - 1);
@@ -68,7 +74,13 @@ impl Dispatch {
                 match attempt.run(placed).await {
                     Ok(committed) => return Ok(committed),
                     Err(fault) if fault.retry == Retry::Never => return Err(fault),
-                    Err(fault) => last = Some(fault),
+                    Err(fault) => {
+                        broken_off += usize::from(fault.kind == LOST);
+                        if broken_off == MOST_LOST {
+                            return Err(fault);
+                        }
+                        last = Some(fault);
+                    }
                 }
             }
         }

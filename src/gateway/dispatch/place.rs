@@ -25,7 +25,7 @@ pub(super) fn place(call: &Call, target: &Target, tried: &[usize], now: Moment) 
     let members: Vec<usize> = pool.members(target).filter(|member| !tried.contains(member)).collect();
     let candidates: Vec<Candidate> =
         members.iter().map(|&member| pool.backends[member].candidate(call.body.prompt_bytes, now)).collect();
-    let choice = choose(pool.spec.balance, &candidates, pool.draw(fastrand::f64()))?;
+    let choice = choose(pool.spec.balance, &candidates, pool.draw(target, fastrand::f64()))?;
     let backend = members[choice.index];
     let reason = choice.reason.label();
     call.record.note(|line| {

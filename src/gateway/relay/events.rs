@@ -11,7 +11,7 @@ use http::StatusCode;
 use http_body::Body as _;
 
 use crate::{
-    protocol::{Event, Seen, Splitter, answer},
+    protocol::{Event, Seen, Splitter, StreamError, answer},
     types::{Endpoint, Fault},
 };
 
@@ -52,9 +52,8 @@ impl Events {
                     Err(cut("before its first token"))
                 };
             };
-            if let Some(message) = &seen.error {
-                let message = format!("the backend reported an error in its stream: {message}");
-                return Err(Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_error", message));
+            if let Some(error) = &seen.error {
+                return Err(reported(error));
             }
             read(&seen);
             // The smallest event is one byte long; what is noted of it is not.
@@ -134,6 +133,17 @@ fn look(endpoint: Endpoint, event: &Event) -> Seen {
 /// Whether answers of this endpoint say when they are complete.
 pub(super) fn is_generation(endpoint: Endpoint) -> bool {
     matches!(endpoint, Endpoint::Chat | Endpoint::Completions | Endpoint::Responses | Endpoint::Messages)
+}
+
+/// The fault of an error that came within a stream: some engines refuse bad requests so, and name the status as its code.
+fn reported(error: &StreamError) -> Fault {
+    let message = format!("the backend reported an error in its stream: {}", error.message);
+    match error.status.and_then(|status| StatusCode::from_u16(status).ok()) {
+        Some(status) if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
+            Fault::client(status, "upstream_refused", message)
+        }
+        _ => Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_error", message),
+    }
 }
 
 pub(super) fn cut(how: &str) -> Fault {

@@ -26,7 +26,6 @@ pub(in crate::gateway) struct Meter {
     ticket: Option<Ticket>,
     /// Set once the answer has begun; from then on the meter settles the record.
     place: Option<Place>,
-    committed: bool,
     arrived: Moment,
     started: Moment,
     overhead: Duration,
@@ -35,6 +34,10 @@ pub(in crate::gateway) struct Meter {
     handed: bool,
     text_bytes: u64,
     usage: Option<Usage>,
+    /// The choices that were written, a bit for each.
+    choices: u64,
+    /// Reasoning was shown as it came, and so is among the tokens seen.
+    reasoning: bool,
     over: bool,
 }
 
@@ -51,7 +54,7 @@ impl Meter {
     /// Takes the ticket: from here on the request counts as load on the backend's engine.
     pub(in crate::gateway) fn begin(gauges: Gauges, prompt_bytes: usize) -> Self {
         let Gauges { desk, record, metrics, backend, price } = gauges;
-        let ticket = Ticket::take(backend.engine.clone(), backend.prompt_tokens(prompt_bytes));
+        let ticket = Ticket::take(backend.engine.clone(), backend.load.clone(), backend.prompt_tokens(prompt_bytes));
         Self {
             arrived: record.arrived(),
             started: desk.clock.now(),
@@ -63,12 +66,13 @@ impl Meter {
             prompt_bytes,
             ticket: Some(ticket),
             place: None,
-            committed: false,
             overhead: Duration::ZERO,
             tokens: None,
             handed: false,
             text_bytes: 0,
             usage: None,
+            choices: 0,
+            reasoning: false,
             over: false,
         }
     }
@@ -76,7 +80,6 @@ impl Meter {
     /// The answer has begun. `read_at`: when the request had been read.
     pub(in crate::gateway) fn commit(&mut self, place: Place, read_at: Moment) {
         self.place = Some(place);
-        self.committed = true;
         let waited = self.record.waited();
         self.overhead = self.desk.clock.now().since(read_at).saturating_sub(waited);
         self.metrics.overhead(self.overhead.as_secs_f64());
@@ -101,6 +104,8 @@ impl Meter {
         if let Some(usage) = seen.usage {
             self.usage = Some(merge(self.usage, usage));
         }
+        self.choices |= seen.choices;
+        self.reasoning |= seen.reasoning;
         if seen.token {
             self.text_bytes += seen.text_bytes as u64;
             self.token();
@@ -171,7 +176,7 @@ impl Meter {
         if outcome == Outcome::Complete {
             self.metrics.e2e(now.since(self.arrived).as_secs_f64(), now);
         }
-        let tpot = self.tpot();
+        let tpot = self.tpot(outcome);
         if let Some(tpot) = tpot {
             self.metrics.tpot(tpot, now);
         }
@@ -221,19 +226,28 @@ impl Meter {
         }
     }
 
-    /// Seconds per output token after the first: (last − first) / (n − 1). The tokens are the engine's own count, or else
-    /// counted from the text: an event is not a token.
-    fn tpot(&self) -> Option<f64> {
+    /// Seconds per output token after the first: (last − first) / (n − 1), n being the tokens of one choice that were seen to come.
+    fn tpot(&self, outcome: Outcome) -> Option<f64> {
         let (first, last) = self.tokens?;
-        let reported = self.usage.map_or(0, |usage| usage.completion_tokens);
-        let tokens = if reported > 0 { reported } else { self.backend.learned.bytes_per_token.tokens(self.text_bytes) };
+        let tokens = self.streamed_tokens(outcome) / u64::from(self.choices.count_ones().max(1));
         (tokens > 1 && last > first).then(|| last.since(first).as_secs_f64() / (tokens - 1) as f64)
+    }
+
+    /// The engine's own count of a complete answer, less the reasoning that it kept to itself; or else counted from the text: an
+    /// event is not a token.
+    fn streamed_tokens(&self, outcome: Outcome) -> u64 {
+        match self.usage {
+            Some(usage) if outcome == Outcome::Complete && usage.completion_tokens > 0 => {
+                usage.shown_tokens(self.reasoning)
+            }
+            _ => self.backend.learned.bytes_per_token.tokens(self.text_bytes),
+        }
     }
 }
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        if self.committed {
+        if self.place.is_some() {
             self.finish(Outcome::ClientGone);
         } else if !self.over {
             self.end_attempt(Outcome::ClientGone);

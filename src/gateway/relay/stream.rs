@@ -127,7 +127,7 @@ impl Stream {
             let held = self.events.has_held();
             match self.events.poll_next(cx) {
                 Poll::Ready(Some(Ok((Event { raw }, seen)))) => {
-                    if seen != Seen::default() && self.end < End::Done {
+                    if seen.alive && self.end < End::Done {
                         self.patience.heard();
                     }
                     if self.pass(&seen, held) {
