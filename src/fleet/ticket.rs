@@ -40,11 +40,6 @@ impl Ticket {
             }
         }
     }
-
-    /// The engine that the request is on.
-    pub fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
 }
 
 impl Drop for Ticket {

@@ -7,7 +7,10 @@ use std::{
 
 use serde::Serialize;
 
-use crate::types::{Name, Usage};
+use crate::{
+    telemetry::Stage,
+    types::{Name, Usage},
+};
 
 /// A line of the journal: features, candidates, choice, outcome; never a prompt or an answer.
 #[derive(Clone, Debug, Serialize)]
@@ -37,7 +40,7 @@ pub struct Line {
     /// `ok`, `client_gone`, or the kind of fault.
     pub outcome: &'static str,
     /// How far it had come when it ended.
-    pub stage: &'static str,
+    pub stage: Stage,
     /// Tokens as the engine reported them.
     pub usage: Option<Usage>,
     /// From arrival to the first token handed to the client's connection, in milliseconds.

@@ -47,7 +47,7 @@ impl Record {
             attempts: Vec::new(),
             status: 0,
             outcome: "",
-            stage: Stage::Queued.label(),
+            stage: Stage::Queued,
             usage: None,
             ttft_ms: None,
             upstream_ttft_ms: None,
@@ -111,8 +111,7 @@ impl Record {
         let status = StatusCode::from_u16(if line.status == 0 { 499 } else { line.status }).unwrap_or_default();
         metrics.request(Some(self.endpoint), line.route.as_ref(), status, outcome);
         if outcome == Outcome::ClientGone {
-            let stages = [Stage::Queued, Stage::Prefill, Stage::Answer];
-            metrics.client_gone(stages.into_iter().find(|stage| stage.label() == line.stage).unwrap_or(Stage::Queued));
+            metrics.client_gone(line.stage);
         }
         self.desk.rate.record(1, now);
         self.desk.keep(*line);

@@ -6,14 +6,12 @@
 //! poison a mean for good.
 
 mod bytes_per_token;
-mod ewma;
 mod peak_ewma;
 mod rate;
 mod window;
 
 pub use self::{
     bytes_per_token::BytesPerToken,
-    ewma::Ewma,
     peak_ewma::PeakEwma,
     rate::{Rate, RateSpan},
     window::{Span, Summary, Window, merged},

@@ -17,7 +17,8 @@ use crate::types::{Blame, Endpoint, Fault, Moment, Name, Outcome};
 const OTHER: &str = "other";
 
 /// What a client that went away was waiting for.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// A place in a backend.
     Queued,

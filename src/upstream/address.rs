@@ -68,11 +68,9 @@ pub fn authorise(headers: &mut HeaderMap, engine: &Engine, endpoint: Endpoint, k
 /// The client's headers that may go upstream: end-to-end ones that carry neither the client's own authority, nor framing (which
 /// is made anew), nor our directives, nor an encoding that would hide the answer from us.
 pub fn forwarded(headers: &HeaderMap) -> HeaderMap {
-    let named = connection_headers(headers);
-    let mut kept = HeaderMap::with_capacity(headers.len());
-    for (name, value) in headers {
-        let private = matches!(
-            name.as_str(),
+    end_to_end(headers, |name| {
+        matches!(
+            name,
             "authorization"
                 | "api-key"
                 | "x-api-key"
@@ -83,21 +81,15 @@ pub fn forwarded(headers: &HeaderMap) -> HeaderMap {
                 | "content-length"
                 | "accept-encoding"
                 | "expect"
-        );
-        if !private && !is_hop_by_hop(name) && !named.contains(name) && !name.as_str().starts_with("x-signalbox-") {
-            kept.append(name.clone(), value.clone());
-        }
-    }
-    kept
+        )
+    })
 }
 
 /// The upstream's headers that may go to the client.
 pub fn returned(headers: &HeaderMap) -> HeaderMap {
-    let named = connection_headers(headers);
-    let mut kept = HeaderMap::with_capacity(headers.len());
-    for (name, value) in headers {
-        let private = matches!(
-            name.as_str(),
+    end_to_end(headers, |name| {
+        matches!(
+            name,
             "set-cookie"
                 | "server"
                 | "date"
@@ -106,8 +98,17 @@ pub fn returned(headers: &HeaderMap) -> HeaderMap {
                 | "alt-svc"
                 | "strict-transport-security"
                 | "www-authenticate"
-        );
-        if !private && !is_hop_by_hop(name) && !named.contains(name) && !name.as_str().starts_with("x-signalbox-") {
+        )
+    })
+}
+
+/// The headers that are neither meant for this hop alone, nor ours, nor private.
+fn end_to_end(headers: &HeaderMap, private: impl Fn(&str) -> bool) -> HeaderMap {
+    let named = connection_headers(headers);
+    let mut kept = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        let ours = name.as_str().starts_with("x-signalbox-");
+        if !ours && !private(name.as_str()) && !is_hop_by_hop(name) && !named.contains(name) {
             kept.append(name.clone(), value.clone());
         }
     }

@@ -48,7 +48,7 @@ impl Dispatch {
 
 impl Step<Admitted> for Dispatch {
     async fn call(&self, admitted: Admitted) -> Result<Reply, Fault> {
-        admitted.call.record.note(|line| line.stage = Stage::Prefill.label());
+        admitted.call.record.note(|line| line.stage = Stage::Prefill);
         let committed = self.commit(&admitted).await?;
         Ok(relay::reply(committed, admitted))
     }

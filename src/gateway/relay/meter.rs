@@ -132,7 +132,7 @@ impl Meter {
             self.metrics.ttft(ttft.as_secs_f64(), now);
             self.record.note(|line| {
                 line.ttft_ms = Some(millis(ttft));
-                line.stage = Stage::Answer.label();
+                line.stage = Stage::Answer;
             });
         }
     }
