@@ -6,6 +6,7 @@ pub mod endpoint;
 pub mod fault;
 pub mod money;
 pub mod outcome;
+pub mod prompt;
 pub mod signals;
 pub mod usage;
 
@@ -15,6 +16,7 @@ pub use endpoint::Endpoint;
 pub use fault::{Blame, Fault, Retry};
 pub use money::Price;
 pub use outcome::Outcome;
+pub use prompt::{Layout, Prompt};
 pub use signals::{EngineKind, EngineSignals};
 pub use usage::Usage;
 
