@@ -16,11 +16,11 @@
 //! | 5 | [`fleet`] | engines and backends as they live: load, tickets, readings |
 //! | 4 | [`schedule`], [`policy`] | which backend; what the operator decided |
 //! | 3 | [`config`], [`telemetry`] | policy files as text; metrics and the journal |
-//! | 2 | [`protocol`] | requests, answers and event streams over bytes |
+//! | 2 | [`protocol`], [`prompt`] | requests, answers and event streams over bytes; what a prompt's bytes tell |
 //! | 1 | [`measure`] | windows, averages, rates |
 //! | 0 | [`types`] | the vocabulary |
 //!
-//! `measure`, `policy`, `schedule` and `fleet` do no I/O, spawn nothing and never read a clock: `now` is an argument, so that
+//! `measure`, `prompt`, `policy`, `schedule` and `fleet` do no I/O, spawn nothing and never read a clock: `now` is an argument, so that
 //! the same code runs in tests, in benches and on a simulation's clock.
 
 #![forbid(unsafe_code)]
@@ -31,6 +31,7 @@ pub mod fleet;
 pub mod gateway;
 pub mod measure;
 pub mod policy;
+pub mod prompt;
 pub mod protocol;
 pub mod schedule;
 pub mod server;

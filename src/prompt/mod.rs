@@ -1,0 +1,5 @@
+//! What can be told of a prompt from its bytes, before any model has read it. Pure, and one pass over the bytes.
+
+mod blocks;
+
+pub use blocks::{BlockHasher, Blocks};
