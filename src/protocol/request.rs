@@ -40,6 +40,10 @@ pub struct Edits<'a> {
     pub defaults: &'a [(String, Bytes)],
 }
 
+/// The members that the model reads, in the order of chat templates.
+const RENDERED: [&[u8]; 8] =
+    [b"tools", b"system", b"instructions", b"documents", b"messages", b"prompt", b"input", b"query"];
+
 impl RequestBody {
     /// A body that is passed on without being read.
     pub fn opaque(bytes: Bytes) -> Self {
@@ -151,6 +155,22 @@ impl RequestBody {
                 Err(Fault::field(name, format!("you must provide '{name}': add a \"{name}\" field to the body")))
             }
         }
+    }
+
+    /// What the model will read, as it stands in the body, in the order in which chat templates render it, whatever the
+    /// order of the members. Lists come without their closing bracket: a conversation's next request continues where this one ends.
+    /// A body that was not read as JSON has none.
+    pub fn rendered(&self) -> impl Iterator<Item = &[u8]> {
+        RENDERED.iter().flat_map(|name| self.members.iter().filter(|member| member.name(&self.bytes) == *name)).map(
+            |member| {
+                let raw = &self.bytes[member.value.clone()];
+                match raw {
+                    [b'[', inner @ .., b']'] => inner.trim_ascii(),
+                    [b'"', text @ .., b'"'] => text,
+                    _ => raw,
+                }
+            },
+        )
     }
 
     fn has(&self, name: &str) -> bool {
@@ -472,6 +492,32 @@ mod tests {
         }
         assert!(fault("{\"model\": \n oops}").message.contains("line 2 column 2"));
         assert!(fault(" ").message.starts_with("the request has no body"));
+    }
+
+    fn rendered(text: &str) -> String {
+        let body = RequestBody::json(Endpoint::Responses, Bytes::copy_from_slice(text.as_bytes())).unwrap();
+        let parts: Vec<_> = body.rendered().map(|part| std::str::from_utf8(part).unwrap()).collect();
+        parts.join("|")
+    }
+
+    #[test]
+    fn what_the_model_reads_comes_in_the_order_of_templates() {
+        let text = r#"{"messages":[ {"role":"user"} ],"temperature":1,"system":"be \"terse\"","tools":[{"name":"t"}],"model":"a"}"#;
+        let other =
+            r#"{"model":"b","tools":[{"name":"t"}],"system":"be \"terse\"","messages":[ {"role":"user"} ],"seed":1}"#;
+        assert_eq!(rendered(text), r#"{"name":"t"}|be \"terse\"|{"role":"user"}"#);
+        assert_eq!(rendered(text), rendered(other));
+        assert_eq!(rendered(r#"{"input":["a","b"],"instructions":null,"prompt":""}"#), r#"null||"a","b""#);
+        assert_eq!(rendered(r#"{"tools":[ ],"model":"a"}"#), "");
+        assert_eq!(RequestBody::opaque(Bytes::from_static(b"{\"prompt\":1}")).rendered().count(), 0);
+    }
+
+    #[test]
+    fn a_conversation_s_next_request_continues_the_last() {
+        let first = r#"{"model":"a","messages":[{"role":"user","content":"hi"}],"tools":[1]}"#;
+        let next = r#"{"model":"a","messages":[{"role":"user","content":"hi"},{"role":"assistant"},{"role":"user"}],"tools":[1]}"#;
+        assert!(rendered(next).starts_with(&rendered(first)));
+        assert!(rendered(r#"{"prompt":"once upon a"}"#).starts_with(&rendered(r#"{"prompt":"once upon"}"#)));
     }
 
     #[test]
