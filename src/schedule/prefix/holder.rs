@@ -1,0 +1,136 @@
+//! One holder's blocks in the order of their last use, and what is known of the cache that they stand for.
+
+use super::table::{NONE, Table};
+
+/// A holder's place in the index: a model (and adapter) on an engine.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HolderId {
+    pub(super) seat: u32,
+    /// How many sat there before: the id of one that left is never taken for its successor's.
+    pub(super) generation: u32,
+}
+
+/// A block held by a holder.
+#[derive(Copy, Clone, Default)]
+pub(super) struct Holding {
+    /// The holder's count of uses when this block was last used.
+    pub(super) used: u32,
+    /// That count when the block was added.
+    pub(super) made: u32,
+    /// Its neighbours in the order of last use.
+    newer: u32,
+    older: u32,
+    /// Its slot in the table of blocks.
+    pub(super) block: u32,
+    /// Bytes of prompt that it covers.
+    pub(super) bytes: u32,
+    /// Requests that were dispatched with it and have neither been confirmed nor withdrawn.
+    pub(super) waiting: u16,
+    /// Whether an answer has proved that it was computed.
+    pub(super) confirmed: bool,
+}
+
+impl Holding {
+    pub(super) fn new(block: u32, bytes: u64, used: u32) -> Self {
+        Self { used, made: used, block, bytes: u32::try_from(bytes).unwrap_or(u32::MAX), ..Self::default() }
+    }
+}
+
+/// A holder: the ends of its list, and its figures.
+#[derive(Copy, Clone)]
+pub(super) struct Holder {
+    /// Bytes of prompt that its engine's KV cache is said to hold.
+    pub(super) capacity: u64,
+    /// What reports have shown it to hold; without limit until one fell short.
+    pub(super) learned: u64,
+    /// Bytes covered by its blocks.
+    pub(super) held: u64,
+    /// Its blocks.
+    pub(super) blocks: usize,
+    /// Requests that used it, wrapping: ages are differences of it.
+    pub(super) uses: u32,
+    /// Bytes of all blocks that were ever new to it, wrapping.
+    pub(super) added: u64,
+    newest: u32,
+    oldest: u32,
+}
+
+impl Holder {
+    pub(super) fn new(capacity: u64) -> Self {
+        Self { capacity, learned: u64::MAX, held: 0, blocks: 0, uses: 0, added: 0, newest: NONE, oldest: NONE }
+    }
+
+    /// Bytes of prompt that it may be believed to hold.
+    pub(super) fn limit(&self) -> u64 {
+        self.capacity.min(self.learned)
+    }
+
+    /// The block used longest ago.
+    pub(super) fn oldest(&self) -> u32 {
+        self.oldest
+    }
+
+    /// Uses since the count stood at `used`.
+    pub(super) fn age(&self, used: u32) -> u32 {
+        self.uses.wrapping_sub(used)
+    }
+
+    /// Counts a new block and puts it behind `newer`; in front of all for `NONE`.
+    pub(super) fn add(&mut self, holdings: &mut Table<Holding>, at: u32, newer: u32) {
+        let bytes = u64::from(holdings[at].bytes);
+        self.held += bytes;
+        self.added = self.added.wrapping_add(bytes);
+        self.blocks += 1;
+        self.link(holdings, at, newer);
+    }
+
+    /// Moves a block behind `newer`; in front of all for `NONE`.
+    pub(super) fn touch(&mut self, holdings: &mut Table<Holding>, at: u32, newer: u32) {
+        if at != newer {
+            self.unlink(holdings, at);
+            self.link(holdings, at, newer);
+        }
+    }
+
+    /// Takes a block off the list and the figures.
+    pub(super) fn remove(&mut self, holdings: &mut Table<Holding>, at: u32) {
+        self.unlink(holdings, at);
+        self.held -= u64::from(holdings[at].bytes);
+        self.blocks -= 1;
+    }
+
+    /// Bytes of the blocks that were last used when the count stood at `used`, or before.
+    pub(super) fn bytes_until(&self, holdings: &Table<Holding>, used: u32) -> u64 {
+        let (mut at, mut bytes) = (self.oldest, 0);
+        while at != NONE && self.age(holdings[at].used) >= self.age(used) {
+            bytes += u64::from(holdings[at].bytes);
+            at = holdings[at].newer;
+        }
+        bytes
+    }
+
+    fn link(&mut self, holdings: &mut Table<Holding>, at: u32, newer: u32) {
+        let older = if newer == NONE { self.newest } else { holdings[newer].older };
+        (holdings[at].newer, holdings[at].older) = (newer, older);
+        match newer {
+            NONE => self.newest = at,
+            _ => holdings[newer].older = at,
+        }
+        match older {
+            NONE => self.oldest = at,
+            _ => holdings[older].newer = at,
+        }
+    }
+
+    fn unlink(&mut self, holdings: &mut Table<Holding>, at: u32) {
+        let Holding { newer, older, .. } = holdings[at];
+        match newer {
+            NONE => self.newest = older,
+            _ => holdings[newer].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            _ => holdings[older].newer = newer,
+        }
+    }
+}

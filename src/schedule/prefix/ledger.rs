@@ -1,0 +1,290 @@
+//! Who holds which blocks: the tables of the index, under its lock.
+
+use super::{
+    holder::{Holder, HolderId, Holding},
+    reuse::Reuse,
+    table::{NONE, Table},
+};
+use crate::types::Prompt;
+
+/// Holders of one word of bits.
+const GROUP: usize = 64;
+/// Blocks that make room at once, so that the holder to take them from is seldom looked for.
+const BATCH: usize = 64;
+/// A part in so many of the cap is kept for the holders' own records.
+const RESERVE: usize = 16;
+/// Most buckets of a table, however high the cap.
+const MOST_BUCKETS: usize = 1 << 22;
+/// A part in so many of what a report tells beyond the prediction that is added to the limit. Not all of it: others who
+/// use the engine may have put it there.
+const SURPLUS: u64 = 8;
+
+/// Two tables and the holders' lists. Whoever holds a block holds all that come before it in its prompts: every use of a block
+/// is a use of those, put in front of it in the list, and blocks leave from the list's end; and whoever waits for a block or
+/// confirmed it did so for those too, so that none is withdrawn from under it.
+pub(super) struct Ledger {
+    most: usize,
+    /// By block and group: which of the group's holders have it, a bit each.
+    blocks: Table<u64>,
+    /// By block and holder.
+    holdings: Table<Holding>,
+    holders: Vec<Holder>,
+    /// Of each seat, how many left it.
+    generations: Vec<u32>,
+    vacant: Vec<u32>,
+}
+
+impl Ledger {
+    pub(super) fn new(most: usize) -> Self {
+        let slot = Table::<u64>::SLOT_BYTES + Table::<Holding>::SLOT_BYTES;
+        let buckets = (most / (slot + 2 * size_of::<u32>())).clamp(1, MOST_BUCKETS);
+        let buckets = 1 << buckets.ilog2();
+        Self {
+            most,
+            blocks: Table::new(buckets),
+            holdings: Table::new(buckets),
+            holders: Vec::new(),
+            generations: Vec::new(),
+            vacant: Vec::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.holdings.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.blocks.bytes()
+            + self.holdings.bytes()
+            + self.holders.capacity() * size_of::<Holder>()
+            + (self.generations.capacity() + self.vacant.capacity()) * size_of::<u32>()
+    }
+
+    pub(super) fn join(&mut self, capacity: u64) -> HolderId {
+        let seat = self.vacant.pop().unwrap_or(self.holders.len() as u32);
+        if let Some(holder) = self.holders.get_mut(seat as usize) {
+            *holder = Holder::new(capacity);
+        } else {
+            self.holders.push(Holder::new(capacity));
+            self.generations.push(0);
+        }
+        HolderId { seat, generation: self.generations[seat as usize] }
+    }
+
+    pub(super) fn leave(&mut self, id: HolderId) {
+        let Some(seat) = self.seat(id) else { return };
+        self.forget(seat);
+        self.generations[seat] = self.generations[seat].wrapping_add(1);
+        self.vacant.push(id.seat);
+    }
+
+    pub(super) fn clear(&mut self, id: HolderId) {
+        let Some(seat) = self.seat(id) else { return };
+        self.forget(seat);
+        self.holders[seat].learned = u64::MAX;
+    }
+
+    pub(super) fn set_capacity(&mut self, id: HolderId, capacity: u64) {
+        let Some(seat) = self.seat(id) else { return };
+        self.holders[seat].capacity = capacity;
+        self.trim(seat);
+    }
+
+    pub(super) fn matched(&self, prompt: Prompt<'_>, ids: &[HolderId], matched: &mut [u32]) {
+        matched.fill(0);
+        let most = u32::try_from(prompt.blocks.len()).unwrap_or(u32::MAX);
+        for group in 0..self.holders.len().div_ceil(GROUP) {
+            let within = |id: &HolderId| self.seat(*id).filter(|seat| seat / GROUP == group).map(|seat| seat % GROUP);
+            let set = ids.iter().filter_map(within).fold(0, |set, bit| set | 1 << bit);
+            let mut depths = [0; GROUP];
+            self.descend(prompt.blocks, group, set, (0, most), &mut depths);
+            for (id, matched) in ids.iter().zip(&mut *matched) {
+                if let Some(bit) = within(id) {
+                    *matched = depths[bit];
+                }
+            }
+        }
+    }
+
+    /// Finds the depths of all holders in `set`, each of which has at least `least` and at most `most` blocks: those who have
+    /// the block in the middle go one way, the others the other.
+    fn descend(&self, blocks: &[u64], group: usize, set: u64, (least, most): (u32, u32), depths: &mut [u32; GROUP]) {
+        if set == 0 {
+            return;
+        }
+        if least == most {
+            let mut left = set;
+            while left != 0 {
+                depths[left.trailing_zeros() as usize] = least;
+                left &= left - 1;
+            }
+            return;
+        }
+        let middle = least + (most - least) / 2;
+        let having = self.blocks.find(key(blocks[middle as usize], group)).map_or(0, |at| self.blocks[at]) & set;
+        self.descend(blocks, group, having, (middle + 1, most), depths);
+        self.descend(blocks, group, set & !having, (least, middle), depths);
+    }
+
+    pub(super) fn insert(&mut self, id: HolderId, prompt: Prompt<'_>) -> Reuse {
+        let mut reuse = Reuse::nothing(id);
+        let Some(seat) = self.seat(id) else { return reuse };
+        let holder = &mut self.holders[seat];
+        holder.uses = holder.uses.wrapping_add(1);
+        let used = holder.uses;
+        reuse.at = used;
+        let fitting = prompt.blocks.len().min(prompt.layout.blocks(holder.limit()));
+        let (mut newer, mut new) = (NONE, false);
+        for (place, &block) in prompt.blocks[..fitting].iter().enumerate() {
+            let at = if let Some(at) = self.holdings.find(key(block, seat)) {
+                let holding = &mut self.holdings[at];
+                if !new {
+                    reuse.note(holding.used, holding.confirmed);
+                }
+                holding.used = used;
+                self.holders[seat].touch(&mut self.holdings, at, newer);
+                at
+            } else {
+                new = true;
+                let bytes = prompt.layout.bytes(place + 1) - prompt.layout.bytes(place);
+                let Some(at) = self.add(seat, block, bytes, newer) else { break };
+                at
+            };
+            self.holdings[at].waiting = self.holdings[at].waiting.saturating_add(1);
+            newer = at;
+            reuse.placed += 1;
+        }
+        reuse.added = self.holders[seat].added;
+        reuse
+    }
+
+    /// A request no longer waits for its blocks: they were `computed`, or will not be.
+    pub(super) fn settle(&mut self, prompt: Prompt<'_>, reuse: &Reuse, computed: bool) {
+        let Some(seat) = self.seat(reuse.holder) else { return };
+        for &block in prompt.blocks.iter().take(reuse.placed as usize) {
+            let Some(at) = self.holdings.find(key(block, seat)) else { break };
+            let (holding, holder) = (&mut self.holdings[at], &self.holders[seat]);
+            // What was forgotten and put there anew by a later request is not this one's.
+            if holder.age(holding.made) < holder.age(reuse.at) {
+                break;
+            }
+            holding.waiting = holding.waiting.saturating_sub(1);
+            holding.confirmed |= computed;
+            if holding.waiting == 0 && !holding.confirmed {
+                self.remove(seat, at);
+            }
+        }
+        self.shrink();
+    }
+
+    pub(super) fn correct(&mut self, prompt: Prompt<'_>, reuse: &Reuse, reported: u32) {
+        let Some(seat) = self.seat(reuse.holder) else { return };
+        let holder = &mut self.holders[seat];
+        let bytes = |blocks: u32| prompt.layout.bytes(blocks as usize);
+        if let Some(used) = reuse.missed(reported) {
+            // What had been used more recently than the missing block was more than the engine could hold: all that is
+            // younger now, less this prompt's own rest and what was added since.
+            let rest = bytes(reuse.placed).saturating_sub(bytes(reported));
+            let since = holder.added.wrapping_sub(reuse.added);
+            let younger = holder.held - holder.bytes_until(&self.holdings, used);
+            let distance = younger.saturating_sub(rest).saturating_sub(since);
+            // Half the way: one report may be wrong (a cache that was cleared, another salt), a few in a row are not.
+            let believed = holder.limit().min(holder.held);
+            if distance < believed {
+                holder.learned = distance.midpoint(believed);
+                self.trim(seat);
+            }
+        } else if reuse.surpassed(reported) {
+            let more = (bytes(reported) - bytes(reuse.found)) / SURPLUS;
+            holder.learned = holder.learned.saturating_add(more);
+        }
+    }
+
+    fn seat(&self, id: HolderId) -> Option<usize> {
+        let seat = id.seat as usize;
+        (self.generations.get(seat) == Some(&id.generation)).then_some(seat)
+    }
+
+    /// Adds a block behind `newer`; `None` where only what comes before it in its own prompt could make room.
+    fn add(&mut self, seat: usize, block: u64, bytes: u64, newer: u32) -> Option<u32> {
+        loop {
+            let holder = &self.holders[seat];
+            if holder.held.saturating_add(bytes) <= holder.limit() {
+                break;
+            }
+            if [NONE, newer].contains(&holder.oldest()) {
+                return None;
+            }
+            self.remove(seat, holder.oldest());
+        }
+        if !self.make_room(newer) {
+            return None;
+        }
+        let group = key(block, seat / GROUP);
+        let at = self.blocks.find(group).unwrap_or_else(|| self.blocks.insert(group, 0));
+        self.blocks[at] |= 1 << (seat % GROUP);
+        let holding = Holding::new(at, bytes, self.holders[seat].uses);
+        let at = self.holdings.insert(key(block, seat), holding);
+        self.holders[seat].add(&mut self.holdings, at, newer);
+        Some(at)
+    }
+
+    /// Sees to a free slot: by growing while the cap allows it, else at the cost of the holder with the most blocks, but
+    /// never of the block `kept`.
+    fn make_room(&mut self, kept: u32) -> bool {
+        if self.holdings.has_room() {
+            return true;
+        }
+        let growth = Table::<u64>::CHUNK_BYTES + Table::<Holding>::CHUNK_BYTES;
+        if self.bytes() + growth <= self.most - self.most / RESERVE {
+            // Both alike: every holding may be its block's only one.
+            return self.holdings.grow() && self.blocks.grow();
+        }
+        let Some(seat) = (0..self.holders.len()).max_by_key(|&seat| self.holders[seat].blocks) else { return false };
+        for _ in 0..BATCH {
+            let oldest = self.holders[seat].oldest();
+            if [NONE, kept].contains(&oldest) {
+                break;
+            }
+            self.remove(seat, oldest);
+        }
+        self.holdings.has_room()
+    }
+
+    fn trim(&mut self, seat: usize) {
+        while self.holders[seat].held > self.holders[seat].limit() {
+            self.remove(seat, self.holders[seat].oldest());
+        }
+        self.shrink();
+    }
+
+    fn forget(&mut self, seat: usize) {
+        while self.holders[seat].oldest() != NONE {
+            self.remove(seat, self.holders[seat].oldest());
+        }
+        self.shrink();
+    }
+
+    fn remove(&mut self, seat: usize, at: u32) {
+        let block = self.holdings[at].block;
+        self.holders[seat].remove(&mut self.holdings, at);
+        self.holdings.remove(at);
+        self.blocks[block] &= !(1 << (seat % GROUP));
+        if self.blocks[block] == 0 {
+            self.blocks.remove(block);
+        }
+    }
+
+    fn shrink(&mut self) {
+        if self.holdings.len() == 0 {
+            self.holdings.shrink();
+            self.blocks.shrink();
+        }
+    }
+}
+
+/// One key of a block's hash and a number: hashes are uniform, so spreading the numbers is enough.
+fn key(block: u64, number: usize) -> u64 {
+    block ^ (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
