@@ -140,7 +140,7 @@ impl Ledger {
             let at = if let Some(at) = self.holdings.find(key(block, seat)) {
                 let holding = &mut self.holdings[at];
                 if !new {
-                    reuse.note(holding.used, holding.confirmed);
+                    reuse.note(holding.used, holding.confirmed && holding.waiting == 0);
                 }
                 holding.used = used;
                 self.holders[seat].touch(&mut self.holdings, at, newer);
@@ -180,6 +180,7 @@ impl Ledger {
 
     pub(super) fn correct(&mut self, prompt: Prompt<'_>, reuse: &Reuse, reported: u32) {
         let Some(seat) = self.seat(reuse.holder) else { return };
+        let reported = reported.min(u32::try_from(prompt.blocks.len()).unwrap_or(u32::MAX));
         let holder = &mut self.holders[seat];
         let bytes = |blocks: u32| prompt.layout.bytes(blocks as usize);
         if let Some(used) = reuse.missed(reported) {

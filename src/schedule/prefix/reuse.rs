@@ -23,7 +23,8 @@ pub struct Reuse {
     pub(super) placed: u32,
     /// The holder's count of added bytes then.
     pub(super) added: u64,
-    /// The found blocks that an answer had confirmed: up to which block (exclusive), and when they were used before.
+    /// The found blocks that an answer had confirmed and no request waited for: up to which block (exclusive), and when they
+    /// were used before.
     parts: [(u32, u32); PARTS],
     used: usize,
 }
@@ -38,25 +39,26 @@ impl Reuse {
         self.found
     }
 
-    /// Notes that the next block was found. What is only tentative may still be computing: that it is missing proves
-    /// nothing.
-    pub(super) fn note(&mut self, used: u32, confirmed: bool) {
-        if confirmed && self.confirmed() == self.found {
-            match self.used.checked_sub(1).map(|last| &mut self.parts[last]) {
-                // Where parts run out, the last one takes in older blocks: it proves less, but nothing wrong.
-                Some(last) if last.1 == used || self.used == PARTS => *last = (self.found + 1, used),
-                _ => {
-                    self.parts[self.used] = (self.found + 1, used);
-                    self.used += 1;
-                }
+    /// Notes that the next block was found. What another request may still be computing is not `settled`: that it is missing
+    /// proves nothing; what follows it and is settled may.
+    pub(super) fn note(&mut self, used: u32, settled: bool) {
+        self.found += 1;
+        if !settled {
+            return;
+        }
+        match self.used.checked_sub(1).map(|last| &mut self.parts[last]) {
+            // Where parts run out, the last one takes in older blocks: it proves less, but nothing wrong.
+            Some(last) if last.1 == used || self.used == PARTS => *last = (self.found, used),
+            _ => {
+                self.parts[self.used] = (self.found, used);
+                self.used += 1;
             }
         }
-        self.found += 1;
     }
 
     /// The holder's count of uses when the first block that was missing had been used, where a report of `blocks` falls short.
     pub(super) fn missed(&self, blocks: u32) -> Option<u32> {
-        if blocks + self.slack() >= self.confirmed() {
+        if blocks + self.slack() >= self.settled() {
             return None;
         }
         self.parts[..self.used].iter().find(|part| blocks < part.0).map(|part| part.1)
@@ -67,7 +69,7 @@ impl Reuse {
         blocks > self.found + self.slack()
     }
 
-    fn confirmed(&self) -> u32 {
+    fn settled(&self) -> u32 {
         self.used.checked_sub(1).map_or(0, |last| self.parts[last].0)
     }
 

@@ -158,7 +158,7 @@ fn an_engine_that_caches_nothing_is_found_out() {
     assert!(depth(&index, holder, &long) <= 2, "{}", depth(&index, holder, &long));
     for _ in 0..40 {
         let reuse = send(&index, holder, &long);
-        index.correct(prompt(&long), &reuse, 100);
+        index.correct(prompt(&long), &reuse, u32::MAX);
     }
     assert!(depth(&index, holder, &long) >= 80, "and when it does again, that too: {}", depth(&index, holder, &long));
 }
@@ -174,6 +174,21 @@ fn tentative_blocks_that_were_missing_prove_nothing() {
         index.correct(prompt(&long), &reuse, 0);
     }
     assert_eq!((depth(&index, holder, &long), depth(&index, holder, &other)), (100, 100));
+}
+
+#[test]
+fn siblings_that_come_before_the_first_is_computed_prove_no_more_than_it() {
+    let index = PrefixIndex::new(MEGABYTE);
+    let holder = index.join(1_000 * BLOCK);
+    let (stale, other) = (chain(0..100), chain(200..300));
+    send(&index, holder, &stale);
+    send(&index, holder, &other);
+    let burst: Vec<Reuse> = (0..20).map(|_| index.insert(holder, prompt(&stale))).collect();
+    for reuse in &burst {
+        index.confirm(prompt(&stale), reuse);
+        index.correct(prompt(&stale), reuse, 0);
+    }
+    assert_eq!(index.len(), 150, "one report moved the limit halfway from the 200 held to the 100 used since");
 }
 
 /// An exact LRU cache of blocks.
@@ -196,12 +211,15 @@ impl Engine {
 }
 
 /// Blocks predicted wrongly in each quarter of 4,000 requests to an engine of 300 blocks, as a part of all blocks sent.
-fn errors(believed: u64, corrected: bool) -> [f64; 4] {
+fn errors(believed: u64, corrected: bool, restarted: bool) -> [f64; 4] {
     let index = PrefixIndex::new(MEGABYTE);
     let holder = index.join(believed * BLOCK);
     let mut engine = Engine { capacity: 300, blocks: Vec::new() };
     let mut random = fastrand::Rng::with_seed(7);
-    [(); 4].map(|()| {
+    [0, 1, 2, 3].map(|quarter| {
+        if restarted && quarter == 1 {
+            engine.blocks.clear();
+        }
         let (mut wrong, mut sent) = (0, 0);
         for _ in 0..1_000 {
             // Forty conversations that share a beginning; some speak more often.
@@ -221,10 +239,17 @@ fn errors(believed: u64, corrected: bool) -> [f64; 4] {
 
 #[test]
 fn reports_teach_what_an_engine_can_hold() {
-    let (left_alone, corrected, exact) = (errors(600, false), errors(600, true), errors(300, true));
+    let (left_alone, corrected, exact) =
+        (errors(600, false, false), errors(600, true, false), errors(300, true, false));
     assert!(left_alone[3] > 0.15, "{left_alone:?}");
     assert!(corrected[1..].iter().all(|&error| error < 0.01), "{corrected:?}");
     assert!(exact.iter().all(|&error| error < 0.001), "{exact:?}");
+}
+
+#[test]
+fn a_restart_that_nobody_noticed_is_forgiven() {
+    let errors = errors(300, true, true);
+    assert!(errors[2..].iter().all(|&error| error < 0.01), "{errors:?}");
 }
 
 #[test]
