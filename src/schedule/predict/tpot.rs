@@ -1,0 +1,33 @@
+//! The time per token after the first as a linear function of the batch it is computed in.
+
+/// What a request is decoded together with.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// Other requests that are being answered token by token.
+    pub decoding: u32,
+    /// Their context: tokens of prompts and of answers so far.
+    pub context: u64,
+    /// Tokens of this request's own prompt.
+    pub prompt: u64,
+}
+
+/// Answers of fewer tokens have too few gaps for a mean.
+pub(super) const FEWEST_TOKENS: u64 = 5;
+/// Coefficients of the model.
+pub(super) const TERMS: usize = 3;
+/// Seconds: for any step; per request in the batch; per 1000 tokens of context. What most engines come near to.
+pub(super) const PRIOR: [f64; TERMS] = [0.015, 0.0002, 0.00005];
+/// How far engines stray from that.
+pub(super) const SPREAD: [f64; TERMS] = [0.02, 0.001, 0.0005];
+/// Speeds apply to steps of any length.
+pub(super) const LEAST_SECONDS: f64 = 0.0;
+/// All residuals are kept together.
+pub(super) const CLASSES: usize = 1;
+
+impl Batch {
+    /// What the coefficients are multiplied with.
+    pub(super) fn terms(&self) -> [f64; TERMS] {
+        let context = self.context.saturating_add(self.prompt).min(1_000_000_000);
+        [1.0, f64::from(self.decoding) + 1.0, context as f64 / 1000.0]
+    }
+}
