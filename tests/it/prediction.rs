@@ -6,6 +6,7 @@ use std::{collections::HashMap, fs::File, io::BufReader, time::Duration};
 
 use flate2::read::GzDecoder;
 use signalbox::{
+    measure::{Rate, RateSpan},
     schedule::predict::{BackendPredictor, Batch, Features, PoolPredictor, Prediction},
     sim::{
         Engine, Event, Job, JobId, Profile,
@@ -41,6 +42,8 @@ struct Backend {
     requests: HashMap<JobId, Request>,
     last_first: Moment,
     average: Average,
+    /// Prompt tokens dispatched, for their rate.
+    arrived: Rate,
 }
 
 /// Moving averages of the times to the first token: mean plus deviations, and mean times its own 90th percentile of ratios.
@@ -158,6 +161,7 @@ impl Backend {
             requests: HashMap::new(),
             last_first: Moment::default(),
             average: Average::default(),
+            arrived: Rate::new(),
         }
     }
 
@@ -178,7 +182,9 @@ impl Backend {
             decoding: features.decoding,
             context: decoding().map(|request| request.features.prompt + u64::from(request.emitted)).sum(),
             prompt,
+            arriving: self.arrived.per_second(RateSpan::TenSeconds, now),
         };
+        self.arrived.record(prompt, now);
         let model = pool.model();
         let request = Request {
             dispatched: now,

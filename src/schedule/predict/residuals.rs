@@ -113,7 +113,7 @@ impl Quantiles {
 
     /// The share of observations whose ratio is at or below `ratio`.
     pub(super) fn probability(&self, ratio: f64) -> f64 {
-        let ln = ratio.ln() as f32;
+        let ln = (ratio as f32).ln();
         let above = self.ln.partition_point(|value| *value <= ln);
         if above == 0 || ln.is_nan() {
             return 0.0;

@@ -1,25 +1,31 @@
 //! How fast one backend is beside its pool.
 
+use std::time::Duration;
+
 use crate::types::Moment;
 
 /// The weight of an observation in quiet times: about the last twenty count.
 const GAIN: f64 = 0.05;
 /// The weight it may get while observations disagree with what was learned.
 const LARGEST_GAIN: f64 = 0.3;
-/// A log-ratio this far from what was learned is a surprise: further off than noise of ±20 % can be.
+/// A log-ratio this far from what was learned is a surprise, if it is also [`SURPRISE_SIGMAS`] standard deviations off:
+/// further than noise of ±20 % can be, and than noise as it was seen to be mostly is.
 const SURPRISE: f64 = 0.3;
+const SURPRISE_SIGMAS: f64 = 1.5;
 /// How far one observation may seem to be off, as a logarithm.
 const CLIP: f64 = 1.5;
 /// The bound of what can be learned, as a logarithm: twenty times as slow or as fast as the pool.
 const BOUND: f64 = 3.0;
 /// Without observations for this long a backend is idle, and what was learned of it fades.
-const IDLE_SECONDS: f64 = 5.0;
+const IDLE: Duration = Duration::from_secs(5);
 /// While idle, the logarithm halves in this many seconds, so that a backend that was slow once is tried again.
 const HALF_LIFE_SECONDS: f64 = 30.0;
 /// The standard deviation of log-ratios before any was seen.
 const PRIOR_SIGMA: f64 = 0.3;
 /// The weight of an observation in that deviation.
 const SIGMA_GAIN: f64 = 0.02;
+/// The largest square of a deviation that counts as noise.
+const LARGEST_SQUARE: f64 = 0.5;
 /// A speed is believed when it differs from 1 by this many standard errors.
 const STANDARD_ERRORS: f64 = 3.0;
 
@@ -31,6 +37,8 @@ const STANDARD_ERRORS: f64 = 3.0;
 #[derive(Clone, Debug)]
 pub(super) struct Speed {
     ln: f64,
+    /// Its exponential.
+    factor: f64,
     /// The mean square of what log-ratios strayed from `ln`.
     variance: f64,
     /// The variance of `ln` is this share of it (the sum of the squares of the weights in the average).
@@ -43,7 +51,7 @@ pub(super) struct Speed {
 impl Speed {
     /// As fast as the pool.
     pub(super) const fn new() -> Self {
-        Self { ln: 0.0, variance: PRIOR_SIGMA * PRIOR_SIGMA, share: 0.0, run: 0, at: None }
+        Self { ln: 0.0, factor: 1.0, variance: PRIOR_SIGMA * PRIOR_SIGMA, share: 0.0, run: 0, at: None }
     }
 
     /// Learns that what should take one second on the pool took `ratio` seconds here. `trust`, in `0..=1`, says how far the
@@ -56,7 +64,7 @@ impl Speed {
         self.ln = self.faded(now);
         let off = (ratio - self.ln).clamp(-CLIP, CLIP);
         let sign = if off > 0.0 { 1 } else { -1 };
-        self.run = match off.abs() > SURPRISE {
+        self.run = match off.abs() > SURPRISE.max(SURPRISE_SIGMAS * self.variance.sqrt()) {
             true if self.run.signum() == sign => self.run.saturating_add(sign),
             true => sign,
             false => 0,
@@ -64,22 +72,33 @@ impl Speed {
         let doublings = self.run.unsigned_abs().saturating_sub(1).min(8);
         let gain = trust.clamp(0.0, 1.0) * (GAIN * f64::from(1_u32 << doublings)).min(LARGEST_GAIN);
         self.ln = (self.ln + gain * off).clamp(-BOUND, BOUND);
-        // Clipped, so that a change of speed does not look like noise.
-        self.variance += SIGMA_GAIN * (off * off).min(SURPRISE) - SIGMA_GAIN * self.variance;
+        self.factor = self.ln.exp();
+        // Bounded, so that a change of speed does not look like noise.
+        self.variance += SIGMA_GAIN * ((off * off).min(LARGEST_SQUARE) - self.variance);
         self.share = (1.0 - gain) * (1.0 - gain) * self.share + gain * gain;
         self.at = Some(self.at.map_or(now, |at| at.max(now)));
     }
 
     /// The factor at `now`: exactly 1 unless what was learned is beyond chance.
     pub(super) fn factor(&self, now: Moment) -> f64 {
+        // What is not significant does not become so by fading. Both cases that are common need no logarithms.
+        if !self.significant(self.ln) {
+            return 1.0;
+        }
+        if self.at.is_none_or(|at| now.since(at) <= IDLE) {
+            return self.factor;
+        }
         let ln = self.faded(now);
-        let significant = ln * ln > STANDARD_ERRORS * STANDARD_ERRORS * self.variance * self.share;
-        if significant { ln.exp() } else { 1.0 }
+        if self.significant(ln) { ln.exp() } else { 1.0 }
+    }
+
+    fn significant(&self, ln: f64) -> bool {
+        ln * ln > STANDARD_ERRORS * STANDARD_ERRORS * self.variance * self.share
     }
 
     fn faded(&self, now: Moment) -> f64 {
-        let idle = self.at.map_or(0.0, |at| now.since(at).as_secs_f64() - IDLE_SECONDS);
-        if idle <= 0.0 { self.ln } else { self.ln * (-idle / HALF_LIFE_SECONDS).exp2() }
+        let idle = self.at.map_or(Duration::ZERO, |at| now.since(at).saturating_sub(IDLE));
+        if idle.is_zero() { self.ln } else { self.ln * (-idle.as_secs_f64() / HALF_LIFE_SECONDS).exp2() }
     }
 }
 
@@ -120,7 +139,7 @@ mod tests {
             let (mut speed, mut dice) = (Speed::new(), fastrand::Rng::with_seed(seed));
             let mut now = feed(&mut speed, &mut dice, 0.0, 200, 1.0);
             now = feed(&mut speed, &mut dice, now, 8, 4.0);
-            assert!(speed.factor(at(now)) > 2.5, "after 1.6 s: {}", speed.factor(at(now)));
+            assert!(speed.factor(at(now)) > 2.0, "after 1.6 s: {}", speed.factor(at(now)));
             now = feed(&mut speed, &mut dice, now, 17, 4.0);
             assert!((3.2..5.0).contains(&speed.factor(at(now))), "after 5 s: {}", speed.factor(at(now)));
             now = feed(&mut speed, &mut dice, now, 200, 4.0);

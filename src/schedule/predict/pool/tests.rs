@@ -115,14 +115,14 @@ fn times_per_token_follow_the_batch() {
     assert!((0.005..0.05).contains(&cold.seconds));
     for step in 0..2_000 {
         let now = at(f64::from(step) / 5.0);
-        let batch = Batch { decoding: dice.u32(0..64), context: dice.u64(0..100_000), prompt: 500 };
+        let batch = Batch { decoding: dice.u32(0..64), context: dice.u64(0..100_000), prompt: 500, arriving: 0.0 };
         let prediction = pool.model().tpot(&backend, &batch, now);
         let seconds = 0.02 + 0.0005 * f64::from(batch.decoding + 1) + 1e-7 * (batch.context + 500) as f64;
         pool.observe_tpot(&backend, &batch, &prediction, (seconds * (0.9 + 0.2 * dice.f64()), 100), now);
         pool.observe_tpot(&backend, &batch, &prediction, (9.0, 4), now);
     }
     let model = pool.model();
-    let full = model.tpot(&backend, &Batch { decoding: 49, context: 49_500, prompt: 500 }, at(400.0));
+    let full = model.tpot(&backend, &Batch { decoding: 49, context: 49_500, prompt: 500, arriving: 0.0 }, at(400.0));
     assert!((0.047..0.053).contains(&full.seconds), "{full:?}");
     assert!(model.tpot_within(0.06, &full) > 0.95 && model.tpot_within(0.04, &full) < 0.05);
     assert!(pool.tpot_accuracy().unwrap().coverage > 0.85);
