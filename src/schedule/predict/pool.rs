@@ -88,7 +88,7 @@ impl PoolPredictor {
     ) {
         let Some(seconds) = measured(seconds).filter(|_| tokens >= tpot::FEWEST_TOKENS) else { return };
         let trust = lock(&self.tpot).observe(&batch.terms(), prediction, seconds);
-        lock(&backend.tpot).observe(prediction, seconds, trust, now);
+        lock(&backend.tpot).observe(prediction, seconds, trust * tpot::NOVELTY, now);
     }
 
     /// How good recent predictions of times to the first token were; `None` before there were any.

@@ -25,6 +25,8 @@ pub(super) const PRIOR: [f64; TERMS] = [0.015, 0.0002, 0.00005, 0.005];
 pub(super) const SPREAD: [f64; TERMS] = [0.02, 0.001, 0.0005, 0.02];
 /// Speeds apply to steps of any length.
 pub(super) const LEAST_SECONDS: f64 = 0.0;
+/// Answers that overlap in time were interrupted by the same prompts: each tells this share of what it would alone.
+pub(super) const NOVELTY: f64 = 0.2;
 /// All residuals are kept together.
 pub(super) const CLASSES: usize = 1;
 
