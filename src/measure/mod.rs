@@ -8,18 +8,20 @@
 mod bytes_per_token;
 mod peak_ewma;
 mod rate;
+mod rls;
 mod window;
 
 pub use self::{
     bytes_per_token::BytesPerToken,
     peak_ewma::PeakEwma,
     rate::{Rate, RateSpan},
+    rls::Rls,
     window::{Span, Summary, Window, merged},
 };
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks `mutex` even after a panic elsewhere: an estimate that missed one sample is still an estimate.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

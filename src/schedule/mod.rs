@@ -1,8 +1,9 @@
-//! Which backend: a pure function of what is known of each candidate, which reads no clock, draws no lots and keeps no state;
-//! and, as one of the things that are known, which prompts each holds in its cache.
+//! Which backend: a pure function of what is known of each candidate; and what is learned for it: how long each will take, and
+//! which prompts each holds in its cache. Nothing here reads a clock or draws lots, and the choice itself keeps no state.
 
 mod choose;
 mod cost;
+pub mod predict;
 pub mod prefix;
 
 pub use choose::{Choice, Draw, Reason, choose};

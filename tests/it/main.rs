@@ -12,6 +12,7 @@ mod failover;
 mod journal;
 mod lifecycle;
 mod page;
+mod prediction;
 mod prometheus;
 mod reload;
 mod requests;

@@ -56,3 +56,8 @@ pub fn target_dir() -> PathBuf {
 pub fn package_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
+
+/// Where recorded traces are, if they are anywhere: `SIGNALBOX_DATA`, or a folder beside the package.
+pub fn data_dir() -> PathBuf {
+    std::env::var_os("SIGNALBOX_DATA").map_or_else(|| package_dir().join("../shared/data"), PathBuf::from)
+}

@@ -1,6 +1,6 @@
 //! Recorded traffic against a gateway: arrivals at their time, prompts of their length, and what the clients saw.
 
-use std::{fs::File, io::BufReader, path::PathBuf, time::Duration};
+use std::{fs::File, io::BufReader, time::Duration};
 
 use serde_json::{Value, json};
 use signalbox::sim::trace::{Arrival, azure, excerpt};
@@ -8,7 +8,7 @@ use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     client::{self, End, Sse},
-    package_dir,
+    data_dir,
 };
 
 /// Bytes of prose that count as one token.
@@ -54,8 +54,7 @@ pub fn arrivals(count: usize, longest: u32) -> Vec<Arrival> {
 }
 
 fn recorded(count: usize) -> Vec<Arrival> {
-    let data = std::env::var_os("SIGNALBOX_DATA").map_or_else(|| package_dir().join("../shared/data"), PathBuf::from);
-    let file = data.join("traces/azure_conv.csv.gz");
+    let file = data_dir().join("traces/azure_conv.csv.gz");
     let Ok(open) = File::open(&file) else {
         eprintln!("no recorded trace: {} is not there (set SIGNALBOX_DATA); made-up arrivals", file.display());
         return excerpt(1, count, PER_SECOND).collect();

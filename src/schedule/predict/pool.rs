@@ -1,0 +1,169 @@
+//! What a pool and its backends know of their speed, shared between threads.
+
+use std::sync::Mutex;
+
+use super::{
+    learner::{Learned, Learner, Prediction, Track, measured},
+    score::Accuracy,
+    tpot::{self, Batch},
+    ttft::{self, Features},
+};
+use crate::{measure::lock, types::Moment};
+
+/// What the backends of a pool have in common. Locks are held for about a microsecond by observations, and to copy by
+/// [`PoolPredictor::model`].
+#[derive(Debug)]
+pub struct PoolPredictor {
+    ttft: Mutex<Learner<{ ttft::TERMS }, { ttft::CLASSES }>>,
+    tpot: Mutex<Learner<{ tpot::TERMS }, { tpot::CLASSES }>>,
+}
+
+/// What one backend has of its own. Its locks are held for some nanoseconds.
+#[derive(Debug)]
+pub struct BackendPredictor {
+    ttft: Mutex<Track>,
+    tpot: Mutex<Track>,
+}
+
+/// What a pool knows at one moment: a copy, for all candidates of a decision.
+#[derive(Copy, Clone, Debug)]
+pub struct Model {
+    ttft: Learned<{ ttft::TERMS }, { ttft::CLASSES }>,
+    tpot: Learned<{ tpot::TERMS }, { tpot::CLASSES }>,
+}
+
+/// The request that has waited longest for its first token on a backend: a censored observation.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Waiting {
+    /// Seconds since it was dispatched.
+    pub age: f64,
+    /// What was predicted for it then.
+    pub prediction: Prediction,
+}
+
+// === impl PoolPredictor ===
+
+impl PoolPredictor {
+    /// Knows what engines are like in general.
+    pub fn new() -> Self {
+        Self {
+            ttft: Mutex::new(Learner::new(ttft::PRIOR, ttft::SPREAD)),
+            tpot: Mutex::new(Learner::new(tpot::PRIOR, tpot::SPREAD)),
+        }
+    }
+
+    /// What it knows now.
+    pub fn model(&self) -> Model {
+        Model { ttft: lock(&self.ttft).learned(), tpot: lock(&self.tpot).learned() }
+    }
+
+    /// Learns that the first token of a request came `seconds` after it was dispatched to `backend`; with its features and what
+    /// was predicted for it at dispatch.
+    pub fn observe_ttft(
+        &self,
+        backend: &BackendPredictor,
+        features: &Features,
+        prediction: &Prediction,
+        seconds: f64,
+        now: Moment,
+    ) {
+        let Some(seconds) = measured(seconds) else { return };
+        let trust = {
+            let mut learner = lock(&self.ttft);
+            let terms = features.terms(learner.coefficients());
+            learner.observe(&terms, prediction, seconds)
+        };
+        lock(&backend.ttft).observe(prediction, seconds, trust, now);
+    }
+
+    /// Learns that an answer of `tokens` tokens came at `seconds` per token after the first; with what it was decoded together
+    /// with and what was predicted for it. Answers of fewer than five tokens teach nothing.
+    pub fn observe_tpot(
+        &self,
+        backend: &BackendPredictor,
+        batch: &Batch,
+        prediction: &Prediction,
+        (seconds, tokens): (f64, u64),
+        now: Moment,
+    ) {
+        let Some(seconds) = measured(seconds).filter(|_| tokens >= tpot::FEWEST_TOKENS) else { return };
+        let trust = lock(&self.tpot).observe(&batch.terms(), prediction, seconds);
+        lock(&backend.tpot).observe(prediction, seconds, trust * tpot::NOVELTY, now);
+    }
+
+    /// How good recent predictions of times to the first token were; `None` before there were any.
+    pub fn ttft_accuracy(&self) -> Option<Accuracy> {
+        lock(&self.ttft).accuracy()
+    }
+
+    /// How good recent predictions of times per token were; `None` before there were any.
+    pub fn tpot_accuracy(&self) -> Option<Accuracy> {
+        lock(&self.tpot).accuracy()
+    }
+}
+
+impl Default for PoolPredictor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// === impl BackendPredictor ===
+
+impl BackendPredictor {
+    /// As fast as its pool.
+    pub fn new() -> Self {
+        let track = |least| Mutex::new(Track::new(least));
+        Self { ttft: track(ttft::LEAST_SECONDS), tpot: track(tpot::LEAST_SECONDS) }
+    }
+}
+
+impl Default for BackendPredictor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    /// The time to the first token of a request with `features` on `backend`.
+    ///
+    /// Where the oldest request `waiting` there is later than the 90th percentile predicted for it, the backend is taken to be
+    /// at least as slow as that tells, whatever was learned of it: a stall shows before anything completes. This changes
+    /// nothing that is kept, so it may be asked again and again.
+    pub fn ttft(
+        &self,
+        backend: &BackendPredictor,
+        features: &Features,
+        waiting: Option<&Waiting>,
+        now: Moment,
+    ) -> Prediction {
+        let terms = features.terms(&self.ttft.coefficients);
+        let slower = waiting.map_or(0.0, |waiting| waiting.prediction.speed_implied_by(waiting.age));
+        self.ttft.predict(&terms, features.class(), &lock(&backend.ttft), slower, now)
+    }
+
+    /// The time per token of an answer that is decoded in `batch` on `backend`.
+    pub fn tpot(&self, backend: &BackendPredictor, batch: &Batch, now: Moment) -> Prediction {
+        self.tpot.predict(&batch.terms(), 0, &lock(&backend.tpot), 0.0, now)
+    }
+
+    /// The chance that the first token comes within `limit` seconds.
+    pub fn ttft_within(&self, limit: f64, prediction: &Prediction) -> f64 {
+        self.ttft.within(limit, prediction)
+    }
+
+    /// The chance that tokens take at most `limit` seconds each.
+    pub fn tpot_within(&self, limit: f64, prediction: &Prediction) -> f64 {
+        self.tpot.within(limit, prediction)
+    }
+
+    /// The seconds within which the first token comes with the chance `level`.
+    pub fn ttft_quantile(&self, level: f64, prediction: &Prediction) -> f64 {
+        self.ttft.quantile(level, prediction)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! How good the predictions are, beside those of a moving average that knows nothing of tokens.
+
+/// The weight of an observation in a backend's moving averages.
+const GAIN: f64 = 0.1;
+/// Mean absolute deviations between the mean and the 90th percentile of a normal distribution.
+const DEVIATIONS: f64 = 1.6;
+/// The share of the sums that is kept at each observation: about the last five hundred count.
+const KEPT: f64 = 0.998;
+/// The level of the percentile that is judged.
+const LEVEL: f64 = 0.9;
+
+/// How good recent predictions were (about the last five hundred). Losses are in seconds.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Accuracy {
+    /// Observations ever.
+    pub observations: u64,
+    /// The share of observations that were at or below the 90th percentile predicted for them; 0.9 is right.
+    pub coverage: f64,
+    /// Mean of |predicted median ÷ observed − 1|.
+    pub relative_error: f64,
+    /// Mean pinball loss of the predicted 90th percentile (Koenker and Bassett 1978): 0.9 of every second it was too low,
+    /// 0.1 of every second it was too high.
+    pub pinball: f64,
+    /// The same for the baseline: mean plus 1.6 mean deviations of the backend's recent observations.
+    pub baseline_pinball: f64,
+}
+
+/// Decayed sums that make an [`Accuracy`].
+#[derive(Clone, Debug, Default)]
+pub(super) struct Score {
+    observations: u64,
+    weight: f64,
+    covered: f64,
+    error: f64,
+    pinball: f64,
+    baseline: f64,
+}
+
+/// One backend's moving average: what a prediction has to beat.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Baseline {
+    mean: f64,
+    deviation: f64,
+    begun: bool,
+}
+
+impl Score {
+    /// Judges a predicted `median` and `p90`, and the `p90` of the baseline if it had one, by what was `observed`. All in seconds.
+    pub(super) fn observe(&mut self, observed: f64, median: f64, p90: f64, baseline: Option<f64>) {
+        self.observations += 1;
+        // Where the baseline has nothing to say yet, neither of the two is judged.
+        let Some(baseline) = baseline else { return };
+        let add = |sum: &mut f64, value: f64| *sum = KEPT * *sum + value;
+        add(&mut self.weight, 1.0);
+        add(&mut self.covered, if observed <= p90 { 1.0 } else { 0.0 });
+        add(&mut self.error, (median / observed - 1.0).abs());
+        add(&mut self.pinball, pinball(observed, p90));
+        add(&mut self.baseline, pinball(observed, baseline));
+    }
+
+    /// `None` before anything could be judged.
+    pub(super) fn accuracy(&self) -> Option<Accuracy> {
+        (self.weight > 0.0).then(|| Accuracy {
+            observations: self.observations,
+            coverage: self.covered / self.weight,
+            relative_error: self.error / self.weight,
+            pinball: self.pinball / self.weight,
+            baseline_pinball: self.baseline / self.weight,
+        })
+    }
+}
+
+impl Baseline {
+    pub(super) fn observe(&mut self, seconds: f64) {
+        if self.begun {
+            self.deviation += GAIN * ((seconds - self.mean).abs() - self.deviation);
+            self.mean += GAIN * (seconds - self.mean);
+        } else {
+            (self.mean, self.begun) = (seconds, true);
+        }
+    }
+
+    /// Its 90th percentile in seconds, if it has seen anything.
+    pub(super) fn p90(&self) -> Option<f64> {
+        self.begun.then_some(self.mean + DEVIATIONS * self.deviation)
+    }
+}
+
+fn pinball(observed: f64, quantile: f64) -> f64 {
+    let under = observed - quantile;
+    if under > 0.0 { LEVEL * under } else { (LEVEL - 1.0) * under }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_lean_to_the_side_of_the_level() {
+        assert!((pinball(2.0, 1.0) - 0.9).abs() < 1e-12);
+        assert!((pinball(1.0, 2.0) - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_score_tells_the_shares_and_means() {
+        let mut score = Score::default();
+        score.observe(1.0, 1.0, 1.0, None);
+        assert_eq!(score.accuracy(), None, "nothing to compare with");
+        for n in 0..5_000 {
+            score.observe(if n % 4 == 0 { 2.0 } else { 1.0 }, 1.0, 1.5, Some(3.0));
+        }
+        let accuracy = score.accuracy().unwrap();
+        assert_eq!(accuracy.observations, 5_001);
+        assert!((accuracy.coverage - 0.75).abs() < 0.01);
+        assert!((accuracy.relative_error - 0.125).abs() < 0.01);
+        assert!((accuracy.pinball - (0.25 * 0.45 + 0.75 * 0.05)).abs() < 0.01);
+        assert!((accuracy.baseline_pinball - (0.25 * 0.1 + 0.75 * 0.2)).abs() < 0.01);
+    }
+
+    #[test]
+    fn the_baseline_covers_nine_in_ten_of_steady_noise() {
+        let (mut baseline, mut dice) = (Baseline::default(), fastrand::Rng::with_seed(1));
+        let mut covered = 0;
+        assert_eq!(baseline.p90(), None);
+        for _ in 0..2_000 {
+            let normal = (0..12).map(|_| dice.f64()).sum::<f64>() - 6.0;
+            let seconds = 10.0 + normal;
+            covered += u32::from(baseline.p90().is_some_and(|p90| seconds <= p90));
+            baseline.observe(seconds);
+        }
+        assert!((1_700..1_900).contains(&covered), "{covered}");
+    }
+}
