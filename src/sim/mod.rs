@@ -2,12 +2,14 @@
 
 mod answer;
 mod ask;
+pub mod cluster;
 mod desk;
 mod embed;
 pub mod engine;
 pub mod face;
 pub mod job;
 mod kv;
+pub mod outcome;
 mod problem;
 pub mod profile;
 mod prom;

@@ -1,0 +1,60 @@
+//! The figures of one run.
+
+use std::time::Duration;
+
+use signalbox::sim::{
+    Profile,
+    outcome::{End, Outcome},
+};
+
+/// What is asked of a request's first token: 1 s, or 2.5 times what an idle engine takes.
+pub(crate) fn ttft_limit(profile: &Profile, prompt_tokens: u32) -> Duration {
+    profile.idle_ttft(prompt_tokens).mul_f64(2.5).max(Duration::from_secs(1))
+}
+
+/// What is asked of the time between tokens.
+pub(crate) const TPOT_LIMIT: Duration = Duration::from_millis(50);
+
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Figures {
+    /// Share of requests within both limits, 0 to 1.
+    pub(crate) attainment: f64,
+    /// Time to first token over all that were offered, in seconds; infinite where refused or unanswered.
+    pub(crate) ttft: [f64; 3],
+    pub(crate) tpot: f64,
+    /// Share of prompt tokens found in prefix caches.
+    pub(crate) hits: f64,
+    pub(crate) refused: f64,
+    /// The share of the engine that got most.
+    pub(crate) most: f64,
+}
+
+pub(crate) fn figures(outcomes: &[Outcome], profile: &Profile, engines: usize) -> Figures {
+    let counted: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.counts()).collect();
+    let count = counted.len().max(1) as f64;
+    let kept = counted.iter().filter(|outcome| {
+        outcome.end == End::Answered
+            && outcome.ttft.is_some_and(|ttft| ttft <= ttft_limit(profile, outcome.prompt_tokens))
+            && outcome.tpot().is_none_or(|tpot| tpot <= TPOT_LIMIT)
+    });
+    let mut ttfts: Vec<f64> =
+        counted.iter().map(|outcome| outcome.ttft.map_or(f64::INFINITY, |ttft| ttft.as_secs_f64())).collect();
+    ttfts.sort_by(f64::total_cmp);
+    let mut tpots: Vec<f64> = counted.iter().filter_map(|outcome| Some(outcome.tpot()?.as_secs_f64())).collect();
+    tpots.sort_by(f64::total_cmp);
+    let at =
+        |sorted: &[f64], share: f64| sorted.get((sorted.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN);
+    let tokens: u64 = counted.iter().map(|outcome| u64::from(outcome.prompt_tokens)).sum();
+    let cached: u64 = counted.iter().map(|outcome| u64::from(outcome.cached_tokens)).sum();
+    let refused = counted.iter().filter(|outcome| outcome.end == End::Refused).count();
+    let mut shares = vec![0; engines];
+    counted.iter().filter_map(|outcome| outcome.engine).for_each(|engine| shares[engine] += 1);
+    Figures {
+        attainment: kept.count() as f64 / count,
+        ttft: [at(&ttfts, 0.5), at(&ttfts, 0.9), at(&ttfts, 0.99)],
+        tpot: at(&tpots, 0.9),
+        hits: cached as f64 / tokens.max(1) as f64,
+        refused: refused as f64 / count,
+        most: f64::from(shares.iter().copied().max().unwrap_or(0)) / count,
+    }
+}

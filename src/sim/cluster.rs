@@ -1,0 +1,341 @@
+//! Engines behind a scheduler, on a virtual clock: what a policy would do with recorded traffic, in a fraction of its time.
+//!
+//! The scheduler under test is told what a gateway would see (arrivals, first tokens, ends, scraped gauges, failures), and
+//! answers with commands. The same seeds and inputs give the same run.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap},
+    time::Duration,
+};
+
+use super::{Engine, Event, Gauges, Job, JobId, Profile, outcome::Outcome};
+use crate::types::Moment;
+
+/// One request of a workload.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Request {
+    /// When it comes, from the start.
+    pub at: Duration,
+    /// What it asks of an engine.
+    pub job: Job,
+    /// When its client leaves, counted from its arrival; `None` when it stays.
+    pub leaves: Option<Duration>,
+    /// Whether its answer comes whole: then nothing is seen of it before its end.
+    pub whole: bool,
+    /// The conversation it is part of, where known.
+    pub session: Option<u64>,
+}
+
+/// An attempt at a request, numbered by the scheduler's own count from 0.
+pub type AttemptId = u32;
+
+/// What a scheduler wants done.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Send request number `request` to an engine, as the next attempt in the count.
+    Send {
+        /// Place of the request in the workload.
+        request: u32,
+        /// Place of the engine.
+        engine: usize,
+    },
+    /// Cancel an attempt. Nothing more is told of it.
+    Cancel(AttemptId),
+    /// Refuse a request.
+    Refuse(u32),
+    /// Call [`Scheduler::wake`] then.
+    Wake(Moment),
+}
+
+/// What a request's answer was.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Tokens of its prompt that were found in the engine's prefix cache.
+    pub cached_tokens: u32,
+    /// Tokens of the answer.
+    pub output_tokens: u32,
+}
+
+/// A policy under test.
+pub trait Scheduler {
+    /// A request came.
+    fn arrive(&mut self, now: Moment, number: u32, request: &Request, out: &mut Vec<Command>);
+    /// The first token of a streamed answer came.
+    fn first_token(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>);
+    /// An answer is complete.
+    fn finished(&mut self, now: Moment, attempt: AttemptId, answer: Answer, out: &mut Vec<Command>);
+    /// An attempt failed: its engine is gone, or never took it.
+    fn failed(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>);
+    /// The client of a request left. Its attempts have to be cancelled by the scheduler.
+    fn left(&mut self, now: Moment, number: u32, out: &mut Vec<Command>);
+    /// An engine was asked how it is; `None` where nobody answered.
+    fn scraped(&mut self, _now: Moment, _engine: usize, _gauges: Option<Gauges>, _out: &mut Vec<Command>) {}
+    /// The moment asked for with [`Command::Wake`] has come.
+    fn wake(&mut self, _now: Moment, _out: &mut Vec<Command>) {}
+}
+
+/// Something that happens to an engine.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Every step takes so many times as long.
+    Slow(f64),
+    /// It ends; what runs there fails, and so does what is sent there.
+    Die,
+    /// It comes back with a cold cache.
+    Return,
+}
+
+/// The engines and what will happen to them.
+#[derive(Clone, Debug, Default)]
+pub struct Setting {
+    /// The engines.
+    pub engines: Vec<Profile>,
+    /// What happens to them: when, to which, what.
+    pub changes: Vec<(Duration, usize, Change)>,
+    /// Time between two scrapes; `None` where engines say nothing of themselves.
+    pub scrape: Option<Duration>,
+    /// Seeds the engines' jitter.
+    pub seed: u64,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Change(usize),
+    Arrival(u32),
+    Leave(u32),
+    Scrape,
+    Wake(usize),
+}
+
+struct Attempt {
+    request: u32,
+    engine: usize,
+    job: Option<JobId>,
+    /// Of its scheduler's own count.
+    number: AttemptId,
+    scheduler: usize,
+}
+
+/// A run under way.
+struct Run<'a> {
+    setting: &'a Setting,
+    requests: &'a [Request],
+    schedulers: &'a mut [&'a mut dyn Scheduler],
+    engines: Vec<Option<Engine>>,
+    /// The attempts of jobs under way, by engine.
+    jobs: Vec<HashMap<JobId, usize>>,
+    attempts: Vec<Attempt>,
+    /// Places in `attempts`, by scheduler and its own count.
+    numbers: Vec<Vec<usize>>,
+    timers: BinaryHeap<Reverse<(Moment, Timer)>>,
+    outcomes: Vec<Outcome>,
+    open: usize,
+}
+
+/// Plays `requests`, which are in the order of their coming, against the engines. They are dealt to the `schedulers` in turn,
+/// as to several gateways in front of the same engines. Gives what became of each, in the same order.
+pub fn run<'a>(
+    setting: &'a Setting,
+    requests: &'a [Request],
+    schedulers: &'a mut [&'a mut dyn Scheduler],
+) -> Vec<Outcome> {
+    let engine = |(at, profile): (usize, &Profile)| Some(Engine::new(*profile, setting.seed.wrapping_add(at as u64)));
+    let mut run = Run {
+        setting,
+        requests,
+        engines: setting.engines.iter().enumerate().map(engine).collect(),
+        jobs: vec![HashMap::new(); setting.engines.len()],
+        attempts: Vec::with_capacity(requests.len()),
+        numbers: vec![Vec::new(); schedulers.len()],
+        timers: BinaryHeap::new(),
+        outcomes: requests.iter().map(Outcome::open).collect(),
+        open: requests.len(),
+        schedulers,
+    };
+    run.play();
+    run.outcomes
+}
+
+impl Run<'_> {
+    fn play(&mut self) {
+        for (at, change) in self.setting.changes.iter().enumerate() {
+            self.timer(change.0, Timer::Change(at));
+        }
+        if let Some(first) = self.requests.first() {
+            self.timer(first.at, Timer::Arrival(0));
+        }
+        if self.setting.scrape.is_some() {
+            self.timer(Duration::ZERO, Timer::Scrape);
+        }
+        let (mut events, mut commands) = (Vec::new(), Vec::new());
+        while self.open > 0 {
+            let step = self.engines.iter().enumerate();
+            let step = step.filter_map(|(at, engine)| Some((engine.as_ref()?.next_step_at()?, at))).min();
+            let timer = self.timers.peek().map(|Reverse((at, _))| *at);
+            match (step, timer) {
+                (Some((at, engine)), timer) if timer.is_none_or(|timer| at <= timer) => {
+                    if let Some(engine) = &mut self.engines[engine] {
+                        engine.advance(at, &mut events);
+                    }
+                    for event in events.drain(..) {
+                        self.event(engine, event, &mut commands);
+                    }
+                }
+                (_, Some(_)) => {
+                    let Some(Reverse((at, timer))) = self.timers.pop() else { break };
+                    self.fire(at, timer, &mut commands);
+                }
+                // Nothing will happen any more: what is open stays unanswered.
+                _ => break,
+            }
+        }
+    }
+
+    fn timer(&mut self, at: Duration, timer: Timer) {
+        self.timers.push(Reverse((Moment::default().plus(at), timer)));
+    }
+
+    fn fire(&mut self, now: Moment, timer: Timer, commands: &mut Vec<Command>) {
+        match timer {
+            Timer::Arrival(number) => {
+                let request = &self.requests[number as usize];
+                if let Some(next) = self.requests.get(number as usize + 1) {
+                    self.timer(next.at, Timer::Arrival(number + 1));
+                }
+                if let Some(leaves) = request.leaves {
+                    self.timer(request.at + leaves, Timer::Leave(number));
+                }
+                let scheduler = self.scheduler_of(number);
+                self.schedulers[scheduler].arrive(now, number, request, commands);
+                self.obey(scheduler, now, commands);
+            }
+            Timer::Leave(number) => {
+                if self.outcomes[number as usize].leave() {
+                    self.open -= 1;
+                    let scheduler = self.scheduler_of(number);
+                    self.schedulers[scheduler].left(now, number, commands);
+                    self.obey(scheduler, now, commands);
+                }
+            }
+            Timer::Change(at) => {
+                let (_, engine, change) = self.setting.changes[at];
+                self.change(now, engine, change, commands);
+            }
+            Timer::Scrape => {
+                for engine in 0..self.engines.len() {
+                    let gauges = self.engines[engine].as_ref().map(Engine::gauges);
+                    for scheduler in 0..self.schedulers.len() {
+                        self.schedulers[scheduler].scraped(now, engine, gauges, commands);
+                        self.obey(scheduler, now, commands);
+                    }
+                }
+                if let Some(interval) = self.setting.scrape {
+                    self.timers.push(Reverse((now.plus(interval), Timer::Scrape)));
+                }
+            }
+            Timer::Wake(scheduler) => {
+                self.schedulers[scheduler].wake(now, commands);
+                self.obey(scheduler, now, commands);
+            }
+        }
+    }
+
+    fn scheduler_of(&self, number: u32) -> usize {
+        number as usize % self.schedulers.len()
+    }
+
+    fn change(&mut self, now: Moment, at: usize, change: Change, commands: &mut Vec<Command>) {
+        match change {
+            Change::Slow(factor) => self.engines[at].iter_mut().for_each(|engine| engine.slow_down(factor)),
+            Change::Die => {
+                self.engines[at] = None;
+                let mut lost: Vec<usize> = self.jobs[at].drain().map(|(_, attempt)| attempt).collect();
+                lost.sort_unstable();
+                for attempt in lost {
+                    self.attempts[attempt].job = None;
+                    self.fail(now, attempt, commands);
+                }
+            }
+            Change::Return => {
+                let seed = self.setting.seed.wrapping_add(at as u64);
+                self.engines[at] = Some(Engine::new(self.setting.engines[at], seed));
+            }
+        }
+    }
+
+    fn fail(&mut self, now: Moment, attempt: usize, commands: &mut Vec<Command>) {
+        let Attempt { scheduler, number, request, engine, .. } = self.attempts[attempt];
+        // Once an answer has begun, its failure is the client's to see.
+        if self.outcomes[request as usize].cut(engine) {
+            self.open -= 1;
+        }
+        self.schedulers[scheduler].failed(now, number, commands);
+        self.obey(scheduler, now, commands);
+    }
+
+    fn event(&mut self, engine: usize, event: Event, commands: &mut Vec<Command>) {
+        let Some(&place) = self.jobs[engine].get(&event.job()) else { return };
+        let Attempt { scheduler, number, request, .. } = self.attempts[place];
+        let outcome = &mut self.outcomes[request as usize];
+        let asked = &self.requests[request as usize];
+        match event {
+            Event::Token { index, at, .. } => {
+                outcome.token(at.since(Moment::default()), engine);
+                if index == 0 && !asked.whole {
+                    self.schedulers[scheduler].first_token(at, number, commands);
+                    self.obey(scheduler, at, commands);
+                }
+            }
+            Event::Finished { cached_tokens, at, .. } => {
+                self.jobs[engine].remove(&event.job());
+                self.attempts[place].job = None;
+                if outcome.finish(engine, cached_tokens) {
+                    self.open -= 1;
+                }
+                let answer = Answer { cached_tokens, output_tokens: asked.job.output_tokens };
+                self.schedulers[scheduler].finished(at, number, answer, commands);
+                self.obey(scheduler, at, commands);
+            }
+            Event::Preempted { .. } => {}
+        }
+    }
+
+    /// Does what a scheduler asked for; that may make it ask for more.
+    fn obey(&mut self, scheduler: usize, now: Moment, commands: &mut Vec<Command>) {
+        for command in std::mem::take(commands) {
+            match command {
+                Command::Send { request, engine } => self.send(scheduler, now, request, engine, commands),
+                Command::Cancel(number) => self.cancel(scheduler, number),
+                Command::Refuse(request) => {
+                    if self.outcomes[request as usize].refuse() {
+                        self.open -= 1;
+                    }
+                }
+                Command::Wake(at) => self.timers.push(Reverse((at.max(now), Timer::Wake(scheduler)))),
+            }
+        }
+    }
+
+    fn send(&mut self, scheduler: usize, now: Moment, request: u32, engine: usize, commands: &mut Vec<Command>) {
+        let number = self.numbers[scheduler].len() as AttemptId;
+        let place = self.attempts.len();
+        self.numbers[scheduler].push(place);
+        let job = self.requests[request as usize].job.clone();
+        let job = self.engines[engine].as_mut().and_then(|engine| engine.submit(now, job).ok());
+        self.attempts.push(Attempt { request, engine, job, number, scheduler });
+        match job {
+            Some(job) => _ = self.jobs[engine].insert(job, place),
+            None => self.fail(now, place, commands),
+        }
+    }
+
+    fn cancel(&mut self, scheduler: usize, number: AttemptId) {
+        let Some(&place) = self.numbers[scheduler].get(number as usize) else { return };
+        let attempt = &mut self.attempts[place];
+        if let (Some(job), Some(engine)) = (attempt.job.take(), &mut self.engines[attempt.engine]) {
+            engine.cancel(job);
+            self.jobs[attempt.engine].remove(&job);
+        }
+    }
+}
