@@ -1,13 +1,13 @@
 //! An engine: one server process that runs models. Load belongs to it, whichever pool or model put it there.
 
 use std::{
-    sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed},
     time::Duration,
 };
 
 use arc_swap::ArcSwapOption;
 
-use super::Breaker;
+use super::{Breaker, Ledger};
 use crate::types::{EngineSignals, Moment, Name};
 
 /// An engine and its live state.
@@ -18,44 +18,15 @@ pub struct Engine {
     /// Its base address: what it is known by across policies.
     pub url: String,
     /// What we have under way there.
-    pub load: Load,
+    pub load: Ledger,
     /// Whether it failed lately.
     pub breaker: Breaker,
     /// What it last said of itself.
     reading: ArcSwapOption<Reading>,
     /// Whether it was heard when last asked: 0 unknown, 1 no, 2 yes.
     heard: AtomicU8,
-}
-
-/// What we have under way on an engine. Moved only by [`Ticket`](super::Ticket)s.
-#[derive(Debug, Default)]
-pub struct Load {
-    pub(super) in_flight: AtomicU32,
-    pub(super) queued_tokens: AtomicU64,
-    pub(super) decoding: AtomicU32,
-    pub(super) context_tokens: AtomicU64,
-}
-
-impl Load {
-    /// Requests dispatched and not over.
-    pub fn in_flight(&self) -> u32 {
-        self.in_flight.load(Relaxed)
-    }
-
-    /// Prompt tokens dispatched and still without a first token.
-    pub fn queued_tokens(&self) -> u64 {
-        self.queued_tokens.load(Relaxed)
-    }
-
-    /// Requests that have shown their first token.
-    pub fn decoding(&self) -> u32 {
-        self.decoding.load(Relaxed)
-    }
-
-    /// Prompt tokens of the requests that are decoding.
-    pub fn context_tokens(&self) -> u64 {
-        self.context_tokens.load(Relaxed)
-    }
+    /// How often it is known to have started anew.
+    restarts: AtomicU32,
 }
 
 /// What an engine said of itself at one moment.
@@ -77,7 +48,8 @@ impl Engine {
         Self {
             name,
             url,
-            load: Load::default(),
+            load: Ledger::default(),
+            restarts: AtomicU32::new(0),
             breaker: Breaker::default(),
             reading: ArcSwapOption::empty(),
             heard: AtomicU8::new(0),
@@ -98,9 +70,22 @@ impl Engine {
         }
     }
 
+    /// How often it is known to have started anew, its caches empty.
+    pub fn restarts(&self) -> u32 {
+        self.restarts.load(Relaxed)
+    }
+
+    /// Notes that it could not be reached: its process is gone, and what it had cached with it.
+    pub fn gone(&self) {
+        self.restarts.fetch_add(1, Relaxed);
+    }
+
     /// Keeps what the engine said of itself at `at`.
     pub fn read(&self, signals: EngineSignals, at: Moment) {
         let before = self.reading.load();
+        if before.as_deref().is_some_and(|before| signals.restarted_since(&before.signals)) {
+            self.restarts.fetch_add(1, Relaxed);
+        }
         let prefix_hit_ratio =
             before.as_deref().and_then(|before| signals.prefix_hit_ratio(&before.signals).or(before.prefix_hit_ratio));
         let in_flight = self.load.in_flight();
@@ -110,6 +95,11 @@ impl Engine {
     /// What it last said, however old.
     pub fn reading(&self) -> Option<std::sync::Arc<Reading>> {
         self.reading.load_full()
+    }
+
+    /// Tokens that its KV cache holds, where it says so.
+    pub fn kv_tokens(&self) -> Option<u64> {
+        self.reading.load().as_deref().and_then(|reading| reading.signals.kv_capacity_tokens)
     }
 
     /// Requests that others seem to have there: what it says beyond our own, fading to nothing over `fade`, since a reading
@@ -137,11 +127,10 @@ mod tests {
         assert_eq!(engine.foreign(Moment::default(), fade), 0);
         let signals =
             EngineSignals { running: Some(8.0), waiting: Some(2.0), ..EngineSignals::unknown(EngineKind::Vllm) };
-        engine.load.in_flight.store(4, Relaxed);
         engine.read(signals, Moment::default());
         let after = |seconds| Moment::default().plus(Duration::from_secs_f64(seconds));
-        assert_eq!(engine.foreign(after(0.0), fade), 6);
-        assert_eq!(engine.foreign(after(1.5), fade), 3);
+        assert_eq!(engine.foreign(after(0.0), fade), 10);
+        assert_eq!(engine.foreign(after(1.5), fade), 5);
         assert_eq!(engine.foreign(after(9.0), fade), 0);
     }
 

@@ -3,14 +3,22 @@
 
 mod breaker;
 mod engine;
+mod learned;
+mod ledger;
+mod load;
+mod place;
 mod pool;
 mod registry;
 mod snapshot;
 mod ticket;
 
 pub use breaker::Breaker;
-pub use engine::{Engine, Load, Reading};
+pub use engine::{Engine, Reading};
+pub use learned::{Learned, PoolLearned};
+pub use ledger::{Ledger, View, Work};
+pub use load::Load;
+pub use place::{Ask, Placement, Scratch};
 pub use pool::{Backend, Pool};
-pub use registry::{Learned, Registry};
+pub use registry::Registry;
 pub use snapshot::Snapshot;
-pub use ticket::Ticket;
+pub use ticket::{Forecast, Ticket};

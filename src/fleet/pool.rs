@@ -6,20 +6,17 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
 };
 
-use super::{Engine, Learned, Load};
+use super::{Engine, Learned, Load, PoolLearned};
 use crate::{
     policy::{self, Target},
     schedule::Draw,
-    types::{Candidate, Moment, Name},
+    types::Name,
 };
 
 /// Counters of turns; targets that share one by chance share their turns.
 const TURNS: usize = 16;
-/// How long what an engine says of foreign load is believed.
-const FOREIGN_FADE: Duration = Duration::from_secs(3);
 
 /// A set of backends that serve the same purpose.
 #[derive(Debug)]
@@ -31,6 +28,8 @@ pub struct Pool {
     /// Counts decisions, apart for requests that differ in what they may be served by: routes that take turns with one another would
     /// else each meet the same backend every time.
     turns: [AtomicU64; TURNS],
+    /// What was learned of it as a whole.
+    pub learned: Arc<PoolLearned>,
 }
 
 /// A model on an engine.
@@ -48,8 +47,8 @@ pub struct Backend {
 
 impl Pool {
     /// A pool with its backends.
-    pub fn new(spec: policy::Pool, backends: Vec<Arc<Backend>>) -> Self {
-        Self { spec, backends, turns: Default::default() }
+    pub fn new(spec: policy::Pool, backends: Vec<Arc<Backend>>, learned: Arc<PoolLearned>) -> Self {
+        Self { spec, backends, turns: Default::default(), learned }
     }
 
     /// The places of the backends that `target` allows.
@@ -75,20 +74,6 @@ impl Backend {
     fn belongs_to(&self, target: &Target) -> bool {
         self.spec.serves == target.serves
             && target.model.as_ref().is_none_or(|model| self.spec.model.as_ref() == Some(model))
-    }
-
-    /// What the balancer is told of it for a prompt of `prompt_bytes`.
-    pub fn candidate(&self, prompt_bytes: usize, now: Moment) -> Candidate {
-        let load = &self.engine.load;
-        Candidate {
-            in_flight: load.in_flight(),
-            foreign: self.engine.foreign(now, FOREIGN_FADE),
-            queued_tokens: load.queued_tokens(),
-            uncached_tokens: self.prompt_tokens(prompt_bytes),
-            latency: self.learned.latency.value(now),
-            weight: self.spec.weight,
-            avoided: self.engine.breaker.is_open(now),
-        }
     }
 
     /// About how many tokens a prompt of `prompt_bytes` has here.

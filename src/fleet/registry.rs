@@ -1,44 +1,43 @@
 //! What outlives a policy: every engine ever named and still in use, and what was learned of each model on it.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc};
 
 use dashmap::DashMap;
 
-use super::{Engine, Load};
-use crate::{
-    measure::{BytesPerToken, PeakEwma},
-    types::{Moment, Name},
-};
+use super::{Engine, Learned, Load, PoolLearned};
+use crate::{schedule::prefix::PrefixIndex, types::Name};
 
-/// Over how long a peak of latency is forgotten.
-const LATENCY_DECAY: Duration = Duration::from_secs(10);
+/// Most memory of the prefix index, in bytes.
+const PREFIX_MEMORY: usize = 64 << 20;
 
-/// Live engines by address, and learned state by (engine, model).
-#[derive(Debug, Default)]
+/// Live engines by address, and learned state by (engine, model) and by pool.
 pub struct Registry {
     engines: DashMap<String, Arc<Engine>>,
     learned: DashMap<(String, Option<Name>), Arc<Learned>>,
+    pools: DashMap<Name, Arc<PoolLearned>>,
     /// By pool and backend.
     loads: DashMap<(Name, Name), Arc<Load>>,
+    prefixes: Arc<PrefixIndex>,
 }
 
-/// What was learned of a model on an engine.
-#[derive(Debug)]
-pub struct Learned {
-    /// Time to the first token, or to the answer where none is streamed.
-    pub latency: PeakEwma,
-    /// How long its tokens are.
-    pub bytes_per_token: BytesPerToken,
-}
-
-impl Default for Learned {
+impl Default for Registry {
     fn default() -> Self {
-        // Nothing known counts as fast, so that a new backend is tried at once.
-        Self { latency: PeakEwma::new(LATENCY_DECAY, 0.0, Moment::default()), bytes_per_token: BytesPerToken::new() }
+        Self::with_prefix_memory(PREFIX_MEMORY)
     }
 }
 
 impl Registry {
+    /// A registry whose prefix index takes at most so many bytes.
+    pub fn with_prefix_memory(bytes: usize) -> Self {
+        Self {
+            engines: DashMap::new(),
+            learned: DashMap::new(),
+            pools: DashMap::new(),
+            loads: DashMap::new(),
+            prefixes: Arc::new(PrefixIndex::new(bytes)),
+        }
+    }
+
     /// The engine at `url`; the same one as before if it is known, unless it changed its name.
     pub fn engine(&self, name: &Name, url: &str) -> Arc<Engine> {
         let mut slot = self.engines.entry(url.to_owned()).or_insert_with(|| fresh(name, url));
@@ -50,7 +49,13 @@ impl Registry {
 
     /// What was learned of `model` on the engine at `url`.
     pub fn learned(&self, url: &str, model: Option<&Name>) -> Arc<Learned> {
-        self.learned.entry((url.to_owned(), model.cloned())).or_default().clone()
+        let new = || Arc::new(Learned::new(self.prefixes.clone()));
+        self.learned.entry((url.to_owned(), model.cloned())).or_insert_with(new).clone()
+    }
+
+    /// What was learned of a pool.
+    pub fn pool(&self, name: &Name) -> Arc<PoolLearned> {
+        self.pools.entry(name.clone()).or_default().clone()
     }
 
     /// What is under way for a backend of a pool.
@@ -58,16 +63,23 @@ impl Registry {
         self.loads.entry((pool.clone(), backend.clone())).or_default().clone()
     }
 
-    /// Forgets the engines that are not among `urls`, so that changing policies does not grow it for ever.
-    pub fn retain(&self, urls: &HashSet<&str>) {
+    /// Forgets the engines that are not among `urls` and the pools that are not among `pools`, so that changing policies does
+    /// not grow it for ever.
+    pub fn retain(&self, urls: &HashSet<&str>, pools: &HashSet<&Name>) {
         self.engines.retain(|url, _| urls.contains(url.as_str()));
         self.learned.retain(|(url, _), _| urls.contains(url.as_str()));
+        self.pools.retain(|name, _| pools.contains(name));
         self.loads.retain(|_, load| Arc::strong_count(load) > 1);
     }
 
     /// Every live engine.
     pub fn engines(&self) -> Vec<Arc<Engine>> {
         self.engines.iter().map(|entry| entry.value().clone()).collect()
+    }
+
+    /// Which prompts are believed to be cached where.
+    pub fn prefixes(&self) -> &PrefixIndex {
+        &self.prefixes
     }
 }
 

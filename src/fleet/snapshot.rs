@@ -17,7 +17,8 @@ pub struct Snapshot {
 impl Snapshot {
     /// Brings `policy` to life over what `registry` already knows, and has it forget the rest.
     pub fn new(policy: Policy, registry: &Registry) -> Self {
-        registry.retain(&policy.engines.iter().map(|engine| engine.url.as_str()).collect());
+        let urls = policy.engines.iter().map(|engine| engine.url.as_str()).collect();
+        registry.retain(&urls, &policy.pools.iter().map(|pool| &pool.name).collect());
         let pools = policy
             .pools
             .iter()
@@ -31,7 +32,7 @@ impl Snapshot {
                         learned: registry.learned(&engine.url, spec.model.as_ref()),
                     })
                 });
-                Pool::new(pool.clone(), backends.collect())
+                Pool::new(pool.clone(), backends.collect(), registry.pool(&pool.name))
             })
             .collect();
         Self { policy, pools }

@@ -2,101 +2,123 @@
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
-use super::{Engine, Load};
+use super::{
+    Backend, PoolLearned,
+    ledger::{Entry, Work},
+};
+use crate::{
+    prompt::Blocks,
+    schedule::{
+        predict::{Batch, Features, Prediction},
+        prefix::Reuse,
+    },
+    types::{Moment, Usage},
+};
+
+/// What was expected of a request when its backend was chosen; what it turns out to be is learned from.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Forecast {
+    /// What it asks of the engine.
+    pub work: Work,
+    /// What its time to the first token was predicted from.
+    pub features: Features,
+    /// What its answer will be decoded together with.
+    pub batch: Batch,
+    /// Its time per token.
+    pub tpot: Prediction,
+}
 
 /// A request's place on an engine. Taken before the first await of an attempt and held until its answer ends, fails, or its
 /// client leaves. Dropping it releases whatever it still holds; it knows no time and awaits nothing.
 #[derive(Debug)]
 pub struct Ticket {
-    engine: Arc<Engine>,
-    /// The part of the engine's load that its backend put there.
-    backend: Arc<Load>,
-    prompt_tokens: u64,
+    backend: Arc<Backend>,
+    pool: Arc<PoolLearned>,
+    forecast: Forecast,
+    entry: Entry,
+    blocks: Blocks,
+    reuse: Reuse,
+    taken: Moment,
     decoding: bool,
 }
 
 impl Ticket {
-    /// Counts a request with `prompt_tokens` to compute as in flight on `engine`, for the `backend` of it that was chosen.
-    pub fn take(engine: Arc<Engine>, backend: Arc<Load>, prompt_tokens: u64) -> Self {
-        let ticket = Self { engine, backend, prompt_tokens, decoding: false };
-        for load in ticket.loads() {
-            load.in_flight.fetch_add(1, Relaxed);
-            load.queued_tokens.fetch_add(prompt_tokens, Relaxed);
-        }
-        ticket
+    /// Counts a request as in flight on `backend` of a pool, as it was forecast.
+    pub fn take(
+        pool: Arc<PoolLearned>,
+        backend: Arc<Backend>,
+        forecast: Forecast,
+        blocks: Blocks,
+        now: Moment,
+    ) -> Self {
+        let entry = backend.engine.load.enter(forecast.work, now);
+        let reuse = backend.learned.prefixes.insert(backend.learned.holder, blocks.prompt());
+        backend.load.in_flight.fetch_add(1, Relaxed);
+        backend.load.queued_tokens.fetch_add(forecast.work.uncached_tokens, Relaxed);
+        Self { backend, pool, forecast, entry, blocks, reuse, taken: now, decoding: false }
     }
 
-    fn loads(&self) -> [&Load; 2] {
-        [&self.engine.load, &self.backend]
+    /// What was expected of it.
+    pub fn forecast(&self) -> &Forecast {
+        &self.forecast
     }
 
     /// The first token came: the prompt is no longer queued, the request decodes. Later calls change nothing.
-    pub fn first_token(&mut self) {
-        if !std::mem::replace(&mut self.decoding, true) {
-            for load in self.loads() {
-                load.queued_tokens.fetch_sub(self.prompt_tokens, Relaxed);
-                load.decoding.fetch_add(1, Relaxed);
-                load.context_tokens.fetch_add(self.prompt_tokens, Relaxed);
-            }
+    pub fn first_token(&mut self, now: Moment) {
+        if std::mem::replace(&mut self.decoding, true) {
+            return;
+        }
+        let Work { uncached_tokens, prompt_tokens, prediction, .. } = self.forecast.work;
+        self.backend.engine.load.first_token(&self.entry, now);
+        let load = &self.backend.load;
+        load.queued_tokens.fetch_sub(uncached_tokens, Relaxed);
+        load.decoding.fetch_add(1, Relaxed);
+        load.context_tokens.fetch_add(prompt_tokens, Relaxed);
+        let learned = &self.backend.learned;
+        learned.prefixes.confirm(self.blocks.prompt(), &self.reuse);
+        let seconds = now.since(self.taken).as_secs_f64();
+        self.pool.predictor.observe_ttft(&learned.predictor, &self.forecast.features, &prediction, seconds, now);
+    }
+
+    /// The answer is complete. `usage` is what the engine reported of it, `tpot` the seconds per token after the first, where
+    /// that could be measured.
+    pub fn finish(mut self, usage: Option<&Usage>, tpot: Option<f64>, now: Moment) {
+        if !self.decoding {
+            // An answer that came whole: its prompt was computed, when is not known.
+            self.decoding = true;
+            self.backend.load.queued_tokens.fetch_sub(self.forecast.work.uncached_tokens, Relaxed);
+            self.backend.load.decoding.fetch_add(1, Relaxed);
+            self.backend.load.context_tokens.fetch_add(self.forecast.work.prompt_tokens, Relaxed);
+            self.backend.learned.prefixes.confirm(self.blocks.prompt(), &self.reuse);
+        }
+        let Some(usage) = usage else { return };
+        if let Some(tpot) = tpot {
+            let measured = (tpot, usage.completion_tokens);
+            let (batch, predicted) = (&self.forecast.batch, &self.forecast.tpot);
+            self.pool.predictor.observe_tpot(&self.backend.learned.predictor, batch, predicted, measured, now);
+            self.pool.observe_step(tpot);
+        }
+        self.pool.outputs.observe(usage.completion_tokens);
+        let prompt = self.blocks.prompt();
+        if let (Some(cached), true) = (usage.cached_tokens, usage.prompt_tokens > 0) {
+            let share = (cached as f64 / usage.prompt_tokens as f64).min(1.0);
+            let blocks = prompt.layout.blocks((prompt.bytes as f64 * share).round() as u64);
+            self.backend.learned.prefixes.correct(prompt, &self.reuse, blocks as u32);
         }
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        for load in self.loads() {
-            if self.decoding {
-                load.decoding.fetch_sub(1, Relaxed);
-                load.context_tokens.fetch_sub(self.prompt_tokens, Relaxed);
-            } else {
-                load.queued_tokens.fetch_sub(self.prompt_tokens, Relaxed);
-            }
-            load.in_flight.fetch_sub(1, Relaxed);
+        self.backend.engine.load.leave(&self.entry);
+        let load = &self.backend.load;
+        if self.decoding {
+            load.decoding.fetch_sub(1, Relaxed);
+            load.context_tokens.fetch_sub(self.forecast.work.prompt_tokens, Relaxed);
+        } else {
+            load.queued_tokens.fetch_sub(self.forecast.work.uncached_tokens, Relaxed);
+            self.backend.learned.prefixes.withdraw(self.blocks.prompt(), &self.reuse);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn counters(load: &Load) -> (u32, u64, u32, u64) {
-        (load.in_flight(), load.queued_tokens(), load.decoding(), load.context_tokens())
-    }
-
-    #[test]
-    fn a_request_moves_from_queued_to_decoding() {
-        let engine = Arc::new(Engine::new("e".into(), String::new()));
-        let mut ticket = Ticket::take(engine.clone(), Arc::default(), 100);
-        assert_eq!(counters(&engine.load), (1, 100, 0, 0));
-        ticket.first_token();
-        ticket.first_token();
-        assert_eq!(counters(&engine.load), (1, 0, 1, 100));
-        drop(ticket);
-        assert_eq!(counters(&engine.load), (0, 0, 0, 0));
-    }
-
-    proptest! {
-        #[test]
-        fn counters_return_to_zero(steps in proptest::collection::vec((0u8..3, 0usize..8, 0u64..10_000), 0..200)) {
-            let engine = Arc::new(Engine::new("e".into(), String::new()));
-            let backends = [Arc::new(Load::default()), Arc::default()];
-            let mut held: Vec<Ticket> = Vec::new();
-            for (step, which, tokens) in steps {
-                match step {
-                    0 => held.push(Ticket::take(engine.clone(), backends[which % 2].clone(), tokens)),
-                    1 => if let Some(ticket) = held.get_mut(which) { ticket.first_token() },
-                    _ => if which < held.len() { held.swap_remove(which); },
-                }
-                prop_assert_eq!(engine.load.in_flight() as usize, held.len());
-                prop_assert_eq!(backends[0].in_flight() + backends[1].in_flight(), engine.load.in_flight());
-            }
-            held.clear();
-            for load in [&engine.load, &*backends[0], &*backends[1]] {
-                prop_assert_eq!(counters(load), (0, 0, 0, 0));
-            }
-        }
+        load.in_flight.fetch_sub(1, Relaxed);
     }
 }

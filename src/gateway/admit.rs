@@ -29,7 +29,7 @@ impl<S> Admit<S> {
 }
 
 impl<S: Step<Admitted>> Step<Routed> for Admit<S> {
-    async fn call(&self, Routed { call, route }: Routed) -> Result<Reply, Fault> {
+    async fn call(&self, Routed { call, blocks, route }: Routed) -> Result<Reply, Fault> {
         let most = call.serving.snapshot.policy.limits.in_flight;
         let Some(place) = Place::take(&self.taken, most) else {
             let message = format!("{most} requests are under way, the most that this gateway takes (limits.in_flight)");
@@ -38,7 +38,7 @@ impl<S: Step<Admitted>> Step<Routed> for Admit<S> {
                 ..Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message)
             });
         };
-        self.inner.call(Admitted { call, route, place }).await
+        self.inner.call(Admitted { call, blocks, route, place }).await
     }
 }
 

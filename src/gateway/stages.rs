@@ -7,6 +7,7 @@ use http::{HeaderMap, Method};
 use super::{Serving, record::Record};
 use crate::{
     policy::Route,
+    prompt::Blocks,
     protocol::RequestBody,
     types::{Endpoint, Moment},
 };
@@ -45,17 +46,21 @@ pub(super) struct Estimated {
     pub(super) call: Call,
     /// About how many tokens the prompt has.
     pub(super) prompt_tokens: u64,
+    /// Its blocks, hashed.
+    pub(super) blocks: Blocks,
 }
 
 /// A call that knows where it may go.
 pub(super) struct Routed {
     pub(super) call: Call,
+    pub(super) blocks: Blocks,
     pub(super) route: Arc<Route>,
 }
 
 /// A call that may be dispatched; it holds its place until its answer ends.
 pub(super) struct Admitted {
     pub(super) call: Call,
+    pub(super) blocks: Blocks,
     pub(super) route: Arc<Route>,
     pub(super) place: Place,
 }

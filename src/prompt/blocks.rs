@@ -58,7 +58,7 @@ impl BlockHasher {
 
     /// The hashes of all whole blocks. A last part of a block has none.
     pub fn finish(self) -> Blocks {
-        Blocks { hashes: self.hashes.into(), bytes: self.bytes }
+        Blocks { hashes: self.hashes.into(), bytes: self.bytes, layout: LAYOUT }
     }
 
     fn hash(&mut self, block: &[u8]) {
@@ -77,12 +77,18 @@ fn size(blocks: usize) -> usize {
 pub struct Blocks {
     hashes: Arc<[u64]>,
     bytes: u64,
+    layout: Layout,
 }
 
 impl Blocks {
+    /// A prompt of `bytes` bytes whose blocks were hashed elsewhere.
+    pub fn new(hashes: Arc<[u64]>, bytes: u64, layout: Layout) -> Self {
+        Self { hashes, bytes, layout }
+    }
+
     /// The prompt, as the scheduler sees it.
     pub fn prompt(&self) -> Prompt<'_> {
-        Prompt { bytes: self.bytes, blocks: &self.hashes, layout: LAYOUT }
+        Prompt { bytes: self.bytes, blocks: &self.hashes, layout: self.layout }
     }
 }
 

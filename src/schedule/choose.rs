@@ -37,48 +37,64 @@ impl Reason {
     }
 }
 
-/// A decision: which candidate, why, and what each would have cost (`None` for those not weighed).
-#[derive(Clone, Debug, PartialEq)]
+/// A decision.
+#[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Choice {
     /// Place of the chosen one among the candidates.
     pub index: usize,
     /// Why it was chosen.
     pub reason: Reason,
-    /// Cost of each candidate in the strategy's own unit.
-    pub costs: Vec<Option<f64>>,
 }
 
-/// Chooses among `candidates`; `None` when there are none.
-pub fn choose(strategy: Strategy, candidates: &[Candidate], draw: Draw) -> Option<Choice> {
+/// The chance to keep a request's limits that is good enough: among those who have it, cost decides.
+const GOOD_ENOUGH: f64 = 0.9;
+
+/// Chooses among `candidates`; `None` when there are none. What each would have cost goes into `costs`, in the strategy's own unit, `None`
+/// for those not weighed.
+///
+/// Where the request has limits, only candidates that keep them with a chance of 0.9 are weighed, and where there are none, only
+/// the ones with the best chance.
+pub fn choose(
+    strategy: Strategy,
+    candidates: &[Candidate],
+    draw: Draw,
+    costs: &mut Vec<Option<f64>>,
+) -> Option<Choice> {
+    costs.clear();
+    costs.resize(candidates.len(), None);
     let panic = candidates.iter().all(|candidate| candidate.avoided);
     let usable = |candidate: &Candidate| panic || !candidate.avoided;
-    let chosen =
-        |index, reason, costs| Some(Choice { index, reason: if panic { Reason::Panic } else { reason }, costs });
+    let chosen = |index, reason| Some(Choice { index, reason: if panic { Reason::Panic } else { reason } });
 
     if let [_] = candidates {
-        return chosen(0, Reason::Only, vec![None]);
+        return chosen(0, Reason::Only);
     }
     let chance = match draw_weight(candidates, &usable, draw.chance) {
-        Ok(index) => return chosen(index, Reason::Weight, vec![None; candidates.len()]),
+        Ok(index) => return chosen(index, Reason::Weight),
         Err(chance) => chance,
     };
-    let weighed: Vec<usize> = indices(candidates, |candidate| usable(candidate) && candidate.weight.is_none());
     // Weighted backends alone are left when the others are all avoided: better one of them than none.
-    let weighed = if weighed.is_empty() { indices(candidates, usable) } else { weighed };
-    let two = match strategy {
-        Strategy::PowerOfTwo => two_of(&weighed, chance),
-        _ => weighed,
-    };
-    let mut costs = vec![None; candidates.len()];
-    for &index in &two {
-        costs[index] = Some(cost(strategy, &candidates[index]));
+    let unweighted = candidates.iter().any(|candidate| usable(candidate) && candidate.weight.is_none());
+    let open = |candidate: &Candidate| usable(candidate) && !(unweighted && candidate.weight.is_some());
+    let best = candidates.iter().filter(|candidate| open(candidate)).map(|candidate| candidate.attainment);
+    let enough = best.fold(0.0, f64::max).min(GOOD_ENOUGH);
+    // Only the strategy that looks at latencies looks at their limits.
+    let attains = |candidate: &Candidate| strategy != Strategy::LeastCost || candidate.attainment >= enough;
+    let pair = (strategy == Strategy::PowerOfTwo).then(|| {
+        let count = candidates.iter().filter(|candidate| open(candidate)).count();
+        two_of(count, chance)
+    });
+    let mut place = 0;
+    for (candidate, slot) in candidates.iter().zip(costs.iter_mut()) {
+        if open(candidate) && attains(candidate) {
+            if pair.is_none_or(|(one, other)| place == one || place == other) {
+                *slot = Some(cost(strategy, candidate));
+            }
+            place += 1;
+        }
     }
-    let index = smallest(&two, &costs, candidates, draw.turn)?;
-    chosen(index, Reason::Strategy(strategy), costs)
-}
-
-fn indices(candidates: &[Candidate], keep: impl Fn(&Candidate) -> bool) -> Vec<usize> {
-    (0..candidates.len()).filter(|&index| keep(&candidates[index])).collect()
+    let index = smallest(costs, candidates, draw.turn)?;
+    chosen(index, Reason::Strategy(strategy))
 }
 
 /// The candidate whose fixed share `chance` falls into. Where all usable ones have shares, these fill the whole range. If it
@@ -96,28 +112,28 @@ fn draw_weight(candidates: &[Candidate], usable: &impl Fn(&Candidate) -> bool, c
     drawn.ok_or(if sum < 1.0 { left / (1.0 - sum) } else { 0.0 })
 }
 
-/// Two different members of `from`, both given by one draw.
-fn two_of(from: &[usize], chance: f64) -> Vec<usize> {
-    let count = from.len();
+/// Two different numbers below `count`, both given by one draw.
+fn two_of(count: usize, chance: f64) -> (usize, usize) {
     if count < 2 {
-        return from.to_vec();
+        return (0, 0);
     }
     let pair = (chance * (count * (count - 1)) as f64) as usize;
     let (first, second) = (pair / (count - 1) % count, pair % (count - 1));
-    vec![from[first], from[if second >= first { second + 1 } else { second }]]
+    (first, if second >= first { second + 1 } else { second })
 }
 
 /// The cheapest; among equals the one with fewest requests, then by turns.
-fn smallest(from: &[usize], costs: &[Option<f64>], candidates: &[Candidate], turn: u64) -> Option<usize> {
-    let count = from.len() as u64;
-    let turn = if count == 0 { 0 } else { (turn % count) as usize };
-    let (after, before) = (from.iter().skip(turn), from.iter().take(turn));
-    after.chain(before).copied().min_by(|&a, &b| {
-        let cost = |index: usize| costs[index].unwrap_or(f64::INFINITY);
+fn smallest(costs: &[Option<f64>], candidates: &[Candidate], turn: u64) -> Option<usize> {
+    let weighed = costs.iter().flatten().count() as u64;
+    let turn = if weighed == 0 { 0 } else { (turn % weighed) as usize };
+    let all = || costs.iter().enumerate().filter_map(|(index, cost)| Some((index, (*cost)?)));
+    let (after, before) = (all().skip(turn), all().take(turn));
+    let best = after.chain(before).min_by(|&(one, cost), &(other, least)| {
         // Round robin weighs nothing: not even requests may break its turns.
-        let load = |index: usize| if cost(index) > 0.0 { candidates[index].in_flight } else { 0 };
-        cost(a).total_cmp(&cost(b)).then(load(a).cmp(&load(b)))
-    })
+        let load = |index: usize, cost: f64| if cost > 0.0 { candidates[index].in_flight } else { 0 };
+        cost.total_cmp(&least).then(load(one, cost).cmp(&load(other, least)))
+    });
+    best.map(|(index, _)| index)
 }
 
 #[cfg(test)]
@@ -132,7 +148,7 @@ mod tests {
     }
 
     fn pick(strategy: Strategy, candidates: &[Candidate], turn: u64, chance: f64) -> usize {
-        choose(strategy, candidates, Draw { turn, chance }).unwrap().index
+        choose(strategy, candidates, Draw { turn, chance }, &mut Vec::new()).unwrap().index
     }
 
     #[test]
@@ -163,9 +179,9 @@ mod tests {
     fn two_choices_are_different_and_reach_all() {
         let mut seen = std::collections::BTreeSet::new();
         for step in 0..1000 {
-            let two = two_of(&[4, 5, 6], f64::from(step) / 1000.0);
-            assert_ne!(two[0], two[1]);
-            seen.insert((two[0], two[1]));
+            let two = two_of(3, f64::from(step) / 1000.0);
+            assert_ne!(two.0, two.1);
+            seen.insert(two);
         }
         assert_eq!(seen.len(), 6);
     }
@@ -202,10 +218,11 @@ mod tests {
     #[test]
     fn what_failed_lately_is_avoided_unless_all_did() {
         let avoided = Candidate { avoided: true, ..candidate(0, 0) };
-        assert_eq!(pick(Strategy::LeastCost, &[avoided.clone(), candidate(9, 999)], 0, 0.0), 1);
-        let choice = choose(Strategy::LeastCost, &[avoided.clone(), avoided], Draw { turn: 0, chance: 0.0 }).unwrap();
+        assert_eq!(pick(Strategy::LeastCost, &[avoided, candidate(9, 999)], 0, 0.0), 1);
+        let draw = Draw { turn: 0, chance: 0.0 };
+        let choice = choose(Strategy::LeastCost, &[avoided, avoided], draw, &mut Vec::new()).unwrap();
         assert_eq!(choice.reason, Reason::Panic);
-        assert!(choose(Strategy::LeastCost, &[], Draw { turn: 0, chance: 0.0 }).is_none());
+        assert!(choose(Strategy::LeastCost, &[], draw, &mut Vec::new()).is_none());
     }
 
     proptest! {
@@ -216,12 +233,12 @@ mod tests {
             chance in 0.0f64..1.0,
         ) {
             let candidates: Vec<_> = loads.into_iter().map(|(in_flight, queued_tokens, latency, weight, avoided)| Candidate {
-                in_flight, queued_tokens, latency, weight, avoided, foreign: 0, uncached_tokens: 100,
+                in_flight, queued_tokens, latency, weight, avoided, uncached_tokens: 100, ..Candidate::default()
             }).collect();
             for strategy in [Strategy::LeastCost, Strategy::RoundRobin, Strategy::LeastRequest, Strategy::PowerOfTwo, Strategy::PeakEwma] {
                 let draw = Draw { turn, chance };
-                let choice = choose(strategy, &candidates, draw).unwrap();
-                prop_assert_eq!(&choice, &choose(strategy, &candidates, draw).unwrap());
+                let choice = choose(strategy, &candidates, draw, &mut Vec::new()).unwrap();
+                prop_assert_eq!(choice, choose(strategy, &candidates, draw, &mut vec![Some(1.0); 30]).unwrap());
                 let all_avoided = candidates.iter().all(|candidate| candidate.avoided);
                 prop_assert!(all_avoided || !candidates[choice.index].avoided);
             }

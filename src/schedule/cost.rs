@@ -1,9 +1,34 @@
 //! What placing a request on a backend costs by each strategy. The smallest cost wins.
+//!
+//! `least_cost` is the request's marginal cost to everybody, counted in prompt tokens to be computed:
+//!
+//! > `S = f · [ Q + u + ov + w·u·(n + X) + d·E·D ]`
+//!
+//! The request itself waits for what is queued (`Q`), for its own uncached prompt (`u`), and for KV cache that is promised to
+//! others (`ov`). Its prompt holds up the `n` requests of ours and the `X` of others by `u`, and its answer of `E` tokens makes
+//! the steps of the `D` streams there longer. `f` is how slow the backend is beside the others.
+//!
+//! What it does to others has the price of what it takes from them. Time for prompts is dear where there is little left of it: `w =
+//! ρ / (1 − ρ) + 10 / E`, with `ρ` the share of its time that the engine lately spent on prompts: the factor by which, in a
+//! queue with Poisson arrivals, work delays the work that comes after it (Pollaczek–Khinchine); and a prompt costs a
+//! stream the more of its pace the fewer tokens it has to make up for it. Longer steps hurt where the time per token comes near its limit: `d` is 8 % of an
+//! idle step's time in tokens × strain⁴.
+//!
+//! With `w = 1` and the rest left out, this is `Q + u (n + 1)`, and without `Q` it is LMetric. `benches/README.md` has them side by side.
 
 use crate::types::{Candidate, Strategy};
 
 /// A prompt costs at least this many tokens to prefill, however much of it is cached.
 const LEAST_UNCACHED: u64 = 32;
+/// Above this share of time, what is left is not known well enough to divide by.
+const FULL: f64 = 0.9;
+/// The bounds of the price of holding up another request.
+const PRICES: (f64, f64) = (0.05, 2.0);
+/// Tokens of an answer over which one interruption weighs a tenth.
+const BRIEF: f64 = 10.0;
+/// How much longer one more stream makes the steps of the others, in idle steps, at a strain of 1; and at most.
+const STREAM: f64 = 0.08;
+const MOST_STRAIN: f64 = 3.0;
 
 /// The cost of placing the request on `candidate`; strategies that do not weigh candidates give all the same.
 pub(super) fn cost(strategy: Strategy, candidate: &Candidate) -> f64 {
@@ -16,9 +41,13 @@ pub(super) fn cost(strategy: Strategy, candidate: &Candidate) -> f64 {
     }
 }
 
-/// The marginal cost in tokens: the request waits for the prompt tokens ahead of it and for its own, and its prefill delays
-/// every request already there by as much.
 fn least_cost(candidate: &Candidate, requests: f64) -> f64 {
     let own = candidate.uncached_tokens.max(LEAST_UNCACHED) as f64;
-    candidate.queued_tokens as f64 + own * (requests + 1.0)
+    let waiting = (candidate.queued_tokens + candidate.overflow_tokens) as f64;
+    let output = candidate.output_tokens.max(1) as f64;
+    let busy = candidate.utilisation.clamp(0.0, FULL);
+    let price = (busy / (1.0 - busy) + BRIEF / output).clamp(PRICES.0, PRICES.1);
+    let strain = candidate.strain.powi(4).min(MOST_STRAIN);
+    let decoding = STREAM * candidate.step_tokens * strain * output * f64::from(candidate.decoding);
+    candidate.speed * (waiting + own + price * own * requests + decoding)
 }

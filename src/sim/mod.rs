@@ -7,6 +7,7 @@ mod desk;
 mod embed;
 pub mod engine;
 pub mod face;
+pub mod gateway;
 pub mod job;
 mod kv;
 pub mod outcome;

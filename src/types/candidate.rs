@@ -29,21 +29,66 @@ impl Strategy {
     }
 }
 
-/// A backend as the balancer sees it at one moment. Plain numbers, so that a decision can be made again.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A backend as the balancer sees it at one moment, for one request. Plain numbers, so that a decision can be made again.
+#[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Candidate {
     /// Requests of ours on its engine.
     pub in_flight: u32,
     /// Requests that others seem to have put there.
     pub foreign: u32,
-    /// Prompt tokens dispatched to its engine and still without a first token.
+    /// Prompt tokens dispatched to its engine that are still to be computed.
     pub queued_tokens: u64,
     /// Prompt tokens of this request that it would have to compute.
     pub uncached_tokens: u64,
+    /// Tokens of the answer to expect.
+    pub output_tokens: u64,
+    /// Requests that decode there.
+    pub decoding: u32,
+    /// Tokens by which its KV cache will be too small for all that was promised, this request included.
+    pub overflow_tokens: u64,
+    /// The share of its time that its engine lately spent on prompts, 0 to 1.
+    pub utilisation: f64,
+    /// How many times as long as on the pool's other backends things take on this one.
+    pub speed: f64,
+    /// The time per token to expect there, in units of its limit (an objective, or four times what the pool's idle engines need).
+    pub strain: f64,
+    /// Prompt tokens that the pool's engines compute in the time of an idle decoding step.
+    pub step_tokens: f64,
+    /// The time to the first token to expect there, in seconds: the median.
+    pub ttft: f64,
+    /// Its 90th percentile.
+    pub ttft_p90: f64,
+    /// The chance that the request's limits are kept there, 0 to 1; 1 where it has none.
+    pub attainment: f64,
     /// Peak-sensitive moving average of its latency, in seconds.
     pub latency: f64,
     /// Its fixed share of the pool's traffic in `0..=1`, if it has one.
     pub weight: Option<f64>,
     /// Whether it is to be used only when all are like it (it failed lately).
     pub avoided: bool,
+}
+
+/// An idle backend of average speed that nothing is known of.
+impl Default for Candidate {
+    fn default() -> Self {
+        Self {
+            in_flight: 0,
+            foreign: 0,
+            queued_tokens: 0,
+            uncached_tokens: 0,
+            output_tokens: 0,
+            decoding: 0,
+            overflow_tokens: 0,
+            utilisation: 0.0,
+            speed: 1.0,
+            strain: 0.0,
+            step_tokens: 0.0,
+            ttft: 0.0,
+            ttft_p90: 0.0,
+            attainment: 1.0,
+            latency: 0.0,
+            weight: None,
+            avoided: false,
+        }
+    }
 }

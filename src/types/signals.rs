@@ -96,6 +96,22 @@ impl EngineSignals {
         self.reported_hit_ratio
     }
 
+    /// Whether the engine started anew since the `earlier` scrape: a counter fell.
+    pub fn restarted_since(&self, earlier: &Self) -> bool {
+        let counters = |signals: &Self| {
+            [
+                signals.prefix_queries,
+                signals.prefix_hits,
+                signals.preemptions,
+                signals.prompt_tokens,
+                signals.generated_tokens,
+                signals.ttft_count,
+            ]
+        };
+        let fell = |(now, before): (Option<f64>, Option<f64>)| matches!((now, before), (Some(now), Some(before)) if now < before);
+        counters(self).into_iter().zip(counters(earlier)).any(fell)
+    }
+
     /// The engine's own mean time to first token since the `earlier` scrape, in seconds. `None` when no request got one
     /// in between, or the engine started anew.
     pub fn mean_ttft(&self, earlier: &Self) -> Option<f64> {

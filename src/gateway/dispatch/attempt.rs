@@ -19,6 +19,7 @@ use crate::{
         stages::Call,
     },
     policy::Route,
+    prompt::Blocks,
     protocol::{LONG_BODY, answer, request::Edits},
     types::{Endpoint, Fault, Retry, Usage},
     upstream::{Client, SendError, address, client::Outgoing},
@@ -38,6 +39,7 @@ pub(super) struct Attempt<'a> {
     pub(super) desk: &'a Arc<Desk>,
     pub(super) client: &'a Client,
     pub(super) call: &'a Call,
+    pub(super) blocks: &'a Blocks,
     pub(super) route: &'a Route,
     /// The client's headers that may go upstream.
     pub(super) headers: &'a HeaderMap,
@@ -46,7 +48,7 @@ pub(super) struct Attempt<'a> {
 impl Attempt<'_> {
     /// Runs the attempt. Its ticket is taken before the first await, and released wherever this future is dropped.
     pub(super) async fn run(&self, placed: Placed) -> Result<Committed, Fault> {
-        let Placed { pool, backend, reason } = placed;
+        let Placed { pool, backend, reason, forecast } = placed;
         let serving = &self.call.serving;
         let alive = &serving.snapshot.pools[pool];
         let backend_at = &alive.backends[backend];
@@ -56,8 +58,9 @@ impl Attempt<'_> {
             metrics: serving.meter(pool, backend).clone(),
             backend: backend_at.clone(),
             price: alive.spec.price,
+            pool: alive.learned.clone(),
         };
-        let mut meter = Meter::begin(gauges, self.call.body.prompt_bytes);
+        let mut meter = Meter::begin(gauges, forecast, self.blocks.clone());
         let decision = Decision {
             pool: alive.spec.name.clone(),
             backend: backend_at.name().clone(),

@@ -57,7 +57,7 @@ impl Step<Admitted> for Dispatch {
 impl Dispatch {
     /// Tries backends in the order of the route's pools until one has begun to answer.
     async fn commit(&self, admitted: &Admitted) -> Result<Committed, Fault> {
-        let Admitted { call, route, .. } = admitted;
+        let Admitted { call, blocks, route, .. } = admitted;
         let headers: HeaderMap = address::forwarded(&call.headers);
         let mut last: Option<Fault> = None;
         let mut attempts = 0;
@@ -66,11 +66,11 @@ impl Dispatch {
             let mut tried = Vec::new();
             let most = most_until(attempts, route.targets.len() - at - 1);
             while attempts < most
-                && let Some(placed) = place(call, target, &tried, self.desk.clock.now())
+                && let Some(placed) = place(call, blocks, target, &tried, self.desk.clock.now())
             {
                 attempts += 1;
                 tried.push(placed.backend);
-                let attempt = Attempt { desk: &self.desk, client: &self.client, call, route, headers: &headers };
+                let attempt = Attempt { desk: &self.desk, client: &self.client, call, blocks, route, headers: &headers };
                 match attempt.run(placed).await {
                     Ok(committed) => return Ok(committed),
                     Err(fault) if fault.retry == Retry::Never => return Err(fault),

@@ -1,14 +1,22 @@
 //! The choice of a backend in one pool, noted with every candidate as it looked.
 
+use std::cell::RefCell;
+
 use crate::{
+    fleet::{Ask, Forecast, Placement, Pool, Scratch},
     gateway::{
         line::{Attempted, Weighed},
         stages::Call,
     },
     policy::Target,
-    schedule::{Choice, choose},
-    types::{Candidate, Moment},
+    prompt::Blocks,
+    types::Moment,
 };
+
+thread_local! {
+    /// A decision's working memory, one a worker.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
 
 /// A backend that was chosen.
 pub(super) struct Placed {
@@ -17,40 +25,44 @@ pub(super) struct Placed {
     /// Place of the backend in the pool.
     pub(super) backend: usize,
     pub(super) reason: &'static str,
+    pub(super) forecast: Forecast,
 }
 
 /// Chooses among the backends that `target` allows and that were not tried yet.
-pub(super) fn place(call: &Call, target: &Target, tried: &[usize], now: Moment) -> Option<Placed> {
+pub(super) fn place(call: &Call, blocks: &Blocks, target: &Target, tried: &[usize], now: Moment) -> Option<Placed> {
     let pool = &call.serving.snapshot.pools[target.pool];
-    let members: Vec<usize> = pool.members(target).filter(|member| !tried.contains(member)).collect();
-    let candidates: Vec<Candidate> =
-        members.iter().map(|&member| pool.backends[member].candidate(call.body.prompt_bytes, now)).collect();
-    let choice = choose(pool.spec.balance, &candidates, pool.draw(target, fastrand::f64()))?;
-    let backend = members[choice.index];
+    let ask = Ask {
+        target,
+        tried,
+        prompt: blocks.prompt(),
+        max_tokens: call.body.max_tokens,
+        whole: !call.body.stream,
+        ttft_limit: None,
+        tpot_limit: None,
+    };
+    let (placement, candidates) = SCRATCH.with_borrow_mut(|scratch| {
+        let placement = pool.place(&ask, now, fastrand::f64(), scratch)?;
+        Some((placement, weighed(pool, scratch)))
+    })?;
+    let Placement { backend, choice, forecast } = placement;
     let reason = choice.reason.label();
     call.record.note(|line| {
-        let name = |member: usize| pool.backends[member].name().clone();
         line.attempts.push(Attempted {
             pool: pool.spec.name.clone(),
-            backend: name(backend),
+            backend: pool.backends[backend].name().clone(),
             upstream_model: pool.backends[backend].spec.model.clone(),
             reason,
-            candidates: weighed(&members, &candidates, &choice, name),
+            candidates,
             outcome: None,
         });
     });
-    Some(Placed { pool: target.pool, backend, reason })
+    Some(Placed { pool: target.pool, backend, reason, forecast })
 }
 
-fn weighed(
-    members: &[usize],
-    candidates: &[Candidate],
-    choice: &Choice,
-    name: impl Fn(usize) -> crate::types::Name,
-) -> Vec<Weighed> {
-    let all = members.iter().zip(candidates).zip(&choice.costs);
+fn weighed(pool: &Pool, scratch: &Scratch) -> Vec<Weighed> {
+    let all = scratch.members.iter().zip(&scratch.candidates).zip(&scratch.costs);
     all.map(|((&member, candidate), &cost)| Weighed {
-        backend: name(member),
+        backend: pool.backends[member].name().clone(),
         cost,
         in_flight: candidate.in_flight,
         foreign: candidate.foreign,

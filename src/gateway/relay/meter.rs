@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    fleet::{Backend, Ticket},
+    fleet::{Backend, Forecast, PoolLearned, Ticket},
+    prompt::Blocks,
     gateway::{
         Desk,
         record::{Record, millis},
@@ -21,7 +22,8 @@ pub(in crate::gateway) struct Meter {
     metrics: Arc<BackendMetrics>,
     backend: Arc<Backend>,
     price: Option<Price>,
-    prompt_bytes: usize,
+    /// Of the prompt, as it was hashed.
+    prompt_bytes: u64,
     /// Released when the attempt is over.
     ticket: Option<Ticket>,
     /// Set once the answer has begun; from then on the meter settles the record.
@@ -48,16 +50,20 @@ pub(in crate::gateway) struct Gauges {
     pub(in crate::gateway) metrics: Arc<BackendMetrics>,
     pub(in crate::gateway) backend: Arc<Backend>,
     pub(in crate::gateway) price: Option<Price>,
+    /// What the backend's pool has learned.
+    pub(in crate::gateway) pool: Arc<PoolLearned>,
 }
 
 impl Meter {
     /// Takes the ticket: from here on the request counts as load on the backend's engine.
-    pub(in crate::gateway) fn begin(gauges: Gauges, prompt_bytes: usize) -> Self {
-        let Gauges { desk, record, metrics, backend, price } = gauges;
-        let ticket = Ticket::take(backend.engine.clone(), backend.load.clone(), backend.prompt_tokens(prompt_bytes));
+    pub(in crate::gateway) fn begin(gauges: Gauges, forecast: Forecast, blocks: Blocks) -> Self {
+        let Gauges { desk, record, metrics, backend, price, pool } = gauges;
+        let now = desk.clock.now();
+        let prompt_bytes = blocks.prompt().bytes;
+        let ticket = Ticket::take(pool, backend.clone(), forecast, blocks, now);
         Self {
             arrived: record.arrived(),
-            started: desk.clock.now(),
+            started: now,
             desk,
             record,
             metrics,
@@ -120,7 +126,7 @@ impl Meter {
         } else {
             self.tokens = Some((now, now));
             self.metrics.upstream_ttft(now.since(self.started).as_secs_f64());
-            self.ticket.iter_mut().for_each(Ticket::first_token);
+            self.ticket.iter_mut().for_each(|ticket| ticket.first_token(now));
         }
     }
 
@@ -150,7 +156,11 @@ impl Meter {
             return;
         }
         if fault.blame == Blame::Upstream && fault.status.is_server_error() {
-            breaker.failed(self.desk.clock.now(), fault.kind == "upstream_unreachable");
+            let unreachable = fault.kind == "upstream_unreachable";
+            breaker.failed(self.desk.clock.now(), unreachable);
+            if unreachable {
+                self.backend.engine.gone();
+            }
         } else {
             breaker.succeeded();
         }
@@ -161,8 +171,12 @@ impl Meter {
         if self.over {
             return;
         }
-        self.end_attempt(outcome);
         let now = self.desk.clock.now();
+        let tpot = self.tpot(outcome);
+        if let Some(ticket) = self.ticket.take_if(|_| outcome == Outcome::Complete) {
+            ticket.finish(self.usage.as_ref(), tpot, now);
+        }
+        self.end_attempt(outcome);
         match outcome {
             Outcome::Complete => {
                 self.backend.engine.breaker.succeeded();
@@ -176,7 +190,6 @@ impl Meter {
         if outcome == Outcome::Complete {
             self.metrics.e2e(now.since(self.arrived).as_secs_f64(), now);
         }
-        let tpot = self.tpot(outcome);
         if let Some(tpot) = tpot {
             self.metrics.tpot(tpot, now);
         }
@@ -213,8 +226,8 @@ impl Meter {
     fn learn(&self, outcome: Outcome, now: Moment) {
         let learned = &self.backend.learned;
         if let Some(usage) = self.usage.filter(|usage| usage.prompt_tokens > 0) {
-            learned.bytes_per_token.observe(self.prompt_bytes as u64, usage.prompt_tokens);
-            self.desk.bytes_per_token.observe(self.prompt_bytes as u64, usage.prompt_tokens);
+            learned.bytes_per_token.observe(self.prompt_bytes, usage.prompt_tokens);
+            self.desk.bytes_per_token.observe(self.prompt_bytes, usage.prompt_tokens);
         }
         let latency = match self.tokens {
             Some((first, _)) => Some(first.since(self.started)),

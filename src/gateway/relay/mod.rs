@@ -20,7 +20,7 @@ use super::{Reply, stages::Admitted};
 /// Makes the reply. The place among the requests under way is given back when its body is over.
 pub(super) fn reply(committed: Committed, admitted: Admitted) -> Reply {
     let Committed { head, answer, mut meter, decision } = committed;
-    let Admitted { call, route, place } = admitted;
+    let Admitted { call, route, place, .. } = admitted;
     meter.commit(place, call.read_at);
     call.record.note(|line| line.status = head.status.as_u16());
     let headers = head::headers(&head, &call, &route, &decision, &meter);

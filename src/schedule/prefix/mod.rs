@@ -107,5 +107,11 @@ impl PrefixIndex {
     }
 }
 
+impl std::fmt::Debug for PrefixIndex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PrefixIndex").field("blocks", &self.len()).field("bytes", &self.bytes()).finish()
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,116 @@
+//! What was learned of backends and pools. It outlives a change of policy.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use crate::{
+    measure::{BytesPerToken, PeakEwma},
+    schedule::{
+        predict::{BackendPredictor, OutputLengths, PoolPredictor},
+        prefix::{HolderId, PrefixIndex},
+    },
+    types::Moment,
+};
+
+/// Over how long a peak of latency is forgotten.
+const LATENCY_DECAY: Duration = Duration::from_secs(10);
+/// Tokens that the prefix cache of an engine is thought to hold that says nothing of its size.
+const KV_TOKENS: u64 = 500_000;
+/// Seconds per token of an idle engine, until one was measured; and what is forgotten of the least at each measurement.
+const IDLE_STEP: f64 = 0.02;
+const IDLE_FORGETTING: f64 = 1.000_5;
+
+/// What was learned of a model on an engine.
+#[derive(Debug)]
+pub struct Learned {
+    /// Time to the first token, or to the answer where none is streamed.
+    pub latency: PeakEwma,
+    /// How long its tokens are.
+    pub bytes_per_token: BytesPerToken,
+    /// How fast it is beside its pool.
+    pub predictor: BackendPredictor,
+    pub(super) prefixes: Arc<PrefixIndex>,
+    pub(super) holder: HolderId,
+    /// The index's room for this backend, in bytes of prompt.
+    room: AtomicU64,
+    /// The engine's restarts that were noticed here.
+    restarts: AtomicU32,
+}
+
+impl Learned {
+    /// A backend of which nothing is known; what it caches is kept in `prefixes`.
+    pub fn new(prefixes: Arc<PrefixIndex>) -> Self {
+        let bytes_per_token = BytesPerToken::new();
+        let room = (KV_TOKENS as f64 * bytes_per_token.value()) as u64;
+        Self {
+            // Nothing known counts as fast, so that a new backend is tried at once.
+            latency: PeakEwma::new(LATENCY_DECAY, 0.0, Moment::default()),
+            bytes_per_token,
+            predictor: BackendPredictor::new(),
+            holder: prefixes.join(room),
+            prefixes,
+            room: AtomicU64::new(room),
+            restarts: AtomicU32::new(0),
+        }
+    }
+
+    /// Brings the index up to date with the size of the engine's KV cache and with its restarts.
+    pub(super) fn follow(&self, kv_tokens: Option<u64>, restarts: u32) {
+        if self.restarts.swap(restarts, Relaxed) != restarts {
+            self.prefixes.clear(self.holder);
+        }
+        let room = (kv_tokens.unwrap_or(KV_TOKENS) as f64 * self.bytes_per_token.value()) as u64;
+        let before = self.room.load(Relaxed);
+        // Bytes per token never stand quite still.
+        if room.abs_diff(before) > before / 8 {
+            self.room.store(room, Relaxed);
+            self.prefixes.set_capacity(self.holder, room);
+        }
+    }
+}
+
+impl Drop for Learned {
+    fn drop(&mut self) {
+        self.prefixes.leave(self.holder);
+    }
+}
+
+/// What was learned of a pool as a whole.
+#[derive(Debug)]
+pub struct PoolLearned {
+    /// Times to the first token and per token.
+    pub predictor: PoolPredictor,
+    /// How long its answers are.
+    pub outputs: OutputLengths,
+    /// Bits of the least seconds per token seen lately: what an idle engine needs.
+    idle_step: AtomicU64,
+}
+
+impl Default for PoolLearned {
+    fn default() -> Self {
+        Self {
+            predictor: PoolPredictor::new(),
+            outputs: OutputLengths::new(),
+            idle_step: AtomicU64::new(IDLE_STEP.to_bits()),
+        }
+    }
+}
+
+impl PoolLearned {
+    /// Seconds per token on an idle engine.
+    pub fn idle_step(&self) -> f64 {
+        f64::from_bits(self.idle_step.load(Relaxed))
+    }
+
+    pub(super) fn observe_step(&self, seconds: f64) {
+        if seconds > 0.0 {
+            let least = (self.idle_step() * IDLE_FORGETTING).min(seconds);
+            self.idle_step.store(least.to_bits(), Relaxed);
+        }
+    }
+}

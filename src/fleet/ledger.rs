@@ -1,0 +1,199 @@
+//! What we have under way on an engine, from dispatch to end.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{
+    schedule::predict::{Prediction, Waiting},
+    types::Moment,
+};
+
+/// Over how many seconds the share of time spent on prompts is taken.
+const BUSY_SPAN: f64 = 20.0;
+
+/// An engine's account of our requests. Moved only by [`Ticket`](super::Ticket)s; its lock is held for some nanoseconds.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    book: Mutex<Book>,
+}
+
+/// A request's entry, until its ticket is given back.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    /// When it was dispatched; also its name, together with `number`.
+    at: Moment,
+    number: u64,
+    pub(super) work: Work,
+}
+
+/// What a request asks of an engine.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Work {
+    /// Tokens of its prompt.
+    pub prompt_tokens: u64,
+    /// Of these, the ones to be computed.
+    pub uncached_tokens: u64,
+    /// Tokens of its answer, as expected.
+    pub output_tokens: u64,
+    /// The time these uncached tokens take by themselves, in seconds.
+    pub prefill: f64,
+    /// When its first token is expected.
+    pub prediction: Prediction,
+    /// Whether its answer comes whole, so that its first token will not be seen.
+    pub whole: bool,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    numbers: u64,
+    in_flight: u32,
+    decoding: u32,
+    /// Prompt tokens of those that decode.
+    context: u64,
+    /// Tokens of prompts and expected answers of all.
+    promised: u64,
+    /// Uncached tokens of the streamed requests that wait for their first token.
+    queued: u64,
+    /// These requests, oldest first.
+    waiting: VecDeque<Entry>,
+    /// Requests whose answers come whole and that are thought to wait still.
+    whole: Vec<Entry>,
+    last_first_token: Moment,
+    /// Seconds of prefill dispatched, decayed, and as of when.
+    busy: (f64, Moment),
+}
+
+/// An engine's load at one moment.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub struct View {
+    /// Requests dispatched and not over.
+    pub in_flight: u32,
+    /// Prompt tokens dispatched and still to be computed. Of answers that come whole nothing is seen before their end: theirs
+    /// run down along the time predicted for them.
+    pub queued_tokens: u64,
+    /// Requests that decode, or are thought to.
+    pub decoding: u32,
+    /// Their prompts' tokens.
+    pub context_tokens: u64,
+    /// Tokens of prompts and expected answers of all requests under way.
+    pub promised_tokens: u64,
+    /// The share of its time that prompts dispatched lately take.
+    pub utilisation: f64,
+    /// Seconds since the engine could begin with the first of what is queued; 0 when nothing is.
+    pub progress: f64,
+    /// The streamed request that has waited longest for its first token.
+    pub oldest: Option<Waiting>,
+}
+
+impl Ledger {
+    /// Requests dispatched and not over.
+    pub fn in_flight(&self) -> u32 {
+        self.book().in_flight
+    }
+
+    /// Everything at once.
+    pub fn view(&self, now: Moment) -> View {
+        let mut book = self.book();
+        book.pass(now);
+        let left = |entry: &Entry| {
+            let share = now.since(entry.at).as_secs_f64() / entry.work.prediction.seconds.max(f64::MIN_POSITIVE);
+            (1.0 - share).max(0.0) * entry.work.uncached_tokens as f64
+        };
+        let whole: f64 = book.whole.iter().map(left).sum();
+        let oldest = book.waiting.front();
+        let begun = oldest.map(|entry| entry.at.max(book.last_first_token));
+        View {
+            in_flight: book.in_flight,
+            queued_tokens: book.queued + whole as u64,
+            decoding: book.decoding,
+            context_tokens: book.context,
+            promised_tokens: book.promised,
+            utilisation: book.busy.0 * fading(book.busy.1, now) / BUSY_SPAN,
+            progress: begun.map_or(0.0, |begun| now.since(begun).as_secs_f64()),
+            oldest: oldest.map(|entry| Waiting {
+                age: now.since(entry.at).as_secs_f64(),
+                prediction: entry.work.prediction,
+            }),
+        }
+    }
+
+    /// Enters a request that is dispatched now.
+    pub(super) fn enter(&self, work: Work, now: Moment) -> Entry {
+        let mut book = self.book();
+        let entry = Entry { at: now, number: book.numbers, work };
+        book.numbers += 1;
+        book.in_flight += 1;
+        book.promised += work.prompt_tokens + work.output_tokens;
+        book.busy = (book.busy.0 * fading(book.busy.1, now) + work.prefill, now);
+        if work.whole {
+            book.whole.push(entry);
+        } else {
+            book.queued += work.uncached_tokens;
+            book.waiting.push_back(entry);
+        }
+        entry
+    }
+
+    /// The first token of a request came: its prompt is no longer queued, it decodes.
+    pub(super) fn first_token(&self, entry: &Entry, now: Moment) {
+        let mut book = self.book();
+        if book.stop_waiting(entry) {
+            book.last_first_token = book.last_first_token.max(now);
+            book.decode(entry);
+        }
+    }
+
+    /// Strikes out a request, however far it had come.
+    pub(super) fn leave(&self, entry: &Entry) {
+        let mut book = self.book();
+        book.in_flight -= 1;
+        book.promised -= entry.work.prompt_tokens + entry.work.output_tokens;
+        if !book.stop_waiting(entry) {
+            book.decoding -= 1;
+            book.context -= entry.work.prompt_tokens;
+        }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Book {
+    /// Takes a request from those that wait; false where it is not among them any more.
+    fn stop_waiting(&mut self, entry: &Entry) -> bool {
+        if entry.work.whole {
+            let place = self.whole.iter().position(|other| other.number == entry.number);
+            return place.map(|place| self.whole.swap_remove(place)).is_some();
+        }
+        let Ok(place) = self.waiting.binary_search_by_key(&entry.number, |other| other.number) else { return false };
+        self.waiting.remove(place);
+        self.queued -= entry.work.uncached_tokens;
+        true
+    }
+
+    fn decode(&mut self, entry: &Entry) {
+        self.decoding += 1;
+        self.context += entry.work.prompt_tokens;
+    }
+
+    /// Has whole answers whose first token is due by `now` decode.
+    fn pass(&mut self, now: Moment) {
+        let mut place = 0;
+        while let Some(entry) = self.whole.get(place).copied() {
+            if now.since(entry.at).as_secs_f64() >= entry.work.prediction.seconds {
+                self.whole.swap_remove(place);
+                self.decode(&entry);
+            } else {
+                place += 1;
+            }
+        }
+    }
+}
+
+/// What is left by `now` of something that was whole `then`.
+fn fading(then: Moment, now: Moment) -> f64 {
+    (-now.since(then).as_secs_f64() / BUSY_SPAN).exp()
+}

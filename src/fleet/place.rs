@@ -1,0 +1,179 @@
+//! The choice of a backend in one pool: every candidate as it looks now, and what is expected of the one that is chosen.
+
+use std::time::Duration;
+
+use super::{Backend, Forecast, Pool, View, Work};
+use crate::{
+    policy::Target,
+    schedule::{
+        Choice, choose,
+        predict::{Batch, Features, Model, Prediction},
+        prefix::HolderId,
+    },
+    types::{Candidate, Moment, Prompt},
+};
+
+/// How long what an engine says of foreign load is believed.
+const FOREIGN_FADE: Duration = Duration::from_secs(3);
+/// The share of a KV cache that can be promised before requests have to wait for it.
+const KV_SHARE: f64 = 0.95;
+/// Without an objective, the time per token that is strain enough: so many times that of an idle engine.
+const SLOW_STEPS: f64 = 4.0;
+
+/// A request that is to be placed.
+#[derive(Copy, Clone, Debug)]
+pub struct Ask<'a> {
+    /// The backends it may go to.
+    pub target: &'a Target,
+    /// Those it was sent to before, by their places in the pool.
+    pub tried: &'a [usize],
+    /// Its prompt.
+    pub prompt: Prompt<'a>,
+    /// The client's limit on the answer, in tokens.
+    pub max_tokens: Option<u64>,
+    /// Whether its answer comes whole.
+    pub whole: bool,
+    /// The time within which its first token has to come, where there is such a limit.
+    pub ttft_limit: Option<Duration>,
+    /// The time per token to be kept, where there is such a limit.
+    pub tpot_limit: Option<Duration>,
+}
+
+/// A backend that was chosen, and why.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Placement {
+    /// Its place in the pool.
+    pub backend: usize,
+    /// Which of the candidates it was, and why.
+    pub choice: Choice,
+    /// What is expected there.
+    pub forecast: Forecast,
+}
+
+/// Working memory of a decision, to be used again for the next one. After a decision it holds every candidate as it looked.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// The candidates' places in the pool.
+    pub members: Vec<usize>,
+    /// The candidates.
+    pub candidates: Vec<Candidate>,
+    /// What each would have cost; `None` for those not weighed.
+    pub costs: Vec<Option<f64>>,
+    forecasts: Vec<Forecast>,
+    holders: Vec<HolderId>,
+    matched: Vec<u32>,
+}
+
+impl Pool {
+    /// Chooses among the backends that `ask` allows; `None` when there are none. `chance` is uniform in `0..1`. Allocates nothing once
+    /// `scratch` has been used for a pool of this size.
+    pub fn place(&self, ask: &Ask<'_>, now: Moment, chance: f64, scratch: &mut Scratch) -> Option<Placement> {
+        let Scratch { members, candidates, costs, forecasts, holders, matched } = scratch;
+        members.clear();
+        members.extend(self.members(ask.target).filter(|member| !ask.tried.contains(member)));
+        holders.clear();
+        candidates.clear();
+        forecasts.clear();
+        for &member in &*members {
+            let Backend { engine, learned, .. } = &*self.backends[member];
+            learned.follow(engine.kv_tokens(), engine.restarts());
+            holders.push(learned.holder);
+        }
+        matched.clear();
+        matched.resize(members.len(), 0);
+        let first = self.backends.get(*members.first()?)?;
+        first.learned.prefixes.matched(ask.prompt, holders, matched);
+        let model = self.learned.predictor.model();
+        let output = self.learned.outputs.expected(ask.max_tokens);
+        for (&member, &blocks) in members.iter().zip(&*matched) {
+            let look = Look { pool: self, ask, model: &model, output, now };
+            let (candidate, forecast) = look.at(&self.backends[member], blocks as usize);
+            candidates.push(candidate);
+            forecasts.push(forecast);
+        }
+        let choice = choose(self.spec.balance, candidates, self.draw(ask.target, chance), costs)?;
+        Some(Placement { backend: members[choice.index], choice, forecast: forecasts[choice.index] })
+    }
+}
+
+/// What a decision has in common for all its candidates.
+struct Look<'a> {
+    pool: &'a Pool,
+    ask: &'a Ask<'a>,
+    model: &'a Model,
+    output: f64,
+    now: Moment,
+}
+
+impl Look<'_> {
+    fn at(&self, backend: &Backend, matched: usize) -> (Candidate, Forecast) {
+        let Self { ask, model, now, .. } = *self;
+        let Backend { engine, learned, spec, .. } = backend;
+        let view = engine.load.view(now);
+        let tokens = learned.bytes_per_token.tokens(ask.prompt.bytes).max(1);
+        let cached = learned.bytes_per_token.tokens(ask.prompt.layout.bytes(matched));
+        let uncached = tokens.saturating_sub(cached).max(1);
+        let output = self.output as u64;
+        let promised = view.promised_tokens + tokens + output;
+        let room = engine.kv_tokens().map_or(u64::MAX, |kv| (kv as f64 * KV_SHARE) as u64);
+        let foreign = engine.foreign(now, FOREIGN_FADE);
+        let features = Features {
+            uncached,
+            queued: view.queued_tokens,
+            prompt: tokens,
+            decoding: view.decoding + foreign,
+            overflow: promised.saturating_sub(room),
+            progress: view.progress,
+        };
+        let ttft = model.ttft(&learned.predictor, &features, view.oldest.as_ref(), now);
+        let alone = Features { uncached, prompt: tokens, ..Features::default() };
+        let prefill = model.ttft(&learned.predictor, &alone, None, now).seconds;
+        let step = self.pool.learned.idle_step();
+        let batch = self.batch(&view, foreign, tokens, uncached, prefill);
+        let tpot = model.tpot(&learned.predictor, &batch, now);
+        let limit = ask.tpot_limit.map_or(SLOW_STEPS * step, |limit| limit.as_secs_f64());
+        let candidate = Candidate {
+            in_flight: view.in_flight,
+            foreign,
+            queued_tokens: view.queued_tokens,
+            uncached_tokens: uncached,
+            output_tokens: output,
+            decoding: view.decoding,
+            overflow_tokens: features.overflow,
+            utilisation: view.utilisation,
+            speed: ttft.speed,
+            strain: tpot.seconds / limit.max(f64::MIN_POSITIVE),
+            step_tokens: step * uncached as f64 / prefill.max(f64::MIN_POSITIVE),
+            ttft: ttft.seconds,
+            ttft_p90: ttft.p90,
+            attainment: self.attainment(&ttft, &tpot),
+            latency: learned.latency.value(now),
+            weight: spec.weight,
+            avoided: engine.breaker.is_open(now),
+        };
+        let work = Work {
+            prompt_tokens: tokens,
+            uncached_tokens: uncached,
+            output_tokens: output,
+            prefill,
+            prediction: ttft,
+            whole: ask.whole,
+        };
+        (candidate, Forecast { work, features, batch, tpot })
+    }
+
+    fn batch(&self, view: &View, foreign: u32, prompt: u64, uncached: u64, prefill: f64) -> Batch {
+        Batch {
+            decoding: view.decoding + foreign,
+            context: view.context_tokens,
+            prompt,
+            arriving: view.utilisation * uncached as f64 / prefill.max(f64::MIN_POSITIVE),
+        }
+    }
+
+    fn attainment(&self, ttft: &Prediction, tpot: &Prediction) -> f64 {
+        let ttft = self.ask.ttft_limit.map_or(1.0, |limit| self.model.ttft_within(limit.as_secs_f64(), ttft));
+        let tpot = self.ask.tpot_limit.map_or(1.0, |limit| self.model.tpot_within(limit.as_secs_f64(), tpot));
+        ttft * tpot
+    }
+}
