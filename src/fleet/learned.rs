@@ -24,6 +24,8 @@ const KV_TOKENS: u64 = 500_000;
 /// Seconds per token of an idle engine, until one was measured; and what is forgotten of the least at each measurement.
 const IDLE_STEP: f64 = 0.02;
 const IDLE_FORGETTING: f64 = 1.000_5;
+/// The weight of a measurement in the mean.
+const STEP_GAIN: f64 = 0.02;
 
 /// What was learned of a model on an engine.
 #[derive(Debug)]
@@ -87,6 +89,8 @@ pub struct PoolLearned {
     pub predictor: PoolPredictor,
     /// How long its answers are.
     pub outputs: OutputLengths,
+    /// Bits of the mean seconds per token of late.
+    step: AtomicU64,
     /// Bits of the least seconds per token seen lately: what an idle engine needs.
     idle_step: AtomicU64,
 }
@@ -96,6 +100,7 @@ impl Default for PoolLearned {
         Self {
             predictor: PoolPredictor::new(),
             outputs: OutputLengths::new(),
+            step: AtomicU64::new(IDLE_STEP.to_bits()),
             idle_step: AtomicU64::new(IDLE_STEP.to_bits()),
         }
     }
@@ -107,10 +112,17 @@ impl PoolLearned {
         f64::from_bits(self.idle_step.load(Relaxed))
     }
 
+    /// Mean seconds per token of late.
+    pub fn step(&self) -> f64 {
+        f64::from_bits(self.step.load(Relaxed))
+    }
+
     pub(super) fn observe_step(&self, seconds: f64) {
         if seconds > 0.0 {
             let least = (self.idle_step() * IDLE_FORGETTING).min(seconds);
             self.idle_step.store(least.to_bits(), Relaxed);
+            let mean = self.step() + STEP_GAIN * (seconds - self.step());
+            self.step.store(mean.to_bits(), Relaxed);
         }
     }
 }

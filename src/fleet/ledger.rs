@@ -112,10 +112,8 @@ impl Ledger {
             promised_tokens: book.promised,
             utilisation: book.busy.0 * fading(book.busy.1, now) / BUSY_SPAN,
             progress: begun.map_or(0.0, |begun| now.since(begun).as_secs_f64()),
-            oldest: oldest.map(|entry| Waiting {
-                age: now.since(entry.at).as_secs_f64(),
-                prediction: entry.work.prediction,
-            }),
+            oldest: oldest
+                .map(|entry| Waiting { age: now.since(entry.at).as_secs_f64(), prediction: entry.work.prediction }),
         }
     }
 

@@ -17,6 +17,8 @@ use crate::{
 const FOREIGN_FADE: Duration = Duration::from_secs(3);
 /// The share of a KV cache that can be promised before requests have to wait for it.
 const KV_SHARE: f64 = 0.95;
+/// The part of a step's time that grows with the requests in it, where an engine is as crowded as the pool on average.
+const CROWDED: f64 = 0.7;
 /// Without an objective, the time per token that is strain enough: so many times that of an idle engine.
 const SLOW_STEPS: f64 = 4.0;
 
@@ -60,6 +62,7 @@ pub struct Scratch {
     /// What each would have cost; `None` for those not weighed.
     pub costs: Vec<Option<f64>>,
     forecasts: Vec<Forecast>,
+    views: Vec<View>,
     holders: Vec<HolderId>,
     matched: Vec<u32>,
 }
@@ -68,16 +71,18 @@ impl Pool {
     /// Chooses among the backends that `ask` allows; `None` when there are none. `chance` is uniform in `0..1`. Allocates nothing once
     /// `scratch` has been used for a pool of this size.
     pub fn place(&self, ask: &Ask<'_>, now: Moment, chance: f64, scratch: &mut Scratch) -> Option<Placement> {
-        let Scratch { members, candidates, costs, forecasts, holders, matched } = scratch;
+        let Scratch { members, candidates, costs, forecasts, views, holders, matched } = scratch;
         members.clear();
         members.extend(self.members(ask.target).filter(|member| !ask.tried.contains(member)));
         holders.clear();
+        views.clear();
         candidates.clear();
         forecasts.clear();
         for &member in &*members {
             let Backend { engine, learned, .. } = &*self.backends[member];
             learned.follow(engine.kv_tokens(), engine.restarts());
             holders.push(learned.holder);
+            views.push(engine.load.view(now));
         }
         matched.clear();
         matched.resize(members.len(), 0);
@@ -85,9 +90,10 @@ impl Pool {
         first.learned.prefixes.matched(ask.prompt, holders, matched);
         let model = self.learned.predictor.model();
         let output = self.learned.outputs.expected(ask.max_tokens);
-        for (&member, &blocks) in members.iter().zip(&*matched) {
-            let look = Look { pool: self, ask, model: &model, output, now };
-            let (candidate, forecast) = look.at(&self.backends[member], blocks as usize);
+        let decoding: f64 = views.iter().map(|view| f64::from(view.decoding)).sum();
+        let look = Look { pool: self, ask, model: &model, output, decoding: decoding / members.len() as f64, now };
+        for ((&member, view), &blocks) in members.iter().zip(&*views).zip(&*matched) {
+            let (candidate, forecast) = look.at(&self.backends[member], view, blocks as usize);
             candidates.push(candidate);
             forecasts.push(forecast);
         }
@@ -102,14 +108,15 @@ struct Look<'a> {
     ask: &'a Ask<'a>,
     model: &'a Model,
     output: f64,
+    /// Requests that decode on a candidate, on average.
+    decoding: f64,
     now: Moment,
 }
 
 impl Look<'_> {
-    fn at(&self, backend: &Backend, matched: usize) -> (Candidate, Forecast) {
+    fn at(&self, backend: &Backend, view: &View, matched: usize) -> (Candidate, Forecast) {
         let Self { ask, model, now, .. } = *self;
         let Backend { engine, learned, spec, .. } = backend;
-        let view = engine.load.view(now);
         let tokens = learned.bytes_per_token.tokens(ask.prompt.bytes).max(1);
         let cached = learned.bytes_per_token.tokens(ask.prompt.layout.bytes(matched));
         let uncached = tokens.saturating_sub(cached).max(1);
@@ -129,7 +136,7 @@ impl Look<'_> {
         let alone = Features { uncached, prompt: tokens, ..Features::default() };
         let prefill = model.ttft(&learned.predictor, &alone, None, now).seconds;
         let step = self.pool.learned.idle_step();
-        let batch = self.batch(&view, foreign, tokens, uncached, prefill);
+        let batch = batch(view, foreign, tokens, uncached, prefill);
         let tpot = model.tpot(&learned.predictor, &batch, now);
         let limit = ask.tpot_limit.map_or(SLOW_STEPS * step, |limit| limit.as_secs_f64());
         let candidate = Candidate {
@@ -142,7 +149,7 @@ impl Look<'_> {
             overflow_tokens: features.overflow,
             utilisation: view.utilisation,
             speed: ttft.speed,
-            strain: tpot.seconds / limit.max(f64::MIN_POSITIVE),
+            strain: self.strain(view, limit),
             step_tokens: step * uncached as f64 / prefill.max(f64::MIN_POSITIVE),
             ttft: ttft.seconds,
             ttft_p90: ttft.p90,
@@ -162,18 +169,25 @@ impl Look<'_> {
         (candidate, Forecast { work, features, batch, tpot })
     }
 
-    fn batch(&self, view: &View, foreign: u32, prompt: u64, uncached: u64, prefill: f64) -> Batch {
-        Batch {
-            decoding: view.decoding + foreign,
-            context: view.context_tokens,
-            prompt,
-            arriving: view.utilisation * uncached as f64 / prefill.max(f64::MIN_POSITIVE),
-        }
+    /// The pool's time per token of late is measured well, one engine's is not: it is taken to be as much longer there as the
+    /// engine is more crowded.
+    fn strain(&self, view: &View, limit: f64) -> f64 {
+        let crowd = (f64::from(view.decoding) + 1.0) / (self.decoding + 1.0);
+        self.pool.learned.step() * (1.0 - CROWDED + CROWDED * crowd) / limit.max(f64::MIN_POSITIVE)
     }
 
     fn attainment(&self, ttft: &Prediction, tpot: &Prediction) -> f64 {
         let ttft = self.ask.ttft_limit.map_or(1.0, |limit| self.model.ttft_within(limit.as_secs_f64(), ttft));
         let tpot = self.ask.tpot_limit.map_or(1.0, |limit| self.model.tpot_within(limit.as_secs_f64(), tpot));
         ttft * tpot
+    }
+}
+
+fn batch(view: &View, foreign: u32, prompt: u64, uncached: u64, prefill: f64) -> Batch {
+    Batch {
+        decoding: view.decoding + foreign,
+        context: view.context_tokens,
+        prompt,
+        arriving: view.utilisation * uncached as f64 / prefill.max(f64::MIN_POSITIVE),
     }
 }

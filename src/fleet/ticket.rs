@@ -122,3 +122,175 @@ impl Drop for Ticket {
         load.in_flight.fetch_sub(1, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        fleet::{Ask, Load, Pool, Registry, Scratch, Snapshot},
+        policy::{self, Policy, Target},
+        types::{Layout, Strategy},
+    };
+
+    /// A pool of two backends on engines of their own.
+    fn pool(registry: &Registry) -> Snapshot {
+        let engine = |name: &str| policy::Engine {
+            name: name.into(),
+            url: format!("http://{name}"),
+            dialect: policy::Dialect::OpenAi,
+            keys: Vec::new(),
+            scrape: false,
+        };
+        let backend = |engine: usize| policy::Backend {
+            name: format!("b{engine}").into(),
+            engine,
+            model: None,
+            adapter: false,
+            serves: None,
+            deployment: None,
+            weight: None,
+            drop: Vec::new(),
+            defaults: Vec::new(),
+        };
+        let pool = policy::Pool {
+            name: "pool".into(),
+            speaks: Vec::new(),
+            balance: Strategy::LeastCost,
+            price: None,
+            backends: vec![backend(0), backend(1)],
+        };
+        Snapshot::new(
+            Policy { engines: vec![engine("e0"), engine("e1")], pools: vec![pool], ..Policy::default() },
+            registry,
+        )
+    }
+
+    fn take(pool: &Pool, blocks: &Blocks, whole: bool, now: Moment) -> Ticket {
+        let target = Target { pool: 0, serves: None, model: None };
+        let ask = Ask {
+            target: &target,
+            tried: &[],
+            prompt: blocks.prompt(),
+            max_tokens: None,
+            whole,
+            ttft_limit: None,
+            tpot_limit: None,
+        };
+        let placed = pool.place(&ask, now, 0.5, &mut Scratch::default()).unwrap();
+        let backend = pool.backends[placed.backend].clone();
+        Ticket::take(pool.learned.clone(), backend, placed.forecast, blocks.clone(), now)
+    }
+
+    fn prompt(family: u64, blocks: u64) -> Blocks {
+        let hashes = (0..blocks).map(|block| family << 32 | block).collect();
+        Blocks::new(hashes, blocks * 64, Layout::Fixed(64))
+    }
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    fn counters(load: &Load) -> (u32, u64, u32, u64) {
+        (load.in_flight(), load.queued_tokens(), load.decoding(), load.context_tokens())
+    }
+
+    #[test]
+    fn a_request_moves_from_queued_to_decoding() {
+        let registry = Registry::default();
+        let snapshot = pool(&registry);
+        let mut ticket = take(&snapshot.pools[0], &prompt(1, 100), false, at(0));
+        let backend = ticket.backend.clone();
+        assert_eq!(counters(&backend.load), (1, 1_600, 0, 0));
+        ticket.first_token(at(100));
+        ticket.first_token(at(900));
+        let view = backend.engine.load.view(at(1_000));
+        assert_eq!((view.in_flight, view.queued_tokens, view.decoding, view.context_tokens), (1, 0, 1, 1_600));
+        drop(ticket);
+        assert_eq!(counters(&backend.load), (0, 0, 0, 0));
+        assert_eq!(backend.engine.load.view(at(1_000)).promised_tokens, 0);
+    }
+
+    #[test]
+    fn what_is_queued_of_a_whole_answer_runs_down_along_its_prediction() {
+        let registry = Registry::default();
+        let snapshot = pool(&registry);
+        let ticket = take(&snapshot.pools[0], &prompt(1, 1_000), true, at(0));
+        let millis = (ticket.forecast.work.prediction.seconds * 1e3) as u64;
+        let queued = |now| ticket.backend.engine.load.view(at(now)).queued_tokens;
+        assert_eq!(queued(0), 16_000);
+        assert!((7_900..8_100).contains(&queued(millis / 2)), "{}", queued(millis / 2));
+        assert_eq!(queued(millis + 1), 0);
+        assert_eq!(ticket.backend.engine.load.view(at(millis + 1)).decoding, 1);
+    }
+
+    #[test]
+    fn a_prompt_goes_where_its_prefix_is_unless_that_failed() {
+        let registry = Registry::default();
+        let snapshot = pool(&registry);
+        let pool = &snapshot.pools[0];
+        let mut first = take(pool, &prompt(7, 400), false, at(0));
+        first.first_token(at(50));
+        let home = first.backend.name().clone();
+        let next = take(pool, &prompt(7, 420), false, at(60));
+        assert_eq!(*next.backend.name(), home);
+        assert!(next.forecast.work.uncached_tokens < 400);
+        let lost = take(pool, &prompt(8, 400), false, at(70));
+        let failed = lost.backend.name().clone();
+        drop(lost);
+        let held = registry.prefixes().len();
+        let again = take(pool, &prompt(8, 400), false, at(80));
+        assert_eq!(
+            again.forecast.work.uncached_tokens, again.forecast.work.prompt_tokens,
+            "{failed} never computed it"
+        );
+        drop((first, next, again));
+        assert_eq!(registry.prefixes().len(), held.min(registry.prefixes().len()));
+    }
+
+    #[test]
+    fn a_restart_empties_what_is_believed_cached() {
+        let registry = Registry::default();
+        let snapshot = pool(&registry);
+        let pool = &snapshot.pools[0];
+        let mut ticket = take(pool, &prompt(7, 400), false, at(0));
+        ticket.first_token(at(50));
+        ticket.backend.engine.gone();
+        let next = take(pool, &prompt(7, 400), false, at(60));
+        assert_eq!(next.forecast.work.uncached_tokens, next.forecast.work.prompt_tokens);
+    }
+
+    proptest! {
+        #[test]
+        fn everything_returns_to_zero(steps in proptest::collection::vec((0u8..4, 0usize..8, 1u64..300, any::<bool>(), 0u64..500), 0..150)) {
+            let registry = Registry::default();
+            let snapshot = pool(&registry);
+            let mut held: Vec<Ticket> = Vec::new();
+            let mut now = 0;
+            for (step, which, blocks, whole, millis) in steps {
+                now += millis;
+                match step {
+                    0 | 1 => held.push(take(&snapshot.pools[0], &prompt(which as u64, blocks), whole, at(now))),
+                    2 => if let Some(ticket) = held.get_mut(which).filter(|ticket| !ticket.forecast.work.whole) {
+                        ticket.first_token(at(now));
+                    },
+                    _ => if which < held.len() {
+                        let usage = Usage { prompt_tokens: blocks * 16, cached_tokens: Some(blocks), completion_tokens: 9, reasoning_tokens: None };
+                        let ticket = held.swap_remove(which);
+                        if whole { ticket.finish(Some(&usage), Some(0.01), at(now)); } else { drop(ticket); }
+                    },
+                }
+                let under_way: u32 = snapshot.pools[0].backends.iter().map(|backend| backend.load.in_flight()).sum();
+                prop_assert_eq!(under_way as usize, held.len());
+            }
+            held.clear();
+            for backend in &snapshot.pools[0].backends {
+                prop_assert_eq!(counters(&backend.load), (0, 0, 0, 0));
+                let view = backend.engine.load.view(at(now + 3_600_000));
+                prop_assert_eq!((view.in_flight, view.queued_tokens, view.decoding, view.context_tokens, view.promised_tokens), (0, 0, 0, 0, 0));
+                prop_assert!(view.oldest.is_none());
+            }
+        }
+    }
+}

@@ -93,7 +93,9 @@ pub fn choose(
             place += 1;
         }
     }
-    let index = smallest(costs, candidates, draw.turn)?;
+    // Of two that were drawn, the first one drawn has its turn.
+    let turn = pair.map_or(draw.turn, |(one, other)| u64::from(one > other));
+    let index = smallest(costs, candidates, turn)?;
     chosen(index, Reason::Strategy(strategy))
 }
 

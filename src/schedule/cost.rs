@@ -8,13 +8,15 @@
 //! others (`ov`). Its prompt holds up the `n` requests of ours and the `X` of others by `u`, and its answer of `E` tokens makes
 //! the steps of the `D` streams there longer. `f` is how slow the backend is beside the others.
 //!
-//! What it does to others has the price of what it takes from them. Time for prompts is dear where there is little left of it: `w =
-//! ρ / (1 − ρ) + 10 / E`, with `ρ` the share of its time that the engine lately spent on prompts: the factor by which, in a
-//! queue with Poisson arrivals, work delays the work that comes after it (Pollaczek–Khinchine); and a prompt costs a
-//! stream the more of its pace the fewer tokens it has to make up for it. Longer steps hurt where the time per token comes near its limit: `d` is 8 % of an
-//! idle step's time in tokens × strain⁴.
+//! What it does to others has the price of what it takes from them. An engine's time for prompts is dear where little of it is
+//! left: `w = 2 ρ² / (1 − ρ) + 5 / E`, with `ρ` the share of its time that prompts lately took. `ρ² / (1 − ρ)` is the mean
+//! number of those who wait in a queue with Poisson arrivals (M/M/1): those who come later and are delayed too. And the fewer
+//! tokens a stream has, the more of its pace an interruption costs it. Longer steps hurt where the time per token comes near
+//! its limit: `d` is 8 % of what prompts an idle step has time for, × strain³.
 //!
-//! With `w = 1` and the rest left out, this is `Q + u (n + 1)`, and without `Q` it is LMetric. `benches/README.md` has them side by side.
+//! With `w = 1` and the rest left out this is `Q + u (n + 1)`, and without `Q` it is LMetric: both hold others up at a fixed
+//! price, which is too high on an idle engine, where it lengthens the tail, and too low on a busy one. `benches/README.md` has
+//! them side by side.
 
 use crate::types::{Candidate, Strategy};
 
@@ -22,10 +24,11 @@ use crate::types::{Candidate, Strategy};
 const LEAST_UNCACHED: u64 = 32;
 /// Above this share of time, what is left is not known well enough to divide by.
 const FULL: f64 = 0.9;
-/// The bounds of the price of holding up another request.
+/// The price of holding up another request, per mean number of those who wait; and its bounds.
+const CROWD: f64 = 2.0;
 const PRICES: (f64, f64) = (0.05, 2.0);
-/// Tokens of an answer over which one interruption weighs a tenth.
-const BRIEF: f64 = 10.0;
+/// Tokens of an answer that is so short that holding it up costs as much as waiting oneself.
+const BRIEF: f64 = 5.0;
 /// How much longer one more stream makes the steps of the others, in idle steps, at a strain of 1; and at most.
 const STREAM: f64 = 0.08;
 const MOST_STRAIN: f64 = 3.0;
@@ -46,8 +49,8 @@ fn least_cost(candidate: &Candidate, requests: f64) -> f64 {
     let waiting = (candidate.queued_tokens + candidate.overflow_tokens) as f64;
     let output = candidate.output_tokens.max(1) as f64;
     let busy = candidate.utilisation.clamp(0.0, FULL);
-    let price = (busy / (1.0 - busy) + BRIEF / output).clamp(PRICES.0, PRICES.1);
-    let strain = candidate.strain.powi(4).min(MOST_STRAIN);
+    let price = (CROWD * busy * busy / (1.0 - busy) + BRIEF / output).clamp(PRICES.0, PRICES.1);
+    let strain = candidate.strain.powi(3).min(MOST_STRAIN);
     let decoding = STREAM * candidate.step_tokens * strain * output * f64::from(candidate.decoding);
     candidate.speed * (waiting + own + price * own * requests + decoding)
 }

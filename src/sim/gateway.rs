@@ -186,4 +186,3 @@ impl Scheduler for Gateway {
 
     fn wake(&mut self, _: Moment, _: &mut Vec<Command>) {}
 }
-

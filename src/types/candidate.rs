@@ -50,7 +50,8 @@ pub struct Candidate {
     pub utilisation: f64,
     /// How many times as long as on the pool's other backends things take on this one.
     pub speed: f64,
-    /// The time per token to expect there, in units of its limit (an objective, or four times what the pool's idle engines need).
+    /// How near the time per token comes to its limit there (an objective, or four times what the pool's idle engines need): 1
+    /// is at the limit.
     pub strain: f64,
     /// Prompt tokens that the pool's engines compute in the time of an idle decoding step.
     pub step_tokens: f64,

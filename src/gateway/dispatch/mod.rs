@@ -70,7 +70,8 @@ impl Dispatch {
             {
                 attempts += 1;
                 tried.push(placed.backend);
-                let attempt = Attempt { desk: &self.desk, client: &self.client, call, blocks, route, headers: &headers };
+                let attempt =
+                    Attempt { desk: &self.desk, client: &self.client, call, blocks, route, headers: &headers };
                 match attempt.run(placed).await {
                     Ok(committed) => return Ok(committed),
                     Err(fault) if fault.retry == Retry::Never => return Err(fault),

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     fleet::{Backend, Forecast, PoolLearned, Ticket},
-    prompt::Blocks,
     gateway::{
         Desk,
         record::{Record, millis},
         stages::Place,
     },
+    prompt::Blocks,
     protocol::Seen,
     telemetry::{BackendMetrics, Stage},
     types::{Blame, Fault, Moment, Outcome, Price, Usage, fault::DEADLINE},
