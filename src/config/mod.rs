@@ -17,7 +17,7 @@ pub use self::{
     load::{Config, fuzz_config},
     mistake::{At, Mistake, nearest},
     problem::{Problem, Problems},
-    scalar::{Admin, Balance, Dialect, Field, KeyHash, Pause, Scalar, Share, Token, Total, Url, Word},
+    scalar::{Admin, Balance, Dialect, Field, KeyHash, Pause, Scalar, Scrape, Share, Token, Total, Url, Word},
     schema::schema,
     shape::{Either, Located, Named, Open, Shapes},
     units::size,

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    scalar::{Admin, Balance, Dialect, Field, KeyHash, Pause, Share, Token, Total, Url, Word},
+    scalar::{Admin, Balance, Dialect, Field, KeyHash, Pause, Scrape, Share, Token, Total, Url, Word},
     shape::{Either, Located, Named, Open, Shapes},
 };
 use crate::types::Endpoint;
@@ -51,6 +51,18 @@ pub struct Limits {
     pub header: Option<Field<Duration>>,
     /// How long streams may go on after SIGTERM. Default: `30s`.
     pub drain: Option<Field<Pause>>,
+    /// Requests that wait for room in a pool.
+    pub queue: Option<Queue>,
+}
+
+/// Requests that wait for room in a pool.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Queue {
+    /// Most that wait for one pool, such as `1k` (the default).
+    pub length: Option<Field<u64>>,
+    /// How long each may wait. Default: `30s`; `0s` for not at all.
+    pub wait: Option<Field<Pause>>,
 }
 
 /// Deadlines of a request.
@@ -136,8 +148,12 @@ pub struct Engine {
     pub api_version: Option<Field<Word>>,
     /// The account whose keys it is called with.
     pub account: Option<Field<Word>>,
-    /// Whether its `/metrics` is read. Default: yes, over plain http.
-    pub scrape: Option<Field<bool>>,
+    /// How often its `/metrics` is read, such as `1s`, or `false` for never. Default: every second, over plain http.
+    pub scrape: Option<Field<Scrape>>,
+    /// Most requests there at once, those that others seem to have put there included. Default: no limit.
+    pub max_concurrency: Option<Field<u64>>,
+    /// Size of its KV cache in tokens, such as `400k`, where it does not report it.
+    pub kv_tokens: Option<Field<u64>>,
 }
 
 /// Backends that serve the same purpose.
@@ -152,8 +168,28 @@ pub struct Pool {
     pub speaks: Option<Located<Vec<Field<Endpoint>>>>,
     /// What its tokens cost.
     pub price: Option<Price>,
+    /// What to keep to for nearly all of its requests.
+    pub objectives: Option<Located<Vec<Located<Objective>>>>,
     /// Where it runs: addresses, or mappings.
     pub backends: Located<Vec<Backend>>,
+}
+
+/// Percentiles to keep to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Objective {
+    /// Time to the first token.
+    pub ttft: Option<Percentile>,
+    /// Time per further token.
+    pub tpot: Option<Percentile>,
+}
+
+/// What a measure is not to exceed, nearly always.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Percentile {
+    /// For 95 requests in 100.
+    pub p95: Field<Duration>,
 }
 
 /// US dollars per million tokens.
@@ -212,6 +248,10 @@ pub struct Model {
     pub fallback: Option<Vec<Field<Word>>>,
     /// Its deadlines.
     pub timeouts: Option<RouteTimeouts>,
+    /// What each of its requests is to keep to: one that will hardly do so may be refused at once.
+    pub bound: Option<Bound>,
+    /// How long its requests may wait for room. Default: `limits.queue.wait`.
+    pub queue: Option<Field<Pause>>,
     /// Another name that it stands for.
     pub alias: Option<Field<Word>>,
     /// Where it goes, in the long form.
@@ -230,4 +270,16 @@ pub struct Route {
     pub fallback: Option<Vec<Field<Word>>>,
     /// Its deadlines.
     pub timeouts: Option<RouteTimeouts>,
+    /// What each of its requests is to keep to: one that will hardly do so may be refused at once.
+    pub bound: Option<Bound>,
+    /// How long its requests may wait for room. Default: `limits.queue.wait`.
+    pub queue: Option<Field<Pause>>,
+}
+
+/// What each request is to keep to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bound {
+    /// Time to the first token, such as `800ms`.
+    pub ttft: Field<Duration>,
 }

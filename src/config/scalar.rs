@@ -211,6 +211,37 @@ impl Scalar for bool {
     }
 }
 
+/// The time between two readings of an engine's metrics, if they are read: `true` for every second, `false`, or a duration.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Scrape(pub Option<Duration>);
+
+impl Scrape {
+    /// Every second: engines refresh their gauges no more often than that.
+    pub const USUAL: Self = Self(Some(Duration::from_secs(1)));
+    /// More often would be a load of its own; what is older says nothing of a queue any more.
+    const RANGE: std::ops::RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(15);
+}
+
+impl Scalar for Scrape {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        if !text.starts_with(|c: char| c.is_ascii_digit()) {
+            return choice(text, &[("true", Self::USUAL), ("false", Self(None))]).map_err(|_| {
+                Mistake::new("not an interval, `true` or `false`").help("write it like `1s`, or `false`")
+            });
+        }
+        let every = units::duration(text)?;
+        if !Self::RANGE.contains(&every) {
+            return Err(Mistake::new("not an interval from `50ms` to `15s`")
+                .help("write it like `1s`; `false` leaves its metrics alone"));
+        }
+        Ok(Self(Some(every)))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": ["boolean", "string"] })
+    }
+}
+
 /// A whole number above nothing, with an optional unit.
 impl Scalar for u64 {
     fn read(text: &str) -> Result<Self, Mistake> {

@@ -9,10 +9,9 @@ use super::{
 };
 
 /// Keys that the design names and this version does not have.
-const LATER: [&str; 23] = [
+const LATER: [&str; 19] = [
     "allow",
     "background",
-    "bound",
     "cache",
     "complexity",
     "context",
@@ -21,13 +20,10 @@ const LATER: [&str; 23] = [
     "health",
     "labels",
     "limits",
-    "max_concurrency",
     "mirror",
     "models",
-    "objectives",
     "prefer",
     "priority",
-    "queue",
     "require",
     "spill",
     "team",

@@ -55,7 +55,7 @@ fn unnamed(policy: &Policy, call: &Call) -> Result<Arc<Route>, Fault> {
             Fault::client(StatusCode::NOT_FOUND, "unsupported_endpoint", message).with_code("unsupported_endpoint")
         );
     }
-    Ok(Arc::new(Route { name: name.into(), targets, timeouts: policy.timeouts }))
+    Ok(Arc::new(Route::new(name.into(), targets, policy.timeouts)))
 }
 
 pub(super) fn unknown(policy: &Policy, model: &str) -> Fault {

@@ -61,12 +61,16 @@ impl Reader<'_> {
     fn limits(&mut self, raw: &raw::Limits) -> Limits {
         let default = Limits::default();
         let Pause(drain) = self.or(raw.drain.as_ref(), Pause(default.drain));
+        let queue = raw.queue.as_ref();
+        let Pause(queue_wait) = self.or(queue.and_then(|queue| queue.wait.as_ref()), Pause(default.queue_wait));
         let mut count = |field: Option<&Field<u64>>, default| {
             self.optional(field).and_then(|n| usize::try_from(n).ok()).unwrap_or(default)
         };
         Limits {
             body: count(raw.body.as_ref(), default.body),
             in_flight: count(raw.in_flight.as_ref(), default.in_flight),
+            queue_length: count(queue.and_then(|queue| queue.length.as_ref()), default.queue_length),
+            queue_wait,
             header: self.or(raw.header.as_ref(), default.header),
             drain,
         }

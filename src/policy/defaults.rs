@@ -18,7 +18,14 @@ pub(super) const JOURNAL_KEEP: u32 = 5;
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { body: 32 << 20, in_flight: 10_000, header: Duration::from_secs(10), drain: Duration::from_secs(30) }
+        Self {
+            body: 32 << 20,
+            in_flight: 10_000,
+            header: Duration::from_secs(10),
+            drain: Duration::from_secs(30),
+            queue_length: 1_000,
+            queue_wait: Duration::from_secs(30),
+        }
     }
 }
 

@@ -64,8 +64,12 @@ pub struct Engine {
     pub dialect: Dialect,
     /// Provider keys, used in turn; empty when it asks for none.
     pub keys: Vec<Secret>,
-    /// Whether its `/metrics` is read.
-    pub scrape: bool,
+    /// The time between two readings of its `/metrics`; `None` where they are not read.
+    pub scrape: Option<Duration>,
+    /// Most requests there at once, those of others included, where limited.
+    pub max_concurrency: Option<u32>,
+    /// Size of its KV cache in tokens, where it does not report it itself.
+    pub kv_tokens: Option<u64>,
 }
 
 /// How an engine is addressed and authorised.
@@ -101,8 +105,19 @@ pub struct Pool {
     pub balance: Strategy,
     /// What its tokens cost, where known.
     pub price: Option<Price>,
+    /// The percentiles to keep to.
+    pub objectives: Objectives,
     /// Its backends.
     pub backends: Vec<Backend>,
+}
+
+/// The 95th percentiles that a pool is to keep to; `None` where none is set.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Objectives {
+    /// Of the time to the first token.
+    pub ttft: Option<Duration>,
+    /// Of the time per further token.
+    pub tpot: Option<Duration>,
 }
 
 /// A model on an engine.
@@ -139,6 +154,10 @@ pub struct Limits {
     pub header: Duration,
     /// How long streams may go on after SIGTERM.
     pub drain: Duration,
+    /// Most requests that wait for room in one pool.
+    pub queue_length: usize,
+    /// How long each may wait, where its route says nothing else.
+    pub queue_wait: Duration,
 }
 
 /// Deadlines of one request.

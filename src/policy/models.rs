@@ -1,5 +1,7 @@
 //! The names clients may ask for, and the pools behind each.
 
+use std::time::Duration;
+
 use indexmap::IndexMap;
 
 use super::Timeouts;
@@ -17,6 +19,17 @@ pub struct Route {
     pub targets: Vec<Target>,
     /// The route's deadlines.
     pub timeouts: Timeouts,
+    /// The time to the first token that each request is to keep to.
+    pub bound: Option<Duration>,
+    /// How long each may wait for room; `None` as [`Limits`](super::Limits) say.
+    pub queue: Option<Duration>,
+}
+
+impl Route {
+    /// A route to `targets` without a bound, and with no wait of its own.
+    pub fn new(name: Name, targets: Vec<Target>, timeouts: Timeouts) -> Self {
+        Self { name, targets, timeouts, bound: None, queue: None }
+    }
 }
 
 /// A pool, or the backends of it that serve one adapter name.

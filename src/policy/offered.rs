@@ -44,10 +44,10 @@ pub(super) fn table(pools: &[Pool], timeouts: Timeouts) -> ModelTable {
     let auto: Vec<_> = pools.iter().enumerate().filter(|(_, pool)| open(pool)).map(|(at, _)| whole(at)).collect();
     if !auto.is_empty() {
         let name = Name::from(AUTO);
-        routes.insert(name.clone(), Route { name, targets: auto, timeouts });
+        routes.insert(name.clone(), Route::new(name, auto, timeouts));
     }
     for (name, targets) in offered(pools) {
-        routes.entry(name.clone()).or_insert(Route { name, targets, timeouts });
+        routes.entry(name.clone()).or_insert(Route::new(name, targets, timeouts));
     }
     ModelTable::new(routes, Vec::new())
 }

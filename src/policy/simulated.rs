@@ -1,10 +1,13 @@
 //! Policies for when there is no file: over the built-in simulated engines, or over engines found on this machine.
 
 use super::{
-    Backend, Dialect, Engine, Policy, Pool, Strategy,
+    Backend, Dialect, Engine, Objectives, Policy, Pool, Strategy,
     offered::{free, name_backends, table},
 };
-use crate::types::{Endpoint, Name};
+use crate::{
+    config::Scrape,
+    types::{Endpoint, Name},
+};
 
 /// An engine found on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +58,8 @@ pub fn discovered(found: &[Found]) -> Policy {
 fn add_engine(engines: &mut Vec<Engine>, name: &str, url: &str) -> usize {
     let name = free(name, |name| engines.iter().any(|engine| &*engine.name == name));
     let url = url.trim_end_matches('/').to_owned();
-    engines.push(Engine { name, url, dialect: Dialect::OpenAi, keys: Vec::new(), scrape: true });
+    let (dialect, Scrape(scrape)) = (Dialect::OpenAi, Scrape::USUAL);
+    engines.push(Engine { name, url, dialect, keys: Vec::new(), scrape, max_concurrency: None, kv_tokens: None });
     engines.len() - 1
 }
 
@@ -80,7 +84,14 @@ fn add_pool(pools: &mut Vec<Pool>, name: &str, backends: Vec<Backend>) {
     }
     let name = free(name, |name| pools.iter().any(|pool| &*pool.name == name));
     let speaks = Endpoint::DEFAULT.to_vec();
-    pools.push(Pool { name, speaks, balance: Strategy::default(), price: None, backends });
+    pools.push(Pool {
+        name,
+        speaks,
+        balance: Strategy::default(),
+        price: None,
+        objectives: Objectives::default(),
+        backends,
+    });
 }
 
 fn finish(mut policy: Policy) -> Policy {

@@ -1,8 +1,12 @@
 //! Which backend: a pure function of what is known of each candidate; and what is learned for it: how long each will take, and
-//! which prompts each holds in its cache. Nothing here reads a clock or draws lots, and the choice itself keeps no state.
+//! which prompts each holds in its cache; and whether a request goes at all, waits, or goes twice. Nothing here reads a clock or
+//! draws lots, and the choice itself keeps no state.
 
+pub mod admission;
+pub mod affinity;
 mod choose;
 mod cost;
+pub mod hedge;
 pub mod predict;
 pub mod prefix;
 

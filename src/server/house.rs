@@ -146,8 +146,10 @@ fn sources(serving: &Serving) -> Vec<Source> {
     let mut sources: Vec<Source> = Vec::new();
     for backend in backends {
         let spec = &policy.engines[backend.spec.engine];
-        if spec.scrape && sources.iter().all(|source| source.engine.url != spec.url) {
-            sources.push(Source { engine: backend.engine.clone(), key: spec.keys.first().cloned() });
+        if let Some(every) = spec.scrape
+            && sources.iter().all(|source| source.engine.url != spec.url)
+        {
+            sources.push(Source { engine: backend.engine.clone(), key: spec.keys.first().cloned(), every });
         }
     }
     sources

@@ -134,7 +134,15 @@ mod tests {
     use super::*;
 
     fn engine(url: &str, dialect: Dialect) -> Engine {
-        Engine { name: "e".into(), url: url.into(), dialect, keys: Vec::new(), scrape: false }
+        Engine {
+            name: "e".into(),
+            url: url.into(),
+            dialect,
+            keys: Vec::new(),
+            scrape: None,
+            max_concurrency: None,
+            kv_tokens: None,
+        }
     }
 
     fn backend(deployment: Option<&str>) -> Backend {

@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use crate::{
-    config::{At, Field, Problem, Token, Url, Word, authority, raw},
+    config::{At, Field, Problem, Scrape, Token, Url, Word, authority, raw},
     policy::{Dialect, Engine, Secret, offered::free},
     types::Name,
 };
@@ -72,14 +72,24 @@ impl Reader<'_> {
             .account
             .as_ref()
             .and_then(|field| self.find("account", field, accounts.iter().map(|(name, _)| &**name)));
-        let scrape = self.or(raw.scrape.as_ref(), scraped(&url, &dialect));
-        Engine { name, url, dialect, keys: account.map(|at| accounts[at].1.clone()).unwrap_or_default(), scrape }
+        let Scrape(scrape) = self.or(raw.scrape.as_ref(), scraped(&url, &dialect));
+        let most = self.optional(raw.max_concurrency.as_ref());
+        Engine {
+            name,
+            url,
+            dialect,
+            keys: account.map(|at| accounts[at].1.clone()).unwrap_or_default(),
+            scrape,
+            max_concurrency: most.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
+            kv_tokens: self.optional(raw.kv_tokens.as_ref()),
+        }
     }
 }
 
-/// Whether metrics are read where the policy does not say: engines of one's own speak plain http, hosted ones do not.
-fn scraped(url: &str, dialect: &Dialect) -> bool {
-    *dialect == Dialect::OpenAi && url.starts_with("http://")
+/// How often metrics are read where the policy does not say: engines of one's own speak plain http, hosted ones do not.
+fn scraped(url: &str, dialect: &Dialect) -> Scrape {
+    let own = *dialect == Dialect::OpenAi && url.starts_with("http://");
+    if own { Scrape::USUAL } else { Scrape(None) }
 }
 
 impl Engines {
@@ -118,8 +128,9 @@ impl Engines {
             return Some(known);
         }
         let name = free(authority(&url), |name| self.list.iter().any(|engine| &*engine.name == name));
-        let scrape = scraped(&url, &Dialect::OpenAi);
-        self.list.push(Engine { name, url, dialect: Dialect::OpenAi, keys, scrape });
+        let Scrape(scrape) = scraped(&url, &Dialect::OpenAi);
+        let dialect = Dialect::OpenAi;
+        self.list.push(Engine { name, url, dialect, keys, scrape, max_concurrency: None, kv_tokens: None });
         Some(self.list.len() - 1)
     }
 

@@ -1,12 +1,12 @@
 //! The names clients may ask for: routes, aliases and `prefix*` patterns, and what the pools offer besides.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use indexmap::IndexMap;
 
 use super::reader::{Reader, unknown};
 use crate::{
-    config::{Field, Located, Problem, Total, Word, nearest, raw},
+    config::{Field, Located, Pause, Problem, Total, Word, nearest, raw},
     policy::{
         ModelTable, Pool, Route, Target, Timeouts,
         offered::{self, offered},
@@ -53,7 +53,7 @@ impl Reader<'_> {
             }
         }
         for (name, targets) in &offered {
-            let route = || Route { name: name.clone(), targets: targets.clone(), timeouts };
+            let route = || Route::new(name.clone(), targets.clone(), timeouts);
             exact.entry(name.clone()).or_insert_with(route);
         }
         ModelTable::new(exact, wildcards)
@@ -78,12 +78,14 @@ impl Reader<'_> {
         pools: &[Pool],
         timeouts: Timeouts,
     ) -> Option<Route> {
-        let lone = raw.fallback.is_none() && raw.timeouts.is_none();
+        let lone = raw.fallback.is_none() && raw.timeouts.is_none() && raw.bound.is_none() && raw.queue.is_none();
         match (&raw.to, &raw.alias, &raw.routes) {
             (Some(to), None, None) => Some(Route {
                 name: name.clone(),
                 targets: self.targets(to, raw.fallback.as_deref(), pools)?,
                 timeouts: self.route_timeouts(raw.timeouts.as_ref(), timeouts),
+                bound: self.bound(raw.bound.as_ref()),
+                queue: self.wait(raw.queue.as_ref()),
             }),
             (None, None, Some(routes)) if lone => self.routes(name, routes, pools, timeouts),
             (None, Some(_), None) if lone => None,
@@ -103,7 +105,8 @@ impl Reader<'_> {
             }
             (None, None, Some(routes)) => {
                 self.report(
-                    Problem::at(routes.at, "`fallback` and `timeouts` beside `routes`").help("put them into the route"),
+                    Problem::at(routes.at, "settings beside `routes`")
+                        .help("put `fallback`, `timeouts`, `bound` and `queue` into the route"),
                 );
                 None
             }
@@ -137,7 +140,16 @@ impl Reader<'_> {
         let raw = &first.value;
         let name = self.word(raw.name.as_ref()).unwrap_or_else(|| model.clone());
         let timeouts = self.route_timeouts(raw.timeouts.as_ref(), timeouts);
-        Some(Route { name, targets: self.targets(&raw.to, raw.fallback.as_deref(), pools)?, timeouts })
+        let (bound, queue) = (self.bound(raw.bound.as_ref()), self.wait(raw.queue.as_ref()));
+        Some(Route { name, targets: self.targets(&raw.to, raw.fallback.as_deref(), pools)?, timeouts, bound, queue })
+    }
+
+    fn bound(&mut self, raw: Option<&raw::Bound>) -> Option<Duration> {
+        self.optional(raw.map(|raw| &raw.ttft))
+    }
+
+    fn wait(&mut self, raw: Option<&Field<Pause>>) -> Option<Duration> {
+        self.optional(raw).map(|Pause(wait)| wait)
     }
 
     fn route_timeouts(&mut self, raw: Option<&raw::RouteTimeouts>, top: Timeouts) -> Timeouts {
@@ -218,7 +230,7 @@ impl Reader<'_> {
                     self.report(names.unknown(&next, alias, pools));
                 }
                 let name = Name::from(&*next);
-                return found.map(|targets| Route { name, targets: targets.clone(), timeouts: names.timeouts });
+                return found.map(|targets| Route::new(name, targets.clone(), names.timeouts));
             };
             match &model.alias {
                 Some(further) => alias = further,

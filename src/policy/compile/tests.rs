@@ -35,7 +35,7 @@ fn short_forms_share_engines() {
     let policy = policy(&text);
     let engines: Vec<_> = policy.engines.iter().map(|engine| (&*engine.name, &*engine.url)).collect();
     assert_eq!(engines, [("a:8000", "http://a:8000/v1"), ("b:8000", "http://b:8000/v1")]);
-    assert!(policy.engines[0].scrape);
+    assert_eq!(policy.engines[0].scrape, Some(Duration::from_secs(1)));
     let backends: Vec<_> =
         policy.pools.iter().flat_map(|pool| &pool.backends).map(|it| (&*it.name, it.engine)).collect();
     assert_eq!(backends, [("a:8000/qwen", 0), ("b:8000", 1), ("a:8000/llama", 0)]);
@@ -98,7 +98,7 @@ models:
     assert_eq!((journal.max_size, journal.keep), (64 << 20, 0));
     assert_eq!(policy.keys[0].hash, *blake3::hash(b"").as_bytes());
     assert_eq!(policy.engines[0].dialect, Dialect::Azure { api_version: "2024-10-21".to_owned() });
-    assert_eq!((&*policy.engines[0].keys[0].0, policy.engines[0].scrape), ("s3cret", false));
+    assert_eq!((&*policy.engines[0].keys[0].0, policy.engines[0].scrape), ("s3cret", None));
     let price = policy.pools[0].price.unwrap();
     assert!((price.cached_input - 0.1).abs() < 1e-12);
     assert_eq!(policy.pools[0].speaks, [Endpoint::Chat, Endpoint::Rerank]);
@@ -163,6 +163,31 @@ fn weights_leave_no_gap() {
 fn everything_wrong_is_told_at_once() {
     let text = "listen: x\nlimits: { body: 0 }\ntimeouts: { first_token: 0s }\npools: { p: { backends: [] } }\nmodels: { a: { to: q } }\n";
     assert_eq!(refused(text).len(), 5);
+}
+
+#[test]
+fn admission_is_said_in_full() {
+    let policy = policy(
+        r#"
+limits: { queue: { length: 2k, wait: 0s } }
+engines: { g1: { url: "http://g1:8000/v1", max_concurrency: 128, kv_tokens: 400k, scrape: 250ms } }
+pools: { small: { model: qwen, objectives: [{ ttft: { p95: 1500ms } }, { tpot: { p95: 50ms } }], backends: [{ engine: g1 }] } }
+models:
+  fast: { to: small, bound: { ttft: 800ms } }
+  slow: { routes: [{ to: small, bound: { ttft: 9s }, queue: 10m }] }
+"#,
+    );
+    assert_eq!((policy.limits.queue_length, policy.limits.queue_wait), (2_000, Duration::ZERO));
+    let engine = &policy.engines[0];
+    assert_eq!((engine.max_concurrency, engine.kv_tokens), (Some(128), Some(400_000)));
+    assert_eq!(engine.scrape, Some(Duration::from_millis(250)));
+    let objectives = policy.pools[0].objectives;
+    assert_eq!(objectives.ttft, Some(Duration::from_millis(1_500)));
+    assert_eq!(objectives.tpot, Some(Duration::from_millis(50)));
+    let asked = |model: &str| policy.models.route(model).map(|route| (route.bound, route.queue)).unwrap();
+    assert_eq!(asked("fast"), (Some(Duration::from_millis(800)), None));
+    assert_eq!(asked("slow"), (Some(Duration::from_secs(9)), Some(Duration::from_mins(10))));
+    assert_eq!(asked("qwen"), (None, None));
 }
 
 proptest::proptest! {

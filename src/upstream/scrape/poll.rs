@@ -15,8 +15,6 @@ use crate::{
     upstream::{Client, address, client::FetchError},
 };
 
-/// Time between two readings of an engine that answers.
-const INTERVAL: Duration = Duration::from_secs(1);
 /// The longest time between two tries at one that does not answer, or has no metrics.
 const LONGEST: Duration = Duration::from_secs(15);
 /// How long an engine may take to answer.
@@ -31,6 +29,8 @@ pub struct Source {
     pub engine: Arc<Engine>,
     /// The key for its server, if it asks for one.
     pub key: Option<Secret>,
+    /// Time between two readings while it answers.
+    pub every: Duration,
 }
 
 /// The readers of all engines in force.
@@ -60,7 +60,9 @@ impl Scrapers {
     /// Reads these engines from now on, and no others.
     pub fn follow(&self, sources: Vec<Source>) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |one: &Source, other: &Source| Arc::ptr_eq(&one.engine, &other.engine) && one.key == other.key;
+        let same = |one: &Source, other: &Source| {
+            Arc::ptr_eq(&one.engine, &other.engine) && one.key == other.key && one.every == other.every
+        };
         tasks.retain(|_, reader| sources.iter().any(|source| same(source, &reader.source)));
         for source in sources {
             tasks.entry(source.engine.url.clone()).or_insert_with(|| Reader {
@@ -73,10 +75,10 @@ impl Scrapers {
 
 /// Reads one engine until the task is aborted.
 async fn follow(source: Source, client: Client, clock: Clock) {
-    let Source { engine, key } = source;
+    let Source { engine, key, every } = source;
     let url = address::root_url(&engine.url, "/metrics");
     let key = key.as_ref().map(|key| &*key.0);
-    let mut pause = INTERVAL;
+    let mut pause = every;
     loop {
         pause = match client.fetch(&url, key, PATIENCE, LARGEST).await {
             Ok(page) => {
@@ -84,7 +86,7 @@ async fn follow(source: Source, client: Client, clock: Clock) {
                 match EngineSignals::read(&String::from_utf8_lossy(&page.body)) {
                     Some(signals) => {
                         engine.read(signals, clock.now());
-                        INTERVAL
+                        every
                     }
                     None => LONGEST,
                 }
@@ -96,7 +98,7 @@ async fn follow(source: Source, client: Client, clock: Clock) {
             }
             Err(FetchError::Unreachable) => {
                 engine.heard(false);
-                INTERVAL
+                every
             }
         };
         // Spread out, so that many engines are not asked in one breath.

@@ -1,0 +1,16 @@
+//! Whether a request may go now, is to wait, or is better told at once to come back: the queue before a pool, the room in it,
+//! and shedding.
+//!
+//! A request waits here rather than in an engine's own queue, because here the order can still change: the urgent may pass, and
+//! who left makes way. It waits only while no candidate [has room](Occupancy::has_room); what cannot be served in time is
+//! [shed](shed) on arrival, while the client can still go elsewhere.
+
+mod queue;
+mod room;
+mod shed;
+
+pub use self::{
+    queue::{Key, Queue, Queued, Refused, Waiting},
+    room::{Occupancy, has_room},
+    shed::{Backlog, retry_after, shed},
+};

@@ -1,0 +1,395 @@
+//! Requests that wait for room in a pool: the most urgent goes next, and nobody waits forever.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use crate::types::Moment;
+
+/// Priorities run from 0 to 9, so this many steps lead from the lowest to beyond the highest.
+const STEPS: u32 = 10;
+/// The shortest time in which a waiting request rises by one step. At 3 s, one of the lowest priority has passed newcomers of
+/// the highest after 30 s; the impatient rise no faster, for else short deadlines would outdo priorities.
+const SHORTEST_STEP: Duration = Duration::from_secs(3);
+/// The longest: requests with more than ten minutes to wait, or with no deadline at all, rise as if they had ten.
+const LONGEST_STEP: Duration = Duration::from_mins(1);
+
+/// A bounded queue. Next is who stands on the highest level; there, who has the earliest deadline; there, who came first.
+///
+/// A request enters on the level of its priority and rises by one level each time a tenth of its patience (deadline less
+/// arrival) has passed, but not faster than every 3 s nor slower than every minute. So one of the lowest priority that can wait
+/// 30 s or more has passed all newcomers before its time is up, and one that can wait for ten minutes leaves the way to the
+/// hurried for most of them. There is no highest level: among requests with deadlines, one without would starve there.
+///
+/// All operations take the time of a search in a tree. Nothing is kept of a request that was popped, removed or expired.
+#[derive(Debug)]
+pub struct Queue<T> {
+    length: usize,
+    next: u64,
+    /// All who wait, in the order of arrival.
+    entries: BTreeMap<Key, Entry<T>>,
+    /// The same in the order in which they are to go.
+    order: BTreeSet<Rank>,
+    /// When each rises next.
+    rises: BTreeSet<(Moment, Key)>,
+    /// Those that have a deadline, the earliest first.
+    deadlines: BTreeSet<(Moment, Key)>,
+}
+
+/// A request that wants to wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting<T> {
+    /// From 0, which is the lowest, to 9.
+    pub priority: u8,
+    /// The moment from which an answer is of no use; without one it waits until it is popped or removed.
+    pub deadline: Option<Moment>,
+    /// Whatever wakes it.
+    pub item: T,
+}
+
+/// A place in the queue; never used twice.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(u64);
+
+/// What came of an arrival that waits now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queued<T> {
+    /// Its place.
+    pub key: Key,
+    /// Who had to leave for it, to be refused.
+    pub displaced: Option<T>,
+}
+
+/// An arrival that found the queue full of requests no less important than itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused<T>(pub T);
+
+#[derive(Debug)]
+struct Entry<T> {
+    item: T,
+    priority: u8,
+    deadline: Option<Moment>,
+    arrived: Moment,
+    /// Steps taken so far.
+    risen: u64,
+}
+
+/// Where an entry stands; the smallest goes next.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    level: Reverse<u64>,
+    no_deadline: bool,
+    deadline: Option<Moment>,
+    key: Key,
+}
+
+// === impl Queue ===
+
+impl<T> Queue<T> {
+    /// An empty queue for at most `length` requests.
+    pub const fn new(length: usize) -> Self {
+        Self {
+            length,
+            next: 0,
+            entries: BTreeMap::new(),
+            order: BTreeSet::new(),
+            rises: BTreeSet::new(),
+            deadlines: BTreeSet::new(),
+        }
+    }
+
+    /// Lets `waiting` wait. Where the queue is full, the one who would go last leaves for it, provided that the arrival's
+    /// priority is strictly higher than the level on which that one stands by now; else the arrival is refused.
+    pub fn push(&mut self, now: Moment, waiting: Waiting<T>) -> Result<Queued<T>, Refused<T>> {
+        self.rise(now);
+        let mut displaced = None;
+        if self.entries.len() >= self.length {
+            match self.order.last() {
+                Some(last) if last.level.0 < u64::from(waiting.priority) => displaced = self.remove(last.key),
+                _ => return Err(Refused(waiting.item)),
+            }
+        }
+        let key = Key(self.next);
+        self.next += 1;
+        let Waiting { priority, deadline, item } = waiting;
+        let entry = Entry { item, priority, deadline, arrived: now, risen: 0 };
+        self.order.insert(entry.rank(key));
+        self.rises.insert((entry.rises(), key));
+        self.deadlines.extend(deadline.map(|deadline| (deadline, key)));
+        self.entries.insert(key, entry);
+        Ok(Queued { key, displaced })
+    }
+
+    /// Who goes next, still waiting. Those whose deadline has passed are left to [`Queue::expired`].
+    pub fn first(&mut self, now: Moment) -> Option<&T> {
+        let key = self.first_key(now)?;
+        self.entries.get(&key).map(|entry| &entry.item)
+    }
+
+    /// Takes out who goes next.
+    pub fn pop(&mut self, now: Moment) -> Option<T> {
+        let key = self.first_key(now)?;
+        self.remove(key)
+    }
+
+    /// Takes out the one with this `key`, whose client left; `None` if it does not wait any more.
+    pub fn remove(&mut self, key: Key) -> Option<T> {
+        let entry = self.entries.remove(&key)?;
+        self.order.remove(&entry.rank(key));
+        self.rises.remove(&(entry.rises(), key));
+        if let Some(deadline) = entry.deadline {
+            self.deadlines.remove(&(deadline, key));
+        }
+        Some(entry.item)
+    }
+
+    /// Takes out all whose deadline has passed, the earliest first.
+    pub fn expired(&mut self, now: Moment) -> Vec<T> {
+        let mut expired = Vec::new();
+        while let Some(&(deadline, key)) = self.deadlines.first()
+            && deadline <= now
+        {
+            expired.extend(self.remove(key));
+        }
+        expired
+    }
+
+    /// The earliest deadline of all: when to ask for the [expired](Queue::expired) next.
+    pub fn earliest_deadline(&self) -> Option<Moment> {
+        self.deadlines.first().map(|&(deadline, _)| deadline)
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How long the one who came first has waited; nothing where nobody waits.
+    pub fn oldest(&self, now: Moment) -> Duration {
+        self.entries.first_key_value().map_or(Duration::ZERO, |(_, entry)| now.since(entry.arrived))
+    }
+
+    fn first_key(&mut self, now: Moment) -> Option<Key> {
+        self.rise(now);
+        let in_time = |rank: &&Rank| rank.deadline.is_none_or(|deadline| deadline > now);
+        self.order.iter().find(in_time).map(|rank| rank.key)
+    }
+
+    /// Lifts all whose time to rise has come to the level that is theirs at `now`.
+    fn rise(&mut self, now: Moment) {
+        while let Some(&(due, key)) = self.rises.first()
+            && due <= now
+        {
+            self.rises.remove(&(due, key));
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            self.order.remove(&entry.rank(key));
+            entry.risen = (now.since(entry.arrived).as_nanos() / entry.step().as_nanos()) as u64;
+            self.order.insert(entry.rank(key));
+            self.rises.insert((entry.rises(), key));
+        }
+    }
+}
+
+// === impl Entry ===
+
+impl<T> Entry<T> {
+    fn step(&self) -> Duration {
+        let tenth = |deadline: Moment| deadline.since(self.arrived) / STEPS;
+        self.deadline.map_or(LONGEST_STEP, tenth).clamp(SHORTEST_STEP, LONGEST_STEP)
+    }
+
+    /// When it takes its next step.
+    fn rises(&self) -> Moment {
+        let nanos = self.step().as_nanos() as u64;
+        Moment::from_nanos(self.arrived.nanos().saturating_add(nanos.saturating_mul(self.risen + 1)))
+    }
+
+    fn rank(&self, key: Key) -> Rank {
+        let level = Reverse(u64::from(self.priority) + self.risen);
+        Rank { level, no_deadline: self.deadline.is_none(), deadline: self.deadline, key }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    fn push(queue: &mut Queue<u32>, now: u64, item: u32, priority: u8, deadline: Option<u64>) -> Option<u32> {
+        queue.push(at(now), Waiting { priority, deadline: deadline.map(at), item }).unwrap().displaced
+    }
+
+    fn drain(queue: &mut Queue<u32>, now: u64) -> Vec<u32> {
+        std::iter::from_fn(|| queue.pop(at(now))).collect()
+    }
+
+    #[test]
+    fn priority_comes_before_deadline_and_deadline_before_arrival() {
+        let mut queue = Queue::new(9);
+        for (item, priority, deadline) in
+            [(0, 1, None), (1, 1, Some(5_000)), (2, 1, Some(4_000)), (3, 2, None), (4, 2, None), (5, 0, Some(100))]
+        {
+            push(&mut queue, 0, item, priority, deadline);
+        }
+        assert_eq!(queue.first(at(1)), Some(&3));
+        assert_eq!(drain(&mut queue, 1), [3, 4, 2, 1, 0, 5]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn the_lowest_passes_newcomers_before_its_time_is_up() {
+        for patience in [30_000, 60_000, 600_000] {
+            let mut queue = Queue::new(1_000);
+            push(&mut queue, 0, 0, 0, Some(patience));
+            let popped = (0..patience).step_by(1_000).position(|now| {
+                push(&mut queue, now, 1, 9, Some(now + 30_000));
+                queue.pop(at(now)) == Some(0)
+            });
+            let popped = popped.expect("it does not starve") as u64 * 1_000;
+            assert!((patience / 2..patience).contains(&popped), "{popped} of {patience} ms");
+        }
+        let mut queue = Queue::new(1_000);
+        push(&mut queue, 0, 0, 0, None);
+        let starves = (0..660_000).step_by(1_000).all(|now| {
+            push(&mut queue, now, 1, 9, Some(now + 30_000));
+            queue.pop(at(now)) != Some(0)
+        });
+        assert!(!starves, "nor does one without a deadline");
+    }
+
+    #[test]
+    fn a_full_queue_makes_way_for_what_is_more_important_only() {
+        let mut queue = Queue::new(2);
+        push(&mut queue, 0, 0, 3, None);
+        push(&mut queue, 1, 1, 3, None);
+        let same = Waiting { priority: 3, deadline: Some(at(9)), item: 2 };
+        assert_eq!(queue.push(at(2), same), Err(Refused(2)));
+        assert_eq!(push(&mut queue, 2, 3, 4, None), Some(1));
+        let late = at(130_000);
+        let aged = Waiting { priority: 5, deadline: None, item: 4 };
+        assert_eq!(queue.push(late, aged), Err(Refused(4)), "who rose is not displaced by what he has reached");
+        let none = &mut Queue::new(0);
+        assert_eq!(none.push(at(0), Waiting { priority: 9, deadline: None, item: 0 }), Err(Refused(0)));
+    }
+
+    #[test]
+    fn the_late_are_handed_back_and_never_go() {
+        let mut queue = Queue::new(9);
+        push(&mut queue, 0, 0, 9, Some(1_000));
+        push(&mut queue, 500, 1, 0, Some(900));
+        push(&mut queue, 600, 2, 0, None);
+        assert_eq!(queue.earliest_deadline(), Some(at(900)));
+        assert_eq!(queue.oldest(at(700)), Duration::from_millis(700));
+        assert_eq!(queue.pop(at(1_000)), Some(2));
+        assert_eq!(queue.pop(at(1_000)), None);
+        assert_eq!(queue.expired(at(1_000)), [1, 0]);
+        assert_eq!((queue.len(), queue.oldest(at(2_000)), queue.earliest_deadline()), (0, Duration::ZERO, None));
+    }
+
+    /// The queue as one would write it on paper.
+    #[derive(Default)]
+    struct Paper(Vec<(u64, u8, Option<u64>, Key, u32)>);
+
+    impl Paper {
+        fn rank(now: u64, entry: &(u64, u8, Option<u64>, Key, u32)) -> impl Ord + use<> {
+            (Reverse(Self::level(now, entry)), entry.2.unwrap_or(u64::MAX), entry.3)
+        }
+
+        fn sorted(&mut self, now: u64) -> &mut Vec<(u64, u8, Option<u64>, Key, u32)> {
+            self.0.sort_by_key(|entry| Self::rank(now, entry));
+            &mut self.0
+        }
+
+        fn pop(&mut self, now: u64) -> Option<u32> {
+            let sorted = self.sorted(now);
+            let place =
+                sorted.iter().position(|(_, _, deadline, ..)| deadline.is_none_or(|deadline| deadline > now))?;
+            Some(sorted.remove(place).4)
+        }
+
+        fn level(now: u64, entry: &(u64, u8, Option<u64>, Key, u32)) -> u64 {
+            let &(arrived, priority, deadline, ..) = entry;
+            let step = deadline.map_or(60_000, |deadline| deadline.saturating_sub(arrived) / 10).clamp(3_000, 60_000);
+            u64::from(priority) + (now - arrived) / step
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Act {
+        Push { priority: u8, patience: Option<u64> },
+        Pop,
+        Remove(usize),
+        Expire,
+    }
+
+    fn act() -> impl Strategy<Value = Act> {
+        let patience = proptest::option::of(prop_oneof![0..2_000_u64, 10_000..90_000_u64, 500_000..900_000_u64]);
+        prop_oneof![
+            5 => (0..10_u8, patience).prop_map(|(priority, patience)| Act::Push { priority, patience }),
+            3 => Just(Act::Pop),
+            1 => (0..20_usize).prop_map(Act::Remove),
+            1 => Just(Act::Expire),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn it_does_what_it_does_on_paper(
+            length in 0..12_usize,
+            acts in proptest::collection::vec((act(), prop_oneof![0..500_u64, 0..20_000_u64]), 0..200),
+        ) {
+            let (mut queue, mut paper) = (Queue::new(length), Paper::default());
+            let (mut now, mut keys) = (0, Vec::new());
+            for (item, (act, pause)) in (0..).zip(acts) {
+                now += pause;
+                match act {
+                    Act::Push { priority, patience } => {
+                        let deadline = patience.map(|patience| now + patience);
+                        let last = paper.sorted(now).last().map(|last| Paper::level(now, last));
+                        let full = paper.0.len() >= length;
+                        let taken = !full || last.is_some_and(|level| level < u64::from(priority));
+                        let pushed = queue.push(at(now), Waiting { priority, deadline: deadline.map(at), item });
+                        prop_assert_eq!(pushed.is_ok(), taken);
+                        if let Ok(Queued { key, displaced }) = pushed {
+                            let expected = if full { paper.0.pop().map(|last| last.4) } else { None };
+                            prop_assert_eq!(displaced, expected);
+                            paper.0.push((now, priority, deadline, key, item));
+                            keys.push(key);
+                        }
+                    }
+                    Act::Pop => prop_assert_eq!(queue.pop(at(now)), paper.pop(now)),
+                    Act::Remove(which) => {
+                        let Some(&key) = keys.get(which) else { continue };
+                        let place = paper.0.iter().position(|entry| entry.3 == key);
+                        prop_assert_eq!(queue.remove(key), place.map(|place| paper.0.remove(place).4));
+                    }
+                    Act::Expire => {
+                        let mut late: Vec<_> =
+                            paper.0.extract_if(.., |entry| entry.2.is_some_and(|deadline| deadline <= now)).collect();
+                        late.sort_by_key(|entry| (entry.2, entry.3));
+                        let late: Vec<_> = late.into_iter().map(|entry| entry.4).collect();
+                        prop_assert_eq!(queue.expired(at(now)), late);
+                    }
+                }
+                prop_assert_eq!(queue.len(), paper.0.len());
+                prop_assert_eq!(queue.order.len(), queue.len());
+                prop_assert_eq!(queue.rises.len(), queue.len());
+                prop_assert!(queue.deadlines.len() <= queue.len() && queue.len() <= length);
+                let oldest = paper.0.iter().map(|entry| entry.0).min().map_or(0, |arrived| now - arrived);
+                prop_assert_eq!(queue.oldest(at(now)), Duration::from_millis(oldest));
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Whether a request that will hardly be served in time is better refused at once, and when it might come back.
+
+use std::time::Duration;
+
+/// From this chance of meeting its bound on, every request is served: it is met more often than not.
+const SERVED: f64 = 0.5;
+/// Up to this one, every request is refused: twenty prefills, which all delay others, would buy one that is in time.
+const HOPELESS: f64 = 0.05;
+/// The shortest and the longest time a client is told to stay away, in seconds. A shorter one would only come back into the same
+/// queue; and no forecast of load reaches further than two minutes.
+const SHORTEST: f64 = 1.0;
+const LONGEST: f64 = 120.0;
+
+/// Whether to refuse a request whose best candidate meets its bound with the probability `attainment`, and has `in_flight`
+/// requests of ours. `chance` is uniform in `0..1`.
+///
+/// A request without a bound (`None`) is never shed. The probability of refusal rises from 0 at 0.5 to 1 at 0.05 along a
+/// smoothstep: with a cliff, all that arrive in one moment would be refused or served together, and load would swing. Nor is a
+/// request shed that an idle backend would take: that harms nobody, and what it takes there is how a prediction that has
+/// become too dark is corrected.
+pub fn shed(attainment: Option<f64>, in_flight: u32, chance: f64) -> bool {
+    attainment.is_some_and(|attainment| in_flight > 0 && chance < refusal(attainment))
+}
+
+/// The probability of refusal.
+fn refusal(attainment: f64) -> f64 {
+    // Not a number is not known, and what is not known is served.
+    let attainment = if attainment.is_nan() { SERVED } else { attainment };
+    let x = ((SERVED - attainment) / (SERVED - HOPELESS)).clamp(0.0, 1.0);
+    x * x * (3.0 - 2.0 * x)
+}
+
+/// The prefill work that a pool has before it.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub struct Backlog {
+    /// Uncached prompt tokens that were dispatched, or wait in the gateway, and have no first token yet.
+    pub tokens: u64,
+    /// How many such tokens a second the pool got through lately; 0 where unknown.
+    pub tokens_per_second: f64,
+}
+
+/// When a request that was refused would probably be served within its `bound` (to the first token, in seconds), given that
+/// its best candidate would take `ttft` seconds now (the median): once the median has come down to the bound. In whole seconds,
+/// 1 to 120.
+///
+/// The share `1 − bound / ttft` of the backlog has to go first, and goes at the pool's recent rate. It takes no less than `ttft −
+/// bound`, because a wait gets shorter by a second a second at most.
+pub fn retry_after(ttft: f64, bound: f64, backlog: Backlog) -> Duration {
+    let excess = (ttft - bound).max(0.0);
+    let share = if excess > 0.0 { excess / ttft } else { 0.0 };
+    let drain = backlog.tokens as f64 * share / backlog.tokens_per_second;
+    let known = backlog.tokens_per_second > 0.0 && drain.is_finite();
+    let seconds = if known { drain.max(excess) } else { excess };
+    Duration::from_secs(seconds.ceil().clamp(SHORTEST, LONGEST) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn refusal_is_a_ramp() {
+        let share = |attainment| (0..1_000).filter(|&n| shed(Some(attainment), 1, f64::from(n) / 1_000.0)).count();
+        assert_eq!([0.9, 0.5, 0.275, 0.05, 0.0].map(share), [0, 0, 500, 1_000, 1_000]);
+        assert!((1..150).contains(&share(0.4)) && (850..1_000).contains(&share(0.15)));
+    }
+
+    #[test]
+    fn what_has_no_bound_or_finds_an_idle_backend_is_served() {
+        assert!(!shed(None, 9, 0.0));
+        assert!(!shed(Some(0.0), 0, 0.0));
+        assert!(!shed(Some(f64::NAN), 9, 0.0));
+    }
+
+    #[test]
+    fn clients_come_back_when_the_backlog_has_drained() {
+        let backlog = Backlog { tokens: 80_000, tokens_per_second: 5_000.0 };
+        // Three quarters of 16 seconds of work.
+        assert_eq!(retry_after(4.0, 1.0, backlog), Duration::from_secs(12));
+        assert_eq!(retry_after(4.0, 1.0, Backlog::default()), Duration::from_secs(3));
+        assert_eq!(retry_after(9.0, 1.0, Backlog { tokens: 100, ..backlog }), Duration::from_secs(8));
+        assert_eq!(retry_after(0.5, 1.0, backlog), Duration::from_secs(1));
+        assert_eq!(retry_after(4.0, 1.0, Backlog { tokens_per_second: 1e-9, ..backlog }), Duration::from_mins(2));
+    }
+
+    proptest! {
+        #[test]
+        fn the_ramp_only_falls_and_the_wait_stays_in_its_bounds(
+            one in 0.0..=1.0_f64, other in 0.0..=1.0_f64,
+            ttft: f64, bound: f64, tokens: u64, tokens_per_second: f64,
+        ) {
+            prop_assert!(refusal(one.min(other)) >= refusal(one.max(other)));
+            let after = retry_after(ttft, bound, Backlog { tokens, tokens_per_second }).as_secs();
+            prop_assert!((1..=120).contains(&after));
+        }
+    }
+}

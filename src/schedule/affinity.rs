@@ -1,0 +1,221 @@
+//! Where a session was served last, as a guess of what is cached there: it makes that backend cheaper, and decides nothing.
+//!
+//! The prefix index knows better, where it knows: it may have no hashes of the prompt's blocks, have let them go, or be as young as
+//! the gateway. A turn of a conversation begins with the turn before it, so the session alone tells something.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Mutex,
+    time::Duration,
+};
+
+use super::prefix::HolderId;
+use crate::{measure::lock, types::Moment};
+
+/// Idle sessions are forgotten after this: a sixty-fourth of what was expected of them is left.
+const EXPIRY: Duration = Duration::from_hours(1);
+/// In this many seconds of idleness, an engine's own traffic evicts a session's prefix with even odds.
+const HALF_LIFE_SECONDS: f64 = 600.0;
+/// The share of a session's last prompt that is expected to begin its next one: not all of them append to what was said (edited
+/// histories, subagents, trimmed contexts).
+const CONFIDENCE: f64 = 0.5;
+
+/// Sessions and the holders that served them last. Shared by reference between threads; its lock is held for less than a
+/// microsecond, except by [`Affinity::clear`]. Bounded: a session takes about 120 bytes, and beyond the bound the one that
+/// was used least recently goes.
+#[derive(Debug)]
+pub struct Affinity {
+    most: usize,
+    sessions: Mutex<Sessions>,
+}
+
+#[derive(Debug, Default)]
+struct Sessions {
+    seats: HashMap<u64, Seat>,
+    /// The same by last use, the least recent first.
+    by_use: BTreeSet<(Moment, u64)>,
+}
+
+/// Where a session sat last.
+#[derive(Copy, Clone, Debug)]
+struct Seat {
+    holder: HolderId,
+    prompt_tokens: u64,
+    used: Moment,
+}
+
+impl Affinity {
+    /// Knows no session yet, and never more than `most`.
+    pub fn new(most: usize) -> Self {
+        Self { most, sessions: Mutex::default() }
+    }
+
+    /// The session with this hash got its first token from `holder`, for a prompt of `prompt_tokens`.
+    pub fn served(&self, session: u64, holder: HolderId, prompt_tokens: u64, now: Moment) {
+        let mut sessions = lock(&self.sessions);
+        sessions.forget(session);
+        sessions.expire(now);
+        if sessions.seats.len() >= self.most {
+            sessions.forget_oldest();
+        }
+        if self.most > 0 {
+            sessions.seats.insert(session, Seat { holder, prompt_tokens, used: now });
+            sessions.by_use.insert((now, session));
+        }
+    }
+
+    /// How many tokens of the session's next prompt are expected to be cached at `holder`: half of its last prompt, and half of
+    /// that for each ten minutes since. 0 where it was served elsewhere, or not at all. A decision takes this or what the prefix
+    /// index says, whichever is more, and no more than the prompt has.
+    pub fn expected_cached(&self, session: u64, holder: HolderId, now: Moment) -> u64 {
+        let seat = lock(&self.sessions).seats.get(&session).copied();
+        let Some(seat) = seat.filter(|seat| seat.holder == holder) else { return 0 };
+        let idle = now.since(seat.used);
+        if idle >= EXPIRY {
+            return 0;
+        }
+        let survival = (-idle.as_secs_f64() / HALF_LIFE_SECONDS).exp2();
+        (seat.prompt_tokens as f64 * CONFIDENCE * survival) as u64
+    }
+
+    /// The engine behind `holder` restarted: its cache is gone, and all sessions there with it. Looks at every session.
+    pub fn clear(&self, holder: HolderId) {
+        let mut sessions = lock(&self.sessions);
+        let Sessions { seats, by_use } = &mut *sessions;
+        seats.retain(|session, seat| {
+            let stays = seat.holder != holder;
+            if !stays {
+                by_use.remove(&(seat.used, *session));
+            }
+            stays
+        });
+    }
+
+    /// How many sessions are remembered.
+    pub fn len(&self) -> usize {
+        lock(&self.sessions).seats.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// 64 thousand sessions, which take about 8 MB.
+impl Default for Affinity {
+    fn default() -> Self {
+        Self::new(64 << 10)
+    }
+}
+
+impl Sessions {
+    fn forget(&mut self, session: u64) {
+        if let Some(seat) = self.seats.remove(&session) {
+            self.by_use.remove(&(seat.used, session));
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((_, session)) = self.by_use.pop_first() {
+            self.seats.remove(&session);
+        }
+    }
+
+    fn expire(&mut self, now: Moment) {
+        while let Some((used, _)) = self.by_use.first()
+            && now.since(*used) >= EXPIRY
+        {
+            self.forget_oldest();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::schedule::prefix::PrefixIndex;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn holders() -> [HolderId; 3] {
+        let index = PrefixIndex::new(1 << 20);
+        std::array::from_fn(|_| index.join(1 << 20))
+    }
+
+    #[test]
+    fn what_is_expected_halves_every_ten_minutes_and_only_where_it_was_served() {
+        let [here, there, _] = holders();
+        let affinity = Affinity::default();
+        affinity.served(1, here, 8_000, at(0));
+        assert_eq!(
+            [0, 600, 1_200, 3_599].map(|now| affinity.expected_cached(1, here, at(now))),
+            [4_000, 2_000, 1_000, 62]
+        );
+        assert_eq!(affinity.expected_cached(1, here, at(3_600)), 0);
+        assert_eq!((affinity.expected_cached(1, there, at(0)), affinity.expected_cached(2, here, at(0))), (0, 0));
+        affinity.served(1, there, 9_000, at(60));
+        assert_eq!((affinity.expected_cached(1, here, at(60)), affinity.expected_cached(1, there, at(60))), (0, 4_500));
+    }
+
+    #[test]
+    fn a_restart_and_an_hour_make_it_forget() {
+        let [here, there, _] = holders();
+        let affinity = Affinity::default();
+        (0..10).for_each(|session| affinity.served(session, if session < 4 { here } else { there }, 100, at(session)));
+        affinity.clear(here);
+        assert_eq!((affinity.len(), affinity.expected_cached(3, here, at(9))), (6, 0));
+        affinity.served(99, here, 100, at(3_607));
+        assert_eq!(affinity.len(), 3);
+        let none = Affinity::new(0);
+        none.served(1, here, 100, at(0));
+        assert!(none.is_empty());
+    }
+
+    proptest! {
+        /// Against a list in the order of use.
+        #[test]
+        fn the_least_recently_used_go_first(
+            most in 0..6_usize,
+            served in proptest::collection::vec((0..10_u64, 0..3_usize, 0..100_000_u64, 0..1_500_u64, 0..12_u8), 0..100),
+        ) {
+            let holders = holders();
+            let affinity = Affinity::new(most);
+            let (mut paper, mut now): (Vec<(u64, usize, u64, u64)>, u64) = (Vec::new(), 0);
+            for (session, holder, tokens, pause, act) in served {
+                now += pause;
+                if act == 0 {
+                    affinity.clear(holders[holder]);
+                    paper.retain(|seat| seat.1 != holder);
+                    continue;
+                }
+                affinity.served(session, holders[holder], tokens, at(now));
+                paper.retain(|seat| seat.0 != session && now - seat.3 < 3_600);
+                paper.push((session, holder, tokens, now));
+                let over = paper.len().saturating_sub(most);
+                paper.sort_by_key(|seat| (seat.3, seat.0));
+                if over > 0 {
+                    // The newest is never the one to go, unless nothing may stay.
+                    let oldest = paper.iter().position(|seat| most == 0 || seat.0 != session).unwrap();
+                    paper.remove(oldest);
+                }
+                prop_assert_eq!(affinity.len(), paper.len());
+                let listed = lock(&affinity.sessions).by_use.len();
+                prop_assert!(affinity.len() <= most && affinity.len() == listed);
+                for session in 0..10 {
+                    let seat = paper.iter().find(|seat| seat.0 == session);
+                    for (place, &holder) in holders.iter().enumerate() {
+                        let expected = affinity.expected_cached(session, holder, at(now));
+                        let most = seat.filter(|seat| seat.1 == place).map_or(0, |seat| seat.2 / 2);
+                        prop_assert!(expected <= most);
+                        prop_assert!(seat.is_none_or(|seat| seat.3 < now || expected == most));
+                    }
+                }
+            }
+        }
+    }
+}
