@@ -8,7 +8,8 @@ use std::{
 use signalbox::{
     sim::{
         Gauges,
-        cluster::{Answer, AttemptId, Command, Request, Scheduler},
+        cluster::{Answer, AttemptId, Command, Scheduler},
+        traffic::Request,
     },
     types::Moment,
 };

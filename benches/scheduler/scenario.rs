@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use signalbox::sim::{
     Profile,
-    cluster::{Change, Request, Setting},
+    cluster::{Change, Setting},
     trace::Arrival,
+    traffic::Request,
 };
 
 use crate::workload::{BLOCK, conversations, hot_prefixes, recorded, replay, siblings, with_cancels, with_whole};

@@ -5,8 +5,8 @@ use std::{fs::File, io::BufReader, path::PathBuf, sync::Arc, time::Duration};
 use flate2::read::GzDecoder;
 use signalbox::sim::{
     Job,
-    cluster::Request,
     trace::{self, Arrival},
+    traffic::Request,
 };
 
 /// Tokens of a block of the engines' prefix caches, as in Mooncake's traces.

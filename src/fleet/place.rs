@@ -79,8 +79,9 @@ impl Pool {
         candidates.clear();
         forecasts.clear();
         for &member in &*members {
-            let Backend { engine, learned, .. } = &*self.backends[member];
-            learned.follow(engine.kv_tokens(), engine.restarts());
+            let backend = &*self.backends[member];
+            let Backend { engine, learned, .. } = backend;
+            learned.follow(backend.kv_tokens(), engine.restarts());
             holders.push(learned.holder);
             views.push(engine.load.view(now));
         }
@@ -122,7 +123,7 @@ impl Look<'_> {
         let uncached = tokens.saturating_sub(cached).max(1);
         let output = self.output as u64;
         let promised = view.promised_tokens + tokens + output;
-        let room = engine.kv_tokens().map_or(u64::MAX, |kv| (kv as f64 * KV_SHARE) as u64);
+        let room = backend.kv_tokens().map_or(u64::MAX, |kv| (kv as f64 * KV_SHARE) as u64);
         let foreign = engine.foreign(now, FOREIGN_FADE);
         let features = Features {
             uncached,

@@ -39,6 +39,10 @@ pub struct Backend {
     pub spec: policy::Backend,
     /// The engine it is on.
     pub engine: Arc<Engine>,
+    /// Most requests on its engine at once, where limited.
+    pub max_concurrency: Option<u32>,
+    /// Size of its engine's KV cache as the policy has it, in tokens.
+    pub kv_tokens: Option<u64>,
     /// What of the engine's load is its own.
     pub load: Arc<Load>,
     /// What was learned of it.
@@ -69,6 +73,11 @@ impl Backend {
     /// Its name in headers, metrics and the journal.
     pub fn name(&self) -> &Name {
         &self.spec.name
+    }
+
+    /// Tokens that its engine's KV cache holds, by the policy or as it says itself.
+    pub(super) fn kv_tokens(&self) -> Option<u64> {
+        self.kv_tokens.or_else(|| self.engine.kv_tokens())
     }
 
     fn belongs_to(&self, target: &Target) -> bool {

@@ -27,6 +27,8 @@ impl Snapshot {
                     let engine = &policy.engines[spec.engine];
                     Arc::new(Backend {
                         spec: spec.clone(),
+                        max_concurrency: engine.max_concurrency,
+                        kv_tokens: engine.kv_tokens,
                         load: registry.load(&pool.name, &spec.name),
                         engine: registry.engine(&engine.name, &engine.url),
                         learned: registry.learned(&engine.url, spec.model.as_ref()),

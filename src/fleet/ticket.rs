@@ -141,7 +141,9 @@ mod tests {
             url: format!("http://{name}"),
             dialect: policy::Dialect::OpenAi,
             keys: Vec::new(),
-            scrape: false,
+            scrape: None,
+            max_concurrency: None,
+            kv_tokens: None,
         };
         let backend = |engine: usize| policy::Backend {
             name: format!("b{engine}").into(),
@@ -159,6 +161,7 @@ mod tests {
             speaks: Vec::new(),
             balance: Strategy::LeastCost,
             price: None,
+            objectives: policy::Objectives::default(),
             backends: vec![backend(0), backend(1)],
         };
         Snapshot::new(

@@ -9,23 +9,8 @@ use std::{
     time::Duration,
 };
 
-use super::{Engine, Event, Gauges, Job, JobId, Profile, outcome::Outcome};
+use super::{Engine, Event, Gauges, JobId, Profile, outcome::Outcome, traffic::Request};
 use crate::types::Moment;
-
-/// One request of a workload.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Request {
-    /// When it comes, from the start.
-    pub at: Duration,
-    /// What it asks of an engine.
-    pub job: Job,
-    /// When its client leaves, counted from its arrival; `None` when it stays.
-    pub leaves: Option<Duration>,
-    /// Whether its answer comes whole: then nothing is seen of it before its end.
-    pub whole: bool,
-    /// The conversation it is part of, where known.
-    pub session: Option<u64>,
-}
 
 /// An attempt at a request, numbered by the scheduler's own count from 0.
 pub type AttemptId = u32;

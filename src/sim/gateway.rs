@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{
     Gauges,
-    cluster::{Answer, AttemptId, Command, Request, Scheduler},
+    cluster::{Answer, AttemptId, Command, Scheduler},
+    traffic::Request,
 };
 use crate::{
     fleet::{Ask, Engine, Registry, Scratch, Snapshot, Ticket},

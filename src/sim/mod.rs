@@ -18,6 +18,7 @@ mod reply;
 mod sample;
 mod text;
 pub mod trace;
+pub mod traffic;
 
 pub use engine::Engine;
 pub use face::{Group, Running, fleet, start};

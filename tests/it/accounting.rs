@@ -235,13 +235,14 @@ impl House {
 
     /// Requests, attempts, queued tokens, decoding, context: what is under way.
     fn under_way(&self) -> [u64; 5] {
-        let sum = |count: fn(&Engine) -> u64| self.engines.iter().map(|engine| count(engine)).sum();
+        let now = self.desk.clock.now();
+        let sum = |count: &dyn Fn(&Engine) -> u64| self.engines.iter().map(|engine| count(engine)).sum();
         [
             self.desk.metrics.in_flight(),
-            sum(|engine| engine.load.in_flight().into()),
-            sum(|engine| engine.load.queued_tokens()),
-            sum(|engine| engine.load.decoding().into()),
-            sum(|engine| engine.load.context_tokens()),
+            sum(&|engine| engine.load.in_flight().into()),
+            sum(&|engine| engine.load.view(now).queued_tokens),
+            sum(&|engine| engine.load.view(now).decoding.into()),
+            sum(&|engine| engine.load.view(now).context_tokens),
         ]
     }
 }
