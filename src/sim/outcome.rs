@@ -104,7 +104,7 @@ impl Outcome {
 
     /// (last token − first) / (tokens − 1); `None` below five tokens, where it means little.
     pub fn tpot(&self) -> Option<Duration> {
-        (self.tokens > 4).then(|| (self.last - self.first) / (self.tokens - 1))
+        (self.tokens > 4).then(|| self.last.saturating_sub(self.first) / (self.tokens - 1))
     }
 
     /// Whether it counts: one whose client left by its own will says nothing of the scheduler.
