@@ -54,28 +54,20 @@ fn head(results: &Results) -> String {
 }
 
 fn attainment(results: &Results) -> String {
-    let ours = results.ours();
     let mut rows: Vec<Vec<String>> = Vec::new();
     for row in &results.rows {
         let best = results.best(|policy| row.mean(policy, ATTAINMENT));
         let of = |policy| row.seeds(policy, ATTAINMENT);
-        let regret = best.map_or(0.0, |best| (row.mean(best, ATTAINMENT) - row.mean(ours, ATTAINMENT)).max(0.0));
-        rows.push(compared(results, row.name(), best, of, regret));
+        rows.push(compared(results, row.name(), best, of, results.regret(row)));
     }
-    let regret = |rows: &[&Row]| {
-        let regrets = rows.iter().map(|row| {
-            let best = results.best(|policy| row.mean(policy, ATTAINMENT));
-            best.map_or(0.0, |best| (row.mean(best, ATTAINMENT) - row.mean(ours, ATTAINMENT)).max(0.0))
-        });
-        mean(&regrets.collect::<Vec<_>>())
-    };
     let all: Vec<&Row> = results.rows.iter().collect();
     let open: Vec<&Row> = results.rows.iter().filter(|row| !row.saturated()).collect();
     for (name, some) in [("mean of all", &all), ("mean without saturated", &open)] {
         if !some.is_empty() {
             let best = results.best(|policy| mean(&over(some, policy)));
             let name = format!("**{name} ({})**", some.len());
-            rows.push(compared(results, name, best, |policy| over(some, policy), regret(some)));
+            let regrets: Vec<f64> = some.iter().map(|row| results.regret(row)).collect();
+            rows.push(compared(results, name, best, |policy| over(some, policy), mean(&regrets)));
         }
     }
     let names = results.policies.iter().map(|policy| policy.0.to_owned());

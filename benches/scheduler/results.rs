@@ -68,6 +68,12 @@ impl Results {
         (0..self.ours()).max_by(|&one, &other| of(one).total_cmp(&of(other)))
     }
 
+    /// How much more the best baseline attains than ours, if it does.
+    pub(crate) fn regret(&self, row: &Row) -> f64 {
+        let best = self.best(|policy| row.mean(policy, ATTAINMENT));
+        best.map_or(0.0, |best| (row.mean(best, ATTAINMENT) - row.mean(self.ours(), ATTAINMENT)).max(0.0))
+    }
+
     /// The baselines with the best mean attainment over all scenarios, the best first.
     pub(crate) fn leaders(&self, count: usize) -> Vec<usize> {
         let rows: Vec<&Row> = self.rows.iter().collect();

@@ -27,11 +27,8 @@ impl Estimate {
 
     /// Its mean and interval.
     pub(crate) fn text(self, decimals: usize, signed: bool) -> String {
-        let mean = match self.mean {
-            mean if !mean.is_finite() => number(mean, decimals),
-            mean if signed => format!("{mean:+.decimals$}"),
-            mean => format!("{mean:.decimals$}"),
-        };
+        let mean = number(self.mean, decimals);
+        let mean = if signed && self.mean.is_finite() && !mean.starts_with('-') { format!("+{mean}") } else { mean };
         self.reach.map_or(mean.clone(), |reach| format!("{mean} ± {reach:.decimals$}"))
     }
 }
@@ -56,6 +53,13 @@ pub(crate) fn number(value: f64, decimals: usize) -> String {
     match value {
         value if value.is_nan() => "–".to_owned(),
         value if value.is_infinite() => "∞".to_owned(),
-        value => format!("{value:.decimals$}"),
+        value => {
+            let text = format!("{value:.decimals$}");
+            // What rounds to nothing has no sign.
+            match text.strip_prefix('-') {
+                Some(zero) if !zero.contains(|digit| matches!(digit, '1'..='9')) => zero.to_owned(),
+                _ => text,
+            }
+        }
     }
 }
