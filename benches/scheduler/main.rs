@@ -1,94 +1,140 @@
-//! Placement policies side by side in the simulator.
+//! The bench of record for placement: policies side by side, against simulated engines on a virtual clock.
+//!
+//! The environment says what is played: `SIGNALBOX_BENCH_SEEDS` (8), `SIGNALBOX_BENCH_ONLY` and `SIGNALBOX_BENCH_POLICIES` (parts of
+//! names, divided by `|`; ours is always there), `SIGNALBOX_BENCH_UPDATE` (1 writes the report into `benches/README.md`) and
+//! `SIGNALBOX_DATA` (where the traces are).
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells on stdout, and how far it is on stderr")]
 
-mod baseline;
+mod account;
+mod goodput;
+#[path = "../overhead/machine.rs"]
+mod machine;
+mod plays;
+mod policies;
+mod report;
+mod results;
+mod rules;
 mod scenario;
+mod stats;
 mod summary;
+mod timed;
 mod workload;
 
-use std::{collections::BTreeMap, sync::Mutex};
+use std::{env, io, path::Path, process::ExitCode};
 
-use baseline::{NAMES, baseline};
-use scenario::{ALL, Traces, profile};
-use signalbox::sim::cluster::{self, Scheduler};
-use summary::{Figures, figures};
+use self::{
+    goodput::{COURSES, Course, goodput},
+    plays::{play, spread},
+    policies::{OURS, POLICIES, Policy},
+    results::{Carried, Results, Row},
+    scenario::{ALL, Scenario, Traces},
+};
 
-fn main() {
-    let env = |name: &str| std::env::var(name).ok();
-    let seeds: u64 = env("SEEDS").and_then(|text| text.parse().ok()).unwrap_or(2);
-    let only = env("ONLY").unwrap_or_default();
-    let policies = env("POLICIES").unwrap_or_default();
-    let names: Vec<&str> = if policies.is_empty() { NAMES.to_vec() } else { policies.split('|').collect() };
+/// Seeds of the search for goodput, which plays each of them several times.
+const GOODPUT_SEEDS: u64 = 3;
+
+/// What the environment asks for.
+struct Wanted {
+    seeds: u64,
+    scenarios: Vec<&'static Scenario>,
+    courses: Vec<&'static Course>,
+    policies: Vec<&'static Policy>,
+}
+
+impl Wanted {
+    /// Without the argument that `cargo bench` gives (`cargo test --all-targets`) and without a number of seeds, little: it shows
+    /// that the bench works.
+    fn read() -> Self {
+        let text = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
+        let seeds = text("SIGNALBOX_BENCH_SEEDS").and_then(|seeds| seeds.parse().ok());
+        let quick = seeds.is_none() && !env::args().any(|argument| argument == "--bench");
+        let only = text("SIGNALBOX_BENCH_ONLY").or(quick.then(|| "siblings 20/s".to_owned()));
+        let among = text("SIGNALBOX_BENCH_POLICIES");
+        let chosen = |parts: &Option<String>, name: &str| {
+            parts.as_ref().is_none_or(|parts| parts.split('|').any(|part| name.contains(part)))
+        };
+        // Ours last, wherever its line is.
+        let baselines = POLICIES.iter().filter(|policy| policy.name != OURS && chosen(&among, policy.name));
+        let ours = POLICIES.iter().filter(|policy| policy.name == OURS);
+        Self {
+            seeds: seeds.unwrap_or(if quick { 1 } else { 8 }).max(1),
+            scenarios: ALL.iter().filter(|scenario| chosen(&only, scenario.name)).collect(),
+            courses: COURSES.iter().filter(|course| chosen(&only, course.name)).collect(),
+            policies: baselines.chain(ours).collect(),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Wanted::read()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("scheduler: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(wanted: &Wanted) -> io::Result<()> {
+    let text = report::report(&measure(wanted)?);
+    println!("{text}");
+    if env::var("SIGNALBOX_BENCH_UPDATE").is_ok_and(|update| update == "1") {
+        report::write(&text, &Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/README.md"))?;
+    }
+    Ok(())
+}
+
+fn measure(wanted: &Wanted) -> io::Result<Results> {
+    let Wanted { seeds, scenarios, courses, policies } = wanted;
     let traces = Traces::load();
-    let jobs: Vec<(usize, usize, u64)> = (0..ALL.len())
-        .filter(|&at| only.is_empty() || only.split('|').any(|part| ALL[at].name.contains(part)))
-        .flat_map(|at| (0..names.len()).flat_map(move |name| (0..seeds).map(move |seed| (at, name, seed))))
-        .collect();
-    let queue = Mutex::new(jobs.into_iter());
-    let results: Mutex<BTreeMap<(usize, usize), Vec<Figures>>> = Mutex::default();
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let Some((at, name, seed)) = queue.lock().unwrap().next() else { return };
-                    let Some(play) = ALL[at].play(&traces, seed) else { continue };
-                    let mut schedulers: Vec<Box<dyn Scheduler>> = (0..play.gateways)
-                        .map(|gateway| baseline(names[name], 8, profile().kv_tokens, seed + 100 * gateway as u64))
-                        .collect();
-                    let mut schedulers: Vec<&mut dyn Scheduler> =
-                        schedulers.iter_mut().map(|one| &mut **one as &mut dyn Scheduler).collect();
-                    let outcomes = cluster::run(&play.setting, &play.requests, &mut schedulers);
-                    let figures = figures(&outcomes, &profile(), 8);
-                    results.lock().unwrap().entry((at, name)).or_default().push(figures);
-                }
-            });
+    let tries = GOODPUT_SEEDS.min(*seeds);
+    let plays = combined(scenarios, policies, *seeds);
+    let searches = combined(courses, policies, tries);
+    let style = indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)");
+    let progress = indicatif::ProgressBar::new(plays.len() as u64);
+    progress.set_style(style.map_err(io::Error::other)?);
+    progress.set_message("plays");
+    let played = spread(&plays, &progress, |&(scenario, policy, seed)| play(scenario, policy, &traces, seed));
+    progress.set_length(searches.len() as u64);
+    progress.reset();
+    progress.set_message("searches for goodput");
+    let found = spread(&searches, &progress, |&(course, policy, seed)| goodput(course, policy, &traces, seed));
+    progress.finish_and_clear();
+
+    let mut results = Results {
+        seeds: *seeds,
+        policies: policies.iter().map(|policy| (policy.name, policy.what)).collect(),
+        rows: Vec::new(),
+        goodput: Vec::new(),
+        absent: Vec::new(),
+    };
+    for (scenario, played) in scenarios.iter().zip(played.chunks(policies.len() * *seeds as usize)) {
+        match by_policy(played, *seeds) {
+            Some(plays) => results.rows.push(Row { scenario: scenario.name, plays }),
+            None => results.absent.push(scenario.name),
         }
-    });
-    let results = results.into_inner().unwrap();
-    if env("SHORT").is_some() {
-        print!("{:30}", "");
-        for name in &names {
-            print!("{:>15}", name.chars().take(14).collect::<String>());
-        }
-        println!();
-        for at in 0..ALL.len() {
-            let row: Vec<_> = (0..names.len()).filter_map(|name| results.get(&(at, name))).collect();
-            if row.is_empty() {
-                continue;
-            }
-            print!("{:30}", ALL[at].name);
-            for all in row {
-                let mean = |pick: fn(&Figures) -> f64| all.iter().map(pick).sum::<f64>() / all.len() as f64;
-                print!("   {:5.1} {:6.2}", mean(|f| f.attainment) * 100.0, mean(|f| f.ttft[2]));
-            }
-            println!();
-        }
-        print!("{:30}", "mean");
-        for name in 0..names.len() {
-            let all: Vec<f64> =
-                results.iter().filter(|((_, n), _)| *n == name).flat_map(|(_, f)| f).map(|f| f.attainment).collect();
-            print!("   {:5.1} {:6}", all.iter().sum::<f64>() / all.len() as f64 * 100.0, "");
-        }
-        println!();
-        return;
     }
-    let mut last = usize::MAX;
-    for ((at, name), all) in results {
-        if at != last {
-            println!("\n{}", ALL[at].name);
-            last = at;
+    for (course, found) in courses.iter().zip(found.chunks(policies.len() * tries as usize)) {
+        match by_policy(found, tries) {
+            Some(loads) => results.goodput.push(Carried { course: course.name, unit: course.unit, loads }),
+            None => results.absent.push(course.name),
         }
-        let mean = |pick: fn(&Figures) -> f64| all.iter().map(pick).sum::<f64>() / all.len() as f64;
-        println!(
-            "  {:24} slo {:5.1}  ttft {:7.2} {:7.2} {:7.2}  tpot90 {:5.1}  hits {:4.1}  most {:4.1} refused {:.1}",
-            names[name],
-            mean(|f| f.attainment) * 100.0,
-            mean(|f| f.ttft[0]),
-            mean(|f| f.ttft[1]),
-            mean(|f| f.ttft[2]),
-            mean(|f| f.tpot) * 1000.0,
-            mean(|f| f.hits) * 100.0,
-            mean(|f| f.most) * 100.0,
-            mean(|f| f.refused) * 100.0,
-        );
     }
+    Ok(results)
+}
+
+/// All seeds with all policies for each thing.
+fn combined<T: Copy>(things: &[T], policies: &[&'static Policy], seeds: u64) -> Vec<(T, &'static Policy, u64)> {
+    let mut all = Vec::new();
+    for &thing in things {
+        for &policy in policies {
+            all.extend((0..seeds).map(|seed| (thing, policy, seed)));
+        }
+    }
+    all
+}
+
+/// The results of one thing by policy and seed; `None` where there are none.
+fn by_policy<R: Copy>(results: &[Option<R>], seeds: u64) -> Option<Vec<Vec<R>>> {
+    results.chunks(seeds as usize).map(|results| results.iter().copied().collect()).collect()
 }

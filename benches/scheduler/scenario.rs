@@ -11,6 +11,10 @@ use signalbox::sim::{
 
 use crate::workload::{BLOCK, conversations, hot_prefixes, recorded, replay, siblings, with_cancels, with_whole};
 
+const fn minutes(count: u64) -> Duration {
+    Duration::from_secs(60 * count)
+}
+
 /// The recorded traces that are here.
 pub(crate) struct Traces {
     mooncake: Option<Vec<Arrival>>,
@@ -28,9 +32,9 @@ impl Traces {
     }
 }
 
-/// What is played.
+/// What is played: multiples of a trace's load, or requests a second.
 #[derive(Copy, Clone, Debug, PartialEq)]
-enum Traffic {
+pub(crate) enum Traffic {
     Mooncake(f64),
     AzureConv(f64),
     AzureCode(f64),
@@ -58,8 +62,6 @@ enum Twist {
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    /// Whether even the best policy fails many: such a one does not decide a mean.
-    pub(crate) saturated: bool,
     traffic: Traffic,
     twist: Twist,
 }
@@ -72,11 +74,7 @@ pub(crate) struct Play {
 }
 
 const fn scenario(name: &'static str, traffic: Traffic, twist: Twist) -> Scenario {
-    Scenario { name, saturated: false, traffic, twist }
-}
-
-const fn saturated(name: &'static str, traffic: Traffic, twist: Twist) -> Scenario {
-    Scenario { name, saturated: true, traffic, twist }
+    Scenario { name, traffic, twist }
 }
 
 /// All of them.
@@ -88,33 +86,64 @@ pub(crate) const ALL: &[Scenario] = &[
     scenario("conversations 10/s", Traffic::Conversations(10.0), Twist::None),
     scenario("azure conv ×7", Traffic::AzureConv(7.0), Twist::None),
     scenario("azure conv ×8", Traffic::AzureConv(8.0), Twist::None),
-    saturated("azure conv ×9", Traffic::AzureConv(9.0), Twist::None),
+    scenario("azure conv ×9", Traffic::AzureConv(9.0), Twist::None),
     scenario("azure code ×2", Traffic::AzureCode(2.0), Twist::None),
     scenario("azure code ×3", Traffic::AzureCode(3.0), Twist::None),
     scenario("hot prefix 40/s", Traffic::HotPrefixes(40.0), Twist::None),
-    saturated("hot prefix 46/s", Traffic::HotPrefixes(46.0), Twist::None),
-    saturated("hot prefix 52/s", Traffic::HotPrefixes(52.0), Twist::None),
-    scenario("siblings", Traffic::Siblings(20.0), Twist::None),
+    scenario("hot prefix 46/s", Traffic::HotPrefixes(46.0), Twist::None),
+    scenario("hot prefix 52/s", Traffic::HotPrefixes(52.0), Twist::None),
+    scenario("siblings 20/s", Traffic::Siblings(20.0), Twist::None),
     scenario("siblings 26/s", Traffic::Siblings(26.0), Twist::None),
-    scenario("mis-specified, mooncake", Traffic::Mooncake(0.9), Twist::MisSpecified),
-    scenario("mis-specified, conversations", Traffic::Conversations(8.0), Twist::MisSpecified),
-    scenario("mis-specified, azure", Traffic::AzureConv(7.0), Twist::MisSpecified),
-    scenario("half slow, mooncake", Traffic::Mooncake(0.6), Twist::HalfSlow),
-    scenario("half slow, azure", Traffic::AzureConv(5.0), Twist::HalfSlow),
-    scenario("one slowed, mooncake", Traffic::Mooncake(0.75), Twist::OneSlowed),
-    scenario("one slowed, azure", Traffic::AzureConv(6.0), Twist::OneSlowed),
-    scenario("one dead", Traffic::Conversations(7.0), Twist::OneDead),
-    scenario("one stalled", Traffic::Conversations(7.0), Twist::OneStalled),
-    scenario("one restarted cold", Traffic::Conversations(7.0), Twist::OneRestarted),
-    scenario("two gateways", Traffic::Mooncake(0.75), Twist::TwoGateways),
-    scenario("two gateways, conversations", Traffic::Conversations(7.0), Twist::TwoGateways),
-    scenario("scrapes 50 ms", Traffic::Mooncake(1.0), Twist::Scrape(Some(50))),
-    scenario("scrapes 15 s", Traffic::Mooncake(1.0), Twist::Scrape(Some(15_000))),
-    scenario("no scrapes", Traffic::Mooncake(1.0), Twist::Scrape(None)),
-    scenario("20 % cancels", Traffic::Mooncake(1.0), Twist::Cancels),
-    scenario("half not streamed", Traffic::Mooncake(1.0), Twist::HalfWhole),
-    scenario("half not streamed, conv.", Traffic::Conversations(8.0), Twist::HalfWhole),
+    scenario("mis-specified, mooncake ×0.9", Traffic::Mooncake(0.9), Twist::MisSpecified),
+    scenario("mis-specified, conversations 8/s", Traffic::Conversations(8.0), Twist::MisSpecified),
+    scenario("mis-specified, azure conv ×7", Traffic::AzureConv(7.0), Twist::MisSpecified),
+    scenario("half slow, mooncake ×0.6", Traffic::Mooncake(0.6), Twist::HalfSlow),
+    scenario("half slow, azure conv ×5", Traffic::AzureConv(5.0), Twist::HalfSlow),
+    scenario("one slowed, mooncake ×0.6", Traffic::Mooncake(0.6), Twist::OneSlowed),
+    scenario("one slowed, azure conv ×6", Traffic::AzureConv(6.0), Twist::OneSlowed),
+    scenario("one dead, conversations 7/s", Traffic::Conversations(7.0), Twist::OneDead),
+    scenario("one stalled, conversations 7/s", Traffic::Conversations(7.0), Twist::OneStalled),
+    scenario("one restarted, conversations 7/s", Traffic::Conversations(7.0), Twist::OneRestarted),
+    scenario("two gateways, mooncake ×0.75", Traffic::Mooncake(0.75), Twist::TwoGateways),
+    scenario("two gateways, conversations 7/s", Traffic::Conversations(7.0), Twist::TwoGateways),
+    scenario("scrapes 50 ms, mooncake ×0.9", Traffic::Mooncake(0.9), Twist::Scrape(Some(50))),
+    scenario("scrapes 15 s, conversations 8/s", Traffic::Conversations(8.0), Twist::Scrape(Some(15_000))),
+    scenario("no scrapes, mooncake ×1.1", Traffic::Mooncake(1.1), Twist::Scrape(None)),
+    scenario("20 % cancels, mooncake ×1", Traffic::Mooncake(1.0), Twist::Cancels),
+    scenario("half not streamed, mooncake ×1", Traffic::Mooncake(1.0), Twist::HalfWhole),
+    scenario("half not streamed, conversations 8/s", Traffic::Conversations(8.0), Twist::HalfWhole),
 ];
+
+/// What the names mean, for the report.
+pub(crate) const LEGEND: &[(&str, &str)] = &[
+    ("mooncake", "Mooncake's synthetic trace (3993 requests, long shared prefixes), at multiples of its recorded load"),
+    (
+        "conversations",
+        "made up: four turns on average over one of 12 system prompts and a document, 30 s to think between them",
+    ),
+    ("azure conv, azure code", "Azure's LLM traces of 2023, no prefixes known, at multiples of their recorded load"),
+    (
+        "hot prefix",
+        "made up: 40 prefixes of 8k to 16k tokens by Zipf 1.3, the first asked for more than one engine can serve",
+    ),
+    ("siblings", "made up: bursts of 12 to 20 within 0.2 s that share a prefix never seen before, and single prompts"),
+    ("mis-specified", "each coefficient of each engine strays from the profile by up to ±50 %, drawn by seed"),
+    ("half slow", "four of the eight engines take twice as long"),
+    ("one slowed", "one engine takes four times as long for 20 min of 23 (with azure for 3.6 of 4)"),
+    ("one dead", "one engine fails after a third of the play and stays away"),
+    (
+        "one stalled",
+        "one engine takes everything and answers next to nothing for the middle third, then fails and returns cold",
+    ),
+    ("one restarted", "one engine fails after a third of the play and is back 30 s later with a cold cache"),
+    ("two gateways", "requests go by turns to two gateways that know nothing of each other"),
+    ("scrapes", "engines are asked for their gauges this often, for every policy; elsewhere every second"),
+    ("cancels", "a fifth of the clients leave before their answer is whole; they are load and are not counted"),
+    ("half not streamed", "every second answer comes whole, so that nothing is seen of it before its end"),
+];
+
+/// Engines in every scenario.
+pub(crate) const ENGINES: usize = 8;
 
 /// The engine that is imitated: an 8B model on an H100, 400k tokens of KV cache.
 pub(crate) fn profile() -> Profile {
@@ -129,20 +158,32 @@ pub(crate) fn profile() -> Profile {
     }
 }
 
+impl Traffic {
+    /// Azure's plays are short, so that seeds play different parts of an hour.
+    fn requests(self, traces: &Traces, seed: u64) -> Option<Vec<Request>> {
+        Some(match self {
+            Self::Mooncake(rate) => replay(traces.mooncake.as_ref()?, rate, minutes(25), seed),
+            Self::AzureConv(rate) => replay(traces.azure_conv.as_ref()?, rate, minutes(4), seed),
+            Self::AzureCode(rate) => replay(traces.azure_code.as_ref()?, rate, minutes(10), seed),
+            Self::Conversations(rate) => conversations(rate, 900.0, seed),
+            Self::HotPrefixes(rate) => hot_prefixes(rate, 180.0, seed),
+            Self::Siblings(rate) => siblings(rate, 300.0, seed),
+        })
+    }
+}
+
 impl Scenario {
-    /// The play of one seed; `None` where its trace is not here.
-    pub(crate) fn play(&self, traces: &Traces, seed: u64) -> Option<Play> {
-        let minutes = |count: u64| Duration::from_secs(60 * count);
-        let requests = match self.traffic {
-            Traffic::Mooncake(rate) => replay(traces.mooncake.as_ref()?, rate, minutes(25), seed),
-            Traffic::AzureConv(rate) => replay(traces.azure_conv.as_ref()?, rate, minutes(6), seed),
-            Traffic::AzureCode(rate) => replay(traces.azure_code.as_ref()?, rate, minutes(10), seed),
-            Traffic::Conversations(rate) => conversations(rate, 900.0, seed),
-            Traffic::HotPrefixes(rate) => hot_prefixes(rate, 180.0, seed),
-            Traffic::Siblings(rate) => siblings(rate, 300.0, seed),
-        };
+    /// One that is nothing but traffic.
+    pub(crate) const fn plain(name: &'static str, traffic: Traffic) -> Self {
+        scenario(name, traffic, Twist::None)
+    }
+
+    /// The play of one seed, engines being scraped at `scrape` unless the scenario says how often; `None` where its trace is
+    /// not here.
+    pub(crate) fn play(&self, traces: &Traces, scrape: Duration, seed: u64) -> Option<Play> {
+        let requests = self.traffic.requests(traces, seed)?;
         let mut dice = fastrand::Rng::with_seed(seed ^ 0xE4);
-        let mut engines = vec![profile(); 8];
+        let mut engines = vec![profile(); ENGINES];
         let mut changes = Vec::new();
         let end = requests.last().map_or(Duration::ZERO, |last| last.at);
         let (third, two_thirds) = (end / 3, end / 3 * 2);
@@ -159,7 +200,9 @@ impl Scenario {
             }
             Twist::HalfSlow => changes.extend((0..4).map(|engine| (Duration::ZERO, engine, Change::Slow(2.0)))),
             Twist::OneSlowed => {
-                changes.extend([(end / 10, 2, Change::Slow(4.0)), (end / 10 * 9, 2, Change::Slow(1.0))]);
+                let from = end / 20;
+                let until = (from + minutes(20)).min(end / 20 * 19);
+                changes.extend([(from, 2, Change::Slow(4.0)), (until, 2, Change::Slow(1.0))]);
             }
             Twist::OneDead => changes.push((third, 3, Change::Die)),
             Twist::OneStalled => {
@@ -182,10 +225,11 @@ impl Scenario {
             _ => requests,
         };
         let scrape = match self.twist {
-            Twist::Scrape(interval) => interval,
-            _ => Some(1_000),
+            Twist::Scrape(interval) => interval.map(Duration::from_millis),
+            _ => Some(scrape),
         };
-        let setting = Setting { engines, changes, scrape: scrape.map(Duration::from_millis), seed };
+        // Engines take seeds that follow one another from here.
+        let setting = Setting { engines, changes, scrape, seed: seed << 8 };
         Some(Play { setting, requests, gateways: if self.twist == Twist::TwoGateways { 2 } else { 1 } })
     }
 }

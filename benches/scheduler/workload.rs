@@ -25,18 +25,27 @@ pub(crate) fn recorded(file: &str) -> Option<Vec<Arrival>> {
     rows.ok()
 }
 
-/// Replays `arrivals` at `rate` times their speed, for at most `limit`. A seed begins somewhere else in the trace (its end is
-/// joined to its beginning) and moves every arrival a little.
+/// The share of a trace's families that a seed plays.
+const KEPT: f64 = 0.8;
+
+/// Replays `arrivals` at `rate` times the load they were recorded at, for at most `limit`. A seed leaves out a fifth of the
+/// families (prompts that begin with the same block; without blocks each is its own) and plays the rest faster by as much,
+/// begins somewhere else in the trace (its end is joined to its beginning), and moves every arrival by up to 0.2 s.
 pub(crate) fn replay(arrivals: &[Arrival], rate: f64, limit: Duration, seed: u64) -> Vec<Request> {
     let mut dice = fastrand::Rng::with_seed(seed);
     let whole = arrivals.last().map_or(Duration::ZERO, |last| last.at) + Duration::from_millis(1);
     let start = dice.usize(..arrivals.len());
     let offset = arrivals[start].at;
-    let rotated = arrivals[start..].iter().chain(&arrivals[..start]);
+    let rotated = (start..arrivals.len()).chain(0..start);
     let mut requests: Vec<Request> = rotated
-        .map(|arrival| {
-            let at = if arrival.at >= offset { arrival.at - offset } else { arrival.at + whole - offset };
-            let at = at.as_secs_f64() / rate + dice.f64() * 0.2;
+        .filter(|&at| {
+            let family = arrivals[at].blocks.first().copied().unwrap_or(at as u64);
+            ((hash(seed, family) >> 11) as f64) < KEPT * (1_u64 << 53) as f64
+        })
+        .map(|at| {
+            let arrival = &arrivals[at];
+            let at = arrival.at.checked_sub(offset).unwrap_or_else(|| (arrival.at + whole).saturating_sub(offset));
+            let at = at.as_secs_f64() * KEPT / rate + dice.f64() * 0.2;
             request(at, arrival.prompt_tokens, arrival.output_tokens, arrival.blocks.clone())
         })
         .take_while(|request| request.at < limit)
@@ -45,7 +54,7 @@ pub(crate) fn replay(arrivals: &[Arrival], rate: f64, limit: Duration, seed: u64
     requests
 }
 
-/// A request with its own last blocks: what has no hash is shared with nobody.
+/// A request of which the part that has no block hash is shared with nobody.
 fn request(at: f64, prompt_tokens: u32, output_tokens: u32, blocks: Arc<[u64]>) -> Request {
     Request {
         at: Duration::from_secs_f64(at),
@@ -54,8 +63,9 @@ fn request(at: f64, prompt_tokens: u32, output_tokens: u32, blocks: Arc<[u64]>) 
     }
 }
 
-/// Conversations of several turns: a system prompt out of a few, then questions and answers that grow the context, with time
-/// to think between turns. `per_second`: requests.
+/// Conversations of four turns on average: one of 12 system prompts (Zipf, 1000 to 7000 tokens), a document (median 3000
+/// tokens), then questions (120) and answers (250) that grow the context, with 30 s to think between turns. `per_second`:
+/// requests. The first ones began 200 s before, so that all turns are there from the start.
 pub(crate) fn conversations(per_second: f64, seconds: f64, seed: u64) -> Vec<Request> {
     const TURNS: f64 = 4.0;
     let mut dice = fastrand::Rng::with_seed(seed);
@@ -97,7 +107,8 @@ pub(crate) fn conversations(per_second: f64, seconds: f64, seed: u64) -> Vec<Req
     requests
 }
 
-/// Prompts that share one of 40 long prefixes, by Zipf: one of them is asked for more than one engine can serve.
+/// Prompts of one of 40 prefixes (8000 to 16 000 tokens; Zipf 1.3, the first has a third of all) and 400 tokens of their own,
+/// answers of 120: the first prefix is asked for more than one engine can serve.
 pub(crate) fn hot_prefixes(per_second: f64, seconds: f64, seed: u64) -> Vec<Request> {
     let mut dice = fastrand::Rng::with_seed(seed);
     let mut at = 0.0;
@@ -116,8 +127,8 @@ pub(crate) fn hot_prefixes(per_second: f64, seconds: f64, seed: u64) -> Vec<Requ
     }
 }
 
-/// Bursts of siblings (one agent that fans out) between single requests: 12 to 20 within 200 ms, all sharing a long prefix that
-/// nobody has seen before.
+/// Bursts of siblings (one agent that fans out): 12 to 20 within 200 ms, all sharing a prefix of 3000 to 16 000 tokens that
+/// nobody has seen before, with 200 tokens of their own and answers of 150; four single prompts of 1500 tokens for each burst.
 pub(crate) fn siblings(per_second: f64, seconds: f64, seed: u64) -> Vec<Request> {
     let mut dice = fastrand::Rng::with_seed(seed);
     let mut requests = Vec::new();

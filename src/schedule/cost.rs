@@ -14,7 +14,7 @@
 //! tokens a stream has, the more of its pace an interruption costs it. Longer steps hurt where the time per token comes near
 //! its limit: `d` is 8 % of what prompts an idle step has time for, × strain³.
 //!
-//! With `w = 1` and the rest left out this is `Q + u (n + 1)`, and without `Q` it is LMetric: both hold others up at a fixed
+//! With `w = 1` and the rest left out this is `Q + u (n + 1)`, and without `Q` it is `LMetric`: both hold others up at a fixed
 //! price, which is too high on an idle engine, where it lengthens the tail, and too low on a busy one. `benches/README.md` has
 //! them side by side.
 

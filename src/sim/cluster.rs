@@ -12,6 +12,9 @@ use std::{
 use super::{Engine, Event, Gauges, JobId, Profile, outcome::Outcome, traffic::Request};
 use crate::types::Moment;
 
+/// How long after the last arrival a run is given up: what is still open then stays unanswered.
+const PATIENCE: Duration = Duration::from_hours(6);
+
 /// An attempt at a request, numbered by the scheduler's own count from 0.
 pub type AttemptId = u32;
 
@@ -154,6 +157,8 @@ impl Run<'_> {
             self.timer(Duration::ZERO, Timer::Scrape);
         }
         let (mut events, mut commands) = (Vec::new(), Vec::new());
+        let last = self.requests.last().map_or(Duration::ZERO, |last| last.at);
+        let end = Moment::default().plus(last + PATIENCE);
         while self.open > 0 {
             let step = self.engines.iter().enumerate();
             let step = step.filter_map(|(at, engine)| Some((engine.as_ref()?.next_step_at()?, at))).min();
@@ -167,6 +172,7 @@ impl Run<'_> {
                         self.event(engine, event, &mut commands);
                     }
                 }
+                (_, Some(at)) if at > end => break,
                 (_, Some(_)) => {
                     let Some(Reverse((at, timer))) = self.timers.pop() else { break };
                     self.fire(at, timer, &mut commands);
@@ -252,7 +258,8 @@ impl Run<'_> {
     fn fail(&mut self, now: Moment, attempt: usize, commands: &mut Vec<Command>) {
         let Attempt { scheduler, number, request, engine, .. } = self.attempts[attempt];
         // Once an answer has begun, its failure is the client's to see.
-        if self.outcomes[request as usize].cut(engine) {
+        let asked = &self.requests[request as usize];
+        if self.outcomes[request as usize].cut(engine, asked.whole) {
             self.open -= 1;
         }
         self.schedulers[scheduler].failed(now, number, commands);
@@ -286,9 +293,11 @@ impl Run<'_> {
         }
     }
 
-    /// Does what a scheduler asked for; that may make it ask for more.
+    /// Does what a scheduler asked for, in the order it asked; that may make it ask for more, which comes after.
     fn obey(&mut self, scheduler: usize, now: Moment, commands: &mut Vec<Command>) {
-        for command in std::mem::take(commands) {
+        let mut next = 0;
+        while let Some(&command) = commands.get(next) {
+            next += 1;
             match command {
                 Command::Send { request, engine } => self.send(scheduler, now, request, engine, commands),
                 Command::Cancel(number) => self.cancel(scheduler, number),
@@ -300,6 +309,7 @@ impl Run<'_> {
                 Command::Wake(at) => self.timers.push(Reverse((at.max(now), Timer::Wake(scheduler)))),
             }
         }
+        commands.clear();
     }
 
     fn send(&mut self, scheduler: usize, now: Moment, request: u32, engine: usize, commands: &mut Vec<Command>) {
@@ -311,7 +321,7 @@ impl Run<'_> {
         self.attempts.push(Attempt { request, engine, job, number, scheduler });
         match job {
             Some(job) => _ = self.jobs[engine].insert(job, place),
-            None => self.fail(now, place, commands),
+            None => self.schedulers[scheduler].failed(now, number, commands),
         }
     }
 

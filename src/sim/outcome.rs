@@ -89,8 +89,12 @@ impl Outcome {
         self.close(End::Refused)
     }
 
-    /// `engine` is gone; whether that ends it: without a first token from there it may be answered elsewhere.
-    pub(super) fn cut(&mut self, engine: usize) -> bool {
+    /// `engine` is gone; whether that ends it: where its client had seen nothing from there, it may be answered elsewhere.
+    pub(super) fn cut(&mut self, engine: usize, whole: bool) -> bool {
+        if whole && self.engine == Some(engine) && self.end == End::Open {
+            (self.ttft, self.engine, self.tokens) = (None, None, 0);
+            return false;
+        }
         self.engine == Some(engine) && self.close(End::Cut)
     }
 

@@ -1,0 +1,159 @@
+//! The policies that are compared: name, what it is, how it is made. Ours is the last one.
+
+use std::time::Duration;
+
+use signalbox::{
+    config::Config,
+    policy::compile,
+    sim::{cluster::Scheduler, gateway::Gateway},
+};
+
+use crate::{
+    account::{Ask, Known, Rule, Simple},
+    rules::{better_of_two, dynamo, least, llmd, llmd_scraped, prequal, sglang},
+    workload::BLOCK,
+};
+
+/// The name of the policy that is judged; all others are baselines.
+pub(crate) const OURS: &str = "ours";
+
+/// What a policy is made for.
+#[derive(Copy, Clone)]
+pub(crate) struct Fleet {
+    pub(crate) engines: usize,
+    pub(crate) kv_tokens: u32,
+    pub(crate) seed: u64,
+}
+
+impl Fleet {
+    fn with(&self, rule: impl Rule + 'static) -> Box<dyn Scheduler> {
+        Box::new(Simple::new(rule, self.engines, self.kv_tokens, self.seed))
+    }
+}
+
+/// One of them.
+pub(crate) struct Policy {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    /// Time between its scrapes where a scenario leaves that open.
+    pub(crate) scrape: Duration,
+    pub(crate) make: fn(&Fleet) -> Box<dyn Scheduler>,
+}
+
+const fn policy(name: &'static str, make: fn(&Fleet) -> Box<dyn Scheduler>, what: &'static str) -> Policy {
+    Policy { name, what, scrape: Duration::from_secs(1), make }
+}
+
+type Dice = fastrand::Rng;
+
+/// All of them. A new one is one more line here.
+pub(crate) const POLICIES: &[Policy] = &[
+    policy(
+        "random",
+        |fleet| fleet.with(|_: &Ask<'_>, up: &[&Known], dice: &mut Dice| up[dice.usize(..up.len())].engine),
+        "any",
+    ),
+    policy("RR", round_robin, "round robin"),
+    policy(
+        "least",
+        |fleet| {
+            fleet
+                .with(|_: &Ask<'_>, up: &[&Known], dice: &mut Dice| least(up, dice, |known| f64::from(known.in_flight)))
+        },
+        "fewest requests in flight",
+    ),
+    policy(
+        "P2C",
+        |fleet| {
+            fleet.with(|_: &Ask<'_>, up: &[&Known], dice: &mut Dice| {
+                better_of_two(up, dice, |known| f64::from(known.in_flight))
+            })
+        },
+        "power of two choices: of two different random ones that with fewer in flight",
+    ),
+    policy(
+        "EWMA",
+        |fleet| {
+            fleet.with(|ask: &Ask<'_>, up: &[&Known], dice: &mut Dice| {
+                better_of_two(up, dice, |known| known.peak_cost(ask.now))
+            })
+        },
+        "Finagle's PeakEWMA: of two random ones that with the smaller peak-sensitive average TTFT (10 s) × requests in flight",
+    ),
+    policy(
+        "Prequal",
+        |fleet| fleet.with(prequal),
+        "hot–cold lexicographic at the 84th percentile of requests in flight, latency at about the present load",
+    ),
+    policy("SGLang", |fleet| fleet.with(sglang), "`cache_aware`, thresholds 0.3 / 64 / 1.5, else fewest in flight"),
+    Policy {
+        scrape: Duration::from_millis(50),
+        ..policy(
+            "llm-d 50ms",
+            |fleet| fleet.with(llmd_scraped),
+            "llm-d's scorers, prefix 3 : queue 2 : KV cache 2, from engines scraped every 50 ms",
+        )
+    },
+    policy("llm-d 1s", |fleet| fleet.with(llmd_scraped), "the same, scraped every second"),
+    policy("llm-d own", llmd_own, "the same from our own instant counts in place of scraped ones"),
+    policy(
+        "Dynamo",
+        |fleet| fleet.with(dynamo),
+        "NVIDIA Dynamo's KV router: blocks to compute + different blocks in use, temperature 0",
+    ),
+    policy(
+        "LMetric",
+        |fleet| {
+            fleet.with(|ask: &Ask<'_>, up: &[&Known], dice: &mut Dice| {
+                least(up, dice, |known| known.uncached(ask.job) * f64::from(known.in_flight + 1))
+            })
+        },
+        "u(n+1): uncached tokens × (requests in flight + 1)",
+    ),
+    policy(
+        "pTTFT",
+        |fleet| {
+            fleet.with(|ask: &Ask<'_>, up: &[&Known], dice: &mut Dice| {
+                least(up, dice, |known| known.queued as f64 + known.uncached(ask.job))
+            })
+        },
+        "greedy predicted TTFT: uncached tokens queued there + own",
+    ),
+    policy(
+        "Q+u(n+1)",
+        |fleet| {
+            fleet.with(|ask: &Ask<'_>, up: &[&Known], dice: &mut Dice| {
+                least(up, dice, |known| known.queued as f64 + known.uncached(ask.job) * f64::from(known.in_flight + 1))
+            })
+        },
+        "the marginal cost rule alone: uncached tokens queued there + own × (requests in flight + 1)",
+    ),
+    policy(OURS, ours, "`least_cost`, as the gateway runs it"),
+];
+
+fn round_robin(fleet: &Fleet) -> Box<dyn Scheduler> {
+    let mut turn = 0;
+    fleet.with(move |_: &Ask<'_>, up: &[&Known], _: &mut Dice| {
+        turn += 1;
+        up[turn % up.len()].engine
+    })
+}
+
+fn llmd_own(fleet: &Fleet) -> Box<dyn Scheduler> {
+    let capacity = f64::from(fleet.kv_tokens);
+    fleet.with(move |ask: &Ask<'_>, up: &[&Known], dice: &mut Dice| {
+        let kv = |known: &Known| (known.context as f64 / capacity).min(1.0);
+        llmd(ask, up, dice, |known| f64::from(known.waiting), kv)
+    })
+}
+
+/// The gateway itself, with a policy of one pool that says nothing but where its engines are.
+fn ours(fleet: &Fleet) -> Box<dyn Scheduler> {
+    let urls: Vec<String> = (0..fleet.engines).map(|engine| format!("http://engine-{engine}:8000/v1")).collect();
+    let text = format!("pools: {{ main: {{ model: m, backends: [{}] }} }}", urls.join(", "));
+    let policy = Config::parse("bench.yaml", &text, &|_| None, &|_| Ok(String::new()))
+        .and_then(|config| compile(&config))
+        .expect("a policy that is valid");
+    let kv_tokens = vec![u64::from(fleet.kv_tokens); fleet.engines];
+    Box::new(Gateway::new(policy, kv_tokens, BLOCK, fleet.seed))
+}

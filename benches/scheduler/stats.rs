@@ -1,0 +1,65 @@
+//! Means and their intervals over a handful of seeds.
+
+/// Student's t for 95 % on both sides, by degrees of freedom from 1.
+const T: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
+/// A mean, and how far its 95 % interval reaches to both sides; `None` where one seed says nothing of that.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub(crate) struct Estimate {
+    pub(crate) mean: f64,
+    pub(crate) reach: Option<f64>,
+}
+
+impl Estimate {
+    pub(crate) fn of(values: &[f64]) -> Self {
+        let mean = mean(values);
+        let freedom = values.len().saturating_sub(1);
+        if freedom == 0 || !mean.is_finite() {
+            return Self { mean, reach: None };
+        }
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / freedom as f64;
+        let t = T.get(freedom - 1).copied().unwrap_or(1.96 + 2.4 / freedom as f64);
+        Self { mean, reach: Some(t * (variance / values.len() as f64).sqrt()) }
+    }
+
+    /// Its mean and interval.
+    pub(crate) fn text(self, decimals: usize, signed: bool) -> String {
+        let mean = number(self.mean, decimals);
+        let mean = if signed && self.mean.is_finite() && !mean.starts_with('-') { format!("+{mean}") } else { mean };
+        self.reach.map_or(mean.clone(), |reach| format!("{mean} ± {reach:.decimals$}"))
+    }
+}
+
+/// Not a number where there are none.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    if values.is_empty() { f64::NAN } else { values.iter().sum::<f64>() / values.len() as f64 }
+}
+
+/// `left` and `right` seed by seed.
+pub(crate) fn paired(left: &[f64], right: &[f64], both: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+    left.iter().zip(right).map(|(&left, &right)| both(left, right)).collect()
+}
+
+/// `left / right`, where both may have no end.
+pub(crate) fn ratio(left: f64, right: f64) -> f64 {
+    if left.is_infinite() && right.is_infinite() { 1.0 } else { left / right }
+}
+
+/// A number that may have no end, or not be there.
+pub(crate) fn number(value: f64, decimals: usize) -> String {
+    match value {
+        value if value.is_nan() => "–".to_owned(),
+        value if value.is_infinite() => "∞".to_owned(),
+        value => {
+            let text = format!("{value:.decimals$}");
+            // What rounds to nothing has no sign.
+            match text.strip_prefix('-') {
+                Some(zero) if !zero.contains(|digit| matches!(digit, '1'..='9')) => zero.to_owned(),
+                _ => text,
+            }
+        }
+    }
+}
