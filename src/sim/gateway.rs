@@ -1,7 +1,11 @@
 //! The gateway's own scheduling in a simulated cluster: the same pools, tickets and predictions that serve traffic, on the
 //! simulation's clock.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap},
+    sync::Arc,
+};
 
 use super::{
     Gauges,
@@ -12,6 +16,7 @@ use crate::{
     fleet::{Ask, Engine, Registry, Scratch, Snapshot, Ticket},
     policy::{Policy, Target},
     prompt::Blocks,
+    schedule::hedge::{Alternative, Awaited, Budget},
     types::{EngineKind, EngineSignals, Layout, Moment, Usage},
 };
 
@@ -33,6 +38,9 @@ pub struct Gateway {
     flights: Vec<Option<Flight>>,
     /// Requests that have not begun to be answered, or are being.
     open: HashMap<u32, Open>,
+    hedges: Budget,
+    /// When first tokens are late: of which requests.
+    late: BinaryHeap<Reverse<(Moment, u32)>>,
 }
 
 struct Flight {
@@ -46,9 +54,12 @@ struct Flight {
 struct Open {
     blocks: Blocks,
     whole: bool,
-    /// Backends tried, by target.
+    /// Backends tried, and in which pool.
     tried: Vec<usize>,
+    target: usize,
     attempts: Vec<AttemptId>,
+    /// What is expected of the first try, while a hedge may still be sent.
+    awaited: Option<Awaited>,
 }
 
 impl Gateway {
@@ -69,6 +80,8 @@ impl Gateway {
             scratch: Scratch::default(),
             flights: Vec::new(),
             open: HashMap::new(),
+            hedges: Budget::new(),
+            late: BinaryHeap::new(),
         }
     }
 
@@ -77,49 +90,103 @@ impl Gateway {
         &self.snapshot
     }
 
+    /// Sends a request to the first target that has a backend left.
     fn place(&mut self, now: Moment, number: u32, out: &mut Vec<Command>) {
-        let Some(open) = self.open.get_mut(&number) else { return };
-        for target in &self.targets {
-            let pool = &self.snapshot.pools[target.pool];
-            let ask = Ask {
-                target,
-                tried: &open.tried,
-                prompt: open.blocks.prompt(),
-                max_tokens: None,
-                whole: open.whole,
-                ttft_limit: None,
-                tpot_limit: None,
-            };
-            let Some(placement) = pool.place(&ask, now, self.dice.f64(), &mut self.scratch) else { continue };
-            let backend = &pool.backends[placement.backend];
-            let engine = backend.spec.engine;
-            let ticket =
-                Ticket::take(pool.learned.clone(), backend.clone(), placement.forecast, open.blocks.clone(), now);
-            open.tried.push(placement.backend);
-            open.attempts.push(self.flights.len() as AttemptId);
-            let flight = Flight { request: number, ticket, engine, first_token: None, whole: open.whole };
-            self.flights.push(Some(flight));
-            out.push(Command::Send { request: number, engine });
-            return;
+        for target in 0..self.targets.len() {
+            if self.send(now, number, target, None, out) {
+                return;
+            }
         }
         out.push(Command::Refuse(number));
         self.open.remove(&number);
+    }
+
+    /// Sends a request to a backend of a target. As a hedge, where `awaited` is late, only if that pays. False where nothing was
+    /// sent.
+    fn send(
+        &mut self,
+        now: Moment,
+        number: u32,
+        target: usize,
+        awaited: Option<&Awaited>,
+        out: &mut Vec<Command>,
+    ) -> bool {
+        let Some(open) = self.open.get_mut(&number) else { return false };
+        let pool = &self.snapshot.pools[self.targets[target].pool];
+        let ask = Ask {
+            target: &self.targets[target],
+            tried: &open.tried,
+            prompt: open.blocks.prompt(),
+            max_tokens: None,
+            whole: open.whole,
+            ttft_limit: None,
+            tpot_limit: None,
+        };
+        let Some(placement) = pool.place(&ask, now, self.dice.f64(), &mut self.scratch) else { return false };
+        let work = placement.forecast.work;
+        match awaited {
+            None => self.hedges.earn(),
+            Some(awaited) => {
+                let other = Alternative { ttft: work.prediction.seconds, uncached: work.uncached_tokens };
+                if !(awaited.pays(&other, now) && self.hedges.take()) {
+                    return false;
+                }
+            }
+        }
+        let backend = &pool.backends[placement.backend];
+        let engine = backend.spec.engine;
+        let ticket = Ticket::take(pool.learned.clone(), backend.clone(), placement.forecast, open.blocks.clone(), now);
+        open.tried.push(placement.backend);
+        open.target = target;
+        open.attempts.push(self.flights.len() as AttemptId);
+        if awaited.is_none() && !open.whole {
+            let model = pool.learned.predictor.model();
+            let quantile = |level| model.ttft_quantile(level, &work.prediction);
+            let awaited = Awaited { dispatched: now, p95: quantile(0.95), p99: quantile(0.99) };
+            for at in [awaited.due(), awaited.stalled_at()].into_iter().flatten() {
+                self.late.push(Reverse((at, number)));
+                out.push(Command::Wake(at));
+            }
+            open.awaited = Some(awaited);
+        }
+        self.flights.push(Some(Flight { request: number, ticket, engine, first_token: None, whole: open.whole }));
+        out.push(Command::Send { request: number, engine });
+        true
+    }
+
+    /// Cancels the attempts at a request, but for the one that answers.
+    fn cancel(&mut self, number: u32, but: Option<AttemptId>, out: &mut Vec<Command>) {
+        let Some(open) = self.open.get_mut(&number) else { return };
+        open.awaited = None;
+        for &attempt in open.attempts.iter().filter(|&&attempt| Some(attempt) != but) {
+            if self.flights[attempt as usize].take().is_some() {
+                out.push(Command::Cancel(attempt));
+            }
+        }
     }
 }
 
 impl Scheduler for Gateway {
     fn arrive(&mut self, now: Moment, number: u32, request: &Request, out: &mut Vec<Command>) {
         let bytes = u64::from(request.job.prompt_tokens) * TOKEN_BYTES;
-        let blocks = Blocks::new(request.job.blocks.clone(), bytes, self.layout);
-        let open = Open { blocks, whole: request.whole, tried: Vec::new(), attempts: Vec::new() };
+        let open = Open {
+            blocks: Blocks::new(request.job.blocks.clone(), bytes, self.layout),
+            whole: request.whole,
+            tried: Vec::new(),
+            target: 0,
+            attempts: Vec::new(),
+            awaited: None,
+        };
         self.open.insert(number, open);
         self.place(now, number, out);
     }
 
-    fn first_token(&mut self, now: Moment, attempt: AttemptId, _: &mut Vec<Command>) {
+    fn first_token(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
         if let Some(Some(flight)) = self.flights.get_mut(attempt as usize) {
             flight.first_token = Some(now);
             flight.ticket.first_token(now);
+            let request = flight.request;
+            self.cancel(request, Some(attempt), out);
         }
     }
 
@@ -151,19 +218,33 @@ impl Scheduler for Gateway {
             self.open.remove(&request);
             return;
         }
-        if let Some(open) = self.open.get_mut(&request)
-            && open.tried.len() >= self.engines.len()
-        {
+        let Some(open) = self.open.get_mut(&request) else { return };
+        if open.attempts.iter().any(|&attempt| self.flights[attempt as usize].is_some()) {
+            // The other of two tries goes on.
+            return;
+        }
+        if open.tried.len() >= self.engines.len() {
             open.tried.clear();
         }
         self.place(now, request, out);
     }
 
     fn left(&mut self, _: Moment, number: u32, out: &mut Vec<Command>) {
-        let Some(open) = self.open.remove(&number) else { return };
-        for attempt in open.attempts {
-            if self.flights[attempt as usize].take().is_some() {
-                out.push(Command::Cancel(attempt));
+        self.cancel(number, None, out);
+        self.open.remove(&number);
+    }
+
+    fn wake(&mut self, now: Moment, out: &mut Vec<Command>) {
+        while let Some(&Reverse((at, number))) = self.late.peek()
+            && at <= now
+        {
+            self.late.pop();
+            let Some(open) = self.open.get(&number) else { continue };
+            if let Some(awaited) = open.awaited
+                && self.send(now, number, open.target, Some(&awaited), out)
+                && let Some(open) = self.open.get_mut(&number)
+            {
+                open.awaited = None;
             }
         }
     }
@@ -184,6 +265,4 @@ impl Scheduler for Gateway {
         };
         at.read(signals, now);
     }
-
-    fn wake(&mut self, _: Moment, _: &mut Vec<Command>) {}
 }
