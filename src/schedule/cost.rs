@@ -9,10 +9,10 @@
 //! the steps of the `D` streams there longer. `f` is how slow the backend is beside the others.
 //!
 //! What it does to others has the price of what it takes from them. An engine's time for prompts is dear where little of it is
-//! left: `w = 2 ρ² / (1 − ρ) + 5 / E`, with `ρ` the share of its time that prompts lately took. `ρ² / (1 − ρ)` is the mean
+//! left: `w = 2 ρ² / (1 − ρ) + 8 / E`, with `ρ` the share of its time that prompts lately took. `ρ² / (1 − ρ)` is the mean
 //! number of those who wait in a queue with Poisson arrivals (M/M/1): those who come later and are delayed too. And the fewer
 //! tokens a stream has, the more of its pace an interruption costs it. Longer steps hurt where the time per token comes near
-//! its limit: `d` is 8 % of what prompts an idle step has time for, × strain³.
+//! its limit: `d` is a tenth of what prompts an idle step has time for, × strain³.
 //!
 //! With `w = 1` and the rest left out this is `Q + u (n + 1)`, and without `Q` it is `LMetric`: both hold others up at a fixed
 //! price, which is too high on an idle engine, where it lengthens the tail, and too low on a busy one. `benches/README.md` has
@@ -28,9 +28,9 @@ const FULL: f64 = 0.9;
 const CROWD: f64 = 2.0;
 const PRICES: (f64, f64) = (0.05, 2.0);
 /// Tokens of an answer that is so short that holding it up costs as much as waiting oneself.
-const BRIEF: f64 = 5.0;
+const BRIEF: f64 = 8.0;
 /// How much longer one more stream makes the steps of the others, in idle steps, at a strain of 1; and at most.
-const STREAM: f64 = 0.08;
+const STREAM: f64 = 0.1;
 const MOST_STRAIN: f64 = 3.0;
 
 /// The cost of placing the request on `candidate`; strategies that do not weigh candidates give all the same.
