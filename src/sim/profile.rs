@@ -113,6 +113,14 @@ impl Profile {
         }
     }
 
+    /// The name of the built-in profile that this is, whatever the size of its blocks.
+    pub fn name(&self) -> Option<&'static str> {
+        let same = |name: &&str| {
+            Self::named(name).is_some_and(|named| Self { block_tokens: self.block_tokens, ..named } == *self)
+        };
+        Self::NAMES.into_iter().find(same)
+    }
+
     /// The first field whose value no machine could have, if there is one.
     pub fn nonsense(&self) -> Option<&'static str> {
         let least = f64::from(f32::MIN_POSITIVE);

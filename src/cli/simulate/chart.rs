@@ -21,9 +21,9 @@ use crate::sim::study::ENOUGH;
 
 /// In pixels.
 const SIZE: (u32, u32) = (960, 480);
-/// Of letters, in pixels.
-const TITLE: u32 = 17;
-const LETTERS: u32 = 13;
+/// Of letters; the drawing has them about a fifth smaller in pixels.
+const TITLE: u32 = 22;
+const LETTERS: u32 = 17;
 /// Okabe and Ito's colours, which the colour-blind can tell apart too.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),

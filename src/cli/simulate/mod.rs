@@ -135,12 +135,15 @@ fn fits(args: &Args, file: &Path, subject: &Subject, arrivals: &[Arrival]) -> Re
     let tokens = |arrival: &Arrival| u64::from(arrival.prompt_tokens) + u64::from(arrival.output_tokens);
     let mut long = arrivals.iter().filter(|arrival| tokens(arrival) > u64::from(longest));
     let Some(first) = long.next() else { return Ok(()) };
+    let more = match long.count() {
+        0 => String::new(),
+        more => format!(" ({more} more are too long too)"),
+    };
     let message = format!(
-        "line {}: prompt and answer of {} tokens fit no engine of {}, of which the largest holds {longest}; so do {} more",
+        "line {}: prompt and answer of {} tokens fit no engine of {}, of which the largest holds {longest}{more}",
         first.line,
         tokens(first),
         file.display(),
-        long.count()
     );
     let help = format!(
         "give an engine more `context_tokens` and `kv_tokens` with `--engines FILE`, such as `engines: {{ default: {} }}`",

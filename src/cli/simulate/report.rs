@@ -19,11 +19,14 @@ pub(super) fn text(results: &Results) -> String {
     text.push_str(&figures(results));
     if results.swept() {
         let rows = results.policies.iter().map(|played| [played.name.clone(), played.goodput()]);
-        let title = format!("goodput: highest rate with {:.0} % in SLO", ENOUGH * 100.0);
-        text.push_str(&output::numbers(["policy", &title], rows));
+        let title = format!("goodput (highest rate with {:.0} % in SLO)", ENOUGH * 100.0);
+        text.push_str(&output::table(["policy", &title], rows));
+        let rates = |played: &Played| played.carried.iter().map(|carried| carried.rate()).collect();
+        text.push_str(&differences(results, "goodput", 2, rates));
     } else {
         text.push_str(&shares(results));
-        text.push_str(&differences(results));
+        let attainment = |played: &Played| played.seeds(0, |figures| figures.attainment * 100.0);
+        text.push_str(&differences(results, "in SLO, points", 1, attainment));
     }
     text
 }
@@ -68,13 +71,21 @@ fn tell(text: &mut String, title: &str, results: &Results, lines: &[String]) {
 
 fn engines(played: &Played) -> String {
     let subject = &played.subject;
-    let count = subject.engines().len();
+    let profiles = subject.engines().into_iter().map(|engine| subject.profiles[engine].name().unwrap_or("special"));
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for name in profiles {
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    let counts: Vec<_> = counts.into_iter().map(|(name, count)| format!("{count} × {name}")).collect();
     let happens = match subject.changes.len() {
         0 => String::new(),
         1 => ", 1 event".to_owned(),
         events => format!(", {events} events"),
     };
-    format!("{count} simulated for the model's route `{}`{happens}", subject.route.name)
+    format!("{} (simulated), by the route `{}`{happens}", counts.join(", "), subject.route.name)
 }
 
 fn slo(played: &Played) -> String {
@@ -137,13 +148,13 @@ fn shares(results: &Results) -> String {
 }
 
 /// How far policies differ from the first one, seed by seed: the same arrivals make that more certain than either figure.
-fn differences(results: &Results) -> String {
-    let attainment = |played: &Played| played.seeds(0, |figures| figures.attainment * 100.0);
+fn differences(results: &Results, what: &str, decimals: usize, of: impl Fn(&Played) -> Vec<f64>) -> String {
     let Some((first, others)) = results.policies.split_first() else { return String::new() };
     let mut text = String::new();
     for other in others {
-        let difference = Estimate::of(&paired(&attainment(other), &attainment(first), |left, right| left - right));
-        let _ = writeln!(text, "{} against {}: in SLO {} points", other.name, first.name, difference.text(1, true));
+        let difference = Estimate::of(&paired(&of(other), &of(first), |left, right| left - right));
+        let difference = difference.text(decimals, true);
+        let _ = writeln!(text, "{} against {}: {what} {difference}", other.name, first.name);
     }
     text
 }
