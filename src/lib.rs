@@ -12,7 +12,7 @@
 //! | 9 | [`server`] | listeners, reload, drain, what operators ask |
 //! | 8 | [`gateway`] | the walk |
 //! | 7 | [`upstream`] | HTTP to engines, and what they say of themselves |
-//! | 6 | [`sim`] | simulated engines: a pure model, and the same behind HTTP |
+//! | 6 | [`sim`] | simulated engines: a pure model, the same behind HTTP, and policies compared on it |
 //! | 5 | [`fleet`] | engines and backends as they live: load, tickets, readings |
 //! | 4 | [`schedule`], [`policy`] | which backend; what the operator decided |
 //! | 3 | [`config`], [`telemetry`] | policy files as text; metrics and the journal |

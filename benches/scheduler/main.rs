@@ -15,16 +15,15 @@ mod report;
 mod results;
 mod rules;
 mod scenario;
-mod stats;
-mod summary;
-mod timed;
 mod workload;
 
 use std::{env, io, path::Path, process::ExitCode};
 
+use signalbox::sim::spread::spread;
+
 use self::{
     goodput::{COURSES, Course, goodput},
-    plays::{play, spread},
+    plays::play,
     policies::{OURS, POLICIES, Policy},
     results::{Carried, Results, Row},
     scenario::{ALL, Scenario, Traces},
@@ -94,11 +93,11 @@ fn measure(wanted: &Wanted) -> io::Result<Results> {
     let progress = indicatif::ProgressBar::new(plays.len() as u64);
     progress.set_style(style.map_err(io::Error::other)?);
     progress.set_message("plays");
-    let played = spread(&plays, &progress, |&(scenario, policy, seed)| play(scenario, policy, &traces, seed));
+    let played = spread(&plays, || progress.inc(1), |&(scenario, policy, seed)| play(scenario, policy, &traces, seed));
     progress.set_length(searches.len() as u64);
     progress.reset();
     progress.set_message("searches for goodput");
-    let found = spread(&searches, &progress, |&(course, policy, seed)| goodput(course, policy, &traces, seed));
+    let found = spread(&searches, || progress.inc(1), |&(course, policy, seed)| goodput(course, policy, &traces, seed));
     progress.finish_and_clear();
 
     let mut results = Results {
@@ -135,6 +134,6 @@ fn combined<T: Copy>(things: &[T], policies: &[&'static Policy], seeds: u64) -> 
 }
 
 /// The results of one thing by policy and seed; `None` where there are none.
-fn by_policy<R: Copy>(results: &[Option<R>], seeds: u64) -> Option<Vec<Vec<R>>> {
-    results.chunks(seeds as usize).map(|results| results.iter().copied().collect()).collect()
+fn by_policy<R: Clone>(results: &[Option<R>], seeds: u64) -> Option<Vec<Vec<R>>> {
+    results.chunks(seeds as usize).map(|results| results.iter().cloned().collect()).collect()
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use signalbox::{
     config::Config,
     policy::compile,
-    sim::{cluster::Scheduler, gateway::Gateway},
+    sim::{Profile, cluster::Scheduler, gateway::Gateway},
 };
 
 use crate::{
     account::{Ask, Known, Rule, Simple},
     rules::{better_of_two, dynamo, least, llmd, llmd_scraped, prequal, sglang},
-    workload::BLOCK,
+    scenario::profile,
 };
 
 /// The name of the policy that is judged; all others are baselines.
@@ -154,6 +154,7 @@ fn ours(fleet: &Fleet) -> Box<dyn Scheduler> {
     let policy = Config::parse("bench.yaml", &text, &|_| None, &|_| Ok(String::new()))
         .and_then(|config| compile(&config))
         .expect("a policy that is valid");
-    let kv_tokens = vec![u64::from(fleet.kv_tokens); fleet.engines];
-    Box::new(Gateway::new(policy, kv_tokens, BLOCK, fleet.seed))
+    let route = policy.models.route("auto").expect("a policy without models has this one").clone();
+    let profile = Profile { kv_tokens: fleet.kv_tokens, ..profile() };
+    Box::new(Gateway::new(policy, &route, &vec![profile; fleet.engines], fleet.seed))
 }

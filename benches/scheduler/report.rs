@@ -2,12 +2,13 @@
 
 use std::{fs, io, path::Path};
 
+use signalbox::sim::estimate::{Estimate, mean, number, paired};
+
 use crate::{
     machine,
     policies::OURS,
     results::{ATTAINMENT, Carried, Metric, Results, Row, TAIL, over},
     scenario::LEGEND,
-    stats::{Estimate, mean, number, paired, ratio},
 };
 
 /// Of what ours may be above the best baseline's p99 and still be called equal.
@@ -173,11 +174,11 @@ fn goodput(results: &Results) -> String {
 fn details(results: &Results) -> String {
     let policies: Vec<usize> = results.leaders(LEADERS).into_iter().chain([results.ours()]).collect();
     let metrics: [Metric; 6] = [
-        |figures| figures.ttft[0],
-        |figures| figures.ttft[1],
-        |figures| figures.tpot * 1e3,
+        |figures| figures.ttft(0.5),
+        |figures| figures.ttft(0.9),
+        |figures| figures.tpot[1] * 1e3,
         |figures| figures.hits * 100.0,
-        |figures| figures.most * 100.0,
+        |figures| figures.busiest() * 100.0,
         |figures| figures.refused * 100.0,
     ];
     let mut rows = Vec::new();
@@ -217,4 +218,9 @@ fn table(header: &[String], rows: &[Vec<String>]) -> String {
     let rule = (0..header.len()).map(|at| if at == 0 { "---" } else { "---:" }).collect::<Vec<_>>().join("|");
     let rows: String = rows.iter().map(|row| line(row)).collect();
     format!("{}|{rule}|\n{rows}", line(header))
+}
+
+/// `left / right`, where both may have no end.
+fn ratio(left: f64, right: f64) -> f64 {
+    if left.is_infinite() && right.is_infinite() { 1.0 } else { left / right }
 }

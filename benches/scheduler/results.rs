@@ -1,6 +1,8 @@
 //! What was measured, and the questions that the report asks of it.
 
-use crate::{policies::OURS, stats::mean, summary::Figures};
+use signalbox::sim::{estimate::mean, figures::Figures};
+
+use crate::policies::OURS;
 
 /// Below this share of requests within the SLO, with the best policy, a scenario counts as saturated.
 const SATURATED: f64 = 0.8;
@@ -9,7 +11,7 @@ const SATURATED: f64 = 0.8;
 pub(crate) type Metric = fn(&Figures) -> f64;
 
 pub(crate) const ATTAINMENT: Metric = |figures| figures.attainment * 100.0;
-pub(crate) const TAIL: Metric = |figures| figures.ttft[2];
+pub(crate) const TAIL: Metric = |figures| figures.ttft(0.99);
 
 /// One scenario: by policy, then by seed.
 pub(crate) struct Row {

@@ -5,11 +5,12 @@ use std::time::Duration;
 use signalbox::sim::{
     Profile,
     cluster::{Change, Setting},
+    replay::replay,
     trace::Arrival,
     traffic::Request,
 };
 
-use crate::workload::{BLOCK, conversations, hot_prefixes, recorded, replay, siblings, with_cancels, with_whole};
+use crate::workload::{BLOCK, conversations, hot_prefixes, recorded, siblings, with_cancels, with_whole};
 
 const fn minutes(count: u64) -> Duration {
     Duration::from_secs(60 * count)
@@ -147,15 +148,7 @@ pub(crate) const ENGINES: usize = 8;
 
 /// The engine that is imitated: an 8B model on an H100, 400k tokens of KV cache.
 pub(crate) fn profile() -> Profile {
-    Profile {
-        prefill_ms: 0.06,
-        chunk_tokens: 4_096,
-        max_sequences: 128,
-        kv_tokens: 400_000,
-        block_tokens: BLOCK,
-        context_tokens: 200_000,
-        ..Profile::long()
-    }
+    Profile { block_tokens: BLOCK, ..Profile::h100_8b() }
 }
 
 impl Traffic {

@@ -5,6 +5,7 @@ use std::{fs::File, io::BufReader, path::PathBuf, sync::Arc, time::Duration};
 use flate2::read::GzDecoder;
 use signalbox::sim::{
     Job,
+    replay::hash,
     trace::{self, Arrival},
     traffic::Request,
 };
@@ -23,35 +24,6 @@ pub(crate) fn recorded(file: &str) -> Option<Vec<Arrival>> {
     let rows: Result<Vec<_>, _> =
         if file.contains("azure") { trace::azure(reader).collect() } else { trace::mooncake(reader).collect() };
     rows.ok()
-}
-
-/// The share of a trace's families that a seed plays.
-const KEPT: f64 = 0.8;
-
-/// Replays `arrivals` at `rate` times the load they were recorded at, for at most `limit`. A seed leaves out a fifth of the
-/// families (prompts that begin with the same block; without blocks each is its own) and plays the rest faster by as much,
-/// begins somewhere else in the trace (its end is joined to its beginning), and moves every arrival by up to 0.2 s.
-pub(crate) fn replay(arrivals: &[Arrival], rate: f64, limit: Duration, seed: u64) -> Vec<Request> {
-    let mut dice = fastrand::Rng::with_seed(seed);
-    let whole = arrivals.last().map_or(Duration::ZERO, |last| last.at) + Duration::from_millis(1);
-    let start = dice.usize(..arrivals.len());
-    let offset = arrivals[start].at;
-    let rotated = (start..arrivals.len()).chain(0..start);
-    let mut requests: Vec<Request> = rotated
-        .filter(|&at| {
-            let family = arrivals[at].blocks.first().copied().unwrap_or(at as u64);
-            ((hash(seed, family) >> 11) as f64) < KEPT * (1_u64 << 53) as f64
-        })
-        .map(|at| {
-            let arrival = &arrivals[at];
-            let at = arrival.at.checked_sub(offset).unwrap_or_else(|| (arrival.at + whole).saturating_sub(offset));
-            let at = at.as_secs_f64() * KEPT / rate + dice.f64() * 0.2;
-            request(at, arrival.prompt_tokens, arrival.output_tokens, arrival.blocks.clone())
-        })
-        .take_while(|request| request.at < limit)
-        .collect();
-    requests.sort_by_key(|request| request.at);
-    requests
 }
 
 /// A request of which the part that has no block hash is shared with nobody.
@@ -176,13 +148,6 @@ pub(crate) fn with_whole(mut requests: Vec<Request>, share: f64, seed: u64) -> V
         request.whole = dice.f64() < share;
     }
     requests
-}
-
-fn hash(family: u64, block: u64) -> u64 {
-    let mut mixed = (family << 20 | block).wrapping_add(0x9E37_79B9_7F4A_7C15);
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ mixed >> 31
 }
 
 fn exponential(dice: &mut fastrand::Rng, mean: f64) -> f64 {

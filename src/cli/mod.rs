@@ -4,6 +4,7 @@ mod check;
 mod key;
 mod output;
 mod serve;
+mod simulate;
 
 use std::{io, path::PathBuf, process::ExitCode};
 
@@ -29,6 +30,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Compare policies: replay recorded traffic on simulated engines
+    Simulate(simulate::Args),
     /// Make keys for callers
     Key {
         #[command(subcommand)]
@@ -56,6 +59,7 @@ pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::serve(args),
         Command::Check { file, json } => check::check(&file, json),
+        Command::Simulate(args) => simulate::simulate(&args),
         Command::Key { command: KeyCommand::New { id, json } } => key::new(&id, json),
         Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),
     };

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use comfy_table::{Table, TableComponent, presets};
+use comfy_table::{CellAlignment, Table, TableComponent, presets};
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 
 /// Prints to standard output.
@@ -24,9 +24,23 @@ pub(super) fn complain(text: &str) {
 
 /// A table with a line under its head; empty tables show nothing.
 pub(super) fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+    aligned(head, rows, CellAlignment::Left)
+}
+
+/// A table of numbers, of which the first column is what they are about.
+pub(super) fn numbers<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+    aligned(head, rows, CellAlignment::Right)
+}
+
+fn aligned<const N: usize>(
+    head: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+    others: CellAlignment,
+) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(head).add_rows(rows);
     table.remove_style(TableComponent::HorizontalLines).remove_style(TableComponent::MiddleIntersections);
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(others));
     if table.is_empty() {
         return String::new();
     }

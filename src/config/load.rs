@@ -76,7 +76,8 @@ impl Config {
             ));
         }
         let shown: Arc<str> = masked(text).into();
-        let document = yaml::parse(text).map_err(|problem| Problems::new(name, Arc::clone(&shown), vec![*problem]))?;
+        let document =
+            yaml::parse::<Document>(text).map_err(|problem| Problems::new(name, Arc::clone(&shown), vec![*problem]))?;
         let vars = Vars::of(text, var);
         let mut files = HashMap::new();
         for source in key_sources(&document) {
@@ -182,7 +183,7 @@ fn unreadable(error: &io::Error) -> Problem {
 }
 
 /// The system's word for an error, without its number.
-fn plain(error: &io::Error) -> String {
+pub fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }

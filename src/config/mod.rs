@@ -14,7 +14,7 @@ mod url;
 mod yaml;
 
 pub use self::{
-    load::{Config, fuzz_config},
+    load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},
     problem::{Problem, Problems},
     scalar::{Admin, Balance, Dialect, Field, KeyHash, Pause, Scalar, Scrape, Share, Token, Total, Url, Word},
@@ -22,4 +22,5 @@ pub use self::{
     shape::{Either, Located, Named, Open, Shapes},
     units::size,
     url::{authority, read as read_url},
+    yaml::parse as yaml,
 };

@@ -1,11 +1,11 @@
 //! From text to the raw document, and from the parser's errors to ours.
 
+use serde::de::DeserializeOwned;
 use serde_saphyr::{DeserializeError as Error, Location, MessageFormatter, UserMessageFormatter};
 
 use super::{
     mistake::{At, nearest},
     problem::Problem,
-    raw::Document,
 };
 
 /// Keys that the design names and this version does not have.
@@ -37,8 +37,8 @@ pub(super) fn options() -> serde_saphyr::Options {
 }
 
 /// Reads `text`; an empty file is an empty document.
-pub(super) fn parse(text: &str) -> Result<Document, Box<Problem>> {
-    serde_saphyr::from_str_with_options::<Option<Document>>(text, options())
+pub fn parse<T: DeserializeOwned + Default>(text: &str) -> Result<T, Box<Problem>> {
+    serde_saphyr::from_str_with_options::<Option<T>>(text, options())
         .map(Option::unwrap_or_default)
         .map_err(|error| Box::new(problem(&error, text)))
 }
@@ -110,17 +110,18 @@ fn place(location: Location, text: &str) -> At {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::raw::Document;
 
     #[test]
     fn an_empty_file_is_an_empty_document() {
         for text in ["", "# nothing\n", "pools:\n", "{}"] {
-            assert!(parse(text).unwrap().pools.is_none(), "{text}");
+            assert!(parse::<Document>(text).unwrap().pools.is_none(), "{text}");
         }
     }
 
     #[test]
     fn keys_of_later_versions_are_named_as_such() {
-        let help = |text| parse(text).unwrap_err().help.unwrap();
+        let help = |text| parse::<Document>(text).unwrap_err().help.unwrap();
         assert_eq!(help("cache: {}"), "`cache` is not supported yet by this version");
         assert_eq!(help("listn: x"), "did you mean `listen`?");
         assert_eq!(help("keys: [{ id: a, hash: b, limits: {} }]"), "`limits` is not supported yet by this version");

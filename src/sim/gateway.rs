@@ -8,13 +8,13 @@ use std::{
 };
 
 use super::{
-    Gauges,
+    Gauges, Profile,
     cluster::{Answer, AttemptId, Command, Scheduler},
     traffic::Request,
 };
 use crate::{
     fleet::{Ask, Engine, Registry, Scratch, Snapshot, Ticket},
-    policy::{Policy, Target},
+    policy::{Policy, Route, Target},
     prompt::Blocks,
     schedule::hedge::{Alternative, Awaited, Budget},
     types::{EngineKind, EngineSignals, Layout, Moment, Usage},
@@ -31,7 +31,7 @@ pub struct Gateway {
     /// Pools in the order they are tried.
     targets: Vec<Target>,
     layout: Layout,
-    kv_tokens: Vec<u64>,
+    profiles: Vec<Profile>,
     dice: fastrand::Rng,
     scratch: Scratch,
     /// By attempt.
@@ -54,8 +54,11 @@ struct Flight {
 struct Open {
     blocks: Blocks,
     whole: bool,
-    /// Backends tried, and in which pool.
-    tried: Vec<usize>,
+    /// Tokens of its prompt and its answer.
+    tokens: u32,
+    /// Places of the backends tried, by target.
+    tried: Vec<Vec<usize>>,
+    /// The target it was sent to last.
     target: usize,
     attempts: Vec<AttemptId>,
     /// What is expected of the first try, while a hedge may still be sent.
@@ -63,19 +66,18 @@ struct Open {
 }
 
 impl Gateway {
-    /// A gateway that sends every request to the first pool of `policy`, and on to the next ones where that has none left. The
-    /// policy's engines stand for the simulation's, in the same order; `kv_tokens` are the sizes of their KV caches, and
-    /// `block_tokens` the size of the blocks that requests are hashed in. `seed` decides ties.
-    pub fn new(policy: Policy, kv_tokens: Vec<u64>, block_tokens: u32, seed: u64) -> Self {
+    /// A gateway that sends every request by `route`, a route of `policy`. The policy's engines stand for the simulation's, in the
+    /// same order, of which these are the `profiles`; all have blocks of one size. `seed` decides ties.
+    pub fn new(policy: Policy, route: &Route, profiles: &[Profile], seed: u64) -> Self {
         let registry = Registry::default();
-        let targets = (0..policy.pools.len()).map(|pool| Target { pool, serves: None, model: None }).collect();
+        let block_tokens = profiles.first().map_or(1, |profile| profile.block_tokens);
         let engines = policy.engines.iter().map(|engine| registry.engine(&engine.name, &engine.url)).collect();
         Self {
             snapshot: Snapshot::new(policy, &registry),
             engines,
-            targets,
+            targets: route.targets.clone(),
             layout: Layout::Fixed(block_tokens.saturating_mul(TOKEN_BYTES as u32)),
-            kv_tokens,
+            profiles: profiles.to_vec(),
             dice: fastrand::Rng::with_seed(seed),
             scratch: Scratch::default(),
             flights: Vec::new(),
@@ -115,7 +117,7 @@ impl Gateway {
         let pool = &self.snapshot.pools[self.targets[target].pool];
         let ask = Ask {
             target: &self.targets[target],
-            tried: &open.tried,
+            tried: &open.tried[target],
             prompt: open.blocks.prompt(),
             max_tokens: None,
             whole: open.whole,
@@ -136,7 +138,7 @@ impl Gateway {
         let backend = &pool.backends[placement.backend];
         let engine = backend.spec.engine;
         let ticket = Ticket::take(pool.learned.clone(), backend.clone(), placement.forecast, open.blocks.clone(), now);
-        open.tried.push(placement.backend);
+        open.tried[target].push(placement.backend);
         open.target = target;
         open.attempts.push(self.flights.len() as AttemptId);
         if awaited.is_none() && !open.whole {
@@ -172,7 +174,8 @@ impl Scheduler for Gateway {
         let open = Open {
             blocks: Blocks::new(request.job.blocks.clone(), bytes, self.layout),
             whole: request.whole,
-            tried: Vec::new(),
+            tokens: request.job.prompt_tokens.saturating_add(request.job.output_tokens),
+            tried: vec![Vec::new(); self.targets.len()],
             target: 0,
             attempts: Vec::new(),
             awaited: None,
@@ -209,24 +212,27 @@ impl Scheduler for Gateway {
 
     fn failed(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
         let Some(flight) = self.flights[attempt as usize].take() else { return };
-        let engine = &self.engines[flight.engine];
+        let Flight { request, first_token, ticket, engine, .. } = flight;
+        drop(ticket);
+        let longest = self.profiles.get(engine).map_or(u32::MAX, Profile::longest);
+        if self.open.get(&request).is_some_and(|open| open.tokens > longest) {
+            // The engine says 400, which goes to the client as it came and is nobody's fault but its own.
+            self.open.remove(&request);
+            out.push(Command::Refuse(request));
+            return;
+        }
+        let engine = &self.engines[engine];
         engine.breaker.failed(now, true);
         engine.gone();
-        let Flight { request, first_token, ticket, .. } = flight;
-        drop(ticket);
         if first_token.is_some() {
             self.open.remove(&request);
             return;
         }
-        let Some(open) = self.open.get_mut(&request) else { return };
-        if open.attempts.iter().any(|&attempt| self.flights[attempt as usize].is_some()) {
-            // The other of two tries goes on.
-            return;
+        let attempts = self.open.get(&request).map_or(&[][..], |open| &open.attempts);
+        if attempts.iter().all(|&attempt| self.flights[attempt as usize].is_none()) {
+            // Else the other of two tries goes on.
+            self.place(now, request, out);
         }
-        if open.tried.len() >= self.engines.len() {
-            open.tried.clear();
-        }
-        self.place(now, request, out);
     }
 
     fn left(&mut self, _: Moment, number: u32, out: &mut Vec<Command>) {
@@ -257,7 +263,7 @@ impl Scheduler for Gateway {
             running: Some(f64::from(gauges.running)),
             waiting: Some(f64::from(gauges.waiting)),
             kv_usage: Some(gauges.kv_usage),
-            kv_capacity_tokens: self.kv_tokens.get(engine).copied(),
+            kv_capacity_tokens: self.profiles.get(engine).map(|profile| u64::from(profile.kv_tokens)),
             prefix_queries: Some(gauges.prefix_queries as f64),
             prefix_hits: Some(gauges.prefix_hits as f64),
             preemptions: Some(f64::from(gauges.preemptions as u32)),

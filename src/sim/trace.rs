@@ -20,6 +20,10 @@ pub struct Arrival {
     pub prompt_tokens: u32,
     /// Tokens of its answer.
     pub output_tokens: u32,
+    /// Whether its answer came whole. The Azure and Mooncake traces do not say; there it was streamed.
+    pub whole: bool,
+    /// Its line in the trace, from 1; 0 where it is in none.
+    pub line: u64,
     /// What stands for its prompt's blocks: equal numbers from the start mean an equal prefix. Empty where not recorded.
     pub blocks: Arc<[u64]>,
 }
@@ -64,6 +68,8 @@ pub fn azure(source: impl BufRead) -> impl Iterator<Item = Result<Arrival, Trace
             at: when.saturating_sub(*start.get_or_insert(when)),
             prompt_tokens: count(prompt)?,
             output_tokens: count(output)?,
+            whole: false,
+            line,
             blocks: Arc::default(),
         }))
     })
@@ -80,15 +86,55 @@ pub fn mooncake(source: impl BufRead) -> impl Iterator<Item = Result<Arrival, Tr
         #[serde(default)]
         hash_ids: Vec<u64>,
     }
-    rows(source, |_, row| {
-        let row: Row = serde_json::from_str(row).map_err(|problem| problem.to_string())?;
+    rows(source, |line, row| {
+        let row: Row = read(row)?;
         Ok(Some(Arrival {
             at: Duration::from_millis(row.timestamp),
             prompt_tokens: row.input_length,
             output_tokens: row.output_length,
+            whole: false,
+            line,
             blocks: row.hash_ids.into(),
         }))
     })
+}
+
+/// Reads a journal of this gateway: `time_ms`, `stream` and `usage` of every line, in the order of the file, which is that of the
+/// requests' ends; times are since 1970. Lines without `usage` are left out and counted in `skipped`: nobody knows how long
+/// their answers would have been.
+pub fn journal(source: impl BufRead, skipped: &mut u64) -> impl Iterator<Item = Result<Arrival, TraceError>> {
+    #[derive(Deserialize)]
+    struct Row {
+        time_ms: u64,
+        #[serde(default)]
+        stream: bool,
+        usage: Option<Tokens>,
+    }
+    #[derive(Deserialize)]
+    struct Tokens {
+        prompt_tokens: u32,
+        completion_tokens: u32,
+    }
+    rows(source, |line, row| {
+        let Row { time_ms, stream, usage } = read(row)?;
+        let Some(Tokens { prompt_tokens, completion_tokens }) = usage else {
+            *skipped += 1;
+            return Ok(None);
+        };
+        Ok(Some(Arrival {
+            at: Duration::from_millis(time_ms),
+            prompt_tokens,
+            output_tokens: completion_tokens,
+            whole: !stream,
+            line,
+            blocks: Arc::default(),
+        }))
+    })
+}
+
+/// A row that is a JSON object. The problem is told with its column; the line is the trace's.
+fn read<T: serde::de::DeserializeOwned>(row: &str) -> Result<T, String> {
+    serde_json::from_str(row).map_err(|problem| problem.to_string().replace(" at line 1 column ", " at column "))
 }
 
 /// `count` made-up arrivals that resemble Azure's conversation trace: independent arrivals at `per_second` on average,
@@ -103,6 +149,8 @@ pub fn excerpt(seed: u64, count: usize, per_second: f64) -> impl Iterator<Item =
             at,
             prompt_tokens: (log_normal(&mut dice, 1020.0, 0.9) as u32).clamp(2, 14_000),
             output_tokens: (log_normal(&mut dice, 129.0, 0.86) as u32).clamp(7, 1_000),
+            whole: false,
+            line: 0,
             blocks: Arc::default(),
         }
     })
@@ -195,8 +243,14 @@ mod tests {
     fn mooncake_rows_become_arrivals_with_blocks() {
         let text = r#"{"timestamp": 27000, "input_length": 1000, "output_length": 4, "hash_ids": [0, 9]}"#;
         let arrivals: Result<Vec<_>, _> = mooncake(text.as_bytes()).collect();
-        let want =
-            Arrival { at: Duration::from_secs(27), prompt_tokens: 1000, output_tokens: 4, blocks: [0, 9].into() };
+        let want = Arrival {
+            at: Duration::from_secs(27),
+            prompt_tokens: 1000,
+            output_tokens: 4,
+            whole: false,
+            line: 1,
+            blocks: [0, 9].into(),
+        };
         assert_eq!(arrivals.unwrap(), [want]);
     }
 

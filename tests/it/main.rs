@@ -17,6 +17,7 @@ mod prometheus;
 mod reload;
 mod requests;
 mod sdk;
+mod simulate;
 mod streams;
 mod testbed;
 mod trace;

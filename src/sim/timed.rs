@@ -2,25 +2,31 @@
 
 use std::time::{Duration, Instant};
 
-use signalbox::{
-    sim::{
-        Gauges,
-        cluster::{Answer, AttemptId, Command, Scheduler},
-        traffic::Request,
-    },
-    types::Moment,
+use super::{
+    Gauges,
+    cluster::{Answer, AttemptId, Command, Scheduler},
+    traffic::Request,
 };
+use crate::types::Moment;
 
 /// Passes everything on, and measures what each arrival takes.
-pub(crate) struct Timed {
+pub struct Timed {
     inner: Box<dyn Scheduler>,
-    pub(crate) took: Duration,
-    pub(crate) decisions: u32,
+    took: Duration,
+    decisions: u32,
 }
 
 impl Timed {
-    pub(crate) fn new(inner: Box<dyn Scheduler>) -> Self {
+    /// A watch on `inner`.
+    pub fn new(inner: Box<dyn Scheduler>) -> Self {
         Self { inner, took: Duration::ZERO, decisions: 0 }
+    }
+
+    /// What the decisions of `all` took on average, in microseconds of the wall's clock.
+    pub fn mean<'a>(all: impl IntoIterator<Item = &'a Self>) -> f64 {
+        let sum = |(took, decisions), timed: &Self| (took + timed.took, decisions + timed.decisions);
+        let (took, decisions) = all.into_iter().fold((Duration::ZERO, 0), sum);
+        took.as_secs_f64() * 1e6 / f64::from(decisions.max(1))
     }
 }
 

@@ -8,13 +8,16 @@ const T: [f64; 30] = [
 
 /// A mean, and how far its 95 % interval reaches to both sides; `None` where one seed says nothing of that.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub(crate) struct Estimate {
-    pub(crate) mean: f64,
-    pub(crate) reach: Option<f64>,
+pub struct Estimate {
+    /// The mean; not a number where there are no values.
+    pub mean: f64,
+    /// Half the width of its interval.
+    pub reach: Option<f64>,
 }
 
 impl Estimate {
-    pub(crate) fn of(values: &[f64]) -> Self {
+    /// Of `values`, one for each seed.
+    pub fn of(values: &[f64]) -> Self {
         let mean = mean(values);
         let freedom = values.len().saturating_sub(1);
         if freedom == 0 || !mean.is_finite() {
@@ -25,31 +28,26 @@ impl Estimate {
         Self { mean, reach: Some(t * (variance / values.len() as f64).sqrt()) }
     }
 
-    /// Its mean and interval.
-    pub(crate) fn text(self, decimals: usize, signed: bool) -> String {
+    /// Its mean and interval, with a plus where `signed`.
+    pub fn text(self, decimals: usize, signed: bool) -> String {
         let mean = number(self.mean, decimals);
         let mean = if signed && self.mean.is_finite() && !mean.starts_with('-') { format!("+{mean}") } else { mean };
         self.reach.map_or(mean.clone(), |reach| format!("{mean} ± {reach:.decimals$}"))
     }
 }
 
-/// Not a number where there are none.
-pub(crate) fn mean(values: &[f64]) -> f64 {
+/// The mean of `values`; not a number where there are none.
+pub fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { f64::NAN } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// `left` and `right` seed by seed.
-pub(crate) fn paired(left: &[f64], right: &[f64], both: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+/// What `both` makes of `left` and `right`, seed by seed.
+pub fn paired(left: &[f64], right: &[f64], both: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     left.iter().zip(right).map(|(&left, &right)| both(left, right)).collect()
 }
 
-/// `left / right`, where both may have no end.
-pub(crate) fn ratio(left: f64, right: f64) -> f64 {
-    if left.is_infinite() && right.is_infinite() { 1.0 } else { left / right }
-}
-
 /// A number that may have no end, or not be there.
-pub(crate) fn number(value: f64, decimals: usize) -> String {
+pub fn number(value: f64, decimals: usize) -> String {
     match value {
         value if value.is_nan() => "–".to_owned(),
         value if value.is_infinite() => "∞".to_owned(),

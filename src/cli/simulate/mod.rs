@@ -1,0 +1,203 @@
+//! `signalbox simulate`: what policies would do with recorded traffic, on simulated engines and a virtual clock.
+
+mod args;
+mod axis;
+mod chart;
+mod report;
+mod results;
+
+use std::{
+    io::{self, IsTerminal},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+pub(super) use self::args::Args;
+use self::results::{Played, Results};
+use super::output;
+use crate::{
+    config::{Config, Problem, Problems},
+    policy::{Policy, Route, compile},
+    sim::{
+        Profile,
+        figures::Slo,
+        machines::Machines,
+        recording::{Format, Recording},
+        study::{SEARCH, Subject, Traffic, goodput, play_all},
+        trace::{Arrival, excerpt},
+    },
+};
+
+/// What stands in place of a trace's file for made-up arrivals: how many, and how many a second.
+const EXCERPT: &str = "excerpt";
+const EXCERPT_ARRIVALS: usize = 2_400;
+const EXCERPT_PER_SECOND: f64 = 2.0;
+
+pub(super) fn simulate(args: &Args) -> io::Result<ExitCode> {
+    let results = match prepare(args) {
+        Ok(subjects) => play(args, subjects),
+        Err(problems) => {
+            output::complain(&output::report(&problems));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    if let Some(file) = &args.plot {
+        let drawn = chart::draw(&results).map_err(|error| format!("the figures cannot be drawn: {error}"));
+        let written = drawn.and_then(|svg| {
+            std::fs::write(file, svg).map_err(|error| format!("{} cannot be written: {error}", file.display()))
+        });
+        if let Err(problem) = written {
+            output::complain(&format!("signalbox: {problem}\n"));
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    if args.json {
+        output::json(&report::json(&results))?;
+    } else {
+        output::print(&report::text(&results))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is to be played.
+struct Prepared {
+    trace: Option<PathBuf>,
+    recording: Recording,
+    subjects: Vec<Subject>,
+}
+
+fn prepare(args: &Args) -> Result<Prepared, Problems> {
+    let mut policies = Vec::with_capacity(args.policies.len());
+    for file in &args.policies {
+        let policy = Config::load(file).and_then(|config| compile(&config))?;
+        let route = route(file, &policy, args.model.as_deref())?;
+        policies.push((file, policy, route));
+    }
+    let machines = match &args.engines {
+        Some(file) => Machines::load(file, &policies.iter().map(|(_, policy, _)| policy).collect::<Vec<_>>())?,
+        None => Machines::default(),
+    };
+    let made_up = args.trace.as_os_str() == EXCERPT;
+    let recording = if made_up {
+        let arrivals = excerpt(1, EXCERPT_ARRIVALS, EXCERPT_PER_SECOND).collect();
+        Recording { format: Format::Azure, arrivals, skipped: 0 }
+    } else {
+        Recording::open(&args.trace, args.trace_format.named())?
+    };
+    let mut subjects = Vec::with_capacity(policies.len());
+    for (file, policy, route) in policies {
+        let profiles = machines.profiles(&policy, recording.format.block_tokens());
+        let changes = machines.changes(&policy);
+        let slos = slos(args, &policy, &route);
+        let subject = Subject { policy, route, profiles, slos, changes };
+        fits(args, file, &subject, &recording.arrivals)?;
+        subjects.push(subject);
+    }
+    Ok(Prepared { trace: (!made_up).then(|| args.trace.clone()), recording, subjects })
+}
+
+/// The route of `model`, or of the first model that the policy has.
+fn route(file: &Path, policy: &Policy, model: Option<&str>) -> Result<Arc<Route>, Problems> {
+    let first = || policy.models.names().next().and_then(|name| policy.models.route(name));
+    let found = match model {
+        Some(model) => policy.models.route(model),
+        None => first().or_else(|| policy.models.patterns().next().map(|(_, route)| route)),
+    };
+    found.cloned().ok_or_else(|| {
+        let Some(model) = model else {
+            let help = "add a pool with a model, such as `pools: { main: { model: m, backends: [http://h:8000/v1] } }`";
+            return problem(file, "this policy has nothing that clients could ask for".to_owned(), help.to_owned());
+        };
+        let names = || policy.models.names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let near = policy.models.nearest(model).map(|near| format!("did you mean `{near}`?"));
+        let help = near.unwrap_or_else(|| format!("it has: {}", names()));
+        problem(file, format!("this policy has no model `{model}`"), help)
+    })
+}
+
+/// What is asked of each engine: by the command line, else by the first of the route's pools that it is in.
+fn slos(args: &Args, policy: &Policy, route: &Route) -> Vec<Slo> {
+    let slo = |engine: usize| {
+        let mut pools = route.targets.iter().map(|target| &policy.pools[target.pool]);
+        let pool = pools.find(|pool| pool.backends.iter().any(|backend| backend.engine == engine));
+        let objectives = pool.map(|pool| pool.objectives).unwrap_or_default();
+        Slo { ttft: args.slo_ttft.or(objectives.ttft), tpot: args.slo_tpot.or(objectives.tpot) }
+    };
+    (0..policy.engines.len()).map(slo).collect()
+}
+
+/// Every request has to fit one of the engines: what fits none would tell nothing of a policy.
+fn fits(args: &Args, file: &Path, subject: &Subject, arrivals: &[Arrival]) -> Result<(), Problems> {
+    let longest = subject.engines().into_iter().map(|engine| subject.profiles[engine].longest()).max().unwrap_or(0);
+    let tokens = |arrival: &Arrival| u64::from(arrival.prompt_tokens) + u64::from(arrival.output_tokens);
+    let mut long = arrivals.iter().filter(|arrival| tokens(arrival) > u64::from(longest));
+    let Some(first) = long.next() else { return Ok(()) };
+    let more = match long.count() {
+        0 => String::new(),
+        more => format!(" ({more} more are too long too)"),
+    };
+    let message = format!(
+        "line {}: prompt and answer of {} tokens fit no engine of {}, of which the largest holds {longest}{more}",
+        first.line,
+        tokens(first),
+        file.display(),
+    );
+    let help = format!(
+        "give an engine more `context_tokens` and `kv_tokens` with `--engines FILE`, such as `engines: {{ default: {} }}`",
+        if tokens(first) <= u64::from(Profile::h100_8b().longest()) { "h100-8b" } else { "long" }
+    );
+    Err(problem(&args.trace, message, help))
+}
+
+fn problem(file: &Path, message: String, help: String) -> Problems {
+    Problems::new(&file.display().to_string(), "".into(), vec![Problem::whole(message).help(help)])
+}
+
+fn play(args: &Args, Prepared { trace, recording, subjects }: Prepared) -> Results {
+    let rates = args.rate.0.clone();
+    let traffic = Traffic { arrivals: &recording.arrivals, limit: args.limit, seeds: args.seeds };
+    let plays = subjects.len() as u64 * rates.len() as u64 * args.seeds;
+    let searches = if rates.len() > 1 { subjects.len() as u64 * args.seeds } else { 0 };
+    let progress = progress(plays + searches * SEARCH);
+    let played = play_all(&subjects, &traffic, &rates, || progress.inc(1));
+    let carried = if searches > 0 {
+        goodput(&subjects, &traffic, &rates, &played, || progress.inc(SEARCH))
+    } else {
+        vec![Vec::new(); subjects.len()]
+    };
+    progress.finish_and_clear();
+    let names = names(&args.policies);
+    let policies = subjects.into_iter().zip(played).zip(carried).zip(names.into_iter().zip(&args.policies));
+    let policies = policies
+        .map(|(((subject, figures), carried), (name, file))| Played {
+            name,
+            file: file.clone(),
+            subject,
+            figures,
+            carried,
+        })
+        .collect();
+    Results { trace, recording, limit: args.limit, seeds: args.seeds, rates, policies }
+}
+
+/// A bar on standard error, where somebody looks at it.
+fn progress(plays: u64) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} plays (about {eta} left)");
+    ProgressBar::new(plays).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// What policies are called: their files' names where those differ, else their paths.
+fn names(files: &[PathBuf]) -> Vec<String> {
+    let stem = |file: &Path| file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let name = |file: &PathBuf| {
+        let alike = files.iter().filter(|other| stem(other) == stem(file)).count();
+        if alike > 1 { file.display().to_string() } else { stem(file) }
+    };
+    files.iter().map(name).collect()
+}

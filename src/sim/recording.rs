@@ -1,0 +1,142 @@
+//! A file of recorded traffic, opened: gzip or not, in whichever of the formats it is.
+
+use std::{
+    io::{self, Read},
+    path::Path,
+    time::Duration,
+};
+
+use flate2::read::MultiGzDecoder;
+
+use super::trace::{Arrival, MOONCAKE_BLOCK_TOKENS, TraceError, azure, journal, mooncake};
+use crate::config::{Problem, Problems, plain};
+
+/// What every gzip file begins with.
+const GZIP: [u8; 2] = [0x1F, 0x8B];
+
+/// Tokens of an engine's blocks where the trace knows of none.
+const USUAL_BLOCK_TOKENS: u32 = 16;
+
+/// How a trace is written.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Azure's LLM inference traces, CSV.
+    Azure,
+    /// Mooncake's, JSON lines.
+    Mooncake,
+    /// This gateway's own journal, JSON lines.
+    Journal,
+}
+
+impl Format {
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Azure => "azure",
+            Self::Mooncake => "mooncake",
+            Self::Journal => "journal",
+        }
+    }
+
+    /// Tokens of the blocks that stand for its prompts, which engines that replay it have to have.
+    pub const fn block_tokens(self) -> u32 {
+        match self {
+            Self::Mooncake => MOONCAKE_BLOCK_TOKENS,
+            Self::Azure | Self::Journal => USUAL_BLOCK_TOKENS,
+        }
+    }
+
+    /// The format of a trace with this first line.
+    fn of(line: &[u8]) -> Option<Self> {
+        if line.starts_with(b"{") {
+            let row: serde_json::Value = serde_json::from_slice(line).ok()?;
+            return match () {
+                () if row.get("time_ms").is_some() => Some(Self::Journal),
+                () if row.get("input_length").is_some() => Some(Self::Mooncake),
+                () => None,
+            };
+        }
+        (line.starts_with(b"TIMESTAMP") || line.split(|byte| *byte == b',').count() == 3).then_some(Self::Azure)
+    }
+}
+
+/// Recorded traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recording {
+    /// How it was written.
+    pub format: Format,
+    /// What came, in the order of coming, the first one at zero; never empty.
+    pub arrivals: Vec<Arrival>,
+    /// Lines of a journal that say nothing of an answer's length, and were left out.
+    pub skipped: u64,
+}
+
+impl Recording {
+    /// Reads the trace at `path`, in the format that its first line is of unless one is given.
+    pub fn open(path: &Path, format: Option<Format>) -> Result<Self, Problems> {
+        let bytes = read(path).map_err(|error| {
+            let mend = "check the path; `excerpt` in place of a file stands for made-up arrivals";
+            problem(path, format!("this file cannot be read: {}", plain(&error)), mend)
+        })?;
+        let mut lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+        let Some(first) = lines.find(|line| !line.is_empty()) else {
+            return Err(problem(path, "this trace is empty".to_owned(), "name a file with at least one request"));
+        };
+        let Some(format) = format.or_else(|| Format::of(first)) else {
+            let message = format!("line 1: not of a known format: {}", start(first));
+            let mend = "name the format with `--trace-format`: `azure` has lines of TIMESTAMP,ContextTokens,GeneratedTokens, \
+                `mooncake` JSON with `timestamp`, `input_length` and `output_length`, `journal` JSON with `time_ms` and `usage`";
+            return Err(problem(path, message, mend));
+        };
+        let mut skipped = 0;
+        let arrivals: Result<Vec<_>, _> = match format {
+            Format::Azure => azure(&*bytes).collect(),
+            Format::Mooncake => mooncake(&*bytes).collect(),
+            Format::Journal => journal(&*bytes, &mut skipped).collect(),
+        };
+        let mut arrivals = arrivals.map_err(|error| unreadable(path, format, &error))?;
+        arrivals.sort_by_key(|arrival| arrival.at);
+        let Some(start) = arrivals.first().map(|first| first.at) else {
+            let (message, mend) = if skipped > 0 {
+                let message = format!("none of the {skipped} lines of this journal has `usage`");
+                (message, "only requests whose answers' lengths are known can be replayed")
+            } else {
+                ("this trace has no requests".to_owned(), "name a file with at least one")
+            };
+            return Err(problem(path, message, mend));
+        };
+        for arrival in &mut arrivals {
+            arrival.at = arrival.at.saturating_sub(start);
+        }
+        Ok(Self { format, arrivals, skipped })
+    }
+
+    /// From its first request to its last.
+    pub fn span(&self) -> Duration {
+        self.arrivals.last().map_or(Duration::ZERO, |last| last.at)
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let bytes = std::fs::read(path)?;
+    if !bytes.starts_with(&GZIP) {
+        return Ok(bytes);
+    }
+    let mut unpacked = Vec::new();
+    MultiGzDecoder::new(&*bytes).read_to_end(&mut unpacked)?;
+    Ok(unpacked)
+}
+
+fn unreadable(path: &Path, format: Format, error: &TraceError) -> Problems {
+    let mend = format!("this was read as a trace of the format `{}`; `--trace-format` names another", format.name());
+    problem(path, error.to_string(), mend)
+}
+
+fn problem(path: &Path, message: String, mend: impl Into<std::borrow::Cow<'static, str>>) -> Problems {
+    Problems::new(&path.display().to_string(), "".into(), vec![Problem::whole(message).help(mend)])
+}
+
+/// The beginning of a line, for showing.
+fn start(line: &[u8]) -> String {
+    format!("{:?}", String::from_utf8_lossy(line).chars().take(60).collect::<String>())
+}
