@@ -26,6 +26,8 @@ pub struct Forecast {
     pub batch: Batch,
     /// Its time per token.
     pub tpot: Prediction,
+    /// The conversation it belongs to, as [`Ask::session`](super::Ask::session).
+    pub session: Option<u64>,
 }
 
 /// A request's place on an engine. Taken before the first await of an attempt and held until its answer ends, fails, or its
@@ -52,6 +54,30 @@ impl Ticket {
         now: Moment,
     ) -> Self {
         let entry = backend.engine.load.enter(forecast.work, now);
+        Self::entered(entry, pool, backend, forecast, blocks, now)
+    }
+
+    /// The same, or `None` where the engine has as many as the policy lets it have: that is looked at and counted at one blow, so
+    /// that there are never more, however many ask at once.
+    pub fn take_if_room(
+        pool: Arc<PoolLearned>,
+        backend: Arc<Backend>,
+        forecast: Forecast,
+        blocks: Blocks,
+        now: Moment,
+    ) -> Option<Self> {
+        let entry = backend.engine.load.enter_below(backend.max_concurrency, forecast.work, now)?;
+        Some(Self::entered(entry, pool, backend, forecast, blocks, now))
+    }
+
+    fn entered(
+        entry: Entry,
+        pool: Arc<PoolLearned>,
+        backend: Arc<Backend>,
+        forecast: Forecast,
+        blocks: Blocks,
+        now: Moment,
+    ) -> Self {
         let reuse = backend.learned.prefixes.insert(backend.learned.holder, blocks.prompt());
         backend.load.in_flight.fetch_add(1, Relaxed);
         backend.load.queued_tokens.fetch_add(forecast.work.uncached_tokens, Relaxed);
@@ -74,8 +100,8 @@ impl Ticket {
         load.queued_tokens.fetch_sub(uncached_tokens, Relaxed);
         load.decoding.fetch_add(1, Relaxed);
         load.context_tokens.fetch_add(prompt_tokens, Relaxed);
+        self.computed(now);
         let learned = &self.backend.learned;
-        learned.prefixes.confirm(self.blocks.prompt(), &self.reuse);
         let seconds = now.since(self.taken).as_secs_f64();
         self.pool.predictor.observe_ttft(&learned.predictor, &self.forecast.features, &prediction, seconds, now);
     }
@@ -89,14 +115,14 @@ impl Ticket {
             self.backend.load.queued_tokens.fetch_sub(self.forecast.work.uncached_tokens, Relaxed);
             self.backend.load.decoding.fetch_add(1, Relaxed);
             self.backend.load.context_tokens.fetch_add(self.forecast.work.prompt_tokens, Relaxed);
-            self.backend.learned.prefixes.confirm(self.blocks.prompt(), &self.reuse);
+            self.computed(now);
         }
         let Some(usage) = usage else { return };
         if let Some(tpot) = tpot {
             let measured = (tpot, usage.completion_tokens);
             let (batch, predicted) = (&self.forecast.batch, &self.forecast.tpot);
             self.pool.predictor.observe_tpot(&self.backend.learned.predictor, batch, predicted, measured, now);
-            self.pool.observe_step(tpot);
+            self.pool.observe_step(tpot, self.backend.engine.load.in_flight());
         }
         self.pool.outputs.observe(usage.completion_tokens);
         let prompt = self.blocks.prompt();
@@ -104,6 +130,17 @@ impl Ticket {
             let share = (cached as f64 / usage.prompt_tokens as f64).min(1.0);
             let blocks = prompt.layout.blocks((prompt.bytes as f64 * share).round() as u64);
             self.backend.learned.prefixes.correct(prompt, &self.reuse, blocks as u32);
+        }
+    }
+}
+
+impl Ticket {
+    /// The prompt was computed, and is cached there now.
+    fn computed(&self, now: Moment) {
+        let learned = &self.backend.learned;
+        learned.prefixes.confirm(self.blocks.prompt(), &self.reuse);
+        if let Some(session) = self.forecast.session {
+            learned.sessions.served(session, learned.holder, self.forecast.work.prompt_tokens, now);
         }
     }
 }
@@ -176,6 +213,8 @@ mod tests {
             target: &target,
             tried: &[],
             prompt: blocks.prompt(),
+            session: None,
+            room_only: false,
             max_tokens: None,
             whole,
             ttft_limit: None,

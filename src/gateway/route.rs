@@ -16,13 +16,13 @@ use crate::{
 pub(super) struct Routing<S>(pub S);
 
 impl<S: Step<Routed>> Step<Estimated> for Routing<S> {
-    async fn call(&self, Estimated { call, prompt_tokens, blocks }: Estimated) -> Result<Reply, Fault> {
+    async fn call(&self, Estimated { call, prompt_tokens, blocks, session }: Estimated) -> Result<Reply, Fault> {
         let route = route(&call.serving.snapshot.policy, &call)?;
         call.record.note(|line| {
             line.estimated_prompt_tokens = prompt_tokens;
             line.route = Some(route.name.clone());
         });
-        self.0.call(Routed { call, blocks, route }).await
+        self.0.call(Routed { call, blocks, session, route }).await
     }
 }
 

@@ -85,6 +85,8 @@ impl Gateway {
                 target,
                 tried: &open.tried,
                 prompt: open.blocks.prompt(),
+                session: None,
+                room_only: false,
                 max_tokens: None,
                 whole: open.whole,
                 ttft_limit: None,

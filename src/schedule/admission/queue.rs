@@ -161,6 +161,15 @@ impl<T> Queue<T> {
         self.deadlines.first().map(|&(deadline, _)| deadline)
     }
 
+    /// All who wait, in the order in which they are to go; those whose deadline has passed are left out.
+    pub fn in_order(&mut self, now: Moment) -> impl Iterator<Item = (Key, &T)> {
+        self.rise(now);
+        let in_time = move |rank: &&Rank| rank.deadline.is_none_or(|deadline| deadline > now);
+        let Self { order, entries, .. } = self;
+        let entry = |rank: &Rank| Some((rank.key, &entries.get(&rank.key)?.item));
+        order.iter().filter(in_time).filter_map(entry)
+    }
+
     /// How many wait.
     pub fn len(&self) -> usize {
         self.entries.len()
