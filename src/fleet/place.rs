@@ -88,13 +88,10 @@ impl Pool {
         forecasts.clear();
         let untried = || self.members(ask.target).filter(|member| !ask.tried.contains(member));
         let avoided = |member: usize| self.backends[member].engine.breaker.is_open(now);
-        // Room where requests fail is none, unless they fail everywhere.
-        let all_avoided = ask.room_only && untried().all(avoided);
         for member in untried() {
             let backend = &*self.backends[member];
             let Backend { engine, learned, .. } = backend;
-            let open = || self.has_room(backend, ask, now) && (all_avoided || !avoided(member));
-            if ask.room_only && !open() {
+            if ask.room_only && !self.has_room(backend, ask, now) {
                 full.push(member);
                 continue;
             }
@@ -102,6 +99,10 @@ impl Pool {
             learned.follow(backend.kv_tokens(), engine.restarts());
             holders.push(learned.holder);
             views.push(engine.load.view(now));
+        }
+        // Better to wait for one that is full than to go where requests fail, unless they fail everywhere.
+        if !full.is_empty() && members.iter().copied().all(avoided) && !full.iter().copied().all(avoided) {
+            return None;
         }
         matched.clear();
         matched.resize(members.len(), 0);

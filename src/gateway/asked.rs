@@ -161,7 +161,7 @@ impl Asked {
         Some(retry_after(work.prediction.seconds, bound, backlog))
     }
 
-    /// The limits of this request in a pool: on the time to its first token, and on the time per further token.
+    /// What this request has to keep to in a pool: on the time to its first token, and on the time per further token.
     fn limits(&self, target: usize, now: Moment) -> (Option<Duration>, Option<Duration>) {
         let objectives = self.pool(target).1.spec.objectives;
         let ttft = [self.bound(now), objectives.ttft].into_iter().flatten().min();

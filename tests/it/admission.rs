@@ -357,3 +357,31 @@ async fn a_crowd_is_let_in_without_one_too_many_and_nobody_is_forgotten() {
     assert_eq!(peaks, [2, 3], "as many as there may be, and not one more");
     assert_eq!(house.desk.metrics.requests_total(), CROWD as u64);
 }
+
+#[tokio::test]
+async fn a_request_with_a_bound_goes_to_the_first_pool_that_keeps_it() {
+    let silent = |seen: &Seen| if seen.header("x-hold").is_some() { Plan::silence() } else { polite(seen) };
+    let (a, b) = (Mock::start(silent).await, Mock::start(silent).await);
+    let policy = one(&a, &b, "").replace("max_concurrency: 1", "max_concurrency: 9").replace(
+        "quick: { to: main, bound: { ttft: 1ms } }",
+        "quick: { to: main, fallback: [spare], bound: { ttft: 3s } }",
+    );
+    let gateway = Gateway::start(&policy).await;
+    assert_eq!(send(&gateway, "quick", "first").await.unwrap().header("x-signalbox-pool"), "main");
+    // Some 100 thousand tokens are computed before whatever comes next.
+    let body = json!({ "model": "alone", "stream": true, "messages": [{ "role": "user", "content": "word ".repeat(80_000) }] });
+    let request = json(http().post(gateway.at("/v1/chat/completions")), &body).header("x-hold", "yes");
+    let busy = tokio::spawn(answer(request));
+    a.wait_under_way(1).await;
+    assert_eq!(send(&gateway, "quick", "second").await.unwrap().header("x-signalbox-pool"), "spare");
+    let line = decision(&gateway, "second").await;
+    assert_eq!(line["admission"]["result"], "spilled", "{line}");
+    assert!(line["attempts"][0]["candidates"][0]["attainment"].as_f64() >= Some(0.9), "{line}");
+    assert_eq!(send(&gateway, "auto", "unbound").await.unwrap().header("x-signalbox-pool"), "main");
+    busy.abort();
+    a.gone().await;
+    until("the route to come back", async || {
+        send(&gateway, "quick", "back").await.unwrap().header("x-signalbox-pool") == "main"
+    })
+    .await;
+}

@@ -100,6 +100,11 @@ impl<T> Queue<T> {
         }
     }
 
+    /// From now on at most `length` may wait; those who do already stay.
+    pub fn set_length(&mut self, length: usize) {
+        self.length = length;
+    }
+
     /// Lets `waiting` wait. Where the queue is full, the one who would go last leaves for it, provided that the arrival's
     /// priority is strictly higher than the level on which that one stands by now; else the arrival is refused.
     pub fn push(&mut self, now: Moment, waiting: Waiting<T>) -> Result<Queued<T>, Refused<T>> {
