@@ -292,6 +292,71 @@ mod tests {
     }
 
     #[test]
+    fn an_engine_with_as_many_as_it_may_have_takes_no_more() {
+        let registry = Registry::default();
+        let snapshot = pool(&registry);
+        let first = take(&snapshot.pools[0], &prompt(1, 10), false, at(0));
+        let limited = Backend {
+            spec: first.backend.spec.clone(),
+            engine: first.backend.engine.clone(),
+            max_concurrency: Some(2),
+            kv_tokens: None,
+            load: first.backend.load.clone(),
+            learned: first.backend.learned.clone(),
+        };
+        let (pool, limited) = (&snapshot.pools[0], Arc::new(limited));
+        let more = || Ticket::take_if_room(pool.learned.clone(), limited.clone(), first.forecast, prompt(2, 10), at(1));
+        let second = more();
+        assert!(second.is_some() && more().is_none());
+        drop(second);
+        assert!(more().is_some());
+        assert_eq!(first.backend.engine.load.in_flight(), 1);
+    }
+
+    #[test]
+    fn a_session_is_cheap_where_it_was_served_and_streams_are_not_slowed_beyond_their_limit() {
+        let registry = Registry::default();
+        let snapshot = pool(&registry);
+        let pool = &snapshot.pools[0];
+        let target = Target { pool: 0, serves: None, model: None };
+        let (one, other) = (prompt(1, 400), prompt(2, 400));
+        let ask = |blocks: &Blocks, limit| {
+            let ask = Ask {
+                target: &target,
+                tried: &[],
+                prompt: blocks.prompt(),
+                session: Some(9),
+                room_only: true,
+                max_tokens: None,
+                whole: false,
+                ttft_limit: None,
+                tpot_limit: limit,
+            };
+            pool.place(&ask, at(10), 0.5, &mut Scratch::default())
+        };
+        let placed = ask(&one, None).unwrap();
+        let home = pool.backends[placed.backend].clone();
+        let mut ticket = Ticket::take(pool.learned.clone(), home, placed.forecast, one, at(10));
+        ticket.first_token(at(20));
+        // Nothing of this prompt was seen before, but its conversation was.
+        let next = ask(&other, None).unwrap();
+        assert_eq!(next.backend, placed.backend);
+        assert_eq!(next.forecast.work.uncached_tokens, 3_200);
+        assert_eq!(registry.sessions().len(), 1);
+
+        let usage = Usage { prompt_tokens: 1, cached_tokens: None, completion_tokens: 90, reasoning_tokens: None };
+        ticket.finish(Some(&usage), Some(0.06), at(900));
+        let limit = |millis| Some(std::time::Duration::from_millis(millis));
+        let busy = [take(pool, &prompt(3, 10), false, at(901)), take(pool, &prompt(4, 10), false, at(902))];
+        assert_ne!(busy[0].backend.name(), busy[1].backend.name());
+        // About 20 ms were measured with one request there; with two it takes longer.
+        assert!(ask(&other, limit(30)).is_none());
+        assert!(ask(&other, limit(90)).is_some() && ask(&other, None).is_some());
+        drop(busy);
+        assert!(ask(&other, limit(30)).is_some(), "an idle engine always has room");
+    }
+
+    #[test]
     fn a_restart_empties_what_is_believed_cached() {
         let registry = Registry::default();
         let snapshot = pool(&registry);

@@ -385,3 +385,40 @@ async fn a_request_with_a_bound_goes_to_the_first_pool_that_keeps_it() {
     })
     .await;
 }
+
+/// On a clock that leaps to whatever is due next: hundreds wait for an engine that never answers, and leave or give up at any moment.
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_in_vain_is_told_so_and_leaves_nothing_behind() {
+    const CROWD: usize = 300;
+    let mock = Mock::start(|_| Plan::silence()).await;
+    let policy = format!(
+        "engines:\n  a: {{ url: \"{}\", max_concurrency: 2, scrape: false }}\n\
+         pools:\n  main: {{ model: m, backends: [{{ engine: a }}] }}\n\
+         models:\n  short: {{ routes: [{{ to: main, queue: 2s }}] }}\n  bound: {{ to: main, bound: {{ ttft: 5s }} }}\n",
+        mock.url()
+    );
+    let house = Arc::new(House::new(&policy));
+    let mut dice = Dice(0xdeaf);
+    let crowd: Vec<_> = (0..CROWD)
+        .map(|_| {
+            let body = chat(["m", "short", "bound"][dice.roll(3)], true).to_string();
+            let request = Request::post("/v1/chat/completions").body(Body::from(body)).expect("a request");
+            let house = house.clone();
+            let leaves = dice.roll(3) == 0;
+            let asking = tokio::spawn(async move { (house.walk)(request).await.status().as_u16() });
+            (asking, leaves)
+        })
+        .collect();
+    for (asking, leaves) in crowd {
+        if leaves {
+            asking.abort();
+        }
+        // Aborted is over only when it was dropped.
+        if let Ok(status) = asking.await {
+            assert!([429, 503, 504].contains(&status), "{status}");
+        }
+    }
+    assert_eq!(house.under_way(), [0; 5]);
+    assert!(house.desk.hall.is_empty());
+    assert_eq!(house.desk.metrics.requests_total(), CROWD as u64);
+}
