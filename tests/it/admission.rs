@@ -162,9 +162,15 @@ async fn what_would_be_late_is_refused_at_once_unless_the_engine_is_idle() {
     assert_eq!((status, code.as_str()), (429, "slo_unattainable"));
     assert!((1..=120).contains(&after), "{after}");
     assert_eq!(decision(&gateway, "late").await["admission"]["result"], "slo_unattainable");
+    let own = |bound: &str| {
+        let request = json(http().post(gateway.at("/v1/chat/completions")), &chat("alone", false));
+        answer(request.header("x-signalbox-bound-ttft", bound))
+    };
+    assert_eq!(refusal(&own("1ms").await).1, "slo_unattainable");
+    assert_eq!((own("5m").await.status.as_u16(), own("soon").await.status.as_u16()), (200, 400));
     assert_eq!(send(&gateway, "alone", "unbound").await.unwrap().status, 200);
     let metrics = gateway.metrics().await;
-    assert_eq!(metrics.sum("signalbox_shed_total", &[r#"reason="slo_unattainable""#]) as u32, 1);
+    assert_eq!(metrics.sum("signalbox_shed_total", &[r#"reason="slo_unattainable""#]) as u32, 2);
     a.open(1);
 }
 
