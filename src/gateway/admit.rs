@@ -127,11 +127,11 @@ pub(super) async fn enter(asked: &Asked, record: &Record) -> Result<Placed, Faul
     record.wait(waited);
     let after = || come_back(asked, preferred, now);
     let (reason, fault) = match result {
-        Ok(placed) => {
-            if waited > Duration::ZERO {
+        Ok((placed, queued)) => {
+            if queued {
                 meter.waited(waited.as_secs_f64(), now);
             }
-            return let_in(placed, true, waited);
+            return let_in(placed, queued, waited);
         }
         Err(End::Full) => {
             let message = format!(
@@ -165,8 +165,9 @@ enum End {
     Late,
 }
 
-/// Waits in the queue of a target's pool until a place is handed over.
-async fn wait(asked: &Asked, target: usize, began: Moment) -> Result<Placed, End> {
+/// Waits in the queue of a target's pool until a place is handed over. Also tells whether it had to: those before it may wait for
+/// something else.
+async fn wait(asked: &Asked, target: usize, began: Moment) -> Result<(Placed, bool), End> {
     let limits = asked.serving.snapshot.policy.limits;
     let (_, pool) = asked.pool(target);
     let patience = asked.route.queue.unwrap_or(limits.queue_wait);
@@ -183,16 +184,20 @@ async fn wait(asked: &Asked, target: usize, began: Moment) -> Result<Placed, End
     let Ok(stay) = asked.desk.hall.join(&pool.spec.name, limits.queue_length, waiting, began) else {
         // Another pool may have room for it, and nobody who waits for that.
         let Full = Full;
-        return asked.place(began).filter(|placed| placed.target != target).ok_or(End::Full);
+        let elsewhere = asked.place(began).filter(|placed| placed.target != target);
+        return elsewhere.map(|placed| (placed, false)).ok_or(End::Full);
     };
+    if let Ok(placed) = offered.try_recv() {
+        return Ok((placed, false));
+    }
     match timeout_at(until, &mut offered).await {
-        Ok(Ok(placed)) => Ok(placed),
+        Ok(Ok(placed)) => Ok((placed, true)),
         // One with a higher priority came.
         Ok(Err(_)) => Err(End::Full),
         Err(_) => {
             drop(stay);
             // It may have been handed over in this very moment.
-            offered.try_recv().map_err(|_| end)
+            offered.try_recv().map(|placed| (placed, true)).map_err(|_| end)
         }
     }
 }

@@ -186,6 +186,7 @@ async fn what_the_first_pool_has_no_room_for_spills_over() {
     let waiting = send(&gateway, "alone", "waiting");
     wait_queue(&gateway, 1).await;
     assert_eq!(send(&gateway, "auto", "third").await.unwrap().header("x-signalbox-pool"), "spare");
+    assert_eq!(decision(&gateway, "third").await["admission"]["queued"], false);
     a.open(1);
     assert_eq!(waiting.await.unwrap().header("x-signalbox-pool"), "main");
     let metrics = gateway.metrics().await;
