@@ -20,7 +20,7 @@ pub use self::{
     scalar::{Admin, Balance, Dialect, Field, KeyHash, Pause, Scalar, Scrape, Share, Token, Total, Url, Word},
     schema::schema,
     shape::{Either, Located, Named, Open, Shapes},
-    units::size,
+    units::{duration, size},
     url::{authority, read as read_url},
     yaml::parse as yaml,
 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::mistake::Mistake;
 
 /// Reads a duration: a number and one of `us`, `ms`, `s`, `m`, `h`, `d`.
-pub(super) fn duration(text: &str) -> Result<Duration, Mistake> {
+pub fn duration(text: &str) -> Result<Duration, Mistake> {
     let mistake = || Mistake::new("not a duration").help("write a number and a unit: `500ms`, `10s`, `5m`, `1h`, `1d`");
     let (number, unit) = split(text);
     let number = decimal(number).ok_or_else(mistake)?;

@@ -11,6 +11,7 @@ use std::{
 use crate::{
     measure::{BytesPerToken, PeakEwma},
     schedule::{
+        affinity::Affinity,
         predict::{BackendPredictor, OutputLengths, PoolPredictor},
         prefix::{HolderId, PrefixIndex},
     },
@@ -37,6 +38,7 @@ pub struct Learned {
     /// How fast it is beside its pool.
     pub predictor: BackendPredictor,
     pub(super) prefixes: Arc<PrefixIndex>,
+    pub(super) sessions: Arc<Affinity>,
     pub(super) holder: HolderId,
     /// The index's room for this backend, in bytes of prompt.
     room: AtomicU64,
@@ -45,8 +47,8 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// A backend of which nothing is known; what it caches is kept in `prefixes`.
-    pub fn new(prefixes: Arc<PrefixIndex>) -> Self {
+    /// A backend of which nothing is known; what it caches is kept in `prefixes`, and whom it served in `sessions`.
+    pub fn new(prefixes: Arc<PrefixIndex>, sessions: Arc<Affinity>) -> Self {
         let bytes_per_token = BytesPerToken::new();
         let room = (KV_TOKENS as f64 * bytes_per_token.value()) as u64;
         Self {
@@ -56,6 +58,7 @@ impl Learned {
             predictor: BackendPredictor::new(),
             holder: prefixes.join(room),
             prefixes,
+            sessions,
             room: AtomicU64::new(room),
             restarts: AtomicU32::new(0),
         }
@@ -65,6 +68,7 @@ impl Learned {
     pub(super) fn follow(&self, kv_tokens: Option<u64>, restarts: u32) {
         if self.restarts.swap(restarts, Relaxed) != restarts {
             self.prefixes.clear(self.holder);
+            self.sessions.clear(self.holder);
         }
         let room = (kv_tokens.unwrap_or(KV_TOKENS) as f64 * self.bytes_per_token.value()) as u64;
         let before = self.room.load(Relaxed);
@@ -79,6 +83,7 @@ impl Learned {
 impl Drop for Learned {
     fn drop(&mut self) {
         self.prefixes.leave(self.holder);
+        self.sessions.clear(self.holder);
     }
 }
 
@@ -91,6 +96,8 @@ pub struct PoolLearned {
     pub outputs: OutputLengths,
     /// Bits of the mean seconds per token of late.
     step: AtomicU64,
+    /// Bits of the mean number of requests that an engine had under way then.
+    crowd: AtomicU64,
     /// Bits of the least seconds per token seen lately: what an idle engine needs.
     idle_step: AtomicU64,
 }
@@ -101,6 +108,7 @@ impl Default for PoolLearned {
             predictor: PoolPredictor::new(),
             outputs: OutputLengths::new(),
             step: AtomicU64::new(IDLE_STEP.to_bits()),
+            crowd: AtomicU64::new(0.0_f64.to_bits()),
             idle_step: AtomicU64::new(IDLE_STEP.to_bits()),
         }
     }
@@ -117,8 +125,19 @@ impl PoolLearned {
         f64::from_bits(self.step.load(Relaxed))
     }
 
-    pub(super) fn observe_step(&self, seconds: f64) {
+    /// The seconds per token to expect on an engine with `requests` under way: the part `crowded` of a step's time grows with
+    /// them. `None` before any was measured.
+    pub(super) fn step_among(&self, requests: u32, crowded: f64) -> Option<f64> {
+        let crowd = f64::from_bits(self.crowd.load(Relaxed));
+        (crowd > 0.0).then(|| self.step() * (1.0 - crowded + crowded * f64::from(requests) / crowd))
+    }
+
+    /// An answer came at so many seconds per token, from an engine that had `requests` under way at its end.
+    pub(super) fn observe_step(&self, seconds: f64, requests: u32) {
         if seconds > 0.0 {
+            let (requests, crowd) = (f64::from(requests.max(1)), f64::from_bits(self.crowd.load(Relaxed)));
+            let crowd = if crowd > 0.0 { crowd + STEP_GAIN * (requests - crowd) } else { requests };
+            self.crowd.store(crowd.to_bits(), Relaxed);
             let least = (self.idle_step() * IDLE_FORGETTING).min(seconds);
             self.idle_step.store(least.to_bits(), Relaxed);
             let mean = self.step() + STEP_GAIN * (seconds - self.step());

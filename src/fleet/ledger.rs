@@ -119,19 +119,13 @@ impl Ledger {
 
     /// Enters a request that is dispatched now.
     pub(super) fn enter(&self, work: Work, now: Moment) -> Entry {
+        self.book().enter(work, now)
+    }
+
+    /// The same, unless `most` of ours are there already.
+    pub(super) fn enter_below(&self, most: Option<u32>, work: Work, now: Moment) -> Option<Entry> {
         let mut book = self.book();
-        let entry = Entry { at: now, number: book.numbers, work };
-        book.numbers += 1;
-        book.in_flight += 1;
-        book.promised += work.prompt_tokens + work.output_tokens;
-        book.busy = (book.busy.0 * fading(book.busy.1, now) + work.prefill, now);
-        if work.whole {
-            book.whole.push(entry);
-        } else {
-            book.queued += work.uncached_tokens;
-            book.waiting.push_back(entry);
-        }
-        entry
+        most.is_none_or(|most| book.in_flight < most).then(|| book.enter(work, now))
     }
 
     /// The first token of a request came: its prompt is no longer queued, it decodes.
@@ -160,6 +154,21 @@ impl Ledger {
 }
 
 impl Book {
+    fn enter(&mut self, work: Work, now: Moment) -> Entry {
+        let entry = Entry { at: now, number: self.numbers, work };
+        self.numbers += 1;
+        self.in_flight += 1;
+        self.promised += work.prompt_tokens + work.output_tokens;
+        self.busy = (self.busy.0 * fading(self.busy.1, now) + work.prefill, now);
+        if work.whole {
+            self.whole.push(entry);
+        } else {
+            self.queued += work.uncached_tokens;
+            self.waiting.push_back(entry);
+        }
+        entry
+    }
+
     /// Takes a request from those that wait; false where it is not among them any more.
     fn stop_waiting(&mut self, entry: &Entry) -> bool {
         if entry.work.whole {

@@ -6,7 +6,9 @@ use super::{Backend, Forecast, Pool, View, Work};
 use crate::{
     policy::Target,
     schedule::{
-        Choice, choose,
+        Choice,
+        admission::Occupancy,
+        choose,
         predict::{Batch, Features, Model, Prediction},
         prefix::HolderId,
     },
@@ -31,6 +33,10 @@ pub struct Ask<'a> {
     pub tried: &'a [usize],
     /// Its prompt.
     pub prompt: Prompt<'a>,
+    /// A hash of the conversation it belongs to, where the client names one.
+    pub session: Option<u64>,
+    /// Whether engines that have no room for it now are left out.
+    pub room_only: bool,
     /// The client's limit on the answer, in tokens.
     pub max_tokens: Option<u64>,
     /// Whether its answer comes whole.
@@ -61,6 +67,8 @@ pub struct Scratch {
     pub candidates: Vec<Candidate>,
     /// What each would have cost; `None` for those not weighed.
     pub costs: Vec<Option<f64>>,
+    /// Places in the pool of those that were left out, because they have no room.
+    pub full: Vec<usize>,
     forecasts: Vec<Forecast>,
     views: Vec<View>,
     holders: Vec<HolderId>,
@@ -71,19 +79,30 @@ impl Pool {
     /// Chooses among the backends that `ask` allows; `None` when there are none. `chance` is uniform in `0..1`. Allocates nothing once
     /// `scratch` has been used for a pool of this size.
     pub fn place(&self, ask: &Ask<'_>, now: Moment, chance: f64, scratch: &mut Scratch) -> Option<Placement> {
-        let Scratch { members, candidates, costs, forecasts, views, holders, matched } = scratch;
+        let Scratch { members, candidates, costs, full, forecasts, views, holders, matched } = scratch;
         members.clear();
-        members.extend(self.members(ask.target).filter(|member| !ask.tried.contains(member)));
+        full.clear();
         holders.clear();
         views.clear();
         candidates.clear();
         forecasts.clear();
-        for &member in &*members {
+        let untried = || self.members(ask.target).filter(|member| !ask.tried.contains(member));
+        let avoided = |member: usize| self.backends[member].engine.breaker.is_open(now);
+        for member in untried() {
             let backend = &*self.backends[member];
             let Backend { engine, learned, .. } = backend;
+            if ask.room_only && !self.has_room(backend, ask, now) {
+                full.push(member);
+                continue;
+            }
+            members.push(member);
             learned.follow(backend.kv_tokens(), engine.restarts());
             holders.push(learned.holder);
             views.push(engine.load.view(now));
+        }
+        // Better to wait for one that is full than to go where requests fail, unless they fail everywhere.
+        if !full.is_empty() && members.iter().copied().all(avoided) && !full.iter().copied().all(avoided) {
+            return None;
         }
         matched.clear();
         matched.resize(members.len(), 0);
@@ -103,6 +122,19 @@ impl Pool {
     }
 }
 
+impl Pool {
+    fn has_room(&self, backend: &Backend, ask: &Ask<'_>, now: Moment) -> bool {
+        let in_flight = backend.engine.load.in_flight();
+        let occupancy = Occupancy {
+            in_flight,
+            foreign: backend.engine.foreign(now, FOREIGN_FADE),
+            limit: backend.max_concurrency,
+            tpot: self.learned.step_among(in_flight + 1, CROWDED),
+        };
+        occupancy.has_room(ask.tpot_limit.map(|limit| limit.as_secs_f64()))
+    }
+}
+
 /// What a decision has in common for all its candidates.
 struct Look<'a> {
     pool: &'a Pool,
@@ -119,8 +151,10 @@ impl Look<'_> {
         let Self { ask, model, now, .. } = *self;
         let Backend { engine, learned, spec, .. } = backend;
         let tokens = learned.bytes_per_token.tokens(ask.prompt.bytes).max(1);
-        let cached = learned.bytes_per_token.tokens(ask.prompt.layout.bytes(matched));
-        let uncached = tokens.saturating_sub(cached).max(1);
+        let matched = learned.bytes_per_token.tokens(ask.prompt.layout.bytes(matched));
+        // A turn begins with the turn before it, even where the prompt's hashes are not known.
+        let expected = ask.session.map_or(0, |session| learned.sessions.expected_cached(session, learned.holder, now));
+        let uncached = tokens.saturating_sub(matched.max(expected)).max(1);
         let output = self.output as u64;
         let promised = view.promised_tokens + tokens + output;
         let room = backend.kv_tokens().map_or(u64::MAX, |kv| (kv as f64 * KV_SHARE) as u64);
@@ -167,7 +201,7 @@ impl Look<'_> {
             prediction: ttft,
             whole: ask.whole,
         };
-        (candidate, Forecast { work, features, batch, tpot })
+        (candidate, Forecast { work, features, batch, tpot, session: ask.session })
     }
 
     /// The pool's time per token of late is measured well, one engine's is not: it is taken to be as much longer there as the

@@ -5,7 +5,10 @@ use std::{collections::HashSet, sync::Arc};
 use dashmap::DashMap;
 
 use super::{Engine, Learned, Load, PoolLearned};
-use crate::{schedule::prefix::PrefixIndex, types::Name};
+use crate::{
+    schedule::{affinity::Affinity, prefix::PrefixIndex},
+    types::Name,
+};
 
 /// Most memory of the prefix index, in bytes.
 const PREFIX_MEMORY: usize = 64 << 20;
@@ -18,6 +21,7 @@ pub struct Registry {
     /// By pool and backend.
     loads: DashMap<(Name, Name), Arc<Load>>,
     prefixes: Arc<PrefixIndex>,
+    sessions: Arc<Affinity>,
 }
 
 impl Default for Registry {
@@ -35,6 +39,7 @@ impl Registry {
             pools: DashMap::new(),
             loads: DashMap::new(),
             prefixes: Arc::new(PrefixIndex::new(bytes)),
+            sessions: Arc::default(),
         }
     }
 
@@ -49,7 +54,7 @@ impl Registry {
 
     /// What was learned of `model` on the engine at `url`.
     pub fn learned(&self, url: &str, model: Option<&Name>) -> Arc<Learned> {
-        let new = || Arc::new(Learned::new(self.prefixes.clone()));
+        let new = || Arc::new(Learned::new(self.prefixes.clone(), self.sessions.clone()));
         self.learned.entry((url.to_owned(), model.cloned())).or_insert_with(new).clone()
     }
 
@@ -80,6 +85,11 @@ impl Registry {
     /// Which prompts are believed to be cached where.
     pub fn prefixes(&self) -> &PrefixIndex {
         &self.prefixes
+    }
+
+    /// Where sessions were served last.
+    pub fn sessions(&self) -> &Affinity {
+        &self.sessions
     }
 }
 

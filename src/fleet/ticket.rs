@@ -26,6 +26,8 @@ pub struct Forecast {
     pub batch: Batch,
     /// Its time per token.
     pub tpot: Prediction,
+    /// The conversation it belongs to, as [`Ask::session`](super::Ask::session).
+    pub session: Option<u64>,
 }
 
 /// A request's place on an engine. Taken before the first await of an attempt and held until its answer ends, fails, or its
@@ -52,6 +54,30 @@ impl Ticket {
         now: Moment,
     ) -> Self {
         let entry = backend.engine.load.enter(forecast.work, now);
+        Self::entered(entry, pool, backend, forecast, blocks, now)
+    }
+
+    /// The same, or `None` where the engine has as many as the policy lets it have: that is looked at and counted at one blow, so
+    /// that there are never more, however many ask at once.
+    pub fn take_if_room(
+        pool: Arc<PoolLearned>,
+        backend: Arc<Backend>,
+        forecast: Forecast,
+        blocks: Blocks,
+        now: Moment,
+    ) -> Option<Self> {
+        let entry = backend.engine.load.enter_below(backend.max_concurrency, forecast.work, now)?;
+        Some(Self::entered(entry, pool, backend, forecast, blocks, now))
+    }
+
+    fn entered(
+        entry: Entry,
+        pool: Arc<PoolLearned>,
+        backend: Arc<Backend>,
+        forecast: Forecast,
+        blocks: Blocks,
+        now: Moment,
+    ) -> Self {
         let reuse = backend.learned.prefixes.insert(backend.learned.holder, blocks.prompt());
         backend.load.in_flight.fetch_add(1, Relaxed);
         backend.load.queued_tokens.fetch_add(forecast.work.uncached_tokens, Relaxed);
@@ -74,8 +100,8 @@ impl Ticket {
         load.queued_tokens.fetch_sub(uncached_tokens, Relaxed);
         load.decoding.fetch_add(1, Relaxed);
         load.context_tokens.fetch_add(prompt_tokens, Relaxed);
+        self.computed(now);
         let learned = &self.backend.learned;
-        learned.prefixes.confirm(self.blocks.prompt(), &self.reuse);
         let seconds = now.since(self.taken).as_secs_f64();
         self.pool.predictor.observe_ttft(&learned.predictor, &self.forecast.features, &prediction, seconds, now);
     }
@@ -89,14 +115,14 @@ impl Ticket {
             self.backend.load.queued_tokens.fetch_sub(self.forecast.work.uncached_tokens, Relaxed);
             self.backend.load.decoding.fetch_add(1, Relaxed);
             self.backend.load.context_tokens.fetch_add(self.forecast.work.prompt_tokens, Relaxed);
-            self.backend.learned.prefixes.confirm(self.blocks.prompt(), &self.reuse);
+            self.computed(now);
         }
         let Some(usage) = usage else { return };
         if let Some(tpot) = tpot {
             let measured = (tpot, usage.completion_tokens);
             let (batch, predicted) = (&self.forecast.batch, &self.forecast.tpot);
             self.pool.predictor.observe_tpot(&self.backend.learned.predictor, batch, predicted, measured, now);
-            self.pool.observe_step(tpot);
+            self.pool.observe_step(tpot, self.backend.engine.load.in_flight());
         }
         self.pool.outputs.observe(usage.completion_tokens);
         let prompt = self.blocks.prompt();
@@ -104,6 +130,17 @@ impl Ticket {
             let share = (cached as f64 / usage.prompt_tokens as f64).min(1.0);
             let blocks = prompt.layout.blocks((prompt.bytes as f64 * share).round() as u64);
             self.backend.learned.prefixes.correct(prompt, &self.reuse, blocks as u32);
+        }
+    }
+}
+
+impl Ticket {
+    /// The prompt was computed, and is cached there now.
+    fn computed(&self, now: Moment) {
+        let learned = &self.backend.learned;
+        learned.prefixes.confirm(self.blocks.prompt(), &self.reuse);
+        if let Some(session) = self.forecast.session {
+            learned.sessions.served(session, learned.holder, self.forecast.work.prompt_tokens, now);
         }
     }
 }
@@ -176,6 +213,8 @@ mod tests {
             target: &target,
             tried: &[],
             prompt: blocks.prompt(),
+            session: None,
+            room_only: false,
             max_tokens: None,
             whole,
             ttft_limit: None,
@@ -250,6 +289,71 @@ mod tests {
         );
         drop((first, next, again));
         assert_eq!(registry.prefixes().len(), held.min(registry.prefixes().len()));
+    }
+
+    #[test]
+    fn an_engine_with_as_many_as_it_may_have_takes_no_more() {
+        let registry = Registry::default();
+        let snapshot = pool(&registry);
+        let first = take(&snapshot.pools[0], &prompt(1, 10), false, at(0));
+        let limited = Backend {
+            spec: first.backend.spec.clone(),
+            engine: first.backend.engine.clone(),
+            max_concurrency: Some(2),
+            kv_tokens: None,
+            load: first.backend.load.clone(),
+            learned: first.backend.learned.clone(),
+        };
+        let (pool, limited) = (&snapshot.pools[0], Arc::new(limited));
+        let more = || Ticket::take_if_room(pool.learned.clone(), limited.clone(), first.forecast, prompt(2, 10), at(1));
+        let second = more();
+        assert!(second.is_some() && more().is_none());
+        drop(second);
+        assert!(more().is_some());
+        assert_eq!(first.backend.engine.load.in_flight(), 1);
+    }
+
+    #[test]
+    fn a_session_is_cheap_where_it_was_served_and_streams_are_not_slowed_beyond_their_limit() {
+        let registry = Registry::default();
+        let snapshot = pool(&registry);
+        let pool = &snapshot.pools[0];
+        let target = Target { pool: 0, serves: None, model: None };
+        let (one, other) = (prompt(1, 400), prompt(2, 400));
+        let ask = |blocks: &Blocks, limit| {
+            let ask = Ask {
+                target: &target,
+                tried: &[],
+                prompt: blocks.prompt(),
+                session: Some(9),
+                room_only: true,
+                max_tokens: None,
+                whole: false,
+                ttft_limit: None,
+                tpot_limit: limit,
+            };
+            pool.place(&ask, at(10), 0.5, &mut Scratch::default())
+        };
+        let placed = ask(&one, None).unwrap();
+        let home = pool.backends[placed.backend].clone();
+        let mut ticket = Ticket::take(pool.learned.clone(), home, placed.forecast, one, at(10));
+        ticket.first_token(at(20));
+        // Nothing of this prompt was seen before, but its conversation was.
+        let next = ask(&other, None).unwrap();
+        assert_eq!(next.backend, placed.backend);
+        assert_eq!(next.forecast.work.uncached_tokens, 3_200);
+        assert_eq!(registry.sessions().len(), 1);
+
+        let usage = Usage { prompt_tokens: 1, cached_tokens: None, completion_tokens: 90, reasoning_tokens: None };
+        ticket.finish(Some(&usage), Some(0.06), at(900));
+        let limit = |millis| Some(std::time::Duration::from_millis(millis));
+        let busy = [take(pool, &prompt(3, 10), false, at(901)), take(pool, &prompt(4, 10), false, at(902))];
+        assert_ne!(busy[0].backend.name(), busy[1].backend.name());
+        // About 20 ms were measured with one request there; with two it takes longer.
+        assert!(ask(&other, limit(30)).is_none());
+        assert!(ask(&other, limit(90)).is_some() && ask(&other, None).is_some());
+        drop(busy);
+        assert!(ask(&other, limit(30)).is_some(), "an idle engine always has room");
     }
 
     #[test]

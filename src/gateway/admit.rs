@@ -1,36 +1,54 @@
-//! Is there room for it: no more requests are under way at once than the policy allows, and one that is refused is told so.
+//! Is there room for it: no more requests are under way at once than the policy allows, each with a place on an engine. What finds
+//! no room waits in its pool's queue; what would be late anyway, or waits in vain, is told when to come back.
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use http::StatusCode;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
 
 use super::{
-    Reply, Step,
-    stages::{Admitted, Place, Routed},
+    Desk, Reply, Step,
+    asked::{Asked, Placed, Tries},
+    hall::{Full, Guest},
+    line::Admission,
+    record::{Record, millis},
+    stages::{Admitted, Call, Place, Routed},
 };
-use crate::types::Fault;
+use crate::{
+    measure::lock,
+    schedule::admission::{Backlog, Waiting, retry_after},
+    telemetry::Shed,
+    types::{Fault, Moment},
+};
+
+/// What every request has, as long as nothing gives it another.
+const PRIORITY: u8 = 5;
 
 pub(super) struct Admit<S> {
     inner: S,
+    desk: Arc<Desk>,
     /// Requests under way, whichever policy let them in.
     taken: Arc<AtomicUsize>,
 }
 
 impl<S> Admit<S> {
-    pub(super) fn new(inner: S) -> Self {
-        Self { inner, taken: Arc::default() }
+    pub(super) fn new(inner: S, desk: Arc<Desk>) -> Self {
+        Self { inner, desk, taken: Arc::default() }
     }
 }
 
 impl<S: Step<Admitted>> Step<Routed> for Admit<S> {
-    async fn call(&self, Routed { call, blocks, route }: Routed) -> Result<Reply, Fault> {
-        let most = call.serving.snapshot.policy.limits.in_flight;
+    async fn call(&self, routed: Routed) -> Result<Reply, Fault> {
+        let most = routed.call.serving.snapshot.policy.limits.in_flight;
         let Some(place) = Place::take(&self.taken, most) else {
             let message = format!("{most} requests are under way, the most that this gateway takes (limits.in_flight)");
             return Err(Fault {
@@ -38,8 +56,202 @@ impl<S: Step<Admitted>> Step<Routed> for Admit<S> {
                 ..Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message)
             });
         };
-        self.inner.call(Admitted { call, blocks, route, place }).await
+        let (call, asked) = self.asked(routed);
+        let first = enter(&asked, &call.record).await?;
+        self.inner.call(Admitted { call, asked, first, place }).await
     }
+}
+
+impl<S> Admit<S> {
+    fn asked(&self, routed: Routed) -> (Call, Asked) {
+        let Routed { call, blocks, session, route } = routed;
+        let asked = Asked {
+            desk: self.desk.clone(),
+            serving: call.serving.clone(),
+            tries: vec![Tries::default(); route.targets.len()],
+            route,
+            blocks,
+            session,
+            max_tokens: call.body.max_tokens,
+            whole: !call.body.stream,
+            arrived: call.record.arrived(),
+        };
+        (call, asked)
+    }
+}
+
+/// A place on an engine, for a first attempt or a further one: at once, or after a wait.
+pub(super) async fn enter(asked: &Asked, record: &Record) -> Result<Placed, Fault> {
+    let desk = &asked.desk;
+    let began = desk.clock.now();
+    let Some(preferred) = asked.preferred() else { return Err(nowhere(asked)) };
+    let (pool_at, pool) = asked.pool(preferred);
+    let meter = asked.serving.pool_meter(pool_at);
+    let note = |result, queued, waited: Duration| {
+        let waited_ms = millis(waited);
+        let admission = Admission { pool: pool.spec.name.clone(), result, queued, waited_ms };
+        record.note(|line| {
+            // What a further attempt waited for does not hide how the request was let in.
+            if asked.is_new() {
+                line.admission = Some(admission);
+            }
+        });
+    };
+    let let_in = |placed: Placed, queued, waited| {
+        let spilled = placed.target != preferred;
+        if spilled && asked.is_new() {
+            meter.spilled();
+        }
+        note(if spilled { "spilled" } else { "admitted" }, queued, waited);
+        Ok(placed)
+    };
+
+    if let Some(chosen) = asked.choose(began) {
+        if let Some(after) = asked.shed(&chosen, fastrand::f64(), began).filter(|_| asked.is_new()) {
+            meter.shed(Shed::Slo);
+            note(Shed::Slo.label(), false, Duration::ZERO);
+            return Err(late(asked, after));
+        }
+        // Who comes now does not pass those who wait.
+        if desk.hall.is_empty()
+            && let Some(placed) = asked.take(chosen, began).or_else(|| asked.place(began))
+        {
+            return let_in(placed, false, Duration::ZERO);
+        }
+    }
+
+    note("waiting", true, Duration::ZERO);
+    let result = wait(asked, preferred, began).await;
+    let now = desk.clock.now();
+    let waited = now.since(began);
+    record.wait(waited);
+    let after = || come_back(asked, preferred, now);
+    let (reason, fault) = match result {
+        Ok((placed, queued)) => {
+            if queued {
+                meter.waited(waited.as_secs_f64(), now);
+            }
+            return let_in(placed, queued, waited);
+        }
+        Err(End::Full) => {
+            let message = format!(
+                "{} requests wait for room in the pool '{}', the most that may (limits.queue.length)",
+                asked.serving.snapshot.policy.limits.queue_length, pool.spec.name
+            );
+            let fault = Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message);
+            (Shed::Full, Fault { retry_after: Some(after()), ..fault })
+        }
+        Err(End::Late) => (Shed::Slo, late(asked, after())),
+        Err(End::Timeout) => {
+            let message = format!(
+                "no backend of the pool '{}' had room within {:.1} s (queue in the route, or limits.queue.wait)",
+                pool.spec.name,
+                waited.as_secs_f64()
+            );
+            let fault = Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "queue_timeout", message);
+            (Shed::Timeout, Fault { retry_after: Some(after()), ..fault })
+        }
+    };
+    meter.shed(reason);
+    note(reason.label(), true, waited);
+    Err(fault)
+}
+
+/// Why a wait was in vain.
+enum End {
+    Full,
+    Timeout,
+    /// The request's bound is over.
+    Late,
+}
+
+/// Waits in the queue of a target's pool until a place is handed over. Also tells whether it had to: those before it may wait for
+/// something else.
+async fn wait(asked: &Asked, target: usize, began: Moment) -> Result<(Placed, bool), End> {
+    let limits = asked.serving.snapshot.policy.limits;
+    let (_, pool) = asked.pool(target);
+    let patience = asked.route.queue.unwrap_or(limits.queue_wait);
+    let left = asked.route.timeouts.total.map(|total| total.saturating_sub(began.since(asked.arrived)));
+    let bound = asked.bound(began).filter(|_| asked.is_new());
+    let most = [Some(patience), left, bound].into_iter().flatten().min().unwrap_or(patience);
+    let end = if bound == Some(most) { End::Late } else { End::Timeout };
+    let (offer, mut offered) = oneshot::channel();
+    let guest = Waiter { asked: asked.clone(), offer: Mutex::new(Some(offer)), undelivered: Mutex::default() };
+    let waiting =
+        Waiting { priority: PRIORITY, deadline: Some(began.plus(most)), item: Box::new(guest) as Box<dyn Guest> };
+    let until = Instant::now() + most;
+    // Declared after `offered`, and so dropped before it: while one stands in the queue, somebody takes what it is offered.
+    let Ok(stay) = asked.desk.hall.join(&pool.spec.name, limits.queue_length, waiting, began) else {
+        // Another pool may have room for it, and nobody who waits for that.
+        let Full = Full;
+        let elsewhere = asked.place(began).filter(|placed| placed.target != target);
+        return elsewhere.map(|placed| (placed, false)).ok_or(End::Full);
+    };
+    if let Ok(placed) = offered.try_recv() {
+        return Ok((placed, false));
+    }
+    match timeout_at(until, &mut offered).await {
+        Ok(Ok(placed)) => Ok((placed, true)),
+        // One with a higher priority came.
+        Ok(Err(_)) => Err(End::Full),
+        Err(_) => {
+            drop(stay);
+            // It may have been handed over in this very moment.
+            offered.try_recv().map(|placed| (placed, true)).map_err(|_| end)
+        }
+    }
+}
+
+/// A request in a queue.
+struct Waiter {
+    asked: Asked,
+    offer: Mutex<Option<oneshot::Sender<Placed>>>,
+    /// What nobody took.
+    undelivered: Mutex<Option<Placed>>,
+}
+
+impl Guest for Waiter {
+    fn sit(&self, now: Moment) -> bool {
+        let Some(placed) = self.asked.place(now) else { return false };
+        let refused = match lock(&self.offer).take() {
+            Some(offer) => offer.send(placed).err(),
+            None => Some(placed),
+        };
+        *lock(&self.undelivered) = refused;
+        true
+    }
+
+    fn kind(&self) -> Option<usize> {
+        self.asked.is_new().then(|| Arc::as_ptr(&self.asked.route).addr())
+    }
+}
+
+/// When there will probably be a place in the queue, or at its head.
+fn come_back(asked: &Asked, target: usize, now: Moment) -> Duration {
+    let (at, pool) = asked.pool(target);
+    let standing = asked.desk.hall.standing(&pool.spec.name, now);
+    // The work is counted in requests here.
+    let backlog = Backlog {
+        tokens: standing.depth as u64,
+        tokens_per_second: asked.serving.pool_meter(at).admitted_per_second(now),
+    };
+    retry_after(standing.oldest.as_secs_f64(), 0.0, backlog)
+}
+
+fn late(asked: &Asked, after: Duration) -> Fault {
+    let bound = asked.route.bound.unwrap_or_default().as_secs_f64();
+    let message = format!(
+        "no backend of the route '{}' would give a first token within {bound} s now (bound.ttft in the route)",
+        asked.route.name
+    );
+    let fault = Fault::gateway(StatusCode::TOO_MANY_REQUESTS, "slo_unattainable", message);
+    Fault { retry_after: Some(after), ..fault }
+}
+
+fn nowhere(asked: &Asked) -> Fault {
+    let name = &asked.route.name;
+    let message = format!("no backend serves the route '{name}' at present: its pools have none that fits");
+    Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "no_backend", message)
 }
 
 impl Place {

@@ -6,12 +6,13 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
+use dashmap::DashMap;
 
-use super::line::Line;
+use super::{Hall, line::Line};
 use crate::{
     measure::{BytesPerToken, Rate},
     telemetry::{Journal, Metrics},
-    types::Clock,
+    types::{Clock, Name},
 };
 
 /// How many decisions are remembered for the page and for `GET /admin/decisions/{id}`.
@@ -29,6 +30,10 @@ pub struct Desk {
     pub bytes_per_token: BytesPerToken,
     /// Requests that ended, per second.
     pub rate: Rate,
+    /// Where requests wait for room.
+    pub hall: Arc<Hall>,
+    /// Which of its pools each route with limits used last, by its name: the place in the route.
+    pub(super) spills: DashMap<Name, usize>,
     recent: Mutex<VecDeque<Arc<Line>>>,
 }
 
@@ -41,6 +46,8 @@ impl Desk {
             journal: ArcSwapOption::empty(),
             bytes_per_token: BytesPerToken::new(),
             rate: Rate::new(),
+            hall: Arc::default(),
+            spills: DashMap::new(),
             recent: Mutex::default(),
         }
     }

@@ -9,8 +9,11 @@ use serde::Serialize;
 
 use crate::{
     telemetry::Stage,
-    types::{Name, Usage},
+    types::{Candidate, Name, Usage},
 };
+
+/// Most bytes of the header that lists candidates.
+const LONGEST_EXPLANATION: usize = 1024;
 
 /// A line of the journal: features, candidates, choice, outcome; never a prompt or an answer.
 #[derive(Clone, Debug, Serialize)]
@@ -33,6 +36,8 @@ pub struct Line {
     pub prompt_bytes: usize,
     /// About how many tokens that is, before anything was dispatched.
     pub estimated_prompt_tokens: u64,
+    /// How it was let in; `None` where it did not come so far.
+    pub admission: Option<Admission>,
     /// Every attempt, the last one being the one that answered, if any did.
     pub attempts: Vec<Attempted>,
     /// HTTP status of the answer; 0 when the client left before there was one.
@@ -57,6 +62,20 @@ pub struct Line {
     pub cost_usd: Option<f64>,
 }
 
+/// How a request was let in, or not.
+#[derive(Clone, Debug, Serialize)]
+pub struct Admission {
+    /// The pool that it was for.
+    pub pool: Name,
+    /// `admitted`, `spilled` (another pool of its route took it), `waiting`, or why it was refused: `slo_unattainable`,
+    /// `queue_full`, `queue_timeout`.
+    pub result: &'static str,
+    /// Whether it waited in the pool's queue.
+    pub queued: bool,
+    /// How long, in milliseconds.
+    pub waited_ms: f64,
+}
+
 /// One attempt at a backend.
 #[derive(Clone, Debug, Serialize)]
 pub struct Attempted {
@@ -70,11 +89,36 @@ pub struct Attempted {
     pub reason: &'static str,
     /// Every candidate, as it looked at that moment.
     pub candidates: Vec<Weighed>,
+    /// Backends that were no candidates, because they had no room.
+    pub full: Vec<Name>,
+    /// What was expected of the chosen one.
+    pub predicted: Predicted,
+    /// What came of it: from dispatch to the first token's arrival here, in milliseconds.
+    pub ttft_ms: Option<f64>,
+    /// Prompt tokens that the engine says it had cached.
+    pub reported_cached_tokens: Option<u64>,
     /// How the attempt ended; `None` while it is under way.
     pub outcome: Option<&'static str>,
 }
 
-/// A candidate as the balancer saw it.
+/// What was expected of an attempt when its backend was chosen.
+#[derive(Copy, Clone, Debug, Serialize)]
+pub struct Predicted {
+    /// The time to its first token, in milliseconds: the median.
+    pub ttft_ms: f64,
+    /// The 90th percentile.
+    pub ttft_p90_ms: f64,
+    /// The time per further token, in milliseconds: the median.
+    pub tpot_ms: f64,
+    /// Tokens of its prompt.
+    pub prompt_tokens: u64,
+    /// Of these, the ones that the engine should have cached.
+    pub cached_tokens: u64,
+    /// Tokens of its answer.
+    pub output_tokens: u64,
+}
+
+/// A candidate as the balancer saw it: the terms of its cost, and what was expected there.
 #[derive(Clone, Debug, Serialize)]
 pub struct Weighed {
     /// The backend.
@@ -89,8 +133,70 @@ pub struct Weighed {
     pub queued_tokens: u64,
     /// Prompt tokens of this request to compute there.
     pub uncached_tokens: u64,
+    /// Prompt tokens of this request that should be cached there.
+    pub cached_tokens: u64,
+    /// Requests that decode there.
+    pub decoding: u32,
+    /// Tokens by which its KV cache will be too small for all that was promised.
+    pub overflow_tokens: u64,
+    /// The share of its time that its engine lately spent on prompts.
+    pub utilisation: f64,
+    /// How many times as long as on the pool's others things take there.
+    pub speed: f64,
+    /// How near the time per token comes to its limit there; 1 is at the limit.
+    pub strain: f64,
+    /// The time to the first token to expect there, in milliseconds: the median.
+    pub ttft_ms: f64,
+    /// The 90th percentile.
+    pub ttft_p90_ms: f64,
+    /// The chance that the request's limits are kept there; 1 where it has none.
+    pub attainment: f64,
+    /// Its fixed share of the pool's traffic, if it has one.
+    pub weight: Option<f64>,
     /// Whether it failed lately.
     pub avoided: bool,
+}
+
+impl Weighed {
+    /// The candidate `backend`, on which the prompt has so many tokens.
+    pub(super) fn of(backend: Name, prompt_tokens: u64, candidate: &Candidate, cost: Option<f64>) -> Self {
+        Self {
+            backend,
+            cost,
+            in_flight: candidate.in_flight,
+            foreign: candidate.foreign,
+            queued_tokens: candidate.queued_tokens,
+            uncached_tokens: candidate.uncached_tokens,
+            cached_tokens: prompt_tokens.saturating_sub(candidate.uncached_tokens),
+            decoding: candidate.decoding,
+            overflow_tokens: candidate.overflow_tokens,
+            utilisation: candidate.utilisation,
+            speed: candidate.speed,
+            strain: candidate.strain,
+            ttft_ms: candidate.ttft * 1e3,
+            ttft_p90_ms: candidate.ttft_p90 * 1e3,
+            attainment: candidate.attainment,
+            weight: candidate.weight,
+            avoided: candidate.avoided,
+        }
+    }
+}
+
+impl Attempted {
+    /// What each candidate would have cost, in a line of at most 1 KB: `a=120,b=4096`. A dash stands for one that was not weighed.
+    pub(super) fn explained(&self) -> String {
+        let mut text = String::new();
+        for candidate in &self.candidates {
+            let cost = candidate.cost.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.4}"));
+            let comma = if text.is_empty() { "" } else { "," };
+            let one = format!("{comma}{}={cost}", candidate.backend);
+            if text.len() + one.len() > LONGEST_EXPLANATION {
+                break;
+            }
+            text += &one;
+        }
+        text
+    }
 }
 
 impl Line {

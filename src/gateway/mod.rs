@@ -5,18 +5,22 @@
 //! once, and is the only place where a [`Fault`](crate::types::Fault) becomes HTTP.
 
 mod admit;
+mod asked;
 mod auth;
 mod desk;
 mod dispatch;
 mod edge;
 mod estimate;
+mod hall;
 mod line;
 mod models;
 mod parse;
 mod record;
 mod relay;
 mod route;
+mod seat;
 mod serving;
+mod session;
 mod stages;
 mod step;
 
@@ -30,7 +34,8 @@ use self::{
 pub use self::{
     desk::{Desk, REMEMBERED},
     edge::{Edge, refuse, reply_to},
-    line::{Attempted, Line, Weighed},
+    hall::{Hall, Standing},
+    line::{Admission, Attempted, Line, Predicted, Weighed},
     models::Models,
     serving::{Live, Serving},
     step::{Reply, Step},
@@ -49,9 +54,9 @@ pub fn walk(live: Arc<Live>, desk: Arc<Desk>, client: Client) -> Edge<impl Step<
         // Where may it go?
         .layer(step(Routing))
         // Is there room for it?
-        .layer(step(Admit::new))
+        .layer(step(|inner| Admit::new(inner, desk.clone())))
         // Which backend, and the answer.
-        .service(Dispatch::new(desk.clone(), client));
+        .service(Dispatch::new(client));
     Edge::new(steps, live, desk)
 }
 

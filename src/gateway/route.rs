@@ -1,14 +1,15 @@
 //! Where it may go: the model's route, cut down to the pools that speak what is asked.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 
 use super::{
     Reply, Step,
     stages::{Call, Estimated, Routed},
 };
 use crate::{
+    config::duration,
     policy::{Policy, Route, Target},
     types::Fault,
 };
@@ -16,13 +17,31 @@ use crate::{
 pub(super) struct Routing<S>(pub S);
 
 impl<S: Step<Routed>> Step<Estimated> for Routing<S> {
-    async fn call(&self, Estimated { call, prompt_tokens, blocks }: Estimated) -> Result<Reply, Fault> {
-        let route = route(&call.serving.snapshot.policy, &call)?;
+    async fn call(&self, Estimated { call, prompt_tokens, blocks, session }: Estimated) -> Result<Reply, Fault> {
+        let mut route = route(&call.serving.snapshot.policy, &call)?;
+        if let Some(bound) = own_bound(&call.serving.snapshot.policy, &call.headers)? {
+            route = Arc::new(Route { bound: Some(bound), ..Route::clone(&route) });
+        }
         call.record.note(|line| {
             line.estimated_prompt_tokens = prompt_tokens;
             line.route = Some(route.name.clone());
         });
-        self.0.call(Routed { call, blocks, route }).await
+        self.0.call(Routed { call, blocks, session, route }).await
+    }
+}
+
+/// The bound on the time to the first token that a client sets itself, in the place of its route's: where nobody is asked for a
+/// key and only this machine can ask, everybody may.
+fn own_bound(policy: &Policy, headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
+    const HEADER: &str = "x-signalbox-bound-ttft";
+    let Some(value) = headers.get(HEADER) else { return Ok(None) };
+    if !policy.keys.is_empty() || !policy.listen.ip().is_loopback() {
+        let message = format!("'{HEADER}' may be set only where the gateway asks for no keys and listens on loopback");
+        return Err(Fault::client(StatusCode::FORBIDDEN, "override_refused", message).with_code("override_refused"));
+    }
+    match value.to_str().ok().and_then(|text| duration(text).ok()) {
+        Some(bound) => Ok(Some(bound)),
+        None => Err(Fault::field(HEADER, format!("'{HEADER}' is a time with its unit, such as 800ms or 2s"))),
     }
 }
 

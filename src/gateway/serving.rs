@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 
 use crate::{
     fleet::Snapshot,
-    telemetry::{BackendMetrics, Metrics},
+    telemetry::{BackendMetrics, Metrics, PoolMetrics},
     types::Endpoint,
 };
 
@@ -16,6 +16,8 @@ pub struct Serving {
     pub snapshot: Snapshot,
     /// Metric handles, by pool and backend.
     meters: Vec<Vec<Arc<BackendMetrics>>>,
+    /// The same by pool.
+    pool_meters: Vec<Arc<PoolMetrics>>,
 }
 
 impl Serving {
@@ -33,6 +35,8 @@ impl Serving {
                 pool.backends.iter().map(meter).collect()
             })
             .collect();
+        let pool_meters = snapshot.pools.iter().map(|pool| metrics.pool(&pool.spec.name)).collect();
+        metrics.retain_pools(|pool| snapshot.pools.iter().any(|known| *known.spec.name == *pool));
         metrics.retain(
             |pool, backend, _| {
                 snapshot
@@ -45,12 +49,17 @@ impl Serving {
             },
         );
         metrics.set_config(&snapshot.policy.hash);
-        Self { snapshot, meters }
+        Self { snapshot, meters, pool_meters }
     }
 
     /// The metric handle of a backend, by the places of its pool and itself.
     pub fn meter(&self, pool: usize, backend: usize) -> &Arc<BackendMetrics> {
         &self.meters[pool][backend]
+    }
+
+    /// The metric handle of the pool at this place.
+    pub fn pool_meter(&self, pool: usize) -> &Arc<PoolMetrics> {
+        &self.pool_meters[pool]
     }
 }
 

@@ -4,7 +4,11 @@ use std::sync::{Arc, atomic::AtomicUsize};
 
 use http::{HeaderMap, Method};
 
-use super::{Serving, record::Record};
+use super::{
+    Serving,
+    asked::{Asked, Placed},
+    record::Record,
+};
 use crate::{
     policy::Route,
     prompt::Blocks,
@@ -48,20 +52,24 @@ pub(super) struct Estimated {
     pub(super) prompt_tokens: u64,
     /// Its blocks, hashed.
     pub(super) blocks: Blocks,
+    /// The conversation it belongs to, where its client names one.
+    pub(super) session: Option<u64>,
 }
 
 /// A call that knows where it may go.
 pub(super) struct Routed {
     pub(super) call: Call,
     pub(super) blocks: Blocks,
+    pub(super) session: Option<u64>,
     pub(super) route: Arc<Route>,
 }
 
 /// A call that may be dispatched; it holds its place until its answer ends.
 pub(super) struct Admitted {
     pub(super) call: Call,
-    pub(super) blocks: Blocks,
-    pub(super) route: Arc<Route>,
+    pub(super) asked: Asked,
+    /// The first backend, and its place there.
+    pub(super) first: Placed,
     pub(super) place: Place,
 }
 

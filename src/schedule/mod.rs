@@ -9,5 +9,6 @@ mod cost;
 pub mod hedge;
 pub mod predict;
 pub mod prefix;
+pub mod spill;
 
 pub use choose::{Choice, Draw, Reason, choose};

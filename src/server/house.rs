@@ -3,11 +3,12 @@
 use std::{io, sync::Arc};
 
 use crate::{
-    fleet::{Registry, Snapshot},
+    fleet::{Pool, Registry, Snapshot},
     gateway::{Desk, Live, Serving},
     policy::Policy,
+    schedule::predict::Accuracy,
     telemetry::{self, Journal},
-    types::Clock,
+    types::{Clock, Moment},
     upstream::{
         Client,
         client::SetUpError,
@@ -125,10 +126,42 @@ impl House {
                 kv_usage: signals.and_then(|signals| signals.kv_usage),
                 prefix_hits: reading.as_ref().and_then(|reading| reading.prefix_hit_ratio),
                 preemptions: signals.and_then(|signals| signals.preemptions),
+                restarts: engine.restarts().into(),
             }
         });
-        telemetry::Live { backends: backends.collect(), engines: engines.collect() }
+        let prefixes = self.registry.prefixes();
+        telemetry::Live {
+            backends: backends.collect(),
+            engines: engines.collect(),
+            pools: self.pools(&serving.snapshot.pools, now),
+            scheduler: Some(telemetry::SchedulerLive {
+                prefix_bytes: prefixes.bytes() as u64,
+                prefix_blocks: prefixes.len() as u64,
+                sessions: self.registry.sessions().len() as u64,
+            }),
+        }
     }
+
+    fn pools(&self, pools: &[Pool], now: Moment) -> Vec<telemetry::PoolLive> {
+        let standings = self.desk.hall.standings(now);
+        let live = pools.iter().map(|pool| {
+            let standing = standings.iter().find(|standing| standing.pool == pool.spec.name);
+            let predictor = &pool.learned.predictor;
+            telemetry::PoolLive {
+                pool: pool.spec.name.clone(),
+                queue_depth: standing.map_or(0, |standing| standing.depth as u64),
+                queue_oldest: standing.map_or(0.0, |standing| standing.oldest.as_secs_f64()),
+                ttft: predictor.ttft_accuracy().map(accuracy),
+                tpot: predictor.tpot_accuracy().map(accuracy),
+            }
+        });
+        live.collect()
+    }
+}
+
+fn accuracy(of: Accuracy) -> telemetry::AccuracyLive {
+    let Accuracy { coverage, relative_error, pinball, baseline_pinball, .. } = of;
+    telemetry::AccuracyLive { coverage, relative_error, pinball, baseline_pinball }
 }
 
 fn open_journal(policy: &Policy, desk: &Desk) -> Result<Option<Arc<Journal>>, OpenError> {

@@ -55,6 +55,8 @@ struct BackendState {
     queued_tokens: u64,
     decoding: u32,
     weight: Option<f64>,
+    /// The share of prompt tokens that it reported as cached, since the start.
+    prefix_hits: Option<f64>,
     /// Its part of the pool's requests since the start.
     share: Option<f64>,
     signals: Option<SignalState>,
@@ -161,6 +163,7 @@ fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Mom
         queued_tokens: backend.load.queued_tokens(),
         decoding: backend.load.decoding(),
         weight: backend.spec.weight,
+        prefix_hits: meter.prefix_hit_ratio(),
         share: (total > 0).then(|| requests as f64 / total as f64),
         signals: engine.reading().map(|reading| SignalState {
             kind: reading.signals.kind.name(),

@@ -5,6 +5,7 @@ use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
 use super::{
@@ -30,6 +31,8 @@ pub struct Gateway {
     engines: Vec<Arc<Engine>>,
     /// Pools in the order they are tried.
     targets: Vec<Target>,
+    /// The route's limit on the time to the first token.
+    bound: Option<Duration>,
     layout: Layout,
     profiles: Vec<Profile>,
     dice: fastrand::Rng,
@@ -54,6 +57,7 @@ struct Flight {
 struct Open {
     blocks: Blocks,
     whole: bool,
+    session: Option<u64>,
     /// Tokens of its prompt and its answer.
     tokens: u32,
     /// Places of the backends tried, by target.
@@ -76,6 +80,7 @@ impl Gateway {
             snapshot: Snapshot::new(policy, &registry),
             engines,
             targets: route.targets.clone(),
+            bound: route.bound,
             layout: Layout::Fixed(block_tokens.saturating_mul(TOKEN_BYTES as u32)),
             profiles: profiles.to_vec(),
             dice: fastrand::Rng::with_seed(seed),
@@ -119,10 +124,12 @@ impl Gateway {
             target: &self.targets[target],
             tried: &open.tried[target],
             prompt: open.blocks.prompt(),
+            session: open.session,
+            room_only: false,
             max_tokens: None,
             whole: open.whole,
-            ttft_limit: None,
-            tpot_limit: None,
+            ttft_limit: self.bound.into_iter().chain(pool.spec.objectives.ttft).min(),
+            tpot_limit: pool.spec.objectives.tpot,
         };
         let Some(placement) = pool.place(&ask, now, self.dice.f64(), &mut self.scratch) else { return false };
         let work = placement.forecast.work;
@@ -174,6 +181,7 @@ impl Scheduler for Gateway {
         let open = Open {
             blocks: Blocks::new(request.job.blocks.clone(), bytes, self.layout),
             whole: request.whole,
+            session: request.session,
             tokens: request.job.prompt_tokens.saturating_add(request.job.output_tokens),
             tried: vec![Vec::new(); self.targets.len()],
             target: 0,

@@ -63,6 +63,8 @@ pub struct BackendMetrics {
     pub(super) e2e: Histogram,
     pub(super) overhead: Histogram,
     pub(super) tokens: Series<&'static str, Counter>,
+    /// Cached prompt tokens, as predicted and as reported.
+    pub(super) prefix: Series<&'static str, Counter>,
     pub(super) cost: Dollars,
     pub(super) latencies: Arc<Latencies>,
     /// Output tokens, for the page.
@@ -82,6 +84,7 @@ impl BackendMetrics {
             e2e: Histogram::new(E2E),
             overhead: Histogram::new(OVERHEAD),
             tokens: Series::new(4),
+            prefix: Series::new(2),
             cost: Dollars::default(),
             latencies,
             output: Rate::new(),
@@ -149,6 +152,20 @@ impl BackendMetrics {
                 self.tokens.get(kind, |kind| kind, |_| Counter::default()).inc_by(tokens);
             }
         }
+    }
+
+    /// An answer reported its cached prompt tokens, of which so many had been `predicted`.
+    pub fn prefix(&self, predicted: u64, reported: u64) {
+        for (kind, tokens) in [("predicted", predicted), ("reported", reported)] {
+            self.prefix.get(kind, |kind| kind, |_| Counter::default()).inc_by(tokens);
+        }
+    }
+
+    /// The share of prompt tokens that the engine reported as cached, over all answers; `None` where none reported any.
+    pub fn prefix_hit_ratio(&self) -> Option<f64> {
+        let tokens = |wanted| self.tokens.read().get(wanted).map(Counter::get);
+        let (cached, prompt) = (tokens("cached")?, tokens("prompt")?);
+        (prompt > 0).then(|| cached as f64 / prompt as f64)
     }
 
     /// Adds the cost of a request, in US dollars.

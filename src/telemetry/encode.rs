@@ -19,7 +19,7 @@ use prometheus_client::{
 
 use super::{
     backend::BackendMetrics,
-    live::{BackendLive, EngineLive, Live},
+    live::{AccuracyLive, BackendLive, EngineLive, Live, PoolLive, SchedulerLive},
     series::Series,
     shared::{BackendKey, Shared},
     table::{self, Def},
@@ -57,6 +57,7 @@ impl Collector for Scrape {
         let mut page = Page { encoder };
         self.gateway(&mut page)?;
         self.backends(&mut page)?;
+        self.pools(&mut page)?;
         self.quantiles(&mut page)?;
         self.live_backends(&mut page)?;
         self.engines(&mut page)
@@ -102,7 +103,52 @@ impl Scrape {
             page.each(def, &all, histogram)?;
         }
         page.split(&table::TOKENS, &all, |backend| &backend.tokens)?;
-        page.each(&table::COST, &all, |backend| backend.cost.clone())
+        page.each(&table::COST, &all, |backend| backend.cost.clone())?;
+        page.split(&table::PREFIX_TOKENS, &all, |backend| &backend.prefix)
+    }
+
+    fn pools(&self, page: &mut Page<'_>) -> fmt::Result {
+        let (all, live) = (self.shared.pools.list(), &self.live.pools);
+        page.family(&table::QUEUE_DEPTH, live.iter().map(|pool| ([&*pool.pool], ConstGauge::new(pool.queue_depth))))?;
+        page.family(&table::QUEUE_OLDEST, live.iter().map(|pool| ([&*pool.pool], ConstGauge::new(pool.queue_oldest))))?;
+        page.family(&table::QUEUE_WAIT, all.iter().map(|(pool, it)| ([&**pool], it.waits.clone())))?;
+        page.family(&table::QUEUE_ADMITTED, all.iter().map(|(pool, it)| ([&**pool], it.admitted.clone())))?;
+        let shed = all.iter().flat_map(|(pool, it)| {
+            let reasons = it.shed.list().into_iter();
+            reasons.map(|(reason, counter)| ([pool.to_string(), reason.to_owned()], counter))
+        });
+        page.family(&table::SHED, shed)?;
+        page.family(&table::SPILLED, all.iter().map(|(pool, it)| ([&**pool], it.spilled.clone())))?;
+        page.family(&table::DECISION, all.iter().map(|(pool, it)| ([&**pool], it.decisions.clone())))?;
+        self.predictions(page)?;
+        let scheduler = self.live.scheduler;
+        let gauges: [Column<SchedulerLive, u64>; 3] = [
+            (&table::PREFIX_BYTES, |scheduler| scheduler.prefix_bytes),
+            (&table::PREFIX_BLOCKS, |scheduler| scheduler.prefix_blocks),
+            (&table::SESSIONS, |scheduler| scheduler.sessions),
+        ];
+        for (def, value) in gauges {
+            page.family(def, scheduler.iter().map(|it| ([""; 0], ConstGauge::new(value(it)))))?;
+        }
+        Ok(())
+    }
+
+    fn predictions(&self, page: &mut Page<'_>) -> fmt::Result {
+        type Part = fn(&PoolLive) -> Option<AccuracyLive>;
+        let ttft = [&table::TTFT_COVERAGE, &table::TTFT_ERROR, &table::TTFT_PINBALL, &table::TTFT_BASELINE];
+        let tpot = [&table::TPOT_COVERAGE, &table::TPOT_ERROR, &table::TPOT_PINBALL, &table::TPOT_BASELINE];
+        let parts: [([&Def; 4], Part); 2] = [(ttft, |pool| pool.ttft), (tpot, |pool| pool.tpot)];
+        for (defs, part) in parts {
+            for (at, def) in defs.into_iter().enumerate() {
+                let rows = self.live.pools.iter().filter_map(|pool| {
+                    let it = part(pool)?;
+                    let value = [it.coverage, it.relative_error, it.pinball, it.baseline_pinball][at];
+                    Some(([&*pool.pool], ConstGauge::new(value)))
+                });
+                page.family(def, rows)?;
+            }
+        }
+        Ok(())
     }
 
     fn quantiles(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -154,7 +200,9 @@ impl Scrape {
             page.family(def, rows.map(|(labels, value)| (labels, ConstGauge::new(value))))?;
         }
         let rows = known.values().filter_map(|live| row(live, live.preemptions));
-        page.family(&table::ENGINE_PREEMPTIONS, rows.map(|(labels, value)| (labels, ConstCounter::new(value))))
+        page.family(&table::ENGINE_PREEMPTIONS, rows.map(|(labels, value)| (labels, ConstCounter::new(value))))?;
+        let rows = known.values().map(|live| ([live.engine.to_string()], ConstCounter::new(live.restarts)));
+        page.family(&table::ENGINE_RESTARTS, rows)
     }
 }
 

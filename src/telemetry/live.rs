@@ -9,6 +9,49 @@ pub struct Live {
     pub backends: Vec<BackendLive>,
     /// Every engine. Of two with the same name the later one counts.
     pub engines: Vec<EngineLive>,
+    /// Every pool.
+    pub pools: Vec<PoolLive>,
+    /// What the scheduler remembers.
+    pub scheduler: Option<SchedulerLive>,
+}
+
+/// A pool's queue, and how good its predictions were lately.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolLive {
+    /// Its name.
+    pub pool: Name,
+    /// Requests that wait for room.
+    pub queue_depth: u64,
+    /// Seconds that the one who came first has waited.
+    pub queue_oldest: f64,
+    /// Predictions of times to the first token; `None` before any was judged.
+    pub ttft: Option<AccuracyLive>,
+    /// Predictions of times per token.
+    pub tpot: Option<AccuracyLive>,
+}
+
+/// How good recent predictions were.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct AccuracyLive {
+    /// The share of observations at or below their predicted 90th percentile.
+    pub coverage: f64,
+    /// Mean of |predicted median ÷ observed − 1|.
+    pub relative_error: f64,
+    /// Mean pinball loss of the 90th percentile, in seconds.
+    pub pinball: f64,
+    /// That of a moving average, in seconds.
+    pub baseline_pinball: f64,
+}
+
+/// What the scheduler remembers.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SchedulerLive {
+    /// Memory of the prefix index, in bytes.
+    pub prefix_bytes: u64,
+    /// Blocks in it.
+    pub prefix_blocks: u64,
+    /// Conversations that are remembered.
+    pub sessions: u64,
 }
 
 /// What is under way for a backend, by the gateway's own count.
@@ -48,4 +91,6 @@ pub struct EngineLive {
     pub prefix_hits: Option<f64>,
     /// Requests interrupted since it started.
     pub preemptions: Option<f64>,
+    /// How often it is known to have started anew.
+    pub restarts: u64,
 }

@@ -9,6 +9,7 @@ use super::{
     encode,
     journal::JournalCounters,
     live::Live,
+    pool::PoolMetrics,
     shared::Shared,
 };
 use crate::types::{Blame, Endpoint, Fault, Moment, Name, Outcome};
@@ -61,6 +62,16 @@ impl Metrics {
             |(pool, backend, _)| (pool, backend, OTHER.into()),
             |(pool, backend, _)| Arc::new(BackendMetrics::new(shared.latencies(pool, backend))),
         )
+    }
+
+    /// The metrics of a pool, by its name in the policy: keep the handle.
+    pub fn pool(&self, name: &Name) -> Arc<PoolMetrics> {
+        self.shared.pools.get(name.clone(), |_| OTHER.into(), |_| Arc::new(PoolMetrics::new()))
+    }
+
+    /// Forgets the pools that a new policy no longer has.
+    pub fn retain_pools(&self, mut pool: impl FnMut(&str) -> bool) {
+        self.shared.pools.retain(|name| pool(name));
     }
 
     /// The recent latencies of a backend, where anything was counted for it.
@@ -171,7 +182,7 @@ mod tests {
 
     use super::{super::shared::MOST_BACKENDS, *};
     use crate::{
-        telemetry::{BackendLive, EngineLive},
+        telemetry::{AccuracyLive, BackendLive, EngineLive, PoolLive, SchedulerLive, Shed},
         types::Usage,
     };
 
@@ -208,6 +219,12 @@ mod tests {
             &Usage { prompt_tokens: 1200, cached_tokens: Some(1024), completion_tokens: 100, reasoning_tokens: None },
             at(0),
         );
+        backend.prefix(1100, 1024);
+        let pool = metrics.pool(&name("large"));
+        pool.waited(0.75, at(100));
+        pool.shed(Shed::Timeout);
+        pool.spilled();
+        pool.decision(0.000_007);
         backend.cost(0.0025);
         backend.cost(f64::NAN);
         metrics
@@ -231,9 +248,24 @@ mod tests {
             kv_usage: Some(0.25),
             prefix_hits: Some(0.8),
             preemptions: Some(7.0),
+            restarts: 1,
         };
         let silent = EngineLive { engine: name("gpu-2"), up: Some(false), ..EngineLive::default() };
-        Live { backends: vec![backend.clone(), backend], engines: vec![full, silent] }
+        let accuracy = AccuracyLive { coverage: 0.9, relative_error: 0.1, pinball: 0.02, baseline_pinball: 0.05 };
+        let pool = PoolLive {
+            pool: name("large"),
+            queue_depth: 2,
+            queue_oldest: 1.5,
+            ttft: Some(accuracy),
+            tpot: Some(accuracy),
+        };
+        let scheduler = SchedulerLive { prefix_bytes: 4096, prefix_blocks: 60, sessions: 3 };
+        Live {
+            backends: vec![backend.clone(), backend],
+            engines: vec![full, silent],
+            pools: vec![pool],
+            scheduler: Some(scheduler),
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod encode;
 mod journal;
 mod live;
 mod metrics;
+mod pool;
 mod rotating;
 mod series;
 mod shared;
@@ -13,8 +14,9 @@ mod table;
 pub use self::{
     backend::{BackendMetrics, Latencies},
     journal::{Journal, JournalCounters},
-    live::{BackendLive, EngineLive, Live},
+    live::{AccuracyLive, BackendLive, EngineLive, Live, PoolLive, SchedulerLive},
     metrics::{InFlight, Metrics, Stage},
+    pool::{PoolMetrics, Shed},
     table::{ALL, Def, Kind, reference},
 };
 

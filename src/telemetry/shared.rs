@@ -7,6 +7,7 @@ use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 use super::{
     backend::{BackendMetrics, Latencies},
     journal::JournalCounters,
+    pool::PoolMetrics,
     series::Series,
 };
 use crate::types::Name;
@@ -37,6 +38,7 @@ pub(super) struct Shared {
     pub(super) journal: JournalCounters,
     pub(super) backends: Series<BackendKey, Arc<BackendMetrics>>,
     pub(super) latencies: Series<(Name, Name), Arc<Latencies>>,
+    pub(super) pools: Series<Name, Arc<PoolMetrics>>,
 }
 
 impl Shared {
@@ -53,6 +55,7 @@ impl Shared {
             journal: JournalCounters::default(),
             backends: Series::new(MOST_BACKENDS),
             latencies: Series::new(MOST_BACKENDS),
+            pools: Series::new(MOST_BACKENDS),
         }
     }
 

@@ -108,6 +108,49 @@ table! {
     COST: Counter "usd" "signalbox_cost_usd_total" ["pool", "backend", "model"]
         "Cost of answered requests at the pool's prices, in US dollars.";
 
+    PREFIX_TOKENS: Counter "tokens" "signalbox_prefix_tokens_total" ["pool", "backend", "model", "kind"]
+        "Cached prompt tokens of the answers that report them: as predicted at the placement, and as reported.";
+
+    // Admission: what waits for room in each pool, and what is turned away.
+    QUEUE_DEPTH: Gauge "" "signalbox_queue_depth" ["pool"]
+        "Requests that wait for room in this pool.";
+    QUEUE_OLDEST: Gauge "seconds" "signalbox_queue_oldest_seconds" ["pool"]
+        "How long the one who came first of these has waited.";
+    QUEUE_WAIT: Histogram "seconds" "signalbox_queue_wait_seconds" ["pool"]
+        "Time in the queue of the requests that got a place after it.";
+    QUEUE_ADMITTED: Counter "" "signalbox_queue_admitted_total" ["pool"]
+        "Requests that got a place after a wait.";
+    SHED: Counter "" "signalbox_shed_total" ["pool", "reason"]
+        "Requests refused before they were dispatched, by reason: slo_unattainable, queue_full or queue_timeout.";
+    SPILLED: Counter "" "signalbox_spilled_total" ["pool"]
+        "Requests for this pool that another pool of their route took, because it had no room or would hardly have kept their limits.";
+
+    // Placement: how good its predictions are (about the last five hundred of each pool), and what it takes.
+    DECISION: Histogram "seconds" "signalbox_decision_seconds" ["pool"]
+        "Time that the choice of a backend took.";
+    TTFT_COVERAGE: Gauge "ratio" "signalbox_ttft_prediction_coverage_ratio" ["pool"]
+        "Share of times to first token at or below the 90th percentile predicted for them; 0.9 is right.";
+    TTFT_ERROR: Gauge "ratio" "signalbox_ttft_prediction_error_ratio" ["pool"]
+        "Mean relative error of the predicted medians of times to first token.";
+    TTFT_PINBALL: Gauge "seconds" "signalbox_ttft_prediction_pinball_seconds" ["pool"]
+        "Mean pinball loss of the predicted 90th percentiles of times to first token.";
+    TTFT_BASELINE: Gauge "seconds" "signalbox_ttft_baseline_pinball_seconds" ["pool"]
+        "The same loss for a moving average of each backend: what the prediction has to beat.";
+    TPOT_COVERAGE: Gauge "ratio" "signalbox_tpot_prediction_coverage_ratio" ["pool"]
+        "Share of times per output token at or below the 90th percentile predicted for them; 0.9 is right.";
+    TPOT_ERROR: Gauge "ratio" "signalbox_tpot_prediction_error_ratio" ["pool"]
+        "Mean relative error of the predicted medians of times per output token.";
+    TPOT_PINBALL: Gauge "seconds" "signalbox_tpot_prediction_pinball_seconds" ["pool"]
+        "Mean pinball loss of the predicted 90th percentiles of times per output token.";
+    TPOT_BASELINE: Gauge "seconds" "signalbox_tpot_baseline_pinball_seconds" ["pool"]
+        "The same loss for a moving average of each backend.";
+    PREFIX_BYTES: Gauge "bytes" "signalbox_prefix_index_bytes" []
+        "Memory of the index of cached prompt prefixes.";
+    PREFIX_BLOCKS: Gauge "" "signalbox_prefix_index_blocks" []
+        "Blocks in it, each counted once for each backend that is believed to hold it.";
+    SESSIONS: Gauge "" "signalbox_sessions" []
+        "Conversations whose last backend is remembered.";
+
     // Quantiles ready to read.
     TTFT_QUANTILE: Gauge "seconds" "signalbox_ttft_quantile_seconds" ["pool", "backend", "q", "window"]
         "Quantiles of signalbox_ttft_seconds over the last 1m and 5m, within 2 %; absent when nothing was seen.";
@@ -141,6 +184,8 @@ table! {
         "Share of prompt tokens that the engine lately found in its prefix cache, 0 to 1.";
     ENGINE_PREEMPTIONS: Counter "" "signalbox_engine_preemptions_total" ["engine"]
         "Requests the engine had to interrupt for want of KV cache.";
+    ENGINE_RESTARTS: Counter "" "signalbox_engine_restarts_total" ["engine"]
+        "How often the engine is known to have started anew, or could not be reached; what it had cached is forgotten then.";
 }
 
 /// The table as Markdown, for the README.

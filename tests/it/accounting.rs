@@ -47,7 +47,7 @@ const FATES: [&str; 14] = [
 /// Those that end only when the client leaves.
 const ENDLESS: [&str; 4] = ["silent", "prefill", "answer", "half"];
 
-fn fate(seen: &Seen) -> Plan {
+pub(crate) fn fate(seen: &Seen) -> Plan {
     let begun = || Plan::stream().events(&chat_events(["a", "b"])[..2]);
     match seen.header("x-fate").unwrap_or_default() {
         "whole" => Plan::chat("whole"),
@@ -70,10 +70,10 @@ fn fate(seen: &Seen) -> Plan {
 }
 
 /// Numbers that are the same in every run.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    pub(crate) fn roll(&mut self, sides: usize) -> usize {
         // xorshift64
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -211,14 +211,15 @@ async fn uploads_that_break_off_are_counted_and_forgotten() {
 }
 
 /// The walk in this process: a request that is dropped is over at once, with no network in between.
-struct House {
-    walk: Box<dyn Fn(Request<Body>) -> futures_util::future::BoxFuture<'static, http::Response<Body>> + Send + Sync>,
-    desk: Arc<Desk>,
-    engines: Vec<Arc<Engine>>,
+pub(crate) struct House {
+    pub(crate) walk:
+        Box<dyn Fn(Request<Body>) -> futures_util::future::BoxFuture<'static, http::Response<Body>> + Send + Sync>,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) engines: Vec<Arc<Engine>>,
 }
 
 impl House {
-    fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let missing = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
         let config = Config::parse("test.yaml", text, &|_| None, &missing).unwrap_or_else(|it| panic!("{it:?}"));
         let policy = compile(&config).unwrap_or_else(|problems| panic!("{problems:?}"));
@@ -234,7 +235,7 @@ impl House {
     }
 
     /// Requests, attempts, queued tokens, decoding, context: what is under way.
-    fn under_way(&self) -> [u64; 5] {
+    pub(crate) fn under_way(&self) -> [u64; 5] {
         let now = self.desk.clock.now();
         let sum = |count: &dyn Fn(&Engine) -> u64| self.engines.iter().map(|engine| count(engine)).sum();
         [

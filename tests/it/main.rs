@@ -4,6 +4,7 @@
 mod support;
 
 mod accounting;
+mod admission;
 mod check;
 mod clients;
 mod engines;

@@ -1,6 +1,6 @@
 //! One attempt at one backend: send, and wait until its answer has begun or failed.
 
-use std::{future::Future, sync::Arc};
+use std::future::Future;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -8,18 +8,15 @@ use http_body_util::{BodyExt, Limited};
 
 use super::{
     deadline::Deadline,
-    place::Placed,
     upstream_fault::{garbage, refusal},
 };
 use crate::{
     fleet::Backend,
     gateway::{
-        Desk,
+        asked::{Asked, Placed},
         relay::{Answer, Committed, Decision, Events, Gauges, Meter, is_events},
         stages::Call,
     },
-    policy::Route,
-    prompt::Blocks,
     protocol::{LONG_BODY, answer, request::Edits},
     types::{Endpoint, Fault, Retry, Usage},
     upstream::{Client, SendError, address, client::Outgoing},
@@ -36,37 +33,40 @@ const LARGEST_ERROR: usize = 1 << 20;
 
 /// What every attempt at a request shares.
 pub(super) struct Attempt<'a> {
-    pub(super) desk: &'a Arc<Desk>,
     pub(super) client: &'a Client,
     pub(super) call: &'a Call,
-    pub(super) blocks: &'a Blocks,
-    pub(super) route: &'a Route,
+    pub(super) asked: &'a Asked,
     /// The client's headers that may go upstream.
     pub(super) headers: &'a HeaderMap,
 }
 
 impl Attempt<'_> {
-    /// Runs the attempt. Its ticket is taken before the first await, and released wherever this future is dropped.
+    /// Runs the attempt. It has its ticket from the start, and releases it wherever this future is dropped.
     pub(super) async fn run(&self, placed: Placed) -> Result<Committed, Fault> {
-        let Placed { pool, backend, reason, forecast } = placed;
+        let Placed { pool, backend, seat, told, .. } = placed;
         let serving = &self.call.serving;
         let alive = &serving.snapshot.pools[pool];
         let backend_at = &alive.backends[backend];
         let gauges = Gauges {
-            desk: self.desk.clone(),
+            desk: self.asked.desk.clone(),
             record: self.call.record.clone(),
             metrics: serving.meter(pool, backend).clone(),
             backend: backend_at.clone(),
             price: alive.spec.price,
-            pool: alive.learned.clone(),
+            prompt_bytes: self.asked.blocks.prompt().bytes,
+            cached_tokens: told.predicted.cached_tokens,
         };
-        let mut meter = Meter::begin(gauges, forecast, self.blocks.clone());
+        let explain = self.call.headers.get("x-signalbox-explain").is_some_and(|asked| asked == "1");
         let decision = Decision {
             pool: alive.spec.name.clone(),
             backend: backend_at.name().clone(),
             model: backend_at.spec.model.clone(),
-            reason,
+            reason: told.reason,
+            predicted_ttft_ms: told.predicted.ttft_ms,
+            explained: explain.then(|| told.explained()),
         };
+        self.call.record.note(|line| line.attempts.push(told));
+        let mut meter = Meter::begin(gauges, seat);
         match self.answer(backend_at, &mut meter).await {
             Ok((head, answer)) => Ok(Committed { head, answer, meter, decision }),
             Err(fault) => {
@@ -80,7 +80,7 @@ impl Attempt<'_> {
 
     async fn answer(&self, backend: &Backend, meter: &mut Meter) -> Result<(http::response::Parts, Answer), Fault> {
         let streamed = self.call.body.stream;
-        let deadline = Deadline::new(&self.route.timeouts, streamed, meter.age());
+        let deadline = Deadline::new(&self.asked.route.timeouts, streamed, meter.age());
         // Usage is asked for where this API has it, the backend takes it, and the client did not ask itself.
         let ask_usage = streamed
             && matches!(self.call.endpoint, Endpoint::Chat | Endpoint::Completions)
@@ -98,9 +98,10 @@ impl Attempt<'_> {
 
     /// Awaits what upstream owes us until the deadline; the time is upstream's, not ours.
     async fn upstream<T>(&self, deadline: Deadline, work: impl Future<Output = T>) -> Result<T, Fault> {
-        let began = self.desk.clock.now();
+        let clock = self.asked.desk.clock;
+        let began = clock.now();
         let done = deadline.bound(work).await;
-        self.call.record.wait(self.desk.clock.now().since(began));
+        self.call.record.wait(clock.now().since(began));
         done
     }
 

@@ -32,4 +32,7 @@ pub(in crate::gateway) struct Decision {
     pub(in crate::gateway) backend: Name,
     pub(in crate::gateway) model: Option<Name>,
     pub(in crate::gateway) reason: &'static str,
+    pub(in crate::gateway) predicted_ttft_ms: f64,
+    /// What each candidate would have cost, where the client asked for it.
+    pub(in crate::gateway) explained: Option<String>,
 }

@@ -23,6 +23,10 @@ pub(super) fn headers(head: &Parts, call: &Call, route: &Route, decision: &Decis
     put("x-signalbox-backend", &decision.backend);
     put("x-signalbox-route", &route.name);
     put("x-signalbox-reason", decision.reason);
+    put("x-signalbox-predicted-ttft-ms", &format!("{:.1}", decision.predicted_ttft_ms));
+    if let Some(explained) = &decision.explained {
+        put("x-signalbox-explain", explained);
+    }
     // Behind a pattern a client may name a model of any length; no client reads a head that long.
     let model = decision.model.as_deref().or(call.body.model.as_deref());
     if let Some(model) = model.filter(|model| model.len() <= LONGEST_MODEL) {

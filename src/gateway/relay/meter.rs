@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    fleet::{Backend, Forecast, PoolLearned, Ticket},
+    fleet::Backend,
     gateway::{
         Desk,
         record::{Record, millis},
+        seat::Seat,
         stages::Place,
     },
-    prompt::Blocks,
     protocol::Seen,
     telemetry::{BackendMetrics, Stage},
     types::{Blame, Fault, Moment, Outcome, Price, Usage, fault::DEADLINE},
@@ -24,8 +24,10 @@ pub(in crate::gateway) struct Meter {
     price: Option<Price>,
     /// Of the prompt, as it was hashed.
     prompt_bytes: u64,
+    /// Prompt tokens that the engine should have had cached.
+    cached_tokens: u64,
     /// Released when the attempt is over.
-    ticket: Option<Ticket>,
+    seat: Option<Seat>,
     /// Set once the answer has begun; from then on the meter settles the record.
     place: Option<Place>,
     arrived: Moment,
@@ -50,17 +52,16 @@ pub(in crate::gateway) struct Gauges {
     pub(in crate::gateway) metrics: Arc<BackendMetrics>,
     pub(in crate::gateway) backend: Arc<Backend>,
     pub(in crate::gateway) price: Option<Price>,
-    /// What the backend's pool has learned.
-    pub(in crate::gateway) pool: Arc<PoolLearned>,
+    pub(in crate::gateway) prompt_bytes: u64,
+    /// Prompt tokens that the engine should have cached.
+    pub(in crate::gateway) cached_tokens: u64,
 }
 
 impl Meter {
-    /// Takes the ticket: from here on the request counts as load on the backend's engine.
-    pub(in crate::gateway) fn begin(gauges: Gauges, forecast: Forecast, blocks: Blocks) -> Self {
-        let Gauges { desk, record, metrics, backend, price, pool } = gauges;
+    /// Takes over the request's place on the backend's engine.
+    pub(in crate::gateway) fn begin(gauges: Gauges, seat: Seat) -> Self {
+        let Gauges { desk, record, metrics, backend, price, prompt_bytes, cached_tokens } = gauges;
         let now = desk.clock.now();
-        let prompt_bytes = blocks.prompt().bytes;
-        let ticket = Ticket::take(pool, backend.clone(), forecast, blocks, now);
         Self {
             arrived: record.arrived(),
             started: now,
@@ -70,7 +71,8 @@ impl Meter {
             backend,
             price,
             prompt_bytes,
-            ticket: Some(ticket),
+            cached_tokens,
+            seat: Some(seat),
             place: None,
             overhead: Duration::ZERO,
             tokens: None,
@@ -126,7 +128,7 @@ impl Meter {
         } else {
             self.tokens = Some((now, now));
             self.metrics.upstream_ttft(now.since(self.started).as_secs_f64());
-            self.ticket.iter_mut().for_each(|ticket| ticket.first_token(now));
+            self.seat.iter_mut().for_each(|seat| seat.first_token(now));
         }
     }
 
@@ -173,8 +175,8 @@ impl Meter {
         }
         let now = self.desk.clock.now();
         let tpot = self.tpot(outcome);
-        if let Some(ticket) = self.ticket.take_if(|_| outcome == Outcome::Complete) {
-            ticket.finish(self.usage.as_ref(), tpot, now);
+        if let Some(seat) = self.seat.take_if(|_| outcome == Outcome::Complete) {
+            seat.finish(self.usage.as_ref(), tpot, now);
         }
         self.end_attempt(outcome);
         match outcome {
@@ -196,6 +198,9 @@ impl Meter {
         let cost = self.usage.and_then(|usage| Some(self.price?.cost(&usage)));
         if let Some(usage) = &self.usage {
             self.metrics.usage(usage, now);
+            if let Some(reported) = usage.cached_tokens {
+                self.metrics.prefix(self.cached_tokens, reported);
+            }
         }
         if let Some(cost) = cost {
             self.metrics.cost(cost);
@@ -214,11 +219,14 @@ impl Meter {
 
     fn end_attempt(&mut self, outcome: Outcome) {
         self.over = true;
-        self.ticket = None;
+        self.seat = None;
         self.metrics.attempt(outcome);
+        let ttft = self.tokens.map(|(first, _)| millis(first.since(self.started)));
         self.record.note(|line| {
             if let Some(attempt) = line.attempts.last_mut() {
                 attempt.outcome = Some(outcome.label());
+                attempt.ttft_ms = ttft;
+                attempt.reported_cached_tokens = self.usage.and_then(|usage| usage.cached_tokens);
             }
         });
     }

@@ -15,15 +15,18 @@ pub(super) use self::{
     meter::{Gauges, Meter},
 };
 use self::{patience::Patience, plain::Plain, stream::Stream};
-use super::{Reply, stages::Admitted};
+use super::{
+    Reply,
+    stages::{Call, Place},
+};
+use crate::policy::Route;
 
 /// Makes the reply. The place among the requests under way is given back when its body is over.
-pub(super) fn reply(committed: Committed, admitted: Admitted) -> Reply {
+pub(super) fn reply(committed: Committed, call: &Call, route: &Route, place: Place) -> Reply {
     let Committed { head, answer, mut meter, decision } = committed;
-    let Admitted { call, route, place, .. } = admitted;
     meter.commit(place, call.read_at);
     call.record.note(|line| line.status = head.status.as_u16());
-    let headers = head::headers(&head, &call, &route, &decision, &meter);
+    let headers = head::headers(&head, call, route, &decision, &meter);
     let left = route.timeouts.total.map(|total| total.saturating_sub(meter.age()));
     let patience = || Patience::new(route.timeouts.idle, left);
     let body = match answer {

@@ -100,6 +100,11 @@ impl<T> Queue<T> {
         }
     }
 
+    /// From now on at most `length` may wait; those who do already stay.
+    pub fn set_length(&mut self, length: usize) {
+        self.length = length;
+    }
+
     /// Lets `waiting` wait. Where the queue is full, the one who would go last leaves for it, provided that the arrival's
     /// priority is strictly higher than the level on which that one stands by now; else the arrival is refused.
     pub fn push(&mut self, now: Moment, waiting: Waiting<T>) -> Result<Queued<T>, Refused<T>> {
@@ -159,6 +164,15 @@ impl<T> Queue<T> {
     /// The earliest deadline of all: when to ask for the [expired](Queue::expired) next.
     pub fn earliest_deadline(&self) -> Option<Moment> {
         self.deadlines.first().map(|&(deadline, _)| deadline)
+    }
+
+    /// All who wait, in the order in which they are to go; those whose deadline has passed are left out.
+    pub fn in_order(&mut self, now: Moment) -> impl Iterator<Item = (Key, &T)> {
+        self.rise(now);
+        let in_time = move |rank: &&Rank| rank.deadline.is_none_or(|deadline| deadline > now);
+        let Self { order, entries, .. } = self;
+        let entry = |rank: &Rank| Some((rank.key, &entries.get(&rank.key)?.item));
+        order.iter().filter(in_time).filter_map(entry)
     }
 
     /// How many wait.

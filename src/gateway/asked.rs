@@ -1,0 +1,257 @@
+//! What a request asks of the fleet: where it may still go, and the choice of a backend, told with every candidate.
+
+use std::{cell::RefCell, sync::Arc, time::Duration};
+
+use super::{
+    Desk, Serving,
+    line::{Attempted, Predicted, Weighed},
+    seat::Seat,
+};
+use crate::{
+    fleet::{Ask, Placement, Pool, Scratch, Ticket},
+    policy::{Route, Target},
+    prompt::Blocks,
+    schedule::{
+        admission::{Backlog, retry_after, shed},
+        spill,
+    },
+    types::Moment,
+};
+
+/// Most attempts at one request, over all backends and pools.
+const MOST_ATTEMPTS: usize = 6;
+/// How often a decision is made anew whose place another took in the same moment, before the request waits like all others.
+const MOST_RACES: usize = 8;
+
+thread_local! {
+    /// A decision's working memory, one a worker.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// A request on its way to a backend.
+#[derive(Clone)]
+pub(super) struct Asked {
+    pub(super) desk: Arc<Desk>,
+    pub(super) serving: Arc<Serving>,
+    pub(super) route: Arc<Route>,
+    pub(super) blocks: Blocks,
+    pub(super) session: Option<u64>,
+    pub(super) max_tokens: Option<u64>,
+    /// Whether its answer comes whole.
+    pub(super) whole: bool,
+    pub(super) arrived: Moment,
+    /// By target.
+    pub(super) tries: Vec<Tries>,
+}
+
+/// What was tried of one target.
+#[derive(Clone, Default)]
+pub(super) struct Tries {
+    /// Backends, by their places in the pool.
+    tried: Vec<usize>,
+    /// How many there may be, once there was one.
+    most: usize,
+}
+
+/// A choice that nothing was done about yet.
+pub(super) struct Chosen {
+    target: usize,
+    placement: Placement,
+    told: Attempted,
+    /// Requests of ours on its engine.
+    in_flight: u32,
+    /// The chance that the request's limits are kept.
+    attainment: f64,
+}
+
+/// A backend that was chosen, with a place on its engine.
+pub(super) struct Placed {
+    /// Place of the target in the route.
+    pub(super) target: usize,
+    /// Place of the pool in the policy.
+    pub(super) pool: usize,
+    /// Place of the backend in the pool.
+    pub(super) backend: usize,
+    pub(super) seat: Seat,
+    pub(super) told: Attempted,
+}
+
+impl Asked {
+    /// A backend with room, and a place there; `None` where none has room now.
+    pub(super) fn place(&self, now: Moment) -> Option<Placed> {
+        (0..MOST_RACES).map_while(|_| self.choose(now)).find_map(|chosen| self.take(chosen, now))
+    }
+
+    /// The best backend with room, in the pool that is to serve the request.
+    pub(super) fn choose(&self, now: Moment) -> Option<Chosen> {
+        let open = || (0..self.route.targets.len()).filter(|&at| self.may_try(at));
+        if self.tries.len() < 2 || !open().any(|at| self.limits(at, now) != (None, None)) {
+            return open().find_map(|at| self.look(at, now));
+        }
+        let mut looks: Vec<Option<Chosen>> =
+            (0..self.tries.len()).map(|at| self.may_try(at).then(|| self.look(at, now)).flatten()).collect();
+        let chances: Vec<_> = looks.iter().map(|look| look.as_ref().map(|look| look.attainment)).collect();
+        let used = self.desk.spills.get(&self.route.name).map_or(0, |used| *used);
+        let picked = spill::pick(&chances, used)?;
+        if picked != used && self.is_new() {
+            self.desk.spills.insert(self.route.name.clone(), picked);
+        }
+        looks.swap_remove(picked)
+    }
+
+    /// Takes the place that was chosen, unless another was faster.
+    pub(super) fn take(&self, chosen: Chosen, now: Moment) -> Option<Placed> {
+        let Chosen { target, placement, told, .. } = chosen;
+        let (at, pool) = self.pool(target);
+        let backend = pool.backends[placement.backend].clone();
+        let ticket = Ticket::take_if_room(pool.learned.clone(), backend, placement.forecast, self.blocks.clone(), now)?;
+        let seat = Seat::new(ticket, self.desk.clone());
+        Some(Placed { target, pool: at, backend: placement.backend, seat, told })
+    }
+
+    /// Notes that what was placed is tried now.
+    pub(super) fn tries(&mut self, placed: &Placed) {
+        if self.tries[placed.target].tried.is_empty() {
+            self.tries[placed.target].most = self.share(placed.target);
+        }
+        self.tries[placed.target].tried.push(placed.backend);
+    }
+
+    /// Whether nothing was tried yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.tries.iter().all(|tries| tries.tried.is_empty())
+    }
+
+    /// The pool in which to wait: the first that has a backend left.
+    pub(super) fn preferred(&self) -> Option<usize> {
+        (0..self.tries.len()).find(|&at| {
+            let (_, pool) = self.pool(at);
+            self.may_try(at)
+                && pool.members(&self.route.targets[at]).any(|member| !self.tries[at].tried.contains(&member))
+        })
+    }
+
+    /// What is left of the time that the route gives to the first token.
+    pub(super) fn bound(&self, now: Moment) -> Option<Duration> {
+        self.route.bound.map(|bound| bound.saturating_sub(now.since(self.arrived)))
+    }
+
+    /// Place of the target's pool in the policy, and the pool.
+    pub(super) fn pool(&self, target: usize) -> (usize, &Pool) {
+        let at = self.route.targets[target].pool;
+        (at, &self.serving.snapshot.pools[at])
+    }
+
+    /// When to come back, if a request with a bound is better not served at all: it would be late even at the best place.
+    pub(super) fn shed(&self, chosen: &Chosen, chance: f64, now: Moment) -> Option<Duration> {
+        let bound = self.bound(now)?.as_secs_f64();
+        let (_, pool) = self.pool(chosen.target);
+        let work = chosen.placement.forecast.work;
+        let attainment = pool.learned.predictor.model().ttft_within(bound, &work.prediction);
+        if !shed(Some(attainment), chosen.in_flight, chance) {
+            return None;
+        }
+        // An engine computes so many tokens in a second; those of the pool work side by side.
+        let members = || pool.members(&self.route.targets[chosen.target]).map(|member| &pool.backends[member]);
+        let pace = work.uncached_tokens as f64 / work.prefill.max(f64::MIN_POSITIVE);
+        let backlog = Backlog {
+            tokens: members().map(|backend| backend.load.queued_tokens()).sum(),
+            tokens_per_second: pace * members().count() as f64,
+        };
+        Some(retry_after(work.prediction.seconds, bound, backlog))
+    }
+
+    /// What this request has to keep to in a pool: on the time to its first token, and on the time per further token.
+    fn limits(&self, target: usize, now: Moment) -> (Option<Duration>, Option<Duration>) {
+        let objectives = self.pool(target).1.spec.objectives;
+        let ttft = [self.bound(now), objectives.ttft].into_iter().flatten().min();
+        (ttft, objectives.tpot)
+    }
+
+    fn look(&self, target: usize, now: Moment) -> Option<Chosen> {
+        let (at, pool) = self.pool(target);
+        let route_target: &Target = &self.route.targets[target];
+        let (ttft_limit, tpot_limit) = self.limits(target, now);
+        let ask = Ask {
+            target: route_target,
+            tried: &self.tries[target].tried,
+            prompt: self.blocks.prompt(),
+            session: self.session,
+            room_only: true,
+            max_tokens: self.max_tokens,
+            whole: self.whole,
+            ttft_limit,
+            tpot_limit,
+        };
+        SCRATCH.with_borrow_mut(|scratch| {
+            let began = self.desk.clock.now();
+            let placement = pool.place(&ask, now, fastrand::f64(), scratch)?;
+            self.serving.pool_meter(at).decision(self.desk.clock.now().since(began).as_secs_f64());
+            let chosen = &scratch.candidates[placement.choice.index];
+            let (in_flight, attainment) = (chosen.in_flight, chosen.attainment);
+            let told = tell(pool, scratch, &placement, self.blocks.prompt().bytes);
+            Some(Chosen { target, placement, told, in_flight, attainment })
+        })
+    }
+
+    fn may_try(&self, target: usize) -> bool {
+        let Tries { tried, most } = &self.tries[target];
+        if tried.is_empty() { self.share(target) > 0 } else { tried.len() < *most }
+    }
+
+    /// How many attempts a target may have that was not tried yet.
+    fn share(&self, target: usize) -> usize {
+        let made = self.tries.iter().map(|tries| tries.tried.len()).sum();
+        let others = self.tries.iter().enumerate().filter(|(at, tries)| *at != target && tries.tried.is_empty());
+        most_until(made, others.count()) - made
+    }
+}
+
+/// How many attempts there may have been when a pool is given up that came after `made` of them, with `pools` still to follow:
+/// a large pool that is down leaves one for each of these, and every pool gets one while there are any.
+fn most_until(made: usize, pools: usize) -> usize {
+    MOST_ATTEMPTS.saturating_sub(pools).max(made + 1).min(MOST_ATTEMPTS)
+}
+
+fn tell(pool: &Pool, scratch: &Scratch, placement: &Placement, prompt_bytes: u64) -> Attempted {
+    let backend = &pool.backends[placement.backend];
+    let prompt_tokens = placement.forecast.work.prompt_tokens;
+    let all = scratch.members.iter().zip(&scratch.candidates).zip(&scratch.costs);
+    let candidates = all.map(|((&member, candidate), &cost)| {
+        let backend = &pool.backends[member];
+        Weighed::of(backend.name().clone(), backend.prompt_tokens(prompt_bytes as usize), candidate, cost)
+    });
+    let work = &placement.forecast.work;
+    let chosen = &scratch.candidates[placement.choice.index];
+    Attempted {
+        pool: pool.spec.name.clone(),
+        backend: backend.name().clone(),
+        upstream_model: backend.spec.model.clone(),
+        reason: placement.choice.reason.label(),
+        candidates: candidates.collect(),
+        full: scratch.full.iter().map(|&member| pool.backends[member].name().clone()).collect(),
+        predicted: Predicted {
+            ttft_ms: chosen.ttft * 1e3,
+            ttft_p90_ms: chosen.ttft_p90 * 1e3,
+            tpot_ms: placement.forecast.tpot.seconds * 1e3,
+            prompt_tokens,
+            cached_tokens: prompt_tokens.saturating_sub(work.uncached_tokens),
+            output_tokens: work.output_tokens,
+        },
+        ttft_ms: None,
+        reported_cached_tokens: None,
+        outcome: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_pool_uses_up_the_attempts_of_those_after_it() {
+        // One pool alone, the first and the second of two, and more pools than attempts.
+        assert_eq!([most_until(0, 0), most_until(0, 1), most_until(5, 0)], [6, 5, 6]);
+        assert_eq!([most_until(0, 8), most_until(1, 7), most_until(5, 3), most_until(6, 2)], [1, 2, 6, 6]);
+    }
+}

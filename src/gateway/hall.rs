@@ -1,0 +1,293 @@
+//! Where requests wait for room: a bounded queue for each pool, looked through whenever room may have come up.
+//!
+//! Whoever gives up a place seats those who wait, then and there: nobody is woken to find that another was faster, and a wake-up
+//! cannot be lost. One that joins is looked at once more after it is in the queue, so that room that came up in between is not
+//! missed either.
+
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use crate::{
+    measure::lock,
+    schedule::admission::{Key, Queue, Waiting},
+    types::{Moment, Name},
+};
+
+/// Most requests of one queue that are looked at in vain before those behind them have to wait for the next time. Only a queue of
+/// many routes has so many that differ.
+const MOST_IN_VAIN: usize = 16;
+
+/// One who waits.
+pub(super) trait Guest: Send {
+    /// Takes a place on an engine, if there is room now. Nothing that holds a place may be dropped meanwhile: what has to be
+    /// is kept until the guest itself goes.
+    fn sit(&self, now: Moment) -> bool;
+
+    /// Those of one kind find room or none alike; `None` for one that is like no other.
+    fn kind(&self) -> Option<usize>;
+}
+
+type Line = Queue<Box<dyn Guest>>;
+
+/// The queues of all pools, by name. They outlive policies. An empty one stays too: places in it are never given twice, so that one
+/// who was seated and leaves late takes away nobody else.
+#[derive(Default)]
+pub struct Hall {
+    /// How many wait in all, so that one that gives up a place need not ask further where nobody does.
+    waiting: AtomicUsize,
+    lines: Mutex<BTreeMap<Name, Line>>,
+}
+
+/// How a queue stands.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// Its pool.
+    pub pool: Name,
+    /// How many wait.
+    pub depth: usize,
+    /// How long the one who came first has waited.
+    pub oldest: Duration,
+}
+
+/// A place in a queue; dropping it leaves.
+pub(super) struct Stay {
+    hall: Arc<Hall>,
+    pool: Name,
+    key: Key,
+}
+
+/// The queue has no place left.
+pub(super) struct Full;
+
+impl Hall {
+    /// Whether nobody waits anywhere.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.load(SeqCst) == 0
+    }
+
+    /// The queues in which anybody waits.
+    pub fn standings(&self, now: Moment) -> Vec<Standing> {
+        let lines = lock(&self.lines);
+        let standing =
+            |(pool, line): (&Name, &Line)| Standing { pool: pool.clone(), depth: line.len(), oldest: line.oldest(now) };
+        lines.iter().filter(|(_, line)| !line.is_empty()).map(standing).collect()
+    }
+
+    /// How the queue of `pool` stands.
+    pub(super) fn standing(&self, pool: &Name, now: Moment) -> Standing {
+        let lines = lock(&self.lines);
+        let line = lines.get(pool);
+        let oldest = line.map_or(Duration::ZERO, |line| line.oldest(now));
+        Standing { pool: pool.clone(), depth: line.map_or(0, Queue::len), oldest }
+    }
+
+    /// Joins the queue of `pool`, which takes at most `length`.
+    pub(super) fn join(
+        self: &Arc<Self>,
+        pool: &Name,
+        length: usize,
+        waiting: Waiting<Box<dyn Guest>>,
+        now: Moment,
+    ) -> Result<Stay, Full> {
+        let mut lines = lock(&self.lines);
+        let mut gone = seat(&mut lines, now);
+        let line = lines.entry(pool.clone()).or_insert_with(|| Queue::new(length));
+        // The newest policy has its way.
+        line.set_length(length);
+        let joined = line.push(now, waiting);
+        // From here on, whoever gives up a place sees that somebody waits.
+        self.count(&lines);
+        let result = match joined {
+            Ok(queued) => {
+                gone.extend(queued.displaced);
+                gone.extend(seat(&mut lines, now));
+                Ok(Stay { hall: self.clone(), pool: pool.clone(), key: queued.key })
+            }
+            Err(refused) => {
+                gone.push(refused.0);
+                Err(Full)
+            }
+        };
+        self.close(lines, gone);
+        result
+    }
+
+    /// Seats those for whom there is room by now.
+    pub(super) fn stir(&self, now: Moment) {
+        if self.is_empty() {
+            return;
+        }
+        let mut lines = lock(&self.lines);
+        let gone = seat(&mut lines, now);
+        self.close(lines, gone);
+    }
+
+    /// Ends what was done under the lock. Those who are gone are dropped after it: with them may go what stirs the hall again.
+    fn close(&self, lines: std::sync::MutexGuard<'_, BTreeMap<Name, Line>>, gone: Vec<Box<dyn Guest>>) {
+        self.count(&lines);
+        drop(lines);
+        drop(gone);
+    }
+
+    fn count(&self, lines: &BTreeMap<Name, Line>) {
+        self.waiting.store(lines.values().map(Queue::len).sum(), SeqCst);
+    }
+}
+
+/// Seats whom it can, the queue whose first has waited longest before the others, each in its own order.
+fn seat(lines: &mut BTreeMap<Name, Line>, now: Moment) -> Vec<Box<dyn Guest>> {
+    let mut order: Vec<_> = lines.values_mut().collect();
+    order.sort_by_key(|line| Reverse(line.oldest(now)));
+    let mut seated = Vec::new();
+    for line in order {
+        let (mut vain, mut looks) = (Vec::new(), 0);
+        let mut keys = Vec::new();
+        for (key, guest) in line.in_order(now) {
+            if looks == MOST_IN_VAIN {
+                break;
+            }
+            let kind = guest.kind();
+            if kind.is_some_and(|kind| vain.contains(&kind)) {
+                continue;
+            }
+            if guest.sit(now) {
+                keys.push(key);
+            } else {
+                looks += 1;
+                vain.extend(kind);
+            }
+        }
+        seated.extend(keys.into_iter().filter_map(|key| line.remove(key)));
+    }
+    seated
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        let mut lines = lock(&self.hall.lines);
+        let gone = lines.get_mut(&self.pool).and_then(|line| line.remove(self.key));
+        self.hall.close(lines, gone.into_iter().collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Rooms with places, of which a guest takes one.
+    #[derive(Clone, Default)]
+    struct Rooms(Arc<Mutex<[u32; 2]>>);
+
+    struct One {
+        rooms: Rooms,
+        /// Whether it may go to the first room, and to the second.
+        may: [bool; 2],
+        seated: Arc<AtomicBool>,
+    }
+
+    impl Guest for One {
+        fn sit(&self, _: Moment) -> bool {
+            let mut rooms = lock(&self.rooms.0);
+            let Some(room) = (0..2).find(|&room| self.may[room] && rooms[room] > 0) else { return false };
+            rooms[room] -= 1;
+            self.seated.store(true, SeqCst);
+            true
+        }
+
+        fn kind(&self) -> Option<usize> {
+            Some(usize::from(self.may[0]) + 2 * usize::from(self.may[1]))
+        }
+    }
+
+    struct Joined {
+        stay: Stay,
+        may: [bool; 2],
+        seated: Arc<AtomicBool>,
+    }
+
+    fn join(hall: &Arc<Hall>, rooms: &Rooms, pool: &str, may: [bool; 2], now: Moment) -> Result<Joined, Full> {
+        let seated = Arc::new(AtomicBool::new(false));
+        let item: Box<dyn Guest> = Box::new(One { rooms: rooms.clone(), may, seated: seated.clone() });
+        let stay = hall.join(&pool.into(), 5, Waiting { priority: 5, deadline: None, item }, now)?;
+        Ok(Joined { stay, may, seated })
+    }
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn one_who_cannot_go_does_not_hold_up_those_behind() {
+        let (hall, rooms) = (Arc::new(Hall::default()), Rooms::default());
+        let guests: Vec<_> = [[true, false], [true, false], [false, true]]
+            .into_iter()
+            .zip(0..)
+            .map(|(may, millis)| join(&hall, &rooms, "p", may, at(millis)).ok().unwrap())
+            .collect();
+        let seated = || guests.iter().map(|guest| guest.seated.load(SeqCst)).collect::<Vec<_>>();
+        lock(&rooms.0)[1] = 1;
+        hall.stir(at(10));
+        assert_eq!(seated(), [false, false, true]);
+        lock(&rooms.0)[0] = 1;
+        hall.stir(at(11));
+        assert_eq!(seated(), [true, false, true], "in the order of arrival");
+        let standing = hall.standing(&"p".into(), at(12));
+        assert_eq!((standing.depth, standing.oldest), (1, Duration::from_millis(11)));
+    }
+
+    #[test]
+    fn a_full_queue_takes_nobody_and_one_who_leaves_makes_way() {
+        let (hall, rooms) = (Arc::new(Hall::default()), Rooms::default());
+        let mut guests: Vec<_> = (0..5).map(|n| join(&hall, &rooms, "p", [true; 2], at(n)).ok().unwrap()).collect();
+        assert!(join(&hall, &rooms, "p", [true; 2], at(9)).is_err());
+        assert!(join(&hall, &rooms, "q", [true; 2], at(9)).is_ok(), "each pool has its own, and it left at once");
+        guests.pop();
+        guests.extend(join(&hall, &rooms, "p", [true; 2], at(9)));
+        assert_eq!((guests.len(), hall.waiting.load(SeqCst)), (5, 5));
+        guests.clear();
+        assert!(hall.is_empty() && hall.standings(at(9)).is_empty());
+    }
+
+    proptest! {
+        /// Whatever comes and goes: after each step nobody waits for whom there is room, and the count is true.
+        #[test]
+        fn nobody_is_forgotten(steps in proptest::collection::vec((0..4_u8, 0..2_usize, 0..20_usize, any::<[bool; 2]>()), 1..200)) {
+            let (hall, rooms) = (Arc::new(Hall::default()), Rooms::default());
+            let mut here: Vec<Joined> = Vec::new();
+            for ((step, which, index, may), millis) in steps.into_iter().zip(0..) {
+                let now = at(millis);
+                match step {
+                    0 | 1 => {
+                        let joined = join(&hall, &rooms, ["p", "q"][which], may, now);
+                        here.extend(joined);
+                    }
+                    2 if index < here.len() => drop(here.swap_remove(index)),
+                    _ => {
+                        lock(&rooms.0)[which] += 1;
+                        hall.stir(now);
+                    }
+                }
+                let waiting = || here.iter().filter(|guest| !guest.seated.load(SeqCst));
+                prop_assert_eq!(hall.waiting.load(SeqCst), waiting().count());
+                let room = *lock(&rooms.0);
+                for guest in waiting() {
+                    prop_assert!((0..2).all(|place| !guest.may[place] || room[place] == 0));
+                    prop_assert!(!guest.stay.pool.is_empty());
+                }
+            }
+            here.clear();
+            prop_assert!(hall.is_empty());
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! A request's place on an engine. Giving it back, and its first token, may make room for one that waits.
+
+use std::sync::Arc;
+
+use super::Desk;
+use crate::{
+    fleet::Ticket,
+    types::{Moment, Usage},
+};
+
+/// A ticket, and the hall that is told when it is over: the ticket itself knows no time, and nobody who waits.
+pub(super) struct Seat {
+    ticket: Option<Ticket>,
+    desk: Arc<Desk>,
+}
+
+impl Seat {
+    pub(super) fn new(ticket: Ticket, desk: Arc<Desk>) -> Self {
+        Self { ticket: Some(ticket), desk }
+    }
+
+    pub(super) fn first_token(&mut self, now: Moment) {
+        self.ticket.iter_mut().for_each(|ticket| ticket.first_token(now));
+        self.desk.hall.stir(now);
+    }
+
+    pub(super) fn finish(mut self, usage: Option<&Usage>, tpot: Option<f64>, now: Moment) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.finish(usage, tpot, now);
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // First the ticket: whoever is woken is to find its room.
+        self.ticket = None;
+        self.desk.hall.stir(self.desk.clock.now());
+    }
+}

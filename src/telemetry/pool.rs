@@ -1,0 +1,90 @@
+//! The metrics of one pool: its queue, and the decisions made in it.
+
+use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
+
+use super::{backend::count, series::Series};
+use crate::{
+    measure::{Rate, RateSpan},
+    types::Moment,
+};
+
+/// Buckets for waits in a queue, in seconds: 1 ms to 10 min.
+const WAIT: [f64; 16] =
+    [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0];
+/// Buckets for decisions, in seconds: 1 µs to 10 ms.
+const DECISION: [f64; 12] =
+    [0.000_001, 0.000_002_5, 0.000_005, 0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.0025, 0.01];
+
+/// Why a request was refused before it was dispatched.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Shed {
+    /// It would hardly have kept its bound.
+    Slo,
+    /// The queue had no place left.
+    Full,
+    /// It waited in vain.
+    Timeout,
+}
+
+impl Shed {
+    /// The name used in metrics and the journal.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Slo => "slo_unattainable",
+            Self::Full => "queue_full",
+            Self::Timeout => "queue_timeout",
+        }
+    }
+}
+
+/// The metrics of one pool.
+#[derive(Debug)]
+pub struct PoolMetrics {
+    pub(super) waits: Histogram,
+    pub(super) admitted: Counter,
+    pub(super) shed: Series<&'static str, Counter>,
+    pub(super) spilled: Counter,
+    pub(super) decisions: Histogram,
+    /// Requests that left the queue for an engine.
+    rate: Rate,
+}
+
+impl PoolMetrics {
+    pub(super) fn new() -> Self {
+        Self {
+            waits: Histogram::new(WAIT),
+            admitted: Counter::default(),
+            shed: Series::new(3),
+            spilled: Counter::default(),
+            decisions: Histogram::new(DECISION),
+            rate: Rate::new(),
+        }
+    }
+
+    /// A request was given a place after `seconds` in the queue.
+    pub fn waited(&self, seconds: f64, now: Moment) {
+        self.waits.observe(seconds);
+        self.admitted.inc();
+        self.rate.record(1, now);
+    }
+
+    /// Counts a request that was refused.
+    pub fn shed(&self, reason: Shed) {
+        count(&self.shed, reason.label());
+    }
+
+    /// Counts a request that another pool of its route took.
+    pub fn spilled(&self) {
+        self.spilled.inc();
+    }
+
+    /// A decision took so many seconds.
+    pub fn decision(&self, seconds: f64) {
+        self.decisions.observe(seconds);
+    }
+
+    /// Requests a second that left the queue for an engine, over the last ten seconds.
+    pub fn admitted_per_second(&self, now: Moment) -> f64 {
+        self.rate.per_second(RateSpan::TenSeconds, now)
+    }
+}

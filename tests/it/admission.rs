@@ -1,0 +1,431 @@
+//! What finds no room waits in order, spills over or is told when to come back; and why each went where it did is told.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+};
+
+use axum::body::Body;
+use http::Request;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use signalbox::fleet::Engine;
+use tokio::task::JoinHandle;
+
+use super::accounting::{Dice, House, fate};
+use crate::support::{
+    client::{Answer, Sse, answer, http, json},
+    gateway::Gateway,
+    mock::{Mock, Plan, Seen, chat_events, polite},
+    until, within,
+};
+
+/// What is asked with `x-hold` begins to be answered, and ends when gate 1 is opened.
+fn holding(seen: &Seen) -> Plan {
+    match seen.header("x-hold") {
+        Some(_) => Plan::stream().events(&chat_events(["a", "b"])[..2]).gate(1).events(chat_events(["b"])).done(),
+        None => polite(seen),
+    }
+}
+
+fn chat(model: &str, stream: bool) -> Value {
+    json!({ "model": model, "stream": stream, "messages": [{ "role": "user", "content": "is there room?" }] })
+}
+
+/// One engine with room for one, in the pool `main`, behind a pool `spare`; and more of the policy.
+fn one(a: &Mock, b: &Mock, limits: &str) -> String {
+    format!(
+        "engines:\n  a: {{ url: \"{}\", max_concurrency: 1 }}\n  b: {{ url: \"{}\" }}\n\
+         pools:\n  main: {{ model: m, backends: [{{ engine: a }}] }}\n  spare: {{ model: n, backends: [{{ engine: b }}] }}\n\
+         models:\n  alone: {{ to: main }}\n  auto: {{ to: main, fallback: [spare] }}\n  \
+         quick: {{ to: main, bound: {{ ttft: 1ms }} }}\nlimits: {{ {limits} }}\n",
+        a.url(),
+        b.url()
+    )
+}
+
+async fn hold(gateway: &Gateway, model: &str) -> Sse {
+    let request = json(http().post(gateway.at("/v1/chat/completions")), &chat(model, true)).header("x-hold", "yes");
+    let stream = Sse::send(request).await;
+    assert_eq!(stream.status, 200);
+    stream
+}
+
+fn send(gateway: &Gateway, model: &str, id: &str) -> JoinHandle<Answer> {
+    let request = json(http().post(gateway.at("/v1/chat/completions")), &chat(model, false)).header("x-request-id", id);
+    tokio::spawn(answer(request))
+}
+
+async fn wait_queue(gateway: &Gateway, depth: u32) {
+    let deep = |depth: f64| (depth - 0.5)..(depth + 0.5);
+    gateway
+        .wait_metrics("the queue's depth", |now| {
+            deep(depth.into()).contains(&now.sum("signalbox_queue_depth", &[r#"pool="main""#]))
+        })
+        .await;
+}
+
+async fn decision(gateway: &Gateway, id: &str) -> Value {
+    let path = format!("/admin/decisions/{id}");
+    until("the decision", async || gateway.get_json(&path).await["id"] == *id).await;
+    gateway.get_json(&path).await
+}
+
+fn refusal(answer: &Answer) -> (u16, String, u64) {
+    let code = answer.json()["error"]["code"].as_str().unwrap_or_default().to_owned();
+    (answer.status.as_u16(), code, answer.header("retry-after").parse().unwrap_or_default())
+}
+
+#[tokio::test]
+async fn those_who_wait_go_in_the_order_of_their_arrival() {
+    let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
+    let gateway = Gateway::start(&one(&a, &b, "")).await;
+    let held = hold(&gateway, "alone").await;
+    let mut waiting = Vec::new();
+    for number in 0..6_u32 {
+        waiting.push(send(&gateway, "alone", &format!("w{number}")));
+        wait_queue(&gateway, number + 1).await;
+    }
+    assert_eq!(a.seen().len(), 1, "the engine has room for one");
+    a.open(1);
+    for one in waiting {
+        assert_eq!(one.await.unwrap().status, 200);
+    }
+    let order: Vec<_> =
+        a.seen().iter().skip(1).filter_map(|seen| seen.header("x-request-id").map(str::to_owned)).collect();
+    assert_eq!(order, ["w0", "w1", "w2", "w3", "w4", "w5"]);
+    drop(held);
+    let admission = &decision(&gateway, "w5").await["admission"];
+    assert_eq!((&admission["result"], &admission["queued"]), (&json!("admitted"), &json!(true)));
+    assert!(admission["waited_ms"].as_f64() > Some(0.0), "{admission}");
+    let metrics = gateway.metrics().await;
+    assert_eq!(metrics.sum("signalbox_queue_admitted_total", &[]) as u32, 6);
+    assert_eq!(metrics.sum("signalbox_queue_wait_seconds_count", &[]) as u32, 6);
+}
+
+#[tokio::test]
+async fn a_full_queue_and_a_wait_in_vain_are_told_with_when_to_come_back() {
+    let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
+    let gateway = Gateway::start(&one(&a, &b, "queue: { length: 1, wait: 2s }")).await;
+    let _held = hold(&gateway, "alone").await;
+    let in_vain = send(&gateway, "alone", "vain");
+    wait_queue(&gateway, 1).await;
+    let (status, code, after) = refusal(&send(&gateway, "alone", "full").await.unwrap());
+    assert_eq!((status, code.as_str()), (503, "overloaded"));
+    assert!((1..=120).contains(&after), "{after}");
+    let (status, code, after) = refusal(&in_vain.await.unwrap());
+    assert_eq!((status, code.as_str()), (503, "queue_timeout"));
+    assert!((1..=120).contains(&after), "{after}");
+    assert_eq!(decision(&gateway, "vain").await["admission"]["result"], "queue_timeout");
+    assert_eq!(decision(&gateway, "full").await["admission"]["result"], "queue_full");
+    let metrics = gateway.metrics().await;
+    for reason in ["queue_full", "queue_timeout"] {
+        assert_eq!(metrics.sum("signalbox_shed_total", &[&format!("reason=\"{reason}\"")]) as u32, 1);
+    }
+    assert_eq!(a.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn one_who_leaves_the_queue_makes_way() {
+    let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
+    let gateway = Gateway::start(&one(&a, &b, "queue: { length: 1, wait: 60s }")).await;
+    let _held = hold(&gateway, "alone").await;
+    let leaving = send(&gateway, "alone", "leaving");
+    wait_queue(&gateway, 1).await;
+    leaving.abort();
+    wait_queue(&gateway, 0).await;
+    let staying = send(&gateway, "alone", "staying");
+    wait_queue(&gateway, 1).await;
+    // A new policy changes nothing for those who wait under the old one.
+    gateway.rewrite(&one(&a, &b, "queue: { length: 2, wait: 60s }"));
+    gateway
+        .wait_metrics("the reload", |now| now.sum("signalbox_config_reloads_total", &[r#"result="ok""#]) > 0.5)
+        .await;
+    a.open(1);
+    assert_eq!(staying.await.unwrap().status, 200);
+    let metrics = gateway.wait_metrics("the end", |now| now.sum("signalbox_in_flight", &[]) < 0.5).await;
+    assert_eq!(metrics.sum("signalbox_client_gone_total", &[r#"stage="queued""#]) as u32, 1);
+    assert!(a.seen().iter().all(|seen| seen.header("x-request-id") != Some("leaving")));
+}
+
+#[tokio::test]
+async fn what_would_be_late_is_refused_at_once_unless_the_engine_is_idle() {
+    let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
+    let policy = one(&a, &b, "").replace("max_concurrency: 1", "max_concurrency: 9");
+    let gateway = Gateway::start(&policy).await;
+    assert_eq!(send(&gateway, "quick", "idle").await.unwrap().status, 200, "an idle engine takes it");
+    let _held = hold(&gateway, "alone").await;
+    let (status, code, after) = refusal(&send(&gateway, "quick", "late").await.unwrap());
+    assert_eq!((status, code.as_str()), (429, "slo_unattainable"));
+    assert!((1..=120).contains(&after), "{after}");
+    assert_eq!(decision(&gateway, "late").await["admission"]["result"], "slo_unattainable");
+    let own = |bound: &str| {
+        let request = json(http().post(gateway.at("/v1/chat/completions")), &chat("alone", false));
+        answer(request.header("x-signalbox-bound-ttft", bound))
+    };
+    assert_eq!(refusal(&own("1ms").await).1, "slo_unattainable");
+    assert_eq!((own("5m").await.status.as_u16(), own("soon").await.status.as_u16()), (200, 400));
+    assert_eq!(send(&gateway, "alone", "unbound").await.unwrap().status, 200);
+    let metrics = gateway.metrics().await;
+    assert_eq!(metrics.sum("signalbox_shed_total", &[r#"reason="slo_unattainable""#]) as u32, 2);
+    a.open(1);
+}
+
+#[tokio::test]
+async fn what_the_first_pool_has_no_room_for_spills_over() {
+    let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
+    let gateway = Gateway::start(&one(&a, &b, "")).await;
+    assert_eq!(send(&gateway, "auto", "first").await.unwrap().header("x-signalbox-pool"), "main");
+    let _held = hold(&gateway, "alone").await;
+    assert_eq!(send(&gateway, "auto", "second").await.unwrap().header("x-signalbox-pool"), "spare");
+    assert_eq!(decision(&gateway, "second").await["admission"]["result"], "spilled");
+    // Nor does one that waits in the same queue hold it up.
+    let waiting = send(&gateway, "alone", "waiting");
+    wait_queue(&gateway, 1).await;
+    assert_eq!(send(&gateway, "auto", "third").await.unwrap().header("x-signalbox-pool"), "spare");
+    assert_eq!(decision(&gateway, "third").await["admission"]["queued"], false);
+    a.open(1);
+    assert_eq!(waiting.await.unwrap().header("x-signalbox-pool"), "main");
+    let metrics = gateway.metrics().await;
+    assert_eq!(metrics.sum("signalbox_spilled_total", &[r#"pool="main""#]) as u32, 2);
+}
+
+#[tokio::test]
+async fn a_failed_attempt_waits_for_room_at_the_next_backend() {
+    let failing = |seen: &Seen| if seen.header("x-hold").is_some() { holding(seen) } else { Plan::error(500, "no") };
+    let (a, b) = (Mock::start(holding).await, Mock::start(failing).await);
+    let gateway = Gateway::start(&one(&a, &b, "")).await;
+    let _held = hold(&gateway, "alone").await;
+    // `main` is full, `spare` fails: it waits for `main`.
+    let waiting = send(&gateway, "auto", "again");
+    wait_queue(&gateway, 1).await;
+    assert_eq!(b.seen().len(), 1);
+    a.open(1);
+    let answered = waiting.await.unwrap();
+    assert_eq!((answered.status.as_u16(), answered.header("x-signalbox-pool")), (200, "main"));
+}
+
+#[tokio::test]
+async fn a_conversation_stays_where_it_was() {
+    let (a, b) = (Mock::start(polite).await, Mock::start(polite).await);
+    let policy = format!(
+        "engines:\n  a: {{ url: \"{}\" }}\n  b: {{ url: \"{}\" }}\n\
+         pools:\n  main: {{ model: m, backends: [{{ engine: a }}, {{ engine: b }}] }}\n",
+        a.url(),
+        b.url()
+    );
+    let gateway = Gateway::start(&policy).await;
+    let client = http();
+    let ask = async |turn: usize, header: &str, session: &str| {
+        // No turn begins like another: no prefix tells where it belongs.
+        let prompt = format!("{turn}{session}{header} ").repeat(2_000);
+        let body = json!({ "model": "m", "messages": [{ "role": "user", "content": prompt }] });
+        let request = json(client.post(gateway.at("/v1/chat/completions")), &body).header(header, session);
+        answer(request).await.header("x-signalbox-backend").to_owned()
+    };
+    for header in ["x-signalbox-session", "x-claude-code-session-id", "session_id"] {
+        let sessions = ["one", "two", "three"].map(|name| format!("{header}/{name}"));
+        let mut homes = Vec::new();
+        for session in &sessions {
+            homes.push(ask(0, header, session).await);
+        }
+        for turn in 1..5 {
+            for (home, session) in homes.iter().zip(&sessions) {
+                assert_eq!(ask(turn, header, session).await, *home, "turn {turn} of {session}");
+            }
+        }
+    }
+    let mut others = BTreeSet::new();
+    for turn in 0..6 {
+        others.insert(ask(turn, "x-unknown", "no session").await);
+    }
+    assert_eq!(others.len(), 2, "what belongs to no conversation goes anywhere");
+    let metrics = gateway.metrics().await;
+    assert_eq!(metrics.sum("signalbox_sessions", &[]) as u32, 9);
+}
+
+#[tokio::test]
+async fn a_decision_shows_every_candidate_with_its_terms() {
+    let (a, b) = (Mock::start(holding).await, Mock::start(holding).await);
+    let policy = format!(
+        "engines:\n  a: {{ url: \"{}\" }}\n  b: {{ url: \"{}\" }}\n  c: {{ url: \"{}\", max_concurrency: 1 }}\n\
+         pools:\n  main: {{ model: m, backends: [{{ engine: a }}, {{ engine: b }}, {{ engine: c }}] }}\n  \
+         last: {{ model: l, backends: [{{ engine: c }}] }}\n",
+        a.url(),
+        b.url(),
+        b.url().replace("127.0.0.1", "localhost")
+    );
+    let gateway = Gateway::start(&policy).await;
+    let _held = hold(&gateway, "l").await;
+    let request = json(http().post(gateway.at("/v1/chat/completions")), &chat("m", true));
+    let answered = answer(request.header("x-signalbox-explain", "1").header("x-request-id", "why")).await;
+    assert_eq!(answered.status, 200);
+    let explained = answered.header("x-signalbox-explain");
+    assert!(explained.starts_with("a=") && explained.contains(",b=") && !explained.contains("c/m="), "{explained}");
+    assert!(answered.header("x-signalbox-predicted-ttft-ms").parse::<f64>().unwrap() > 0.0);
+
+    let line = decision(&gateway, "why").await;
+    assert_eq!((&line["admission"]["pool"], &line["admission"]["queued"]), (&json!("main"), &json!(false)));
+    let attempt = &line["attempts"][0];
+    assert_eq!((&attempt["reason"], &attempt["full"]), (&json!("least_cost"), &json!(["c/m"])));
+    let candidates = attempt["candidates"].as_array().unwrap();
+    assert_eq!(candidates.iter().map(|it| &it["backend"]).collect::<Vec<_>>(), ["a", "b"]);
+    let terms = [
+        "cost",
+        "in_flight",
+        "foreign",
+        "queued_tokens",
+        "uncached_tokens",
+        "cached_tokens",
+        "decoding",
+        "overflow_tokens",
+        "utilisation",
+        "speed",
+        "strain",
+        "ttft_ms",
+        "ttft_p90_ms",
+        "attainment",
+    ];
+    for candidate in candidates {
+        assert!(terms.iter().all(|term| candidate[term].is_number()), "{candidate}");
+        assert!(candidate["weight"].is_null() && candidate["avoided"].is_boolean(), "{candidate}");
+    }
+    assert!(attempt["predicted"]["ttft_ms"].as_f64() < attempt["predicted"]["ttft_p90_ms"].as_f64(), "{attempt}");
+    assert!(attempt["ttft_ms"].as_f64() > Some(0.0), "{attempt}");
+    let plain = send(&gateway, "m", "plain").await.unwrap();
+    assert_eq!(plain.header("x-signalbox-explain"), "");
+    b.open(1);
+}
+
+/// Hundreds at once, a third of whose clients leave at some moment: no engine ever has more than it may, all who stay are served,
+/// and in the end nobody waits and nothing is held.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_crowd_is_let_in_without_one_too_many_and_nobody_is_forgotten() {
+    const CROWD: usize = 400;
+    let engines: Arc<OnceLock<Vec<Arc<Engine>>>> = Arc::default();
+    let peaks: Arc<[AtomicU32; 2]> = Arc::default();
+    let watching = |which: usize| {
+        let (engines, peaks) = (engines.clone(), peaks.clone());
+        move |seen: &Seen| {
+            let mut engines: Vec<_> = engines.get().into_iter().flatten().collect();
+            engines.sort_by_key(|engine| engine.name.clone());
+            peaks[which].fetch_max(engines[which].load.in_flight(), SeqCst);
+            fate(seen)
+        }
+    };
+    let (a, b) = (Mock::start(watching(0)).await, Mock::start(watching(1)).await);
+    let policy = format!(
+        "engines:\n  a: {{ url: \"{}\", max_concurrency: 2, scrape: false }}\n  \
+         b: {{ url: \"{}\", max_concurrency: 3, scrape: false }}\n\
+         pools:\n  main: {{ model: m, backends: [{{ engine: a }}, {{ engine: b }}] }}\n  \
+         spare: {{ model: n, backends: [{{ engine: b }}], objectives: [{{ tpot: {{ p95: 50ms }} }}] }}\n\
+         models:\n  auto: {{ to: main, fallback: [spare] }}\n  back: {{ to: spare, fallback: [main] }}\n",
+        a.url(),
+        b.url()
+    );
+    let house = Arc::new(House::new(&policy));
+    engines.set(house.engines.clone()).expect("set once");
+    let mut dice = Dice(0x0c0d);
+    let crowd: Vec<_> = (0..CROWD)
+        .map(|number| {
+            let fate = ["whole", "stream", "400", "cut", "in-band", "stream", "whole"][dice.roll(7)];
+            let request = Request::post("/v1/chat/completions")
+                .header("x-fate", fate)
+                .header("x-request-id", number.to_string())
+                .body(Body::from(chat(["auto", "back", "m", "n"][dice.roll(4)], fate != "whole").to_string()))
+                .expect("a request");
+            let house = house.clone();
+            let leaves = dice.roll(3) == 0;
+            let asking = tokio::spawn(async move {
+                let answer = (house.walk)(request).await;
+                let status = answer.status().as_u16();
+                // An answer that is cut ends with an error.
+                let _ = answer.into_body().collect().await;
+                status
+            });
+            (asking, leaves)
+        })
+        .collect();
+    for (asking, leaves) in crowd {
+        if leaves {
+            asking.abort();
+            continue;
+        }
+        let status = within("an answer", asking).await.unwrap();
+        assert!([200, 400].contains(&status), "{status}");
+    }
+    until("those who left to be gone", async || house.under_way() == [0; 5]).await;
+    assert!(house.desk.hall.is_empty());
+    assert!(house.desk.hall.standings(house.desk.clock.now()).is_empty());
+    let peaks = [0, 1].map(|which: usize| peaks[which].load(SeqCst));
+    assert_eq!(peaks, [2, 3], "as many as there may be, and not one more");
+    assert_eq!(house.desk.metrics.requests_total(), CROWD as u64);
+}
+
+#[tokio::test]
+async fn a_request_with_a_bound_goes_to_the_first_pool_that_keeps_it() {
+    let silent = |seen: &Seen| if seen.header("x-hold").is_some() { Plan::silence() } else { polite(seen) };
+    let (a, b) = (Mock::start(silent).await, Mock::start(silent).await);
+    let policy = one(&a, &b, "").replace("max_concurrency: 1", "max_concurrency: 9").replace(
+        "quick: { to: main, bound: { ttft: 1ms } }",
+        "quick: { to: main, fallback: [spare], bound: { ttft: 3s } }",
+    );
+    let gateway = Gateway::start(&policy).await;
+    assert_eq!(send(&gateway, "quick", "first").await.unwrap().header("x-signalbox-pool"), "main");
+    // Some 100 thousand tokens are computed before whatever comes next.
+    let body = json!({ "model": "alone", "stream": true, "messages": [{ "role": "user", "content": "word ".repeat(80_000) }] });
+    let request = json(http().post(gateway.at("/v1/chat/completions")), &body).header("x-hold", "yes");
+    let busy = tokio::spawn(answer(request));
+    a.wait_under_way(1).await;
+    assert_eq!(send(&gateway, "quick", "second").await.unwrap().header("x-signalbox-pool"), "spare");
+    let line = decision(&gateway, "second").await;
+    assert_eq!(line["admission"]["result"], "spilled", "{line}");
+    assert!(line["attempts"][0]["candidates"][0]["attainment"].as_f64() >= Some(0.9), "{line}");
+    assert_eq!(send(&gateway, "auto", "unbound").await.unwrap().header("x-signalbox-pool"), "main");
+    busy.abort();
+    a.gone().await;
+    until("the route to come back", async || {
+        send(&gateway, "quick", "back").await.unwrap().header("x-signalbox-pool") == "main"
+    })
+    .await;
+}
+
+/// On a clock that leaps to whatever is due next: hundreds wait for an engine that never answers, and leave or give up at any moment.
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_in_vain_is_told_so_and_leaves_nothing_behind() {
+    const CROWD: usize = 300;
+    let mock = Mock::start(|_| Plan::silence()).await;
+    let policy = format!(
+        "engines:\n  a: {{ url: \"{}\", max_concurrency: 2, scrape: false }}\n\
+         pools:\n  main: {{ model: m, backends: [{{ engine: a }}] }}\n\
+         models:\n  short: {{ routes: [{{ to: main, queue: 2s }}] }}\n  bound: {{ to: main, bound: {{ ttft: 5s }} }}\n",
+        mock.url()
+    );
+    let house = Arc::new(House::new(&policy));
+    let mut dice = Dice(0xdeaf);
+    let crowd: Vec<_> = (0..CROWD)
+        .map(|_| {
+            let body = chat(["m", "short", "bound"][dice.roll(3)], true).to_string();
+            let request = Request::post("/v1/chat/completions").body(Body::from(body)).expect("a request");
+            let house = house.clone();
+            let leaves = dice.roll(3) == 0;
+            let asking = tokio::spawn(async move { (house.walk)(request).await.status().as_u16() });
+            (asking, leaves)
+        })
+        .collect();
+    for (asking, leaves) in crowd {
+        if leaves {
+            asking.abort();
+        }
+        // Aborted is over only when it was dropped.
+        if let Ok(status) = asking.await {
+            assert!([429, 503, 504].contains(&status), "{status}");
+        }
+    }
+    assert_eq!(house.under_way(), [0; 5]);
+    assert!(house.desk.hall.is_empty());
+    assert_eq!(house.desk.metrics.requests_total(), CROWD as u64);
+}
