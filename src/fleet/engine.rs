@@ -1,7 +1,7 @@
 //! An engine: one server process that runs models. Load belongs to it, whichever pool or model put it there.
 
 use std::{
-    sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed},
+    sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -23,6 +23,8 @@ pub struct Engine {
     pub breaker: Breaker,
     /// What it last said of itself.
     reading: ArcSwapOption<Reading>,
+    /// What every decision needs of it.
+    told: Told,
     /// Whether it was heard when last asked: 0 unknown, 1 no, 2 yes.
     heard: AtomicU8,
     /// How often it is known to have started anew.
@@ -42,6 +44,21 @@ pub struct Reading {
     pub prefix_hit_ratio: Option<f64>,
 }
 
+/// The figures of the last reading that decisions look at, each by itself: that one may be a reading ahead of another for a moment
+/// harms less than 64 candidates' readings kept alive and let go again.
+#[derive(Debug)]
+struct Told {
+    /// Bits of the number of requests there that are not ours.
+    others: AtomicU64,
+    /// Nanoseconds of the [`Moment`] they were counted.
+    at: AtomicU64,
+    /// Tokens of its KV cache.
+    kv_tokens: AtomicU64,
+}
+
+/// A size of a KV cache that was not told.
+const UNKNOWN: u64 = u64::MAX;
+
 impl Engine {
     /// An engine without load or readings.
     pub fn new(name: Name, url: String) -> Self {
@@ -52,6 +69,7 @@ impl Engine {
             restarts: AtomicU32::new(0),
             breaker: Breaker::default(),
             reading: ArcSwapOption::empty(),
+            told: Told { others: AtomicU64::new(0), at: AtomicU64::new(0), kv_tokens: AtomicU64::new(UNKNOWN) },
             heard: AtomicU8::new(0),
         }
     }
@@ -89,6 +107,14 @@ impl Engine {
         let prefix_hit_ratio =
             before.as_deref().and_then(|before| signals.prefix_hit_ratio(&before.signals).or(before.prefix_hit_ratio));
         let in_flight = self.load.in_flight();
+        let others = match (signals.running, signals.waiting.unwrap_or(0.0)) {
+            (Some(running), waiting) => (running + waiting - f64::from(in_flight)).max(0.0),
+            // A gauge that is missing is unknown: nothing is made of the other one.
+            (None, _) => 0.0,
+        };
+        self.told.others.store(others.to_bits(), Relaxed);
+        self.told.at.store(at.nanos(), Relaxed);
+        self.told.kv_tokens.store(signals.kv_capacity_tokens.unwrap_or(UNKNOWN), Relaxed);
         self.reading.store(Some(Reading { signals, at, in_flight, prefix_hit_ratio }.into()));
     }
 
@@ -99,18 +125,18 @@ impl Engine {
 
     /// Tokens that its KV cache holds, where it says so.
     pub fn kv_tokens(&self) -> Option<u64> {
-        self.reading.load().as_deref().and_then(|reading| reading.signals.kv_capacity_tokens)
+        Some(self.told.kv_tokens.load(Relaxed)).filter(|tokens| *tokens != UNKNOWN)
     }
 
     /// Requests that others seem to have there: what it says beyond our own, fading to nothing over `fade`, since a reading
     /// ages and load moves on.
     pub fn foreign(&self, now: Moment, fade: Duration) -> u32 {
-        let Some(reading) = &*self.reading.load() else { return 0 };
-        let (Some(running), waiting) = (reading.signals.running, reading.signals.waiting.unwrap_or(0.0)) else {
+        let others = f64::from_bits(self.told.others.load(Relaxed));
+        if others <= 0.0 {
             return 0;
-        };
-        let others = (running + waiting - f64::from(reading.in_flight)).max(0.0);
-        let freshness = 1.0 - now.since(reading.at).as_secs_f64() / fade.as_secs_f64().max(f64::MIN_POSITIVE);
+        }
+        let at = Moment::from_nanos(self.told.at.load(Relaxed));
+        let freshness = 1.0 - now.since(at).as_secs_f64() / fade.as_secs_f64().max(f64::MIN_POSITIVE);
         (others * freshness.max(0.0)).round() as u32
     }
 }

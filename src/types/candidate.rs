@@ -61,7 +61,7 @@ pub struct Candidate {
     pub ttft_p90: f64,
     /// The chance that the request's limits are kept there, 0 to 1; 1 where it has none.
     pub attainment: f64,
-    /// Peak-sensitive moving average of its latency, in seconds.
+    /// Peak-sensitive moving average of its latency, in seconds; 0 where the strategy does not weigh it.
     pub latency: f64,
     /// Its fixed share of the pool's traffic in `0..=1`, if it has one.
     pub weight: Option<f64>,
