@@ -1,14 +1,14 @@
 //! An engine: one server process that runs models. Load belongs to it, whichever pool or model put it there.
 
 use std::{
-    sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed},
+    sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
 use arc_swap::ArcSwapOption;
 
 use super::{Breaker, Ledger};
-use crate::types::{EngineSignals, Moment, Name};
+use crate::types::{EngineKind, EngineSignals, Moment, Name};
 
 /// An engine and its live state.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub struct Engine {
     pub breaker: Breaker,
     /// What it last said of itself.
     reading: ArcSwapOption<Reading>,
+    /// What every decision needs of it.
+    told: Told,
     /// Whether it was heard when last asked: 0 unknown, 1 no, 2 yes.
     heard: AtomicU8,
     /// How often it is known to have started anew.
@@ -42,6 +44,23 @@ pub struct Reading {
     pub prefix_hit_ratio: Option<f64>,
 }
 
+/// The figures of the last reading that decisions look at, each by itself: that one may be a reading ahead of another for a moment
+/// harms less than 64 candidates' readings kept alive and let go again.
+#[derive(Debug)]
+struct Told {
+    /// Bits of the number of requests there that are not ours.
+    others: AtomicU64,
+    /// Nanoseconds of the [`Moment`] they were counted.
+    at: AtomicU64,
+    /// Tokens of its KV cache.
+    kv_tokens: AtomicU64,
+    /// 0 while it is not known.
+    slots: AtomicU32,
+}
+
+/// A size of a KV cache that was not told.
+const UNKNOWN: u64 = u64::MAX;
+
 impl Engine {
     /// An engine without load or readings.
     pub fn new(name: Name, url: String) -> Self {
@@ -52,6 +71,12 @@ impl Engine {
             restarts: AtomicU32::new(0),
             breaker: Breaker::default(),
             reading: ArcSwapOption::empty(),
+            told: Told {
+                others: AtomicU64::new(0),
+                at: AtomicU64::new(0),
+                kv_tokens: AtomicU64::new(UNKNOWN),
+                slots: AtomicU32::new(0),
+            },
             heard: AtomicU8::new(0),
         }
     }
@@ -89,6 +114,21 @@ impl Engine {
         let prefix_hit_ratio =
             before.as_deref().and_then(|before| signals.prefix_hit_ratio(&before.signals).or(before.prefix_hit_ratio));
         let in_flight = self.load.in_flight();
+        let others = match (signals.running, signals.waiting.unwrap_or(0.0)) {
+            (Some(running), waiting) => (running + waiting - f64::from(in_flight)).max(0.0),
+            // A gauge that is missing is unknown: nothing is made of the other one.
+            (None, _) => 0.0,
+        };
+        self.told.others.store(others.to_bits(), Relaxed);
+        self.told.at.store(at.nanos(), Relaxed);
+        if let (EngineKind::LlamaCpp, Some(running), Some(waiting)) = (signals.kind, signals.running, signals.waiting)
+            && running >= 1.0
+            && waiting >= 1.0
+        {
+            // It has as many slots as it was started with, and none is free while any request waits for one.
+            self.told.slots.store(running as u32, Relaxed);
+        }
+        self.told.kv_tokens.store(signals.kv_capacity_tokens.unwrap_or(UNKNOWN), Relaxed);
         self.reading.store(Some(Reading { signals, at, in_flight, prefix_hit_ratio }.into()));
     }
 
@@ -99,18 +139,23 @@ impl Engine {
 
     /// Tokens that its KV cache holds, where it says so.
     pub fn kv_tokens(&self) -> Option<u64> {
-        self.reading.load().as_deref().and_then(|reading| reading.signals.kv_capacity_tokens)
+        Some(self.told.kv_tokens.load(Relaxed)).filter(|tokens| *tokens != UNKNOWN)
+    }
+
+    /// How many requests it computes at once, where it has a fixed number of slots and was seen with all of them taken.
+    pub fn slots(&self) -> Option<u32> {
+        Some(self.told.slots.load(Relaxed)).filter(|slots| *slots > 0)
     }
 
     /// Requests that others seem to have there: what it says beyond our own, fading to nothing over `fade`, since a reading
     /// ages and load moves on.
     pub fn foreign(&self, now: Moment, fade: Duration) -> u32 {
-        let Some(reading) = &*self.reading.load() else { return 0 };
-        let (Some(running), waiting) = (reading.signals.running, reading.signals.waiting.unwrap_or(0.0)) else {
+        let others = f64::from_bits(self.told.others.load(Relaxed));
+        if others <= 0.0 {
             return 0;
-        };
-        let others = (running + waiting - f64::from(reading.in_flight)).max(0.0);
-        let freshness = 1.0 - now.since(reading.at).as_secs_f64() / fade.as_secs_f64().max(f64::MIN_POSITIVE);
+        }
+        let at = Moment::from_nanos(self.told.at.load(Relaxed));
+        let freshness = 1.0 - now.since(at).as_secs_f64() / fade.as_secs_f64().max(f64::MIN_POSITIVE);
         (others * freshness.max(0.0)).round() as u32
     }
 }
@@ -132,6 +177,21 @@ mod tests {
         assert_eq!(engine.foreign(after(0.0), fade), 10);
         assert_eq!(engine.foreign(after(1.5), fade), 5);
         assert_eq!(engine.foreign(after(9.0), fade), 0);
+    }
+
+    #[test]
+    fn slots_are_known_once_requests_wait_for_them() {
+        let engine = Engine::new("e".into(), "http://e".into());
+        let read = |kind, running, waiting| {
+            let signals =
+                EngineSignals { running: Some(running), waiting: Some(waiting), ..EngineSignals::unknown(kind) };
+            engine.read(signals, Moment::default());
+            engine.slots()
+        };
+        assert_eq!(read(EngineKind::Vllm, 7.0, 3.0), None, "it waits for memory, not for slots");
+        assert_eq!(read(EngineKind::LlamaCpp, 3.0, 0.0), None);
+        assert_eq!(read(EngineKind::LlamaCpp, 4.0, 1.0), Some(4));
+        assert_eq!(read(EngineKind::LlamaCpp, 1.0, 0.0), Some(4));
     }
 
     #[test]

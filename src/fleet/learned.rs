@@ -66,7 +66,8 @@ impl Learned {
 
     /// Brings the index up to date with the size of the engine's KV cache and with its restarts.
     pub(super) fn follow(&self, kv_tokens: Option<u64>, restarts: u32) {
-        if self.restarts.swap(restarts, Relaxed) != restarts {
+        // Every decision asks this of every candidate: what is only read stays in all processors' caches.
+        if self.restarts.load(Relaxed) != restarts && self.restarts.swap(restarts, Relaxed) != restarts {
             self.prefixes.clear(self.holder);
             self.sessions.clear(self.holder);
         }

@@ -12,7 +12,7 @@ use crate::{
         predict::{Batch, Features, Model, Prediction},
         prefix::HolderId,
     },
-    types::{Candidate, Moment, Prompt},
+    types::{Candidate, Moment, Prompt, Strategy},
 };
 
 /// How long what an engine says of foreign load is believed.
@@ -69,7 +69,6 @@ pub struct Scratch {
     pub costs: Vec<Option<f64>>,
     /// Places in the pool of those that were left out, because they have no room.
     pub full: Vec<usize>,
-    forecasts: Vec<Forecast>,
     views: Vec<View>,
     holders: Vec<HolderId>,
     matched: Vec<u32>,
@@ -79,13 +78,12 @@ impl Pool {
     /// Chooses among the backends that `ask` allows; `None` when there are none. `chance` is uniform in `0..1`. Allocates nothing once
     /// `scratch` has been used for a pool of this size.
     pub fn place(&self, ask: &Ask<'_>, now: Moment, chance: f64, scratch: &mut Scratch) -> Option<Placement> {
-        let Scratch { members, candidates, costs, full, forecasts, views, holders, matched } = scratch;
+        let Scratch { members, candidates, costs, full, views, holders, matched } = scratch;
         members.clear();
         full.clear();
         holders.clear();
         views.clear();
         candidates.clear();
-        forecasts.clear();
         let untried = || self.members(ask.target).filter(|member| !ask.tried.contains(member));
         let avoided = |member: usize| self.backends[member].engine.breaker.is_open(now);
         for member in untried() {
@@ -111,14 +109,18 @@ impl Pool {
         let model = self.learned.predictor.model();
         let output = self.learned.outputs.expected(ask.max_tokens);
         let decoding: f64 = views.iter().map(|view| f64::from(view.decoding)).sum();
-        let look = Look { pool: self, ask, model: &model, output, decoding: decoding / members.len() as f64, now };
+        let decoding = decoding / members.len() as f64;
+        let step = self.learned.idle_step();
+        let tpot = ask.tpot_limit.map_or(SLOW_STEPS * step, |limit| limit.as_secs_f64()).max(f64::MIN_POSITIVE);
+        let pace = self.learned.step() / tpot;
+        let look = Look { pool: self, ask, model: &model, output, decoding, step, pace, now };
         for ((&member, view), &blocks) in members.iter().zip(&*views).zip(&*matched) {
-            let (candidate, forecast) = look.at(&self.backends[member], view, blocks as usize);
-            candidates.push(candidate);
-            forecasts.push(forecast);
+            candidates.push(look.candidate(&self.backends[member], view, blocks as usize));
         }
         let choice = choose(self.spec.balance, candidates, self.draw(ask.target, chance), costs)?;
-        Some(Placement { backend: members[choice.index], choice, forecast: forecasts[choice.index] })
+        let backend = members[choice.index];
+        let (view, blocks) = (&views[choice.index], matched[choice.index] as usize);
+        Some(Placement { backend, choice, forecast: look.forecast(&self.backends[backend], view, blocks) })
     }
 }
 
@@ -143,20 +145,33 @@ struct Look<'a> {
     output: f64,
     /// Requests that decode on a candidate, on average.
     decoding: f64,
+    /// Seconds per token of an idle engine.
+    step: f64,
+    /// Seconds per token of late, as a part of what is to be kept to.
+    pace: f64,
     now: Moment,
 }
 
+/// What a candidate would have to do for the request.
+struct Task {
+    tokens: u64,
+    foreign: u32,
+    features: Features,
+    ttft: Prediction,
+    /// Seconds that the uncached tokens take by themselves.
+    prefill: f64,
+}
+
 impl Look<'_> {
-    fn at(&self, backend: &Backend, view: &View, matched: usize) -> (Candidate, Forecast) {
+    fn task(&self, backend: &Backend, view: &View, matched: usize) -> Task {
         let Self { ask, model, now, .. } = *self;
-        let Backend { engine, learned, spec, .. } = backend;
+        let Backend { engine, learned, .. } = backend;
         let tokens = learned.bytes_per_token.tokens(ask.prompt.bytes).max(1);
         let matched = learned.bytes_per_token.tokens(ask.prompt.layout.bytes(matched));
         // A turn begins with the turn before it, even where the prompt's hashes are not known.
         let expected = ask.session.map_or(0, |session| learned.sessions.expected_cached(session, learned.holder, now));
         let uncached = tokens.saturating_sub(matched.max(expected)).max(1);
-        let output = self.output as u64;
-        let promised = view.promised_tokens + tokens + output;
+        let promised = view.promised_tokens + tokens + self.output as u64;
         let room = backend.kv_tokens().map_or(u64::MAX, |kv| (kv as f64 * KV_SHARE) as u64);
         let foreign = engine.foreign(now, FOREIGN_FADE);
         let features = Features {
@@ -167,62 +182,85 @@ impl Look<'_> {
             overflow: promised.saturating_sub(room),
             progress: view.progress,
         };
-        let ttft = model.ttft(&learned.predictor, &features, view.oldest.as_ref(), now);
-        let alone = Features { uncached, prompt: tokens, ..Features::default() };
-        let prefill = model.ttft(&learned.predictor, &alone, None, now).seconds;
-        let step = self.pool.learned.idle_step();
-        let batch = batch(view, foreign, tokens, uncached, prefill);
-        let tpot = model.tpot(&learned.predictor, &batch, now);
-        let limit = ask.tpot_limit.map_or(SLOW_STEPS * step, |limit| limit.as_secs_f64());
-        let candidate = Candidate {
+        let (ttft, prefill) = model.ttft_and_prefill(&learned.predictor, &features, view.oldest.as_ref(), now);
+        Task { tokens, foreign, features, ttft, prefill }
+    }
+
+    fn candidate(&self, backend: &Backend, view: &View, matched: usize) -> Candidate {
+        let task = self.task(backend, view, matched);
+        let Task { foreign, features: Features { uncached, overflow, .. }, ttft, prefill, .. } = task;
+        let Backend { engine, learned, spec, .. } = backend;
+        let slots = engine.slots().map_or(0.0, |slots| self.wait_for_slot(slots, view.in_flight + foreign, &task));
+        Candidate {
             in_flight: view.in_flight,
             foreign,
             queued_tokens: view.queued_tokens,
             uncached_tokens: uncached,
-            output_tokens: output,
+            output_tokens: self.output as u64,
             decoding: view.decoding,
-            overflow_tokens: features.overflow,
+            overflow_tokens: overflow + slots as u64,
             utilisation: view.utilisation,
             speed: ttft.speed,
-            strain: self.strain(view, limit),
-            step_tokens: step * uncached as f64 / prefill.max(f64::MIN_POSITIVE),
+            strain: self.strain(view),
+            step_tokens: self.step * uncached as f64 / prefill.max(f64::MIN_POSITIVE),
             ttft: ttft.seconds,
             ttft_p90: ttft.p90,
-            attainment: self.attainment(&ttft, &tpot),
-            latency: learned.latency.value(now),
+            attainment: self.attainment(backend, view, &task),
+            latency: match self.pool.spec.balance {
+                Strategy::PeakEwma => learned.latency.value(self.now),
+                _ => 0.0,
+            },
             weight: spec.weight,
-            avoided: engine.breaker.is_open(now),
-        };
+            avoided: engine.breaker.is_open(self.now),
+        }
+    }
+
+    /// The wait for one of an engine's `slots`, in prompt tokens that it computes meanwhile: those ahead give them back one after the
+    /// other, each after the time of a prompt and an answer.
+    fn wait_for_slot(&self, slots: u32, ahead: u32, task: &Task) -> f64 {
+        let turns = f64::from((ahead + 1).saturating_sub(slots)) / f64::from(slots);
+        let stay = task.prefill + self.output * self.pool.learned.step();
+        turns * stay * task.features.uncached as f64 / task.prefill.max(f64::MIN_POSITIVE)
+    }
+
+    fn forecast(&self, backend: &Backend, view: &View, matched: usize) -> Forecast {
+        let task = self.task(backend, view, matched);
+        let (batch, tpot) = self.tpot(backend, view, &task);
         let work = Work {
-            prompt_tokens: tokens,
-            uncached_tokens: uncached,
-            output_tokens: output,
-            prefill,
-            prediction: ttft,
-            whole: ask.whole,
+            prompt_tokens: task.tokens,
+            uncached_tokens: task.features.uncached,
+            output_tokens: self.output as u64,
+            prefill: task.prefill,
+            prediction: task.ttft,
+            whole: self.ask.whole,
         };
-        (candidate, Forecast { work, features, batch, tpot, session: ask.session })
+        Forecast { work, features: task.features, batch, tpot, session: self.ask.session }
+    }
+
+    fn tpot(&self, backend: &Backend, view: &View, task: &Task) -> (Batch, Prediction) {
+        let batch = Batch {
+            decoding: view.decoding + task.foreign,
+            context: view.context_tokens,
+            prompt: task.tokens,
+            arriving: view.utilisation * task.features.uncached as f64 / task.prefill.max(f64::MIN_POSITIVE),
+        };
+        (batch, self.model.tpot(&backend.learned.predictor, &batch, self.now))
     }
 
     /// The pool's time per token of late is measured well, one engine's is not: it is taken to be as much longer there as the
     /// engine is more crowded.
-    fn strain(&self, view: &View, limit: f64) -> f64 {
+    fn strain(&self, view: &View) -> f64 {
         let crowd = (f64::from(view.decoding) + 1.0) / (self.decoding + 1.0);
-        self.pool.learned.step() * (1.0 - CROWDED + CROWDED * crowd) / limit.max(f64::MIN_POSITIVE)
+        self.pace * (1.0 - CROWDED + CROWDED * crowd)
     }
 
-    fn attainment(&self, ttft: &Prediction, tpot: &Prediction) -> f64 {
-        let ttft = self.ask.ttft_limit.map_or(1.0, |limit| self.model.ttft_within(limit.as_secs_f64(), ttft));
-        let tpot = self.ask.tpot_limit.map_or(1.0, |limit| self.model.tpot_within(limit.as_secs_f64(), tpot));
-        ttft * tpot
-    }
-}
-
-fn batch(view: &View, foreign: u32, prompt: u64, uncached: u64, prefill: f64) -> Batch {
-    Batch {
-        decoding: view.decoding + foreign,
-        context: view.context_tokens,
-        prompt,
-        arriving: view.utilisation * uncached as f64 / prefill.max(f64::MIN_POSITIVE),
+    fn attainment(&self, backend: &Backend, view: &View, task: &Task) -> f64 {
+        let within = |limit: Duration| self.model.ttft_within(limit.as_secs_f64(), &task.ttft);
+        let ttft = self.ask.ttft_limit.map_or(1.0, within);
+        let within = |limit: Duration| {
+            let (_, tpot) = self.tpot(backend, view, task);
+            self.model.tpot_within(limit.as_secs_f64(), &tpot)
+        };
+        ttft * self.ask.tpot_limit.map_or(1.0, within)
     }
 }

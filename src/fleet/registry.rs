@@ -68,11 +68,11 @@ impl Registry {
         self.loads.entry((pool.clone(), backend.clone())).or_default().clone()
     }
 
-    /// Forgets the engines that are not among `urls` and the pools that are not among `pools`, so that changing policies does
-    /// not grow it for ever.
-    pub fn retain(&self, urls: &HashSet<&str>, pools: &HashSet<&Name>) {
+    /// Forgets the engines at none of these addresses, with the models that are not among `backends` (address and model), and the
+    /// pools that are not among `pools`, so that changing policies does not grow it for ever.
+    pub fn retain(&self, urls: &HashSet<&str>, backends: &HashSet<(&str, Option<&Name>)>, pools: &HashSet<&Name>) {
         self.engines.retain(|url, _| urls.contains(url.as_str()));
-        self.learned.retain(|(url, _), _| urls.contains(url.as_str()));
+        self.learned.retain(|(url, model), _| backends.contains(&(url.as_str(), model.as_ref())));
         self.pools.retain(|name, _| pools.contains(name));
         self.loads.retain(|_, load| Arc::strong_count(load) > 1);
     }
@@ -95,4 +95,81 @@ impl Registry {
 
 fn fresh(name: &Name, url: &str) -> Arc<Engine> {
     Arc::new(Engine::new(name.clone(), url.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        fleet::{Ask, Scratch, Snapshot, Ticket},
+        policy::{Policy, Target, simulated},
+        prompt::Blocks,
+        types::{Layout, Moment},
+    };
+
+    /// A pool of `small` engines at these addresses, and one each of `large` and `long`.
+    fn policy(small: &[&str], large: &str) -> Policy {
+        let owned = |urls: &[&str]| urls.iter().map(|url| (*url).to_owned()).collect::<Vec<_>>();
+        simulated(&owned(small), &owned(&[large]), &owned(&["http://long"]))
+    }
+
+    /// A prompt that one of the pool's backends takes and begins to answer.
+    fn served(snapshot: &Snapshot, family: u64) -> Ticket {
+        let pool = &snapshot.pools[0];
+        let target = Target { pool: 0, serves: None, model: None };
+        let blocks = Blocks::new((0..100).map(|block| family << 32 | block).collect(), 6_400, Layout::Fixed(64));
+        let ask = Ask {
+            target: &target,
+            tried: &[],
+            prompt: blocks.prompt(),
+            session: None,
+            room_only: false,
+            max_tokens: None,
+            whole: false,
+            ttft_limit: None,
+            tpot_limit: None,
+        };
+        let now = Moment::default();
+        let placed = pool.place(&ask, now, 0.5, &mut Scratch::default()).unwrap();
+        let backend = pool.backends[placed.backend].clone();
+        let mut ticket = Ticket::take(pool.learned.clone(), backend, placed.forecast, blocks.clone(), now);
+        ticket.first_token(now);
+        ticket
+    }
+
+    fn sizes(registry: &Registry) -> [usize; 5] {
+        let Registry { engines, learned, pools, loads, prefixes, .. } = registry;
+        [engines.len(), learned.len(), pools.len(), loads.len(), prefixes.len()]
+    }
+
+    #[test]
+    fn what_a_policy_no_longer_names_leaves_nothing_behind() {
+        let registry = Registry::default();
+        let two = Snapshot::new(policy(&["http://a", "http://b"], "http://large"), &registry);
+        let mut tickets: Vec<Ticket> = (0..4).map(|family| served(&two, family)).collect();
+        assert_eq!(sizes(&registry), [4, 4, 3, 4, 400], "each took two of the four prompts");
+        let one = Snapshot::new(policy(&["http://a"], "http://large"), &registry);
+        drop(two);
+        // What is still under way there keeps its part of the index, and gives it back with its ticket.
+        assert_eq!(sizes(&registry)[..3], [3, 3, 3]);
+        tickets.clear();
+        assert_eq!(registry.prefixes().len(), 200);
+        // Counters for metrics go with the change after the one that dropped their backend.
+        drop(one);
+        let _moved = Snapshot::new(policy(&["http://a"], "http://a"), &registry);
+        assert_eq!(sizes(&registry), [2, 3, 3, 3, 200]);
+    }
+
+    #[test]
+    fn models_come_and_go_on_an_engine_that_stays() {
+        let registry = Registry::default();
+        for round in 0..20 {
+            let mut policy = policy(&["http://a"], "http://large");
+            policy.pools[0].backends[0].model = Some(format!("adapter-{round}").into());
+            let snapshot = Snapshot::new(policy, &registry);
+            drop(served(&snapshot, round));
+            assert_eq!(sizes(&registry)[1], 3, "round {round}");
+            assert_eq!(registry.prefixes().len(), 100, "round {round}");
+        }
+    }
 }

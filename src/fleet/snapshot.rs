@@ -18,7 +18,10 @@ impl Snapshot {
     /// Brings `policy` to life over what `registry` already knows, and has it forget the rest.
     pub fn new(policy: Policy, registry: &Registry) -> Self {
         let urls = policy.engines.iter().map(|engine| engine.url.as_str()).collect();
-        registry.retain(&urls, &policy.pools.iter().map(|pool| &pool.name).collect());
+        let backends = policy.pools.iter().flat_map(|pool| &pool.backends);
+        let backends =
+            backends.map(|backend| (policy.engines[backend.engine].url.as_str(), backend.model.as_ref())).collect();
+        registry.retain(&urls, &backends, &policy.pools.iter().map(|pool| &pool.name).collect());
         let pools = policy
             .pools
             .iter()

@@ -106,6 +106,11 @@ impl Desk {
         Ok(seat)
     }
 
+    /// Makes every step that is not under way yet take `factor` times as long as the profile says.
+    pub(super) fn slow_down(&self, factor: f64) {
+        self.room().engine.slow_down(factor);
+    }
+
     /// What the engine and the desk have measured.
     pub(super) fn report(&self) -> (Gauges, Meters) {
         let room = self.room();

@@ -51,7 +51,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const FLEET: [(&str, usize); 3] = [("small", 3), ("large", 2), ("long", 1)];
 
 /// A simulated engine that serves. Dropping it stops it and closes its connections.
-#[derive(Debug)]
 pub struct Running {
     /// Where it listens.
     pub addr: SocketAddr,
@@ -59,13 +58,25 @@ pub struct Running {
     pub model: Name,
     /// The machine it plays.
     pub profile: Profile,
+    desk: Arc<Desk>,
     task: JoinHandle<()>,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").field("addr", &self.addr).field("model", &self.model).finish_non_exhaustive()
+    }
 }
 
 impl Running {
     /// Its base URL, without a slash at the end.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
+    }
+
+    /// Makes every later step take `factor` times as long as the profile says; 1 is its own speed.
+    pub fn slow_down(&self, factor: f64) {
+        self.desk.slow_down(factor);
     }
 
     /// Stops it; when this returns, its port is free and its connections are told to close.
@@ -97,8 +108,8 @@ pub async fn start(profile: Profile, model_name: &str, listener_addr: SocketAddr
     let model = Name::from(model_name);
     let desk = Arc::new(Desk::new(profile, u64::from(addr.port())));
     let face = Face { desk: Arc::clone(&desk), model: Arc::clone(&model), profile, created: unix_seconds() };
-    let task = tokio::spawn(serve(listener, router(face), desk));
-    Ok(Running { addr, model, profile, task })
+    let task = tokio::spawn(serve(listener, router(face), Arc::clone(&desk)));
+    Ok(Running { addr, model, profile, desk, task })
 }
 
 /// Starts the built-in engines on free loopback ports: three of `small`, two of `large`, one of `long`.

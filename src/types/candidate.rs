@@ -44,7 +44,8 @@ pub struct Candidate {
     pub output_tokens: u64,
     /// Requests that decode there.
     pub decoding: u32,
-    /// Tokens by which its KV cache will be too small for all that was promised, this request included.
+    /// Tokens by which its KV cache will be too small for all that was promised, this request included; and the wait for a slot,
+    /// where its slots are known, in prompt tokens.
     pub overflow_tokens: u64,
     /// The share of its time that its engine lately spent on prompts, 0 to 1.
     pub utilisation: f64,
@@ -61,7 +62,7 @@ pub struct Candidate {
     pub ttft_p90: f64,
     /// The chance that the request's limits are kept there, 0 to 1; 1 where it has none.
     pub attainment: f64,
-    /// Peak-sensitive moving average of its latency, in seconds.
+    /// Peak-sensitive moving average of its latency, in seconds; 0 where the strategy does not weigh it.
     pub latency: f64,
     /// Its fixed share of the pool's traffic in `0..=1`, if it has one.
     pub weight: Option<f64>,

@@ -72,6 +72,14 @@ pub(super) struct Track {
     least: f64,
 }
 
+/// How fast one backend is at one moment: a copy, for all that is asked about it then.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Pace {
+    factor: f64,
+    baseline: Option<f64>,
+    least: f64,
+}
+
 // === impl Learner ===
 
 impl<const N: usize, const K: usize> Learner<N, K> {
@@ -120,11 +128,11 @@ impl<const N: usize, const K: usize> Learner<N, K> {
 // === impl Learned ===
 
 impl<const N: usize, const K: usize> Learned<N, K> {
-    /// What `x` takes on the backend of `track`, whose speed is at least `slower`; with the residuals of `class`.
-    pub(super) fn predict(&self, x: &[f64; N], class: usize, track: &Track, slower: f64, now: Moment) -> Prediction {
+    /// What `x` takes on a backend at its `pace`, whose speed is at least `slower`; with the residuals of `class`.
+    pub(super) fn predict(&self, x: &[f64; N], class: usize, pace: &Pace, slower: f64) -> Prediction {
         let base: f64 = self.coefficients.iter().zip(x).map(|(coefficient, x)| coefficient * x).sum();
         let base = base.clamp(SHORTEST, LONGEST);
-        let speed = track.factor(base, now).max(slower);
+        let speed = pace.factor(base).max(slower);
         let quantiles = &self.quantiles[class];
         let whole = base * speed;
         let bounded = |seconds: f64| seconds.clamp(SHORTEST, LONGEST);
@@ -134,7 +142,7 @@ impl<const N: usize, const K: usize> Learned<N, K> {
             speed,
             base,
             class,
-            baseline: track.baseline.p90(),
+            baseline: pace.baseline,
         }
     }
 
@@ -163,9 +171,16 @@ impl Track {
         self.baseline.observe(seconds);
     }
 
-    fn factor(&self, base: f64, now: Moment) -> f64 {
-        let factor = self.speed.factor(now);
-        if base * factor.max(1.0) > self.least { factor } else { 1.0 }
+    pub(super) fn pace(&self, now: Moment) -> Pace {
+        Pace { factor: self.speed.factor(now), baseline: self.baseline.p90(), least: self.least }
+    }
+}
+
+// === impl Pace ===
+
+impl Pace {
+    fn factor(&self, base: f64) -> f64 {
+        if base * self.factor.max(1.0) > self.least { self.factor } else { 1.0 }
     }
 }
 

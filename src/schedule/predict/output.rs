@@ -18,10 +18,12 @@ const PRIOR_WEIGHT: f64 = 8.0;
 /// An answer longer than all seen before is thought to go on for this share of its length.
 const FURTHER: f64 = 0.25;
 
-/// The lengths, in tokens, of the answers of one model on one route: a decayed histogram over logarithmic buckets (1 KB).
+/// The lengths, in tokens, of the answers of one model on one route: a decayed histogram over logarithmic buckets (2 KB).
 #[derive(Debug)]
 pub struct OutputLengths {
     buckets: Mutex<[f64; BUCKETS]>,
+    /// The length in the middle of each bucket: every decision asks for all of them, and each is a power.
+    lengths: [f64; BUCKETS],
 }
 
 impl OutputLengths {
@@ -33,7 +35,10 @@ impl OutputLengths {
         };
         let shape: [f64; BUCKETS] = std::array::from_fn(weight);
         let sum: f64 = shape.iter().sum();
-        Self { buckets: Mutex::new(shape.map(|weight| weight * PRIOR_WEIGHT / sum)) }
+        Self {
+            buckets: Mutex::new(shape.map(|weight| weight * PRIOR_WEIGHT / sum)),
+            lengths: std::array::from_fn(length),
+        }
     }
 
     /// Adds an answer that came to `tokens` tokens, also where `max_tokens` cut it off.
@@ -69,8 +74,7 @@ impl OutputLengths {
     fn mean(&self, above: f64, max_tokens: Option<u64>) -> f64 {
         let most = max_tokens.map_or(f64::INFINITY, |tokens| tokens as f64);
         let (mut sum, mut weight) = (0.0, 0.0);
-        for (bucket, &share) in lock(&self.buckets).iter().enumerate() {
-            let length = length(bucket);
+        for (&share, &length) in lock(&self.buckets).iter().zip(&self.lengths) {
             if length > above {
                 sum += share * length.min(most);
                 weight += share;

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use super::{
-    learner::{Learned, Learner, Prediction, Track, measured},
+    learner::{Learned, Learner, Pace, Prediction, Track, measured},
     score::Accuracy,
     tpot::{self, Batch},
     ttft::{self, Features},
@@ -116,6 +116,10 @@ impl BackendPredictor {
         let track = |least| Mutex::new(Track::new(least));
         Self { ttft: track(ttft::LEAST_SECONDS), tpot: track(tpot::LEAST_SECONDS) }
     }
+
+    fn ttft_pace(&self, now: Moment) -> Pace {
+        lock(&self.ttft).pace(now)
+    }
 }
 
 impl Default for BackendPredictor {
@@ -139,14 +143,32 @@ impl Model {
         waiting: Option<&Waiting>,
         now: Moment,
     ) -> Prediction {
+        self.ttft_at(&backend.ttft_pace(now), features, waiting)
+    }
+
+    /// The same, and the seconds that the uncached tokens would take there by themselves.
+    pub fn ttft_and_prefill(
+        &self,
+        backend: &BackendPredictor,
+        features: &Features,
+        waiting: Option<&Waiting>,
+        now: Moment,
+    ) -> (Prediction, f64) {
+        let pace = backend.ttft_pace(now);
+        let alone = Features { uncached: features.uncached, prompt: features.prompt, ..Features::default() };
+        (self.ttft_at(&pace, features, waiting), self.ttft_at(&pace, &alone, None).seconds)
+    }
+
+    fn ttft_at(&self, pace: &Pace, features: &Features, waiting: Option<&Waiting>) -> Prediction {
         let terms = features.terms(&self.ttft.coefficients);
         let slower = waiting.map_or(0.0, |waiting| waiting.prediction.speed_implied_by(waiting.age));
-        self.ttft.predict(&terms, features.class(), &lock(&backend.ttft), slower, now)
+        self.ttft.predict(&terms, features.class(), pace, slower)
     }
 
     /// The time per token of an answer that is decoded in `batch` on `backend`.
     pub fn tpot(&self, backend: &BackendPredictor, batch: &Batch, now: Moment) -> Prediction {
-        self.tpot.predict(&batch.terms(), 0, &lock(&backend.tpot), 0.0, now)
+        let pace = lock(&backend.tpot).pace(now);
+        self.tpot.predict(&batch.terms(), 0, &pace, 0.0)
     }
 
     /// The chance that the first token comes within `limit` seconds.

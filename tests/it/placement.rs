@@ -1,0 +1,251 @@
+//! Placement over real HTTP: the gateway's binary before simulated engines that are slow, stall, or get traffic that is worth
+//! telling apart.
+
+use std::{
+    collections::VecDeque,
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use serde_json::json;
+use signalbox::sim::{Profile, Running, start};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
+
+use crate::support::{
+    client::{self, Sse},
+    gateway::{Gateway, Metrics},
+    replay::quantile,
+    untried, within,
+};
+
+/// A small engine, some times faster than real ones: 0.05 ms for a prompt token, 2 ms for a step.
+fn quick() -> Profile {
+    Profile { step_ms: 2.0, prompt_ms: 1.0, prefill_ms: 0.05, sequence_ms: 0.01, ..Profile::small() }
+}
+
+/// So many engines.
+async fn engines(count: usize, profile: Profile) -> Vec<Running> {
+    let mut engines = Vec::with_capacity(count);
+    for _ in 0..count {
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        engines.push(start(profile, "sim", listen).await.expect("an engine that listens"));
+    }
+    engines
+}
+
+/// A gateway with one pool for each policy, named like it and asked for by its name.
+async fn gateway(pools: &[(&str, &[Running])]) -> Gateway {
+    let (mut named, mut text, mut models) = (Vec::new(), Vec::new(), Vec::new());
+    for (balance, engines) in pools {
+        let name = |number| format!("{balance}-{number}");
+        let of = engines.iter().enumerate();
+        named.extend(of.map(|(number, engine)| format!("  {}: {{ url: \"{}/v1\" }}", name(number), engine.url())));
+        let backends: Vec<String> =
+            (0..engines.len()).map(|number| format!("{{ engine: {}, model: sim }}", name(number))).collect();
+        text.push(format!("  {balance}: {{ balance: {balance}, backends: [{}] }}", backends.join(", ")));
+        models.push(format!("  {balance}: {{ to: {balance} }}"));
+    }
+    let [named, text, models] = [named, text, models].map(|lines| lines.join("\n"));
+    Gateway::start(&format!("engines:\n{named}\npools:\n{text}\nmodels:\n{models}\n")).await
+}
+
+/// One request.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    /// The beginning it shares with others.
+    family: u64,
+    number: u64,
+    prompt_tokens: usize,
+    output_tokens: u32,
+    whole: bool,
+}
+
+impl Asked {
+    /// A prompt of which nine parts in ten are its family's.
+    fn text(self) -> String {
+        let bytes = self.prompt_tokens * 4;
+        let shared = bytes * 9 / 10;
+        let mut text = format!("family {} ", self.family).repeat(bytes / 9 + 1);
+        text.truncate(shared);
+        text += &format!("number {} ", self.number).repeat(bytes / 9 + 1);
+        text.truncate(bytes);
+        text
+    }
+
+    fn request(self, http: &reqwest::Client, gateway: &Gateway, model: &str) -> reqwest::RequestBuilder {
+        let body = json!({
+            "model": model,
+            "stream": !self.whole,
+            "messages": [{ "role": "user", "content": self.text() }],
+        });
+        client::json(http.post(format!("{}/chat/completions", gateway.url())), &body)
+            .header("x-sim-output-tokens", self.output_tokens)
+    }
+
+    /// Reads the whole answer; which backend gave it, and how long its first token (where it is whole, all of it) took.
+    async fn ask(self, request: reqwest::RequestBuilder) -> (String, Duration) {
+        let sent = Instant::now();
+        let mut answer = Sse::send(request).await;
+        assert_eq!(answer.status, 200);
+        answer.chunk().await.expect("an answer with something in it");
+        let took = sent.elapsed();
+        answer.rest().await;
+        (answer.header("x-signalbox-backend").to_owned(), took)
+    }
+}
+
+/// Clients that ask one thing after another, and where the last so many answers came from.
+struct Crowd {
+    asking: JoinSet<(String, Duration)>,
+    http: reqwest::Client,
+    last: VecDeque<String>,
+    asked: u64,
+}
+
+/// Answers over which shares are taken.
+const WINDOW: usize = 60;
+
+impl Crowd {
+    /// So many clients before `gateway`.
+    fn new(clients: usize, gateway: &Gateway) -> Self {
+        let mut crowd = Self { asking: JoinSet::new(), http: client::http(), last: VecDeque::new(), asked: 0 };
+        for _ in 0..clients {
+            crowd.send(gateway);
+        }
+        crowd
+    }
+
+    fn send(&mut self, gateway: &Gateway) {
+        self.asked += 1;
+        let asked = Asked { family: self.asked, number: 0, prompt_tokens: 1_000, output_tokens: 5, whole: false };
+        self.asking.spawn(asked.ask(asked.request(&self.http, gateway, "least_cost")));
+    }
+
+    /// Waits for one answer and has its client ask again.
+    async fn next(&mut self, gateway: &Gateway) {
+        let (backend, _) = within("an answer", self.asking.join_next()).await.expect("clients").expect("no panic");
+        self.last.push_back(backend);
+        if self.last.len() > WINDOW {
+            self.last.pop_front();
+        }
+        self.send(gateway);
+    }
+
+    /// The share of the last answers that came from `backend`, as a multiple of its fair one among `backends`.
+    fn share(&self, backend: &str, backends: usize) -> f64 {
+        let there = self.last.iter().filter(|name| *name == backend).count();
+        (there * backends) as f64 / self.last.len().max(1) as f64
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slowed_backend_loses_its_share_within_5_s() {
+    let engines = engines(4, quick()).await;
+    let gateway = gateway(&[("least_cost", &engines)]).await;
+    let mut crowd = Crowd::new(12, &gateway);
+    for _ in 0..200 {
+        crowd.next(&gateway).await;
+    }
+    let name = "least_cost-1";
+    let before = crowd.share(name, 4);
+    engines[1].slow_down(4.0);
+    let slowed = Instant::now();
+    crowd.last.clear();
+    while crowd.last.len() < WINDOW || crowd.share(name, 4) >= 1.0 / 3.0 {
+        assert!(slowed.elapsed() < Duration::from_secs(5), "{} of its fair share after 5 s", crowd.share(name, 4));
+        crowd.next(&gateway).await;
+    }
+    assert!(before > 0.5, "{before} of its fair share before");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stalled_backend_gets_nothing_more_before_its_first_request_ends() {
+    let engines = engines(3, quick()).await;
+    let gateway = gateway(&[("least_cost", &engines)]).await;
+    let mut crowd = Crowd::new(9, &gateway);
+    for _ in 0..150 {
+        crowd.next(&gateway).await;
+    }
+    engines[2].slow_down(1e6);
+    let label = [r#"backend="least_cost-2""#];
+    let under_way = async || gateway.metrics().await.sum("signalbox_backend_in_flight", &label);
+    for _ in 0..150 {
+        crowd.next(&gateway).await;
+    }
+    let stuck = under_way().await;
+    crowd.last.clear();
+    for _ in 0..150 {
+        crowd.next(&gateway).await;
+    }
+    assert!((1.0..9.0).contains(&stuck), "some went there before it showed, not all clients': {stuck}");
+    assert!((under_way().await - stuck).abs() < 0.5, "{stuck} requests are there, none was added");
+    assert_eq!(crowd.last.iter().filter(|name| *name == "least_cost-2").count(), 0, "nothing of it has ended");
+}
+
+/// What is asked of each policy: a fifth has a long prompt, some have long answers, which are many requests and little work.
+fn skewed(count: u64, whole: f64) -> Vec<(Duration, Asked)> {
+    let mut dice = fastrand::Rng::with_seed(11);
+    let mut at = 0.0;
+    let asked = (0..count).map(|number| {
+        at += -(1.0 - dice.f64()).ln() / 26.0;
+        let (prompt_tokens, output_tokens) = match dice.u32(0..10) {
+            0 | 1 => (3_000, 2),
+            2..5 => (60, 25),
+            _ => (60, 3),
+        };
+        // Long prompts begin with one of some documents.
+        let family = if prompt_tokens > 100 { dice.u64(0..16) } else { 100 + number };
+        let whole = dice.f64() < whole;
+        (Duration::from_secs_f64(at), Asked { family, number, prompt_tokens, output_tokens, whole })
+    });
+    asked.collect()
+}
+
+/// The times to the first token of what was streamed: their mean and 95th percentile.
+async fn play(gateway: &Gateway, balance: &str, all: &[(Duration, Asked)]) -> [f64; 2] {
+    let (http, begun) = (client::http(), Instant::now());
+    let mut asking = JoinSet::new();
+    for &(at, asked) in all {
+        let request = asked.request(&http, gateway, balance);
+        sleep_until(begun + at).await;
+        asking.spawn(async move { (asked, asked.ask(request).await.1) });
+    }
+    let told = asking.join_all().await;
+    let mut times: Vec<Duration> = told.into_iter().filter(|(asked, _)| !asked.whole).map(|(_, took)| took).collect();
+    let mean = times.iter().sum::<Duration>().as_secs_f64() / times.len() as f64;
+    [mean, quantile(&mut times, 0.95).as_secs_f64()]
+}
+
+/// The mean time to the first token in these engines' own account: from a request's arrival there, by the model's clock. A busy
+/// machine adds to what clients see, by as much for every policy; to this it adds little.
+async fn mean_ttft(engines: &[Running]) -> f64 {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for engine in engines {
+        let metrics = Metrics::parse(&client::get(&format!("{}/metrics", engine.url())).await.text());
+        sum += metrics.sum("vllm:time_to_first_token_seconds_sum", &[]);
+        count += metrics.sum("vllm:time_to_first_token_seconds_count", &[]);
+    }
+    assert!(count > 0.0, "engines tell of their times");
+    sum / count
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn least_cost_answers_sooner_where_prompts_differ_whether_streamed_or_whole() {
+    let profile = Profile { step_ms: 10.0, prefill_ms: 0.1, ..quick() };
+    let names = ["least_cost", "least_request", "round_robin"];
+    for whole in [0.0, 0.5] {
+        // The same traffic at once through each policy, before engines of its own.
+        let sets = [engines(3, profile).await, engines(3, profile).await, engines(3, profile).await];
+        let pools: Vec<(&str, &[Running])> = names.into_iter().zip(sets.iter().map(Vec::as_slice)).collect();
+        let gateway = gateway(&pools).await;
+        let all = skewed(140, whole);
+        let play = |name| play(&gateway, name, &all);
+        let (ours, fewest, turns) = tokio::join!(play(names[0]), play(names[1]), play(names[2]));
+        untried(&format!("{whole} whole, mean and p95 of TTFT in s: {ours:.3?}, {fewest:.3?}, {turns:.3?}"));
+        let means = [mean_ttft(&sets[0]).await, mean_ttft(&sets[1]).await, mean_ttft(&sets[2]).await];
+        assert!(means[0] < 0.9 * means[1].min(means[2]), "{whole} whole: {names:?} {means:.3?} s at the engines");
+    }
+}
