@@ -142,7 +142,12 @@ impl Engine {
         Some(self.told.kv_tokens.load(Relaxed)).filter(|tokens| *tokens != UNKNOWN)
     }
 
-    /// How many requests it computes at once, where it has a fixed number of slots and was seen with all of them taken.
+    /// Notes with how many slots it was started.
+    pub fn has_slots(&self, slots: u32) {
+        self.told.slots.store(slots, Relaxed);
+    }
+
+    /// How many requests it computes at once, where it has a fixed number of slots and told it or was seen with all of them taken.
     pub fn slots(&self) -> Option<u32> {
         Some(self.told.slots.load(Relaxed)).filter(|slots| *slots > 0)
     }

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use crate::{
     fleet::Engine,
     policy::Secret,
-    types::{Clock, EngineSignals},
+    types::{Clock, EngineKind, EngineSignals},
     upstream::{Client, address, client::FetchError},
 };
 
@@ -79,13 +79,19 @@ async fn follow(source: Source, client: Client, clock: Clock) {
     let url = address::root_url(&engine.url, "/metrics");
     let key = key.as_ref().map(|key| &*key.0);
     let mut pause = every;
+    let mut asked_for_slots = None;
     loop {
         pause = match client.fetch(&url, key, PATIENCE, LARGEST).await {
             Ok(page) => {
                 engine.heard(true);
                 match EngineSignals::read(&String::from_utf8_lossy(&page.body)) {
                     Some(signals) => {
+                        let slotted = signals.kind == EngineKind::LlamaCpp;
                         engine.read(signals, clock.now());
+                        // An engine that started anew may have been given other slots.
+                        if slotted && asked_for_slots.replace(engine.restarts()) != Some(engine.restarts()) {
+                            ask_for_slots(&engine, &client, key).await;
+                        }
                         every
                     }
                     None => LONGEST,
@@ -103,5 +109,18 @@ async fn follow(source: Source, client: Client, clock: Clock) {
         };
         // Spread out, so that many engines are not asked in one breath.
         tokio::time::sleep(pause.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+    }
+}
+
+/// Asks llama.cpp's server with how many slots it was started: its metrics do not say.
+async fn ask_for_slots(engine: &Engine, client: &Client, key: Option<&str>) {
+    #[derive(serde::Deserialize)]
+    struct Props {
+        total_slots: u32,
+    }
+    let url = address::root_url(&engine.url, "/props");
+    let Ok(page) = client.fetch(&url, key, PATIENCE, LARGEST).await else { return };
+    if let Ok(Props { total_slots }) = serde_json::from_slice(&page.body) {
+        engine.has_slots(total_slots);
     }
 }
