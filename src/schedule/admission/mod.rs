@@ -3,7 +3,7 @@
 //!
 //! A request waits here rather than in an engine's own queue, because here the order can still change: the urgent may pass, and
 //! who left makes way. It waits only while no candidate [has room](Occupancy::has_room); what cannot be served in time is
-//! [shed](shed) on arrival, while the client can still go elsewhere.
+//! [shed](shed()) on arrival, while the client can still go elsewhere.
 
 mod queue;
 mod room;
