@@ -261,6 +261,39 @@ async fn one_who_waits_goes_where_requests_failed_once_that_is_tried_again() {
 }
 
 #[tokio::test]
+async fn a_place_that_was_given_up_for_a_failure_is_not_offered_where_requests_fail() {
+    let failing = |seen: &Seen| {
+        let plan = Plan::error(500, "no");
+        if seen.header("x-request-id") == Some("last") { plan.behind(2) } else { plan }
+    };
+    let (a, b) = (Mock::start(holding).await, Mock::start(failing).await);
+    let policy = format!(
+        "engines:\n  a: {{ url: \"{}\", max_concurrency: 1, scrape: false }}\n  \
+         b: {{ url: \"{}\", max_concurrency: 1, scrape: false }}\n\
+         pools:\n  main: {{ model: m, backends: [{{ engine: a }}, {{ engine: b }}] }}\n",
+        a.url(),
+        b.url()
+    );
+    let gateway = Gateway::start(&policy).await;
+    let _held = hold(&gateway, "m").await;
+    let mut depth = 0;
+    let mut failed = Vec::new();
+    while b.seen().len() < 2 {
+        depth += 1;
+        failed.push(send(&gateway, "m", "failed"));
+        wait_queue(&gateway, depth).await;
+    }
+    failed.push(send(&gateway, "m", "last"));
+    b.wait_for("the last failure", |seen| seen.header("x-request-id") == Some("last")).await;
+    let _waiting = send(&gateway, "m", "waiting");
+    wait_queue(&gateway, depth + 1).await;
+    b.open(2);
+    // The one that failed waits too now, for the other engine.
+    wait_queue(&gateway, depth + 2).await;
+    assert!(b.seen().iter().all(|seen| seen.header("x-request-id") != Some("waiting")));
+}
+
+#[tokio::test]
 async fn a_conversation_stays_where_it_was() {
     let (a, b) = (Mock::start(polite).await, Mock::start(polite).await);
     let policy = format!(
