@@ -58,6 +58,9 @@ struct Told {
     slots: AtomicU32,
 }
 
+/// More requests than this are no count.
+const MOST_OTHERS: f64 = 1e6;
+
 /// A size of a KV cache that was not told.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -119,7 +122,7 @@ impl Engine {
             // A gauge that is missing is unknown: nothing is made of the other one.
             (None, _) => 0.0,
         };
-        self.told.others.store(others.to_bits(), Relaxed);
+        self.told.others.store(others.min(MOST_OTHERS).to_bits(), Relaxed);
         self.told.at.store(at.nanos(), Relaxed);
         if let (EngineKind::LlamaCpp, Some(running), Some(waiting)) = (signals.kind, signals.running, signals.waiting)
             && running >= 1.0
@@ -182,6 +185,18 @@ mod tests {
         assert_eq!(engine.foreign(after(0.0), fade), 10);
         assert_eq!(engine.foreign(after(1.5), fade), 5);
         assert_eq!(engine.foreign(after(9.0), fade), 0);
+    }
+
+    #[test]
+    fn foreign_load_can_be_added_to_whatever_it_says() {
+        let engine = Engine::new("e".into(), "http://e".into());
+        for running in [f64::INFINITY, 1e300, f64::NAN, -1.0] {
+            engine.read(
+                EngineSignals { running: Some(running), ..EngineSignals::unknown(EngineKind::Vllm) },
+                Moment::default(),
+            );
+            assert!(engine.foreign(Moment::default(), Duration::from_secs(3)) <= 1_000_000, "{running}");
+        }
     }
 
     #[test]

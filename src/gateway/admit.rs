@@ -18,7 +18,7 @@ use tokio::{
 use super::{
     Desk, Reply, Step,
     asked::{Asked, Placed, Tries},
-    hall::{Full, Guest},
+    hall::{Full, Guest, LOOK},
     line::Admission,
     record::{Record, millis},
     stages::{Admitted, Call, Place, Routed},
@@ -177,8 +177,9 @@ async fn wait(asked: &Asked, target: usize, began: Moment) -> Result<(Placed, bo
     let end = if bound == Some(most) { End::Late } else { End::Timeout };
     let (offer, mut offered) = oneshot::channel();
     let guest = Waiter { asked: asked.clone(), offer: Mutex::new(Some(offer)), undelivered: Mutex::default() };
-    let waiting =
-        Waiting { priority: PRIORITY, deadline: Some(began.plus(most)), item: Box::new(guest) as Box<dyn Guest> };
+    // Even who has no time to wait is looked at once: those who wait may wait for something else.
+    let deadline = began.plus(most.max(Duration::from_nanos(1)));
+    let waiting = Waiting { priority: PRIORITY, deadline: Some(deadline), item: Box::new(guest) as Box<dyn Guest> };
     let until = Instant::now() + most;
     // Declared after `offered`, and so dropped before it: while one stands in the queue, somebody takes what it is offered.
     let Ok(stay) = asked.desk.hall.join(&pool.spec.name, limits.queue_length, waiting, began) else {
@@ -190,16 +191,18 @@ async fn wait(asked: &Asked, target: usize, began: Moment) -> Result<(Placed, bo
     if let Ok(placed) = offered.try_recv() {
         return Ok((placed, false));
     }
-    match timeout_at(until, &mut offered).await {
-        Ok(Ok(placed)) => Ok((placed, true)),
-        // One with a higher priority came.
-        Ok(Err(_)) => Err(End::Full),
-        Err(_) => {
-            drop(stay);
-            // It may have been handed over in this very moment.
-            offered.try_recv().map(|placed| (placed, true)).map_err(|_| end)
+    loop {
+        match timeout_at(until.min(Instant::now() + LOOK), &mut offered).await {
+            Ok(Ok(placed)) => return Ok((placed, true)),
+            // One with a higher priority came.
+            Ok(Err(_)) => return Err(End::Full),
+            Err(_) if Instant::now() < until => asked.desk.hall.look(asked.desk.clock.now()),
+            Err(_) => break,
         }
     }
+    drop(stay);
+    // It may have been handed over in this very moment.
+    offered.try_recv().map(|placed| (placed, true)).map_err(|_| end)
 }
 
 /// A request in a queue.

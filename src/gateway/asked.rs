@@ -49,8 +49,6 @@ pub(super) struct Asked {
 pub(super) struct Tries {
     /// Backends, by their places in the pool.
     tried: Vec<usize>,
-    /// How many there may be, once there was one.
-    most: usize,
 }
 
 /// A choice that nothing was done about yet.
@@ -111,9 +109,6 @@ impl Asked {
 
     /// Notes that what was placed is tried now.
     pub(super) fn tries(&mut self, placed: &Placed) {
-        if self.tries[placed.target].tried.is_empty() {
-            self.tries[placed.target].most = self.share(placed.target);
-        }
         self.tries[placed.target].tried.push(placed.backend);
     }
 
@@ -195,22 +190,17 @@ impl Asked {
     }
 
     fn may_try(&self, target: usize) -> bool {
-        let Tries { tried, most } = &self.tries[target];
-        if tried.is_empty() { self.share(target) > 0 } else { tried.len() < *most }
-    }
-
-    /// How many attempts a target may have that was not tried yet.
-    fn share(&self, target: usize) -> usize {
-        let made = self.tries.iter().map(|tries| tries.tried.len()).sum();
-        let others = self.tries.iter().enumerate().filter(|(at, tries)| *at != target && tries.tried.is_empty());
-        most_until(made, others.count()) - made
+        may_try(&self.tries, target)
     }
 }
 
-/// How many attempts there may have been when a pool is given up that came after `made` of them, with `pools` still to follow:
-/// a large pool that is down leaves one for each of these, and every pool gets one while there are any.
-fn most_until(made: usize, pools: usize) -> usize {
-    MOST_ATTEMPTS.saturating_sub(pools).max(made + 1).min(MOST_ATTEMPTS)
+/// Whether another attempt may be made at a target: a large pool that is down leaves one for each of those not tried yet, and every
+/// pool gets one while there are any.
+fn may_try(tries: &[Tries], target: usize) -> bool {
+    let made: usize = tries.iter().map(|tries| tries.tried.len()).sum();
+    let others = tries.iter().enumerate().filter(|(at, tries)| *at != target && tries.tried.is_empty()).count();
+    let kept = if tries[target].tried.is_empty() { 0 } else { others };
+    made + kept < MOST_ATTEMPTS
 }
 
 fn tell(pool: &Pool, scratch: &Scratch, placement: &Placement, prompt_bytes: u64) -> Attempted {
@@ -248,10 +238,27 @@ fn tell(pool: &Pool, scratch: &Scratch, placement: &Placement, prompt_bytes: u64
 mod tests {
     use super::*;
 
+    /// How many attempts each of `pools` pools gets that are all down and large, tried in this order.
+    fn attempts(pools: usize, order: impl Fn(usize) -> Vec<usize>) -> Vec<usize> {
+        let mut tries = vec![Tries::default(); pools];
+        for round in 0..100 {
+            if let Some(target) = order(round).into_iter().find(|&target| may_try(&tries, target)) {
+                tries[target].tried.push(round);
+            }
+        }
+        tries.iter().map(|tries| tries.tried.len()).collect()
+    }
+
     #[test]
     fn no_pool_uses_up_the_attempts_of_those_after_it() {
-        // One pool alone, the first and the second of two, and more pools than attempts.
-        assert_eq!([most_until(0, 0), most_until(0, 1), most_until(5, 0)], [6, 5, 6]);
-        assert_eq!([most_until(0, 8), most_until(1, 7), most_until(5, 3), most_until(6, 2)], [1, 2, 6, 6]);
+        let in_order = |pools: usize| attempts(pools, |_| (0..pools).collect());
+        assert_eq!((in_order(1), in_order(2), in_order(3)), (vec![6], vec![5, 1], vec![4, 1, 1]));
+        assert_eq!(in_order(8), [1, 1, 1, 1, 1, 1, 0, 0], "more pools than attempts");
+    }
+
+    #[test]
+    fn pools_that_are_tried_by_turns_share_the_attempts() {
+        let by_turns = |round: usize| vec![round % 2, (round + 1) % 2, 2];
+        assert_eq!(attempts(3, by_turns), [3, 2, 1]);
     }
 }

@@ -2,14 +2,18 @@
 //!
 //! Whoever gives up a place seats those who wait, then and there: nobody is woken to find that another was faster, and a wake-up
 //! cannot be lost. One that joins is looked at once more after it is in the queue, so that room that came up in between is not
-//! missed either.
+//! missed either. What makes room merely by the passing of time (an engine that failed is looked at again, what others put there
+//! has gone) tells nobody: for that, those who wait look themselves now and then.
 
 use std::{
     cmp::Reverse,
     collections::BTreeMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{
+            AtomicU64, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     time::Duration,
 };
@@ -23,6 +27,8 @@ use crate::{
 /// Most requests of one queue that are looked at in vain before those behind them have to wait for the next time. Only a queue of
 /// many routes has so many that differ.
 const MOST_IN_VAIN: usize = 16;
+/// How often those who wait look whether time has made room.
+pub(super) const LOOK: Duration = Duration::from_millis(250);
 
 /// One who waits.
 pub(super) trait Guest: Send {
@@ -42,6 +48,8 @@ type Line = Queue<Box<dyn Guest>>;
 pub struct Hall {
     /// How many wait in all, so that one that gives up a place need not ask further where nobody does.
     waiting: AtomicUsize,
+    /// Nanoseconds of the [`Moment`] when one of those who wait looked last.
+    looked: AtomicU64,
     lines: Mutex<BTreeMap<Name, Line>>,
 }
 
@@ -127,6 +135,15 @@ impl Hall {
         let mut lines = lock(&self.lines);
         let gone = seat(&mut lines, now);
         self.close(lines, gone);
+    }
+
+    /// The same for one who has waited for a while, unless another of them did so just now.
+    pub(super) fn look(&self, now: Moment) {
+        let before = self.looked.load(Relaxed);
+        let due = now.since(Moment::from_nanos(before)) >= LOOK;
+        if due && self.looked.compare_exchange(before, now.nanos(), Relaxed, Relaxed).is_ok() {
+            self.stir(now);
+        }
     }
 
     /// Ends what was done under the lock. Those who are gone are dropped after it: with them may go what stirs the hall again.

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU32, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
     },
 };
 
@@ -206,6 +206,91 @@ async fn a_failed_attempt_waits_for_room_at_the_next_backend() {
     a.open(1);
     let answered = waiting.await.unwrap();
     assert_eq!((answered.status.as_u16(), answered.header("x-signalbox-pool")), (200, "main"));
+}
+
+#[tokio::test]
+async fn who_may_not_wait_finds_room_that_others_do_not_wait_for() {
+    let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
+    let policy = one(&a, &b, "queue: { wait: 0s }")
+        .replace("alone: { to: main }", "alone: { to: main, queue: 1m }\n  other: { to: spare }");
+    let gateway = Gateway::start(&policy).await;
+    let _held = hold(&gateway, "alone").await;
+    let waiting = send(&gateway, "alone", "waiting");
+    wait_queue(&gateway, 1).await;
+    assert_eq!(send(&gateway, "other", "other").await.unwrap().status, 200);
+    a.open(1);
+    assert_eq!(waiting.await.unwrap().status, 200);
+}
+
+/// Two engines in one pool, the first with room for one; the second fails until it is told to stop.
+async fn one_full_one_failing() -> (Mock, Mock, Arc<AtomicBool>, Gateway) {
+    let works = Arc::new(AtomicBool::new(false));
+    let told = works.clone();
+    let failing = move |seen: &Seen| if told.load(SeqCst) { polite(seen) } else { Plan::error(500, "no") };
+    let (a, b) = (Mock::start(holding).await, Mock::start(failing).await);
+    let policy = format!(
+        "engines:\n  a: {{ url: \"{}\", max_concurrency: 1, scrape: false }}\n  b: {{ url: \"{}\", scrape: false }}\n\
+         pools:\n  main: {{ model: m, backends: [{{ engine: a }}, {{ engine: b }}] }}\n\
+         limits: {{ queue: {{ wait: 8s }} }}\n",
+        a.url(),
+        b.url()
+    );
+    let gateway = Gateway::start(&policy).await;
+    (a, b, works, gateway)
+}
+
+#[tokio::test]
+async fn one_who_waits_goes_where_requests_failed_once_that_is_tried_again() {
+    let (a, b, works, gateway) = one_full_one_failing().await;
+    let held = hold(&gateway, "m").await;
+    // They fail there one after the other until it is avoided, and wait for the other engine.
+    let mut failed = Vec::new();
+    for number in 0..3 {
+        if b.seen().len() < 3 {
+            failed.push(send(&gateway, "m", &format!("failed-{number}")));
+            wait_queue(&gateway, failed.len() as u32).await;
+        }
+    }
+    failed.iter().for_each(JoinHandle::abort);
+    wait_queue(&gateway, 0).await;
+    works.store(true, SeqCst);
+    let answered = send(&gateway, "m", "waiting").await.unwrap();
+    assert_eq!((answered.status.as_u16(), answered.header("x-signalbox-backend")), (200, "b"), "{}", answered.text());
+    a.open(1);
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_place_that_was_given_up_for_a_failure_is_not_offered_where_requests_fail() {
+    let failing = |seen: &Seen| {
+        let plan = Plan::error(500, "no");
+        if seen.header("x-request-id") == Some("last") { plan.behind(2) } else { plan }
+    };
+    let (a, b) = (Mock::start(holding).await, Mock::start(failing).await);
+    let policy = format!(
+        "engines:\n  a: {{ url: \"{}\", max_concurrency: 1, scrape: false }}\n  \
+         b: {{ url: \"{}\", max_concurrency: 1, scrape: false }}\n\
+         pools:\n  main: {{ model: m, backends: [{{ engine: a }}, {{ engine: b }}] }}\n",
+        a.url(),
+        b.url()
+    );
+    let gateway = Gateway::start(&policy).await;
+    let _held = hold(&gateway, "m").await;
+    let mut depth = 0;
+    let mut failed = Vec::new();
+    while b.seen().len() < 2 {
+        depth += 1;
+        failed.push(send(&gateway, "m", "failed"));
+        wait_queue(&gateway, depth).await;
+    }
+    failed.push(send(&gateway, "m", "last"));
+    b.wait_for("the last failure", |seen| seen.header("x-request-id") == Some("last")).await;
+    let _waiting = send(&gateway, "m", "waiting");
+    wait_queue(&gateway, depth + 1).await;
+    b.open(2);
+    // The one that failed waits too now, for the other engine.
+    wait_queue(&gateway, depth + 2).await;
+    assert!(b.seen().iter().all(|seen| seen.header("x-request-id") != Some("waiting")));
 }
 
 #[tokio::test]

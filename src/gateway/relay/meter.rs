@@ -152,7 +152,12 @@ impl Meter {
 
     /// The attempt failed before its answer had begun; the request may go on elsewhere.
     pub(in crate::gateway) fn fail(mut self, fault: &Fault) {
+        self.judge(fault);
         self.end_attempt(Outcome::Failed(fault.kind));
+    }
+
+    /// Tells the engine's breaker what a fault says of it. Before the seat is given up, for whoever gets its place looks at that.
+    fn judge(&self, fault: &Fault) {
         let breaker = &self.backend.engine.breaker;
         if fault.kind == DEADLINE {
             return;
@@ -175,10 +180,7 @@ impl Meter {
         }
         let now = self.desk.clock.now();
         let tpot = self.tpot(outcome);
-        if let Some(seat) = self.seat.take_if(|_| outcome == Outcome::Complete) {
-            seat.finish(self.usage.as_ref(), tpot, now);
-        }
-        self.end_attempt(outcome);
+        // Before the seat is given up: whoever gets its place looks at the breaker.
         match outcome {
             Outcome::Complete => {
                 self.backend.engine.breaker.succeeded();
@@ -187,6 +189,10 @@ impl Meter {
             Outcome::Failed(DEADLINE) | Outcome::ClientGone => {}
             Outcome::Failed(_) => self.backend.engine.breaker.failed(now, false),
         }
+        if let Some(seat) = self.seat.take_if(|_| outcome == Outcome::Complete) {
+            seat.finish(self.usage.as_ref(), tpot, now);
+        }
+        self.end_attempt(outcome);
         self.learn(outcome, now);
         self.metrics.request(outcome);
         if outcome == Outcome::Complete {
