@@ -128,8 +128,8 @@ impl Engine {
             && running >= 1.0
             && waiting >= 1.0
         {
-            // It has as many slots as it was started with, and none is free while any request waits for one.
-            self.told.slots.store(running as u32, Relaxed);
+            // None is free while any request waits for one. What it said itself of its slots is exact.
+            let _ = self.told.slots.compare_exchange(0, running as u32, Relaxed, Relaxed);
         }
         self.told.kv_tokens.store(signals.kv_capacity_tokens.unwrap_or(UNKNOWN), Relaxed);
         self.reading.store(Some(Reading { signals, at, in_flight, prefix_hit_ratio }.into()));

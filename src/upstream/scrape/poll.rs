@@ -89,8 +89,9 @@ async fn follow(source: Source, client: Client, clock: Clock) {
                         let slotted = signals.kind == EngineKind::LlamaCpp;
                         engine.read(signals, clock.now());
                         // An engine that started anew may have been given other slots.
-                        if slotted && asked_for_slots.replace(engine.restarts()) != Some(engine.restarts()) {
-                            ask_for_slots(&engine, &client, key).await;
+                        let restarts = Some(engine.restarts());
+                        if slotted && asked_for_slots != restarts && ask_for_slots(&engine, &client, key).await {
+                            asked_for_slots = restarts;
                         }
                         every
                     }
@@ -112,15 +113,16 @@ async fn follow(source: Source, client: Client, clock: Clock) {
     }
 }
 
-/// Asks llama.cpp's server with how many slots it was started: its metrics do not say.
-async fn ask_for_slots(engine: &Engine, client: &Client, key: Option<&str>) {
+/// Asks llama.cpp's server with how many slots it was started: its metrics do not say. Whether it answered.
+async fn ask_for_slots(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
     #[derive(serde::Deserialize)]
     struct Props {
         total_slots: u32,
     }
     let url = address::root_url(&engine.url, "/props");
-    let Ok(page) = client.fetch(&url, key, PATIENCE, LARGEST).await else { return };
+    let Ok(page) = client.fetch(&url, key, PATIENCE, LARGEST).await else { return false };
     if let Ok(Props { total_slots }) = serde_json::from_slice(&page.body) {
         engine.has_slots(total_slots);
     }
+    true
 }
