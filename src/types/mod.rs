@@ -2,6 +2,7 @@
 
 pub mod candidate;
 pub mod clock;
+pub mod complexity;
 pub mod endpoint;
 pub mod fault;
 pub mod money;
@@ -12,6 +13,7 @@ pub mod usage;
 
 pub use candidate::{Candidate, Strategy};
 pub use clock::{Clock, Moment};
+pub use complexity::{Complexity, Contribution};
 pub use endpoint::Endpoint;
 pub use fault::{Blame, Fault, Retry};
 pub use money::Price;
