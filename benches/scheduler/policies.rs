@@ -154,7 +154,12 @@ fn ours(fleet: &Fleet) -> Box<dyn Scheduler> {
     let policy = Config::parse("bench.yaml", &text, &|_| None, &|_| Ok(String::new()))
         .and_then(|config| compile(&config))
         .expect("a policy that is valid");
-    let route = policy.models.route("auto").expect("a policy without models has this one").clone();
+    let route = policy
+        .models
+        .get("auto")
+        .and_then(|model| model.first())
+        .expect("a policy without models has this one")
+        .clone();
     let profile = Profile { kv_tokens: fleet.kv_tokens, ..profile() };
     Box::new(Gateway::new(policy, &route, &vec![profile; fleet.engines], fleet.seed))
 }

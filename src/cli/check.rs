@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::output;
 use crate::{
     config::{Config, Problems},
-    policy::{Backend, Dialect, Engine, Policy, Pool, Target, compile},
+    policy::{Aim, Backend, Dialect, Engine, Model, Policy, Pool, Rule, Way, compile},
 };
 
 pub(super) fn check(file: &Path, json: bool) -> io::Result<ExitCode> {
@@ -33,14 +33,16 @@ fn problems_json(problems: &Problems) -> Value {
 }
 
 fn policy_json(file: &Path, policy: &Policy) -> Value {
-    let pools = policy.pools.iter().map(|pool| {
+    let all = policy.pools.iter().map(|pool| {
         json!({
             "name": &*pool.name,
             "speaks": speaks(pool),
             "backends": pool.backends.iter().map(|backend| backend_json(policy, backend)).collect::<Vec<_>>(),
         })
     });
-    let models = models(policy).map(|(name, route, targets)| json!({ "name": name, "route": route, "pools": targets }));
+    let models = ways(policy).map(|way| {
+        json!({ "name": way.model, "route": way.rule.name, "decides": decides(way.rule), "pools": pools(policy, way.rule) })
+    });
     json!({
         "file": file.display().to_string(),
         "ok": true,
@@ -48,7 +50,7 @@ fn policy_json(file: &Path, policy: &Policy) -> Value {
         "listen": policy.listen,
         "admin": policy.admin,
         "keys": policy.keys.len(),
-        "pools": pools.collect::<Vec<_>>(),
+        "pools": all.collect::<Vec<_>>(),
         "models": models.collect::<Vec<_>>(),
         "notes": notes(policy),
     })
@@ -79,8 +81,9 @@ fn policy_text(file: &Path, policy: &Policy) -> String {
         ]
     });
     let backends = output::table(["pool", "backend", "model", "address"], backends);
-    let rows = models(policy).map(|(name, route, targets)| [name, route.to_owned(), targets.join(", ")]);
-    let models = output::table(["ask for", "route", "pools"], rows);
+    let rows = ways(policy)
+        .map(|way| [way.model, way.rule.name.to_string(), decides(way.rule), pools(policy, way.rule).join(", ")]);
+    let models = output::table(["ask for", "route", "decides", "pools"], rows);
     let notes: String =
         notes(policy).into_iter().flat_map(|note| ["note: ".to_owned(), note, "\n".to_owned()]).collect();
     let admin = policy.admin.map_or("off".to_owned(), |admin| admin.to_string());
@@ -96,15 +99,49 @@ fn policy_text(file: &Path, policy: &Policy) -> String {
     )
 }
 
-/// What may be asked for: name, route, pools in order.
-fn models(policy: &Policy) -> impl Iterator<Item = (String, &str, Vec<String>)> {
+/// A way that the requests for a model go.
+struct WayOf<'a> {
+    /// The name that is asked for.
+    model: String,
+    rule: &'a Rule,
+}
+
+/// What may be asked for, and each way it goes, in order.
+fn ways(policy: &Policy) -> impl Iterator<Item = WayOf<'_>> {
     let table = &policy.models;
-    let exact = table.names().filter_map(|name| Some((name.to_string(), table.route(name)?)));
-    let patterns = table.patterns().map(|(prefix, route)| (format!("{prefix}*"), route));
-    exact.chain(patterns).map(|(name, route)| {
-        let target = |target: &Target| policy.pools[target.pool].name.to_string();
-        (name, &*route.name, route.targets.iter().map(target).collect())
-    })
+    let exact = table.names().filter_map(|name| Some((name.to_string(), table.get(name)?)));
+    let patterns = table.patterns().map(|(prefix, model)| (format!("{prefix}*"), model));
+    exact.chain(patterns).flat_map(|(name, model)| rules(name, model))
+}
+
+fn rules(name: String, model: &Model) -> impl Iterator<Item = WayOf<'_>> {
+    model.rules.iter().map(move |rule| WayOf { model: name.clone(), rule })
+}
+
+/// What decides where a rule's requests go.
+fn decides(rule: &Rule) -> String {
+    let percent = |share: &f64| format!("{:.3} %", share * 100.0).replace(".000", "");
+    match &rule.way {
+        Way::Pools(_) => "the order".to_owned(),
+        Way::Length(by) => match by.boundary {
+            Some(tokens) => format!("length, from {tokens} tokens"),
+            None => "length, learned".to_owned(),
+        },
+        Way::Tiers(tiers) => match &tiers.aim {
+            Aim::Shares(shares) => {
+                format!("complexity, {}", shares.iter().map(percent).collect::<Vec<_>>().join(" : "))
+            }
+            Aim::MinQuality(quality) => format!("complexity, quality of {} at least", percent(quality)),
+            Aim::ValuePerPoint(value) => format!("complexity, ${value} a point"),
+            Aim::MaxSpendPerHour(most) => format!("complexity, ${most} an hour at most"),
+        },
+    }
+}
+
+/// The pools that a rule leads to, in its first order.
+fn pools(policy: &Policy, rule: &Rule) -> Vec<String> {
+    let targets = rule.way.routes().first().map_or(&[][..], |route| &route.targets);
+    targets.iter().map(|target| policy.pools[target.pool].name.to_string()).collect()
 }
 
 fn speaks(pool: &Pool) -> Vec<&'static str> {

@@ -17,7 +17,10 @@ pub use self::{
     load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},
     problem::{Problem, Problems},
-    scalar::{Admin, Balance, Dialect, Field, KeyHash, Pause, Scalar, Scrape, Share, Token, Total, Url, Word},
+    scalar::{
+        Admin, Balance, Boundary, Context, Dialect, Field, KeyHash, Pause, Scalar, Scrape, Share, Switch, Token, Total,
+        Url, Word,
+    },
     schema::schema,
     shape::{Either, Located, Named, Open, Shapes},
     units::{duration, size},

@@ -7,7 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    scalar::{Admin, Balance, Dialect, Field, KeyHash, Pause, Scrape, Share, Token, Total, Url, Word},
+    scalar::{
+        Admin, Balance, Boundary, Context, Dialect, Field, KeyHash, Pause, Scrape, Share, Switch, Token, Total, Url,
+        Word,
+    },
     shape::{Either, Located, Named, Open, Shapes},
 };
 use crate::types::Endpoint;
@@ -168,6 +171,8 @@ pub struct Pool {
     pub speaks: Option<Located<Vec<Field<Endpoint>>>>,
     /// What its tokens cost.
     pub price: Option<Price>,
+    /// Tokens of prompt and answer together that its backends take, such as `128k`. Default: `auto`, as they report it.
+    pub context: Option<Field<Context>>,
     /// What to keep to for nearly all of its requests.
     pub objectives: Option<Located<Vec<Located<Objective>>>>,
     /// Where it runs: addresses, or mappings.
@@ -238,14 +243,20 @@ impl Shapes for LongBackend {
     const EXPECTED: &'static str = "an address such as `http://host:8000/v1`, or a mapping with `url` or `engine`";
 }
 
-/// A name clients may ask for, and where it goes: `to`, `alias` or `routes`.
+/// A name clients may ask for, and where it goes: `to`, `complexity`, `length`, `alias` or `routes`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
     /// The pool it goes to.
     pub to: Option<Field<Word>>,
-    /// Pools to try in turn where that one cannot answer.
+    /// The pools it goes to by how hard its prompt seems.
+    pub complexity: Option<Complexity>,
+    /// The pools it goes to by the length of its prompt.
+    pub length: Option<Length>,
+    /// Pools to try in turn where those cannot answer.
     pub fallback: Option<Vec<Field<Word>>>,
+    /// Whether the pools after the first also take requests that it has no room for, or would serve late. Default: `on`.
+    pub spill: Option<Field<Switch>>,
     /// Its deadlines.
     pub timeouts: Option<RouteTimeouts>,
     /// What each of its requests is to keep to: one that will hardly do so may be refused at once.
@@ -254,20 +265,26 @@ pub struct Model {
     pub queue: Option<Field<Pause>>,
     /// Another name that it stands for.
     pub alias: Option<Field<Word>>,
-    /// Where it goes, in the long form.
+    /// Where it goes, in the long form: the first whose condition holds.
     pub routes: Option<Located<Vec<Located<Route>>>>,
 }
 
-/// A way to go.
-#[derive(Debug, Deserialize, JsonSchema)]
+/// A way to go: `to`, `complexity` or `length`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
-    /// Its name in headers and metrics. Default: the model's.
+    /// Its name in headers and metrics. Default: the model's, with its number where there are several.
     pub name: Option<Field<Word>>,
     /// The pool it goes to.
-    pub to: Field<Word>,
-    /// Pools to try in turn where that one cannot answer.
+    pub to: Option<Field<Word>>,
+    /// The pools it goes to by how hard the prompt seems.
+    pub complexity: Option<Complexity>,
+    /// The pools it goes to by the length of the prompt.
+    pub length: Option<Length>,
+    /// Pools to try in turn where those cannot answer.
     pub fallback: Option<Vec<Field<Word>>>,
+    /// Whether the pools after the first also take requests that it has no room for, or would serve late. Default: `on`.
+    pub spill: Option<Field<Switch>>,
     /// Its deadlines.
     pub timeouts: Option<RouteTimeouts>,
     /// What each of its requests is to keep to: one that will hardly do so may be refused at once.
@@ -282,4 +299,33 @@ pub struct Route {
 pub struct Bound {
     /// Time to the first token, such as `800ms`.
     pub ttft: Field<Duration>,
+}
+
+/// Tiers of pools, from the cheapest to the most capable, and what decides between them: one of the four below.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Complexity {
+    /// The pools, the cheapest first.
+    pub tiers: Located<Vec<Field<Word>>>,
+    /// The share of requests that each is to serve, such as `[75%, 25%]`.
+    pub shares: Option<Located<Vec<Field<Share>>>>,
+    /// The mean quality to expect of answers, such as `80%`, at the least cost.
+    pub min_quality: Option<Field<Share>>,
+    /// US dollars that a hundredth of quality is worth, on one request.
+    pub value_per_quality_point: Option<Field<f64>>,
+    /// US dollars that the requests of an hour may cost.
+    pub max_spend_per_hour: Option<Field<f64>>,
+}
+
+/// Two pools, by the length of the prompt.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Length {
+    /// The pool for short prompts.
+    pub short: Field<Word>,
+    /// The pool for long ones.
+    pub long: Field<Word>,
+    /// The tokens from which on a prompt is long, such as `8k`. Default: `auto`, where the pool for long ones serves it sooner and at
+    /// less cost to others.
+    pub boundary: Option<Field<Boundary>>,
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::{Breaker, Ledger};
 use crate::types::{EngineKind, EngineSignals, Moment, Name};
@@ -25,10 +25,21 @@ pub struct Engine {
     reading: ArcSwapOption<Reading>,
     /// What every decision needs of it.
     told: Told,
+    /// Tokens that the contexts of its models hold, where it said so.
+    contexts: ArcSwap<Contexts>,
     /// Whether it was heard when last asked: 0 unknown, 1 no, 2 yes.
     heard: AtomicU8,
     /// How often it is known to have started anew.
     restarts: AtomicU32,
+}
+
+/// Tokens of prompt and answer together that an engine's models take.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contexts {
+    /// Whatever the model, for engines that are started with one size for all.
+    pub any: Option<u64>,
+    /// By the model's name.
+    pub models: Vec<(String, u64)>,
 }
 
 /// What an engine said of itself at one moment.
@@ -74,6 +85,7 @@ impl Engine {
             restarts: AtomicU32::new(0),
             breaker: Breaker::default(),
             reading: ArcSwapOption::empty(),
+            contexts: ArcSwap::default(),
             told: Told {
                 others: AtomicU64::new(0),
                 at: AtomicU64::new(0),
@@ -145,6 +157,23 @@ impl Engine {
         Some(self.told.kv_tokens.load(Relaxed)).filter(|tokens| *tokens != UNKNOWN)
     }
 
+    /// Notes the contexts that it says its models have.
+    pub fn has_contexts(&self, contexts: Contexts) {
+        self.contexts.store(contexts.into());
+    }
+
+    /// Tokens of prompt and answer together that `model` takes there, where it said so.
+    pub fn context(&self, model: Option<&str>) -> Option<u64> {
+        let contexts = self.contexts.load();
+        let named = contexts.models.iter().find(|(name, _)| Some(&**name) == model);
+        // Servers of one model answer to any name for it.
+        let only = || match &contexts.models[..] {
+            [(_, tokens)] => Some(*tokens),
+            _ => None,
+        };
+        contexts.any.or(named.map(|(_, tokens)| *tokens)).or_else(only)
+    }
+
     /// Notes with how many slots it was started.
     pub fn has_slots(&self, slots: u32) {
         self.told.slots.store(slots, Relaxed);
@@ -212,6 +241,16 @@ mod tests {
         assert_eq!(read(EngineKind::LlamaCpp, 3.0, 0.0), None);
         assert_eq!(read(EngineKind::LlamaCpp, 4.0, 1.0), Some(4));
         assert_eq!(read(EngineKind::LlamaCpp, 1.0, 0.0), Some(4));
+    }
+
+    #[test]
+    fn a_context_is_the_model_s_or_the_only_one() {
+        let engine = Engine::new("e".into(), "http://e".into());
+        assert_eq!(engine.context(None), None);
+        engine.has_contexts(Contexts { any: None, models: vec![("a".to_owned(), 1000)] });
+        assert_eq!((engine.context(None), engine.context(Some("b"))), (Some(1000), Some(1000)));
+        engine.has_contexts(Contexts { any: None, models: vec![("a".to_owned(), 1000), ("b".to_owned(), 2000)] });
+        assert_eq!((engine.context(None), engine.context(Some("b"))), (None, Some(2000)));
     }
 
     #[test]

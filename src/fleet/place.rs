@@ -69,16 +69,26 @@ pub struct Scratch {
     pub costs: Vec<Option<f64>>,
     /// Places in the pool of those that were left out, because they have no room.
     pub full: Vec<usize>,
-    views: Vec<View>,
+    pub(super) views: Vec<View>,
     holders: Vec<HolderId>,
-    matched: Vec<u32>,
+    pub(super) matched: Vec<u32>,
 }
 
 impl Pool {
     /// Chooses among the backends that `ask` allows; `None` when there are none. `chance` is uniform in `0..1`. Allocates nothing once
     /// `scratch` has been used for a pool of this size.
     pub fn place(&self, ask: &Ask<'_>, now: Moment, chance: f64, scratch: &mut Scratch) -> Option<Placement> {
-        let Scratch { members, candidates, costs, full, views, holders, matched } = scratch;
+        let look = self.survey(ask, now, scratch)?;
+        let Scratch { members, candidates, costs, views, matched, .. } = scratch;
+        let choice = choose(self.spec.balance, candidates, self.draw(ask.target, chance), costs)?;
+        let backend = members[choice.index];
+        let (view, blocks) = (&views[choice.index], matched[choice.index] as usize);
+        Some(Placement { backend, choice, forecast: look.forecast(&self.backends[backend], view, blocks) })
+    }
+
+    /// Gathers in `scratch` how every backend that `ask` allows looks now; `None` when there are none.
+    pub(super) fn survey<'a>(&'a self, ask: &'a Ask<'a>, now: Moment, scratch: &mut Scratch) -> Option<Look<'a>> {
+        let Scratch { members, candidates, full, views, holders, matched, .. } = scratch;
         members.clear();
         full.clear();
         holders.clear();
@@ -113,14 +123,11 @@ impl Pool {
         let step = self.learned.idle_step();
         let tpot = ask.tpot_limit.map_or(SLOW_STEPS * step, |limit| limit.as_secs_f64()).max(f64::MIN_POSITIVE);
         let pace = self.learned.step() / tpot;
-        let look = Look { pool: self, ask, model: &model, output, decoding, step, pace, now };
+        let look = Look { pool: self, ask, model, output, decoding, step, pace, now };
         for ((&member, view), &blocks) in members.iter().zip(&*views).zip(&*matched) {
             candidates.push(look.candidate(&self.backends[member], view, blocks as usize));
         }
-        let choice = choose(self.spec.balance, candidates, self.draw(ask.target, chance), costs)?;
-        let backend = members[choice.index];
-        let (view, blocks) = (&views[choice.index], matched[choice.index] as usize);
-        Some(Placement { backend, choice, forecast: look.forecast(&self.backends[backend], view, blocks) })
+        Some(look)
     }
 }
 
@@ -138,11 +145,11 @@ impl Pool {
 }
 
 /// What a decision has in common for all its candidates.
-struct Look<'a> {
+pub(super) struct Look<'a> {
     pool: &'a Pool,
     ask: &'a Ask<'a>,
-    model: &'a Model,
-    output: f64,
+    model: Model,
+    pub(super) output: f64,
     /// Requests that decode on a candidate, on average.
     decoding: f64,
     /// Seconds per token of an idle engine.
@@ -223,7 +230,7 @@ impl Look<'_> {
         turns * stay * task.features.uncached as f64 / task.prefill.max(f64::MIN_POSITIVE)
     }
 
-    fn forecast(&self, backend: &Backend, view: &View, matched: usize) -> Forecast {
+    pub(super) fn forecast(&self, backend: &Backend, view: &View, matched: usize) -> Forecast {
         let task = self.task(backend, view, matched);
         let (batch, tpot) = self.tpot(backend, view, &task);
         let work = Work {

@@ -60,6 +60,14 @@ impl Pool {
         (0..self.backends.len()).filter(move |&index| self.backends[index].belongs_to(target))
     }
 
+    /// Tokens of prompt and answer together that the backends which `target` allows take, every one of them: by the policy, or as their
+    /// engines report it. `None` where neither says so of any.
+    pub fn context(&self, target: &Target) -> Option<u64> {
+        let reported = |backend: &Backend| backend.engine.context(backend.spec.model.as_deref());
+        let reported = self.members(target).filter_map(|member| reported(&self.backends[member]));
+        self.spec.context.or_else(|| reported.min())
+    }
+
     /// The chance for the next decision about `target`; `chance` is uniform in `0..1`.
     pub fn draw(&self, target: &Target, chance: f64) -> Draw {
         let mut hasher = DefaultHasher::new();

@@ -198,6 +198,7 @@ mod tests {
             speaks: Vec::new(),
             balance: Strategy::LeastCost,
             price: None,
+            context: None,
             objectives: policy::Objectives::default(),
             backends: vec![backend(0), backend(1)],
         };

@@ -83,6 +83,9 @@ impl Asked {
     /// The best backend with room, in the pool that is to serve the request.
     pub(super) fn choose(&self, now: Moment) -> Option<Chosen> {
         let open = || (0..self.route.targets.len()).filter(|&at| self.may_try(at));
+        if !self.route.spill {
+            return self.preferred().and_then(|at| self.look(at, now));
+        }
         if self.tries.len() < 2 || !open().any(|at| self.limits(at, now) != (None, None)) {
             return open().find_map(|at| self.look(at, now));
         }

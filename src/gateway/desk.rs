@@ -11,6 +11,7 @@ use dashmap::DashMap;
 use super::{Hall, line::Line};
 use crate::{
     measure::{BytesPerToken, Rate},
+    schedule::boundary::Boundary,
     telemetry::{Journal, Metrics},
     types::{Clock, Name},
 };
@@ -34,6 +35,8 @@ pub struct Desk {
     pub hall: Arc<Hall>,
     /// Which of its pools each route with limits used last, by its name: the place in the route.
     pub(super) spills: DashMap<Name, usize>,
+    /// The lengths from which on prompts are long, where that is learned, by the route's name.
+    boundaries: DashMap<Name, Arc<Boundary>>,
     recent: Mutex<VecDeque<Arc<Line>>>,
 }
 
@@ -48,8 +51,17 @@ impl Desk {
             rate: Rate::new(),
             hall: Arc::default(),
             spills: DashMap::new(),
+            boundaries: DashMap::new(),
             recent: Mutex::default(),
         }
+    }
+
+    /// From which length on the route called `name` takes a prompt for long.
+    pub(super) fn boundary(&self, name: &Name) -> Arc<Boundary> {
+        if let Some(known) = self.boundaries.get(name) {
+            return known.clone();
+        }
+        self.boundaries.entry(name.clone()).or_default().clone()
     }
 
     pub(super) fn keep(&self, line: Line) {

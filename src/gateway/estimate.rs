@@ -11,7 +11,7 @@ use super::{
 use crate::{
     prompt::{BlockHasher, Blocks},
     protocol::RequestBody,
-    types::Fault,
+    types::{Fault, Tokens},
 };
 
 pub(super) struct Estimate<S> {
@@ -29,14 +29,20 @@ impl<S> Estimate<S> {
 
 impl<S: Step<Estimated>> Step<Call> for Estimate<S> {
     async fn call(&self, call: Call) -> Result<Reply, Fault> {
-        let prompt_tokens = self.desk.bytes_per_token.tokens(call.body.prompt_bytes as u64);
+        let tokens = self.tokens(&call.body);
+        call.record.note(|line| line.estimated_prompt_tokens = tokens.expected);
         let blocks = self.blocks(&call.body);
         let session = session(&call.headers, self.salt);
-        self.inner.call(Estimated { call, prompt_tokens, blocks, session }).await
+        self.inner.call(Estimated { call, tokens, blocks, session }).await
     }
 }
 
 impl<S> Estimate<S> {
+    fn tokens(&self, body: &RequestBody) -> Tokens {
+        let expected = self.desk.bytes_per_token.tokens(body.prompt_bytes as u64);
+        Tokens { least: expected * 2 / 3, expected, most: expected * 3 / 2 }
+    }
+
     fn blocks(&self, body: &RequestBody) -> Blocks {
         let mut hasher = BlockHasher::new(&self.salt.to_le_bytes());
         body.rendered().for_each(|part| hasher.push(part));

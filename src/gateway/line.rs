@@ -7,6 +7,7 @@ use std::{
 
 use serde::Serialize;
 
+use super::explained::Explained;
 use crate::{
     telemetry::Stage,
     types::{Candidate, Name, Usage},
@@ -36,6 +37,8 @@ pub struct Line {
     pub prompt_bytes: usize,
     /// About how many tokens that is, before anything was dispatched.
     pub estimated_prompt_tokens: u64,
+    /// Why it took that route; `None` where it did not come so far.
+    pub explained: Option<Explained>,
     /// How it was let in; `None` where it did not come so far.
     pub admission: Option<Admission>,
     /// Every attempt, the last one being the one that answered, if any did.

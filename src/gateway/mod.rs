@@ -11,6 +11,7 @@ mod desk;
 mod dispatch;
 mod edge;
 mod estimate;
+mod explained;
 mod hall;
 mod line;
 mod models;
@@ -34,6 +35,7 @@ use self::{
 pub use self::{
     desk::{Desk, REMEMBERED},
     edge::{Edge, refuse, reply_to},
+    explained::{Explained, LengthChosen, PassedOver, Scored, TierChosen},
     hall::{Hall, Standing},
     line::{Admission, Attempted, Line, Predicted, Weighed},
     models::Models,
@@ -52,7 +54,7 @@ pub fn walk(live: Arc<Live>, desk: Arc<Desk>, client: Client) -> Edge<impl Step<
         // How much work is it?
         .layer(step(|inner| Estimate::new(inner, desk.clone())))
         // Where may it go?
-        .layer(step(Routing))
+        .layer(step(|inner| Routing::new(inner, desk.clone())))
         // Is there room for it?
         .layer(step(|inner| Admit::new(inner, desk.clone())))
         // Which backend, and the answer.

@@ -52,7 +52,7 @@ async fn list(State(live): State<Arc<Live>>, headers: HeaderMap) -> Reply {
 async fn one(State(live): State<Arc<Live>>, Path(id): Path<String>, headers: HeaderMap) -> Reply {
     answer(&live, &headers, |serving| {
         let policy = &serving.snapshot.policy;
-        match policy.models.route(&id) {
+        match policy.models.get(&id) {
             Some(_) => Ok(json(&model(serving, &id))),
             None => Err(route::unknown(policy, &id)),
         }

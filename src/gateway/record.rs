@@ -44,6 +44,7 @@ impl Record {
             route: None,
             prompt_bytes: 0,
             estimated_prompt_tokens: 0,
+            explained: None,
             admission: None,
             attempts: Vec::new(),
             status: 0,

@@ -13,7 +13,7 @@ use crate::{
     policy::Route,
     prompt::Blocks,
     protocol::RequestBody,
-    types::{Endpoint, Moment},
+    types::{Endpoint, Moment, Tokens},
 };
 
 /// A request at the door.
@@ -48,8 +48,8 @@ pub(super) struct Call {
 /// A call whose work is estimated.
 pub(super) struct Estimated {
     pub(super) call: Call,
-    /// About how many tokens the prompt has.
-    pub(super) prompt_tokens: u64,
+    /// How many tokens the prompt has, as far as that is known.
+    pub(super) tokens: Tokens,
     /// Its blocks, hashed.
     pub(super) blocks: Blocks,
     /// The conversation it belongs to, where its client names one.

@@ -4,6 +4,8 @@ mod engines;
 mod models;
 mod pools;
 mod reader;
+mod routes;
+mod tiers;
 
 use std::{collections::HashSet, path::PathBuf};
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 pub use self::{
     compile::compile,
-    models::{ModelTable, Route, Target},
+    models::{Aim, ByLength, Model, ModelTable, Route, Rule, Target, Tiers, Way},
     simulated::{Found, discovered, simulated},
 };
 use crate::types::{Endpoint, Name, Price, Strategy};
@@ -107,6 +107,8 @@ pub struct Pool {
     pub price: Option<Price>,
     /// The percentiles to keep to.
     pub objectives: Objectives,
+    /// Tokens of prompt and answer together that its backends take; `None` as they report it.
+    pub context: Option<u64>,
     /// Its backends.
     pub backends: Vec<Backend>,
 }

@@ -1,6 +1,6 @@
 //! The names clients may ask for, and the pools behind each.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use indexmap::IndexMap;
 
@@ -10,6 +10,64 @@ use crate::types::Name;
 /// Longest name that is taken for a mistyped one, in bytes.
 const LONGEST_MISTAKE: usize = 256;
 
+/// A name that may be asked for, and the ways its requests go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// At least one; the first whose condition holds, and whose pools can take the prompt, is used.
+    pub rules: Vec<Rule>,
+}
+
+/// A way that requests go, and which ones.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Its name in headers and metrics.
+    pub name: Name,
+    /// The requests that go this way.
+    pub way: Way,
+}
+
+/// What decides among pools.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Way {
+    /// Nothing: there is one order.
+    Pools(Arc<Route>),
+    /// How hard the prompt seems.
+    Tiers(Arc<Tiers>),
+    /// How long the prompt is.
+    Length(Arc<ByLength>),
+}
+
+/// Pools from the cheapest to the most capable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tiers {
+    /// What decides between them.
+    pub aim: Aim,
+    /// For each tier the route that begins with it; at least two.
+    pub routes: Vec<Arc<Route>>,
+}
+
+/// What the choice between tiers aims at.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Aim {
+    /// The share of requests that each tier serves; they add up to 1.
+    Shares(Vec<f64>),
+    /// The mean quality to expect of answers, in `0..=1`, at the least cost.
+    MinQuality(f64),
+    /// What a hundredth of quality is worth on one request, in US dollars.
+    ValuePerPoint(f64),
+    /// What the requests of an hour may cost, in US dollars.
+    MaxSpendPerHour(f64),
+}
+
+/// Two pools, by the length of the prompt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ByLength {
+    /// The tokens from which on a prompt is long; `None` where that is learned.
+    pub boundary: Option<u64>,
+    /// Where short prompts go, and where long ones do.
+    pub routes: [Arc<Route>; 2],
+}
+
 /// Where a request goes: pools in the order they are tried.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
@@ -17,18 +75,48 @@ pub struct Route {
     pub name: Name,
     /// At least one pool, the preferred one first.
     pub targets: Vec<Target>,
+    /// Whether those after the first also take what it has no room for, or would serve late; else they are for its failures alone.
+    pub spill: bool,
     /// The route's deadlines.
     pub timeouts: Timeouts,
     /// The time to the first token that each request is to keep to.
     pub bound: Option<Duration>,
-    /// How long each may wait for room; `None` as [`Limits`](super::Limits) say.
+    /// How long each can wait for room; `None` as [`Limits`](super::Limits) say.
     pub queue: Option<Duration>,
+}
+
+impl Model {
+    /// A name whose requests all go the same way.
+    pub fn plain(route: Route) -> Self {
+        Self { rules: vec![Rule { name: route.name.clone(), way: Way::Pools(route.into()) }] }
+    }
+
+    /// Every route that its requests may take, in the order of the rules.
+    pub fn routes(&self) -> impl Iterator<Item = &Arc<Route>> {
+        self.rules.iter().flat_map(|rule| rule.way.routes())
+    }
+
+    /// The first of its routes.
+    pub fn first(&self) -> Option<&Arc<Route>> {
+        self.routes().next()
+    }
+}
+
+impl Way {
+    /// Every route that it may lead to.
+    pub fn routes(&self) -> &[Arc<Route>] {
+        match self {
+            Self::Pools(route) => std::slice::from_ref(route),
+            Self::Tiers(tiers) => &tiers.routes,
+            Self::Length(by) => &by.routes,
+        }
+    }
 }
 
 impl Route {
     /// A route to `targets` without a bound, and with no wait of its own.
     pub fn new(name: Name, targets: Vec<Target>, timeouts: Timeouts) -> Self {
-        Self { name, targets, timeouts, bound: None, queue: None }
+        Self { name, targets, spill: true, timeouts, bound: None, queue: None }
     }
 }
 
@@ -46,30 +134,29 @@ pub struct Target {
 /// Every name a client may ask for.
 #[derive(Clone, Debug, Default)]
 pub struct ModelTable {
-    exact: IndexMap<Name, std::sync::Arc<Route>>,
-    /// `("claude-", route)` for `claude-*`, longest prefix first.
-    wildcards: Vec<(Name, std::sync::Arc<Route>)>,
+    exact: IndexMap<Name, Arc<Model>>,
+    /// `("claude-", model)` for `claude-*`, longest prefix first.
+    wildcards: Vec<(Name, Arc<Model>)>,
 }
 
 impl ModelTable {
     /// A table of exact names and of `prefix*` patterns (given without the star).
-    pub fn new(exact: IndexMap<Name, Route>, wildcards: Vec<(Name, Route)>) -> Self {
-        let mut wildcards: Vec<_> = wildcards.into_iter().map(|(prefix, route)| (prefix, route.into())).collect();
+    pub fn new(exact: IndexMap<Name, Arc<Model>>, mut wildcards: Vec<(Name, Arc<Model>)>) -> Self {
         wildcards.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        Self { exact: exact.into_iter().map(|(name, route)| (name, route.into())).collect(), wildcards }
+        Self { exact, wildcards }
     }
 
-    /// The route of `model`: an exact name first, then the longest matching prefix.
-    pub fn route(&self, model: &str) -> Option<&std::sync::Arc<Route>> {
+    /// What `model` stands for: an exact name first, then the longest matching prefix.
+    pub fn get(&self, model: &str) -> Option<&Arc<Model>> {
         self.exact
             .get(model)
-            .or_else(|| self.wildcards.iter().find(|(prefix, _)| model.starts_with(&**prefix)).map(|(_, route)| route))
+            .or_else(|| self.wildcards.iter().find(|(prefix, _)| model.starts_with(&**prefix)).map(|(_, model)| model))
     }
 
     /// Whether any name leads to the route called `name`.
     pub fn has_route(&self, name: &str) -> bool {
-        let wildcards = self.wildcards.iter().map(|(_, route)| route);
-        self.exact.values().chain(wildcards).any(|route| *route.name == *name)
+        let wildcards = self.wildcards.iter().map(|(_, model)| model);
+        self.exact.values().chain(wildcards).any(|model| model.routes().any(|route| *route.name == *name))
     }
 
     /// The exact names, in the order of the policy.
@@ -78,8 +165,8 @@ impl ModelTable {
     }
 
     /// The `prefix*` patterns, given without the star, and where they go; longest prefix first.
-    pub fn patterns(&self) -> impl Iterator<Item = (&Name, &std::sync::Arc<Route>)> {
-        self.wildcards.iter().map(|(prefix, route)| (prefix, route))
+    pub fn patterns(&self) -> impl Iterator<Item = (&Name, &Arc<Model>)> {
+        self.wildcards.iter().map(|(prefix, model)| (prefix, model))
     }
 
     /// The known name most like `model`, where one is near enough to be meant.

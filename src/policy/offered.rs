@@ -1,10 +1,10 @@
 //! The names that pools offer by themselves: their backends' models and adapters, and `auto` where no model is set up.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use indexmap::IndexMap;
 
-use super::{Backend, Engine, ModelTable, Pool, Route, Target, Timeouts};
+use super::{Backend, Engine, Model, ModelTable, Pool, Route, Target, Timeouts};
 use crate::types::Name;
 
 /// The name that stands for whatever there is, in a policy that sets up no models.
@@ -40,16 +40,21 @@ pub(super) fn open(pool: &Pool) -> bool {
 
 /// What can be asked for where no model is set up: `auto`, and what the pools offer.
 pub(super) fn table(pools: &[Pool], timeouts: Timeouts) -> ModelTable {
-    let mut routes = IndexMap::new();
+    let mut models = IndexMap::new();
     let auto: Vec<_> = pools.iter().enumerate().filter(|(_, pool)| open(pool)).map(|(at, _)| whole(at)).collect();
     if !auto.is_empty() {
         let name = Name::from(AUTO);
-        routes.insert(name.clone(), Route::new(name, auto, timeouts));
+        models.insert(name.clone(), plain(name, auto, timeouts));
     }
     for (name, targets) in offered(pools) {
-        routes.entry(name.clone()).or_insert(Route::new(name, targets, timeouts));
+        models.entry(name.clone()).or_insert_with(|| plain(name, targets, timeouts));
     }
-    ModelTable::new(routes, Vec::new())
+    ModelTable::new(models, Vec::new())
+}
+
+/// A name that stands for `targets` and nothing else.
+pub(super) fn plain(name: Name, targets: Vec<Target>, timeouts: Timeouts) -> Arc<Model> {
+    Model::plain(Route::new(name, targets, timeouts)).into()
 }
 
 /// Names every backend after its engine, adding what tells it apart where the engine has several.

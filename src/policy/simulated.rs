@@ -90,6 +90,7 @@ fn add_pool(pools: &mut Vec<Pool>, name: &str, backends: Vec<Backend>) {
         balance: Strategy::default(),
         price: None,
         objectives: Objectives::default(),
+        context: None,
         backends,
     });
 }
@@ -114,7 +115,7 @@ mod tests {
         let policy = simulated(&urls(1), &urls(3), &urls(5)[..1]);
         assert!(policy.simulated);
         assert_eq!(policy.models.names().map(|name| &**name).collect::<Vec<_>>(), ["auto", "small", "large", "long"]);
-        let auto = policy.models.route("auto").unwrap();
+        let auto = policy.models.get("auto").unwrap().first().unwrap();
         assert_eq!(auto.targets.iter().map(|target| target.pool).collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!(&*policy.pools[1].backends[1].name, "sim-large-2");
     }

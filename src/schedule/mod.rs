@@ -4,6 +4,7 @@
 
 pub mod admission;
 pub mod affinity;
+pub mod boundary;
 mod choose;
 mod cost;
 pub mod hedge;

@@ -9,6 +9,7 @@ pub mod money;
 pub mod outcome;
 pub mod prompt;
 pub mod signals;
+pub mod tokens;
 pub mod usage;
 
 pub use candidate::{Candidate, Strategy};
@@ -20,6 +21,7 @@ pub use money::Price;
 pub use outcome::Outcome;
 pub use prompt::{Layout, Prompt};
 pub use signals::{EngineKind, EngineSignals};
+pub use tokens::Tokens;
 pub use usage::Usage;
 
 /// A cheap, shared name (of a pool, a backend, an engine, a model).

@@ -114,13 +114,21 @@ async fn a_real_engine_answers_through_the_gateway() {
 #[tokio::test]
 async fn what_a_real_engine_refuses_is_passed_on() {
     let Some(bed) = Box::pin(bed()).await else { return };
-    let long = json!({ "messages": [{ "role": "user", "content": "many words ".repeat(4000) }] });
+    // Somewhat too much for a context of 1024, which the estimate leaves open.
+    let long = json!({ "messages": [{ "role": "user", "content": "many words ".repeat(540) }] });
     let direct = client::post(&format!("{}/chat/completions", bed.engines[0].url()), &ask(long.clone())).await;
     let Answer { status, body, .. } = bed.chat(long.clone()).await;
     assert_eq!((status.as_u16(), &body), (400, &direct.body), "{}", String::from_utf8_lossy(&body));
     assert!(direct.text().contains("exceed_context_size_error"), "{}", direct.text());
     let mut stream = bed.stream(long).await;
     assert_eq!((stream.status.as_u16(), stream.rest().await.0.concat()), (400, direct.body.to_vec()));
+    // What cannot fit by any count does not get there: the engine has said how much it takes.
+    let hopeless = bed.chat(json!({ "messages": [{ "role": "user", "content": "many words ".repeat(4000) }] })).await;
+    assert_eq!(
+        (hopeless.status.as_u16(), hopeless.json()["error"]["code"].as_str()),
+        (400, Some("context_length_exceeded"))
+    );
+    assert!(hopeless.text().contains("holds 1024"), "{}", hopeless.text());
     // A message without a role is a 500 to llama.cpp; that says nothing about the engine.
     for _ in 0..12 {
         let answer = bed.chat(json!({ "messages": [{ "content": "hi" }] })).await;

@@ -182,7 +182,7 @@ async fn authority_and_hops_stay_here_both_ways() {
         ("connection", "x-private"),
         ("x-private", "1"),
         ("te", "trailers"),
-        ("x-signalbox-pool", "mine"),
+        ("x-signalbox-pool", "p"),
         ("accept-encoding", "gzip"),
         ("traceparent", "00-1"),
         ("x-request-id", "client-1"),

@@ -30,7 +30,12 @@ fn gateway(balance: &str, seed: u64) -> Gateway {
     let policy = Config::parse("test.yaml", &text, &|_| None, &|_| Ok(String::new()))
         .and_then(|config| compile(&config))
         .expect("a policy that is valid");
-    let route = policy.models.route("auto").expect("a policy without models has this one").clone();
+    let route = policy
+        .models
+        .get("auto")
+        .and_then(|model| model.first())
+        .expect("a policy without models has this one")
+        .clone();
     Gateway::new(policy, &route, &[profile(); ENGINES], seed)
 }
 

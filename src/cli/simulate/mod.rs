@@ -101,12 +101,12 @@ fn prepare(args: &Args) -> Result<Prepared, Problems> {
 
 /// The route of `model`, or of the first model that the policy has.
 fn route(file: &Path, policy: &Policy, model: Option<&str>) -> Result<Arc<Route>, Problems> {
-    let first = || policy.models.names().next().and_then(|name| policy.models.route(name));
+    let first = || policy.models.names().next().and_then(|name| policy.models.get(name));
     let found = match model {
-        Some(model) => policy.models.route(model),
-        None => first().or_else(|| policy.models.patterns().next().map(|(_, route)| route)),
+        Some(model) => policy.models.get(model),
+        None => first().or_else(|| policy.models.patterns().next().map(|(_, model)| model)),
     };
-    found.cloned().ok_or_else(|| {
+    found.and_then(|model| model.first()).cloned().ok_or_else(|| {
         let Some(model) = model else {
             let help = "add a pool with a model, such as `pools: { main: { model: m, backends: [http://h:8000/v1] } }`";
             return problem(file, "this policy has nothing that clients could ask for".to_owned(), help.to_owned());

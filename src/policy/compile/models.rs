@@ -1,23 +1,26 @@
-//! The names clients may ask for: routes, aliases and `prefix*` patterns, and what the pools offer besides.
+//! The names clients may ask for: models, aliases and `prefix*` patterns, and what the pools offer besides.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use indexmap::IndexMap;
 
-use super::reader::{Reader, unknown};
+use super::{
+    reader::{Reader, unknown},
+    routes::RawWay,
+};
 use crate::{
-    config::{Field, Located, Pause, Problem, Total, Word, nearest, raw},
+    config::{Field, Problem, Word, nearest, raw},
     policy::{
-        ModelTable, Pool, Route, Target, Timeouts,
+        Model, ModelTable, Pool, Target, Timeouts,
         offered::{self, offered},
     },
     types::Name,
 };
 
-/// The names of the file and what they are, while aliases are followed.
+/// The names of the file and what they stand for, while aliases are followed.
 struct Names<'a> {
     entries: &'a [(Field<String>, raw::Model)],
-    routes: HashMap<&'a str, Route>,
+    models: HashMap<&'a str, Arc<Model>>,
     offered: &'a IndexMap<Name, Vec<Target>>,
     timeouts: Timeouts,
 }
@@ -32,29 +35,29 @@ impl Reader<'_> {
             );
         }
         let offered = offered(pools);
-        let mut names = Names { entries: &raw.entries, routes: HashMap::new(), offered: &offered, timeouts };
+        let mut names = Names { entries: &raw.entries, models: HashMap::new(), offered: &offered, timeouts };
         for (key, model) in &raw.entries {
             let name = self.model_name(key);
-            if let Some(route) = self.model(key, &name, model, pools, timeouts) {
-                names.routes.insert(key.text(), route);
+            if let Some(model) = self.model(key, &name, model, pools, timeouts) {
+                names.models.insert(key.text(), model);
             }
         }
         let (mut exact, mut wildcards) = (IndexMap::new(), Vec::new());
         let mut looped = Vec::new();
         for (key, model) in &raw.entries {
-            let route = match &model.alias {
+            let model = match &model.alias {
                 Some(alias) => self.follow(&names, key.text(), alias, pools, &mut looped),
-                None => names.routes.get(key.text()).cloned(),
+                None => names.models.get(key.text()).cloned(),
             };
-            let Some(route) = route else { continue };
+            let Some(model) = model else { continue };
             match key.text().strip_suffix('*') {
-                Some(prefix) => wildcards.push((prefix.into(), route)),
-                None => drop(exact.insert(Name::from(key.text()), route)),
+                Some(prefix) => wildcards.push((prefix.into(), model)),
+                None => drop(exact.insert(Name::from(key.text()), model)),
             }
         }
         for (name, targets) in &offered {
-            let route = || Route::new(name.clone(), targets.clone(), timeouts);
-            exact.entry(name.clone()).or_insert_with(route);
+            let plain = || offered::plain(name.clone(), targets.clone(), timeouts);
+            exact.entry(name.clone()).or_insert_with(plain);
         }
         ModelTable::new(exact, wildcards)
     }
@@ -69,7 +72,7 @@ impl Reader<'_> {
         name
     }
 
-    /// The route of an entry that is no alias.
+    /// What an entry stands for that is no alias.
     fn model(
         &mut self,
         key: &Field<String>,
@@ -77,130 +80,47 @@ impl Reader<'_> {
         raw: &raw::Model,
         pools: &[Pool],
         timeouts: Timeouts,
-    ) -> Option<Route> {
-        let lone = raw.fallback.is_none() && raw.timeouts.is_none() && raw.bound.is_none() && raw.queue.is_none();
-        match (&raw.to, &raw.alias, &raw.routes) {
-            (Some(to), None, None) => Some(Route {
-                name: name.clone(),
-                targets: self.targets(to, raw.fallback.as_deref(), pools)?,
-                timeouts: self.route_timeouts(raw.timeouts.as_ref(), timeouts),
-                bound: self.bound(raw.bound.as_ref()),
-                queue: self.wait(raw.queue.as_ref()),
-            }),
-            (None, None, Some(routes)) if lone => self.routes(name, routes, pools, timeouts),
-            (None, Some(_), None) if lone => None,
-            (None, None, None) => {
+    ) -> Option<Arc<Model>> {
+        let way = RawWay::of_model(raw);
+        match (way.kinds(), &raw.alias, &raw.routes) {
+            (1, None, None) => {
+                let rule = self.rule(name.clone(), &way, pools, timeouts)?;
+                Some(Model { rules: vec![rule] }.into())
+            }
+            (0, None, Some(routes)) if way.is_bare() => self.rules(name, routes, pools, timeouts),
+            (0, Some(_), None) if way.is_bare() => None,
+            (0, None, None) => {
                 self.report(
                     Problem::at(key.at(), format!("model `{}` goes nowhere", key.text()))
                         .help("give it `to: pool`, `alias: model` or `routes: […]`"),
                 );
                 None
             }
-            (None, Some(alias), None) => {
+            (0, Some(alias), None) => {
                 self.report(
                     Problem::at(alias.at(), "an alias with settings of its own")
                         .help("an alias takes everything from the model it stands for: use `to`, or remove the rest"),
                 );
                 None
             }
-            (None, None, Some(routes)) => {
+            (0, None, Some(routes)) => {
                 self.report(
                     Problem::at(routes.at, "settings beside `routes`")
-                        .help("put `fallback`, `timeouts`, `bound` and `queue` into the route"),
+                        .help("put `fallback`, `spill`, `timeouts`, `bound` and `queue` into the route"),
                 );
                 None
             }
             _ => {
                 self.report(
                     Problem::at(key.at(), format!("model `{}` goes more than one way", key.text()))
-                        .help("keep one of `to`, `alias` and `routes`"),
+                        .help("keep one of `to`, `complexity`, `length`, `alias` and `routes`"),
                 );
                 None
             }
         }
     }
 
-    fn routes(
-        &mut self,
-        model: &Name,
-        routes: &Located<Vec<Located<raw::Route>>>,
-        pools: &[Pool],
-        timeouts: Timeouts,
-    ) -> Option<Route> {
-        let Some((first, rest)) = routes.value.split_first() else {
-            self.report(Problem::at(routes.at, "a list of routes with none in it").help("add one: `- { to: pool }`"));
-            return None;
-        };
-        if let Some(second) = rest.first() {
-            self.report(
-                Problem::at(second.at, "never reached: the route before it has no condition")
-                    .help("keep one route; conditions (`when`) are not supported yet by this version"),
-            );
-        }
-        let raw = &first.value;
-        let name = self.word(raw.name.as_ref()).unwrap_or_else(|| model.clone());
-        let timeouts = self.route_timeouts(raw.timeouts.as_ref(), timeouts);
-        let (bound, queue) = (self.bound(raw.bound.as_ref()), self.wait(raw.queue.as_ref()));
-        Some(Route { name, targets: self.targets(&raw.to, raw.fallback.as_deref(), pools)?, timeouts, bound, queue })
-    }
-
-    fn bound(&mut self, raw: Option<&raw::Bound>) -> Option<Duration> {
-        self.optional(raw.map(|raw| &raw.ttft))
-    }
-
-    fn wait(&mut self, raw: Option<&Field<Pause>>) -> Option<Duration> {
-        self.optional(raw).map(|Pause(wait)| wait)
-    }
-
-    fn route_timeouts(&mut self, raw: Option<&raw::RouteTimeouts>, top: Timeouts) -> Timeouts {
-        let Some(raw) = raw else { return top };
-        let Total(total) = self.or(raw.total.as_ref(), Total(top.total));
-        Timeouts {
-            connect: top.connect,
-            first_token: self.or(raw.first_token.as_ref(), top.first_token),
-            idle: self.or(raw.idle.as_ref(), top.idle),
-            total,
-        }
-    }
-
-    fn targets(&mut self, to: &Field<Word>, fallback: Option<&[Field<Word>]>, pools: &[Pool]) -> Option<Vec<Target>> {
-        let mut targets = Vec::new();
-        for field in std::iter::once(to).chain(fallback.unwrap_or_default()) {
-            let Some(pool) = self.pool_called(field, pools) else { continue };
-            let target = offered::whole(pool);
-            if targets.contains(&target) {
-                self.report(
-                    Problem::at(field.at(), format!("pool `{}` is tried already", field.text())).help("name it once"),
-                );
-            } else if !pools[pool].backends.is_empty() && !offered::open(&pools[pool]) {
-                self.report(
-                    Problem::at(
-                        field.at(),
-                        format!("every backend of pool `{}` has a name of its own (`as`)", field.text()),
-                    )
-                    .help(
-                        "such backends are reached under that name only: ask for it, or give the pool another backend",
-                    ),
-                );
-            }
-            targets.push(target);
-        }
-        (!targets.is_empty()).then_some(targets)
-    }
-
-    fn pool_called(&mut self, field: &Field<Word>, pools: &[Pool]) -> Option<usize> {
-        let count = self.problems.len();
-        let pool = self.find("pool", field, pools.iter().map(|pool| &*pool.name));
-        // Where nothing is near, the likeliest slip is a model's name.
-        if let Some(problem) = self.problems.get_mut(count)
-            && offered(pools).contains_key(field.text())
-        {
-            problem.help = Some(format!("`{0}` is a model: write `alias: {0}`", field.text()).into());
-        }
-        pool
-    }
-
-    /// The route at the end of the aliases that begin with `start`.
+    /// What stands at the end of the aliases that begin with `start`.
     fn follow(
         &mut self,
         names: &Names<'_>,
@@ -208,7 +128,7 @@ impl Reader<'_> {
         alias: &Field<Word>,
         pools: &[Pool],
         looped: &mut Vec<String>,
-    ) -> Option<Route> {
+    ) -> Option<Arc<Model>> {
         let mut path = vec![start.to_owned()];
         let mut alias = alias;
         loop {
@@ -229,12 +149,11 @@ impl Reader<'_> {
                 if found.is_none() {
                     self.report(names.unknown(&next, alias, pools));
                 }
-                let name = Name::from(&*next);
-                return found.map(|targets| Route::new(name, targets.clone(), names.timeouts));
+                return found.map(|targets| offered::plain(next.into(), targets.clone(), names.timeouts));
             };
             match &model.alias {
                 Some(further) => alias = further,
-                None => return names.routes.get(key).cloned(),
+                None => return names.models.get(key).cloned(),
             }
             path.push(key.to_owned());
         }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{engines::Engines, reader::Reader};
 use crate::{
-    config::{At, Balance, Either, Field, Located, Open, Problem, Share, Word, raw, size},
+    config::{At, Balance, Context, Either, Field, Located, Open, Problem, Share, Word, raw, size},
     policy::{Backend, Dialect, Objectives, Pool, Strategy},
     types::{Endpoint, Name, Price},
 };
@@ -53,6 +53,7 @@ impl Reader<'_> {
             balance: self.optional(raw.balance.as_ref()).map(strategy).unwrap_or_default(),
             price: raw.price.as_ref().and_then(|raw| self.price(raw)),
             objectives: self.objectives(raw),
+            context: self.optional(raw.context.as_ref()).and_then(|Context(tokens)| tokens),
             backends,
         }
     }

@@ -1,7 +1,10 @@
 use std::{io, time::Duration};
 
 use super::*;
-use crate::{policy::Dialect, types::Endpoint};
+use crate::{
+    policy::{Dialect, Route},
+    types::Endpoint,
+};
 
 fn config(text: &str) -> Config {
     let var = |name: &str| (name == "K").then(|| "s3cret".to_owned());
@@ -23,8 +26,13 @@ fn names(policy: &Policy) -> Vec<&str> {
     policy.models.names().map(|name| &**name).collect()
 }
 
+/// The first route of `model`.
+fn route<'a>(policy: &'a Policy, model: &str) -> &'a Route {
+    policy.models.get(model).and_then(|model| model.first()).unwrap()
+}
+
 fn pools_of(policy: &Policy, model: &str) -> Vec<usize> {
-    policy.models.route(model).unwrap().targets.iter().map(|target| target.pool).collect()
+    route(policy, model).targets.iter().map(|target| target.pool).collect()
 }
 
 const TWO: &str = "pools:\n  small: { model: qwen, backends: [http://a:8000/v1, http://b:8000/v1] }\n  large: { model: llama, backends: [{ url: http://a:8000/v1, key: \"${K}\" }] }\n";
@@ -41,7 +49,7 @@ fn short_forms_share_engines() {
     assert_eq!(backends, [("a:8000/qwen", 0), ("b:8000", 1), ("a:8000/llama", 0)]);
     assert_eq!(names(&policy), ["auto", "qwen", "llama"]);
     assert_eq!(pools_of(&policy, "auto"), [0, 1]);
-    assert_eq!(policy.models.route("llama").unwrap().targets[0].model.as_deref(), Some("llama"));
+    assert_eq!(route(&policy, "llama").targets[0].model.as_deref(), Some("llama"));
     assert_eq!(policy.pools[0].speaks, Endpoint::DEFAULT);
     assert_eq!((policy.listen, policy.admin), (LISTEN, Some(ADMIN)));
 }
@@ -109,7 +117,7 @@ models:
 
     assert_eq!(names(&policy), ["auto", "gpt-4o", "law", "long", "qwen", "legal"]);
     assert_eq!(pools_of(&policy, "gpt-3"), [0, 1]);
-    let auto = policy.models.route("gpt-4o").unwrap();
+    let auto = route(&policy, "gpt-4o");
     assert_eq!(&*auto.name, "auto");
     assert_eq!(
         auto.timeouts,
@@ -120,10 +128,10 @@ models:
             total: None,
         }
     );
-    let law = &policy.models.route("law").unwrap().targets[0];
+    let law = &route(&policy, "law").targets[0];
     assert_eq!((law.pool, law.serves.as_deref(), law.model.as_deref()), (0, Some("legal"), None));
-    assert!(policy.models.route("lora").is_none());
-    assert_eq!(&*policy.models.route("long").unwrap().name, "only");
+    assert!(policy.models.get("lora").is_none());
+    assert_eq!(&*route(&policy, "long").name, "only");
     assert!(!format!("{policy:?}").contains("s3cret\")"), "provider keys stay out of dumps");
 }
 
@@ -184,7 +192,7 @@ models:
     let objectives = policy.pools[0].objectives;
     assert_eq!(objectives.ttft, Some(Duration::from_millis(1_500)));
     assert_eq!(objectives.tpot, Some(Duration::from_millis(50)));
-    let asked = |model: &str| policy.models.route(model).map(|route| (route.bound, route.queue)).unwrap();
+    let asked = |model: &str| (route(&policy, model).bound, route(&policy, model).queue);
     assert_eq!(asked("fast"), (Some(Duration::from_millis(800)), None));
     assert_eq!(asked("slow"), (Some(Duration::from_secs(9)), Some(Duration::from_mins(10))));
     assert_eq!(asked("qwen"), (None, None));

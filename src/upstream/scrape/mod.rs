@@ -1,6 +1,7 @@
 //! What an engine's own `/metrics` says about its load and its caches: asked for again and again, and read by one table of
 //! names.
 
+mod about;
 mod names;
 mod parse;
 mod poll;

@@ -8,17 +8,18 @@ use std::{
 
 use tokio::task::JoinHandle;
 
+use super::about::About;
 use crate::{
     fleet::Engine,
     policy::Secret,
-    types::{Clock, EngineKind, EngineSignals},
+    types::{Clock, EngineSignals},
     upstream::{Client, address, client::FetchError},
 };
 
 /// The longest time between two tries at one that does not answer, or has no metrics.
 const LONGEST: Duration = Duration::from_secs(15);
 /// How long an engine may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// Largest metrics page, in bytes.
 const LARGEST: usize = 8 << 20;
 
@@ -79,20 +80,16 @@ async fn follow(source: Source, client: Client, clock: Clock) {
     let url = address::root_url(&engine.url, "/metrics");
     let key = key.as_ref().map(|key| &*key.0);
     let mut pause = every;
-    let mut asked_for_slots = None;
+    let mut about = About::default();
     loop {
         pause = match client.fetch(&url, key, PATIENCE, LARGEST).await {
             Ok(page) => {
                 engine.heard(true);
                 match EngineSignals::read(&String::from_utf8_lossy(&page.body)) {
                     Some(signals) => {
-                        let slotted = signals.kind == EngineKind::LlamaCpp;
+                        let kind = signals.kind;
                         engine.read(signals, clock.now());
-                        // An engine that started anew may have been given other slots.
-                        let restarts = Some(engine.restarts());
-                        if slotted && asked_for_slots != restarts && ask_for_slots(&engine, &client, key).await {
-                            asked_for_slots = restarts;
-                        }
+                        about.ask(&engine, Some(kind), &client, key).await;
                         every
                     }
                     None => LONGEST,
@@ -101,6 +98,7 @@ async fn follow(source: Source, client: Client, clock: Clock) {
             // It is there, but has no metrics to show.
             Err(FetchError::Refused(_) | FetchError::Broken) => {
                 engine.heard(true);
+                about.ask(&engine, None, &client, key).await;
                 (pause * 2).min(LONGEST)
             }
             Err(FetchError::Unreachable) => {
@@ -111,18 +109,4 @@ async fn follow(source: Source, client: Client, clock: Clock) {
         // Spread out, so that many engines are not asked in one breath.
         tokio::time::sleep(pause.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
     }
-}
-
-/// Asks llama.cpp's server with how many slots it was started: its metrics do not say. Whether it answered.
-async fn ask_for_slots(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Props {
-        total_slots: u32,
-    }
-    let url = address::root_url(&engine.url, "/props");
-    let Ok(page) = client.fetch(&url, key, PATIENCE, LARGEST).await else { return false };
-    if let Ok(Props { total_slots }) = serde_json::from_slice(&page.body) {
-        engine.has_slots(total_slots);
-    }
-    true
 }

@@ -1,0 +1,106 @@
+//! Which pools a prompt fits into, its answer included: a hard rule, before any preference.
+
+use http::StatusCode;
+
+use crate::{
+    fleet::Pool,
+    policy::Target,
+    types::{Fault, Tokens},
+};
+
+/// What became of a route's pools.
+pub(super) enum Fit {
+    /// It fits into all of them.
+    All,
+    /// It fits into these, or may.
+    Some(Vec<Target>),
+    /// It fits into none; the largest takes so many tokens.
+    None(u64),
+}
+
+/// The `targets` into which a prompt of `tokens` fits with an answer of at most `max_tokens`. Where it is not known to fit into any, those
+/// are left that it may fit into: their engines count exactly.
+pub(super) fn fit(pools: &[Pool], targets: &[Target], tokens: Tokens, max_tokens: Option<u64>) -> Fit {
+    let contexts: Vec<_> = targets.iter().map(|target| pools[target.pool].context(target)).collect();
+    // An answer has a token at least.
+    let answer = max_tokens.unwrap_or(0).max(1);
+    let within =
+        |prompt: u64| move |context: &Option<u64>| context.is_none_or(|most| prompt.saturating_add(answer) <= most);
+    if contexts.iter().all(within(tokens.expected)) {
+        return Fit::All;
+    }
+    let those = |fits: &dyn Fn(&Option<u64>) -> bool| -> Vec<Target> {
+        let both = targets.iter().zip(&contexts);
+        both.filter(|(_, context)| fits(context)).map(|(target, _)| target.clone()).collect()
+    };
+    let sure = those(&within(tokens.expected));
+    if !sure.is_empty() {
+        return Fit::Some(sure);
+    }
+    let possible = those(&within(tokens.least));
+    if !possible.is_empty() {
+        return Fit::Some(possible);
+    }
+    Fit::None(contexts.into_iter().flatten().max().unwrap_or(0))
+}
+
+/// The refusal of a prompt that fits nowhere.
+pub(super) fn too_long(model: &str, tokens: Tokens, max_tokens: Option<u64>, largest: u64) -> Fault {
+    let about = if tokens.is_exact() { "" } else { "about " };
+    let answer = match max_tokens {
+        Some(most) => format!(", and {most} more were asked for as the answer (max_tokens)"),
+        None => String::new(),
+    };
+    let message = format!(
+        "the prompt has {about}{} tokens{answer}, but the longest context behind the model '{model}' holds {largest}: shorten the \
+         prompt or ask for a shorter answer",
+        tokens.expected
+    );
+    Fault {
+        param: Some("messages".into()),
+        ..Fault::client(StatusCode::BAD_REQUEST, "context_length_exceeded", message)
+            .with_code("context_length_exceeded")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(expected: u64) -> Tokens {
+        Tokens { least: expected * 2 / 3, expected, most: expected * 3 / 2 }
+    }
+
+    /// The places of the pools that are left, given their contexts.
+    fn left(contexts: &[Option<u64>], expected: u64, max_tokens: Option<u64>) -> Result<Vec<usize>, u64> {
+        let pools: Vec<_> = contexts.iter().map(|context| pool(*context)).collect();
+        let targets: Vec<_> = (0..pools.len()).map(|pool| Target { pool, serves: None, model: None }).collect();
+        match fit(&pools, &targets, tokens(expected), max_tokens) {
+            Fit::All => Ok((0..pools.len()).collect()),
+            Fit::Some(targets) => Ok(targets.iter().map(|target| target.pool).collect()),
+            Fit::None(largest) => Err(largest),
+        }
+    }
+
+    fn pool(context: Option<u64>) -> Pool {
+        let mut policy = crate::policy::simulated(&["http://h/v1".to_owned()], &[], &[]);
+        policy.pools[0].context = context;
+        let registry = crate::fleet::Registry::default();
+        crate::fleet::Snapshot::new(policy, &registry).pools.remove(0)
+    }
+
+    #[test]
+    fn a_prompt_goes_where_it_fits_with_its_answer() {
+        let contexts = [Some(8_000), None, Some(32_000)];
+        assert_eq!(left(&contexts, 7_000, None), Ok(vec![0, 1, 2]));
+        assert_eq!(left(&contexts, 7_000, Some(2_000)), Ok(vec![1, 2]));
+        assert_eq!(left(&contexts, 900_000, None), Ok(vec![1]));
+    }
+
+    #[test]
+    fn doubt_is_left_to_the_engine_and_certainty_is_told() {
+        assert_eq!(left(&[Some(8_000), Some(4_000)], 9_000, None), Ok(vec![0]), "it may be 6000");
+        assert_eq!(left(&[Some(8_000), Some(4_000)], 30_000, None), Err(8_000));
+        assert_eq!(left(&[Some(8_000)], 100, Some(u64::MAX)), Err(8_000), "no sum overflows");
+    }
+}

@@ -1,0 +1,82 @@
+//! What decides among the pools of a rule: nothing, the length of the prompt, or how hard it seems.
+
+use std::{cell::RefCell, sync::Arc};
+
+use super::Asking;
+use crate::{
+    fleet::{Ask, Outlook, Scratch},
+    gateway::explained::{Explained, LengthChosen},
+    policy::{ByLength, Route, Rule, Target, Way},
+    types::Name,
+};
+
+thread_local! {
+    /// Working memory of looks into pools, one a worker.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+impl Asking<'_> {
+    /// The route that the rule gives, cut down to the `usable` pools; and the names of those that are left out.
+    pub(super) fn decide(&self, rule: &Rule, usable: &[Target], explained: &mut Explained) -> (Arc<Route>, Vec<Name>) {
+        let route = match &rule.way {
+            Way::Pools(route) => route,
+            Way::Length(by) => self.by_length(&rule.name, by, usable, explained),
+            Way::Tiers(tiers) => &tiers.routes[0],
+        };
+        if usable.len() == route.targets.len() {
+            return (route.clone(), Vec::new());
+        }
+        let (kept, left): (Vec<_>, Vec<_>) = route.targets.iter().cloned().partition(|target| usable.contains(target));
+        let left = left.iter().map(|target| self.policy().pools[target.pool].name.clone()).collect();
+        (Arc::new(Route { targets: kept, ..Route::clone(route) }), left)
+    }
+
+    fn by_length<'r>(
+        &self,
+        name: &Name,
+        by: &'r ByLength,
+        usable: &[Target],
+        explained: &mut Explained,
+    ) -> &'r Arc<Route> {
+        let [short, long] = &by.routes;
+        let (at_short, at_long) = (&short.targets[0], &short.targets[1]);
+        // Where the prompt fits into one of the two alone, there is nothing to decide, nor to learn.
+        match (usable.contains(at_short), usable.contains(at_long)) {
+            (true, false) => return short,
+            (false, _) => return long,
+            (true, true) => {}
+        }
+        let tokens = self.estimated.tokens.expected;
+        let boundary = match by.boundary {
+            Some(tokens) => tokens as f64,
+            None => {
+                let learned = self.desk.boundary(name);
+                if let (Some(here), Some(there)) = (self.outlook(at_short), self.outlook(at_long)) {
+                    learned.learn(tokens, here.burden, there.burden);
+                }
+                learned.tokens()
+            }
+        };
+        let is_long = tokens as f64 >= boundary;
+        explained.length = Some(LengthChosen { boundary, long: is_long });
+        if is_long { long } else { short }
+    }
+
+    /// What the request would find in a pool.
+    fn outlook(&self, target: &Target) -> Option<Outlook> {
+        let call = self.call();
+        let ask = Ask {
+            target,
+            tried: &[],
+            prompt: self.estimated.blocks.prompt(),
+            session: self.estimated.session,
+            room_only: false,
+            max_tokens: call.body.max_tokens,
+            whole: !call.body.stream,
+            ttft_limit: None,
+            tpot_limit: None,
+        };
+        let pool = &call.serving.snapshot.pools[target.pool];
+        SCRATCH.with_borrow_mut(|scratch| pool.outlook(&ask, self.desk.clock.now(), scratch))
+    }
+}

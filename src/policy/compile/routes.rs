@@ -1,0 +1,222 @@
+//! The ways that a model's requests go: rules, the pools of each, and what decides among them.
+
+use std::{sync::Arc, time::Duration};
+
+use super::reader::Reader;
+use crate::{
+    config::{Boundary, Field, Located, Pause, Problem, Switch, Total, Word, raw},
+    policy::{
+        ByLength, Model, Pool, Route, Rule, Target, Tiers, Timeouts, Way,
+        offered::{self, offered},
+    },
+    types::Name,
+};
+
+/// A way to go as the file has it: in the model itself, or in its list of routes.
+pub(super) struct RawWay<'a> {
+    name: Option<&'a Field<Word>>,
+    to: Option<&'a Field<Word>>,
+    complexity: Option<&'a raw::Complexity>,
+    length: Option<&'a raw::Length>,
+    fallback: Option<&'a [Field<Word>]>,
+    spill: Option<&'a Field<Switch>>,
+    timeouts: Option<&'a raw::RouteTimeouts>,
+    bound: Option<&'a raw::Bound>,
+    queue: Option<&'a Field<Pause>>,
+}
+
+impl<'a> RawWay<'a> {
+    pub(super) fn of_model(raw: &'a raw::Model) -> Self {
+        Self {
+            name: None,
+            to: raw.to.as_ref(),
+            complexity: raw.complexity.as_ref(),
+            length: raw.length.as_ref(),
+            fallback: raw.fallback.as_deref(),
+            spill: raw.spill.as_ref(),
+            timeouts: raw.timeouts.as_ref(),
+            bound: raw.bound.as_ref(),
+            queue: raw.queue.as_ref(),
+        }
+    }
+
+    fn of_route(raw: &'a raw::Route) -> Self {
+        Self {
+            name: raw.name.as_ref(),
+            to: raw.to.as_ref(),
+            complexity: raw.complexity.as_ref(),
+            length: raw.length.as_ref(),
+            fallback: raw.fallback.as_deref(),
+            spill: raw.spill.as_ref(),
+            timeouts: raw.timeouts.as_ref(),
+            bound: raw.bound.as_ref(),
+            queue: raw.queue.as_ref(),
+        }
+    }
+
+    /// How many of `to`, `complexity` and `length` it has.
+    pub(super) fn kinds(&self) -> usize {
+        usize::from(self.to.is_some()) + usize::from(self.complexity.is_some()) + usize::from(self.length.is_some())
+    }
+
+    /// Whether it says nothing beside these.
+    pub(super) fn is_bare(&self) -> bool {
+        self.fallback.is_none()
+            && self.spill.is_none()
+            && self.timeouts.is_none()
+            && self.bound.is_none()
+            && self.queue.is_none()
+    }
+}
+
+impl Reader<'_> {
+    /// The rules of a model in its long form.
+    pub(super) fn rules(
+        &mut self,
+        model: &Name,
+        routes: &Located<Vec<Located<raw::Route>>>,
+        pools: &[Pool],
+        timeouts: Timeouts,
+    ) -> Option<Arc<Model>> {
+        if routes.value.is_empty() {
+            self.report(Problem::at(routes.at, "a list of routes with none in it").help("add one: `- { to: pool }`"));
+            return None;
+        }
+        let many = routes.value.len() > 1;
+        let mut rules: Vec<Rule> = Vec::with_capacity(routes.value.len());
+        for (number, raw) in routes.value.iter().enumerate() {
+            if let Some(second) = routes.value.get(1)
+                && number == 0
+            {
+                self.report(
+                    Problem::at(second.at, "never reached: the route before it has no condition")
+                        .help("keep one route; conditions (`when`) are not supported yet by this version"),
+                );
+            }
+            let name = if many { format!("{model}.{}", number + 1).into() } else { model.clone() };
+            let way = RawWay::of_route(&raw.value);
+            match way.kinds() {
+                1 => rules.extend(self.rule(name, &way, pools, timeouts)),
+                0 => self.report(
+                    Problem::at(raw.at, "a route that goes nowhere")
+                        .help("give it `to: pool`, `complexity: { … }` or `length: { … }`"),
+                ),
+                _ => self.report(
+                    Problem::at(raw.at, "a route that goes more than one way")
+                        .help("keep one of `to`, `complexity` and `length`"),
+                ),
+            }
+        }
+        (!rules.is_empty()).then(|| Model { rules }.into())
+    }
+
+    /// One rule; `name` unless it has one itself.
+    pub(super) fn rule(&mut self, name: Name, raw: &RawWay<'_>, pools: &[Pool], timeouts: Timeouts) -> Option<Rule> {
+        let name = self.word(raw.name).unwrap_or(name);
+        let fallback = self.targets(raw.fallback.unwrap_or_default(), &[], pools);
+        let Switch(spill) = self.or(raw.spill, Switch(true));
+        let pattern = Route {
+            name: name.clone(),
+            targets: Vec::new(),
+            spill,
+            timeouts: self.route_timeouts(raw.timeouts, timeouts),
+            bound: self.bound(raw.bound),
+            queue: self.wait(raw.queue),
+        };
+        let way = if let Some(to) = raw.to {
+            let mut targets = self.targets(std::slice::from_ref(to), &fallback, pools);
+            targets.extend(fallback);
+            Way::Pools(Route { targets, ..pattern }.into())
+        } else if let Some(complexity) = raw.complexity {
+            let tiers = self.targets(&complexity.tiers.value, &fallback, pools);
+            self.report(
+                Problem::at(complexity.tiers.at, "tiers by complexity")
+                    .help("`complexity` is not supported yet by this version"),
+            );
+            let aim = self.aim(complexity)?;
+            let routes = (0..tiers.len()).map(|tier| {
+                let targets = by_distance(&tiers, tier).chain(fallback.iter().cloned()).collect();
+                Arc::new(Route { targets, ..pattern.clone() })
+            });
+            Way::Tiers(Tiers { aim, routes: routes.collect() }.into())
+        } else {
+            let length = raw.length?;
+            let Boundary(boundary) = self.or(length.boundary.as_ref(), Boundary(None));
+            let pair = self.targets([&length.short, &length.long], &fallback, pools);
+            let [short, long] = &pair[..] else { return None };
+            let route = |first: &Target, second: &Target| {
+                let targets = [first, second].into_iter().chain(&fallback).cloned().collect();
+                Arc::new(Route { targets, ..pattern.clone() })
+            };
+            Way::Length(ByLength { boundary, routes: [route(short, long), route(long, short)] }.into())
+        };
+        way.routes().iter().all(|route| !route.targets.is_empty()).then_some(Rule { name, way })
+    }
+
+    fn bound(&mut self, raw: Option<&raw::Bound>) -> Option<Duration> {
+        self.optional(raw.map(|raw| &raw.ttft))
+    }
+
+    fn wait(&mut self, raw: Option<&Field<Pause>>) -> Option<Duration> {
+        self.optional(raw).map(|Pause(wait)| wait)
+    }
+
+    fn route_timeouts(&mut self, raw: Option<&raw::RouteTimeouts>, top: Timeouts) -> Timeouts {
+        let Some(raw) = raw else { return top };
+        let Total(total) = self.or(raw.total.as_ref(), Total(top.total));
+        Timeouts {
+            connect: top.connect,
+            first_token: self.or(raw.first_token.as_ref(), top.first_token),
+            idle: self.or(raw.idle.as_ref(), top.idle),
+            total,
+        }
+    }
+
+    /// The pools that are `called`, none of them twice, nor one of the `others` of the same route.
+    fn targets<'f>(
+        &mut self,
+        called: impl IntoIterator<Item = &'f Field<Word>>,
+        others: &[Target],
+        pools: &[Pool],
+    ) -> Vec<Target> {
+        let mut targets = Vec::new();
+        for field in called {
+            let Some(pool) = self.pool_called(field, pools) else { continue };
+            let target = offered::whole(pool);
+            if targets.contains(&target) || others.contains(&target) {
+                self.report(
+                    Problem::at(field.at(), format!("pool `{}` is tried already", field.text())).help("name it once"),
+                );
+            } else if !pools[pool].backends.is_empty() && !offered::open(&pools[pool]) {
+                self.report(
+                    Problem::at(
+                        field.at(),
+                        format!("every backend of pool `{}` has a name of its own (`as`)", field.text()),
+                    )
+                    .help(
+                        "such backends are reached under that name only: ask for it, or give the pool another backend",
+                    ),
+                );
+            }
+            targets.push(target);
+        }
+        targets
+    }
+
+    fn pool_called(&mut self, field: &Field<Word>, pools: &[Pool]) -> Option<usize> {
+        let count = self.problems.len();
+        let pool = self.find("pool", field, pools.iter().map(|pool| &*pool.name));
+        // Where nothing is near, the likeliest slip is a model's name.
+        if let Some(problem) = self.problems.get_mut(count)
+            && offered(pools).contains_key(field.text())
+        {
+            problem.help = Some(format!("`{0}` is a model: write `alias: {0}`", field.text()).into());
+        }
+        pool
+    }
+}
+
+/// All tiers, `first` first, then those more capable, then those less so, the nearest first.
+fn by_distance(tiers: &[Target], first: usize) -> impl Iterator<Item = Target> {
+    (first..tiers.len()).chain((0..first).rev()).map(|at| tiers[at].clone())
+}

@@ -1,0 +1,66 @@
+//! What decides between tiers: one aim of four, and what it needs.
+
+use super::reader::Reader;
+use crate::{
+    config::{Problem, Share, raw},
+    policy::Aim,
+};
+
+/// How far shares may be from adding up to 1.
+const ROUNDING: f64 = 1e-6;
+
+impl Reader<'_> {
+    /// The one aim that a rule has.
+    pub(super) fn aim(&mut self, raw: &raw::Complexity) -> Option<Aim> {
+        let tiers = raw.tiers.value.len();
+        if tiers < 2 {
+            self.report(
+                Problem::at(raw.tiers.at, "tiers that leave no choice")
+                    .help("name two pools at least, the cheapest first: `tiers: [small, large]`"),
+            );
+        }
+        let given = [
+            raw.shares.as_ref().map(|field| field.at),
+            raw.min_quality.as_ref().map(|field| field.at()),
+            raw.value_per_quality_point.as_ref().map(|field| field.at()),
+            raw.max_spend_per_hour.as_ref().map(|field| field.at()),
+        ];
+        let mut given = given.into_iter().flatten();
+        let help = "say one of `shares: [75%, 25%]`, `min_quality: 80%`, `value_per_quality_point: 0.002` and \
+                    `max_spend_per_hour: 12`";
+        match (given.next(), given.next()) {
+            (None, _) => {
+                self.report(Problem::at(raw.tiers.at, "tiers without an aim: what decides between them?").help(help));
+                return None;
+            }
+            (_, Some(second)) => {
+                self.report(Problem::at(second, "a second aim for the same tiers").help(help));
+                return None;
+            }
+            _ => {}
+        }
+        if let Some(shares) = &raw.shares {
+            let read: Vec<f64> = shares.value.iter().filter_map(|f| self.read(f)).map(|Share(share)| share).collect();
+            if shares.value.len() != tiers {
+                self.report(
+                    Problem::at(shares.at, format!("{} shares for {tiers} tiers", shares.value.len()))
+                        .help("give each tier its share, in the same order"),
+                );
+            } else if read.len() == tiers && (read.iter().sum::<f64>() - 1.0).abs() > ROUNDING {
+                let sum = read.iter().sum::<f64>() * 100.0;
+                self.report(
+                    Problem::at(shares.at, format!("shares that add up to {sum:.4} %").replace(".0000", ""))
+                        .help("let them add up to 100 %"),
+                );
+            }
+            return Some(Aim::Shares(read));
+        }
+        if let Some(quality) = &raw.min_quality {
+            return self.read(quality).map(|Share(quality)| Aim::MinQuality(quality));
+        }
+        if let Some(value) = &raw.value_per_quality_point {
+            return self.read(value).map(Aim::ValuePerPoint);
+        }
+        self.optional(raw.max_spend_per_hour.as_ref()).map(Aim::MaxSpendPerHour)
+    }
+}
