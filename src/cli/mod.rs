@@ -1,6 +1,7 @@
 //! The command line: one file a command.
 
 mod check;
+mod explain;
 mod key;
 mod output;
 mod serve;
@@ -30,6 +31,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what a policy would make of a request, and why
+    Explain(explain::Args),
     /// Compare policies: replay recorded traffic on simulated engines
     Simulate(simulate::Args),
     /// Make keys for callers
@@ -59,6 +62,7 @@ pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::serve(args),
         Command::Check { file, json } => check::check(&file, json),
+        Command::Explain(args) => explain::explain(&args),
         Command::Simulate(args) => simulate::simulate(&args),
         Command::Key { command: KeyCommand::New { id, json } } => key::new(&id, json),
         Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),

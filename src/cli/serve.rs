@@ -2,10 +2,13 @@
 
 use std::{
     io,
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
 };
 
+use tokio::runtime::Handle;
 use tracing_subscriber::EnvFilter;
 
 use super::output;
@@ -21,17 +24,17 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The policy file [env: `SIGNALBOX_CONFIG`]; without one, engines on this machine are looked for
-    #[arg(long, short, conflicts_with = "simulate")]
+    #[arg(long, short)]
     config: Option<PathBuf>,
-    /// Run the built-in simulated engines, whatever else is near
+    /// Run simulated engines, whatever else is near: the built-in ones, or one for each engine of the policy file
     #[arg(long)]
     simulate: bool,
-    /// Listen here for clients (without a policy file)
-    #[arg(long, conflicts_with = "config")]
-    listen: Option<std::net::SocketAddr>,
-    /// Listen here for operators (without a policy file)
-    #[arg(long, conflicts_with = "config")]
-    admin: Option<std::net::SocketAddr>,
+    /// Listen here for clients, whatever the policy file says
+    #[arg(long)]
+    listen: Option<SocketAddr>,
+    /// Listen here for operators, whatever the policy file says
+    #[arg(long)]
+    admin: Option<SocketAddr>,
     /// Write {"listen": …, "admin": …} to this file once requests are taken
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
@@ -43,6 +46,8 @@ pub(super) struct Args {
 /// What stands behind the gateway.
 enum Behind {
     Policy(PathBuf),
+    /// Simulated engines in the place of the policy's.
+    StandIns(PathBuf, Arc<sim::StandIns>),
     Found(Vec<policy::Found>),
     /// The engines stop when this is dropped.
     Simulated(#[expect(dead_code, reason = "held so that the engines live as long as the gateway")] Vec<sim::Group>),
@@ -69,14 +74,7 @@ async fn run(args: Args) -> io::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    let source = match &behind {
-        Behind::Policy(file) => {
-            let path = file.clone();
-            let loader: Loader = Box::new(move || load(&path));
-            Some((file.clone(), loader))
-        }
-        _ => None,
-    };
+    let source = source(&behind, args.addresses());
     if policy.simulated {
         tracing::warn!("the engines are simulated: every answer is made up");
     }
@@ -100,24 +98,45 @@ async fn run(args: Args) -> io::Result<ExitCode> {
     }
 }
 
+/// How the policy is loaded anew, where it has a file.
+fn source(behind: &Behind, addresses: Addresses) -> Option<(PathBuf, Loader)> {
+    let (file, engines) = match behind {
+        Behind::Policy(file) => (file, None),
+        Behind::StandIns(file, engines) => (file, Some(engines.clone())),
+        Behind::Found(_) | Behind::Simulated(_) => return None,
+    };
+    let (path, runtime) = (file.clone(), Handle::current());
+    let loader: Loader = Box::new(move || {
+        let policy = addresses.given_to(load(&path)?);
+        match &engines {
+            Some(engines) => runtime.block_on(stand_in(engines, policy)),
+            None => Ok(policy),
+        }
+    });
+    Some((file.clone(), loader))
+}
+
 async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
     // What is asked for here and now goes before what the environment says.
     let from_env = || std::env::var_os("SIGNALBOX_CONFIG").filter(|_| !args.simulate).map(PathBuf::from);
+    let addresses = args.addresses();
     if let Some(file) = args.config.clone().or_else(from_env) {
-        return Ok((load(&file)?, Behind::Policy(file)));
+        let policy = addresses.given_to(load(&file)?);
+        if !args.simulate {
+            return Ok((policy, Behind::Policy(file)));
+        }
+        let engines = Arc::new(sim::StandIns::default());
+        return Ok((stand_in(&engines, policy).await?, Behind::StandIns(file, engines)));
     }
-    let defaults = Policy::default();
-    let listen = args.listen.unwrap_or(defaults.listen);
-    let admin = args.admin.or(defaults.admin);
+    let defaults = addresses.given_to(Policy::default());
     let mut found = Vec::new();
     if !args.simulate {
         let client = Client::new(defaults.timeouts.connect).map_err(|error| format!("signalbox: {error}\n"))?;
-        let own: Vec<u16> = std::iter::once(listen.port()).chain(admin.map(|admin| admin.port())).collect();
+        let own: Vec<u16> = [Some(defaults.listen), defaults.admin].into_iter().flatten().map(|it| it.port()).collect();
         found = discover::local(&client, &own).await;
     }
     let (policy, behind) = if found.is_empty() {
-        let fleet =
-            sim::fleet().await.map_err(|error| format!("signalbox: the simulated engines cannot start: {error}\n"))?;
+        let fleet = sim::fleet().await.map_err(|error| cannot_start(&error))?;
         let urls = |pool: &str| -> Vec<String> {
             let groups = fleet.iter().filter(|group| group.pool == pool);
             groups.flat_map(|group| &group.engines).map(sim::Running::url).collect()
@@ -126,12 +145,40 @@ async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
     } else {
         (policy::discovered(&found), Behind::Found(found))
     };
-    Ok((Policy { listen, admin, ..policy }, behind))
+    Ok((addresses.given_to(policy), behind))
+}
+
+/// Addresses that the command line gives.
+#[derive(Copy, Clone)]
+struct Addresses {
+    listen: Option<SocketAddr>,
+    admin: Option<SocketAddr>,
+}
+
+impl Args {
+    fn addresses(&self) -> Addresses {
+        Addresses { listen: self.listen, admin: self.admin }
+    }
+}
+
+impl Addresses {
+    /// `policy` with these in the place of its own.
+    fn given_to(self, policy: Policy) -> Policy {
+        Policy { listen: self.listen.unwrap_or(policy.listen), admin: self.admin.or(policy.admin), ..policy }
+    }
 }
 
 /// Loads and compiles a policy; the error is the report for people.
 fn load(file: &Path) -> Result<Policy, String> {
     Config::load(file).and_then(|config| compile(&config)).map_err(|problems| output::report(&problems))
+}
+
+async fn stand_in(engines: &sim::StandIns, policy: Policy) -> Result<Policy, String> {
+    engines.stand_in(policy).await.map_err(|error| cannot_start(&error))
+}
+
+fn cannot_start(error: &io::Error) -> String {
+    format!("signalbox: the simulated engines cannot start: {error}\n")
 }
 
 fn write_ready(file: &Path, bound: Bound) -> io::Result<()> {
@@ -147,6 +194,9 @@ fn write_ready(file: &Path, bound: Bound) -> io::Result<()> {
 fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + use<> {
     let behind = match behind {
         Behind::Policy(file) => format!("the policy {} ({})", file.display(), policy.hash),
+        Behind::StandIns(file, _) => {
+            format!("the policy {} ({}) over SIMULATED engines: the answers are made up", file.display(), policy.hash)
+        }
         Behind::Found(found) => {
             let found: Vec<_> = found.iter().map(|found| format!("{} at {}", found.name, found.url)).collect();
             format!("found on this machine: {}", found.join(", "))

@@ -114,6 +114,10 @@ pub struct Key {
     pub id: Field<Word>,
     /// `blake3:` and 64 hex digits.
     pub hash: Field<KeyHash>,
+    /// The team it belongs to: `key.team` in conditions.
+    pub team: Option<Field<Word>>,
+    /// What else it is known by: `key.tags` in conditions.
+    pub tags: Option<Vec<Field<Word>>>,
 }
 
 /// Who pays.

@@ -1,9 +1,9 @@
 //! What a request would find in a pool if it went there: for choices between pools, before any backend is chosen.
 
-use super::{Ask, Pool, Scratch};
+use super::{Ask, Placement, Pool, Scratch};
 use crate::{
-    schedule::{Draw, choose},
-    types::{Moment, Strategy},
+    schedule::{Draw, choose, cost},
+    types::{Moment, Strategy, Usage},
 };
 
 /// What to expect of a pool's best backend for one request.
@@ -15,38 +15,37 @@ pub struct Outlook {
     pub e2e: f64,
     /// What the request costs everybody there, itself included, in seconds: the cost by which backends are chosen.
     pub burden: f64,
-    /// Tokens of its prompt.
-    pub prompt_tokens: u64,
-    /// Of these, the ones that should be cached.
-    pub cached_tokens: u64,
-    /// Tokens of its answer.
-    pub output_tokens: u64,
+    /// Tokens of its prompt, of these the ones that should be cached, and of its answer.
+    pub usage: Usage,
+    /// Whether every backend failed lately.
+    pub avoided: bool,
 }
 
 impl Pool {
-    /// What `ask` would find here now; `None` where no backend could take it, or all that could fail. Takes no turn and changes nothing.
-    pub fn outlook(&self, ask: &Ask<'_>, now: Moment, scratch: &mut Scratch) -> Option<Outlook> {
+    /// Where `ask` would go now, and what it would find there; `None` where no backend could take it. Takes no turn and changes nothing.
+    pub fn peek(&self, ask: &Ask<'_>, now: Moment, scratch: &mut Scratch) -> Option<(Placement, Outlook)> {
         let look = self.survey(ask, now, scratch)?;
         let draw = Draw { turn: 0, chance: 1.0 - f64::EPSILON };
-        let choice = choose(Strategy::LeastCost, &scratch.candidates, draw, &mut scratch.costs)?;
+        let choice = choose(self.spec.balance, &scratch.candidates, draw, &mut scratch.costs)?;
         let candidate = &scratch.candidates[choice.index];
-        if candidate.avoided {
-            return None;
-        }
-        let backend = &self.backends[scratch.members[choice.index]];
+        let backend = scratch.members[choice.index];
         let (view, blocks) = (&scratch.views[choice.index], scratch.matched[choice.index] as usize);
-        let forecast = look.forecast(backend, view, blocks);
+        let forecast = look.forecast(&self.backends[backend], view, blocks);
         let work = forecast.work;
-        // The cost counts tokens as the pool's usual backend computes them; this is how long it takes over one.
+        // The cost counts tokens as the pool's usual backend computes them; this is how long that takes over one.
         let second_per_token = work.prefill / (work.uncached_tokens as f64 * candidate.speed.max(f64::MIN_POSITIVE));
-        let cost = scratch.costs[choice.index].unwrap_or(work.uncached_tokens as f64 * candidate.speed);
-        Some(Outlook {
+        let outlook = Outlook {
             ttft: candidate.ttft,
             e2e: candidate.ttft + forecast.tpot.seconds * look.output,
-            burden: cost * second_per_token,
-            prompt_tokens: work.prompt_tokens,
-            cached_tokens: work.prompt_tokens.saturating_sub(work.uncached_tokens),
-            output_tokens: work.output_tokens,
-        })
+            burden: cost(Strategy::LeastCost, candidate) * second_per_token,
+            usage: Usage {
+                prompt_tokens: work.prompt_tokens,
+                completion_tokens: work.output_tokens,
+                cached_tokens: Some(work.prompt_tokens.saturating_sub(work.uncached_tokens)),
+                reasoning_tokens: None,
+            },
+            avoided: candidate.avoided,
+        };
+        Some((Placement { backend, choice, forecast }, outlook))
     }
 }

@@ -206,7 +206,7 @@ fn may_try(tries: &[Tries], target: usize) -> bool {
     made + kept < MOST_ATTEMPTS
 }
 
-fn tell(pool: &Pool, scratch: &Scratch, placement: &Placement, prompt_bytes: u64) -> Attempted {
+pub(super) fn tell(pool: &Pool, scratch: &Scratch, placement: &Placement, prompt_bytes: u64) -> Attempted {
     let backend = &pool.backends[placement.backend];
     let prompt_tokens = placement.forecast.work.prompt_tokens;
     let all = scratch.members.iter().zip(&scratch.candidates).zip(&scratch.costs);

@@ -12,15 +12,17 @@ pub(super) struct Auth<S>(pub S);
 
 impl<S: Step<Authed>> Step<Arrival> for Auth<S> {
     async fn call(&self, arrival: Arrival) -> Result<Reply, Fault> {
-        if let Some(key) = check(&arrival.serving.snapshot.policy.keys, arrival.request.headers())? {
-            arrival.record.note(|line| line.key = Some(key.id.clone()));
+        let keys = &arrival.serving.snapshot.policy.keys;
+        let key = check(keys, arrival.request.headers())?;
+        if let Some(at) = key {
+            arrival.record.note(|line| line.key = Some(keys[at].id.clone()));
         }
-        self.0.call(Authed(arrival)).await
+        self.0.call(Authed { arrival, key }).await
     }
 }
 
-/// The key that `headers` carry, or `None` where none is asked for.
-pub(super) fn check<'a>(keys: &'a [Key], headers: &HeaderMap) -> Result<Option<&'a Key>, Fault> {
+/// The place in `keys` of the one that `headers` carry, or `None` where none is asked for.
+pub(super) fn check(keys: &[Key], headers: &HeaderMap) -> Result<Option<usize>, Fault> {
     if keys.is_empty() {
         return Ok(None);
     }
@@ -29,8 +31,8 @@ pub(super) fn check<'a>(keys: &'a [Key], headers: &HeaderMap) -> Result<Option<&
     };
     let hash = blake3::hash(secret.as_bytes());
     // Comparing blake3 hashes takes the same time wherever they differ.
-    match keys.iter().find(|key| hash == blake3::Hash::from_bytes(key.hash)) {
-        Some(key) => Ok(Some(key)),
+    match keys.iter().position(|key| hash == blake3::Hash::from_bytes(key.hash)) {
+        Some(at) => Ok(Some(at)),
         None => Err(refused("the API key is not known here: check it, or ask the operator of this gateway for one")),
     }
 }

@@ -27,6 +27,8 @@ pub struct Desk {
     pub metrics: Metrics,
     /// Where decisions are written, while the policy asks for it.
     pub journal: ArcSwapOption<Journal>,
+    /// What hashes of prompts and conversations begin with. Known to nobody, so that nobody can make prompts whose hashes collide.
+    pub(super) salt: u64,
     /// Bytes per token over all answers.
     pub bytes_per_token: BytesPerToken,
     /// Requests that ended, per second.
@@ -47,6 +49,7 @@ impl Desk {
             clock,
             metrics: Metrics::new(),
             journal: ArcSwapOption::empty(),
+            salt: fastrand::u64(..),
             bytes_per_token: BytesPerToken::new(),
             rate: Rate::new(),
             hall: Arc::default(),

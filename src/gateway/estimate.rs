@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use http::HeaderMap;
+
 use super::{
     Desk, Reply, Step,
     session::session,
@@ -14,38 +16,41 @@ use crate::{
     types::{Fault, Tokens},
 };
 
-pub(super) struct Estimate<S> {
+pub(super) struct Estimation<S> {
     inner: S,
     desk: Arc<Desk>,
-    /// Known to nobody, so that nobody can make prompts whose hashes collide.
-    salt: u64,
 }
 
-impl<S> Estimate<S> {
+/// What a request will take, as far as its bytes tell.
+pub(super) struct Estimate {
+    /// How many tokens the prompt has, as far as that is known.
+    pub(super) tokens: Tokens,
+    /// Its blocks, hashed.
+    pub(super) blocks: Blocks,
+    /// The conversation it belongs to, where its client names one.
+    pub(super) session: Option<u64>,
+}
+
+impl<S> Estimation<S> {
     pub(super) fn new(inner: S, desk: Arc<Desk>) -> Self {
-        Self { inner, desk, salt: fastrand::u64(..) }
+        Self { inner, desk }
     }
 }
 
-impl<S: Step<Estimated>> Step<Call> for Estimate<S> {
+impl<S: Step<Estimated>> Step<Call> for Estimation<S> {
     async fn call(&self, call: Call) -> Result<Reply, Fault> {
-        let tokens = self.tokens(&call.body);
-        call.record.note(|line| line.estimated_prompt_tokens = tokens.expected);
-        let blocks = self.blocks(&call.body);
-        let session = session(&call.headers, self.salt);
-        self.inner.call(Estimated { call, tokens, blocks, session }).await
+        let estimate = Estimate::of(&self.desk, &call.headers, &call.body);
+        call.record.note(|line| line.estimated_prompt_tokens = estimate.tokens.expected);
+        self.inner.call(Estimated { call, estimate }).await
     }
 }
 
-impl<S> Estimate<S> {
-    fn tokens(&self, body: &RequestBody) -> Tokens {
-        let expected = self.desk.bytes_per_token.tokens(body.prompt_bytes as u64);
-        Tokens { least: expected * 2 / 3, expected, most: expected * 3 / 2 }
-    }
-
-    fn blocks(&self, body: &RequestBody) -> Blocks {
-        let mut hasher = BlockHasher::new(&self.salt.to_le_bytes());
+impl Estimate {
+    pub(super) fn of(desk: &Desk, headers: &HeaderMap, body: &RequestBody) -> Self {
+        let mut hasher = BlockHasher::new(&desk.salt.to_le_bytes());
         body.rendered().for_each(|part| hasher.push(part));
-        hasher.finish()
+        let expected = desk.bytes_per_token.tokens(body.prompt_bytes as u64);
+        let tokens = Tokens { least: expected * 2 / 3, expected, most: expected * 3 / 2 };
+        Self { tokens, blocks: hasher.finish(), session: session(headers, desk.salt) }
     }
 }

@@ -11,8 +11,10 @@ mod desk;
 mod dispatch;
 mod edge;
 mod estimate;
+mod explain;
 mod explained;
 mod hall;
+mod inquiry;
 mod line;
 mod models;
 mod parse;
@@ -30,13 +32,15 @@ use std::sync::Arc;
 use tower::{Layer, ServiceBuilder, layer::layer_fn};
 
 use self::{
-    admit::Admit, auth::Auth, dispatch::Dispatch, estimate::Estimate, parse::Parse, route::Routing, stages::Arrival,
+    admit::Admit, auth::Auth, dispatch::Dispatch, estimate::Estimation, parse::Parse, route::Routing, stages::Arrival,
 };
 pub use self::{
     desk::{Desk, REMEMBERED},
     edge::{Edge, refuse, reply_to},
+    explain::{Explanation, explain},
     explained::{Explained, LengthChosen, PassedOver, Scored, TierChosen},
     hall::{Hall, Standing},
+    inquiry::Inquiry,
     line::{Admission, Attempted, Line, Predicted, Weighed},
     models::Models,
     serving::{Live, Serving},
@@ -52,7 +56,7 @@ pub fn walk(live: Arc<Live>, desk: Arc<Desk>, client: Client) -> Edge<impl Step<
         // What is asked? One pass over the bytes.
         .layer(step(|inner| Parse::new(inner, desk.clone())))
         // How much work is it?
-        .layer(step(|inner| Estimate::new(inner, desk.clone())))
+        .layer(step(|inner| Estimation::new(inner, desk.clone())))
         // Where may it go?
         .layer(step(|inner| Routing::new(inner, desk.clone())))
         // Is there room for it?

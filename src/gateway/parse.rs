@@ -39,7 +39,7 @@ impl<S> Parse<S> {
 }
 
 impl<S: Step<Call>> Step<Authed> for Parse<S> {
-    async fn call(&self, Authed(arrival): Authed) -> Result<Reply, Fault> {
+    async fn call(&self, Authed { arrival, key }: Authed) -> Result<Reply, Fault> {
         let Arrival { endpoint, serving, record, request } = arrival;
         let (head, body) = request.into_parts();
         check_method(endpoint, &head.method)?;
@@ -56,7 +56,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
         let path = head.uri.path().to_owned();
         let query = head.uri.query().map(ToOwned::to_owned);
         let (method, headers) = (head.method, head.headers);
-        self.inner.call(Call { read_at, endpoint, serving, record, method, path, query, headers, body }).await
+        self.inner.call(Call { read_at, endpoint, serving, record, key, method, path, query, headers, body }).await
     }
 }
 

@@ -7,13 +7,14 @@ use http::{HeaderMap, Method};
 use super::{
     Serving,
     asked::{Asked, Placed},
+    estimate::Estimate,
     record::Record,
 };
 use crate::{
     policy::Route,
     prompt::Blocks,
     protocol::RequestBody,
-    types::{Endpoint, Moment, Tokens},
+    types::{Endpoint, Moment},
 };
 
 /// A request at the door.
@@ -29,7 +30,11 @@ pub struct Arrival {
 }
 
 /// A request whose caller is known to be allowed in.
-pub(super) struct Authed(pub(super) Arrival);
+pub(super) struct Authed {
+    pub(super) arrival: Arrival,
+    /// Place of the caller's key in the policy, where keys are asked for.
+    pub(super) key: Option<usize>,
+}
 
 /// A request that was read.
 pub(super) struct Call {
@@ -38,6 +43,8 @@ pub(super) struct Call {
     pub(super) endpoint: Endpoint,
     pub(super) serving: Arc<Serving>,
     pub(super) record: Arc<Record>,
+    /// Place of the caller's key in the policy, where keys are asked for.
+    pub(super) key: Option<usize>,
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) query: Option<String>,
@@ -48,12 +55,7 @@ pub(super) struct Call {
 /// A call whose work is estimated.
 pub(super) struct Estimated {
     pub(super) call: Call,
-    /// How many tokens the prompt has, as far as that is known.
-    pub(super) tokens: Tokens,
-    /// Its blocks, hashed.
-    pub(super) blocks: Blocks,
-    /// The conversation it belongs to, where its client names one.
-    pub(super) session: Option<u64>,
+    pub(super) estimate: Estimate,
 }
 
 /// A call that knows where it may go.

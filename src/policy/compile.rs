@@ -120,7 +120,9 @@ impl Reader<'_> {
                         .help("`signalbox key new` makes another"),
                 );
             }
-            keys.push(Key { id: id.into(), hash: hash.0 });
+            let tags = raw.tags.iter().flatten().filter_map(|field| self.word(Some(field)));
+            let tags = tags.collect();
+            keys.push(Key { id: id.into(), hash: hash.0, team: self.word(raw.team.as_ref()), tags });
         }
         keys
     }

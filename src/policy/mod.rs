@@ -51,6 +51,10 @@ pub struct Key {
     pub id: Name,
     /// BLAKE3 hash of the secret.
     pub hash: [u8; 32],
+    /// The team it belongs to, if any.
+    pub team: Option<Name>,
+    /// What else it is known by.
+    pub tags: Vec<Name>,
 }
 
 /// An engine: one server process (or one hosted endpoint) that runs models.

@@ -34,7 +34,7 @@ const STREAM: f64 = 0.1;
 const MOST_STRAIN: f64 = 3.0;
 
 /// The cost of placing the request on `candidate`; strategies that do not weigh candidates give all the same.
-pub(super) fn cost(strategy: Strategy, candidate: &Candidate) -> f64 {
+pub fn cost(strategy: Strategy, candidate: &Candidate) -> f64 {
     let requests = f64::from(candidate.in_flight) + f64::from(candidate.foreign);
     match strategy {
         Strategy::LeastCost => least_cost(candidate, requests),

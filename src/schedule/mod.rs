@@ -13,3 +13,4 @@ pub mod prefix;
 pub mod spill;
 
 pub use choose::{Choice, Draw, Reason, choose};
+pub use cost::cost;

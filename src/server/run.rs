@@ -17,7 +17,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{Control, House, Loader, OpenError, admin, listen, reload};
 use crate::{
-    gateway::{Models, Reply, reply_to, walk},
+    gateway::{Inquiry, Models, Reply, reply_to, walk},
     policy::Policy,
     types::Fault,
 };
@@ -112,6 +112,7 @@ fn app(control: &Arc<Control>) -> Router {
     Router::new()
         .fallback_service(any_service(walk))
         .merge(Models::router(house.live.clone()))
+        .merge(Inquiry::router(house.live.clone(), house.desk.clone()))
         .merge(admin::public(control.clone()))
         .layer(middleware::from_fn({
             let control = control.clone();

@@ -38,6 +38,7 @@ use super::{
     profile::Profile,
     prom,
     reply::{Reply, unix_seconds},
+    stand_in::ANY_MODEL,
 };
 use crate::types::Name;
 
@@ -224,7 +225,7 @@ impl Face {
     }
 
     fn serves(&self, model: &str) -> Result<(), Problem> {
-        if *model == *self.model {
+        if *model == *self.model || *self.model == *ANY_MODEL {
             return Ok(());
         }
         Err(Problem::Model { asked: model.to_owned(), served: self.model.to_string() })

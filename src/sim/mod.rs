@@ -22,6 +22,7 @@ pub mod replay;
 mod reply;
 mod sample;
 pub mod spread;
+mod stand_in;
 pub mod study;
 mod text;
 pub mod timed;
@@ -32,6 +33,7 @@ pub use engine::Engine;
 pub use face::{Group, Running, fleet, start};
 pub use job::{Event, Gauges, Job, JobId, Refusal};
 pub use profile::Profile;
+pub use stand_in::StandIns;
 
 #[cfg(test)]
 mod tests;

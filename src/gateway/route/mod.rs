@@ -7,17 +7,19 @@ mod way;
 
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 
 use self::{fit::Fit, overrides::Overrides};
 use super::{
-    Desk, Reply, Step,
+    Desk, Reply, Serving, Step,
+    estimate::Estimate,
     explained::{Explained, PassedOver},
-    stages::{Call, Estimated, Routed},
+    stages::{Estimated, Routed},
 };
 use crate::{
     policy::{Model, Policy, Route, Rule, Target},
-    types::Fault,
+    protocol::RequestBody,
+    types::{Endpoint, Fault},
 };
 
 pub(super) struct Routing<S> {
@@ -33,8 +35,19 @@ impl<S> Routing<S> {
 
 impl<S: Step<Routed>> Step<Estimated> for Routing<S> {
     async fn call(&self, estimated: Estimated) -> Result<Reply, Fault> {
-        let (route, explained) = Asking { desk: &self.desk, estimated: &estimated }.route()?;
-        let Estimated { call, blocks, session, .. } = estimated;
+        let Estimated { call, estimate } = estimated;
+        let asking = Asking {
+            desk: &self.desk,
+            serving: &call.serving,
+            endpoint: call.endpoint,
+            headers: &call.headers,
+            key: call.key,
+            body: &call.body,
+            estimate: &estimate,
+            dry: false,
+        };
+        let (route, explained) = asking.route()?;
+        let Estimate { blocks, session, .. } = estimate;
         call.record.note(|line| {
             line.route = Some(route.name.clone());
             line.explained = Some(explained);
@@ -46,23 +59,27 @@ impl<S: Step<Routed>> Step<Estimated> for Routing<S> {
 /// A request that asks for its way.
 pub(super) struct Asking<'a> {
     pub(super) desk: &'a Desk,
-    pub(super) estimated: &'a Estimated,
+    pub(super) serving: &'a Serving,
+    pub(super) endpoint: Endpoint,
+    pub(super) headers: &'a HeaderMap,
+    /// Place of the caller's key in the policy, where keys are asked for.
+    pub(super) key: Option<usize>,
+    pub(super) body: &'a RequestBody,
+    pub(super) estimate: &'a Estimate,
+    /// Whether it only asks: nothing is learned from it.
+    pub(super) dry: bool,
 }
 
 impl Asking<'_> {
-    fn call(&self) -> &Call {
-        &self.estimated.call
-    }
-
     fn policy(&self) -> &Policy {
-        &self.call().serving.snapshot.policy
+        &self.serving.snapshot.policy
     }
 
     /// The way it goes, and why.
     pub(super) fn route(&self) -> Result<(Arc<Route>, Explained), Fault> {
-        let mut explained = Explained::of(self.estimated.tokens);
-        let overrides = Overrides::read(self.policy(), &self.call().headers)?;
-        let mut route = match (&self.call().body.model, overrides.pool) {
+        let mut explained = Explained::of(self.estimate.tokens);
+        let overrides = Overrides::read(self.policy(), self.headers)?;
+        let mut route = match (&self.body.model, overrides.pool) {
             (None, _) => self.unnamed()?,
             (Some(name), None) => {
                 let Some(model) = self.policy().models.get(name) else { return Err(unknown(self.policy(), name)) };
@@ -128,7 +145,7 @@ impl Asking<'_> {
         let policy = self.policy();
         let targets = (0..policy.pools.len()).map(|pool| Target { pool, serves: None, model: None });
         let targets: Vec<_> = targets.filter(|target| self.speaks(target)).collect();
-        let name = self.call().endpoint.name();
+        let name = self.endpoint.name();
         if targets.is_empty() {
             let message = format!("no pool of this gateway speaks '{name}' (pools.….speaks in the policy)");
             return Err(
@@ -139,11 +156,11 @@ impl Asking<'_> {
     }
 
     fn speaks(&self, target: &Target) -> bool {
-        self.policy().pools[target.pool].speaks.contains(&self.call().endpoint)
+        self.policy().pools[target.pool].speaks.contains(&self.endpoint)
     }
 
     fn fit(&self, targets: &[Target]) -> Fit {
-        fit::fit(&self.call().serving.snapshot.pools, targets, self.estimated.tokens, self.call().body.max_tokens)
+        fit::fit(&self.serving.snapshot.pools, targets, self.estimate.tokens, self.body.max_tokens)
     }
 
     /// Which of the pools that a rule may lead to can serve the request.
@@ -162,11 +179,11 @@ impl Asking<'_> {
     }
 
     fn too_long(&self, name: &str, largest: u64) -> Fault {
-        fit::too_long(name, self.estimated.tokens, self.call().body.max_tokens, largest)
+        fit::too_long(name, self.estimate.tokens, self.body.max_tokens, largest)
     }
 
     fn silent(&self, model: &str) -> Fault {
-        let name = self.call().endpoint.name();
+        let name = self.endpoint.name();
         let message = format!(
             "the model '{model}' does not serve '{name}': none of the pools behind it speaks it (pools.….speaks in the policy)"
         );

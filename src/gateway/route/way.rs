@@ -46,12 +46,14 @@ impl Asking<'_> {
             (false, _) => return long,
             (true, true) => {}
         }
-        let tokens = self.estimated.tokens.expected;
+        let tokens = self.estimate.tokens.expected;
         let boundary = match by.boundary {
             Some(tokens) => tokens as f64,
             None => {
                 let learned = self.desk.boundary(name);
-                if let (Some(here), Some(there)) = (self.outlook(at_short), self.outlook(at_long)) {
+                if !self.dry
+                    && let (Some(here), Some(there)) = (self.outlook(at_short), self.outlook(at_long))
+                {
                     learned.learn(tokens, here.burden, there.burden);
                 }
                 learned.tokens()
@@ -64,19 +66,19 @@ impl Asking<'_> {
 
     /// What the request would find in a pool.
     fn outlook(&self, target: &Target) -> Option<Outlook> {
-        let call = self.call();
         let ask = Ask {
             target,
             tried: &[],
-            prompt: self.estimated.blocks.prompt(),
-            session: self.estimated.session,
+            prompt: self.estimate.blocks.prompt(),
+            session: self.estimate.session,
             room_only: false,
-            max_tokens: call.body.max_tokens,
-            whole: !call.body.stream,
+            max_tokens: self.body.max_tokens,
+            whole: !self.body.stream,
             ttft_limit: None,
             tpot_limit: None,
         };
-        let pool = &call.serving.snapshot.pools[target.pool];
-        SCRATCH.with_borrow_mut(|scratch| pool.outlook(&ask, self.desk.clock.now(), scratch))
+        let pool = &self.serving.snapshot.pools[target.pool];
+        let (_, outlook) = SCRATCH.with_borrow_mut(|scratch| pool.peek(&ask, self.desk.clock.now(), scratch))?;
+        Some(outlook).filter(|outlook| !outlook.avoided)
     }
 }

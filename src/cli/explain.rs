@@ -1,0 +1,181 @@
+//! `signalbox explain`: what a policy would make of a request, and why, with nothing sent and no engine near.
+
+use std::{
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::output;
+use crate::{
+    config::Config,
+    fleet::{Registry, Snapshot},
+    gateway::{Attempted, Desk, Explained, Explanation, Serving, explain as explained},
+    policy::compile,
+    types::{Clock, Endpoint, Fault},
+};
+
+/// What the command line says.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The policy file
+    policy: PathBuf,
+    /// The request's JSON body; `-`, the default, reads it from the standard input
+    #[arg(default_value = "-")]
+    request: PathBuf,
+    /// A header of the request, such as `x-signalbox-class: batch`; may be given more than once
+    #[arg(long, short = 'H', value_parser = header)]
+    header: Vec<(HeaderName, HeaderValue)>,
+    /// The name of the key that asks; without it the first of the policy's keys
+    #[arg(long)]
+    key: Option<String>,
+    /// What is asked for: chat, completions, embeddings, responses, messages, …
+    #[arg(long, default_value = "chat", value_parser = endpoint)]
+    endpoint: Endpoint,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let (name, value) = text.split_once(':').ok_or("a header is written `name: value`")?;
+    let name = name.trim().parse::<HeaderName>().map_err(|error| error.to_string())?;
+    let value = value.trim().parse::<HeaderValue>().map_err(|error| error.to_string())?;
+    Ok((name, value))
+}
+
+fn endpoint(text: &str) -> Result<Endpoint, String> {
+    let names = || Endpoint::ALL.map(Endpoint::name).join(", ");
+    let found = Endpoint::ALL.into_iter().find(|endpoint| endpoint.name() == text);
+    found.ok_or_else(|| format!("not an endpoint; there are {}", names()))
+}
+
+pub(super) fn explain(args: &Args) -> io::Result<ExitCode> {
+    let policy = match Config::load(&args.policy).and_then(|config| compile(&config)) {
+        Ok(policy) => policy,
+        Err(problems) => {
+            output::complain(&output::report(&problems));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let key = match &args.key {
+        None => (!policy.keys.is_empty()).then_some(0),
+        Some(id) => match policy.keys.iter().position(|key| *key.id == **id) {
+            Some(at) => Some(at),
+            None => return complain(&format!("this policy has no key `{id}`")),
+        },
+    };
+    let body = match read(&args.request) {
+        Ok(body) => body,
+        Err(error) => return complain(&format!("'{}' cannot be read: {error}", args.request.display())),
+    };
+    let desk = Desk::new(Clock::start());
+    let serving = Serving::new(Snapshot::new(policy, &Registry::default()), &desk.metrics);
+    let headers: HeaderMap = args.header.iter().cloned().collect();
+    match explained(&desk, &serving, args.endpoint, &headers, key, body) {
+        Ok(explanation) if args.json => {
+            let value = serde_json::to_value(&explanation).map_err(io::Error::other)?;
+            output::json(&value).map(|()| ExitCode::SUCCESS)
+        }
+        Ok(explanation) => output::print(&text(&explanation)).map(|()| ExitCode::SUCCESS),
+        Err(Fault { status, code, message, .. }) => {
+            let code = code.map(|code| format!(" ({code})")).unwrap_or_default();
+            complain(&format!("the gateway would answer {}{code}: {message}", status.as_u16()))
+        }
+    }
+}
+
+fn complain(message: &str) -> io::Result<ExitCode> {
+    output::complain(&format!("signalbox: {message}\n"));
+    Ok(ExitCode::FAILURE)
+}
+
+fn read(path: &Path) -> io::Result<Bytes> {
+    if path == Path::new("-") {
+        let mut body = Vec::new();
+        io::stdin().lock().read_to_end(&mut body)?;
+        return Ok(body.into());
+    }
+    std::fs::read(path).map(Bytes::from)
+}
+
+fn text(explanation: &Explanation) -> String {
+    let Explanation { model, route, explained, bound_ms, pools, without_backends } = explanation;
+    let mut lines = vec![("model", model.clone().unwrap_or_else(|| "(none)".to_owned())), ("route", route.to_string())];
+    for passed in &explained.passed_over {
+        lines.push(("", format!("passed over {}: {}", passed.route, passed.because)));
+    }
+    let [least, expected, most] = explained.prompt_tokens;
+    lines.push((
+        "prompt",
+        if least == most {
+            format!("{expected} tokens")
+        } else {
+            format!("about {expected} tokens ({least} to {most})")
+        },
+    ));
+    for pool in &explained.too_small {
+        lines.push(("", format!("does not fit into {pool}")));
+    }
+    lines.extend(scored(explained));
+    if let Some(bound) = bound_ms {
+        lines.push(("bound", format!("first token within {bound:.0} ms")));
+    }
+    for pool in without_backends {
+        lines.push(("", format!("no backend of {pool} could take it")));
+    }
+    let mut text = String::new();
+    for (name, line) in lines {
+        text += &format!("{name:<11}{line}\n");
+    }
+    for pool in pools {
+        text += &candidates(pool);
+    }
+    text
+}
+
+fn scored(explained: &Explained) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if let Some(scored) = &explained.complexity {
+        lines.push((
+            "complexity",
+            format!(
+                "{:.2}; a small model's answer {:.0} %, a larger one adds {:.0} points (confidence {:.2}, weights {})",
+                scored.score,
+                scored.quality * 100.0,
+                scored.gap * 100.0,
+                scored.confidence,
+                scored.weights
+            ),
+        ));
+        for (feature, amount) in &scored.reasons {
+            lines.push(("", format!("{amount:+.3} {feature}")));
+        }
+    }
+    if let Some(tier) = &explained.tier {
+        lines.push(("tier", format!("{} by {} (the next one from {:.2} on)", tier.tier, tier.reason, tier.bar)));
+    }
+    if let Some(length) = &explained.length {
+        let kind = if length.long { "long" } else { "short" };
+        lines.push(("length", format!("{kind}: long from {:.0} tokens on", length.boundary)));
+    }
+    lines
+}
+
+fn candidates(pool: &Attempted) -> String {
+    let rows = pool.candidates.iter().map(|candidate| {
+        let chosen = if candidate.backend == pool.backend { pool.reason } else { "" };
+        [
+            pool.pool.to_string(),
+            candidate.backend.to_string(),
+            candidate.cost.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.0}")),
+            format!("{:.0} ms", candidate.ttft_ms),
+            format!("{} + {} cached", candidate.uncached_tokens, candidate.cached_tokens),
+            chosen.to_owned(),
+        ]
+    });
+    output::table(["pool", "backend", "cost", "first token", "prompt tokens", "chosen by"], rows)
+}

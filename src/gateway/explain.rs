@@ -1,0 +1,80 @@
+//! What would become of a request: its way through the same steps, and the choice in each pool it may go to, without anything being sent
+//! or learned.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use serde::Serialize;
+
+use super::{Attempted, Desk, Explained, Serving, asked::tell, estimate::Estimate, route::Asking};
+use crate::{
+    fleet::{Ask, Scratch},
+    policy::Route,
+    protocol::RequestBody,
+    types::{Endpoint, Fault, Name},
+};
+
+/// What would become of a request.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// The model as the client names it.
+    pub model: Option<String>,
+    /// The route it would take.
+    pub route: Name,
+    /// Why that one.
+    pub explained: Explained,
+    /// The time to the first token that it would be held to, in milliseconds.
+    pub bound_ms: Option<f64>,
+    /// The choice in each of the route's pools, in the order they would be tried.
+    pub pools: Vec<Attempted>,
+    /// Pools of the route without a backend that could take it.
+    pub without_backends: Vec<Name>,
+}
+
+/// What would become of a request with this body, asked for with `headers` by the key at the place `key` of the policy.
+pub fn explain(
+    desk: &Desk,
+    serving: &Serving,
+    endpoint: Endpoint,
+    headers: &HeaderMap,
+    key: Option<usize>,
+    body: Bytes,
+) -> Result<Explanation, Fault> {
+    let body = RequestBody::json(endpoint, body)?;
+    let estimate = Estimate::of(desk, headers, &body);
+    let asking = Asking { desk, serving, endpoint, headers, key, body: &body, estimate: &estimate, dry: true };
+    let (route, explained) = asking.route()?;
+    let mut scratch = Scratch::default();
+    let (mut pools, mut without_backends) = (Vec::new(), Vec::new());
+    for place in 0..route.targets.len() {
+        let pool = &serving.snapshot.pools[route.targets[place].pool];
+        let ask = ask(&route, place, &body, &estimate, pool.spec.objectives.ttft);
+        match pool.peek(&ask, desk.clock.now(), &mut scratch) {
+            Some((placement, _)) => pools.push(tell(pool, &scratch, &placement, estimate.blocks.prompt().bytes)),
+            None => without_backends.push(pool.spec.name.clone()),
+        }
+    }
+    let bound_ms = route.bound.map(|bound| bound.as_secs_f64() * 1e3);
+    Ok(Explanation { model: body.model, route: route.name.clone(), explained, bound_ms, pools, without_backends })
+}
+
+fn ask<'a>(
+    route: &'a Route,
+    place: usize,
+    body: &RequestBody,
+    estimate: &'a Estimate,
+    objective: Option<Duration>,
+) -> Ask<'a> {
+    Ask {
+        target: &route.targets[place],
+        tried: &[],
+        prompt: estimate.blocks.prompt(),
+        session: estimate.session,
+        room_only: false,
+        max_tokens: body.max_tokens,
+        whole: !body.stream,
+        ttft_limit: [route.bound, objective].into_iter().flatten().min(),
+        tpot_limit: None,
+    }
+}

@@ -1,0 +1,163 @@
+//! `POST /v1/route/explain`: what would become of a request, or of many, without any of them being sent.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::State,
+    routing::post,
+};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+
+use super::{Desk, Explanation, Live, Reply, Serving, auth, edge, explain};
+use crate::types::{Endpoint, Fault};
+
+/// Most requests of one inquiry.
+const MOST: usize = 1000;
+
+/// Questions about the policy, as a router to be merged into the API.
+pub struct Inquiry;
+
+#[derive(Clone)]
+struct Shared {
+    live: Arc<Live>,
+    desk: Arc<Desk>,
+}
+
+impl Inquiry {
+    /// Answers by whatever is live.
+    pub fn router(live: Arc<Live>, desk: Arc<Desk>) -> Router {
+        Router::new()
+            .route("/v1/route/explain", post(one_or_many))
+            .method_not_allowed_fallback(wrong_method)
+            .with_state(Shared { live, desk })
+    }
+}
+
+/// Many requests at once.
+#[derive(Deserialize)]
+struct Many<'a> {
+    #[serde(borrow)]
+    requests: Vec<Labelled<'a>>,
+}
+
+/// A request, and the pool that it should go to, where that is known.
+#[derive(Deserialize)]
+struct Labelled<'a> {
+    #[serde(borrow)]
+    request: &'a RawValue,
+    label: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Answers {
+    results: Vec<Answer>,
+    summary: Summary,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer {
+    Explained(Box<Explanation>),
+    Refused { error: Value },
+}
+
+/// How many of many go where.
+#[derive(Default, Serialize)]
+struct Summary {
+    routes: BTreeMap<String, usize>,
+    pools: BTreeMap<String, usize>,
+    refused: usize,
+    /// Of those with a label: by label, how many go to each pool.
+    confusion: BTreeMap<String, BTreeMap<String, usize>>,
+    /// The share of those with a label that go where it says.
+    accuracy: Option<f64>,
+}
+
+async fn one_or_many(State(Shared { live, desk }): State<Shared>, request: Request<Body>) -> Reply {
+    let serving = live.load();
+    let (head, body) = request.into_parts();
+    let id = edge::request_id(&head.headers);
+    match answer(&serving, &desk, &head.headers, body).await {
+        Ok(body) => {
+            let mut reply = Reply::new(Body::from(body));
+            reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            edge::put_id(reply.headers_mut(), &id);
+            reply
+        }
+        Err(fault) => edge::reply_to(None, &id, &fault),
+    }
+}
+
+async fn answer(serving: &Serving, desk: &Desk, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Fault> {
+    let policy = &serving.snapshot.policy;
+    let key = auth::check(&policy.keys, headers)?;
+    let bytes = to_bytes(body, policy.limits.body).await.map_err(|_| {
+        let message = format!("the body was cut off, or is larger than {} bytes (limits.body)", policy.limits.body);
+        Fault::client(StatusCode::BAD_REQUEST, "body_cut", message)
+    })?;
+    let explained = |body: Bytes| explain(desk, serving, Endpoint::Chat, headers, key, body);
+    // An inquiry about one request is the request itself; one about many has no other member that a request could have.
+    let Ok(many) = serde_json::from_slice::<Many<'_>>(&bytes) else { return Ok(json(&explained(bytes)?)) };
+    if many.requests.len() > MOST {
+        let message = format!("{} requests at once are more than the {MOST} that are explained", many.requests.len());
+        return Err(Fault::field("requests", message));
+    }
+    let mut summary = Summary::default();
+    let mut results = Vec::with_capacity(many.requests.len());
+    for Labelled { request, label } in many.requests {
+        let asked = Bytes::copy_from_slice(request.get().as_bytes());
+        match explained(asked) {
+            Ok(explanation) => {
+                summary.count(&explanation, label);
+                results.push(Answer::Explained(Box::new(explanation)));
+            }
+            Err(fault) => {
+                summary.refused += 1;
+                results.push(Answer::Refused { error: shown(&fault) });
+            }
+        }
+        // Each takes a while, and other requests wait for this worker.
+        tokio::task::yield_now().await;
+    }
+    Ok(json(&Answers { results, summary: summary.finished() }))
+}
+
+impl Summary {
+    fn count(&mut self, explanation: &Explanation, label: Option<String>) {
+        let pool = explanation.pools.first().map_or_else(String::new, |pool| pool.pool.to_string());
+        *self.routes.entry(explanation.route.to_string()).or_default() += 1;
+        if let Some(label) = label {
+            *self.confusion.entry(label).or_default().entry(pool.clone()).or_default() += 1;
+        }
+        *self.pools.entry(pool).or_default() += 1;
+    }
+
+    fn finished(mut self) -> Self {
+        let labelled: usize = self.confusion.values().flat_map(BTreeMap::values).sum();
+        let right: usize = self.confusion.iter().filter_map(|(label, pools)| pools.get(label)).sum();
+        self.accuracy = (labelled > 0).then(|| right as f64 / labelled as f64);
+        self
+    }
+}
+
+fn shown(fault: &Fault) -> Value {
+    let body = crate::protocol::error::body(None, fault);
+    let error = serde_json::from_slice::<Value>(&body).ok();
+    error.and_then(|mut body| body.get_mut("error").map(Value::take)).unwrap_or_default()
+}
+
+async fn wrong_method(method: Method, headers: HeaderMap) -> Reply {
+    let message = format!("a route is explained by POST, not {method}");
+    let fault = Fault::client(StatusCode::METHOD_NOT_ALLOWED, "bad_method", message).with_code("method_not_allowed");
+    edge::reply_to(None, &edge::request_id(&headers), &fault)
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    // Serialising into memory cannot fail; an empty object still is an answer.
+    serde_json::to_vec(value).unwrap_or_else(|_| b"{}".to_vec())
+}
