@@ -51,6 +51,8 @@ impl Attempt<'_> {
             desk: self.asked.desk.clone(),
             record: self.call.record.clone(),
             metrics: serving.meter(pool, backend).clone(),
+            pool_metrics: serving.pool_meter(pool).clone(),
+            objectives: alive.spec.objectives,
             backend: backend_at.clone(),
             price: alive.spec.price,
             prompt_bytes: self.asked.blocks.prompt().bytes,

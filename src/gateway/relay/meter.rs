@@ -10,8 +10,9 @@ use crate::{
         seat::Seat,
         stages::Place,
     },
+    policy::Objectives,
     protocol::Seen,
-    telemetry::{BackendMetrics, Stage},
+    telemetry::{BackendMetrics, PoolMetrics, Stage},
     types::{Blame, Fault, Moment, Outcome, Price, Usage, fault::DEADLINE},
 };
 
@@ -20,6 +21,8 @@ pub(in crate::gateway) struct Meter {
     desk: Arc<Desk>,
     record: Arc<Record>,
     metrics: Arc<BackendMetrics>,
+    pool_metrics: Arc<PoolMetrics>,
+    objectives: Objectives,
     backend: Arc<Backend>,
     price: Option<Price>,
     /// Of the prompt, as it was hashed.
@@ -35,7 +38,8 @@ pub(in crate::gateway) struct Meter {
     overhead: Duration,
     /// When the first and the last token came from upstream.
     tokens: Option<(Moment, Moment)>,
-    handed: bool,
+    /// From arrival to the first token handed to the client's connection.
+    handed: Option<Duration>,
     text_bytes: u64,
     usage: Option<Usage>,
     /// The choices that were written, a bit for each.
@@ -50,6 +54,9 @@ pub(in crate::gateway) struct Gauges {
     pub(in crate::gateway) desk: Arc<Desk>,
     pub(in crate::gateway) record: Arc<Record>,
     pub(in crate::gateway) metrics: Arc<BackendMetrics>,
+    pub(in crate::gateway) pool_metrics: Arc<PoolMetrics>,
+    /// What the pool is to keep to.
+    pub(in crate::gateway) objectives: Objectives,
     pub(in crate::gateway) backend: Arc<Backend>,
     pub(in crate::gateway) price: Option<Price>,
     pub(in crate::gateway) prompt_bytes: u64,
@@ -60,7 +67,8 @@ pub(in crate::gateway) struct Gauges {
 impl Meter {
     /// Takes over the request's place on the backend's engine.
     pub(in crate::gateway) fn begin(gauges: Gauges, seat: Seat) -> Self {
-        let Gauges { desk, record, metrics, backend, price, prompt_bytes, cached_tokens } = gauges;
+        let Gauges { desk, record, metrics, pool_metrics, objectives, backend, price, prompt_bytes, cached_tokens } =
+            gauges;
         let now = desk.clock.now();
         Self {
             arrived: record.arrived(),
@@ -68,6 +76,8 @@ impl Meter {
             desk,
             record,
             metrics,
+            pool_metrics,
+            objectives,
             backend,
             price,
             prompt_bytes,
@@ -76,7 +86,7 @@ impl Meter {
             place: None,
             overhead: Duration::ZERO,
             tokens: None,
-            handed: false,
+            handed: None,
             text_bytes: 0,
             usage: None,
             choices: 0,
@@ -134,10 +144,12 @@ impl Meter {
 
     /// A token was handed to the client's connection.
     pub(in crate::gateway) fn hand(&mut self) {
-        if !std::mem::replace(&mut self.handed, true) {
+        if self.handed.is_none() {
             let now = self.desk.clock.now();
             let ttft = now.since(self.arrived);
+            self.handed = Some(ttft);
             self.metrics.ttft(ttft.as_secs_f64(), now);
+            self.pool_metrics.ttft(ttft.as_secs_f64(), now);
             self.record.note(|line| {
                 line.ttft_ms = Some(millis(ttft));
                 line.stage = Stage::Answer;
@@ -200,6 +212,12 @@ impl Meter {
         }
         if let Some(tpot) = tpot {
             self.metrics.tpot(tpot, now);
+        }
+        if outcome != Outcome::ClientGone {
+            let Objectives { ttft: most_ttft, tpot: most_tpot } = self.objectives;
+            let ttft_kept = most_ttft.is_none_or(|most| self.handed.is_none_or(|ttft| ttft <= most));
+            let tpot_kept = most_tpot.is_none_or(|most| tpot.is_none_or(|tpot| tpot <= most.as_secs_f64()));
+            self.pool_metrics.ended(outcome == Outcome::Complete && ttft_kept && tpot_kept, now);
         }
         let cost = self.usage.and_then(|usage| Some(self.price?.cost(&usage)));
         if let Some(usage) = &self.usage {
