@@ -166,8 +166,8 @@ impl Look<'_> {
     fn task(&self, backend: &Backend, view: &View, matched: usize) -> Task {
         let Self { ask, model, now, .. } = *self;
         let Backend { engine, learned, .. } = backend;
-        let tokens = learned.bytes_per_token.tokens(ask.prompt.bytes).max(1);
-        let matched = learned.bytes_per_token.tokens(ask.prompt.layout.bytes(matched));
+        let tokens = learned.bytes_per_token.prompt_tokens(ask.prompt.bytes).max(1);
+        let matched = learned.bytes_per_token.prompt_tokens(ask.prompt.layout.bytes(matched));
         // A turn begins with the turn before it, even where the prompt's hashes are not known.
         let expected = ask.session.map_or(0, |session| learned.sessions.expected_cached(session, learned.holder, now));
         let uncached = tokens.saturating_sub(matched.max(expected)).max(1);

@@ -29,7 +29,7 @@ impl<S> Estimate<S> {
 
 impl<S: Step<Estimated>> Step<Call> for Estimate<S> {
     async fn call(&self, call: Call) -> Result<Reply, Fault> {
-        let prompt_tokens = self.desk.bytes_per_token.tokens(call.body.prompt_bytes as u64);
+        let prompt_tokens = self.desk.bytes_per_token.prompt_tokens(call.body.prompt_bytes as u64);
         let blocks = self.blocks(&call.body);
         let session = session(&call.headers, self.salt);
         self.inner.call(Estimated { call, prompt_tokens, blocks, session }).await
