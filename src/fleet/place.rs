@@ -118,12 +118,13 @@ impl Pool {
         first.learned.prefixes.matched(ask.prompt, holders, matched);
         let model = self.learned.predictor.model();
         let output = self.learned.outputs.expected(ask.max_tokens);
+        let mean_output = ask.max_tokens.map_or(output, |_| self.learned.outputs.expected(None));
         let decoding: f64 = views.iter().map(|view| f64::from(view.decoding)).sum();
         let decoding = decoding / members.len() as f64;
         let step = self.learned.idle_step();
         let tpot = ask.tpot_limit.map_or(SLOW_STEPS * step, |limit| limit.as_secs_f64()).max(f64::MIN_POSITIVE);
         let pace = self.learned.step() / tpot;
-        let look = Look { pool: self, ask, model, output, decoding, step, pace, now };
+        let look = Look { pool: self, ask, model, output, mean_output, decoding, step, pace, now };
         for ((&member, view), &blocks) in members.iter().zip(&*views).zip(&*matched) {
             candidates.push(look.candidate(&self.backends[member], view, blocks as usize));
         }
@@ -150,6 +151,8 @@ pub(super) struct Look<'a> {
     ask: &'a Ask<'a>,
     model: Model,
     pub(super) output: f64,
+    /// Tokens of an answer that has no limit of its own.
+    mean_output: f64,
     /// Requests that decode on a candidate, on average.
     decoding: f64,
     /// Seconds per token of an idle engine.
@@ -173,8 +176,8 @@ impl Look<'_> {
     fn task(&self, backend: &Backend, view: &View, matched: usize) -> Task {
         let Self { ask, model, now, .. } = *self;
         let Backend { engine, learned, .. } = backend;
-        let tokens = learned.bytes_per_token.tokens(ask.prompt.bytes).max(1);
-        let matched = learned.bytes_per_token.tokens(ask.prompt.layout.bytes(matched));
+        let tokens = learned.bytes_per_token.prompt_tokens(ask.prompt.bytes).max(1);
+        let matched = learned.bytes_per_token.prompt_tokens(ask.prompt.layout.bytes(matched));
         // A turn begins with the turn before it, even where the prompt's hashes are not known.
         let expected = ask.session.map_or(0, |session| learned.sessions.expected_cached(session, learned.holder, now));
         let uncached = tokens.saturating_sub(matched.max(expected)).max(1);
@@ -204,6 +207,7 @@ impl Look<'_> {
             queued_tokens: view.queued_tokens,
             uncached_tokens: uncached,
             output_tokens: self.output as u64,
+            mean_output_tokens: self.mean_output as u64,
             decoding: view.decoding,
             overflow_tokens: overflow + slots as u64,
             utilisation: view.utilisation,
@@ -223,10 +227,10 @@ impl Look<'_> {
     }
 
     /// The wait for one of an engine's `slots`, in prompt tokens that it computes meanwhile: those ahead give them back one after the
-    /// other, each after the time of a prompt and an answer.
+    /// other, each after an answer of the pool's mean length. Their prompts are counted among what is queued.
     fn wait_for_slot(&self, slots: u32, ahead: u32, task: &Task) -> f64 {
         let turns = f64::from((ahead + 1).saturating_sub(slots)) / f64::from(slots);
-        let stay = task.prefill + self.output * self.pool.learned.step();
+        let stay = self.mean_output * self.pool.learned.step();
         turns * stay * task.features.uncached as f64 / task.prefill.max(f64::MIN_POSITIVE)
     }
 

@@ -95,6 +95,6 @@ impl Backend {
 
     /// About how many tokens a prompt of `prompt_bytes` has here.
     pub fn prompt_tokens(&self, prompt_bytes: usize) -> u64 {
-        self.learned.bytes_per_token.tokens(prompt_bytes as u64)
+        self.learned.bytes_per_token.prompt_tokens(prompt_bytes as u64)
     }
 }

@@ -49,7 +49,7 @@ impl Estimate {
     pub(super) fn of(desk: &Desk, headers: &HeaderMap, body: &RequestBody) -> Self {
         let mut hasher = BlockHasher::new(&desk.salt.to_le_bytes());
         body.rendered().for_each(|part| hasher.push(part));
-        let expected = desk.bytes_per_token.tokens(body.prompt_bytes as u64);
+        let expected = desk.bytes_per_token.prompt_tokens(body.prompt_bytes as u64);
         let tokens = Tokens { least: expected * 2 / 3, expected, most: expected * 3 / 2 };
         Self { tokens, blocks: hasher.finish(), session: session(headers, desk.salt) }
     }

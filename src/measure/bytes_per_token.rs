@@ -1,60 +1,81 @@
-//! How many bytes of prompt make a token, learned from what engines report.
+//! How many tokens a prompt has, by its bytes, learned from what engines report.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+};
 
-/// Before anything was learned: about right for English prose and for code.
+use super::{Rls, lock};
+
+/// Bytes a token before anything was learned: about right for English prose and for code.
 const DEFAULT: f64 = 4.0;
 /// Byte-fallback tokenizers come close to one byte a token.
 const LOWEST: f64 = 1.0;
 /// Repetitive or heavily escaped text; beyond it the bytes were not text (an image, say).
 const HIGHEST: f64 = 12.0;
-/// Below this many tokens the chat template's own tokens outweigh the caller's text.
+/// Of prompts of fewer tokens than this nearly all may be the chat template's own, or what was read of them wrongly.
 const FEWEST_TOKENS: u64 = 32;
-/// The weight of a new sample: about the last twenty prompts count.
-const WEIGHT: f64 = 0.05;
+/// Tokens that templates add, and tokens a byte: how far they stray from none and from the default.
+const SPREAD: [f64; 2] = [32.0, 0.1];
+/// A chat template adds at most so many tokens.
+const LONGEST_TEMPLATE: f64 = 4096.0;
+/// About the last hundred prompts count.
+const FORGETTING: f64 = 0.99;
 
-/// A moving average of prompt bytes ÷ reported prompt tokens, kept for each model: what turns a body's length into an
+/// Tokens of a prompt as a linear function of its bytes of text, kept for each model: what turns a body's length into an
 /// estimate of its tokens without running a tokenizer.
+///
+/// A chat template adds its own tokens to every prompt. A mean of bytes ÷ tokens would take them for a property of the text: an
+/// engine that got only short prompts would seem to have a worse tokenizer than its twin that got the long ones, and any long
+/// prompt to be the longer there.
 #[derive(Debug)]
 pub struct BytesPerToken {
+    fit: Mutex<Rls<2>>,
+    /// Bits of what a token has in bytes of text.
     bits: AtomicU64,
+    /// Tokens of the template.
+    template: AtomicU32,
 }
 
 impl BytesPerToken {
-    /// Nothing learned yet: 4.0.
+    /// Nothing learned yet: 4.0, and no template.
     pub fn new() -> Self {
-        Self { bits: AtomicU64::new(DEFAULT.to_bits()) }
+        Self {
+            fit: Mutex::new(Rls::new([0.0, 1.0 / DEFAULT], SPREAD, FORGETTING)),
+            bits: AtomicU64::new(DEFAULT.to_bits()),
+            template: AtomicU32::new(0),
+        }
     }
 
     /// Learns from a prompt of `bytes` bytes of text that the engine counted as `tokens`. A prompt too short to tell,
     /// or with a ratio no text has, teaches nothing.
     pub fn observe(&self, bytes: u64, tokens: u64) {
-        if tokens < FEWEST_TOKENS {
+        let ratio = bytes as f64 / tokens as f64;
+        if tokens < FEWEST_TOKENS || !(LOWEST..=HIGHEST).contains(&ratio) {
             return;
         }
-        let sample = bytes as f64 / tokens as f64;
-        if !(LOWEST..=HIGHEST).contains(&sample) {
-            return;
-        }
-        let mut bits = self.bits.load(Ordering::Relaxed);
-        loop {
-            let mean = f64::from_bits(bits);
-            let next = (mean + WEIGHT * (sample - mean)).to_bits();
-            match self.bits.compare_exchange_weak(bits, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(seen) => bits = seen,
-            }
-        }
+        let mut fit = lock(&self.fit);
+        let x = [1.0, bytes as f64];
+        let expected = fit.predict(&x).max(1.0);
+        fit.observe(&x, tokens as f64, expected);
+        let [template, slope] = *fit.coefficients();
+        self.bits.store((1.0 / slope.clamp(1.0 / HIGHEST, 1.0 / LOWEST)).to_bits(), Relaxed);
+        self.template.store(template.min(LONGEST_TEMPLATE) as u32, Relaxed);
     }
 
-    /// Bytes a token, between 1 and 12.
+    /// Bytes of text a token, between 1 and 12.
     pub fn value(&self) -> f64 {
-        f64::from_bits(self.bits.load(Ordering::Relaxed)).clamp(LOWEST, HIGHEST)
+        f64::from_bits(self.bits.load(Relaxed))
     }
 
-    /// The tokens that `bytes` bytes of prompt will make, rounded up.
+    /// The tokens that `bytes` bytes of text will make, rounded up.
     pub fn tokens(&self, bytes: u64) -> u64 {
         (bytes as f64 / self.value()).ceil() as u64
+    }
+
+    /// The tokens of a prompt with `bytes` bytes of text, or of so much of its beginning: with the template's own.
+    pub fn prompt_tokens(&self, bytes: u64) -> u64 {
+        if bytes == 0 { 0 } else { self.tokens(bytes) + u64::from(self.template.load(Relaxed)) }
     }
 }
 
@@ -78,7 +99,21 @@ mod tests {
         for _ in 0..200 {
             ratio.observe(2_500, 1_000);
         }
-        assert!((ratio.value() - 2.5).abs() < 0.001);
+        assert!((990..=1_010).contains(&ratio.prompt_tokens(2_500)), "{}", ratio.prompt_tokens(2_500));
+    }
+
+    #[test]
+    fn a_template_is_told_from_the_text_whatever_the_mix() {
+        let tokens = |bytes: u64| 44 + bytes / 3;
+        for long in [0.02, 0.5, 1.0] {
+            let (ratio, mut dice) = (BytesPerToken::new(), fastrand::Rng::with_seed(1));
+            for _ in 0..400 {
+                let bytes = if dice.f64() < long { dice.u64(3_000..7_000) } else { dice.u64(90..130) };
+                ratio.observe(bytes, tokens(bytes));
+            }
+            let (got, want) = (ratio.prompt_tokens(5_000) as f64, tokens(5_000) as f64);
+            assert!((got / want - 1.0).abs() < 0.03, "{got} for {want}, {long} of them long");
+        }
     }
 
     #[test]

@@ -163,6 +163,16 @@ mod tests {
     }
 
     #[test]
+    fn who_wants_a_short_answer_holds_others_up_no_more_than_who_wants_a_long_one() {
+        let queued = Candidate { mean_output_tokens: 400, ..candidate(2, 300) };
+        let among_streams = Candidate { mean_output_tokens: 400, ..candidate(5, 0) };
+        for output_tokens in [2, 400] {
+            let candidates = [queued, among_streams].map(|candidate| Candidate { output_tokens, ..candidate });
+            assert_eq!(pick(Strategy::LeastCost, &candidates, 0, 0.0), 1, "{output_tokens}");
+        }
+    }
+
+    #[test]
     fn equals_take_turns() {
         let equals = vec![candidate(0, 0); 3];
         for strategy in [Strategy::LeastCost, Strategy::RoundRobin, Strategy::LeastRequest, Strategy::PeakEwma] {

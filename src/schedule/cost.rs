@@ -9,10 +9,11 @@
 //! the steps of the `D` streams there longer. `f` is how slow the backend is beside the others.
 //!
 //! What it does to others has the price of what it takes from them. An engine's time for prompts is dear where little of it is
-//! left: `w = 2 ρ² / (1 − ρ) + 8 / E`, with `ρ` the share of its time that prompts lately took. `ρ² / (1 − ρ)` is the mean
+//! left: `w = 2 ρ² / (1 − ρ) + 8 / M`, with `ρ` the share of its time that prompts lately took. `ρ² / (1 − ρ)` is the mean
 //! number of those who wait in a queue with Poisson arrivals (M/M/1): those who come later and are delayed too. And the fewer
-//! tokens a stream has, the more of its pace an interruption costs it. Longer steps hurt where the time per token comes near
-//! its limit: `d` is a tenth of what prompts an idle step has time for, × strain³.
+//! tokens a stream has (`M` in the pool's mean), the more of its pace an interruption costs it: theirs count, not the limit of
+//! the one who interrupts. Longer steps hurt where the time per token comes near its limit: `d` is a tenth of what prompts an
+//! idle step has time for, × strain³.
 //!
 //! With `w = 1` and the rest left out this is `Q + u (n + 1)`, and without `Q` it is `LMetric`: both hold others up at a fixed
 //! price, which is too high on an idle engine, where it lengthens the tail, and too low on a busy one. `benches/README.md` has
@@ -49,7 +50,8 @@ fn least_cost(candidate: &Candidate, requests: f64) -> f64 {
     let waiting = (candidate.queued_tokens + candidate.overflow_tokens) as f64;
     let output = candidate.output_tokens.max(1) as f64;
     let busy = candidate.utilisation.clamp(0.0, FULL);
-    let price = (CROWD * busy * busy / (1.0 - busy) + BRIEF / output).clamp(PRICES.0, PRICES.1);
+    let brief = BRIEF / candidate.mean_output_tokens.max(1) as f64;
+    let price = (CROWD * busy * busy / (1.0 - busy) + brief).clamp(PRICES.0, PRICES.1);
     let strain = candidate.strain.powi(3).min(MOST_STRAIN);
     let decoding = STREAM * candidate.step_tokens * strain * output * f64::from(candidate.decoding);
     candidate.speed * (waiting + own + price * own * requests + decoding)

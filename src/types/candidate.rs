@@ -42,6 +42,8 @@ pub struct Candidate {
     pub uncached_tokens: u64,
     /// Tokens of the answer to expect.
     pub output_tokens: u64,
+    /// Tokens of a mean answer of the pool: what those who are held up there get.
+    pub mean_output_tokens: u64,
     /// Requests that decode there.
     pub decoding: u32,
     /// Tokens by which its KV cache will be too small for all that was promised, this request included; and the wait for a slot,
@@ -79,6 +81,7 @@ impl Default for Candidate {
             queued_tokens: 0,
             uncached_tokens: 0,
             output_tokens: 0,
+            mean_output_tokens: 0,
             decoding: 0,
             overflow_tokens: 0,
             utilisation: 0.0,

@@ -335,8 +335,9 @@ mod tests {
 
         fn level(now: u64, entry: &(u64, u8, Option<u64>, Key, u32)) -> u64 {
             let &(arrived, priority, deadline, ..) = entry;
-            let step = deadline.map_or(60_000, |deadline| deadline.saturating_sub(arrived) / 10).clamp(3_000, 60_000);
-            u64::from(priority) + (now - arrived) / step
+            // In tenths of a millisecond, which leaves no rest.
+            let step = deadline.map_or(600_000, |deadline| deadline.saturating_sub(arrived)).clamp(30_000, 600_000);
+            u64::from(priority) + (now - arrived) * 10 / step
         }
     }
 

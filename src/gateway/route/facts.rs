@@ -1,0 +1,254 @@
+//! What conditions may ask of a request, its caller and the pools: each worked out when it is first asked, and kept.
+
+use std::{
+    cell::{OnceCell, RefCell},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use super::Asking;
+use crate::{
+    policy::condition::Facts,
+    prompt::complexity::{Features, Weights, score},
+    types::{Complexity, Name, Outline},
+};
+
+/// Of a longer text only this much is looked at for its language.
+const LANGUAGE_BYTES: usize = 1024;
+/// A language that is less certain than this is not told.
+const CERTAIN: f64 = 0.5;
+
+thread_local! {
+    /// Outlines to be used again: their buffers keep their room.
+    static OUTLINES: RefCell<Vec<Outline>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What was worked out of one request so far.
+pub(super) struct Known<'a> {
+    asking: &'a Asking<'a>,
+    outline: OnceCell<Outline>,
+    features: OnceCell<Features>,
+    complexity: OnceCell<Complexity>,
+    language: OnceCell<&'static str>,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn of(asking: &'a Asking<'a>) -> Self {
+        Self {
+            asking,
+            outline: OnceCell::new(),
+            features: OnceCell::new(),
+            complexity: OnceCell::new(),
+            language: OnceCell::new(),
+        }
+    }
+
+    pub(super) fn outline(&self) -> &Outline {
+        self.outline.get_or_init(|| {
+            let mut outline = OUTLINES.with_borrow_mut(Vec::pop).unwrap_or_default();
+            self.asking.body.outline(&mut outline);
+            outline
+        })
+    }
+
+    pub(super) fn features(&self) -> &Features {
+        self.features.get_or_init(|| Features::of(self.outline()))
+    }
+
+    /// How hard the prompt seems; by the weights that are built in.
+    pub(super) fn scored(&self) -> &Complexity {
+        self.complexity.get_or_init(|| score(self.features(), Weights::built_in()))
+    }
+
+    /// The same, if anything asked for it.
+    pub(super) fn scored_already(&self) -> Option<&Complexity> {
+        self.complexity.get()
+    }
+
+    fn key(&self) -> Option<&crate::policy::Key> {
+        self.asking.policy().keys.get(self.asking.key?)
+    }
+}
+
+impl Drop for Known<'_> {
+    fn drop(&mut self) {
+        if let Some(outline) = self.outline.take() {
+            OUTLINES.with_borrow_mut(|outlines| {
+                if outlines.is_empty() {
+                    outlines.push(outline);
+                }
+            });
+        }
+    }
+}
+
+impl Facts for Known<'_> {
+    fn tokens(&self) -> u64 {
+        self.asking.estimate.tokens.expected
+    }
+
+    fn complexity(&self) -> f64 {
+        self.scored().score
+    }
+
+    fn language(&self) -> &str {
+        self.language.get_or_init(|| language(&self.outline().text))
+    }
+
+    fn model(&self) -> &str {
+        self.asking.body.model.as_deref().unwrap_or_default()
+    }
+
+    fn class(&self) -> &str {
+        if self.asking.is_batch() { "batch" } else { "interactive" }
+    }
+
+    fn stream(&self) -> bool {
+        self.asking.body.stream
+    }
+
+    fn tools(&self) -> u64 {
+        self.outline().tools.into()
+    }
+
+    fn images(&self) -> u64 {
+        self.outline().images.into()
+    }
+
+    fn schema(&self) -> bool {
+        self.outline().schema_depth > 1
+    }
+
+    fn max_tokens(&self) -> u64 {
+        self.asking.body.max_tokens.unwrap_or(0)
+    }
+
+    fn turns(&self) -> u64 {
+        self.outline().turns.into()
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.asking.headers.get(name)?.to_str().ok()
+    }
+
+    fn key_id(&self) -> &str {
+        self.key().map_or("", |key| &key.id)
+    }
+
+    fn key_team(&self) -> &str {
+        self.key().and_then(|key| key.team.as_deref()).unwrap_or_default()
+    }
+
+    fn key_tags(&self) -> &[Name] {
+        self.key().map_or(&[], |key| &key.tags)
+    }
+
+    fn ttft_p95(&self, pool: usize) -> f64 {
+        self.asking.serving.pool_meter(pool).ttft_p95(self.asking.desk.clock.now())
+    }
+
+    fn queue(&self, pool: usize) -> u64 {
+        let name = &self.asking.policy().pools[pool].name;
+        self.asking.desk.hall.standing(name, self.asking.desk.clock.now()).depth as u64
+    }
+
+    fn attainment(&self, pool: usize) -> f64 {
+        self.asking.serving.pool_meter(pool).attainment(self.asking.desk.clock.now())
+    }
+
+    fn burn(&self, pool: usize) -> f64 {
+        // Objectives are 95th percentiles: one request in twenty may miss them.
+        (1.0 - self.attainment(pool)) / 0.05
+    }
+
+    fn unix_time(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    }
+}
+
+/// The two-letter code of a text's language; empty where it cannot be told.
+fn language(text: &str) -> &'static str {
+    let head = &text[..text.floor_char_boundary(LANGUAGE_BYTES.min(text.len()))];
+    let Some(told) = whatlang::detect(head).filter(|told| told.confidence() >= CERTAIN) else { return "" };
+    iso_639_1(told.lang())
+}
+
+/// `whatlang` tells languages by three letters (ISO 639-3).
+fn iso_639_1(language: whatlang::Lang) -> &'static str {
+    use whatlang::Lang;
+    match language {
+        Lang::Eng => "en",
+        Lang::Deu => "de",
+        Lang::Fra => "fr",
+        Lang::Spa => "es",
+        Lang::Ita => "it",
+        Lang::Por => "pt",
+        Lang::Nld => "nl",
+        Lang::Rus => "ru",
+        Lang::Ukr => "uk",
+        Lang::Pol => "pl",
+        Lang::Ces => "cs",
+        Lang::Slk => "sk",
+        Lang::Slv => "sl",
+        Lang::Hrv => "hr",
+        Lang::Srp => "sr",
+        Lang::Bul => "bg",
+        Lang::Mkd => "mk",
+        Lang::Bel => "be",
+        Lang::Ron => "ro",
+        Lang::Hun => "hu",
+        Lang::Swe => "sv",
+        Lang::Dan => "da",
+        Lang::Nob => "no",
+        Lang::Fin => "fi",
+        Lang::Est => "et",
+        Lang::Lav => "lv",
+        Lang::Lit => "lt",
+        Lang::Ell => "el",
+        Lang::Tur => "tr",
+        Lang::Aze => "az",
+        Lang::Uzb => "uz",
+        Lang::Tuk => "tk",
+        Lang::Kat => "ka",
+        Lang::Hye => "hy",
+        Lang::Heb => "he",
+        Lang::Ara => "ar",
+        Lang::Pes => "fa",
+        Lang::Urd => "ur",
+        Lang::Hin => "hi",
+        Lang::Ben => "bn",
+        Lang::Mar => "mr",
+        Lang::Guj => "gu",
+        Lang::Pan => "pa",
+        Lang::Tam => "ta",
+        Lang::Tel => "te",
+        Lang::Kan => "kn",
+        Lang::Mal => "ml",
+        Lang::Ori => "or",
+        Lang::Sin => "si",
+        Lang::Nep => "ne",
+        Lang::Tha => "th",
+        Lang::Mya => "my",
+        Lang::Khm => "km",
+        Lang::Vie => "vi",
+        Lang::Ind => "id",
+        Lang::Jav => "jv",
+        Lang::Tgl => "tl",
+        Lang::Cmn => "zh",
+        Lang::Jpn => "ja",
+        Lang::Kor => "ko",
+        Lang::Amh => "am",
+        Lang::Afr => "af",
+        Lang::Aka => "ak",
+        Lang::Zul => "zu",
+        Lang::Sna => "sn",
+        Lang::Cat => "ca",
+        Lang::Epo => "eo",
+        Lang::Lat => "la",
+        Lang::Yid => "yi",
+        Lang::Cym => "cy",
+        // A later version of the crate may know more.
+        #[allow(unreachable_patterns, reason = "the list is whole for this version of the crate")]
+        _ => "",
+    }
+}
