@@ -1,0 +1,110 @@
+//! How well the tiers' shares, quality and spend are held when traffic shifts, beside simpler rules, and what a decision costs.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench tells on stdout, and ends where it cannot go on")]
+
+mod aims;
+mod judge;
+#[path = "../overhead/machine.rs"]
+mod machine;
+mod players;
+mod prices;
+mod traffic;
+
+use std::alloc::System;
+
+use clap::Parser;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+use self::{judge::SPANS, players::Player};
+
+/// Counts what is asked of the system's allocator.
+#[global_allocator]
+pub(crate) static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// What the command line says.
+#[derive(clap::Parser)]
+#[command(name = "tiers", about = "Bench of the choice of tier")]
+struct Args {
+    /// Two seeds instead of twenty: shows that it works, measures little
+    #[arg(long)]
+    quick: bool,
+    /// The share of the large model, in per cent
+    #[arg(long, default_value_t = 25.0)]
+    share: f64,
+    /// Given by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() {
+    let args = Args::parse();
+    let seeds = if args.quick || !args.bench { 2 } else { 20 };
+    println!("{}; {seeds} seeds\n", machine::line(&machine::read()));
+    shares(args.share / 100.0, seeds);
+    losses(seeds);
+    aims::run(seeds);
+    prices::run(if seeds > 2 { 2_000_000 } else { 20_000 });
+}
+
+/// The share after a shift, its price in quality, and flips.
+fn shares(share: f64, seeds: u64) {
+    println!("### A share of {:.0} %\n", share * 100.0);
+    let spans: Vec<&str> = SPANS.iter().map(|span| span.0).collect();
+    println!("| traffic | rule | error at {} | loss | flips |", spans.join(" | "));
+    println!("|---|---|{}---:|---:|", "---:|".repeat(SPANS.len()));
+    for (traffic, shape) in traffic::shapes() {
+        for (name, player) in Player::ALL {
+            let (mut errors, mut losses, mut flips) = (vec![Vec::new(); SPANS.len()], Vec::new(), None);
+            for seed in 0..seeds {
+                let asks = shape.requests(seed);
+                let large = player.play(&asks, share, seed);
+                for (all, error) in errors.iter_mut().zip(judge::errors(&large, share)) {
+                    all.push(error * 100.0);
+                }
+                losses.push(judge::loss(&asks, &large));
+                flips = flips.max(judge::flips(&asks, &large).map(|(_, most)| most));
+                // The mean of the last seed stands for all: it hardly differs.
+                if seed + 1 == seeds
+                    && let Some((mean, _)) = judge::flips(&asks, &large)
+                {
+                    let most = flips.unwrap_or_default();
+                    row(traffic, name, &errors, &losses, &format!("{mean:.2}, most {most}"));
+                }
+            }
+            if flips.is_none() {
+                row(traffic, name, &errors, &losses, "");
+            }
+        }
+    }
+    println!();
+}
+
+/// What ours loses at several shares.
+fn losses(seeds: u64) {
+    const SHARES: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 0.9];
+    println!("### What ours loses at other shares\n");
+    println!("| traffic | {} | mean |", SHARES.map(|share| format!("{:.0} %", share * 100.0)).join(" | "));
+    println!("|---|{}---:|", "---:|".repeat(SHARES.len()));
+    for (traffic, shape) in traffic::shapes() {
+        let losses = SHARES.map(|share| {
+            let of = |seed| {
+                let asks = shape.requests(seed);
+                judge::loss(&asks, &Player::Ours.play(&asks, share, seed))
+            };
+            mean(&(0..seeds).map(of).collect::<Vec<_>>())
+        });
+        let columns = losses.map(|loss| format!("{loss:.4}")).join(" | ");
+        println!("| {traffic} | {columns} | {:.4} |", mean(&losses));
+    }
+    println!();
+}
+
+fn row(traffic: &str, rule: &str, errors: &[Vec<f64>], losses: &[f64], flips: &str) {
+    let errors: Vec<String> =
+        errors.iter().map(|all| format!("{:.2} ({:.2})", mean(all), all.iter().copied().fold(0.0, f64::max))).collect();
+    println!("| {traffic} | {rule} | {} | {:.4} | {flips} |", errors.join(" | "), mean(losses));
+}
+
+/// The mean of some numbers.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}

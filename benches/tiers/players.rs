@@ -1,0 +1,106 @@
+//! Who decides: ours, and what one would do at first.
+
+use std::{collections::HashMap, time::Duration};
+
+use fastrand::Rng;
+use signalbox::{
+    schedule::tiers::{Aim, Context, TierView, Tierings},
+    types::{Complexity, Moment},
+};
+
+use crate::traffic::Ask;
+
+/// Requests after which the plain quantile is taken anew.
+const WINDOW: usize = 1_000;
+/// Tiers without a queue: the large one costs ten times as much and takes three times as long.
+pub(crate) const TIERS: [TierView; 2] = [
+    TierView { cost_usd: 0.000_2, e2e: 2.0, available: true },
+    TierView { cost_usd: 0.002, e2e: 6.0, available: true },
+];
+/// Time between two requests.
+pub(crate) const PAUSE: Duration = Duration::from_millis(200);
+
+/// Who decides.
+#[derive(Copy, Clone)]
+pub(crate) enum Player {
+    Ours,
+    /// The threshold with the right share on the first regime.
+    Static,
+    /// The quantile of the thousand requests before, taken every thousand.
+    Window,
+    /// Asks only what is owed, and draws lots.
+    Deficit,
+}
+
+impl Player {
+    pub(crate) const ALL: [(&str, Self); 4] = [
+        ("ours", Self::Ours),
+        ("static threshold", Self::Static),
+        ("quantile of a window", Self::Window),
+        ("deficit alone", Self::Deficit),
+    ];
+
+    /// Plays all requests with so large a share for the large model; for each whether it went there. The others keep sessions as
+    /// ours does: one that rose stays.
+    pub(crate) fn play(self, asks: &[Ask], share: f64, seed: u64) -> Vec<bool> {
+        let mut dice = Rng::with_seed(seed ^ 0x5eed);
+        if matches!(self, Self::Ours) {
+            let tierings = Tierings::new(&Aim::Shares(vec![1.0 - share, share]), 2, 16);
+            return asks.iter().enumerate().map(|(n, ask)| ours(&tierings, ask, n, &TIERS, &mut dice) == 1).collect();
+        }
+        let mut bar = bar_of(&asks[..asks.len() / 2], share);
+        let (mut owed, mut high) = (0.0, HashMap::new());
+        let mut large = Vec::with_capacity(asks.len());
+        for (n, ask) in asks.iter().enumerate() {
+            if matches!(self, Self::Window) && n >= WINDOW && n % WINDOW == 0 {
+                bar = bar_of(&asks[n - WINDOW..n], share);
+            }
+            let passes = match self {
+                Self::Deficit => dice.f64() < share + 0.015 * owed,
+                _ => bar.passes(ask.score, &mut dice),
+            };
+            let passes = match ask.session {
+                Some(session) => {
+                    let stays = high.entry(session).or_insert(false);
+                    *stays |= passes;
+                    *stays
+                }
+                None => passes,
+            };
+            owed += share - f64::from(u8::from(passes));
+            large.push(passes);
+        }
+        large
+    }
+}
+
+/// The tier that ours decides for the `n`th request.
+pub(crate) fn ours(tierings: &Tierings, ask: &Ask, n: usize, tiers: &[TierView], dice: &mut Rng) -> usize {
+    let complexity = Complexity { score: ask.score, quality: ask.quality, gap: ask.gap, ..Complexity::default() };
+    let context = Context { key: 1, session: ask.session, tool_loop: ask.tool_loop, chance: dice.f64() };
+    tierings.decide(&complexity, &context, tiers, Moment::default().plus(PAUSE * n as u32)).tier
+}
+
+/// A threshold, with the chance of what is exactly on it.
+#[derive(Copy, Clone)]
+pub(crate) struct Bar {
+    score: f64,
+    chance: f64,
+}
+
+impl Bar {
+    pub(crate) fn passes(self, score: f64, dice: &mut Rng) -> bool {
+        score > self.score || (score.total_cmp(&self.score).is_eq() && dice.f64() < self.chance)
+    }
+}
+
+/// The threshold that the share of these requests passes.
+pub(crate) fn bar_of(asks: &[Ask], share: f64) -> Bar {
+    let mut scores: Vec<f64> = asks.iter().map(|ask| ask.score).collect();
+    scores.sort_by(f64::total_cmp);
+    let count = scores.len() as f64;
+    let score = scores[(((1.0 - share) * count) as usize).min(scores.len() - 1)];
+    let above = scores.iter().filter(|other| **other > score).count() as f64;
+    let same = scores.iter().filter(|other| other.total_cmp(&score).is_eq()).count() as f64;
+    Bar { score, chance: (share * count - above) / same }
+}

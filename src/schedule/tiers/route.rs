@@ -1,0 +1,155 @@
+//! The tiers of a route, for all its keys.
+
+use std::sync::{Arc, Mutex};
+
+use super::{
+    aim::{Aim, Plan},
+    decision::{Context, Decision, Request, TierView, mix},
+    lru::Lru,
+    sessions::Sessions,
+    spend::Spend,
+    standing::{Standing, Tally},
+    state::{Outcome, State},
+};
+use crate::{
+    measure::lock,
+    types::{Complexity, Moment},
+};
+
+/// Sessions that a route remembers, at about 80 bytes each.
+const MOST_SESSIONS: usize = 64 << 10;
+
+/// Decides, for one route, which tier serves a request, and learns from every decision how to hold what the route aims at. Shared
+/// by reference between threads; each of its locks is held for less than a microsecond, except while [`Tierings::follow`] changes
+/// the aim. Bounded, and allocates nothing but for keys and sessions that are new.
+#[derive(Debug)]
+pub struct Tierings {
+    keys: Mutex<Lru<Arc<Mutex<State>>>>,
+    route: Mutex<Route>,
+    sessions: Sessions,
+}
+
+/// What all keys have in common.
+#[derive(Debug)]
+struct Route {
+    /// Learns from all keys: where new ones begin. Decides alone where one account goes for all of them.
+    state: State,
+    spend: Spend,
+    tally: Tally,
+}
+
+impl Tierings {
+    /// For a number of tiers, of which [`MOST_TIERS`](super::MOST_TIERS) are used at most. Remembers `most_keys` keys, at 1.9 KB
+    /// each for two tiers; beyond them the one that was used least recently goes, and begins anew when it comes back.
+    pub fn new(aim: &Aim, tiers: usize, most_keys: usize) -> Self {
+        let state = State::new(Arc::new(Plan::new(aim, tiers)));
+        let route = Route { state, spend: Spend::new(), tally: Tally::default() };
+        Self { keys: Mutex::new(Lru::new(most_keys)), route: Mutex::new(route), sessions: Sessions::new(MOST_SESSIONS) }
+    }
+
+    /// Goes on with another aim or number of tiers. What was learned of the distribution of scores stays where the aim is of the
+    /// same kind, nothing is owed, and sessions stay where they are unless the number of tiers is another.
+    pub fn follow(&self, aim: &Aim, tiers: usize) {
+        let plan = Arc::new(Plan::new(aim, tiers));
+        let before = {
+            let mut route = lock(&self.route);
+            let before = Arc::clone(route.state.plan());
+            if before == plan {
+                return;
+            }
+            route.state.follow(&plan);
+            if before.tiers != plan.tiers {
+                route.tally = Tally::default();
+            }
+            before
+        };
+        // A key that comes in between begins under the new plan, and follows it once more.
+        let mut keys = lock(&self.keys);
+        if before.ranks_like(&plan) && !plan.is_common() {
+            keys.values().for_each(|key| lock(key).follow(&plan));
+        } else {
+            keys.clear();
+        }
+        drop(keys);
+        if before.tiers != plan.tiers {
+            self.sessions.clear();
+        }
+    }
+
+    /// Decides where a request goes. `tiers` has a view of each tier, from the cheapest to the best; those that it lacks are not
+    /// used.
+    ///
+    /// The request counts as sent there: ask once for a request that is sent, and not for one that is refused.
+    pub fn decide(&self, complexity: &Complexity, context: &Context, tiers: &[TierView], now: Moment) -> Decision {
+        let session = context.session.map(|session| mix(session ^ mix(context.key)));
+        let seat = session.and_then(|session| self.sessions.seat(session, context.tool_loop, now));
+        let context = Context { session, ..*context };
+
+        let mut route = lock(&self.route);
+        let plan = Arc::clone(route.state.plan());
+        let request = Request::new(complexity, &context, tiers, plan.tiers);
+        let budget = if let Aim::MaxSpendPerHour(usd) = plan.aim { usd } else { 0.0 };
+        route.spend.advance(budget, now);
+        let purse = route.spend.level();
+        route.state.watch(&request, purse, now);
+        let (outcome, decision) = if plan.is_common() {
+            let outcome = route.state.decide(&request, seat, Some(&route.spend));
+            let decision = told(&route.state, &request, &outcome);
+            (outcome, decision)
+        } else {
+            drop(route);
+            let key = self.key(context.key);
+            let mut state = lock(&key);
+            state.watch(&request, 0.0, now);
+            let outcome = state.decide(&request, seat, None);
+            state.note(&request, &outcome);
+            let decision = told(&state, &request, &outcome);
+            drop(state);
+            route = lock(&self.route);
+            (outcome, decision)
+        };
+        route.state.note(&request, &outcome);
+        route.spend.pay(request.cost[outcome.tier], request.cost[0]);
+        route.tally.count(&outcome, &decision);
+        drop(route);
+
+        if let Some(session) = session {
+            self.sessions.sit(session, outcome.seat, now);
+        }
+        decision
+    }
+
+    /// How the route stands.
+    pub fn standing(&self, now: Moment) -> Standing {
+        let (sessions, keys) = (self.sessions.begun(), lock(&self.keys).len());
+        let mut route = lock(&self.route);
+        let budget = if let Aim::MaxSpendPerHour(usd) = route.state.plan().aim { usd } else { 0.0 };
+        route.spend.advance(budget, now);
+        let bars = route.state.bars().collect();
+        route.tally.standing(bars, route.spend.hour(), route.state.unreachable(), sessions, keys)
+    }
+
+    /// The state of a key; a new one begins with what was learned from all.
+    fn key(&self, key: u64) -> Arc<Mutex<State>> {
+        let mut keys = lock(&self.keys);
+        if let Some(known) = keys.touch(key) {
+            return Arc::clone(known);
+        }
+        let new = Arc::new(Mutex::new(lock(&self.route).state.fresh()));
+        keys.insert(key, Arc::clone(&new));
+        new
+    }
+}
+
+/// The decision as it is told, after it was noted.
+fn told(state: &State, request: &Request, outcome: &Outcome) -> Decision {
+    Decision {
+        tier: outcome.tier,
+        intended: outcome.intended,
+        bar: state.bar(request, outcome.intended),
+        share: state.share(),
+        quality: request.quality_at(outcome.tier),
+        unreachable: state.unreachable(),
+        reason: outcome.reason,
+    }
+}

@@ -1,0 +1,106 @@
+//! Which tier each session is in.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use super::lru::Lru;
+use crate::{measure::lock, types::Moment};
+
+/// After so long a pause, an engine has nothing left of a session in its cache, as likely as not (see `schedule::affinity`): it
+/// may begin anew in any tier.
+const COLD: Duration = Duration::from_mins(10);
+/// Idle sessions are forgotten after this. A tool that works for long is waited for as long.
+const EXPIRY: Duration = Duration::from_hours(1);
+/// Sessions whose time is up and that are forgotten with each request, at most: twice as many as can come.
+const SWEPT: usize = 2;
+
+/// Sessions in bounded number: a session takes about 80 bytes. The lock is held for less than a microsecond.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    seats: Mutex<Lru<(Seat, Moment)>>,
+    begun: AtomicU64,
+}
+
+/// Where a session is, and what it did since it was cold.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub(super) struct Seat {
+    pub(super) tier: u8,
+    /// Its last requests in a row that clearly belong below.
+    pub(super) easy: u8,
+    pub(super) risen: bool,
+    pub(super) fallen: bool,
+}
+
+impl Sessions {
+    /// Never more than `most`.
+    pub(super) fn new(most: usize) -> Self {
+        Self { seats: Mutex::new(Lru::new(most)), begun: AtomicU64::new(0) }
+    }
+
+    /// Where the session is, if it is still warm there or its tools may still be at work.
+    pub(super) fn seat(&self, session: u64, tool_loop: bool, now: Moment) -> Option<Seat> {
+        let (seat, used) = lock(&self.seats).peek(session).copied()?;
+        let patience = if tool_loop { EXPIRY } else { COLD };
+        (now.since(used) < patience).then_some(seat)
+    }
+
+    /// The session goes on in its seat, or begins there.
+    pub(super) fn sit(&self, session: u64, seat: Seat, now: Moment) {
+        let mut seats = lock(&self.seats);
+        for _ in 0..SWEPT {
+            if seats.oldest().is_some_and(|(_, used)| now.since(*used) >= EXPIRY) {
+                seats.pop_oldest();
+            }
+        }
+        if seats.peek(session).is_none() {
+            self.begun.fetch_add(1, Ordering::Relaxed);
+        }
+        seats.insert(session, (seat, now));
+    }
+
+    /// How many sessions began.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&self) {
+        lock(&self.seats).clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_nanos(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_session_is_warm_for_ten_minutes_and_its_tools_may_take_an_hour() {
+        let sessions = Sessions::new(8);
+        let seat = Seat { tier: 2, easy: 3, risen: true, fallen: false };
+        sessions.sit(1, seat, at(0));
+        assert_eq!(sessions.seat(1, false, at(599)), Some(seat));
+        assert_eq!(sessions.seat(1, false, at(600)), None);
+        assert_eq!(sessions.seat(1, true, at(3_599)), Some(seat));
+        assert_eq!(sessions.seat(1, true, at(3_600)), None);
+    }
+
+    #[test]
+    fn sessions_are_forgotten_in_time_and_beyond_their_bound() {
+        let sessions = Sessions::new(8);
+        (0..20).for_each(|session| sessions.sit(session, Seat::default(), at(session)));
+        assert_eq!((lock(&sessions.seats).len(), sessions.begun()), (8, 20));
+        (30..33).for_each(|session| sessions.sit(session, Seat::default(), at(7_200)));
+        assert_eq!(lock(&sessions.seats).len(), 5, "two go for each that comes");
+        sessions.clear();
+        assert_eq!(lock(&sessions.seats).len(), 0);
+    }
+}

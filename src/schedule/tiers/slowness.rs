@@ -1,0 +1,112 @@
+//! How much slower than usual a tier is, beside the one below it.
+//!
+//! A share that was asked for includes what a larger model usually takes longer; only what is beyond that should move the bar. As
+//! in delay-based congestion control (TCP Vegas, Brakmo and Peterson 1995; LEDBAT, RFC 6817), the usual is a slowly rising floor
+//! under what is seen now: it follows at once when a tier gets faster, and over ten minutes when it gets slower, so that a queue
+//! is not taken for the usual before long, and a larger model put into the pool is.
+
+use crate::types::Moment;
+
+/// The weight of a request in what is seen now: about the last sixteen count.
+const WEIGHT: f64 = 1.0 / 16.0;
+/// Seconds in which the usual follows half of the way down, and up.
+const DOWN_SECONDS: f64 = 30.0;
+const UP_SECONDS: f64 = 600.0;
+/// A ratio beyond the usual that is no more than noise: predictions differ from request to request.
+const NOISE: f64 = 1.25;
+/// The most of a tier's share that a queue takes away.
+const MOST_LOST: f64 = 0.5;
+
+/// Ratios of the times to the ends of answers in two neighbouring tiers, as logarithms.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slowness {
+    now: f64,
+    usual: f64,
+    /// Of the last observation.
+    at: Option<Moment>,
+}
+
+impl Slowness {
+    /// The answer to a request is predicted to take `upper` seconds in the upper tier and `lower` in the lower one.
+    pub(super) fn observe(&mut self, lower: f64, upper: f64, now: Moment) {
+        let ratio = (upper / lower).ln();
+        if !ratio.is_finite() {
+            return;
+        }
+        let Some(at) = self.at.replace(now) else {
+            (self.now, self.usual) = (ratio, ratio);
+            return;
+        };
+        self.now += WEIGHT * (ratio - self.now);
+        let seconds = now.since(at).as_secs_f64();
+        let pace = if self.now < self.usual { DOWN_SECONDS } else { UP_SECONDS };
+        self.usual += (self.now - self.usual) * seconds / (seconds + pace);
+    }
+
+    /// The part of the upper tier's share that it keeps, from 1 down to 0.5. Half of it follows Little's law: a tier that takes k
+    /// times as long as usual has as many requests under way as usual when it gets a k-th of them.
+    pub(super) fn kept(&self) -> f64 {
+        let beyond = (self.now - self.usual - NOISE.ln()).max(0.0);
+        (1.0 - MOST_LOST) + MOST_LOST * (-beyond).exp()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{prelude::*, test_runner::RngSeed};
+
+    use super::*;
+
+    fn at(seconds: f64) -> Moment {
+        Moment::from_nanos((seconds * 1e9) as u64)
+    }
+
+    #[test]
+    fn the_usual_difference_costs_nothing_and_noise_neither() {
+        let (mut slowness, mut dice) = (Slowness::default(), fastrand::Rng::with_seed(1));
+        assert!((slowness.kept() - 1.0).abs() < 1e-12);
+        for second in 0..5_000 {
+            let noise = 0.75 + 0.5 * dice.f64();
+            slowness.observe(1.0, 7.0 * noise, at(f64::from(second)));
+            assert!(slowness.kept() > 0.97, "{second}: {slowness:?}");
+        }
+    }
+
+    #[test]
+    fn a_queue_takes_up_to_half_smoothly_and_gives_it_back() {
+        let mut slowness = Slowness::default();
+        let mut kept = |seconds: std::ops::Range<u32>, upper: f64| {
+            seconds.fold((1.0_f64, 0.0_f64), |(least, step), second| {
+                let before = slowness.kept();
+                slowness.observe(2.0, upper, at(f64::from(second) / 10.0));
+                (least.min(slowness.kept()), step.max((slowness.kept() - before).abs()))
+            })
+        };
+        assert!((kept(0..600, 6.0).0 - 1.0).abs() < 1e-9);
+        let (least, step) = kept(600..1_000, 60.0);
+        assert!((0.5..0.6).contains(&least) && step < 0.06, "{least}, in steps of {step}");
+        kept(1_000..1_100, 6.0);
+        assert!((slowness.kept() - 1.0).abs() < 1e-9, "{slowness:?}");
+    }
+
+    #[test]
+    fn what_stays_becomes_the_usual() {
+        let mut slowness = Slowness::default();
+        slowness.observe(1.0, 3.0, at(0.0));
+        (1..7_200).for_each(|second| slowness.observe(1.0, 9.0, at(f64::from(second))));
+        assert!((slowness.kept() - 1.0).abs() < 1e-9, "{slowness:?}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+
+        #[test]
+        fn it_stays_within_its_bounds(seen in prop::collection::vec((any::<f64>(), any::<f64>(), 0..u64::MAX), 0..50)) {
+            let mut slowness = Slowness::default();
+            for (lower, upper, nanos) in seen {
+                slowness.observe(lower, upper, Moment::from_nanos(nanos));
+                prop_assert!((0.5..=1.0).contains(&slowness.kept()), "{slowness:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What was spent in the last hour, and how fast one may go on.
+
+use crate::types::Moment;
+
+/// Nanoseconds of a slot: a minute.
+const SLOT: u64 = 60_000_000_000;
+/// Slots that are kept: sixty whole ones and the one under way, so that no more is forgotten than what is an hour old.
+const SLOTS: usize = 61;
+/// The part of a budget that may be spent at once: ten minutes' worth.
+const AT_ONCE: f64 = 1.0 / 6.0;
+/// Slots that say what the cheapest tier alone would cost now, beside the whole hour.
+const LATELY: u64 = 10;
+/// How much more than that is kept for it, since traffic grows.
+const RESERVE: f64 = 1.25;
+
+/// Costs of the last sixty to sixty-one minutes, in USD, and a purse that fills as fast as the budget allows.
+///
+/// The purse is a token bucket. Its rate is the highest that could go on for an hour without the sum of any hour passing the
+/// budget, given what was spent when: after a dear minute it is lower until that minute is an hour ago.
+#[derive(Clone, Debug)]
+pub(super) struct Spend {
+    slots: [f64; SLOTS],
+    /// What the same requests would have cost in the cheapest tier.
+    cheapest: [f64; SLOTS],
+    /// The number of the slot under way.
+    newest: u64,
+    /// All slots together.
+    hour: f64,
+    /// USD that may be spent; negative where more had to be.
+    purse: f64,
+    /// USD a second that can be spent from now on.
+    rate: f64,
+    /// USD a second that the cheapest tier alone takes.
+    floor: f64,
+    /// When the purse was filled last.
+    at: Moment,
+    /// Seconds since the rates were reckoned.
+    unread: f64,
+    /// The budget that purse and rate are for.
+    budget: f64,
+}
+
+impl Spend {
+    /// Nothing spent, no budget.
+    pub(super) const fn new() -> Self {
+        let (newest, at) = (0, Moment::from_nanos(0));
+        let slots = [0.0; SLOTS];
+        Self {
+            slots,
+            cheapest: slots,
+            newest,
+            hour: 0.0,
+            purse: 0.0,
+            rate: 0.0,
+            floor: 0.0,
+            at,
+            unread: 0.0,
+            budget: 0.0,
+        }
+    }
+
+    /// Goes on to `now`, with a budget of so many USD an hour (0 where there is none).
+    pub(super) fn advance(&mut self, budget: f64, now: Moment) {
+        let budget = if budget.is_finite() { budget.max(0.0) } else { 0.0 };
+        let slot = now.nanos() / SLOT;
+        let turned = slot > self.newest;
+        if turned {
+            let gone = (slot - self.newest).min(SLOTS as u64);
+            for place in (0..gone).map(|ahead| place_of(slot - ahead)) {
+                (self.slots[place], self.cheapest[place]) = (0.0, 0.0);
+            }
+            (self.newest, self.hour) = (slot, self.slots.iter().sum());
+        }
+        if budget.to_bits() != self.budget.to_bits() {
+            // A new budget begins with what may be spent at once, less what was already.
+            (self.budget, self.purse, self.at) = (budget, (budget * AT_ONCE).min(budget - self.hour), now);
+            (self.rate, self.floor) = (self.affordable_rate(now), self.cheapest_rate());
+        }
+        let seconds = now.since(self.at).as_secs_f64();
+        let most = budget * AT_ONCE;
+        self.purse = (self.purse + self.rate * seconds).clamp(-most, most);
+        self.at = self.at.max(now);
+        self.unread += seconds;
+        if turned || self.unread > 1.0 {
+            (self.rate, self.floor, self.unread) = (self.affordable_rate(now), self.cheapest_rate(), 0.0);
+        }
+    }
+
+    /// A request cost so many USD, and would have cost `cheapest` in the cheapest tier.
+    pub(super) fn pay(&mut self, usd: f64, cheapest: f64) {
+        let place = place_of(self.newest);
+        self.slots[place] += usd;
+        self.cheapest[place] += cheapest;
+        self.hour += usd;
+        self.purse -= usd;
+    }
+
+    /// USD of the last hour.
+    pub(super) const fn hour(&self) -> f64 {
+        self.hour
+    }
+
+    /// How full the purse is, in `0..=1`: the share of requests that may go up.
+    pub(super) fn level(&self) -> f64 {
+        let most = self.budget * AT_ONCE;
+        if most > 0.0 { (self.purse / most).clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// Whether a request of so many USD fits into the hour, with what the cheapest tier goes on to take.
+    pub(super) fn affords(&self, usd: f64) -> bool {
+        self.hour + usd <= self.budget && self.rate >= RESERVE * self.floor
+    }
+
+    /// What the cheapest tier alone would have cost, in USD a second: of the last hour or the last ten minutes, whichever is more.
+    fn cheapest_rate(&self) -> f64 {
+        let last = |slots: u64| {
+            let places = (0..slots.min(self.newest + 1)).map(|ago| place_of(self.newest - ago));
+            places.map(|place| self.cheapest[place]).sum::<f64>() / (slots * SLOT) as f64 * 1e9
+        };
+        last(SLOTS as u64).max(last(LATELY))
+    }
+
+    /// The highest rate, in USD a second, that keeps within the budget until all that was spent is forgotten.
+    fn affordable_rate(&self, now: Moment) -> f64 {
+        let mut left = self.budget - self.hour;
+        let mut rate = f64::INFINITY;
+        for ahead in 1..=SLOTS as u64 {
+            // The oldest slot goes first, when the next one begins.
+            let until = (self.newest + ahead) * SLOT;
+            let seconds = until.saturating_sub(now.nanos()) as f64 / 1e9;
+            rate = rate.min(left / seconds.max(1e-3));
+            left += self.slots[place_of(self.newest + ahead)];
+        }
+        rate.max(0.0)
+    }
+}
+
+/// Where the slot of this number is kept.
+const fn place_of(slot: u64) -> usize {
+    (slot % SLOTS as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{prelude::*, test_runner::RngSeed};
+
+    use super::*;
+
+    fn at(seconds: f64) -> Moment {
+        Moment::from_nanos((seconds * 1e9) as u64)
+    }
+
+    #[test]
+    fn an_hour_is_forgotten_after_an_hour() {
+        let mut spend = Spend::new();
+        spend.advance(60.0, at(30.0));
+        spend.pay(5.0, 0.0);
+        spend.advance(60.0, at(3_630.0));
+        assert!((spend.hour() - 5.0).abs() < 1e-9);
+        assert!(spend.affords(55.0) && !spend.affords(55.1));
+        spend.advance(60.0, at(3_660.0));
+        assert!(spend.hour().abs() < 1e-9);
+        spend.advance(60.0, at(1e6));
+        assert!(spend.hour().abs() < 1e-9 && (spend.level() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_purse_is_ten_minutes_and_the_rate_is_what_is_left() {
+        let mut spend = Spend::new();
+        spend.advance(61.0, at(0.0));
+        assert!((spend.level() - 1.0).abs() < 1e-9);
+        assert!((spend.rate - 61.0 / 3_660.0).abs() < 1e-9, "{}", spend.rate);
+        spend.pay(30.5, 0.0);
+        assert!(spend.level() < 1e-9);
+        spend.advance(61.0, at(60.0));
+        assert!((spend.rate - 30.5 / 3_600.0).abs() < 1e-6, "half of it is gone until the end: {}", spend.rate);
+        spend.pay(0.0, 9.0);
+        spend.advance(61.0, at(62.0));
+        assert!(!spend.affords(1.0), "the cheapest tier took 9 in ten minutes, and may take as much again");
+        spend.advance(0.0, at(63.0));
+        assert!(spend.level() < 1e-9 && !spend.affords(0.01));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+
+        /// Whoever asks first is never over budget in any hour, and its sums are those of a list.
+        #[test]
+        fn no_hour_passes_the_budget(asked in prop::collection::vec((0.0..200.0_f64, 0.0..3.0_f64), 0..300)) {
+            let (mut spend, mut paid, mut now) = (Spend::new(), Vec::new(), 0.0);
+            for (pause, usd) in asked {
+                now += pause;
+                spend.advance(10.0, at(now));
+                if spend.affords(usd) {
+                    spend.pay(usd, 0.0);
+                    paid.push((now, usd));
+                }
+                let hour: f64 = paid.iter().filter(|(when, _)| now - when <= 3_600.0).map(|paid| paid.1).sum();
+                let longer: f64 = paid.iter().filter(|(when, _)| now - when <= 3_660.0).map(|paid| paid.1).sum();
+                prop_assert!(hour <= 10.0 + 1e-6);
+                prop_assert!((hour - 1e-6..=longer + 1e-6).contains(&spend.hour()), "{hour} {} {longer}", spend.hour());
+                prop_assert!((0.0..=1.0).contains(&spend.level()) && spend.rate.is_finite());
+            }
+        }
+    }
+}

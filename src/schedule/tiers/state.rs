@@ -1,0 +1,281 @@
+//! What is learned for one key of a route, and how it decides.
+
+use std::sync::Arc;
+
+use super::{
+    aim::{Aim, Plan},
+    control::{Control, Margin},
+    decision::{Reason, Request},
+    sessions::Seat,
+    slowness::Slowness,
+    spend::Spend,
+};
+use crate::types::Moment;
+
+/// Requests in a row that are clearly below their session's tier, after which it falls.
+const EVIDENCE: u8 = 8;
+/// The weight of a request in the means of quality and in the share of the best tier.
+const WEIGHT: f64 = 1.0 / 256.0;
+/// The least that the larger tiers are taken to add on the mean, where what is owed is counted in it.
+const LEAST_GAP: f64 = 0.02;
+/// The least price of a step up, in USD: what costs nothing more is worth the most, and among it the gap decides.
+const LEAST_PRICE: f64 = 1e-9;
+/// The half width of the dead band where the value of quality is given, as a part of what is weighed.
+const VALUE_BAND: f64 = 0.05;
+/// Logarithms of worth (quality for a USD) lie within this much of 0.
+const WORTH_RANGE: f64 = 21.0;
+
+/// Bars and what they stand on.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    plan: Arc<Plan>,
+    /// One for each bar with shares; one for all otherwise, and none where the worth of quality is given.
+    controls: Box<[Control]>,
+    slowness: Box<[Slowness]>,
+    /// Means over the last requests: the gap, the best tier's quality, the share of the best tier.
+    gap: f64,
+    best: f64,
+    share: f64,
+    seen: f64,
+}
+
+/// A decision and what led to it.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) intended: usize,
+    /// Where it belongs with its session, before what is available. Shares and quality are held on this.
+    pub(super) settled: usize,
+    pub(super) tier: usize,
+    pub(super) reason: Reason,
+    /// Where its session was, if it still binds.
+    pub(super) floor: Option<usize>,
+    /// Where its session is from now on.
+    pub(super) seat: Seat,
+}
+
+impl State {
+    pub(super) fn new(plan: Arc<Plan>) -> Self {
+        let scores = matches!(plan.aim, Aim::Shares(_));
+        let controls = (0..plan.controls()).map(|_| Control::new(scores)).collect();
+        let slowness = (0..plan.bars()).map(|_| Slowness::default()).collect();
+        Self { plan, controls, slowness, gap: 0.0, best: 0.0, share: 0.0, seen: 0.0 }
+    }
+
+    /// What a new key begins with: all that is known, and no debts.
+    pub(super) fn fresh(&self) -> Self {
+        let mut fresh = self.clone();
+        fresh.controls.iter_mut().for_each(Control::forgive);
+        fresh
+    }
+
+    /// Goes on under another plan, with what of its knowledge goes on being true.
+    pub(super) fn follow(&mut self, plan: &Arc<Plan>) {
+        if self.plan.ranks_like(plan) {
+            self.controls.iter_mut().for_each(Control::forgive);
+            self.plan = Arc::clone(plan);
+        } else {
+            *self = Self::new(Arc::clone(plan));
+        }
+    }
+
+    pub(super) const fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// The share of the best tier among the last requests.
+    pub(super) const fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// Whether a minimum of quality is asked for that the best tier alone would not reach.
+    pub(super) fn unreachable(&self) -> bool {
+        matches!(self.plan.aim, Aim::MinQuality(least) if self.seen > 0.0 && self.best < least)
+    }
+
+    /// Looks at a request's latencies and at the purse, and moves the bars.
+    pub(super) fn watch(&mut self, request: &Request, purse: f64, now: Moment) {
+        for (bar, slowness) in self.slowness.iter_mut().enumerate().take(request.top()) {
+            slowness.observe(request.e2e[bar], request.e2e[bar + 1], now);
+        }
+        let unreachable = self.unreachable();
+        let mut below = 1.0_f64;
+        for (bar, control) in self.controls.iter_mut().enumerate() {
+            let wanted = match self.plan.aim {
+                Aim::Shares(_) => (self.plan.above(bar) * self.slowness[bar].kept()).min(below),
+                Aim::MaxSpendPerHour(_) => purse,
+                _ if unreachable => 1.0,
+                // What went above lately, more or less of it as quality is owed: a proportional and integral controller, in the
+                // form that does not wind up (automatic reset, see Åström and Hägglund 1995, section 3.5).
+                _ => control.above(),
+            };
+            control.ask(wanted);
+            below = wanted;
+        }
+    }
+
+    /// Decides. `spend` is the account of the hour, where it has an end.
+    pub(super) fn decide(&self, request: &Request, seat: Option<Seat>, spend: Option<&Spend>) -> Outcome {
+        let top = request.top();
+        let intended = self.climb(request, 0, |_| 0.0);
+        let floor = seat.map(|seat| usize::from(seat.tier).min(top));
+        let Seat { easy, mut risen, mut fallen, .. } = seat.unwrap_or_default();
+        let mut clear = 0;
+        let (settled, reason) = match floor {
+            Some(floor) if intended > floor && !fallen => {
+                let higher = self.climb(request, floor, |margin| margin.band);
+                risen |= higher > floor;
+                (higher, if higher > floor { Reason::Score } else { Reason::DeadBand })
+            }
+            Some(floor) if intended > floor => (floor, Reason::Session),
+            Some(floor) if intended < floor && request.tool_loop => (floor, Reason::ToolLoop),
+            Some(floor) if intended < floor => {
+                let clearly = self.margin(request, floor - 1, floor).is_some_and(|margin| margin.clearly_below);
+                clear = if clearly { easy.saturating_add(1) } else { 0 };
+                // One that rose stays, and one that fell does too: between two tiers a warm session moves once.
+                if clear >= EVIDENCE && !risen {
+                    fallen = true;
+                    (intended, Reason::Score)
+                } else {
+                    (floor, Reason::Session)
+                }
+            }
+            _ => (intended, Reason::Score),
+        };
+        let (tier, reason) = place(request, settled, reason, spend);
+        // What cannot be paid for now is not gone back to with the next request, lest every cache should go cold.
+        let unpaid = reason == Reason::Budget && tier < settled;
+        let stays = if unpaid { tier } else { settled };
+        let seat = Seat { tier: stays as u8, easy: clear, risen, fallen: fallen || unpaid };
+        Outcome { intended, settled, tier, reason, floor, seat }
+    }
+
+    /// Learns from a request and from where it went, here or with another key.
+    pub(super) fn note(&mut self, request: &Request, outcome: &Outcome) {
+        self.seen = (self.seen + 1.0).min(1.0 / WEIGHT);
+        let weight = 1.0 / self.seen;
+        self.gap += weight * (request.gap - self.gap);
+        self.best += weight * (request.quality_at(request.top()) - self.best);
+        let at_top = f64::from(u8::from(outcome.tier == self.plan.top()));
+        self.share += weight * (at_top - self.share);
+
+        let bars = request.top();
+        let pinned = |bar: usize| outcome.settled > bar && outcome.floor.is_some_and(|floor| floor > bar);
+        for bar in (0..bars).filter(|bar| !pinned(*bar)) {
+            let Some(value) = self.ranked(request, bar, bar + 1) else { continue };
+            if let Some(control) = self.controls.get_mut(self.plan.control_of(bar)) {
+                control.ranks.insert(value);
+            }
+        }
+        let owed = match self.plan.aim {
+            Aim::MinQuality(least) if !self.unreachable() => {
+                (least - request.quality_at(outcome.settled)) / self.gap.max(LEAST_GAP)
+            }
+            _ => 0.0,
+        };
+        let shares = matches!(self.plan.aim, Aim::Shares(_));
+        for (bar, control) in self.controls.iter_mut().enumerate() {
+            let part = |bar: bool| f64::from(u8::from(bar));
+            if shares {
+                let above = part(outcome.settled > bar);
+                control.settle(above, part(pinned(bar)), control.wanted() - above);
+            } else {
+                let held = (0..bars).filter(|bar| pinned(*bar)).count();
+                let all = bars.max(1) as f64;
+                control.settle(outcome.settled as f64 / all, held as f64 / all, owed);
+            }
+        }
+    }
+
+    /// The bar below the tier above `tier`, or below the best: see `Decision::bar`.
+    pub(super) fn bar(&self, request: &Request, tier: usize) -> f64 {
+        let steps = request.top() as f64;
+        let bar = tier.min(request.top().saturating_sub(1));
+        let Some(control) = self.controls.get(self.plan.control_of(bar)) else {
+            let Aim::ValuePerPoint { usd, second_usd } = self.plan.aim else { return f64::INFINITY };
+            let price = price(request, bar, bar + 1, second_usd);
+            let any = request.top() > 0 && usd > 0.0;
+            return if any { (price / (100.0 * usd)).max(0.0) * steps } else { f64::INFINITY };
+        };
+        match self.plan.aim {
+            Aim::Shares(_) => control.bar(),
+            _ => worth_of(control.bar()) * self.slowed_price(request, bar, bar + 1) * steps,
+        }
+    }
+
+    /// The bars as they stand: scores with shares, otherwise the quality that a USD has to buy (points of 1).
+    pub(super) fn bars(&self) -> impl Iterator<Item = f64> {
+        (0..self.plan.bars()).map(|bar| match (&self.plan.aim, self.controls.get(self.plan.control_of(bar))) {
+            (Aim::Shares(_), Some(control)) => control.bar(),
+            (Aim::ValuePerPoint { usd, .. }, _) => 0.01 / usd,
+            (_, Some(control)) => worth_of(control.bar()),
+            (_, None) => f64::INFINITY,
+        })
+    }
+
+    /// The highest tier, from `from` up, that the request passes the bars to by as much as `least` says.
+    ///
+    /// Each tier is compared with the best one before it, so that one that is a bad bargain beside both its neighbours is left out.
+    fn climb(&self, request: &Request, from: usize, least: impl Fn(Margin) -> f64) -> usize {
+        (from + 1..request.tiers).fold(from, |tier, to| {
+            let passes = self.margin(request, tier, to).is_some_and(|margin| margin.beyond >= least(margin));
+            if passes { to } else { tier }
+        })
+    }
+
+    /// How far the request is beyond the bar between two tiers; `None` where nothing would be gained.
+    fn margin(&self, request: &Request, from: usize, to: usize) -> Option<Margin> {
+        if let Aim::ValuePerPoint { usd, second_usd } = self.plan.aim {
+            let worth = request.step() * (to - from) as f64 * 100.0 * usd;
+            let price = price(request, from, to, second_usd);
+            let beyond = if worth > price { (worth - price) / (worth + price.abs()) } else { -1.0 };
+            return Some(Margin { beyond, band: VALUE_BAND, clearly_below: 3.0 * worth < price });
+        }
+        let value = self.ranked(request, from, to)?;
+        let control = self.controls.get(self.plan.control_of(to - 1))?;
+        Some(control.margin(value, request.chance))
+    }
+
+    /// What is ranked for the bar between two tiers, in `0..=1`: the score with shares, otherwise how much quality a USD buys.
+    fn ranked(&self, request: &Request, from: usize, to: usize) -> Option<f64> {
+        match self.plan.aim {
+            Aim::Shares(_) => Some(request.score),
+            _ if request.gap > 0.0 => {
+                let worth = request.step() * (to - from) as f64 / self.slowed_price(request, from, to);
+                Some(((worth.ln() + WORTH_RANGE) / (2.0 * WORTH_RANGE)).clamp(0.0, 1.0))
+            }
+            _ => None,
+        }
+    }
+
+    /// What going up costs more, in USD, made dearer by a queue above.
+    fn slowed_price(&self, request: &Request, from: usize, to: usize) -> f64 {
+        price(request, from, to, 0.0).max(LEAST_PRICE) / self.slowness.get(to - 1).map_or(1.0, Slowness::kept)
+    }
+}
+
+/// What going up costs more, in USD, with waiting at so many USD a second. Latencies that are not known count as equal.
+fn price(request: &Request, from: usize, to: usize, second_usd: f64) -> f64 {
+    let longer = request.e2e[to] - request.e2e[from];
+    let waiting = if longer.is_finite() { second_usd * longer } else { 0.0 };
+    request.cost[to] - request.cost[from] + waiting
+}
+
+/// The worth that stands at `place` on the scale of `State::ranked`.
+fn worth_of(place: f64) -> f64 {
+    (place * 2.0 * WORTH_RANGE - WORTH_RANGE).exp()
+}
+
+/// The tier that serves: the one where the request belongs, if it can take it and the hour can pay for it. Otherwise the next
+/// above that can, since that keeps the quality, or the next below. The cheapest tier never costs too much.
+fn place(request: &Request, settled: usize, reason: Reason, spend: Option<&Spend>) -> (usize, Reason) {
+    let paid = |tier: usize| tier == 0 || spend.is_none_or(|spend| spend.affords(request.cost[tier]));
+    let open = |tier: &usize| request.available[*tier] && paid(*tier);
+    if open(&settled) {
+        return (settled, reason);
+    }
+    let because = if paid(settled) { Reason::Unavailable } else { Reason::Budget };
+    let nearest = (settled + 1..request.tiers).find(open).or_else(|| (0..settled).rev().find(open));
+    // Rather over the budget than nowhere.
+    let any = || (0..request.tiers).find(|tier| request.available[*tier]);
+    (nearest.or_else(any).unwrap_or(settled), because)
+}
