@@ -4,6 +4,7 @@ mod env;
 mod load;
 mod mask;
 mod mistake;
+mod place;
 mod problem;
 pub mod raw;
 mod scalar;
@@ -17,7 +18,9 @@ pub use self::{
     load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},
     problem::{Problem, Problems},
-    scalar::{Admin, Balance, Dialect, Field, KeyHash, Pause, Scalar, Scrape, Share, Token, Total, Url, Word},
+    scalar::{
+        Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Scalar, Scrape, Share, Token, Total, Url, Word,
+    },
     schema::schema,
     shape::{Either, Located, Named, Open, Shapes},
     units::{duration, size},
