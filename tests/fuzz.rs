@@ -17,6 +17,7 @@ mod mutate;
 use campaign::Campaign;
 use signalbox::{
     config::fuzz_config,
+    policy::condition::fuzz_condition,
     protocol::{answer::fuzz_answer, request::fuzz_request, sse::fuzz_sse},
     upstream::scrape::fuzz_scrape,
 };
@@ -39,6 +40,11 @@ fn answers_of_any_shape_are_read() {
 #[test]
 fn policy_files_of_any_shape_are_read_or_refused() {
     Campaign::new("config", fuzz_config).seeds("policies", "yaml").seeds("tests/it/broken", "yaml").run(1_000);
+}
+
+#[test]
+fn conditions_of_any_shape_are_compiled_or_refused() {
+    Campaign::new("condition", fuzz_condition).run(5_000);
 }
 
 #[test]

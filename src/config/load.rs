@@ -1,11 +1,12 @@
 //! A file, read: its document, the variables it names, and the key files it points to.
 
-use std::{borrow::Cow, collections::HashMap, io, path::Path, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, io, ops::Range, path::Path, sync::Arc};
 
 use super::{
     env::Vars,
     mask::masked,
     mistake::{At, Mistake},
+    place::part,
     problem::{Problem, Problems},
     raw::{Document, KeySource},
     scalar::{Field, Scalar, Token},
@@ -116,6 +117,16 @@ impl Config {
         let problem = |mistake| Problem::mistake(field.at(), mistake);
         let text = self.vars.fill(field.text()).map_err(problem)?;
         T::read(&text).map_err(|mistake| problem(if *text == *field.text() { mistake } else { discreet(mistake) }))
+    }
+
+    /// Where the bytes `range` of the text of `field` stand; all of it where that cannot be told.
+    pub fn part<T>(&self, field: &Field<T>, range: Range<usize>) -> At {
+        let At { start, len } = field.at();
+        let raw = self.shown.get(start..start.saturating_add(len));
+        match raw.and_then(|raw| part(raw, field.text(), &range)) {
+            Some(range) => At { start: start + range.start, len: range.len() },
+            None => field.at(),
+        }
     }
 
     /// The text of a value that is not of a kind, its variables filled in.

@@ -4,6 +4,7 @@ mod env;
 mod load;
 mod mask;
 mod mistake;
+mod place;
 mod problem;
 pub mod raw;
 mod scalar;
@@ -18,8 +19,8 @@ pub use self::{
     mistake::{At, Mistake, nearest},
     problem::{Problem, Problems},
     scalar::{
-        Admin, Balance, Boundary, Context, Dialect, Field, KeyHash, Pause, Scalar, Scrape, Share, Switch, Token, Total,
-        Url, Word,
+        Admin, Balance, Boundary, Context, Dialect, Expression, Field, KeyHash, Pause, Scalar, Scrape, Share, Switch,
+        Token, Total, Url, Word,
     },
     schema::schema,
     shape::{Either, Located, Named, Open, Shapes},

@@ -169,6 +169,16 @@ impl Scalar for Word {
     }
 }
 
+/// An expression; whether it is one, its compiler tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expression(pub String);
+
+impl Scalar for Expression {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
 /// A duration above nothing.
 impl Scalar for Duration {
     fn read(text: &str) -> Result<Self, Mistake> {

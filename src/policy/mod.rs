@@ -1,6 +1,7 @@
 //! What the operator decided, compiled: engines, pools, the models clients may ask for, and where each one goes. Pure.
 
 mod compile;
+pub mod condition;
 mod defaults;
 mod models;
 mod offered;

@@ -1,0 +1,106 @@
+//! The conditions of a file: compiled, and what is wrong with them told at the very character.
+
+use super::reader::Reader;
+use crate::{
+    config::{Expression, Field, Problem},
+    policy::condition::{Condition, Names},
+};
+
+impl Reader<'_> {
+    #[cfg_attr(not(test), expect(dead_code, reason = "no key of the file takes a condition yet"))]
+    /// The condition in `field`; `None` after its problems were reported.
+    pub(super) fn condition(&mut self, field: &Field<Expression>, names: &Names) -> Option<Condition> {
+        let Expression(text) = self.read(field)?;
+        let mistakes = match Condition::compile(&text, names) {
+            Ok(condition) => return Some(condition),
+            Err(mistakes) => mistakes,
+        };
+        if text != field.text() {
+            // What a variable of the environment held is not to be shown, and has no place in the file.
+            self.report(
+                Problem::at(field.at(), "not a condition, once its variables are filled in")
+                    .help("write the condition itself here, to be told what is wrong with it"),
+            );
+            return None;
+        }
+        for mistake in mistakes {
+            let problem = Problem::at(self.config.part(field, mistake.range), mistake.message);
+            self.report(match mistake.help {
+                Some(help) => problem.help(help),
+                None => problem,
+            });
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::config::{Config, yaml};
+
+    /// A file with a condition where it has a text of another kind: routes are none of this module's business.
+    #[derive(Default, Deserialize)]
+    struct Document {
+        journal: Option<Journal>,
+    }
+
+    #[derive(Deserialize)]
+    struct Journal {
+        path: Field<Expression>,
+    }
+
+    /// What is reported of the condition in `text`: line, column, the part itself, and the message.
+    fn told(text: &str) -> Vec<(usize, usize, String, String)> {
+        let document: Document = yaml(text).unwrap();
+        let var = |name: &str| (name == "N").then(|| "s3cret".to_owned());
+        let config = Config::parse("test.yaml", text, &var, &|_| Err(io::ErrorKind::NotFound.into())).unwrap();
+        let mut reader = Reader { config: &config, problems: Vec::new() };
+        let names = Names { pools: vec!["small".into()], keys: Vec::new() };
+        let condition = reader.condition(&document.journal.unwrap().path, &names);
+        assert_eq!(condition.is_some(), reader.problems.is_empty());
+        let problems = config.problems(reader.problems);
+        let part = |problem: &Problem| problem.at.map(|at| text[at.start..at.start + at.len].to_owned()).unwrap();
+        problems.iter().map(|(line, column, it)| (line, column, part(it), it.message.to_string())).collect()
+    }
+
+    #[test]
+    fn a_problem_stands_under_the_part_it_is_about() {
+        for (text, line, column, part) in [
+            ("journal: { path: prompt.tokns > 8000 }", 1, 18, "prompt.tokns"),
+            ("# é\njournal:\n  path: request.stream && request.tools   # often\n", 3, 27, "request.tools"),
+            ("journal: { path: 'pool.smal.queue > 3' }", 1, 24, "smal"),
+            ("journal: { path: 'key.team == ''é'' && pool.smal.queue > 3' }", 1, 45, "smal"),
+            ("journal: { path: \"request.class == \\\"bach\\\"\" }", 1, 36, "\\\"bach\\\""),
+            ("journal: { path: \"request.tools >\" }", 1, 33, ">"),
+            ("journal: { path: \"\" }", 1, 19, ""),
+            ("journal:\n  path: >\n    request.stream &&\n    request.tools\n", 4, 5, "request.tools"),
+            ("journal:\n  path: |\n    request.stream &&\n    request.tools\n", 4, 5, "request.tools"),
+            ("journal:\n  path: request.stream &&\n    request.tools\n", 3, 5, "request.tools"),
+            // Where the text is not in the file letter by letter, all of it is meant.
+            ("journal: { path: \"request.tools\\t\" }", 1, 18, "\"request.tools\\t\""),
+        ] {
+            let told = told(text);
+            let [(told_line, told_column, told_part, _)] = &told[..] else { panic!("{text}: {told:?}") };
+            assert_eq!((*told_line, *told_column, &**told_part), (line, column, part), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_mistake_is_told_and_a_condition_may_go_over_lines() {
+        assert_eq!(told("journal: { path: request.tools && pool.x.queue > 3 }").len(), 2);
+        assert_eq!(told("journal: { path: request.tools > 1 }"), []);
+        assert_eq!(told("journal:\n  path: |\n    request.tools > 1 &&\n    request.stream\n"), []);
+    }
+
+    #[test]
+    fn what_a_variable_of_the_environment_holds_is_not_repeated() {
+        let told = told("journal: { path: 'request.modl == \"${N}\"' }");
+        assert_eq!(told.len(), 1);
+        assert!(!format!("{told:?}").contains("s3cret"), "{told:?}");
+    }
+}

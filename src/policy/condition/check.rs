@@ -1,0 +1,237 @@
+//! Walks CEL's tree once: what each part is, what is wrong with it, and what it becomes.
+
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
+
+use cel::{
+    IdedExpr,
+    common::ast::{Expr, ListExpr, LiteralValue, SourceInfo},
+};
+
+use super::{
+    facts::Names,
+    lexer::Token,
+    mistake::Mistake,
+    node::{Interpreted, Node, leaf_name},
+    syntax::Partners,
+    variables::{Item, Kind, Variable},
+};
+
+/// A part that has passed.
+pub(super) struct Typed {
+    pub(super) kind: Kind,
+    /// To be evaluated directly; `None` for what only CEL's interpreter can.
+    pub(super) own: Option<Node>,
+    /// To be read by CEL's interpreter, every fact replaced by a name.
+    pub(super) cel: String,
+    /// Where it stands.
+    pub(super) span: Range<usize>,
+    /// Whether no fact can change it.
+    pub(super) constant: bool,
+}
+
+/// What the walk knows, and what it has found.
+pub(super) struct Checker<'a> {
+    pub(super) text: &'a str,
+    pub(super) tokens: &'a [Token],
+    pub(super) partners: Partners,
+    pub(super) places: &'a SourceInfo,
+    pub(super) names: &'a Names,
+    pub(super) mistakes: Vec<Mistake>,
+    pub(super) variables: BTreeSet<Variable>,
+    /// The facts that stand in what CEL's interpreter reads.
+    pub(super) leaves: Vec<Node>,
+    /// The variable of the loop around.
+    pub(super) local: Option<(String, Kind)>,
+}
+
+impl Checker<'_> {
+    /// The whole condition; `None` after a mistake was told.
+    pub(super) fn whole(&mut self, expr: &IdedExpr) -> Option<Node> {
+        let typed = self.check(expr)?;
+        let range = 0..self.text.len();
+        match typed.own? {
+            _ if typed.kind != Kind::Bool => self.not_a_condition(typed.kind, typed.span),
+            Node::Bool(true) => self.report(
+                Mistake::new(range, "always holds").help("leave `when` out: a route without it always matches"),
+            ),
+            Node::Bool(false) => {
+                self.report(Mistake::new(range, "never holds").help("remove the route, or change what it asks for"))
+            }
+            node => Some(node),
+        }
+    }
+
+    /// A part; `None` after a mistake in it was told.
+    pub(super) fn check(&mut self, expr: &IdedExpr) -> Option<Typed> {
+        let typed = match &expr.expr {
+            Expr::Literal(value) => self.literal(expr, value),
+            Expr::Ident(_) | Expr::Select(_) => self.path(expr),
+            Expr::Call(call) => self.call(expr, call),
+            Expr::List(list) => self.list(expr, list),
+            _ => {
+                let range = self.range(self.place(expr));
+                self.report(Mistake::new(range, "not used in conditions").help("compare variables with values"))
+            }
+        }?;
+        self.settle(typed)
+    }
+
+    /// Constants are worked out now; what only CEL's interpreter can evaluate is handed to it as soon as it is a plain value.
+    fn settle(&mut self, mut typed: Typed) -> Option<Typed> {
+        let plain = matches!(typed.kind, Kind::Bool | Kind::Int | Kind::Double);
+        if typed.own.is_none() && plain && self.local.is_none() {
+            let Some(part) = Interpreted::new(&typed.cel, &self.leaves) else {
+                return self.report(Mistake::new(typed.span, "CEL cannot read this").help("write it in a simpler way"));
+            };
+            typed.own = Some(Node::Interpreted(Arc::new(part)));
+        }
+        if let Some(node) = typed.own.as_ref().filter(|node| typed.constant && !node.is_constant()) {
+            let Some(value) = node.eval(None).ok().map(Node::from).filter(is_finite) else {
+                return self.report(
+                    Mistake::new(typed.span, "has no value: a division by zero, or a number beyond all bounds")
+                        .help("a condition with such a part would never hold"),
+                );
+            };
+            typed.cel = constant(&value);
+            typed.own = Some(value);
+        }
+        Some(typed)
+    }
+
+    fn literal(&mut self, expr: &IdedExpr, value: &LiteralValue) -> Option<Typed> {
+        let place = self.place(expr);
+        let mut span = self.range(place);
+        let (kind, node) = match value {
+            LiteralValue::Boolean(value) => (Kind::Bool, Node::Bool(*value.inner())),
+            LiteralValue::Int(value) => (Kind::Int, Node::Int(*value.inner())),
+            LiteralValue::Double(value) => (Kind::Double, Node::Double(*value.inner())),
+            LiteralValue::String(text) => (Kind::Text, Node::Text(text.inner().into())),
+            LiteralValue::Null => {
+                return self
+                    .report(Mistake::new(span, "`null` is nothing that a variable can be").help(
+                        "what was not sent is \"\", 0 or false; `\"name\" in headers` asks whether a header was",
+                    ));
+            }
+            LiteralValue::Bytes(_) | LiteralValue::UInt(_) => {
+                return self
+                    .report(Mistake::new(span, "no value that a variable can have").help("write a number or a text"));
+            }
+        };
+        if matches!(node, Node::Int(..0)) || matches!(node, Node::Double(value) if value.is_sign_negative()) {
+            span.start = self.range(place.saturating_sub(1)).start;
+        }
+        Some(Typed { kind, cel: constant(&node), own: Some(node), span, constant: true })
+    }
+
+    fn list(&mut self, expr: &IdedExpr, list: &ListExpr) -> Option<Typed> {
+        let (item, elements, span) = self.elements(expr, list)?;
+        let cel = elements.iter().map(|element| &*element.cel).collect::<Vec<_>>().join(", ");
+        let constant = elements.iter().all(|element| element.constant);
+        Some(Typed { kind: Kind::List(item), own: None, cel: format!("[{cel}]"), span, constant })
+    }
+
+    /// The values of a list that is written out.
+    pub(super) fn elements(&mut self, expr: &IdedExpr, list: &ListExpr) -> Option<(Item, Vec<Typed>, Range<usize>)> {
+        let place = self.place(expr);
+        let span = self.range(place).start..self.range(self.partners[place]).end;
+        let elements: Vec<_> = list.elements.iter().map(|element| self.check(element)).collect();
+        let elements: Vec<Typed> = elements.into_iter().collect::<Option<_>>()?;
+        let Some(first) = elements.first() else {
+            return self
+                .report(Mistake::new(span, "a list with nothing in it").help("write its values: `[\"a\", \"b\"]`"));
+        };
+        let Some(item) = first.kind.item() else {
+            let range = first.span.clone();
+            return self.report(
+                Mistake::new(range, format!("{} in a list", first.kind.words())).help("list numbers or texts"),
+            );
+        };
+        if let Some(other) = elements.iter().find(|element| element.kind.item() != Some(item)) {
+            let message = format!("{} in a list that begins with {}", other.kind.words(), first.kind.words());
+            let range = other.span.clone();
+            return self.report(Mistake::new(range, message).help("all values of a list are of one kind"));
+        }
+        Some((item, elements, span))
+    }
+
+    // Places.
+
+    /// The token that the parser remembers for a part: its sign, its bracket, or itself.
+    pub(super) fn place(&self, expr: &IdedExpr) -> usize {
+        let start = self.places.offset_for(expr.id).map_or(0, |(start, _)| start as usize);
+        self.tokens.partition_point(|token| token.range.end <= start).min(self.tokens.len() - 1)
+    }
+
+    /// Where the token at `place` stands.
+    pub(super) fn range(&self, place: usize) -> Range<usize> {
+        self.tokens[place.min(self.tokens.len() - 1)].range.clone()
+    }
+
+    /// What stands there, for a message; the head of it where it is long.
+    pub(super) fn shown(&self, span: &Range<usize>) -> String {
+        let text = &self.text[span.clone()];
+        match text.char_indices().nth(40) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text.to_owned(),
+        }
+    }
+
+    // Mistakes.
+
+    pub(super) fn report<T>(&mut self, mistake: Mistake) -> Option<T> {
+        self.mistakes.push(mistake);
+        None
+    }
+
+    /// Something that is neither true nor false, where one of them is asked for.
+    pub(super) fn not_a_condition<T>(&mut self, kind: Kind, span: Range<usize>) -> Option<T> {
+        let shown = self.shown(&span);
+        let help = match kind {
+            Kind::Int | Kind::Double | Kind::Seconds => format!("compare it, as in `{shown} > 0`"),
+            Kind::Text => format!("compare it, as in `{shown} == \"…\"`"),
+            Kind::List(_) => format!("ask for one of its values, as in `\"…\" in {shown}`"),
+            Kind::Bool | Kind::Duration => "compare a measured time with it".to_owned(),
+        };
+        self.report(
+            Mistake::new(span, format!("`{shown}` is {}, not something that holds or does not", kind.words()))
+                .help(help),
+        )
+    }
+
+    // What CEL's interpreter reads.
+
+    /// A fact, for both ways of evaluation.
+    pub(super) fn leaf(&mut self, variable: Variable, kind: Kind, node: Node, span: Range<usize>) -> Typed {
+        self.variables.insert(variable);
+        let cel = leaf_name(self.leaves.len());
+        self.leaves.push(node.clone());
+        Typed { kind, own: Some(node), cel, span, constant: false }
+    }
+}
+
+fn is_finite(node: &Node) -> bool {
+    !matches!(node, Node::Double(value) if !value.is_finite())
+}
+
+/// A constant as CEL writes it.
+pub(super) fn constant(node: &Node) -> String {
+    match node {
+        Node::Bool(value) => value.to_string(),
+        Node::Int(value) => format!("({value})"),
+        Node::Double(value) => format!("({value:?})"),
+        Node::Text(text) => {
+            let mut quoted = String::with_capacity(text.len() + 2);
+            quoted.push('"');
+            for c in text.chars() {
+                match c {
+                    '"' | '\\' => quoted.extend(['\\', c]),
+                    c if c.is_control() => quoted.extend(["\\u", &format!("{:04x}", u32::from(c))]),
+                    c => quoted.push(c),
+                }
+            }
+            quoted.push('"');
+            quoted
+        }
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,34 @@
+//! What is wrong with a part of a condition.
+
+use std::{fmt::Display, ops::Range};
+
+/// What is wrong with a part of a condition, and how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The part, in bytes of the condition's text.
+    pub range: Range<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// How to mend it.
+    pub help: Option<String>,
+}
+
+impl Mistake {
+    pub(super) fn new(range: Range<usize>, message: impl Into<String>) -> Self {
+        Self { range, message: message.into(), help: None }
+    }
+
+    #[must_use]
+    pub(super) fn help(self, help: impl Into<String>) -> Self {
+        Self { help: Some(help.into()), ..self }
+    }
+
+    /// With the word that was likely meant, or with all there are.
+    #[must_use]
+    pub(super) fn meant(self, meant: Option<impl Display>, otherwise: impl Into<String>) -> Self {
+        match meant {
+            Some(meant) => self.help(format!("did you mean `{meant}`?")),
+            None => self.help(otherwise),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The conditions of routes: text in CEL, checked against a closed set of variables, evaluated for each request. Pure.
+//!
+//! CEL's own parser reads the text, after a pass over its words that tells what is misplaced in words of ours. A walk
+//! over the parser's tree checks names, kinds and values against the table in `variables`, and makes of it a small tree
+//! that is evaluated without allocating. What this tree has no form for (loops, conversions of texts, texts put
+//! together) goes to CEL's interpreter; both ways mean the same.
+//!
+//! What has no value for a request (a division by zero, an overflow, a place beyond the end of a list) does not hold,
+//! unless `&&` or `||` is decided without it.
+
+mod check;
+mod facts;
+mod functions;
+mod hours;
+mod lexer;
+mod mistake;
+mod node;
+mod operators;
+mod paths;
+mod rules;
+mod syntax;
+mod value;
+mod variables;
+
+#[cfg(test)]
+mod fixed;
+
+use std::{fmt, sync::Arc};
+
+use cel::{Env, common::ast::SourceInfo};
+
+use self::{check::Checker, lexer::Token, node::Node};
+pub use self::{
+    facts::{Facts, Names},
+    mistake::Mistake,
+    variables::{Entry, Item, Kind, VARIABLES, Variable},
+};
+
+/// The longest condition, in bytes.
+const LENGTH: usize = 4096;
+
+/// A condition, ready to be evaluated.
+#[derive(Clone)]
+pub struct Condition {
+    text: Arc<str>,
+    root: Arc<Node>,
+    variables: Arc<[Variable]>,
+}
+
+impl Condition {
+    /// Compiles `text`, or tells what is wrong with it; at least one mistake then.
+    pub fn compile(text: &str, names: &Names) -> Result<Self, Vec<Mistake>> {
+        if text.len() > LENGTH {
+            let range = 0..text.len();
+            return Err(vec![
+                Mistake::new(range, format!("longer than {LENGTH} bytes")).help("make several routes of it"),
+            ]);
+        }
+        let tokens = lexer::tokens(text).map_err(|mistake| vec![mistake])?;
+        let partners = syntax::check(text, &tokens).map_err(|mistake| vec![mistake])?;
+        let (expr, places) = parse(text, &tokens).map_err(|mistake| vec![mistake])?;
+        let mut checker = Checker {
+            text,
+            tokens: &tokens,
+            partners,
+            places: &places,
+            names,
+            mistakes: Vec::new(),
+            variables: std::collections::BTreeSet::new(),
+            leaves: Vec::new(),
+            local: None,
+        };
+        match checker.whole(&expr) {
+            Some(root) => {
+                Ok(Self { text: text.into(), root: Arc::new(root), variables: checker.variables.into_iter().collect() })
+            }
+            None => Err(checker.mistakes),
+        }
+    }
+
+    /// Whether it holds; what has no value does not.
+    pub fn holds(&self, facts: &dyn Facts) -> bool {
+        self.root.holds(Some(facts)).unwrap_or(false)
+    }
+
+    /// The variables that it refers to, each once.
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// Its text, as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq for Condition {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Condition {}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Condition").field(&self.text).finish()
+    }
+}
+
+/// The tree that CEL's parser makes of `text`, and the places of its parts.
+fn parse(text: &str, tokens: &[Token]) -> Result<(cel::IdedExpr, SourceInfo), Mistake> {
+    // `in` is a word of CEL's own: for the parser, `time.in(…)` gets a name of the same length.
+    let mut source = text.to_owned();
+    for three in tokens.windows(3) {
+        let at = three[1].range.clone();
+        if &text[three[0].range.clone()] == "." && &text[at.clone()] == "in" && &text[three[2].range.clone()] == "(" {
+            source.replace_range(at, lexer::RESERVED);
+        }
+    }
+    // Without macros: loops are checked as they are written, not as what they stand for.
+    Env::default().with_optional_support(false).parser().parse_with_source_info(&source).map_err(|errors| {
+        let place = errors.errors.first().map_or(0, |error| offset(text, error.pos));
+        let token = tokens.iter().find(|token| token.range.end > place).or(tokens.last());
+        let range = token.map_or(0..text.len(), |token| token.range.clone());
+        let word = &text[range.clone()];
+        Mistake::new(range, format!("`{word}` does not belong here"))
+            .help("a condition compares variables with values: `prompt.tokens > 8000 && !request.stream`")
+    })
+}
+
+/// The byte at a line and a column in characters, both counted from 1.
+fn offset(text: &str, (line, column): (isize, isize)) -> usize {
+    let (line, column) = (usize::try_from(line).unwrap_or(1), usize::try_from(column).unwrap_or(1));
+    let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    let rest = &text[start..];
+    start + rest.char_indices().nth(column.saturating_sub(1)).map_or(rest.len(), |(at, _)| at)
+}
+
+/// Reads arbitrary bytes as a condition, for fuzzing: it may refuse them.
+///
+/// # Panics
+/// Where it refuses them without a word, or with one that is about nothing in the text.
+pub fn fuzz_condition(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let names = Names { pools: vec!["small".into(), "with-dash".into()], keys: Vec::new() };
+    if let Err(mistakes) = Condition::compile(&text, &names) {
+        assert!(!mistakes.is_empty(), "refused without a word");
+        for mistake in mistakes {
+            assert!(text.get(mistake.range.clone()).is_some(), "{mistake:?} lies outside of the text");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! Variables by their names: `prompt.tokens`, `headers["x-tier"]`, `pool.small.queue`.
+
+use cel::{
+    IdedExpr,
+    common::ast::{Expr, LiteralValue, operators},
+};
+
+use super::{
+    check::{Checker, Typed},
+    mistake::Mistake,
+    node::Node,
+    variables::{CLASSES, GROUPS, Kind, VARIABLES, Variable},
+};
+use crate::config::nearest;
+
+/// A name in a path, and the token it is.
+pub(super) struct Segment<'a> {
+    name: &'a str,
+    place: usize,
+}
+
+impl Segment<'_> {
+    /// Whether it names a group of variables, not the variable of a loop.
+    pub(super) fn is_group(&self) -> bool {
+        GROUPS.contains(&self.name)
+    }
+}
+
+impl Checker<'_> {
+    /// A variable, a header, a measure of a pool, or the variable of a loop.
+    pub(super) fn path(&mut self, expr: &IdedExpr) -> Option<Typed> {
+        let Some(path) = self.segments(expr) else { return self.field_of_value(expr) };
+        let (first, last) = (&path[0], &path[path.len() - 1]);
+        let span = self.range(first.place).start..self.range(last.place).end;
+        if let Some((_, kind)) = self.local.as_ref().filter(|(local, _)| *local == first.name) {
+            let kind = *kind;
+            if let Some(field) = path.get(1) {
+                return self.no_field(kind, first.name, field);
+            }
+            return Some(Typed { kind, own: None, cel: first.name.to_owned(), span, constant: false });
+        }
+        match (first.name, &path[1..]) {
+            ("headers", [name]) => self.header(name, span),
+            ("headers", [_, field, ..]) => self.no_field(Kind::Text, "headers[…]", field),
+            ("pool", [pool, measure, rest @ ..]) => self.pool(pool, measure, rest, span),
+            ("pool", [pool]) => {
+                self.pool_place(pool)?;
+                let name = pool.name;
+                self.report(
+                    Mistake::new(span, format!("`{name}` is a pool, not a value"))
+                        .help("name one of its measures: `ttft_p95`, `queue`, `attainment` or `burn`"),
+                )
+            }
+            (group, []) if GROUPS.contains(&group) => {
+                let indexed = self.text[span.end..].trim_start().starts_with('[');
+                if indexed && matches!(group, "headers" | "pool") {
+                    let mistake = Mistake::new(span, format!("what `{group}` is asked for is written out"));
+                    return self.report(mistake.help(format!("write a name in quotes: `{group}[\"…\"]`")));
+                }
+                let help = match group {
+                    "time" => "write `time.in(\"22:00-06:00\", \"Europe/Berlin\")`".to_owned(),
+                    _ => format!("name one of its values: {}", of_group(group)),
+                };
+                self.report(Mistake::new(span, format!("`{group}` is a group of values, not one")).help(help))
+            }
+            ("prompt" | "request" | "key", [field, rest @ ..]) => {
+                let full = format!("{}.{}", first.name, field.name);
+                let Some(entry) = VARIABLES.iter().find(|entry| entry.name == full) else {
+                    return self.unknown(&path);
+                };
+                if let Some(field) = rest.first() {
+                    return self.no_field(entry.kind, entry.name, field);
+                }
+                Some(self.leaf(entry.variable, entry.kind, Node::Fact(entry.variable), span))
+            }
+            _ => self.unknown(&path),
+        }
+    }
+
+    /// The names of a path, where it is one; a name in brackets counts like one after a point.
+    pub(super) fn segments<'e>(&self, expr: &'e IdedExpr) -> Option<Vec<Segment<'e>>> {
+        let (operand, name, place) = match &expr.expr {
+            Expr::Ident(name) => return Some(vec![Segment { name, place: self.place(expr) }]),
+            Expr::Select(select) if !select.test => (&*select.operand, &*select.field, self.place(expr) + 1),
+            Expr::Call(call) if call.func_name == operators::INDEX => match &*call.args {
+                [operand, IdedExpr { expr: Expr::Literal(LiteralValue::String(name)), .. }] => {
+                    (operand, name.inner(), self.place(expr) + 1)
+                }
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let mut path = self.segments(operand)?;
+        path.push(Segment { name, place });
+        Some(path)
+    }
+
+    fn header(&mut self, name: &Segment<'_>, span: std::ops::Range<usize>) -> Option<Typed> {
+        let name = self.header_name(name.name, name.place)?;
+        Some(self.leaf(Variable::Headers, Kind::Text, Node::Header(name), span))
+    }
+
+    /// The name of a header, in lower case.
+    pub(super) fn header_name(&mut self, name: &str, place: usize) -> Option<Box<str>> {
+        if let Ok(name) = http::HeaderName::from_bytes(name.as_bytes()) {
+            return Some(name.as_str().into());
+        }
+        let range = self.range(place);
+        self.report(
+            Mistake::new(range, "no name that a header can have")
+                .help("names of headers are letters, digits and `-`, such as \"x-tier\""),
+        )
+    }
+
+    fn pool_place(&mut self, pool: &Segment<'_>) -> Option<usize> {
+        let names = self.names;
+        if let Some(place) = names.pools.iter().position(|name| **name == *pool.name) {
+            return Some(place);
+        }
+        let mistake = Mistake::new(self.range(pool.place), format!("there is no pool `{}`", pool.name));
+        // `pool.with-dash.queue` reads as a difference.
+        let dashed = names.pools.iter().find(|name| {
+            name.strip_prefix(pool.name)
+                .is_some_and(|rest| !rest.is_empty() && self.text[self.range(pool.place).end..].starts_with(rest))
+        });
+        if let Some(name) = dashed {
+            return self.report(mistake.help(format!("write `pool[\"{name}\"]`: its name is more than a word")));
+        }
+        let known: Vec<_> = names.pools.iter().map(|name| &**name).collect();
+        let all = format!("the pools are `{}`", known.join("`, `"));
+        self.report(mistake.meant(nearest(pool.name, known), all))
+    }
+
+    fn pool(
+        &mut self,
+        pool: &Segment<'_>,
+        measure: &Segment<'_>,
+        rest: &[Segment<'_>],
+        span: std::ops::Range<usize>,
+    ) -> Option<Typed> {
+        let place = self.pool_place(pool)?;
+        let measures = || VARIABLES.iter().filter_map(|entry| Some((entry.name.strip_prefix("pool.<name>.")?, entry)));
+        let Some((_, entry)) = measures().find(|(name, _)| *name == measure.name) else {
+            let mistake = Mistake::new(self.range(measure.place), format!("a pool has no `{}`", measure.name));
+            let names = measures().map(|(name, _)| name);
+            let all = format!("it has `{}`", names.clone().collect::<Vec<_>>().join("`, `"));
+            return self.report(mistake.meant(nearest(measure.name, names), all));
+        };
+        if let Some(field) = rest.first() {
+            return self.no_field(entry.kind, entry.name, field);
+        }
+        Some(self.leaf(entry.variable, entry.kind, Node::Pool(entry.variable, place), span))
+    }
+
+    fn no_field<T>(&mut self, kind: Kind, of: &str, field: &Segment<'_>) -> Option<T> {
+        let range = self.range(field.place);
+        self.report(
+            Mistake::new(range, format!("`{of}` is {}: it has no `{}`", kind.words(), field.name)).help("remove it"),
+        )
+    }
+
+    /// A field of something that is no variable.
+    fn field_of_value(&mut self, expr: &IdedExpr) -> Option<Typed> {
+        let Expr::Select(select) = &expr.expr else { return None };
+        let place = self.place(expr) + 1;
+        // The operand's own mistakes say more.
+        if matches!(&select.operand.expr, Expr::Call(call) if call.func_name == operators::INDEX) {
+            self.check(&select.operand)?;
+        }
+        let range = self.range(place);
+        self.report(
+            Mistake::new(range, format!("a value has no `{}`", select.field))
+                .help("only variables have names with points in them, such as `prompt.tokens`"),
+        )
+    }
+
+    fn unknown(&mut self, path: &[Segment<'_>]) -> Option<Typed> {
+        let full = path.iter().map(|segment| segment.name).collect::<Vec<_>>().join(".");
+        let (first, last) = (&path[0], &path[path.len() - 1]);
+        let span = self.range(first.place).start..self.range(last.place).end;
+        let mistake = Mistake::new(span, format!("there is no variable `{full}`"));
+        if let Some(name) = self.dashed(first.place) {
+            return self.report(mistake.help(format!("a name with dashes stands in brackets: `headers[\"{name}\"]`")));
+        }
+        let lone = path.len() == 1;
+        let short = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
+        // In a group that there is, only the rest of the name was mistaken.
+        let group = GROUPS.iter().find(|group| !lone && **group == first.name);
+        let known = || {
+            let all = VARIABLES.iter().map(|entry| entry.name).filter(|name| !name.contains(['<', '[', '(']));
+            all.filter(|name| group.is_none_or(|group| name.starts_with(group)))
+        };
+        let alike = || {
+            let name = nearest(last.name, known().map(short))?;
+            known().find(|known| short(known) == name)
+        };
+        let whole = || nearest(&full, known()).filter(|_| group.is_none());
+        let meant = known().find(|name| lone && short(name) == full).or_else(whole).or_else(alike);
+        self.report(match meant {
+            _ if lone && CLASSES.contains(&&*full) => mistake.help(format!("a text stands in quotes: \"{full}\"")),
+            Some(name) => mistake.help(format!("did you mean `{name}`?")),
+            None if GROUPS.contains(&first.name) => mistake.help(format!("there are {}", of_group(first.name))),
+            None => match nearest(first.name, GROUPS) {
+                Some(group) => mistake.help(format!("did you mean `{group}`?")),
+                None if lone => {
+                    mistake.help(format!("a text stands in quotes: \"{full}\"; variables begin with {}", groups()))
+                }
+                None => mistake.help(format!("variables begin with {}", groups())),
+            },
+        })
+    }
+}
+
+impl Checker<'_> {
+    /// The name with dashes in which the token at `place` stands, where no space is around them.
+    fn dashed(&self, place: usize) -> Option<&str> {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let range = self.range(place);
+        let before = self.text[..range.start].strip_suffix('-')?;
+        let start = before.rfind(|c| !is_part(c)).map_or(0, |at| at + 1);
+        let end = self.text[range.start..].find(|c| !is_part(c)).map_or(self.text.len(), |len| range.start + len);
+        (start < before.len()).then(|| &self.text[start..end])
+    }
+}
+
+fn groups() -> String {
+    GROUPS.map(|group| format!("`{group}`")).join(", ")
+}
+
+/// The variables of a group, for a message.
+fn of_group(group: &str) -> String {
+    let names = VARIABLES.iter().filter(|entry| entry.name.starts_with(group)).map(|entry| format!("`{}`", entry.name));
+    names.collect::<Vec<_>>().join(", ")
+}
