@@ -42,7 +42,7 @@ impl Pool {
         let cost = scratch.costs[choice.index].unwrap_or(work.uncached_tokens as f64 * candidate.speed);
         Some(Outlook {
             ttft: candidate.ttft,
-            e2e: candidate.ttft + forecast.tpot.seconds * look.output,
+            e2e: candidate.ttft + forecast.tpot.seconds * look.output.mean,
             burden: cost * second_per_token,
             prompt_tokens: work.prompt_tokens,
             cached_tokens: work.prompt_tokens.saturating_sub(work.uncached_tokens),

@@ -9,7 +9,7 @@ use crate::{
         Choice,
         admission::Occupancy,
         choose,
-        predict::{Batch, Features, Model, Prediction},
+        predict::{Batch, Features, Model, OutputForecast, OutputLengths, Prediction},
         prefix::HolderId,
     },
     types::{Candidate, Moment, Prompt, Strategy},
@@ -37,6 +37,8 @@ pub struct Ask<'a> {
     pub session: Option<u64>,
     /// Whether engines that have no room for it now are left out.
     pub room_only: bool,
+    /// How long the answers of its kind are.
+    pub outputs: &'a OutputLengths,
     /// The client's limit on the answer, in tokens.
     pub max_tokens: Option<u64>,
     /// Whether its answer comes whole.
@@ -117,7 +119,7 @@ impl Pool {
         let first = self.backends.get(*members.first()?)?;
         first.learned.prefixes.matched(ask.prompt, holders, matched);
         let model = self.learned.predictor.model();
-        let output = self.learned.outputs.expected(ask.max_tokens);
+        let output = ask.outputs.forecast(ask.max_tokens);
         let decoding: f64 = views.iter().map(|view| f64::from(view.decoding)).sum();
         let decoding = decoding / members.len() as f64;
         let step = self.learned.idle_step();
@@ -149,7 +151,7 @@ pub(super) struct Look<'a> {
     pool: &'a Pool,
     ask: &'a Ask<'a>,
     model: Model,
-    pub(super) output: f64,
+    pub(super) output: OutputForecast,
     /// Requests that decode on a candidate, on average.
     decoding: f64,
     /// Seconds per token of an idle engine.
@@ -178,7 +180,7 @@ impl Look<'_> {
         // A turn begins with the turn before it, even where the prompt's hashes are not known.
         let expected = ask.session.map_or(0, |session| learned.sessions.expected_cached(session, learned.holder, now));
         let uncached = tokens.saturating_sub(matched.max(expected)).max(1);
-        let promised = view.promised_tokens + tokens + self.output as u64;
+        let promised = view.promised_tokens + tokens + self.output.mean as u64;
         let room = backend.kv_tokens().map_or(u64::MAX, |kv| (kv as f64 * KV_SHARE) as u64);
         let foreign = engine.foreign(now, FOREIGN_FADE);
         let features = Features {
@@ -203,7 +205,7 @@ impl Look<'_> {
             foreign,
             queued_tokens: view.queued_tokens,
             uncached_tokens: uncached,
-            output_tokens: self.output as u64,
+            output_tokens: self.output.mean as u64,
             decoding: view.decoding,
             overflow_tokens: overflow + slots as u64,
             utilisation: view.utilisation,
@@ -226,7 +228,7 @@ impl Look<'_> {
     /// other, each after the time of a prompt and an answer.
     fn wait_for_slot(&self, slots: u32, ahead: u32, task: &Task) -> f64 {
         let turns = f64::from((ahead + 1).saturating_sub(slots)) / f64::from(slots);
-        let stay = task.prefill + self.output * self.pool.learned.step();
+        let stay = task.prefill + self.output.mean * self.pool.learned.step();
         turns * stay * task.features.uncached as f64 / task.prefill.max(f64::MIN_POSITIVE)
     }
 
@@ -236,12 +238,12 @@ impl Look<'_> {
         let work = Work {
             prompt_tokens: task.tokens,
             uncached_tokens: task.features.uncached,
-            output_tokens: self.output as u64,
+            output_tokens: self.output.mean as u64,
             prefill: task.prefill,
             prediction: task.ttft,
             whole: self.ask.whole,
         };
-        Forecast { work, features: task.features, batch, tpot, session: self.ask.session }
+        Forecast { work, output: self.output, features: task.features, batch, tpot, session: self.ask.session }
     }
 
     fn tpot(&self, backend: &Backend, view: &View, task: &Task) -> (Batch, Prediction) {

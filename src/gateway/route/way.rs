@@ -51,7 +51,9 @@ impl Asking<'_> {
             Some(tokens) => tokens as f64,
             None => {
                 let learned = self.desk.boundary(name);
-                if let (Some(here), Some(there)) = (self.outlook(at_short), self.outlook(at_long)) {
+                if let (Some(here), Some(there)) =
+                    (self.outlook(&short.name, at_short), self.outlook(&long.name, at_long))
+                {
                     learned.learn(tokens, here.burden, there.burden);
                 }
                 learned.tokens()
@@ -63,20 +65,22 @@ impl Asking<'_> {
     }
 
     /// What the request would find in a pool.
-    fn outlook(&self, target: &Target) -> Option<Outlook> {
+    fn outlook(&self, route: &Name, target: &Target) -> Option<Outlook> {
         let call = self.call();
+        let pool = &call.serving.snapshot.pools[target.pool];
+        let outputs = pool.learned.outputs.of(target, route);
         let ask = Ask {
             target,
             tried: &[],
             prompt: self.estimated.blocks.prompt(),
             session: self.estimated.session,
             room_only: false,
+            outputs: &outputs,
             max_tokens: call.body.max_tokens,
             whole: !call.body.stream,
             ttft_limit: None,
             tpot_limit: None,
         };
-        let pool = &call.serving.snapshot.pools[target.pool];
         SCRATCH.with_borrow_mut(|scratch| pool.outlook(&ask, self.desk.clock.now(), scratch))
     }
 }
