@@ -74,12 +74,14 @@ impl World {
             let pool = &self.snapshot.pools[0];
             let backends = pool.backends.len();
             let blocks = &self.prompts[self.dice.usize(..PROMPTS)];
+            let outputs = pool.learned.outputs.of(&self.target, &"route".into());
             let ask = Ask {
                 target: &self.target,
                 tried: &[],
                 prompt: blocks.prompt(),
                 session: None,
                 room_only: false,
+                outputs: &outputs,
                 max_tokens: Some(400),
                 whole: round % WHOLE == 0,
                 ttft_limit: None,
@@ -88,8 +90,9 @@ impl World {
             let chance = self.dice.f64();
             let placed = place.measure(|| pool.place(&ask, self.now, chance, &mut self.scratch)).unwrap();
             let backend = pool.backends[placed.backend].clone();
-            let (learned, blocks) = (pool.learned.clone(), blocks.clone());
-            self.waiting.push_back(take.measure(|| Ticket::take(learned, backend, placed.forecast, blocks, self.now)));
+            let (learned, outputs, blocks) = (pool.learned.clone(), outputs.clone(), blocks.clone());
+            self.waiting
+                .push_back(take.measure(|| Ticket::take(learned, outputs, backend, placed.forecast, blocks, self.now)));
             if self.waiting.len() > WAITING * backends {
                 let mut ticket = self.waiting.pop_front().unwrap();
                 if !ticket.forecast().work.whole {

@@ -8,11 +8,12 @@ use std::{
     time::Duration,
 };
 
+use super::PoolOutputs;
 use crate::{
     measure::{BytesPerToken, PeakEwma},
     schedule::{
         affinity::Affinity,
-        predict::{BackendPredictor, OutputLengths, PoolPredictor},
+        predict::{BackendPredictor, PoolPredictor},
         prefix::{HolderId, PrefixIndex},
     },
     types::Moment,
@@ -94,7 +95,7 @@ pub struct PoolLearned {
     /// Times to the first token and per token.
     pub predictor: PoolPredictor,
     /// How long its answers are.
-    pub outputs: OutputLengths,
+    pub outputs: PoolOutputs,
     /// Bits of the mean seconds per token of late.
     step: AtomicU64,
     /// Bits of the mean number of requests that an engine had under way then.
@@ -107,7 +108,7 @@ impl Default for PoolLearned {
     fn default() -> Self {
         Self {
             predictor: PoolPredictor::new(),
-            outputs: OutputLengths::new(),
+            outputs: PoolOutputs::default(),
             step: AtomicU64::new(IDLE_STEP.to_bits()),
             crowd: AtomicU64::new(0.0_f64.to_bits()),
             idle_step: AtomicU64::new(IDLE_STEP.to_bits()),

@@ -35,7 +35,7 @@ pub struct Work {
     pub prompt_tokens: u64,
     /// Of these, the ones to be computed.
     pub uncached_tokens: u64,
-    /// Tokens of its answer, as expected.
+    /// Tokens of its answer, as expected before it began.
     pub output_tokens: u64,
     /// The time these uncached tokens take by themselves, in seconds.
     pub prefill: f64,
@@ -52,7 +52,7 @@ struct Book {
     decoding: u32,
     /// Prompt tokens of those that decode.
     context: u64,
-    /// Tokens of prompts and expected answers of all.
+    /// Tokens of prompts and expected answers of all; of answers that stream, as expected by how far they have come.
     promised: u64,
     /// Uncached tokens of the streamed requests that wait for their first token.
     queued: u64,
@@ -135,6 +135,14 @@ impl Ledger {
             book.last_first_token = book.last_first_token.max(now);
             book.decode(entry);
         }
+    }
+
+    /// The answer of a request is expected to come to so many tokens now.
+    pub(super) fn expect(&self, entry: &mut Entry, output_tokens: u64) {
+        let mut book = self.book();
+        book.promised -= entry.work.output_tokens;
+        book.promised += output_tokens;
+        entry.work.output_tokens = output_tokens;
     }
 
     /// Strikes out a request, however far it had come.

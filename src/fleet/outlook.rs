@@ -36,7 +36,7 @@ impl Pool {
         let second_per_token = work.prefill / (work.uncached_tokens as f64 * candidate.speed.max(f64::MIN_POSITIVE));
         let outlook = Outlook {
             ttft: candidate.ttft,
-            e2e: candidate.ttft + forecast.tpot.seconds * look.output,
+            e2e: candidate.ttft + forecast.tpot.seconds * look.output.mean,
             burden: cost(Strategy::LeastCost, candidate) * second_per_token,
             usage: Usage {
                 prompt_tokens: work.prompt_tokens,

@@ -9,7 +9,7 @@ use crate::{
         Choice,
         admission::Occupancy,
         choose,
-        predict::{Batch, Features, Model, Prediction},
+        predict::{Batch, Features, Model, OutputForecast, OutputLengths, Prediction},
         prefix::HolderId,
     },
     types::{Candidate, Moment, Prompt, Strategy},
@@ -37,6 +37,8 @@ pub struct Ask<'a> {
     pub session: Option<u64>,
     /// Whether engines that have no room for it now are left out.
     pub room_only: bool,
+    /// How long the answers of its kind are.
+    pub outputs: &'a OutputLengths,
     /// The client's limit on the answer, in tokens.
     pub max_tokens: Option<u64>,
     /// Whether its answer comes whole.
@@ -117,8 +119,8 @@ impl Pool {
         let first = self.backends.get(*members.first()?)?;
         first.learned.prefixes.matched(ask.prompt, holders, matched);
         let model = self.learned.predictor.model();
-        let output = self.learned.outputs.expected(ask.max_tokens);
-        let mean_output = ask.max_tokens.map_or(output, |_| self.learned.outputs.expected(None));
+        let output = ask.outputs.forecast(ask.max_tokens);
+        let mean_output = ask.max_tokens.map_or(output.mean, |_| ask.outputs.forecast(None).mean);
         let decoding: f64 = views.iter().map(|view| f64::from(view.decoding)).sum();
         let decoding = decoding / members.len() as f64;
         let step = self.learned.idle_step();
@@ -150,7 +152,7 @@ pub(super) struct Look<'a> {
     pool: &'a Pool,
     ask: &'a Ask<'a>,
     model: Model,
-    pub(super) output: f64,
+    pub(super) output: OutputForecast,
     /// Tokens of an answer that has no limit of its own.
     mean_output: f64,
     /// Requests that decode on a candidate, on average.
@@ -181,7 +183,7 @@ impl Look<'_> {
         // A turn begins with the turn before it, even where the prompt's hashes are not known.
         let expected = ask.session.map_or(0, |session| learned.sessions.expected_cached(session, learned.holder, now));
         let uncached = tokens.saturating_sub(matched.max(expected)).max(1);
-        let promised = view.promised_tokens + tokens + self.output as u64;
+        let promised = view.promised_tokens + tokens + self.output.mean as u64;
         let room = backend.kv_tokens().map_or(u64::MAX, |kv| (kv as f64 * KV_SHARE) as u64);
         let foreign = engine.foreign(now, FOREIGN_FADE);
         let features = Features {
@@ -206,7 +208,7 @@ impl Look<'_> {
             foreign,
             queued_tokens: view.queued_tokens,
             uncached_tokens: uncached,
-            output_tokens: self.output as u64,
+            output_tokens: self.output.mean as u64,
             mean_output_tokens: self.mean_output as u64,
             decoding: view.decoding,
             overflow_tokens: overflow + slots as u64,
@@ -240,12 +242,12 @@ impl Look<'_> {
         let work = Work {
             prompt_tokens: task.tokens,
             uncached_tokens: task.features.uncached,
-            output_tokens: self.output as u64,
+            output_tokens: self.output.mean as u64,
             prefill: task.prefill,
             prediction: task.ttft,
             whole: self.ask.whole,
         };
-        Forecast { work, features: task.features, batch, tpot, session: self.ask.session }
+        Forecast { work, output: self.output, features: task.features, batch, tpot, session: self.ask.session }
     }
 
     fn tpot(&self, backend: &Backend, view: &View, task: &Task) -> (Batch, Prediction) {

@@ -118,12 +118,14 @@ mod tests {
         let pool = &snapshot.pools[0];
         let target = Target { pool: 0, serves: None, model: None };
         let blocks = Blocks::new((0..100).map(|block| family << 32 | block).collect(), 6_400, Layout::Fixed(64));
+        let outputs = pool.learned.outputs.of(&target, &"route".into());
         let ask = Ask {
             target: &target,
             tried: &[],
             prompt: blocks.prompt(),
             session: None,
             room_only: false,
+            outputs: &outputs,
             max_tokens: None,
             whole: false,
             ttft_limit: None,
@@ -132,7 +134,7 @@ mod tests {
         let now = Moment::default();
         let placed = pool.place(&ask, now, 0.5, &mut Scratch::default()).unwrap();
         let backend = pool.backends[placed.backend].clone();
-        let mut ticket = Ticket::take(pool.learned.clone(), backend, placed.forecast, blocks.clone(), now);
+        let mut ticket = Ticket::take(pool.learned.clone(), outputs, backend, placed.forecast, blocks.clone(), now);
         ticket.first_token(now);
         ticket
     }

@@ -9,17 +9,22 @@ use super::{
 use crate::{
     prompt::Blocks,
     schedule::{
-        predict::{Batch, Features, Prediction},
+        predict::{Batch, Features, OutputForecast, OutputLengths, Prediction},
         prefix::Reuse,
     },
     types::{Moment, Usage},
 };
+
+/// Most tokens of an answer between two looks at how long it will be.
+const LOOK: u64 = 64;
 
 /// What was expected of a request when its backend was chosen; what it turns out to be is learned from.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Forecast {
     /// What it asks of the engine.
     pub work: Work,
+    /// How long its answer will be.
+    pub output: OutputForecast,
     /// What its time to the first token was predicted from.
     pub features: Features,
     /// What its answer will be decoded together with.
@@ -36,52 +41,71 @@ pub struct Forecast {
 pub struct Ticket {
     backend: Arc<Backend>,
     pool: Arc<PoolLearned>,
+    outputs: Arc<OutputLengths>,
     forecast: Forecast,
     entry: Entry,
     blocks: Blocks,
     reuse: Reuse,
     taken: Moment,
     decoding: bool,
+    /// Tokens of the answer, when what is expected of it was looked at last; and from how many on it is looked at again.
+    streamed: u64,
+    look_at: u64,
 }
 
 impl Ticket {
-    /// Counts a request as in flight on `backend` of a pool, as it was forecast.
+    /// Counts a request as in flight on `backend` of a pool, as it was forecast from the `outputs` of its kind.
     pub fn take(
         pool: Arc<PoolLearned>,
+        outputs: Arc<OutputLengths>,
         backend: Arc<Backend>,
         forecast: Forecast,
         blocks: Blocks,
         now: Moment,
     ) -> Self {
         let entry = backend.engine.load.enter(forecast.work, now);
-        Self::entered(entry, pool, backend, forecast, blocks, now)
+        Self::entered(entry, pool, outputs, backend, &forecast, blocks, now)
     }
 
     /// The same, or `None` where the engine has as many as the policy lets it have: that is looked at and counted at one blow, so
     /// that there are never more, however many ask at once.
     pub fn take_if_room(
         pool: Arc<PoolLearned>,
+        outputs: Arc<OutputLengths>,
         backend: Arc<Backend>,
         forecast: Forecast,
         blocks: Blocks,
         now: Moment,
     ) -> Option<Self> {
         let entry = backend.engine.load.enter_below(backend.max_concurrency, forecast.work, now)?;
-        Some(Self::entered(entry, pool, backend, forecast, blocks, now))
+        Some(Self::entered(entry, pool, outputs, backend, &forecast, blocks, now))
     }
 
     fn entered(
         entry: Entry,
         pool: Arc<PoolLearned>,
+        outputs: Arc<OutputLengths>,
         backend: Arc<Backend>,
-        forecast: Forecast,
+        forecast: &Forecast,
         blocks: Blocks,
         now: Moment,
     ) -> Self {
         let reuse = backend.learned.prefixes.insert(backend.learned.holder, blocks.prompt());
         backend.load.in_flight.fetch_add(1, Relaxed);
         backend.load.queued_tokens.fetch_add(forecast.work.uncached_tokens, Relaxed);
-        Self { backend, pool, forecast, entry, blocks, reuse, taken: now, decoding: false }
+        Self {
+            backend,
+            pool,
+            outputs,
+            forecast: *forecast,
+            entry,
+            blocks,
+            reuse,
+            taken: now,
+            decoding: false,
+            streamed: 0,
+            look_at: 1,
+        }
     }
 
     /// What was expected of it.
@@ -106,9 +130,22 @@ impl Ticket {
         self.pool.predictor.observe_ttft(&learned.predictor, &self.forecast.features, &prediction, seconds, now);
     }
 
+    /// The answer has come to `tokens` tokens, as far as they can be counted. What is promised to it follows, at every doubling and at
+    /// every 64 tokens.
+    pub fn streamed(&mut self, tokens: u64) {
+        if tokens < self.look_at {
+            return;
+        }
+        self.streamed = tokens;
+        self.look_at = tokens.saturating_add(tokens.clamp(1, LOOK));
+        let expected = self.outputs.expected_after(tokens, self.forecast.output.limit);
+        self.backend.engine.load.expect(&mut self.entry, expected as u64);
+    }
+
     /// The answer is complete. `usage` is what the engine reported of it, `tpot` the seconds per token after the first, where
     /// that could be measured.
     pub fn finish(mut self, usage: Option<&Usage>, tpot: Option<f64>, now: Moment) {
+        self.streamed = 0;
         if !self.decoding {
             // An answer that came whole: its prompt was computed, when is not known.
             self.decoding = true;
@@ -124,7 +161,7 @@ impl Ticket {
             self.pool.predictor.observe_tpot(&self.backend.learned.predictor, batch, predicted, measured, now);
             self.pool.observe_step(tpot, self.backend.engine.load.in_flight());
         }
-        self.pool.outputs.observe(usage.completion_tokens);
+        self.pool.outputs.observe(&self.outputs, &self.forecast.output, usage.completion_tokens);
         let prompt = self.blocks.prompt();
         if let (Some(cached), true) = (usage.cached_tokens, usage.prompt_tokens > 0) {
             let share = (cached as f64 / usage.prompt_tokens as f64).min(1.0);
@@ -157,6 +194,10 @@ impl Drop for Ticket {
             self.backend.learned.prefixes.withdraw(self.blocks.prompt(), &self.reuse);
         }
         load.in_flight.fetch_sub(1, Relaxed);
+        // It broke off, or its client left: it would have been longer.
+        if self.streamed > 0 {
+            self.pool.outputs.cut(&self.outputs, self.streamed);
+        }
     }
 }
 
@@ -210,12 +251,14 @@ mod tests {
 
     fn take(pool: &Pool, blocks: &Blocks, whole: bool, now: Moment) -> Ticket {
         let target = Target { pool: 0, serves: None, model: None };
+        let outputs = pool.learned.outputs.of(&target, &"route".into());
         let ask = Ask {
             target: &target,
             tried: &[],
             prompt: blocks.prompt(),
             session: None,
             room_only: false,
+            outputs: &outputs,
             max_tokens: None,
             whole,
             ttft_limit: None,
@@ -223,7 +266,7 @@ mod tests {
         };
         let placed = pool.place(&ask, now, 0.5, &mut Scratch::default()).unwrap();
         let backend = pool.backends[placed.backend].clone();
-        Ticket::take(pool.learned.clone(), backend, placed.forecast, blocks.clone(), now)
+        Ticket::take(pool.learned.clone(), outputs, backend, placed.forecast, blocks.clone(), now)
     }
 
     fn prompt(family: u64, blocks: u64) -> Blocks {
@@ -253,6 +296,50 @@ mod tests {
         drop(ticket);
         assert_eq!(counters(&backend.load), (0, 0, 0, 0));
         assert_eq!(backend.engine.load.view(at(1_000)).promised_tokens, 0);
+    }
+
+    #[test]
+    fn what_is_promised_to_a_stream_follows_how_far_it_has_come() {
+        let registry = Registry::default();
+        let snapshot = pool(&registry);
+        let mut ticket = take(&snapshot.pools[0], &prompt(1, 100), false, at(0));
+        let (backend, expected) = (ticket.backend.clone(), ticket.forecast.work.output_tokens);
+        let promised = || backend.engine.load.view(at(200)).promised_tokens - 1_600;
+        assert_eq!(promised(), expected);
+        ticket.first_token(at(100));
+        let mut seen = vec![expected];
+        for tokens in 1..2_000 {
+            ticket.streamed(tokens);
+            let now = promised();
+            assert!(now >= tokens - LOOK.min(tokens) && now >= *seen.last().unwrap(), "{tokens}: {seen:?} {now}");
+            if now != *seen.last().unwrap() {
+                seen.push(now);
+            }
+        }
+        assert!(seen.len() > 10 && seen.len() < 7 + 2_000 / 64 && *seen.last().unwrap() > 2_000, "{seen:?}");
+        drop(ticket);
+        assert_eq!(backend.engine.load.view(at(200)).promised_tokens, 0);
+    }
+
+    #[test]
+    fn an_answer_that_breaks_off_is_taken_for_longer_than_it_came() {
+        let registry = Registry::default();
+        let snapshot = pool(&registry);
+        let pool = &snapshot.pools[0];
+        let expected = |ticket: &Ticket| ticket.outputs.forecast(None).mean;
+        let mut ticket = take(pool, &prompt(1, 10), false, at(0));
+        let before = expected(&ticket);
+        ticket.first_token(at(10));
+        ticket.streamed(1_000);
+        drop(ticket);
+        let mut ticket = take(pool, &prompt(2, 10), false, at(20));
+        let after = expected(&ticket);
+        assert!(after > before * 1.2, "{before} {after}");
+        ticket.first_token(at(30));
+        ticket.streamed(10);
+        ticket.finish(None, None, at(40));
+        let next = take(pool, &prompt(3, 10), false, at(50));
+        assert!((expected(&next) - after).abs() < 1e-9, "of what was not counted nothing is learned");
     }
 
     #[test]
@@ -306,7 +393,10 @@ mod tests {
             learned: first.backend.learned.clone(),
         };
         let (pool, limited) = (&snapshot.pools[0], Arc::new(limited));
-        let more = || Ticket::take_if_room(pool.learned.clone(), limited.clone(), first.forecast, prompt(2, 10), at(1));
+        let more = || {
+            let (learned, outputs) = (pool.learned.clone(), first.outputs.clone());
+            Ticket::take_if_room(learned, outputs, limited.clone(), first.forecast, prompt(2, 10), at(1))
+        };
         let second = more();
         assert!(second.is_some() && more().is_none());
         drop(second);
@@ -320,6 +410,7 @@ mod tests {
         let snapshot = pool(&registry);
         let pool = &snapshot.pools[0];
         let target = Target { pool: 0, serves: None, model: None };
+        let outputs = pool.learned.outputs.of(&target, &"route".into());
         let (one, other) = (prompt(1, 400), prompt(2, 400));
         let ask = |blocks: &Blocks, limit| {
             let ask = Ask {
@@ -328,6 +419,7 @@ mod tests {
                 prompt: blocks.prompt(),
                 session: Some(9),
                 room_only: true,
+                outputs: &outputs,
                 max_tokens: None,
                 whole: false,
                 ttft_limit: None,
@@ -337,7 +429,7 @@ mod tests {
         };
         let placed = ask(&one, None).unwrap();
         let home = pool.backends[placed.backend].clone();
-        let mut ticket = Ticket::take(pool.learned.clone(), home, placed.forecast, one, at(10));
+        let mut ticket = Ticket::take(pool.learned.clone(), outputs.clone(), home, placed.forecast, one, at(10));
         ticket.first_token(at(20));
         // Nothing of this prompt was seen before, but its conversation was.
         let next = ask(&other, None).unwrap();
@@ -371,7 +463,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everything_returns_to_zero(steps in proptest::collection::vec((0u8..4, 0usize..8, 1u64..300, any::<bool>(), 0u64..500), 0..150)) {
+        fn everything_returns_to_zero(steps in proptest::collection::vec((0u8..5, 0usize..8, 1u64..300, any::<bool>(), 0u64..500), 0..150)) {
             let registry = Registry::default();
             let snapshot = pool(&registry);
             let mut held: Vec<Ticket> = Vec::new();
@@ -382,6 +474,9 @@ mod tests {
                     0 | 1 => held.push(take(&snapshot.pools[0], &prompt(which as u64, blocks), whole, at(now))),
                     2 => if let Some(ticket) = held.get_mut(which).filter(|ticket| !ticket.forecast.work.whole) {
                         ticket.first_token(at(now));
+                    },
+                    3 => if let Some(ticket) = held.get_mut(which).filter(|ticket| ticket.decoding) {
+                        ticket.streamed(blocks * 16);
                     },
                     _ => if which < held.len() {
                         let usage = Usage { prompt_tokens: blocks * 16, cached_tokens: Some(blocks), completion_tokens: 9, reasoning_tokens: None };

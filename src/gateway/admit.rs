@@ -65,10 +65,11 @@ impl<S: Step<Admitted>> Step<Routed> for Admit<S> {
 impl<S> Admit<S> {
     fn asked(&self, routed: Routed) -> (Call, Asked) {
         let Routed { call, blocks, session, route } = routed;
+        let tries = route.targets.iter().map(|target| Tries::none(&call.serving, target, &route.name));
         let asked = Asked {
             desk: self.desk.clone(),
             serving: call.serving.clone(),
-            tries: vec![Tries::default(); route.targets.len()],
+            tries: tries.collect(),
             route,
             blocks,
             session,

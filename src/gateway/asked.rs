@@ -13,9 +13,10 @@ use crate::{
     prompt::Blocks,
     schedule::{
         admission::{Backlog, retry_after, shed},
+        predict::OutputLengths,
         spill,
     },
-    types::Moment,
+    types::{Moment, Name},
 };
 
 /// Most attempts at one request, over all backends and pools.
@@ -44,9 +45,11 @@ pub(super) struct Asked {
     pub(super) tries: Vec<Tries>,
 }
 
-/// What was tried of one target.
+/// One target: what is known of such requests there, and what was tried.
 #[derive(Clone, Default)]
 pub(super) struct Tries {
+    /// How long their answers are.
+    outputs: Arc<OutputLengths>,
     /// Backends, by their places in the pool.
     tried: Vec<usize>,
 }
@@ -72,6 +75,14 @@ pub(super) struct Placed {
     pub(super) backend: usize,
     pub(super) seat: Seat,
     pub(super) told: Attempted,
+}
+
+impl Tries {
+    /// None yet of a `target` of the route called `route`.
+    pub(super) fn none(serving: &Serving, target: &Target, route: &Name) -> Self {
+        let pool = &serving.snapshot.pools[target.pool];
+        Self { outputs: pool.learned.outputs.of(target, route), tried: Vec::new() }
+    }
 }
 
 impl Asked {
@@ -105,7 +116,9 @@ impl Asked {
         let Chosen { target, placement, told, .. } = chosen;
         let (at, pool) = self.pool(target);
         let backend = pool.backends[placement.backend].clone();
-        let ticket = Ticket::take_if_room(pool.learned.clone(), backend, placement.forecast, self.blocks.clone(), now)?;
+        let (learned, outputs) = (pool.learned.clone(), self.tries[target].outputs.clone());
+        let blocks = self.blocks.clone();
+        let ticket = Ticket::take_if_room(learned, outputs, backend, placement.forecast, blocks, now)?;
         let seat = Seat::new(ticket, self.desk.clone());
         Some(Placed { target, pool: at, backend: placement.backend, seat, told })
     }
@@ -176,6 +189,7 @@ impl Asked {
             prompt: self.blocks.prompt(),
             session: self.session,
             room_only: true,
+            outputs: &self.tries[target].outputs,
             max_tokens: self.max_tokens,
             whole: self.whole,
             ttft_limit,
@@ -230,6 +244,7 @@ pub(super) fn tell(pool: &Pool, scratch: &Scratch, placement: &Placement, prompt
             prompt_tokens,
             cached_tokens: prompt_tokens.saturating_sub(work.uncached_tokens),
             output_tokens: work.output_tokens,
+            output_tokens_p90: placement.forecast.output.p90_within_limit() as u64,
         },
         ttft_ms: None,
         reported_cached_tokens: None,

@@ -1,8 +1,6 @@
 //! What would become of a request: its way through the same steps, and the choice in each pool it may go to, without anything being sent
 //! or learned.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::HeaderMap;
 use serde::Serialize;
@@ -10,7 +8,6 @@ use serde::Serialize;
 use super::{Attempted, Desk, Explained, Serving, asked::tell, estimate::Estimate, route::Asking};
 use crate::{
     fleet::{Ask, Scratch},
-    policy::Route,
     protocol::RequestBody,
     types::{Endpoint, Fault, Name},
 };
@@ -49,7 +46,19 @@ pub fn explain(
     let (mut pools, mut without_backends) = (Vec::new(), Vec::new());
     for place in 0..route.targets.len() {
         let pool = &serving.snapshot.pools[route.targets[place].pool];
-        let ask = ask(&route, place, &body, &estimate, pool.spec.objectives.ttft);
+        let outputs = pool.learned.outputs.of(&route.targets[place], &route.name);
+        let ask = Ask {
+            target: &route.targets[place],
+            tried: &[],
+            prompt: estimate.blocks.prompt(),
+            session: estimate.session,
+            room_only: false,
+            outputs: &outputs,
+            max_tokens: body.max_tokens,
+            whole: !body.stream,
+            ttft_limit: [route.bound, pool.spec.objectives.ttft].into_iter().flatten().min(),
+            tpot_limit: None,
+        };
         match pool.peek(&ask, desk.clock.now(), &mut scratch) {
             Some((placement, _)) => pools.push(tell(pool, &scratch, &placement, estimate.blocks.prompt().bytes)),
             None => without_backends.push(pool.spec.name.clone()),
@@ -57,24 +66,4 @@ pub fn explain(
     }
     let bound_ms = route.bound.map(|bound| bound.as_secs_f64() * 1e3);
     Ok(Explanation { model: body.model, route: route.name.clone(), explained, bound_ms, pools, without_backends })
-}
-
-fn ask<'a>(
-    route: &'a Route,
-    place: usize,
-    body: &RequestBody,
-    estimate: &'a Estimate,
-    objective: Option<Duration>,
-) -> Ask<'a> {
-    Ask {
-        target: &route.targets[place],
-        tried: &[],
-        prompt: estimate.blocks.prompt(),
-        session: estimate.session,
-        room_only: false,
-        max_tokens: body.max_tokens,
-        whole: !body.stream,
-        ttft_limit: [route.bound, objective].into_iter().flatten().min(),
-        tpot_limit: None,
-    }
 }

@@ -117,8 +117,10 @@ pub struct Predicted {
     pub prompt_tokens: u64,
     /// Of these, the ones that the engine should have cached.
     pub cached_tokens: u64,
-    /// Tokens of its answer.
+    /// Tokens of its answer: the mean.
     pub output_tokens: u64,
+    /// The 90th percentile.
+    pub output_tokens_p90: u64,
 }
 
 /// A candidate as the balancer saw it: the terms of its cost, and what was expected there.

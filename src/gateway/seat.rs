@@ -24,6 +24,10 @@ impl Seat {
         self.desk.hall.stir(now);
     }
 
+    pub(super) fn streamed(&mut self, tokens: u64) {
+        self.ticket.iter_mut().for_each(|ticket| ticket.streamed(tokens));
+    }
+
     pub(super) fn finish(mut self, usage: Option<&Usage>, tpot: Option<f64>, now: Moment) {
         if let Some(ticket) = self.ticket.take() {
             ticket.finish(usage, tpot, now);

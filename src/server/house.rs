@@ -153,6 +153,11 @@ impl House {
                 queue_oldest: standing.map_or(0.0, |standing| standing.oldest.as_secs_f64()),
                 ttft: predictor.ttft_accuracy().map(accuracy),
                 tpot: predictor.tpot_accuracy().map(accuracy),
+                output: pool
+                    .learned
+                    .outputs
+                    .accuracy()
+                    .map(|of| telemetry::OutputLive { coverage: of.coverage, relative_error: of.relative_error }),
             }
         });
         live.collect()

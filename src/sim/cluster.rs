@@ -51,6 +51,8 @@ pub trait Scheduler {
     fn arrive(&mut self, now: Moment, number: u32, request: &Request, out: &mut Vec<Command>);
     /// The first token of a streamed answer came.
     fn first_token(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>);
+    /// A streamed answer has come to so many tokens, the first among them.
+    fn streamed(&mut self, _attempt: AttemptId, _tokens: u32) {}
     /// An answer is complete.
     fn finished(&mut self, now: Moment, attempt: AttemptId, answer: Answer, out: &mut Vec<Command>);
     /// An attempt failed: its engine is gone, or never took it.
@@ -277,6 +279,9 @@ impl Run<'_> {
                 if index == 0 && !asked.whole {
                     self.schedulers[scheduler].first_token(at, number, commands);
                     self.obey(scheduler, at, commands);
+                }
+                if !asked.whole {
+                    self.schedulers[scheduler].streamed(number, index + 1);
                 }
             }
             Event::Finished { cached_tokens, at, .. } => {

@@ -17,7 +17,10 @@ use crate::{
     fleet::{Ask, Engine, Registry, Scratch, Snapshot, Ticket},
     policy::{Policy, Route, Target},
     prompt::Blocks,
-    schedule::hedge::{Alternative, Awaited, Budget},
+    schedule::{
+        hedge::{Alternative, Awaited, Budget},
+        predict::OutputLengths,
+    },
     types::{EngineKind, EngineSignals, Layout, Moment, Usage},
 };
 
@@ -31,6 +34,8 @@ pub struct Gateway {
     engines: Vec<Arc<Engine>>,
     /// Pools in the order they are tried.
     targets: Vec<Target>,
+    /// How long answers are, by target.
+    outputs: Vec<Arc<OutputLengths>>,
     /// The route's limit on the time to the first token.
     bound: Option<Duration>,
     layout: Layout,
@@ -76,8 +81,11 @@ impl Gateway {
         let registry = Registry::default();
         let block_tokens = profiles.first().map_or(1, |profile| profile.block_tokens);
         let engines = policy.engines.iter().map(|engine| registry.engine(&engine.name, &engine.url)).collect();
+        let snapshot = Snapshot::new(policy, &registry);
+        let outputs = |target: &Target| snapshot.pools[target.pool].learned.outputs.of(target, &route.name);
         Self {
-            snapshot: Snapshot::new(policy, &registry),
+            outputs: route.targets.iter().map(outputs).collect(),
+            snapshot,
             engines,
             targets: route.targets.clone(),
             bound: route.bound,
@@ -126,6 +134,7 @@ impl Gateway {
             prompt: open.blocks.prompt(),
             session: open.session,
             room_only: false,
+            outputs: &self.outputs[target],
             max_tokens: None,
             whole: open.whole,
             ttft_limit: self.bound.into_iter().chain(pool.spec.objectives.ttft).min(),
@@ -144,7 +153,8 @@ impl Gateway {
         }
         let backend = &pool.backends[placement.backend];
         let engine = backend.spec.engine;
-        let ticket = Ticket::take(pool.learned.clone(), backend.clone(), placement.forecast, open.blocks.clone(), now);
+        let (learned, outputs) = (pool.learned.clone(), self.outputs[target].clone());
+        let ticket = Ticket::take(learned, outputs, backend.clone(), placement.forecast, open.blocks.clone(), now);
         open.tried[target].push(placement.backend);
         open.target = target;
         open.attempts.push(self.flights.len() as AttemptId);
@@ -198,6 +208,12 @@ impl Scheduler for Gateway {
             flight.ticket.first_token(now);
             let request = flight.request;
             self.cancel(request, Some(attempt), out);
+        }
+    }
+
+    fn streamed(&mut self, attempt: AttemptId, tokens: u32) {
+        if let Some(Some(flight)) = self.flights.get_mut(attempt as usize) {
+            flight.ticket.streamed(tokens.into());
         }
     }
 

@@ -42,6 +42,10 @@ impl Scheduler for Timed {
         self.inner.first_token(now, attempt, out);
     }
 
+    fn streamed(&mut self, attempt: AttemptId, tokens: u32) {
+        self.inner.streamed(attempt, tokens);
+    }
+
     fn finished(&mut self, now: Moment, attempt: AttemptId, answer: Answer, out: &mut Vec<Command>) {
         self.inner.finished(now, attempt, answer, out);
     }

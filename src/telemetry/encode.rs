@@ -19,7 +19,7 @@ use prometheus_client::{
 
 use super::{
     backend::BackendMetrics,
-    live::{AccuracyLive, BackendLive, EngineLive, Live, PoolLive, SchedulerLive},
+    live::{AccuracyLive, BackendLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive},
     series::Series,
     shared::{BackendKey, Shared},
     table::{self, Def},
@@ -147,6 +147,12 @@ impl Scrape {
                 });
                 page.family(def, rows)?;
             }
+        }
+        let outputs: [Column<OutputLive, f64>; 2] =
+            [(&table::OUTPUT_COVERAGE, |it| it.coverage), (&table::OUTPUT_ERROR, |it| it.relative_error)];
+        for (def, value) in outputs {
+            let rows = self.live.pools.iter().filter_map(|pool| Some((&pool.pool, pool.output.as_ref()?)));
+            page.family(def, rows.map(|(pool, it)| ([&**pool], ConstGauge::new(value(it)))))?;
         }
         Ok(())
     }

@@ -28,6 +28,8 @@ pub struct PoolLive {
     pub ttft: Option<AccuracyLive>,
     /// Predictions of times per token.
     pub tpot: Option<AccuracyLive>,
+    /// Forecasts of the lengths of answers.
+    pub output: Option<OutputLive>,
 }
 
 /// How good recent predictions were.
@@ -41,6 +43,15 @@ pub struct AccuracyLive {
     pub pinball: f64,
     /// That of a moving average, in seconds.
     pub baseline_pinball: f64,
+}
+
+/// How good recent forecasts of lengths were.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct OutputLive {
+    /// The share of answers no longer than their predicted 90th percentile.
+    pub coverage: f64,
+    /// Median of |predicted median ÷ length − 1|.
+    pub relative_error: f64,
 }
 
 /// What the scheduler remembers.

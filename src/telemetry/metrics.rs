@@ -182,7 +182,7 @@ mod tests {
 
     use super::{super::shared::MOST_BACKENDS, *};
     use crate::{
-        telemetry::{AccuracyLive, BackendLive, EngineLive, PoolLive, SchedulerLive, Shed},
+        telemetry::{AccuracyLive, BackendLive, EngineLive, OutputLive, PoolLive, SchedulerLive, Shed},
         types::Usage,
     };
 
@@ -258,6 +258,7 @@ mod tests {
             queue_oldest: 1.5,
             ttft: Some(accuracy),
             tpot: Some(accuracy),
+            output: Some(OutputLive { coverage: 0.92, relative_error: 0.4 }),
         };
         let scheduler = SchedulerLive { prefix_bytes: 4096, prefix_blocks: 60, sessions: 3 };
         Live {

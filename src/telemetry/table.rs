@@ -144,6 +144,10 @@ table! {
         "Mean pinball loss of the predicted 90th percentiles of times per output token.";
     TPOT_BASELINE: Gauge "seconds" "signalbox_tpot_baseline_pinball_seconds" ["pool"]
         "The same loss for a moving average of each backend.";
+    OUTPUT_COVERAGE: Gauge "ratio" "signalbox_output_prediction_coverage_ratio" ["pool"]
+        "Share of answers no longer than the 90th percentile predicted for them, of those that could be longer; 0.9 is right.";
+    OUTPUT_ERROR: Gauge "ratio" "signalbox_output_prediction_error_ratio" ["pool"]
+        "Median relative error of the predicted medians of the lengths of answers.";
     PREFIX_BYTES: Gauge "bytes" "signalbox_prefix_index_bytes" []
         "Memory of the index of cached prompt prefixes.";
     PREFIX_BLOCKS: Gauge "" "signalbox_prefix_index_blocks" []

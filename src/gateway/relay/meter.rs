@@ -127,6 +127,8 @@ impl Meter {
         if seen.token {
             self.text_bytes += seen.text_bytes as u64;
             self.token();
+            let tokens = self.backend.learned.bytes_per_token.tokens(self.text_bytes);
+            self.seat.iter_mut().for_each(|seat| seat.streamed(tokens));
         }
     }
 

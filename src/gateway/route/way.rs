@@ -52,7 +52,8 @@ impl Asking<'_> {
             None => {
                 let learned = self.desk.boundary(name);
                 if !self.dry
-                    && let (Some(here), Some(there)) = (self.outlook(at_short), self.outlook(at_long))
+                    && let (Some(here), Some(there)) =
+                        (self.outlook(&short.name, at_short), self.outlook(&long.name, at_long))
                 {
                     learned.learn(tokens, here.burden, there.burden);
                 }
@@ -65,19 +66,21 @@ impl Asking<'_> {
     }
 
     /// What the request would find in a pool.
-    fn outlook(&self, target: &Target) -> Option<Outlook> {
+    fn outlook(&self, route: &Name, target: &Target) -> Option<Outlook> {
+        let pool = &self.serving.snapshot.pools[target.pool];
+        let outputs = pool.learned.outputs.of(target, route);
         let ask = Ask {
             target,
             tried: &[],
             prompt: self.estimate.blocks.prompt(),
             session: self.estimate.session,
             room_only: false,
+            outputs: &outputs,
             max_tokens: self.body.max_tokens,
             whole: !self.body.stream,
             ttft_limit: None,
             tpot_limit: None,
         };
-        let pool = &self.serving.snapshot.pools[target.pool];
         let (_, outlook) = SCRATCH.with_borrow_mut(|scratch| pool.peek(&ask, self.desk.clock.now(), scratch))?;
         Some(outlook).filter(|outlook| !outlook.avoided)
     }

@@ -7,7 +7,6 @@ use crate::{
 };
 
 impl Reader<'_> {
-    #[cfg_attr(not(test), expect(dead_code, reason = "no key of the file takes a condition yet"))]
     /// The condition in `field`; `None` after its problems were reported.
     pub(super) fn condition(&mut self, field: &Field<Expression>, names: &Names) -> Option<Condition> {
         let Expression(text) = self.read(field)?;

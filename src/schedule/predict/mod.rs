@@ -22,6 +22,7 @@
 
 mod learner;
 mod output;
+mod output_score;
 mod pool;
 mod residuals;
 mod score;
@@ -31,7 +32,8 @@ mod ttft;
 
 pub use self::{
     learner::Prediction,
-    output::OutputLengths,
+    output::{OutputForecast, OutputLengths},
+    output_score::{OutputAccuracy, OutputScore},
     pool::{BackendPredictor, Model, PoolPredictor, Waiting},
     score::Accuracy,
     tpot::Batch,

@@ -1,6 +1,6 @@
-//! How long answers are, so that the work of one that is asked for can be estimated.
+//! How long answers are, so that the work of one that is asked for, or under way, can be estimated.
 
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
 use crate::measure::lock;
 
@@ -8,80 +8,110 @@ use crate::measure::lock;
 const PER_DOUBLING: usize = 6;
 /// Lengths up to 2²⁰ tokens.
 const BUCKETS: usize = 20 * PER_DOUBLING + 1;
-/// The share of its weight that an answer keeps at each one after it: about the last five hundred count.
-const KEPT: f64 = 0.998;
-/// Before any was seen: a log-normal distribution of lengths with this median and standard deviation of the logarithm, which
-/// counts as much as this many answers.
-const PRIOR_TOKENS: f64 = 200.0;
-const PRIOR_SIGMA: f64 = 1.2;
-const PRIOR_WEIGHT: f64 = 8.0;
-/// An answer longer than all seen before is thought to go on for this share of its length.
-const FURTHER: f64 = 0.25;
+/// The share of its weight that an answer keeps at each one after it that came as far: about the last five hundred count.
+const KEPT: f32 = 0.998;
+/// Before any was seen: a log-normal distribution of lengths with this median and standard deviation of the logarithm.
+const PRIOR_TOKENS: f32 = 200.0;
+const PRIOR_SIGMA: f32 = 1.2;
+/// What is believed at first counts as much as this many answers.
+const PRIOR_WEIGHT: f32 = 8.0;
+/// What is believed of lengths that nothing came to counts as much as this part of an answer.
+const LEAST_WEIGHT: f32 = 1e-6;
+/// Smaller counts and shares are none: arithmetic with the smallest of floats is slow and means nothing.
+const NOTHING: f32 = 1e-12;
 
-/// The lengths, in tokens, of the answers of one model on one route: a decayed histogram over logarithmic buckets (2 KB).
+/// The length in the middle of each bucket, in tokens.
+static LENGTHS: LazyLock<[f32; BUCKETS]> =
+    LazyLock::new(|| std::array::from_fn(|bucket| (bucket as f32 / PER_DOUBLING as f32).exp2()));
+
+/// The lengths, in tokens, of the answers to one kind of request: decayed counts over logarithmic buckets (2 KB).
+///
+/// Each bucket counts the answers that came so far and, of these, those that ended there. The products of what remains are the
+/// Kaplan–Meier estimate (1958) of the distribution, for which an answer that was cut off says what it can: that it came so far. What
+/// only longer answers could tell is left as it was. With prior counts in proportion to the share that comes so far, that is
+/// the posterior of a Dirichlet prior under censoring (Susarla and Van Ryzin, 1976).
+///
+/// Its lock is held for some nanoseconds by whoever asks, and for about a microsecond by whoever tells.
 #[derive(Debug)]
 pub struct OutputLengths {
-    buckets: Mutex<[f64; BUCKETS]>,
-    /// The length in the middle of each bucket: every decision asks for all of them, and each is a power.
-    lengths: [f64; BUCKETS],
+    hazards: Mutex<Hazards>,
 }
+
+/// How long an answer is expected to be, in tokens.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct OutputForecast {
+    /// The most that was asked for.
+    pub limit: Option<u64>,
+    /// The mean, within that limit.
+    pub mean: f64,
+    /// The median, if there were no limit.
+    pub median: f64,
+    /// The 90th percentile, if there were no limit.
+    pub p90: f64,
+}
+
+#[derive(Clone, Debug)]
+struct Hazards {
+    /// Answers that came to the lengths of each bucket.
+    came: [f32; BUCKETS],
+    /// Of these, the ones that ended there.
+    ended: [f32; BUCKETS],
+    /// The share of answers that come to each bucket.
+    share: [f32; BUCKETS],
+    /// The mean length of those that do.
+    mean: [f32; BUCKETS],
+}
+
+// === impl OutputLengths ===
 
 impl OutputLengths {
     /// Knows what answers are like in general.
     pub fn new() -> Self {
         let weight = |bucket| {
-            let off = (length(bucket) / PRIOR_TOKENS).ln() / PRIOR_SIGMA;
+            let length: f32 = LENGTHS[bucket];
+            let off = (length / PRIOR_TOKENS).ln() / PRIOR_SIGMA;
             (-0.5 * off * off).exp()
         };
-        let shape: [f64; BUCKETS] = std::array::from_fn(weight);
-        let sum: f64 = shape.iter().sum();
-        Self {
-            buckets: Mutex::new(shape.map(|weight| weight * PRIOR_WEIGHT / sum)),
-            lengths: std::array::from_fn(length),
+        let shape: [f32; BUCKETS] = std::array::from_fn(weight);
+        let mut beyond = 0.0;
+        let mut hazard = [0.0; BUCKETS];
+        for bucket in (0..BUCKETS).rev() {
+            beyond += shape[bucket];
+            hazard[bucket] = shape[bucket] / beyond;
         }
+        Self { hazards: Mutex::new(Hazards::believing(&hazard)) }
     }
 
-    /// Adds an answer that came to `tokens` tokens, also where `max_tokens` cut it off.
+    /// Believes at first what `others` show.
+    pub fn like(others: &Self) -> Self {
+        let hazard = lock(&others.hazards).hazard();
+        Self { hazards: Mutex::new(Hazards::believing(&hazard)) }
+    }
+
+    /// Adds an answer that came to its end after `tokens` tokens.
     pub fn observe(&self, tokens: u64) {
-        let mut buckets = lock(&self.buckets);
-        for weight in buckets.iter_mut() {
-            *weight *= KEPT;
-        }
-        buckets[bucket(tokens)] += 1.0;
+        lock(&self.hazards).observe(tokens, true);
     }
 
-    /// The mean length of an answer that may have at most `max_tokens`.
-    pub fn expected(&self, max_tokens: Option<u64>) -> f64 {
-        self.mean(0.0, max_tokens)
+    /// Adds an answer that was cut off after `tokens` tokens, and would have been longer.
+    pub fn observe_cut(&self, tokens: u64) {
+        lock(&self.hazards).observe(tokens, false);
+    }
+
+    /// What to expect of an answer that may have at most `max_tokens`.
+    pub fn forecast(&self, max_tokens: Option<u64>) -> OutputForecast {
+        let hazards = lock(&self.hazards);
+        OutputForecast {
+            limit: max_tokens,
+            mean: hazards.mean(0, max_tokens),
+            median: hazards.quantile(0.5),
+            p90: hazards.quantile(0.9),
+        }
     }
 
     /// The mean length, in all, of an answer that has had `streamed` tokens and goes on. Never less than these.
     pub fn expected_after(&self, streamed: u64, max_tokens: Option<u64>) -> f64 {
-        self.mean(streamed as f64, max_tokens).max(streamed as f64)
-    }
-
-    /// The length that the share `level` of answers do not exceed.
-    pub fn quantile(&self, level: f64) -> f64 {
-        let buckets = lock(&self.buckets);
-        let mut left = level.clamp(0.0, 1.0) * buckets.iter().sum::<f64>();
-        let reached = buckets.iter().position(|weight| {
-            left -= weight;
-            left <= 0.0
-        });
-        length(reached.unwrap_or(BUCKETS - 1))
-    }
-
-    fn mean(&self, above: f64, max_tokens: Option<u64>) -> f64 {
-        let most = max_tokens.map_or(f64::INFINITY, |tokens| tokens as f64);
-        let (mut sum, mut weight) = (0.0, 0.0);
-        for (&share, &length) in lock(&self.buckets).iter().zip(&self.lengths) {
-            if length > above {
-                sum += share * length.min(most);
-                weight += share;
-            }
-        }
-        // So little is left of the distribution where it decayed for long that a mean of it would be arbitrary.
-        if weight > 1e-9 { sum / weight } else { (above * (1.0 + FURTHER)).min(most) }
+        lock(&self.hazards).mean(streamed, max_tokens).max(streamed as f64)
     }
 }
 
@@ -91,14 +121,95 @@ impl Default for OutputLengths {
     }
 }
 
-fn bucket(tokens: u64) -> usize {
-    let place = (tokens.max(1) as f64).log2() * PER_DOUBLING as f64;
-    (place.round() as usize).min(BUCKETS - 1)
+// === impl OutputForecast ===
+
+impl OutputForecast {
+    /// The 90th percentile within the limit.
+    pub fn p90_within_limit(&self) -> f64 {
+        self.limit.map_or(self.p90, |limit| self.p90.min(limit as f64))
+    }
 }
 
-/// The length in the middle of a bucket.
-fn length(bucket: usize) -> f64 {
-    (bucket as f64 / PER_DOUBLING as f64).exp2()
+// === impl Hazards ===
+
+impl Hazards {
+    /// Believes that of the answers which come to each bucket, this part ends there.
+    fn believing(hazard: &[f32; BUCKETS]) -> Self {
+        let none = [0.0; BUCKETS];
+        let mut new = Self { came: none, ended: none, share: none, mean: none };
+        let mut share = 1.0;
+        for (bucket, &hazard) in hazard.iter().enumerate() {
+            let weight = (PRIOR_WEIGHT * share).max(LEAST_WEIGHT);
+            (new.came[bucket], new.ended[bucket]) = (weight, weight * hazard);
+            share *= 1.0 - hazard;
+        }
+        new.derive();
+        new
+    }
+
+    fn observe(&mut self, tokens: u64, ended: bool) {
+        let last = bucket(tokens);
+        for bucket in 0..=last {
+            self.came[bucket] = self.came[bucket] * KEPT + 1.0;
+            let kept = self.ended[bucket] * KEPT;
+            self.ended[bucket] = if kept < NOTHING { 0.0 } else { kept };
+        }
+        if ended {
+            self.ended[last] += 1.0;
+        }
+        self.derive();
+    }
+
+    /// The part that ends in each bucket, of the answers that come to it.
+    fn hazard(&self) -> [f32; BUCKETS] {
+        std::array::from_fn(|bucket| (self.ended[bucket] / self.came[bucket]).min(1.0))
+    }
+
+    fn derive(&mut self) {
+        let hazard = self.hazard();
+        let mut share = 1.0;
+        for (bucket, hazard) in hazard.iter().enumerate() {
+            self.share[bucket] = share;
+            share *= 1.0 - hazard;
+            share = if share < NOTHING { 0.0 } else { share };
+        }
+        let mut mean = LENGTHS[BUCKETS - 1];
+        for bucket in (0..BUCKETS).rev() {
+            mean = hazard[bucket] * LENGTHS[bucket] + (1.0 - hazard[bucket]) * mean;
+            self.mean[bucket] = mean;
+        }
+    }
+
+    /// The mean length, within `most`, of the answers that are longer than `above`.
+    fn mean(&self, above: u64, most: Option<u64>) -> f64 {
+        let from = if above == 0 { 0 } else { place(above).floor() as usize + 1 };
+        let Some(&mean) = self.mean.get(from) else { return above as f64 };
+        let mean = f64::from(mean);
+        let Some(most) = most else { return mean };
+        let (to, most) = (place(most).ceil() as usize, most as f64);
+        let (Some(&further), Some(&share)) = (self.mean.get(to), self.share.get(to)) else { return mean.min(most) };
+        if to <= from || self.share[from] <= 0.0 {
+            return mean.min(most);
+        }
+        // Those that would come to the limit end there.
+        let cut = f64::from(share) / f64::from(self.share[from]);
+        (mean - cut * (f64::from(further) - most)).min(most)
+    }
+
+    /// The least length that at least the share `level` of answers do not exceed.
+    fn quantile(&self, level: f32) -> f64 {
+        let bucket = self.share[1..].partition_point(|share| *share > 1.0 - level);
+        ((bucket as f64 + 0.5) / PER_DOUBLING as f64).exp2().floor()
+    }
+}
+
+/// Where a length lies among the buckets.
+fn place(tokens: u64) -> f64 {
+    (tokens.max(1) as f64).log2() * PER_DOUBLING as f64
+}
+
+fn bucket(tokens: u64) -> usize {
+    (place(tokens).round() as usize).min(BUCKETS - 1)
 }
 
 #[cfg(test)]
@@ -111,12 +222,22 @@ mod tests {
         (got / want - 1.0).abs() < 0.07
     }
 
+    fn mean(lengths: &OutputLengths, max_tokens: Option<u64>) -> f64 {
+        lengths.forecast(max_tokens).mean
+    }
+
+    fn quantile(lengths: &OutputLengths, level: f32) -> f64 {
+        lock(&lengths.hazards).quantile(level)
+    }
+
     #[test]
     fn unknown_answers_are_thought_to_be_of_common_length() {
-        let lengths = OutputLengths::new();
-        assert!(near(lengths.quantile(0.5), PRIOR_TOKENS));
-        assert!((200.0..600.0).contains(&lengths.expected(None)));
-        assert!(lengths.expected(Some(50)) <= 50.0);
+        let forecast = OutputLengths::new().forecast(None);
+        assert!((190.0..230.0).contains(&forecast.median), "{forecast:?}");
+        assert!((200.0..600.0).contains(&forecast.mean) && (900.0..1_100.0).contains(&forecast.p90), "{forecast:?}");
+        let limited = OutputLengths::new().forecast(Some(50));
+        assert!(limited.mean <= 50.0 && limited.p90_within_limit() <= 50.0);
+        assert!((limited.p90 - forecast.p90).abs() < 1e-9, "a limit is not a length");
     }
 
     #[test]
@@ -126,9 +247,10 @@ mod tests {
             lengths.observe(40);
             lengths.observe(1_000);
         }
-        assert!(near(lengths.quantile(0.25), 40.0) && near(lengths.quantile(0.75), 1_000.0));
-        assert!(near(lengths.expected(None), 520.0), "{}", lengths.expected(None));
-        assert!(near(lengths.expected(Some(200)), 120.0));
+        assert!((40.0..45.0).contains(&quantile(&lengths, 0.25)), "{}", quantile(&lengths, 0.25));
+        assert!((1_000.0..1_090.0).contains(&quantile(&lengths, 0.75)), "{}", quantile(&lengths, 0.75));
+        assert!(near(mean(&lengths, None), 520.0), "{}", mean(&lengths, None));
+        assert!(near(mean(&lengths, Some(200)), 120.0), "{}", mean(&lengths, Some(200)));
         assert!(near(lengths.expected_after(100, None), 1_000.0), "the short ones are over by now");
         assert!(near(lengths.expected_after(100, Some(500)), 500.0));
         assert!(lengths.expected_after(5_000, None) >= 5_000.0);
@@ -136,22 +258,98 @@ mod tests {
         for _ in 0..3_000 {
             lengths.observe(200);
         }
-        assert!(near(lengths.expected(None), 200.0), "the old ones are forgotten");
+        assert!(near(mean(&lengths, None), 200.0), "the old ones are forgotten: {}", mean(&lengths, None));
+    }
+
+    #[test]
+    fn answers_that_are_cut_say_only_that_they_would_be_longer() {
+        let lengths = OutputLengths::new();
+        let before = (mean(&lengths, None), lengths.expected_after(100, None));
+        for _ in 0..100_000 {
+            lengths.observe_cut(16);
+        }
+        let after = (mean(&lengths, None), lengths.expected_after(100, None));
+        // That none is shorter is learned; how long they are is believed as before.
+        assert!(near(after.1, before.1) && after.0 >= before.0 && after.0 < before.0 * 1.1, "{before:?} {after:?}");
+        assert!(mean(&lengths, Some(16)) <= 16.0 && mean(&lengths, Some(16)) > 15.0);
+    }
+
+    #[test]
+    fn a_mixture_of_limits_shows_the_lengths_behind_them() {
+        let mut dice = fastrand::Rng::with_seed(1);
+        let (cut, whole) = (OutputLengths::new(), OutputLengths::new());
+        for _ in 0..4_000 {
+            let tokens = dice.u64(100..900);
+            whole.observe(tokens);
+            match [16, 200, 400, u64::MAX][dice.usize(..4)] {
+                limit if tokens >= limit => cut.observe_cut(limit),
+                _ => cut.observe(tokens),
+            }
+        }
+        assert!((mean(&whole, None) / 500.0 - 1.0).abs() < 0.05, "{}", mean(&whole, None));
+        assert!((mean(&cut, None) / 500.0 - 1.0).abs() < 0.1, "{}", mean(&cut, None));
+        assert!((quantile(&cut, 0.9) / 820.0 - 1.0).abs() < 0.12, "{}", quantile(&cut, 0.9));
+    }
+
+    #[test]
+    fn a_new_one_begins_like_the_others_and_is_not_swung_by_its_first() {
+        let others = OutputLengths::new();
+        for _ in 0..2_000 {
+            others.observe(1_000);
+        }
+        let new = OutputLengths::like(&others);
+        assert!(near(mean(&new, None), 1_000.0));
+        new.observe(10);
+        assert!(mean(&new, None) > 850.0 && mean(&new, None) < 950.0, "{}", mean(&new, None));
+        assert!(quantile(&new, 0.5) >= 1_000.0);
+        for _ in 0..200 {
+            new.observe(10);
+        }
+        assert!(mean(&new, None) < 60.0, "{}", mean(&new, None));
+    }
+
+    #[test]
+    fn it_takes_no_more_than_2_kb() {
+        assert!(size_of::<OutputLengths>() <= 2_048, "{}", size_of::<OutputLengths>());
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), cases: 64, ..ProptestConfig::default() })]
 
         #[test]
-        fn estimates_stay_within_their_bounds(seen in prop::collection::vec(any::<u64>(), 0..100), streamed: u64, most: u64) {
+        fn estimates_stay_within_their_bounds(
+            seen in prop::collection::vec((0..2_000_000_u64, any::<bool>()), 0..100),
+            streamed: u64,
+            most: u64,
+        ) {
             let lengths = OutputLengths::new();
-            for tokens in seen {
-                lengths.observe(tokens);
+            for (tokens, ended) in seen {
+                if ended { lengths.observe(tokens) } else { lengths.observe_cut(tokens) }
             }
-            prop_assert!(lengths.expected(Some(most)) <= most as f64);
+            let forecast = lengths.forecast(Some(most));
+            prop_assert!((0.0..=most as f64).contains(&forecast.mean), "{:?}", forecast);
+            prop_assert!(1.0 <= forecast.median && forecast.median <= forecast.p90);
             let after = lengths.expected_after(streamed, Some(most));
             prop_assert!(after.is_finite() && after >= streamed as f64);
-            prop_assert!(lengths.quantile(0.1) <= lengths.quantile(0.9));
+            let new = OutputLengths::like(&lengths);
+            prop_assert!(near(mean(&new, None), mean(&lengths, None)));
+        }
+
+        #[test]
+        fn the_longer_an_answer_is_the_longer_it_is_thought_to_be(
+            seen in prop::collection::vec((0..100_000_u64, any::<bool>()), 0..300),
+            most in prop::option::of(1..200_000_u64),
+        ) {
+            let lengths = OutputLengths::new();
+            for (tokens, ended) in seen {
+                if ended { lengths.observe(tokens) } else { lengths.observe_cut(tokens) }
+            }
+            let mut before = 0.0;
+            for streamed in (0..1_000).chain((1_000..300_000).step_by(997)) {
+                let after = lengths.expected_after(streamed, most);
+                prop_assert!(after >= before * 0.999, "{} tokens: {} after {}", streamed, after, before);
+                before = after;
+            }
         }
     }
 }
