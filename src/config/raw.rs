@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use super::{
     scalar::{
-        Admin, Balance, Boundary, Context, Dialect, Field, KeyHash, Pause, Scrape, Share, Switch, Token, Total, Url,
-        Word,
+        Admin, Balance, Boundary, Context, Dialect, Expression, Field, KeyHash, Pause, Scrape, Share, Switch, Token,
+        Total, Url, Word,
     },
     shape::{Either, Located, Named, Open, Shapes},
 };
@@ -279,6 +279,8 @@ pub struct Model {
 pub struct Route {
     /// Its name in headers and metrics. Default: the model's, with its number where there are several.
     pub name: Option<Field<Word>>,
+    /// The requests that go this way, as a condition in CEL, such as `prompt.tokens > 8000`. Default: all that come so far.
+    pub when: Option<Field<Expression>>,
     /// The pool it goes to.
     pub to: Option<Field<Word>>,
     /// The pools it goes to by how hard the prompt seems.

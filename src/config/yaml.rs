@@ -9,12 +9,10 @@ use super::{
 };
 
 /// Keys that the design names and this version does not have.
-const LATER: [&str; 19] = [
+const LATER: [&str; 15] = [
     "allow",
     "background",
     "cache",
-    "complexity",
-    "context",
     "dcgm",
     "gpu_hour",
     "health",
@@ -25,8 +23,6 @@ const LATER: [&str; 19] = [
     "prefer",
     "priority",
     "require",
-    "spill",
-    "team",
     "teams",
     "when",
 ];

@@ -10,9 +10,10 @@ mod tiers;
 
 use std::{collections::HashSet, path::PathBuf};
 
-use self::{engines::Engines, reader::Reader};
+use self::{engines::Engines, reader::Reader, routes::Given};
 use super::{
     Journal, Key, Limits, Policy, Timeouts,
+    condition::Names,
     defaults::{ADMIN, JOURNAL_KEEP, JOURNAL_SIZE, LISTEN},
     offered,
 };
@@ -46,11 +47,16 @@ impl Reader<'_> {
         let mut pools = self.pools(document, &mut engines);
         let engines = engines.list;
         offered::name_backends(&engines, &mut pools);
+        let keys = self.keys(document);
+        let names = Names {
+            pools: pools.iter().map(|pool| pool.name.clone()).collect(),
+            keys: keys.iter().map(|key| key.id.clone()).collect(),
+        };
         Policy {
             listen,
             admin,
-            keys: self.keys(document),
-            models: self.models(document, &pools, timeouts),
+            keys,
+            models: self.models(document, &Given { pools: &pools, names, timeouts }),
             engines,
             pools,
             limits: document.limits.as_ref().map_or_else(Limits::default, |raw| self.limits(raw)),

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use indexmap::IndexMap;
 
-use super::Timeouts;
+use super::{Timeouts, condition::Condition};
 use crate::types::Name;
 
 /// Longest name that is taken for a mistyped one, in bytes.
@@ -22,7 +22,9 @@ pub struct Model {
 pub struct Rule {
     /// Its name in headers and metrics.
     pub name: Name,
-    /// The requests that go this way.
+    /// The requests that go this way; `None` for all that come so far.
+    pub when: Option<Condition>,
+    /// Where they go.
     pub way: Way,
 }
 
@@ -88,7 +90,7 @@ pub struct Route {
 impl Model {
     /// A name whose requests all go the same way.
     pub fn plain(route: Route) -> Self {
-        Self { rules: vec![Rule { name: route.name.clone(), way: Way::Pools(route.into()) }] }
+        Self { rules: vec![Rule { name: route.name.clone(), when: None, way: Way::Pools(route.into()) }] }
     }
 
     /// Every route that its requests may take, in the order of the rules.

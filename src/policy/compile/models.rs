@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 
 use super::{
     reader::{Reader, unknown},
-    routes::RawWay,
+    routes::{Given, RawWay},
 };
 use crate::{
     config::{Field, Problem, Word, nearest, raw},
@@ -26,7 +26,8 @@ struct Names<'a> {
 }
 
 impl Reader<'_> {
-    pub(super) fn models(&mut self, document: &raw::Document, pools: &[Pool], timeouts: Timeouts) -> ModelTable {
+    pub(super) fn models(&mut self, document: &raw::Document, given: &Given<'_>) -> ModelTable {
+        let &Given { pools, timeouts, .. } = given;
         let Some(raw) = &document.models else { return offered::table(pools, timeouts) };
         if raw.entries.is_empty() {
             self.report(
@@ -38,7 +39,7 @@ impl Reader<'_> {
         let mut names = Names { entries: &raw.entries, models: HashMap::new(), offered: &offered, timeouts };
         for (key, model) in &raw.entries {
             let name = self.model_name(key);
-            if let Some(model) = self.model(key, &name, model, pools, timeouts) {
+            if let Some(model) = self.model(key, &name, model, given) {
                 names.models.insert(key.text(), model);
             }
         }
@@ -73,21 +74,14 @@ impl Reader<'_> {
     }
 
     /// What an entry stands for that is no alias.
-    fn model(
-        &mut self,
-        key: &Field<String>,
-        name: &Name,
-        raw: &raw::Model,
-        pools: &[Pool],
-        timeouts: Timeouts,
-    ) -> Option<Arc<Model>> {
+    fn model(&mut self, key: &Field<String>, name: &Name, raw: &raw::Model, given: &Given<'_>) -> Option<Arc<Model>> {
         let way = RawWay::of_model(raw);
         match (way.kinds(), &raw.alias, &raw.routes) {
             (1, None, None) => {
-                let rule = self.rule(name.clone(), &way, pools, timeouts)?;
+                let rule = self.rule(name.clone(), &way, given)?;
                 Some(Model { rules: vec![rule] }.into())
             }
-            (0, None, Some(routes)) if way.is_bare() => self.rules(name, routes, pools, timeouts),
+            (0, None, Some(routes)) if way.is_bare() => self.rules(name, routes, given),
             (0, Some(_), None) if way.is_bare() => None,
             (0, None, None) => {
                 self.report(

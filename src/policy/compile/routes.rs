@@ -7,10 +7,20 @@ use crate::{
     config::{Boundary, Field, Located, Pause, Problem, Switch, Total, Word, raw},
     policy::{
         ByLength, Model, Pool, Route, Rule, Target, Tiers, Timeouts, Way,
+        condition::Names,
         offered::{self, offered},
     },
     types::Name,
 };
+
+/// What routes are read with.
+pub(super) struct Given<'a> {
+    pub(super) pools: &'a [Pool],
+    /// What conditions may name.
+    pub(super) names: Names,
+    /// Deadlines where a route sets none.
+    pub(super) timeouts: Timeouts,
+}
 
 /// A way to go as the file has it: in the model itself, or in its list of routes.
 pub(super) struct RawWay<'a> {
@@ -75,8 +85,7 @@ impl Reader<'_> {
         &mut self,
         model: &Name,
         routes: &Located<Vec<Located<raw::Route>>>,
-        pools: &[Pool],
-        timeouts: Timeouts,
+        given: &Given<'_>,
     ) -> Option<Arc<Model>> {
         if routes.value.is_empty() {
             self.report(Problem::at(routes.at, "a list of routes with none in it").help("add one: `- { to: pool }`"));
@@ -85,18 +94,19 @@ impl Reader<'_> {
         let many = routes.value.len() > 1;
         let mut rules: Vec<Rule> = Vec::with_capacity(routes.value.len());
         for (number, raw) in routes.value.iter().enumerate() {
-            if let Some(second) = routes.value.get(1)
-                && number == 0
-            {
+            if number > 0 && routes.value[number - 1].value.when.is_none() {
                 self.report(
-                    Problem::at(second.at, "never reached: the route before it has no condition")
-                        .help("keep one route; conditions (`when`) are not supported yet by this version"),
+                    Problem::at(raw.at, "never reached: the route before it has no condition")
+                        .help("give that one a `when`, or put it last"),
                 );
             }
             let name = if many { format!("{model}.{}", number + 1).into() } else { model.clone() };
             let way = RawWay::of_route(&raw.value);
             match way.kinds() {
-                1 => rules.extend(self.rule(name, &way, pools, timeouts)),
+                1 => {
+                    let when = raw.value.when.as_ref().and_then(|when| self.condition(when, &given.names));
+                    rules.extend(self.rule(name, &way, given).map(|rule| Rule { when, ..rule }));
+                }
                 0 => self.report(
                     Problem::at(raw.at, "a route that goes nowhere")
                         .help("give it `to: pool`, `complexity: { … }` or `length: { … }`"),
@@ -111,7 +121,8 @@ impl Reader<'_> {
     }
 
     /// One rule; `name` unless it has one itself.
-    pub(super) fn rule(&mut self, name: Name, raw: &RawWay<'_>, pools: &[Pool], timeouts: Timeouts) -> Option<Rule> {
+    pub(super) fn rule(&mut self, name: Name, raw: &RawWay<'_>, given: &Given<'_>) -> Option<Rule> {
+        let pools = given.pools;
         let name = self.word(raw.name).unwrap_or(name);
         let fallback = self.targets(raw.fallback.unwrap_or_default(), &[], pools);
         let Switch(spill) = self.or(raw.spill, Switch(true));
@@ -119,7 +130,7 @@ impl Reader<'_> {
             name: name.clone(),
             targets: Vec::new(),
             spill,
-            timeouts: self.route_timeouts(raw.timeouts, timeouts),
+            timeouts: self.route_timeouts(raw.timeouts, given.timeouts),
             bound: self.bound(raw.bound),
             queue: self.wait(raw.queue),
         };
@@ -129,10 +140,6 @@ impl Reader<'_> {
             Way::Pools(Route { targets, ..pattern }.into())
         } else if let Some(complexity) = raw.complexity {
             let tiers = self.targets(&complexity.tiers.value, &fallback, pools);
-            self.report(
-                Problem::at(complexity.tiers.at, "tiers by complexity")
-                    .help("`complexity` is not supported yet by this version"),
-            );
             let aim = self.aim(complexity)?;
             let routes = (0..tiers.len()).map(|tier| {
                 let targets = by_distance(&tiers, tier).chain(fallback.iter().cloned()).collect();
@@ -150,7 +157,7 @@ impl Reader<'_> {
             };
             Way::Length(ByLength { boundary, routes: [route(short, long), route(long, short)] }.into())
         };
-        way.routes().iter().all(|route| !route.targets.is_empty()).then_some(Rule { name, way })
+        way.routes().iter().all(|route| !route.targets.is_empty()).then_some(Rule { name, when: None, way })
     }
 
     fn bound(&mut self, raw: Option<&raw::Bound>) -> Option<Duration> {
