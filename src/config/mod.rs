@@ -9,6 +9,7 @@ pub mod raw;
 mod scalar;
 mod schema;
 mod shape;
+mod tokenizer;
 mod units;
 mod url;
 mod yaml;
@@ -20,6 +21,7 @@ pub use self::{
     scalar::{Admin, Balance, Dialect, Field, KeyHash, Pause, Scalar, Scrape, Share, Token, Total, Url, Word},
     schema::schema,
     shape::{Either, Located, Named, Open, Shapes},
+    tokenizer::Tokenizer,
     units::{duration, size},
     url::{authority, read as read_url},
     yaml::parse as yaml,

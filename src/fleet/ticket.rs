@@ -196,6 +196,7 @@ mod tests {
         let pool = policy::Pool {
             name: "pool".into(),
             speaks: Vec::new(),
+            tokenizer: policy::Tokenizer::Learned,
             balance: Strategy::LeastCost,
             price: None,
             objectives: policy::Objectives::default(),

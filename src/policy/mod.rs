@@ -5,6 +5,7 @@ mod defaults;
 mod models;
 mod offered;
 mod simulated;
+mod tokenizer;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -14,6 +15,7 @@ pub use self::{
     compile::compile,
     models::{ModelTable, Route, Target},
     simulated::{Found, discovered, simulated},
+    tokenizer::{Encoding, Tokenizer},
 };
 use crate::types::{Endpoint, Name, Price, Strategy};
 
@@ -101,6 +103,8 @@ pub struct Pool {
     pub name: Name,
     /// The endpoints its backends speak.
     pub speaks: Vec<Endpoint>,
+    /// What its prompts are counted with.
+    pub tokenizer: Tokenizer,
     /// How a backend is chosen.
     pub balance: Strategy,
     /// What its tokens cost, where known.

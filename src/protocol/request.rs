@@ -173,6 +173,11 @@ impl RequestBody {
         )
     }
 
+    /// Its top-level members in their order, each a name (unescaped) and its raw JSON value. A body that was not read as JSON has none.
+    pub fn members(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.members.iter().map(|member| (member.name(&self.bytes), &self.bytes[member.value.clone()]))
+    }
+
     fn has(&self, name: &str) -> bool {
         self.members.iter().any(|member| member.name(&self.bytes) == name.as_bytes())
     }

@@ -73,7 +73,7 @@ impl<'a> Visitor<'a> for &mut Visit<'_, 'a> {
 
 struct Text<F>(F);
 
-impl<'a, T, F: FnOnce(&str) -> T> Visitor<'a> for Text<F> {
+impl<T, F: FnOnce(&str) -> T> Visitor<'_> for Text<F> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

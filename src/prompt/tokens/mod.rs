@@ -4,8 +4,8 @@
 //! chat template puts between them. What the template really adds is learned from the usage that backends report. Pure:
 //! tokenizers are loaded elsewhere and put into a [`Source`].
 //!
-//! Tokenizing takes milliseconds for long prompts: see [`Cost`] for when it belongs on a thread of its own. Bounds take
-//! microseconds.
+//! Tokenizing takes time by the length of the text: see [`Cost`] for when it belongs on a thread that may block. Bounds take one
+//! pass over the bytes.
 
 mod body;
 mod correction;

@@ -88,15 +88,13 @@ impl Own {
     }
 
     fn part(&self, text: &str) -> u64 {
-        match self.tokenizer.encode_fast(text, false) {
-            Ok(encoding) => encoding.len() as u64,
-            // A pattern gave up, or an unknown character has no token.
-            Err(_) => {
-                let mut tally = Tally::default();
-                tally.add(text);
-                tally.weighed(&Weights::ANY)
-            }
+        if let Ok(encoding) = self.tokenizer.encode_fast(text, false) {
+            return encoding.len() as u64;
         }
+        // A pattern gave up, or an unknown character has no token.
+        let mut tally = Tally::default();
+        tally.add(text);
+        tally.weighed(&Weights::ANY)
     }
 
     /// Tokens that there are for certain.
@@ -154,7 +152,7 @@ fn words(tokenizer: &Tokenizer) -> Option<u64> {
     Some(most.unwrap_or(0).max(1))
 }
 
-/// ASCII letters after white space, as byte-level and SentencePiece vocabularies write it.
+/// ASCII letters after white space, as byte-level and `SentencePiece` vocabularies write it.
 fn beginnings(token: &str) -> u64 {
     let white = |c: char| c.is_whitespace() || matches!(c, 'Ġ' | 'Ċ' | 'ĉ' | 'č' | '▁');
     let pairs = token.chars().zip(token.chars().skip(1));

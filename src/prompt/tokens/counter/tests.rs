@@ -134,7 +134,7 @@ fn without_a_tokenizer_what_is_reported_is_learned() {
         assert!(got.expected.abs_diff(truth(n)) <= 8 + truth(n) / 20, "{got:?} for {}", truth(n));
         assert!((got.lo..=got.hi).contains(&truth(n)));
         assert_eq!(got.cost, Cost { bytes: 0, blocks: false });
-        assert_eq!(counter.exceeds(&chat(messages), got.expected), false);
+        assert!(!counter.exceeds(&chat(messages), got.expected));
         assert_eq!(got.exceeds(got.expected - 1), Some(true));
     }
     assert!(!counter.is_exact());
