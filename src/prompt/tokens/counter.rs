@@ -11,8 +11,9 @@ use super::{
     json::Flow,
     openai::Encoding,
     own::{Own, UNKNOWN},
+    piece::{LARGEST_IMAGE, LOW_DETAIL, Piece, Template},
     tally::{Tally, Weights},
-    walk::{LARGEST_IMAGE, LOW_DETAIL, Piece, Template, pieces},
+    walk::pieces,
 };
 
 /// Bytes of text above which counting is taken to need more than half a millisecond (`cargo bench --bench tokens` tells).

@@ -13,6 +13,7 @@ mod counter;
 mod json;
 mod openai;
 mod own;
+mod piece;
 mod tally;
 mod tools;
 mod walk;

@@ -3,9 +3,8 @@
 use bpe_openai::Tokenizer;
 
 use super::{
+    piece::{Style, Template},
     tally::{Tally, Weights},
-    tools::Style,
-    walk::Template,
 };
 
 /// An encoding of OpenAI's models.

@@ -3,9 +3,8 @@
 use tokenizers::{ModelWrapper, PostProcessor, Tokenizer};
 
 use super::{
+    piece::{Style, Template},
     tally::{Tally, Weights},
-    tools::Style,
-    walk::Template,
 };
 
 /// Long texts are tokenized in parts of about this many bytes, so that little memory is needed and counting can stop early.

@@ -2,7 +2,7 @@
 
 use super::{
     json::{Flow, elements, members, text},
-    walk::Piece,
+    piece::{Piece, Style},
 };
 
 /// How deep schemas are looked into.
@@ -13,21 +13,6 @@ const PARAMETERS: u64 = 3;
 const PARAMETER: u64 = 3;
 const VALUE: u64 = 3;
 const END: u64 = 12;
-
-/// How tools are shown.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Style {
-    /// As OpenAI does, as the functions of a TypeScript namespace. What it makes of a schema is not published; this is the account
-    /// that its cookbook gives ("How to count tokens with tiktoken", 6: `name:description` for a function, `name:type:description` for
-    /// a parameter, and constants), which meets what the API reports for plain schemas. What the cookbook leaves out, objects in
-    /// objects and lists of them, is counted as further parameters.
-    Namespace {
-        /// Tokens around each function: 7 with `o200k_base`, 10 with `cl100k_base`.
-        function: u64,
-    },
-    /// As the JSON they are, as templates of open models do (`tool | tojson`).
-    Json,
-}
 
 /// Calls `f` with the pieces of the list of tools `raw`.
 pub(super) fn tools(raw: &str, style: Style, f: &mut dyn FnMut(Piece<'_>) -> Flow) -> Flow {

@@ -3,18 +3,12 @@
 use super::{
     body::Rendered,
     json::{Flow, elements, members, text},
+    piece::{IMAGE, LOW_DETAIL, Piece, Style, Template},
     tools,
 };
 
 /// How deep lists and objects are looked into; what lies deeper counts as the JSON it is.
 const DEEPEST: usize = 16;
-/// Tokens of an image of low detail, and of one of high detail that is 1024 pixels wide and high: OpenAI's 85, and 85 + 4 tiles of 170.
-/// Other models take other numbers; what a policy's own model takes is not known here.
-pub(super) const LOW_DETAIL: u64 = 85;
-pub(super) const IMAGE: u64 = 765;
-/// Tokens of the largest image of high detail: 768 × 2048 pixels, 8 tiles.
-pub(super) const LARGEST_IMAGE: u64 = 1445;
-
 /// Members that name, number or sign things, and that no chat template shows the model.
 const UNREAD: [&str; 14] = [
     "type",
@@ -35,32 +29,6 @@ const UNREAD: [&str; 14] = [
 /// Members that hold images, sounds and files, or say where they are.
 const MEDIA: [&str; 9] =
     ["image_url", "image", "input_audio", "audio", "audio_url", "video_url", "file", "file_data", "url"];
-
-/// One step of the walk.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
-    /// A text to be tokenized by itself.
-    Text(&'a str),
-    /// Tokens of the template.
-    Tokens(u64),
-    /// An image, a sound or a file of so many tokens as a rule.
-    Media(u64),
-}
-
-/// What a chat template adds, in tokens.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Template {
-    /// Around each message, its role not counted.
-    pub message: u64,
-    /// To a message that has a name, the name not counted.
-    pub name: u64,
-    /// Before the answer.
-    pub reply: u64,
-    /// Around a plain text that is no message.
-    pub plain: u64,
-    /// How tools are shown.
-    pub tools: tools::Style,
-}
 
 /// Calls `f` with every piece of `body` in the order in which templates render it, until `f` stops it.
 pub(super) fn pieces(body: &Rendered<'_>, template: &Template, f: &mut dyn FnMut(Piece<'_>) -> Flow) -> Flow {
@@ -184,7 +152,7 @@ impl Walk<'_> {
 /// When there is more text than JSON.
 pub fn fuzz_tokens(input: &[u8]) {
     let Ok(raw) = std::str::from_utf8(input) else { return };
-    for style in [tools::Style::Namespace { function: 7 }, tools::Style::Json] {
+    for style in [Style::Namespace { function: 7 }, Style::Json] {
         let template = Template { message: 3, name: 1, reply: 3, plain: 1, tools: style };
         let names: [&[u8]; 5] = [b"tools", b"system", b"messages", b"prompt", b"input"];
         for name in names {
@@ -206,7 +174,7 @@ pub fn fuzz_tokens(input: &[u8]) {
 mod tests {
     use super::*;
 
-    const TEMPLATE: Template = Template { message: 3, name: 1, reply: 2, plain: 5, tools: tools::Style::Json };
+    const TEMPLATE: Template = Template { message: 3, name: 1, reply: 2, plain: 5, tools: Style::Json };
 
     fn shown(members: &[(&str, &str)]) -> String {
         let mut shown = Vec::new();
