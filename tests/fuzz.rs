@@ -18,6 +18,7 @@ use campaign::Campaign;
 use signalbox::{
     config::fuzz_config,
     policy::condition::fuzz_condition,
+    prompt::tokens::fuzz_tokens,
     protocol::{answer::fuzz_answer, request::fuzz_request, sse::fuzz_sse},
     upstream::scrape::fuzz_scrape,
 };
@@ -30,6 +31,11 @@ fn event_streams_are_split_without_losing_a_byte() {
 #[test]
 fn request_bodies_are_read_and_edited_without_harm() {
     Campaign::new("request", fuzz_request).run(5_000);
+}
+
+#[test]
+fn texts_are_found_in_whatever_is_sent() {
+    Campaign::new("tokens", fuzz_tokens).run(5_000);
 }
 
 #[test]

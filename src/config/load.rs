@@ -1,6 +1,13 @@
 //! A file, read: its document, the variables it names, and the key files it points to.
 
-use std::{borrow::Cow, collections::HashMap, io, ops::Range, path::Path, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    io,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::{
     env::Vars,
@@ -11,6 +18,7 @@ use super::{
     raw::{Document, KeySource},
     scalar::{Field, Scalar, Token},
     shape::Either,
+    tokenizer::Tokenizer,
     yaml,
 };
 
@@ -26,6 +34,9 @@ pub struct Config {
     /// The text with the secrets in it masked, for showing.
     shown: Arc<str>,
     hash: String,
+    /// The folder that paths of tokenizers start from, and those of them that cannot be read.
+    folder: PathBuf,
+    missing: HashMap<String, Mistake>,
 }
 
 impl std::fmt::Debug for Config {
@@ -52,7 +63,10 @@ impl Config {
                 ],
             )
         })?;
-        Self::here(&name, &text)
+        let mut config = Self::here(&name, &text)?;
+        config.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        config.look_for_tokenizers();
+        Ok(config)
     }
 
     /// Reads `text` with the variables and files of this process.
@@ -99,6 +113,8 @@ impl Config {
             document,
             vars,
             files,
+            folder: PathBuf::new(),
+            missing: HashMap::new(),
         })
     }
 
@@ -150,6 +166,33 @@ impl Config {
         }
     }
 
+    /// The tokenizer that `field` names, a file's path completed.
+    pub fn tokenizer(&self, field: &Field<Tokenizer>) -> Result<Tokenizer, Problem> {
+        match self.read(field)? {
+            Tokenizer::File(path) => match self.missing.get(field.text()) {
+                Some(mistake) => Err(Problem::mistake(field.at(), mistake.clone())),
+                None => Ok(Tokenizer::File(self.folder.join(path))),
+            },
+            other => Ok(other),
+        }
+    }
+
+    /// Looks whether the tokenizers' files are there. They are not read: large ones take seconds.
+    fn look_for_tokenizers(&mut self) {
+        let pools = self.document.pools.iter().flat_map(|named| &named.entries);
+        for field in pools.filter_map(|(_, pool)| pool.tokenizer.as_ref()) {
+            if let Ok(Tokenizer::File(path)) = self.read(field)
+                && let Err(error) = std::fs::File::open(self.folder.join(path)).and_then(|file| readable(&file))
+            {
+                let mistake = Mistake::new(format!("this tokenizer cannot be read: {}", plain(&error))).help(
+                    "paths start from this file's folder; models on the hub have a `tokenizer.json`, or write their name \
+                     such as `Qwen/Qwen2.5-7B-Instruct`",
+                );
+                self.missing.insert(field.text().to_owned(), mistake);
+            }
+        }
+    }
+
     /// These problems, told with this file's lines.
     pub fn problems(&self, problems: Vec<Problem>) -> Problems {
         Problems::new(&self.name, Arc::clone(&self.shown), problems)
@@ -163,6 +206,11 @@ impl std::str::FromStr for Config {
     fn from_str(text: &str) -> Result<Self, Problems> {
         Self::here("policy.yaml", text)
     }
+}
+
+/// A folder can be opened, and yet not be read.
+fn readable(file: &std::fs::File) -> io::Result<()> {
+    if file.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(()) }
 }
 
 /// A mistake about a value from the environment: only fixed words are safe to repeat.

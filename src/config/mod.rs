@@ -10,6 +10,7 @@ pub mod raw;
 mod scalar;
 mod schema;
 mod shape;
+mod tokenizer;
 mod units;
 mod url;
 mod yaml;
@@ -24,6 +25,7 @@ pub use self::{
     },
     schema::schema,
     shape::{Either, Located, Named, Open, Shapes},
+    tokenizer::Tokenizer,
     units::{duration, size},
     url::{authority, read as read_url},
     yaml::parse as yaml,

@@ -12,6 +12,7 @@ use super::{
         Total, Url, Word,
     },
     shape::{Either, Located, Named, Open, Shapes},
+    tokenizer::Tokenizer,
 };
 use crate::types::Endpoint;
 
@@ -169,6 +170,9 @@ pub struct Engine {
 pub struct Pool {
     /// The model's name upstream, for backends that name none.
     pub model: Option<Field<Word>>,
+    /// What its prompts are counted with: `o200k`, `cl100k`, a `tokenizer.json` (its path from this file), a model on the Hugging Face
+    /// hub such as `Qwen/Qwen2.5-7B-Instruct`, or `learned`. Default: by the model's name for OpenAI's families, else learned.
+    pub tokenizer: Option<Field<Tokenizer>>,
     /// How a backend is chosen. Default: `least_cost`.
     pub balance: Option<Field<Balance>>,
     /// The endpoints it serves. Default: chat, completions, embeddings.

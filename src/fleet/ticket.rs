@@ -237,6 +237,7 @@ mod tests {
         let pool = policy::Pool {
             name: "pool".into(),
             speaks: Vec::new(),
+            tokenizer: policy::Tokenizer::Learned,
             balance: Strategy::LeastCost,
             price: None,
             context: None,

@@ -6,6 +6,7 @@ mod defaults;
 mod models;
 mod offered;
 mod simulated;
+mod tokenizer;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -15,6 +16,7 @@ pub use self::{
     compile::compile,
     models::{Aim, ByLength, Model, ModelTable, Route, Rule, Target, Tiers, Way},
     simulated::{Found, discovered, simulated},
+    tokenizer::{Encoding, Tokenizer},
 };
 use crate::types::{Endpoint, Name, Price, Strategy};
 
@@ -106,6 +108,8 @@ pub struct Pool {
     pub name: Name,
     /// The endpoints its backends speak.
     pub speaks: Vec<Endpoint>,
+    /// What its prompts are counted with.
+    pub tokenizer: Tokenizer,
     /// How a backend is chosen.
     pub balance: Strategy,
     /// What its tokens cost, where known.

@@ -1,7 +1,7 @@
 //! Policies for when there is no file: over the built-in simulated engines, or over engines found on this machine.
 
 use super::{
-    Backend, Dialect, Engine, Objectives, Policy, Pool, Strategy,
+    Backend, Dialect, Engine, Objectives, Policy, Pool, Strategy, Tokenizer,
     offered::{free, name_backends, table},
 };
 use crate::{
@@ -87,6 +87,7 @@ fn add_pool(pools: &mut Vec<Pool>, name: &str, backends: Vec<Backend>) {
     pools.push(Pool {
         name,
         speaks,
+        tokenizer: Tokenizer::of(&backends),
         balance: Strategy::default(),
         price: None,
         objectives: Objectives::default(),

@@ -161,16 +161,17 @@ impl RequestBody {
     /// order of the members. Lists come without their closing bracket: a conversation's next request continues where this one ends.
     /// A body that was not read as JSON has none.
     pub fn rendered(&self) -> impl Iterator<Item = &[u8]> {
-        RENDERED.iter().flat_map(|name| self.members.iter().filter(|member| member.name(&self.bytes) == *name)).map(
-            |member| {
-                let raw = &self.bytes[member.value.clone()];
-                match raw {
-                    [b'[', inner @ .., b']'] => inner.trim_ascii(),
-                    [b'"', text @ .., b'"'] => text,
-                    _ => raw,
-                }
-            },
-        )
+        let named = |wanted: &'static &[u8]| self.members().filter(move |(name, _)| name == wanted);
+        RENDERED.iter().flat_map(named).map(|(_, raw)| match raw {
+            [b'[', inner @ .., b']'] => inner.trim_ascii(),
+            [b'"', text @ .., b'"'] => text,
+            _ => raw,
+        })
+    }
+
+    /// Its top-level members in their order, each a name (unescaped) and its raw JSON value. A body that was not read as JSON has none.
+    pub fn members(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.members.iter().map(|member| (member.name(&self.bytes), &self.bytes[member.value.clone()]))
     }
 
     fn has(&self, name: &str) -> bool {

@@ -4,5 +4,7 @@ pub mod address;
 pub mod client;
 pub mod discover;
 pub mod scrape;
+pub mod tokenizers;
 
 pub use client::{Client, SendError};
+pub use tokenizers::{Hub, Tokenizers};

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::{engines::Engines, reader::Reader};
 use crate::{
-    config::{At, Balance, Context, Either, Field, Located, Open, Problem, Share, Word, raw, size},
-    policy::{Backend, Dialect, Objectives, Pool, Strategy},
+    config::{self, At, Balance, Context, Either, Field, Located, Open, Problem, Share, Word, raw, size},
+    policy::{Backend, Dialect, Encoding, Objectives, Pool, Strategy, Tokenizer},
     types::{Endpoint, Name, Price},
 };
 
@@ -50,11 +50,27 @@ impl Reader<'_> {
         Pool {
             name,
             speaks: self.speaks(raw),
+            tokenizer: self.tokenizer(raw, &backends),
             balance: self.optional(raw.balance.as_ref()).map(strategy).unwrap_or_default(),
             price: raw.price.as_ref().and_then(|raw| self.price(raw)),
             objectives: self.objectives(raw),
             context: self.optional(raw.context.as_ref()).and_then(|Context(tokens)| tokens),
             backends,
+        }
+    }
+
+    fn tokenizer(&mut self, raw: &raw::Pool, backends: &[Backend]) -> Tokenizer {
+        let Some(field) = &raw.tokenizer else { return Tokenizer::of(backends) };
+        match self.config.tokenizer(field) {
+            Ok(config::Tokenizer::Learned) => Tokenizer::Learned,
+            Ok(config::Tokenizer::O200k) => Tokenizer::OpenAi(Encoding::O200k),
+            Ok(config::Tokenizer::Cl100k) => Tokenizer::OpenAi(Encoding::Cl100k),
+            Ok(config::Tokenizer::File(path)) => Tokenizer::File(path),
+            Ok(config::Tokenizer::Hub(name)) => Tokenizer::Hub(name),
+            Err(problem) => {
+                self.report(problem);
+                Tokenizer::Learned
+            }
         }
     }
 

@@ -2,7 +2,7 @@ use std::{io, time::Duration};
 
 use super::*;
 use crate::{
-    policy::{Dialect, Route},
+    policy::{Dialect, Encoding, Route, Tokenizer},
     types::Endpoint,
 };
 
@@ -227,4 +227,20 @@ fn a_name_far_too_long_is_no_mistyped_one() {
     assert_eq!(policy.models.nearest("qwenn").map(|name| &**name), Some("qwen"));
     // Measured against every name, this one would take gigabytes.
     assert_eq!(policy.models.nearest(&"qwen".repeat(10_000_000)), None);
+}
+
+#[test]
+fn a_pool_has_the_tokenizer_it_names_or_that_of_its_models() {
+    let of = |pool: &str| policy(&format!("pools: {{ p: {{ {pool} }} }}")).pools[0].tokenizer.clone();
+    let backends = "backends: [http://a/v1]";
+    assert_eq!(of(backends), Tokenizer::Learned);
+    assert_eq!(of(&format!("model: gpt-4o-mini, {backends}")), Tokenizer::OpenAi(Encoding::O200k));
+    assert_eq!(of(&format!("model: gpt-4, {backends}")), Tokenizer::OpenAi(Encoding::Cl100k));
+    assert_eq!(of(&format!("model: gpt-4, tokenizer: learned, {backends}")), Tokenizer::Learned);
+    assert_eq!(of(&format!("tokenizer: t.json, {backends}")), Tokenizer::File("t.json".into()));
+    assert_eq!(of(&format!("tokenizer: a/b, {backends}")), Tokenizer::Hub("a/b".to_owned()));
+    let mixed = "backends: [{ url: http://a/v1, model: gpt-4o }, { url: http://b/v1, model: qwen }]";
+    assert_eq!(of(mixed), Tokenizer::Learned, "what one of them counts may be wrong for the other");
+    let refused = refused("pools: { p: { tokenizer: o20k, backends: [http://a/v1] } }");
+    assert_eq!(refused, [("not a tokenizer".to_owned(), "did you mean `o200k`?".to_owned())]);
 }

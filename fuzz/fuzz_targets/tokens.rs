@@ -1,0 +1,4 @@
+//! `prompt::tokens::fuzz_tokens`, guided by coverage.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::prompt::tokens::fuzz_tokens(bytes));

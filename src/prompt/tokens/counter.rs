@@ -1,0 +1,302 @@
+//! Counts the tokens of prompts for one model: by bounds, by estimate, or exactly.
+
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, OnceLock},
+};
+
+use super::{
+    body::Rendered,
+    correction::{Correction, Line},
+    json::Flow,
+    openai::Encoding,
+    own::{Own, UNKNOWN},
+    piece::{LARGEST_IMAGE, LOW_DETAIL, Piece, Template},
+    tally::{Tally, Weights},
+    walk::pieces,
+};
+
+/// Bytes of text above which counting is taken to need more than half a millisecond (`cargo bench --bench tokens` tells).
+const ASIDE_OPENAI: u64 = 16 << 10;
+const ASIDE_OWN: u64 = 1 << 10;
+
+/// Where a model's tokenizer is, or will be once it was loaded. Shared by all counters of the model.
+#[derive(Debug, Default)]
+pub struct Source(OnceLock<Kind>);
+
+#[derive(Debug)]
+enum Kind {
+    OpenAi(Encoding),
+    Own(Box<Own>),
+}
+
+impl Source {
+    /// No tokenizer, until one is [put](Self::put).
+    pub const fn learned() -> Self {
+        Self(OnceLock::new())
+    }
+
+    /// One of OpenAI's encodings.
+    pub fn open_ai(encoding: Encoding) -> Self {
+        Self(OnceLock::from(Kind::OpenAi(encoding)))
+    }
+
+    /// A model's own tokenizer.
+    pub fn own(own: Own) -> Self {
+        Self(OnceLock::from(Kind::Own(Box::new(own))))
+    }
+
+    /// Puts the tokenizer in place, for every counter that shares this source. Where there is one already, that one stays.
+    pub fn put(&self, own: Own) {
+        let _ = self.0.set(Kind::Own(Box::new(own)));
+    }
+
+    /// Whether texts can be counted exactly.
+    pub fn is_exact(&self) -> bool {
+        self.0.get().is_some()
+    }
+}
+
+/// What a prompt seems to have, in tokens, before it is counted.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// What to expect.
+    pub expected: u64,
+    /// One prompt in 100 has fewer.
+    pub lo: u64,
+    /// One prompt in 100 has more.
+    pub hi: u64,
+    /// A count will give no fewer, for certain.
+    pub at_least: u64,
+    /// A count will give no more, for certain.
+    pub at_most: u64,
+    /// What a count costs.
+    pub cost: Cost,
+    /// To [learn](Counter::learn) from, once the backend has reported its own count.
+    pub known: Known,
+}
+
+impl Estimate {
+    /// Whether the prompt has more than `limit` tokens, where that is certain without counting. What it says,
+    /// [`Counter::exceeds`] says too.
+    pub const fn exceeds(&self, limit: u64) -> Option<bool> {
+        if self.at_most <= limit {
+            Some(false)
+        } else if self.at_least > limit {
+            Some(true)
+        } else {
+            None
+        }
+    }
+}
+
+/// What counting a prompt costs.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// Bytes of text to be tokenized; 0 where there is no tokenizer.
+    pub bytes: u64,
+    /// Whether that may take longer than half a millisecond, so that it belongs on a thread that may block.
+    pub blocks: bool,
+}
+
+/// A count.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Tokens as the backend will report them: what was counted, with what was learned of its template.
+    pub tokens: u64,
+    /// Tokens of texts, template and tools, as counted here.
+    pub counted: u64,
+    /// To [learn](Counter::learn) from, once the backend has reported its own count.
+    pub known: Known,
+}
+
+/// What was known of a prompt before the backend reported on it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    tokens: u64,
+    exact: bool,
+    /// Whether all of it was text: nothing is to be learned of what images cost.
+    text: bool,
+}
+
+/// Counts the tokens of prompts for one model, and learns what its backends report beside what was counted.
+///
+/// All methods but [`learn`](Self::learn) may be called at any rate; none keeps anything of a prompt. [`count`](Self::count) and
+/// [`exceeds`](Self::exceeds) tokenize and may block: see [`Cost`].
+#[derive(Debug)]
+pub struct Counter {
+    source: Arc<Source>,
+    /// Of exact counts.
+    counts: Correction,
+    /// Of estimates.
+    estimates: Correction,
+}
+
+impl Counter {
+    /// A counter by the tokenizer of `source`, now or as soon as there is one.
+    pub fn new(source: Arc<Source>) -> Self {
+        Self { source, counts: Correction::new(), estimates: Correction::new() }
+    }
+
+    /// Whether counts are exact, or estimates as well.
+    pub fn is_exact(&self) -> bool {
+        self.source.is_exact()
+    }
+
+    /// What `body` seems to have, in one pass over its bytes: no tokenizer runs.
+    pub fn estimate(&self, body: &Rendered<'_>) -> Estimate {
+        let kind = self.source.0.get();
+        let sum = Sum::of(body, kind.map_or(&UNKNOWN, Kind::template));
+        let estimates = self.estimates.line();
+        let weights = weights(kind);
+        let text = sum.tally.weighed(weights);
+        let raw = text + sum.template;
+        let expected = estimates.at(raw) + sum.media;
+        let (at_least, at_most) = match kind {
+            // Without a tokenizer the estimate is all there is.
+            None => (expected, expected),
+            Some(kind) => {
+                let (least, most) = kind.certain(&sum.tally);
+                let at = |tokens| self.counts.line().at(tokens + sum.template + sum.media);
+                (at(least), at(most))
+            }
+        };
+        let band = if self.estimates.is_learned() { &Weights::O200K } else { weights };
+        let scaled = |share: f64| estimates.at((text as f64 * share) as u64 + sum.template);
+        let (lo, hi) = (scaled(band.least) + sum.images * LOW_DETAIL, scaled(band.most) + sum.images * LARGEST_IMAGE);
+        let (lo, hi) = if kind.is_some() { (lo.max(at_least), hi.min(at_most)) } else { (lo, hi) };
+        let aside = match kind {
+            None => u64::MAX,
+            Some(Kind::OpenAi(_)) => ASIDE_OPENAI,
+            Some(Kind::Own(_)) => ASIDE_OWN,
+        };
+        let bytes = if kind.is_some() { sum.tally.bytes } else { 0 };
+        Estimate {
+            expected: expected.clamp(lo.min(hi), hi),
+            lo: lo.min(hi),
+            hi,
+            at_least,
+            at_most,
+            cost: Cost { bytes, blocks: bytes > aside },
+            known: Known { tokens: raw, exact: false, text: sum.images == 0 },
+        }
+    }
+
+    /// The tokens of `body`, exactly where there is a tokenizer: as its texts are tokenized one by one, with the tokens that
+    /// templates put around them, tools, and 85 or 765 tokens an image. The time it takes grows with the text.
+    pub fn count(&self, body: &Rendered<'_>) -> Count {
+        let Some(kind) = self.source.0.get() else {
+            let Estimate { expected, known, .. } = self.estimate(body);
+            return Count { tokens: expected, counted: known.tokens, known };
+        };
+        let (mut counted, mut text) = (0, true);
+        let _ = pieces(body, kind.template(), &mut |piece| {
+            text &= !matches!(piece, Piece::Media(_));
+            counted += kind.piece(piece, u64::MAX);
+            Flow::Continue(())
+        });
+        Count { tokens: self.counts.line().at(counted), counted, known: Known { tokens: counted, exact: true, text } }
+    }
+
+    /// Whether `body` has more than `limit` tokens: what [`count`](Self::count) would give, but by bounds where they decide, and
+    /// else counted no further than the limit.
+    pub fn exceeds(&self, body: &Rendered<'_>, limit: u64) -> bool {
+        let Some(kind) = self.source.0.get() else { return self.estimate(body).expected > limit };
+        let sum = Sum::of(body, kind.template());
+        let beside = sum.template + sum.media;
+        let line: Line = self.counts.line();
+        // The most that may be counted, and what may be counted of texts.
+        let most = line.within(limit);
+        let (least_text, most_text) = kind.certain(&sum.tally);
+        if most_text + beside <= most {
+            return false;
+        }
+        if line.at(0) > limit || least_text + beside > most {
+            return true;
+        }
+        let (mut text, budget) = (0, most - beside);
+        let flow = pieces(body, kind.template(), &mut |piece| {
+            if let Piece::Text(_) = piece {
+                text += kind.piece(piece, budget - text);
+            }
+            if text > budget { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        flow.is_break()
+    }
+
+    /// Learns that the backend reported `reported` prompt tokens for what was `known` by an [`Estimate`] or a [`Count`]. A prompt
+    /// with images teaches nothing, nor does a report that is eight times off.
+    pub fn learn(&self, known: Known, reported: u64) {
+        if known.text {
+            let correction = if known.exact { &self.counts } else { &self.estimates };
+            correction.learn(known.tokens, reported);
+        }
+    }
+}
+
+/// What a prompt is made of.
+#[derive(Debug, Default)]
+struct Sum {
+    tally: Tally,
+    template: u64,
+    media: u64,
+    images: u64,
+}
+
+impl Sum {
+    fn of(body: &Rendered<'_>, template: &Template) -> Self {
+        let mut sum = Self::default();
+        let _ = pieces(body, template, &mut |piece| {
+            match piece {
+                Piece::Text(text) => sum.tally.add(text),
+                Piece::Tokens(tokens) => sum.template += tokens,
+                Piece::Media(tokens) => {
+                    sum.media += tokens;
+                    sum.images += 1;
+                }
+            }
+            Flow::Continue(())
+        });
+        sum
+    }
+}
+
+const fn weights(kind: Option<&Kind>) -> &'static Weights {
+    match kind {
+        Some(Kind::OpenAi(encoding)) => encoding.weights(),
+        _ => &Weights::ANY,
+    }
+}
+
+impl Kind {
+    const fn template(&self) -> &Template {
+        match self {
+            Self::OpenAi(Encoding::Cl100k) => &CL100K,
+            Self::OpenAi(Encoding::O200k) => &O200K,
+            Self::Own(own) => own.template(),
+        }
+    }
+
+    /// The least and the most tokens of the texts.
+    fn certain(&self, tally: &Tally) -> (u64, u64) {
+        match self {
+            Self::OpenAi(_) => (Encoding::least(tally), tally.bytes),
+            Self::Own(own) => (own.least(tally), own.most(tally)),
+        }
+    }
+
+    /// Tokens of a piece; any number above `most` where a text has more.
+    fn piece(&self, piece: Piece<'_>, most: u64) -> u64 {
+        match (piece, self) {
+            (Piece::Tokens(tokens) | Piece::Media(tokens), _) => tokens,
+            (Piece::Text(text), Self::OpenAi(encoding)) => encoding.count(text, most),
+            (Piece::Text(text), Self::Own(own)) => own.count(text, most),
+        }
+    }
+}
+
+const CL100K: Template = Encoding::Cl100k.template();
+const O200K: Template = Encoding::O200k.template();
+
+#[cfg(test)]
+mod tests;

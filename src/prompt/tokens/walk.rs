@@ -1,0 +1,246 @@
+//! The walk over what a model reads: every text of a request, and the tokens that a chat template puts around them.
+
+use super::{
+    body::Rendered,
+    json::{Flow, elements, members, text},
+    piece::{IMAGE, LOW_DETAIL, Piece, Style, Template},
+    tools,
+};
+
+/// How deep lists and objects are looked into; what lies deeper counts as the JSON it is.
+const DEEPEST: usize = 16;
+/// Members that name, number or sign things, and that no chat template shows the model.
+const UNREAD: [&str; 14] = [
+    "type",
+    "id",
+    "tool_call_id",
+    "tool_use_id",
+    "call_id",
+    "item_id",
+    "status",
+    "cache_control",
+    "signature",
+    "encrypted_content",
+    "annotations",
+    "logprobs",
+    "data",
+    "detail",
+];
+/// Members that hold images, sounds and files, or say where they are.
+const MEDIA: [&str; 9] =
+    ["image_url", "image", "input_audio", "audio", "audio_url", "video_url", "file", "file_data", "url"];
+
+/// Calls `f` with every piece of `body` in the order in which templates render it, until `f` stops it.
+pub(super) fn pieces(body: &Rendered<'_>, template: &Template, f: &mut dyn FnMut(Piece<'_>) -> Flow) -> Flow {
+    let mut walk = Walk { template, f, chat: !body.messages.is_empty() };
+    tools::tools(body.tools, template.tools, walk.f)?;
+    for system in [body.system, body.instructions] {
+        if !system.is_empty() && system != "null" {
+            walk.tokens(template.message)?;
+            walk.say("system")?;
+            walk.content(system, 0)?;
+        }
+    }
+    walk.plain(body.documents, 0)?;
+    elements(body.messages, &mut |message| walk.message(message))?;
+    walk.plain(body.prompt, 0)?;
+    walk.plain(body.input, 0)?;
+    walk.plain(body.query, 0)?;
+    let reply = if walk.chat { template.reply } else { 0 };
+    walk.tokens(reply)
+}
+
+struct Walk<'w> {
+    template: &'w Template,
+    f: &'w mut dyn FnMut(Piece<'_>) -> Flow,
+    /// Whether there was a message, so that a reply is awaited.
+    chat: bool,
+}
+
+impl Walk<'_> {
+    fn tokens(&mut self, tokens: u64) -> Flow {
+        if tokens == 0 { Flow::Continue(()) } else { (self.f)(Piece::Tokens(tokens)) }
+    }
+
+    fn say(&mut self, text: &str) -> Flow {
+        if text.is_empty() { Flow::Continue(()) } else { (self.f)(Piece::Text(text)) }
+    }
+
+    fn unescaped(&mut self, raw: &str) -> Flow {
+        text(raw, |text| Some(self.say(text))).unwrap_or(Flow::Continue(()))
+    }
+
+    /// A message, or an item of a response's input.
+    fn message(&mut self, raw: &str) -> Flow {
+        self.chat = true;
+        self.tokens(self.template.message)?;
+        members(raw, &mut |key, value| match key {
+            "name" => {
+                self.tokens(self.template.name)?;
+                self.unescaped(value)
+            }
+            "tool_calls" => elements(value, &mut |call| {
+                self.tokens(self.template.message)?;
+                self.content(call, 1)
+            }),
+            _ => self.member(key, value, 0),
+        })
+    }
+
+    /// Texts, token numbers, lists of either, or items.
+    fn plain(&mut self, raw: &str, depth: usize) -> Flow {
+        match raw.as_bytes().first() {
+            Some(b'"') => {
+                self.tokens(self.template.plain)?;
+                self.unescaped(raw)
+            }
+            Some(b'[') if depth < DEEPEST => elements(raw, &mut |element| self.plain(element, depth + 1)),
+            Some(b'{') => self.message(raw),
+            // Within a list a number is a token.
+            Some(b'0'..=b'9') if depth > 0 => self.tokens(1),
+            _ => Flow::Continue(()),
+        }
+    }
+
+    /// What a message says: a text, or parts.
+    fn content(&mut self, raw: &str, depth: usize) -> Flow {
+        match raw.as_bytes().first() {
+            Some(b'"') => self.unescaped(raw),
+            Some(b'[' | b'{') if depth >= DEEPEST => self.say(raw),
+            Some(b'[') => elements(raw, &mut |part| self.content(part, depth + 1)),
+            Some(b'{') => members(raw, &mut |key, value| self.member(key, value, depth + 1)),
+            _ => Flow::Continue(()),
+        }
+    }
+
+    fn member(&mut self, key: &str, raw: &str, depth: usize) -> Flow {
+        match key {
+            _ if raw == "null" || UNREAD.contains(&key) => Flow::Continue(()),
+            "source" => self.source(raw, depth),
+            _ if MEDIA.contains(&key) => {
+                let mut low = false;
+                let _ = members(raw, &mut |key, value| {
+                    low |= key == "detail" && value == "\"low\"";
+                    Flow::Continue(())
+                });
+                (self.f)(Piece::Media(if low { LOW_DETAIL } else { IMAGE }))
+            }
+            // What a tool was called with is shown as the JSON it is.
+            "input" | "arguments" if raw.starts_with('{') => self.say(raw),
+            _ => self.content(raw, depth),
+        }
+    }
+
+    /// Where an image or a document comes from: a text where it says so.
+    fn source(&mut self, raw: &str, depth: usize) -> Flow {
+        let (mut written, mut data) = (false, "");
+        let _ = members(raw, &mut |key, value| {
+            match key {
+                "type" => written = matches!(value, "\"text\"" | "\"content\""),
+                "data" | "content" => data = value,
+                _ => {}
+            }
+            Flow::Continue(())
+        });
+        if written { self.content(data, depth + 1) } else { (self.f)(Piece::Media(IMAGE)) }
+    }
+}
+
+/// Walks over foreign bytes as every member of a request. For fuzzing.
+///
+/// # Panics
+/// When there is more text than JSON.
+pub fn fuzz_tokens(input: &[u8]) {
+    let Ok(raw) = std::str::from_utf8(input) else { return };
+    for style in [Style::Namespace { function: 7 }, Style::Json] {
+        let template = Template { message: 3, name: 1, reply: 3, plain: 1, tools: style };
+        let names: [&[u8]; 5] = [b"tools", b"system", b"messages", b"prompt", b"input"];
+        for name in names {
+            let mut bytes = 0;
+            let flow = pieces(&Rendered::of([(name, input)]), &template, &mut |piece| {
+                if let Piece::Text(text) = piece {
+                    bytes += text.len();
+                }
+                Flow::Continue(())
+            });
+            assert!(flow.is_continue());
+            // A half of a surrogate pair is six bytes of JSON and up to nine of replacement characters.
+            assert!(bytes <= 2 * raw.len() + "system".len(), "{bytes} bytes of text from {}", raw.len());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEMPLATE: Template = Template { message: 3, name: 1, reply: 2, plain: 5, tools: Style::Json };
+
+    fn shown(members: &[(&str, &str)]) -> String {
+        let mut shown = Vec::new();
+        let body = Rendered::of(members.iter().map(|(name, raw)| (name.as_bytes(), raw.as_bytes())));
+        let flow = pieces(&body, &TEMPLATE, &mut |piece| {
+            shown.push(match piece {
+                Piece::Text(text) => text.to_owned(),
+                Piece::Tokens(tokens) => format!("+{tokens}"),
+                Piece::Media(tokens) => format!("media {tokens}"),
+            });
+            Flow::Continue(())
+        });
+        assert!(flow.is_continue());
+        shown.join("|")
+    }
+
+    #[test]
+    fn messages_are_walked_whatever_their_dialect() {
+        for (messages, want) in [
+            (r#"[{"role":"user","content":"a\nb"}]"#, "+3|user|a\nb|+2"),
+            (r#"[{"role":"system","name":"bob","content":null}]"#, "+3|system|+1|bob|+2"),
+            (
+                r#"[{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:x","detail":"low"}}]}]"#,
+                "+3|user|see|media 85|+2",
+            ),
+            (
+                r#"[{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"c1","content":"ok"}]"#,
+                "+3|assistant|+3|f|{\"a\":1}|+3|tool|ok|+2",
+            ),
+            (
+                r#"[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"a":"\n"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"r"}]},{"type":"image","source":{"type":"base64","data":"AAAA"}},{"type":"document","source":{"type":"text","data":"doc"}}]}]"#,
+                "+3|assistant|f|{\"a\":\"\\n\"}|+3|user|r|media 765|doc|+2",
+            ),
+        ] {
+            assert_eq!(shown(&[("messages", messages)]), want);
+        }
+    }
+
+    #[test]
+    fn other_members_are_walked_too() {
+        assert_eq!(shown(&[("prompt", r#"["a", "b"]"#)]), "+5|a|+5|b");
+        assert_eq!(shown(&[("prompt", "[[1, 2], [3]]")]), "+1|+1|+1");
+        assert_eq!(shown(&[("input", r#""a""#)]), "+5|a");
+        let items = r#"[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call_output","call_id":"c","output":"b"}]"#;
+        assert_eq!(
+            shown(&[("input", items), ("instructions", r#""be brief""#)]),
+            "+3|system|be brief|+3|user|a|+3|b|+2"
+        );
+        assert_eq!(shown(&[("query", r#""q""#), ("documents", r#"["d", {"text":"e"}]"#)]), "+5|d|+3|e|+5|q|+2");
+        assert_eq!(shown(&[("system", r#"[{"type":"text","text":"s"}]"#), ("messages", "[]")]), "+3|system|s|+2");
+        assert_eq!(shown(&[("tools", r#"[{"name": "f"}]"#), ("messages", "[]")]), "{\"name\": \"f\"}|+2");
+    }
+
+    #[test]
+    fn the_last_of_two_members_counts() {
+        assert_eq!(shown(&[("prompt", r#""a""#), ("prompt", r#""b""#), ("other", r#""c""#)]), "+5|b");
+    }
+
+    #[test]
+    fn depth_and_odd_shapes_do_no_harm() {
+        let deep = format!(r#"[{{"role":"user","content":{}"x"{}}}]"#, "[".repeat(5_000), "]".repeat(5_000));
+        assert!(shown(&[("messages", &deep)]).len() < 12_000);
+        for odd in ["null", "3", "{}", "[]", "[null]", "[[]]", "\"", "[{\"content\":{\"a\":{\"b\":[1]}}}]"] {
+            for name in ["tools", "system", "messages", "prompt", "input", "documents", "query"] {
+                shown(&[(name, odd)]);
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Loads the tokenizers that a policy names, in the background: until one is there, its prompts are estimated.
+
+mod hub;
+
+use std::{
+    collections::HashMap,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+pub use self::hub::Hub;
+use crate::{
+    policy::Tokenizer,
+    prompt::tokens::{Own, OwnError, Source},
+};
+
+/// Most tokenizers that are held at once; one takes tens of megabytes.
+const MOST: usize = 64;
+/// The largest `tokenizer.json` that is read, in bytes.
+const LARGEST: usize = 64 << 20;
+
+/// A tokenizer could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// Its file cannot be read.
+    #[error("{path} cannot be read: {error}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// It is larger than 64 MiB.
+    #[error("it is larger than 64 MiB")]
+    TooLarge,
+    /// It is none.
+    #[error(transparent)]
+    NotOne(#[from] OwnError),
+    /// The hub does not answer.
+    #[error("{0} does not answer: {1}")]
+    Unreachable(String, String),
+    /// The hub asks who is there, or has no such file.
+    #[error(
+        "{0} answers {1}: download its tokenizer.json yourself, where it asks for a login, and name the file in the policy"
+    )]
+    Refused(String, http::StatusCode),
+    /// The process is ending, or reading the file panicked.
+    #[error("loading it was broken off")]
+    BrokenOff,
+}
+
+/// The tokenizers of the process, by where they come from. They outlive a change of policy, so that none is read twice.
+#[derive(Debug)]
+pub struct Tokenizers {
+    hub: Arc<Hub>,
+    known: Mutex<HashMap<Tokenizer, Arc<Source>>>,
+}
+
+impl Tokenizers {
+    /// None yet; models are looked for on `hub`.
+    pub fn new(hub: Hub) -> Self {
+        Self { hub: Arc::new(hub), known: Mutex::default() }
+    }
+
+    /// The source of `tokenizer`, at once. A file or a model on the hub is loaded in the background, once for the process; if
+    /// that fails, one warning says so and the source stays without a tokenizer. Must be called within a Tokio runtime.
+    pub fn source(&self, tokenizer: &Tokenizer) -> Arc<Source> {
+        match tokenizer {
+            Tokenizer::Learned => return Arc::new(Source::learned()),
+            Tokenizer::OpenAi(encoding) => return Arc::new(Source::open_ai(*encoding)),
+            Tokenizer::File(_) | Tokenizer::Hub(_) => {}
+        }
+        let source = {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(source) = known.get(tokenizer) {
+                return source.clone();
+            }
+            if known.len() >= MOST {
+                known.retain(|_, source| Arc::strong_count(source) > 1);
+            }
+            if known.len() >= MOST {
+                tracing::warn!(?tokenizer, "there are {MOST} tokenizers already: this one is not loaded");
+                return Arc::new(Source::learned());
+            }
+            known.entry(tokenizer.clone()).or_default().clone()
+        };
+        let (hub, tokenizer, loading) = (self.hub.clone(), tokenizer.clone(), source.clone());
+        tokio::spawn(async move {
+            let loaded = match &tokenizer {
+                Tokenizer::File(path) => read(path.clone()).await,
+                Tokenizer::Hub(name) => hub.load(name).await,
+                Tokenizer::Learned | Tokenizer::OpenAi(_) => return,
+            };
+            match loaded {
+                Ok(own) => {
+                    loading.put(own);
+                    tracing::info!(?tokenizer, "the tokenizer is loaded: prompts are counted with it");
+                }
+                Err(error) => tracing::warn!(
+                    ?tokenizer,
+                    "the tokenizer is not loaded: {error} (until a restart, prompts are estimated by what backends report)"
+                ),
+            }
+        });
+        source
+    }
+}
+
+/// Reads a tokenizer's file on a thread that may block.
+async fn read(path: PathBuf) -> Result<Own, LoadError> {
+    let load = move || {
+        let bytes = bytes(&path).map_err(|error| LoadError::File { path: path.display().to_string(), error })?;
+        parse(&bytes)
+    };
+    tokio::task::spawn_blocking(load).await.map_err(|_| LoadError::BrokenOff)?
+}
+
+fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(LARGEST as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn parse(bytes: &[u8]) -> Result<Own, LoadError> {
+    if bytes.len() > LARGEST { Err(LoadError::TooLarge) } else { Ok(Own::read(bytes)?) }
+}
+
+#[cfg(test)]
+mod tests;
