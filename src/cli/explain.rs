@@ -4,6 +4,7 @@ use std::{
     io::{self, Read as _},
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -14,7 +15,8 @@ use crate::{
     config::Config,
     fleet::{Registry, Snapshot},
     gateway::{Attempted, Desk, Explained, Explanation, Serving, explain as explained},
-    policy::compile,
+    policy::{Tokenizer, compile},
+    prompt::tokens::{Own, Source},
     types::{Clock, Endpoint, Fault},
 };
 
@@ -73,7 +75,7 @@ pub(super) fn explain(args: &Args) -> io::Result<ExitCode> {
         Err(error) => return complain(&format!("'{}' cannot be read: {error}", args.request.display())),
     };
     let desk = Desk::new(Clock::start());
-    let serving = Serving::new(Snapshot::new(policy, &Registry::default()), &desk.metrics);
+    let serving = Serving::new(Snapshot::new(policy, &Registry::default()), &desk, source);
     let headers: HeaderMap = args.header.iter().cloned().collect();
     match explained(&desk, &serving, args.endpoint, &headers, key, body) {
         Ok(explanation) if args.json => {
@@ -86,6 +88,16 @@ pub(super) fn explain(args: &Args) -> io::Result<ExitCode> {
             complain(&format!("the gateway would answer {}{code}: {message}", status.as_u16()))
         }
     }
+}
+
+/// The tokenizer, where it is at hand: nothing is downloaded for a question.
+fn source(tokenizer: &Tokenizer) -> Arc<Source> {
+    let own = |path: &Path| std::fs::read(path).ok().and_then(|bytes| Own::read(&bytes).ok());
+    Arc::new(match tokenizer {
+        Tokenizer::OpenAi(encoding) => Source::open_ai(*encoding),
+        Tokenizer::File(path) => own(path).map_or_else(Source::learned, Source::own),
+        Tokenizer::Learned | Tokenizer::Hub(_) => Source::learned(),
+    })
 }
 
 fn complain(message: &str) -> io::Result<ExitCode> {

@@ -11,6 +11,8 @@ use dashmap::DashMap;
 use super::{Hall, line::Line};
 use crate::{
     measure::{BytesPerToken, Rate},
+    policy::Tokenizer,
+    prompt::tokens::{Counter, Source},
     schedule::boundary::Boundary,
     telemetry::{Journal, Metrics},
     types::{Clock, Name},
@@ -39,6 +41,8 @@ pub struct Desk {
     pub(super) spills: DashMap<Name, usize>,
     /// The lengths from which on prompts are long, where that is learned, by the route's name.
     boundaries: DashMap<Name, Arc<Boundary>>,
+    /// What counts the tokens of each pool's prompts, with what was learned of its templates.
+    counters: DashMap<Name, (Tokenizer, Arc<Counter>)>,
     recent: Mutex<VecDeque<Arc<Line>>>,
 }
 
@@ -55,6 +59,7 @@ impl Desk {
             hall: Arc::default(),
             spills: DashMap::new(),
             boundaries: DashMap::new(),
+            counters: DashMap::new(),
             recent: Mutex::default(),
         }
     }
@@ -65,6 +70,21 @@ impl Desk {
             return known.clone();
         }
         self.boundaries.entry(name.clone()).or_default().clone()
+    }
+
+    /// What counts the tokens of prompts for the pool of this name; anew where its tokenizer is another one.
+    pub(super) fn counter(
+        &self,
+        pool: &Name,
+        tokenizer: &Tokenizer,
+        source: impl Fn(&Tokenizer) -> Arc<Source>,
+    ) -> Arc<Counter> {
+        let new = || (tokenizer.clone(), Arc::new(Counter::new(source(tokenizer))));
+        let mut known = self.counters.entry(pool.clone()).or_insert_with(new);
+        if known.0 != *tokenizer {
+            *known = new();
+        }
+        known.1.clone()
     }
 
     pub(super) fn keep(&self, line: Line) {

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     prompt::{BlockHasher, Blocks},
     protocol::RequestBody,
-    types::{Fault, Tokens},
+    types::Fault,
 };
 
 pub(super) struct Estimation<S> {
@@ -23,8 +23,8 @@ pub(super) struct Estimation<S> {
 
 /// What a request will take, as far as its bytes tell.
 pub(super) struct Estimate {
-    /// How many tokens the prompt has, as far as that is known.
-    pub(super) tokens: Tokens,
+    /// About how many tokens the prompt has, by its length alone.
+    pub(super) tokens: u64,
     /// Its blocks, hashed.
     pub(super) blocks: Blocks,
     /// The conversation it belongs to, where its client names one.
@@ -40,7 +40,7 @@ impl<S> Estimation<S> {
 impl<S: Step<Estimated>> Step<Call> for Estimation<S> {
     async fn call(&self, call: Call) -> Result<Reply, Fault> {
         let estimate = Estimate::of(&self.desk, &call.headers, &call.body);
-        call.record.note(|line| line.estimated_prompt_tokens = estimate.tokens.expected);
+        call.record.note(|line| line.estimated_prompt_tokens = estimate.tokens);
         self.inner.call(Estimated { call, estimate }).await
     }
 }
@@ -49,8 +49,7 @@ impl Estimate {
     pub(super) fn of(desk: &Desk, headers: &HeaderMap, body: &RequestBody) -> Self {
         let mut hasher = BlockHasher::new(&desk.salt.to_le_bytes());
         body.rendered().for_each(|part| hasher.push(part));
-        let expected = desk.bytes_per_token.prompt_tokens(body.prompt_bytes as u64);
-        let tokens = Tokens { least: expected * 2 / 3, expected, most: expected * 3 / 2 };
+        let tokens = desk.bytes_per_token.prompt_tokens(body.prompt_bytes as u64);
         Self { tokens, blocks: hasher.finish(), session: session(headers, desk.salt) }
     }
 }

@@ -5,7 +5,13 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde::Serialize;
 
-use super::{Attempted, Desk, Explained, Serving, asked::tell, estimate::Estimate, route::Asking};
+use super::{
+    Attempted, Desk, Explained, Serving,
+    asked::tell,
+    counting::Counting,
+    estimate::Estimate,
+    route::{Asking, counter},
+};
 use crate::{
     fleet::{Ask, Scratch},
     protocol::RequestBody,
@@ -40,7 +46,9 @@ pub fn explain(
 ) -> Result<Explanation, Fault> {
     let body = RequestBody::json(endpoint, body)?;
     let estimate = Estimate::of(desk, headers, &body);
-    let asking = Asking { desk, serving, endpoint, headers, key, body: &body, estimate: &estimate, dry: true };
+    let prompt = Counting::of(&body, estimate.tokens, counter(serving, &body));
+    let asking =
+        Asking { desk, serving, endpoint, headers, key, body: &body, estimate: &estimate, prompt: &prompt, dry: true };
     let (route, explained) = asking.route()?;
     let mut scratch = Scratch::default();
     let (mut pools, mut without_backends) = (Vec::new(), Vec::new());

@@ -74,9 +74,9 @@ pub struct LengthChosen {
 }
 
 impl Explained {
-    /// Nothing but the length is known yet.
-    pub(super) fn of(tokens: Tokens) -> Self {
-        Self { prompt_tokens: [tokens.least, tokens.expected, tokens.most], ..Self::default() }
+    /// So much came to be known of the prompt's length.
+    pub(super) fn counted(&mut self, tokens: Tokens) {
+        self.prompt_tokens = [tokens.least, tokens.expected, tokens.most];
     }
 }
 

@@ -7,6 +7,7 @@
 mod admit;
 mod asked;
 mod auth;
+mod counting;
 mod desk;
 mod dispatch;
 mod edge;

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -15,6 +15,7 @@ use super::{
     line::{Line, since_1970},
 };
 use crate::{
+    prompt::tokens::{Counter, Known},
     telemetry::{InFlight, Stage},
     types::{Endpoint, Fault, Moment, Outcome},
 };
@@ -29,6 +30,8 @@ pub(super) struct Record {
     waited: AtomicU64,
     /// `None` once it is settled.
     line: Mutex<Option<Box<Line>>>,
+    /// What was known of the prompt's tokens, to be compared with the engine's own count.
+    counted: OnceLock<(Arc<Counter>, Known)>,
     _in_flight: InFlight,
 }
 
@@ -67,6 +70,7 @@ impl Record {
             arrived,
             waited: AtomicU64::new(0),
             line: Mutex::new(Some(Box::new(line))),
+            counted: OnceLock::new(),
             _in_flight: in_flight,
         })
     }
@@ -92,6 +96,19 @@ impl Record {
     pub(super) fn note(&self, write: impl FnOnce(&mut Line)) {
         if let Some(line) = self.lock().as_deref_mut() {
             write(line);
+        }
+    }
+
+    /// Keeps what was known of the prompt's tokens.
+    pub(super) fn counts(&self, known: (Arc<Counter>, Known)) {
+        // It is counted once; a second time would say the same.
+        let _ = self.counted.set(known);
+    }
+
+    /// An engine's own count of the prompt's tokens.
+    pub(super) fn counted(&self, tokens: u64) {
+        if let Some((counter, known)) = self.counted.get() {
+            counter.learn(*known, tokens);
         }
     }
 

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+use super::Desk;
 use crate::{
     fleet::Snapshot,
-    telemetry::{BackendMetrics, Metrics, PoolMetrics},
+    policy::Tokenizer,
+    prompt::tokens::{Counter, Source},
+    telemetry::{BackendMetrics, PoolMetrics},
     types::Endpoint,
 };
 
@@ -18,11 +21,16 @@ pub struct Serving {
     meters: Vec<Vec<Arc<BackendMetrics>>>,
     /// The same by pool.
     pool_meters: Vec<Arc<PoolMetrics>>,
+    /// What counts the tokens of prompts, by pool.
+    counters: Vec<Arc<Counter>>,
 }
 
 impl Serving {
     /// Takes handles for every backend of `snapshot` and forgets those of backends that are gone.
-    pub fn new(snapshot: Snapshot, metrics: &Metrics) -> Self {
+    ///
+    /// `source` gives the tokenizer that a pool's prompts are counted with.
+    pub fn new(snapshot: Snapshot, desk: &Desk, source: impl Fn(&Tokenizer) -> Arc<Source>) -> Self {
+        let metrics = &desk.metrics;
         // What a backend without a model of its own is counted under: the client names the model.
         let any = "any".into();
         let meters: Vec<Vec<_>> = snapshot
@@ -49,12 +57,19 @@ impl Serving {
             },
         );
         metrics.set_config(&snapshot.policy.hash);
-        Self { snapshot, meters, pool_meters }
+        let counters = snapshot.pools.iter().map(|pool| desk.counter(&pool.spec.name, &pool.spec.tokenizer, &source));
+        let counters = counters.collect();
+        Self { snapshot, meters, pool_meters, counters }
     }
 
     /// The metric handle of a backend, by the places of its pool and itself.
     pub fn meter(&self, pool: usize, backend: usize) -> &Arc<BackendMetrics> {
         &self.meters[pool][backend]
+    }
+
+    /// What counts the tokens of prompts for the pool at this place.
+    pub(super) fn counter(&self, pool: usize) -> &Arc<Counter> {
+        &self.counters[pool]
     }
 
     /// The metric handle of the pool at this place.

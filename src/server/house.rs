@@ -10,7 +10,7 @@ use crate::{
     telemetry::{self, Journal},
     types::{Clock, Moment},
     upstream::{
-        Client,
+        Client, Hub, Tokenizers,
         client::SetUpError,
         scrape::{Scrapers, Source},
     },
@@ -25,6 +25,7 @@ pub(super) struct House {
     /// The way out.
     pub client: Client,
     registry: Registry,
+    tokenizers: Tokenizers,
     scrapers: Scrapers,
 }
 
@@ -55,9 +56,10 @@ impl House {
             desk.journal.store(Some(journal));
         }
         let scrapers = Scrapers::new(client.clone(), clock);
-        let serving = Serving::new(Snapshot::new(policy, &registry), &desk.metrics);
+        let tokenizers = Tokenizers::new(Hub::from_env());
+        let serving = Serving::new(Snapshot::new(policy, &registry), &desk, |tokenizer| tokenizers.source(tokenizer));
         scrapers.follow(sources(&serving));
-        Ok(Self { live: Arc::new(Live::new(serving)), desk, client, registry, scrapers })
+        Ok(Self { live: Arc::new(Live::new(serving)), desk, client, registry, tokenizers, scrapers })
     }
 
     /// Serves by `policy` from the next request on; what was learned of engines that stay is kept. On an error the old policy
@@ -81,7 +83,7 @@ impl House {
                 tracing::warn!("'{what}' changed in the policy: it takes effect after a restart");
             }
         }
-        let serving = Serving::new(Snapshot::new(policy, &self.registry), &self.desk.metrics);
+        let serving = Serving::new(Snapshot::new(policy, &self.registry), &self.desk, |it| self.tokenizers.source(it));
         self.scrapers.follow(sources(&serving));
         self.live.swap(serving);
         Ok(())

@@ -225,7 +225,7 @@ impl House {
         let policy = compile(&config).unwrap_or_else(|problems| panic!("{problems:?}"));
         let client = Client::new(policy.timeouts.connect).expect("a client");
         let (desk, registry) = (Arc::new(Desk::new(Clock::start())), Registry::default());
-        let serving = Serving::new(Snapshot::new(policy, &registry), &desk.metrics);
+        let serving = Serving::new(Snapshot::new(policy, &registry), &desk, |_| Arc::default());
         let edge = walk(Arc::new(Live::new(serving)), desk.clone(), client);
         let walk = move |request| -> futures_util::future::BoxFuture<'static, _> {
             let answering = edge.clone().oneshot(request);

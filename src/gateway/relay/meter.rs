@@ -262,6 +262,7 @@ impl Meter {
         if let Some(usage) = self.usage.filter(|usage| usage.prompt_tokens > 0) {
             learned.bytes_per_token.observe(self.prompt_bytes, usage.prompt_tokens);
             self.desk.bytes_per_token.observe(self.prompt_bytes, usage.prompt_tokens);
+            self.record.counted(usage.prompt_tokens);
         }
         let latency = match self.tokens {
             Some((first, _)) => Some(first.since(self.started)),

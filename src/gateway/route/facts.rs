@@ -83,7 +83,11 @@ impl Drop for Known<'_> {
 
 impl Facts for Known<'_> {
     fn tokens(&self) -> u64 {
-        self.asking.estimate.tokens.expected
+        self.asking.prompt.tokens().expected
+    }
+
+    fn more_tokens_than(&self, n: u64) -> bool {
+        self.asking.prompt.exceed(n)
     }
 
     fn complexity(&self) -> f64 {

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 
+use crate::gateway::counting::Counting;
 use crate::{
     fleet::Pool,
     policy::Target,
@@ -18,26 +19,27 @@ pub(super) enum Fit {
     None(u64),
 }
 
-/// The `targets` into which a prompt of `tokens` fits with an answer of at most `max_tokens`. Where it is not known to fit into any, those
-/// are left that it may fit into: their engines count exactly.
-pub(super) fn fit(pools: &[Pool], targets: &[Target], tokens: Tokens, max_tokens: Option<u64>) -> Fit {
+/// The `targets` into which a prompt fits with an answer of at most `max_tokens`. Where it is not known to fit into any, those are left that
+/// it may fit into: their engines count exactly.
+pub(super) fn fit(pools: &[Pool], targets: &[Target], prompt: &Counting<'_>, max_tokens: Option<u64>) -> Fit {
     let contexts: Vec<_> = targets.iter().map(|target| pools[target.pool].context(target)).collect();
     // An answer has a token at least.
     let answer = max_tokens.unwrap_or(0).max(1);
-    let within =
-        |prompt: u64| move |context: &Option<u64>| context.is_none_or(|most| prompt.saturating_add(answer) <= most);
-    if contexts.iter().all(within(tokens.expected)) {
-        return Fit::All;
-    }
-    let those = |fits: &dyn Fn(&Option<u64>) -> bool| -> Vec<Target> {
+    let those = |too_long: &dyn Fn(u64) -> bool| -> Vec<Target> {
+        let fits = |context: &Option<u64>| {
+            context.is_none_or(|most| most.checked_sub(answer).is_some_and(|left| !too_long(left)))
+        };
         let both = targets.iter().zip(&contexts);
         both.filter(|(_, context)| fits(context)).map(|(target, _)| target.clone()).collect()
     };
-    let sure = those(&within(tokens.expected));
+    let sure = those(&|left| prompt.exceed(left));
+    if sure.len() == targets.len() {
+        return Fit::All;
+    }
     if !sure.is_empty() {
         return Fit::Some(sure);
     }
-    let possible = those(&within(tokens.least));
+    let possible = those(&|left| prompt.surely_exceed(left));
     if !possible.is_empty() {
         return Fit::Some(possible);
     }
@@ -65,17 +67,25 @@ pub(super) fn too_long(model: &str, tokens: Tokens, max_tokens: Option<u64>, lar
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
 
-    fn tokens(expected: u64) -> Tokens {
-        Tokens { least: expected * 2 / 3, expected, most: expected * 3 / 2 }
-    }
+    use super::*;
+    use crate::{
+        prompt::tokens::{Counter, Source},
+        protocol::RequestBody,
+        types::Endpoint,
+    };
 
     /// The places of the pools that are left, given their contexts.
     fn left(contexts: &[Option<u64>], expected: u64, max_tokens: Option<u64>) -> Result<Vec<usize>, u64> {
         let pools: Vec<_> = contexts.iter().map(|context| pool(*context)).collect();
         let targets: Vec<_> = (0..pools.len()).map(|pool| Target { pool, serves: None, model: None }).collect();
-        match fit(&pools, &targets, tokens(expected), max_tokens) {
+        // Four bytes a token, as long as nothing is learned.
+        let text = "lamp ".repeat(expected as usize * 4 / 5);
+        let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{text}"}}]}}"#);
+        let body = RequestBody::json(Endpoint::Chat, body.into()).unwrap();
+        let counter = Arc::new(Counter::new(Arc::new(Source::learned())));
+        match fit(&pools, &targets, &Counting::of(&body, expected, &counter), max_tokens) {
             Fit::All => Ok((0..pools.len()).collect()),
             Fit::Some(targets) => Ok(targets.iter().map(|target| target.pool).collect()),
             Fit::None(largest) => Err(largest),

@@ -12,12 +12,14 @@ use http::{HeaderMap, StatusCode};
 use self::{fit::Fit, overrides::Overrides};
 use super::{
     Desk, Reply, Serving, Step,
+    counting::{Counting, is_slow},
     estimate::Estimate,
     explained::{Explained, PassedOver},
     stages::{Estimated, Routed},
 };
 use crate::{
     policy::{Model, Policy, Route, Rule, Target},
+    prompt::tokens::Counter,
     protocol::RequestBody,
     types::{Endpoint, Fault},
 };
@@ -35,25 +37,53 @@ impl<S> Routing<S> {
 
 impl<S: Step<Routed>> Step<Estimated> for Routing<S> {
     async fn call(&self, estimated: Estimated) -> Result<Reply, Fault> {
-        let Estimated { call, estimate } = estimated;
-        let asking = Asking {
-            desk: &self.desk,
-            serving: &call.serving,
-            endpoint: call.endpoint,
-            headers: &call.headers,
-            key: call.key,
-            body: &call.body,
-            estimate: &estimate,
-            dry: false,
+        let (estimated, way) = if is_slow(counter(&estimated.call.serving, &estimated.call.body), &estimated.call.body)
+        {
+            let desk = self.desk.clone();
+            let aside = tokio::task::spawn_blocking(move || {
+                let way = decide(&desk, &estimated);
+                (estimated, way)
+            });
+            aside.await.map_err(|_| Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "routing failed"))?
+        } else {
+            let way = decide(&self.desk, &estimated);
+            (estimated, way)
         };
-        let (route, explained) = asking.route()?;
-        let Estimate { blocks, session, .. } = estimate;
+        let (route, explained) = way?;
+        let Estimated { call, estimate: Estimate { blocks, session, .. } } = estimated;
         call.record.note(|line| {
             line.route = Some(route.name.clone());
             line.explained = Some(explained);
         });
         self.inner.call(Routed { call, blocks, session, route }).await
     }
+}
+
+fn decide(desk: &Desk, Estimated { call, estimate }: &Estimated) -> Result<(Arc<Route>, Explained), Fault> {
+    let prompt = Counting::of(&call.body, estimate.tokens, counter(&call.serving, &call.body));
+    let asking = Asking {
+        desk,
+        serving: &call.serving,
+        endpoint: call.endpoint,
+        headers: &call.headers,
+        key: call.key,
+        body: &call.body,
+        estimate,
+        prompt: &prompt,
+        dry: false,
+    };
+    let way = asking.route();
+    if let Some(known) = prompt.known() {
+        call.record.counts(known);
+    }
+    way
+}
+
+/// What counts the prompt's tokens: the counter of the pool that its model's requests go to first.
+pub(super) fn counter<'a>(serving: &'a Serving, body: &RequestBody) -> &'a Arc<Counter> {
+    let model = body.model.as_ref().and_then(|model| serving.snapshot.policy.models.get(model));
+    let pool = model.and_then(|model| model.first()).map_or(0, |route| route.targets[0].pool);
+    serving.counter(pool)
 }
 
 /// A request that asks for its way.
@@ -66,6 +96,8 @@ pub(super) struct Asking<'a> {
     pub(super) key: Option<usize>,
     pub(super) body: &'a RequestBody,
     pub(super) estimate: &'a Estimate,
+    /// Its tokens.
+    pub(super) prompt: &'a Counting<'a>,
     /// Whether it only asks: nothing is learned from it.
     pub(super) dry: bool,
 }
@@ -77,7 +109,7 @@ impl Asking<'_> {
 
     /// The way it goes, and why.
     pub(super) fn route(&self) -> Result<(Arc<Route>, Explained), Fault> {
-        let mut explained = Explained::of(self.estimate.tokens);
+        let mut explained = Explained::default();
         let overrides = Overrides::read(self.policy(), self.headers)?;
         let mut route = match (&self.body.model, overrides.pool) {
             (None, _) => self.unnamed()?,
@@ -93,6 +125,7 @@ impl Asking<'_> {
         if let Some(bound) = overrides.bound {
             route = Arc::new(Route { bound: Some(bound), ..Route::clone(&route) });
         }
+        explained.counted(self.prompt.tokens());
         Ok((route, explained))
     }
 
@@ -160,7 +193,7 @@ impl Asking<'_> {
     }
 
     fn fit(&self, targets: &[Target]) -> Fit {
-        fit::fit(&self.serving.snapshot.pools, targets, self.estimate.tokens, self.body.max_tokens)
+        fit::fit(&self.serving.snapshot.pools, targets, self.prompt, self.body.max_tokens)
     }
 
     /// Which of the pools that a rule may lead to can serve the request.
@@ -179,7 +212,7 @@ impl Asking<'_> {
     }
 
     fn too_long(&self, name: &str, largest: u64) -> Fault {
-        fit::too_long(name, self.estimate.tokens, self.body.max_tokens, largest)
+        fit::too_long(name, self.prompt.tokens(), self.body.max_tokens, largest)
     }
 
     fn silent(&self, model: &str) -> Fault {

@@ -46,7 +46,6 @@ impl Asking<'_> {
             (false, _) => return long,
             (true, true) => {}
         }
-        let tokens = self.estimate.tokens.expected;
         let boundary = match by.boundary {
             Some(tokens) => tokens as f64,
             None => {
@@ -55,12 +54,12 @@ impl Asking<'_> {
                     && let (Some(here), Some(there)) =
                         (self.outlook(&short.name, at_short), self.outlook(&long.name, at_long))
                 {
-                    learned.learn(tokens, here.burden, there.burden);
+                    learned.learn(self.prompt.tokens().expected, here.burden, there.burden);
                 }
                 learned.tokens()
             }
         };
-        let is_long = tokens as f64 >= boundary;
+        let is_long = self.prompt.exceed((boundary as u64).saturating_sub(1));
         explained.length = Some(LengthChosen { boundary, long: is_long });
         if is_long { long } else { short }
     }
