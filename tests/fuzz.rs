@@ -17,7 +17,7 @@ mod mutate;
 use campaign::Campaign;
 use signalbox::{
     config::fuzz_config,
-    protocol::{answer::fuzz_answer, request::fuzz_request, sse::fuzz_sse},
+    protocol::{answer::fuzz_answer, outline::fuzz_outline, request::fuzz_request, sse::fuzz_sse},
     upstream::scrape::fuzz_scrape,
 };
 
@@ -29,6 +29,11 @@ fn event_streams_are_split_without_losing_a_byte() {
 #[test]
 fn request_bodies_are_read_and_edited_without_harm() {
     Campaign::new("request", fuzz_request).run(5_000);
+}
+
+#[test]
+fn outlines_of_any_body_are_bounded_and_need_no_clean_buffer() {
+    Campaign::new("outline", fuzz_outline).run(5_000);
 }
 
 #[test]

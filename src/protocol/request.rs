@@ -177,6 +177,11 @@ impl RequestBody {
         self.members.iter().any(|member| member.name(&self.bytes) == name.as_bytes())
     }
 
+    /// Its top-level members: names and raw values, in the order of the body. A body that was not read as JSON has none.
+    pub fn members(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.members.iter().map(|member| (member.name(&self.bytes), &self.bytes[member.value.clone()]))
+    }
+
     /// The body as it came.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
