@@ -19,7 +19,7 @@ use signalbox::{
     config::fuzz_config,
     policy::condition::fuzz_condition,
     prompt::tokens::fuzz_tokens,
-    protocol::{answer::fuzz_answer, request::fuzz_request, sse::fuzz_sse},
+    protocol::{answer::fuzz_answer, outline::fuzz_outline, request::fuzz_request, sse::fuzz_sse},
     upstream::scrape::fuzz_scrape,
 };
 
@@ -36,6 +36,11 @@ fn request_bodies_are_read_and_edited_without_harm() {
 #[test]
 fn texts_are_found_in_whatever_is_sent() {
     Campaign::new("tokens", fuzz_tokens).run(5_000);
+}
+
+#[test]
+fn outlines_of_any_body_are_bounded_and_need_no_clean_buffer() {
+    Campaign::new("outline", fuzz_outline).run(5_000);
 }
 
 #[test]

@@ -6,10 +6,12 @@ pub mod error;
 pub mod json;
 pub mod multipart;
 mod openai;
+pub mod outline;
 pub mod request;
 mod responses;
 mod seen;
 pub mod sse;
+mod walk;
 
 /// Bodies longer than this, in bytes, are read on a thread of their own: they would hold up a worker for more than a quarter of
 /// a millisecond.

@@ -1,0 +1,383 @@
+//! A body's [`Outline`]: what routing needs to know of a request, whatever its dialect (chat, completions, responses, Anthropic
+//! messages), read over the raw bytes into a buffer that is used again.
+//!
+//! Names of members are compared as they are written; the few that hide a name behind escapes are passed over.
+
+use super::{
+    RequestBody,
+    walk::{depth, elements, is_nothing, member, members, string, unescape},
+};
+use crate::types::{Effort, Outline};
+
+/// Of a longer turn only so many bytes of its head and as many of its tail are read, so that time stays bounded.
+const END: usize = 32 << 10;
+
+/// From this many tokens on, a budget for thinking is high effort.
+const HIGH_BUDGET: u64 = 8192;
+
+impl RequestBody {
+    /// Reads the outline into `outline`, whatever stood there. Allocates only while its buffer grows, to 64 KB at most.
+    pub fn outline(&self, outline: &mut Outline) {
+        outline.clear();
+        outline.max_tokens = self.max_tokens;
+        outline.stream = self.stream;
+        for (name, raw) in self.members() {
+            match name {
+                b"messages" => conversation(raw, outline),
+                b"input" if string(raw).is_none() && elements(raw).any(|item| item.starts_with(b"{")) => {
+                    conversation(raw, outline);
+                }
+                b"prompt" | b"input" | b"query" => {
+                    outline.turns = 1;
+                    outline.messages = 1;
+                    copy(raw, outline);
+                }
+                b"system" | b"instructions" => outline.system_bytes += content_bytes(raw),
+                b"tools" | b"functions" => outline.tools += elements(raw).count() as u32,
+                b"tool_choice" | b"function_call" => outline.tool_forced |= forced(raw),
+                b"response_format" | b"output_format" | b"output_config" => format(raw, outline),
+                b"text" => member(raw, "format").into_iter().for_each(|raw| format(raw, outline)),
+                b"reasoning_effort" => outline.effort = outline.effort.max(effort(raw)),
+                b"reasoning" => {
+                    let said = member(raw, "effort").map(effort);
+                    outline.effort = outline.effort.max(said.unwrap_or_default());
+                }
+                b"thinking" => outline.effort = outline.effort.max(thinking(raw)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A list of messages or items: counts them, and copies the text of the last one that a user wrote.
+fn conversation(raw: &[u8], outline: &mut Outline) {
+    let mut last = None;
+    for message in elements(raw) {
+        let (mut role, mut kind, mut content): (&[u8], &[u8], &[u8]) = (b"", b"", b"");
+        for (name, value) in members(message) {
+            match name {
+                b"role" => role = string(value).unwrap_or_default(),
+                b"type" => kind = string(value).unwrap_or_default(),
+                b"content" => content = value,
+                _ => {}
+            }
+        }
+        outline.messages += 1;
+        outline.in_tool_loop = false;
+        match (role, kind) {
+            (b"system" | b"developer", _) => outline.system_bytes += content_bytes(content),
+            (b"assistant", _) => {
+                let bytes = content_bytes(content);
+                outline.answers += 1;
+                outline.answer_bytes += bytes;
+                outline.longest_answer = outline.longest_answer.max(bytes);
+            }
+            (b"tool" | b"function", _) => result(outline),
+            (_, kind) if kind.ends_with(b"_call_output") => result(outline),
+            (b"user", _) => {
+                let mut seen = Parts::default();
+                parts(content, &mut |part| seen.count(&part));
+                outline.images += seen.images;
+                outline.audio += seen.audio;
+                outline.files += seen.files;
+                if seen.results > 0 && seen.texts == 0 {
+                    outline.tool_results += seen.results - 1;
+                    result(outline);
+                } else {
+                    outline.tool_results += seen.results;
+                    outline.turns += 1;
+                    last = Some(content);
+                }
+            }
+            _ => {}
+        }
+    }
+    if let Some(content) = last {
+        copy(content, outline);
+    }
+}
+
+fn result(outline: &mut Outline) {
+    outline.tool_results += 1;
+    outline.in_tool_loop = true;
+}
+
+/// A part of a message's content.
+enum Part<'a> {
+    /// The inside of a JSON string.
+    Text(&'a [u8]),
+    Image,
+    Audio,
+    File,
+    Result,
+}
+
+#[derive(Default)]
+struct Parts {
+    texts: u32,
+    images: u32,
+    audio: u32,
+    files: u32,
+    results: u32,
+}
+
+impl Parts {
+    fn count(&mut self, part: &Part<'_>) {
+        match part {
+            Part::Text(_) => self.texts += 1,
+            Part::Image => self.images += 1,
+            Part::Audio => self.audio += 1,
+            Part::File => self.files += 1,
+            Part::Result => self.results += 1,
+        }
+    }
+}
+
+/// Hands out the parts of a content: a string, a list of strings, or a list of typed parts.
+fn parts<'a>(content: &'a [u8], each: &mut dyn FnMut(Part<'a>)) {
+    if let Some(text) = string(content) {
+        return each(Part::Text(text));
+    }
+    for part in elements(content) {
+        if let Some(text) = string(part) {
+            each(Part::Text(text));
+            continue;
+        }
+        let (mut kind, mut text) = (&b""[..], None);
+        for (name, value) in members(part) {
+            match name {
+                b"type" => kind = string(value).unwrap_or_default(),
+                b"text" => text = string(value),
+                _ => {}
+            }
+        }
+        match (kind, text) {
+            (b"image_url" | b"input_image" | b"image", _) => each(Part::Image),
+            (b"input_audio" | b"audio", _) => each(Part::Audio),
+            (b"file" | b"input_file" | b"document", _) => each(Part::File),
+            (b"tool_result", _) => each(Part::Result),
+            (_, Some(text)) => each(Part::Text(text)),
+            _ => {}
+        }
+    }
+}
+
+fn content_bytes(content: &[u8]) -> u64 {
+    let mut bytes = 0;
+    parts(content, &mut |part| {
+        if let Part::Text(text) = part {
+            bytes += text.len() as u64;
+        }
+    });
+    bytes
+}
+
+/// Copies a content's text, its parts on lines of their own: the first [`END`] bytes and the last.
+fn copy(content: &[u8], outline: &mut Outline) {
+    outline.text.clear();
+    outline.text_bytes = content_bytes(content);
+    let tail_from = (outline.text_bytes as usize).saturating_sub(END).max(END);
+    let mut at = 0;
+    parts(content, &mut |part| {
+        let Part::Text(text) = part else { return };
+        let head = &text[..whole(text, END.saturating_sub(at).min(text.len()))];
+        let tail = &text[after_a_space(text, tail_from.saturating_sub(at).clamp(head.len(), text.len()))..];
+        for piece in [head, tail] {
+            if !piece.is_empty() {
+                if !outline.text.is_empty() && (piece.as_ptr() != text[head.len()..].as_ptr() || head.is_empty()) {
+                    outline.text.push('\n');
+                }
+                unescape(piece, &mut outline.text);
+            }
+        }
+        at += text.len();
+    });
+}
+
+/// The last place up to `at` that lies in no escape and in no character.
+fn whole(text: &[u8], at: usize) -> usize {
+    if at >= text.len() {
+        return text.len();
+    }
+    // An escape is six bytes at most, a pair of them twelve.
+    let near = at.saturating_sub(12);
+    let mut end = at;
+    if let Some(escape) = text[near..at].iter().position(|byte| *byte == b'\\') {
+        let first = near + escape;
+        end = first - text[..first].iter().rev().take_while(|byte| **byte == b'\\').count();
+        // The second half of a pair stays with the first.
+        if matches!(text.get(first..first + 4), Some([b'\\', b'u', b'd' | b'D', b'c'..=b'f' | b'C'..=b'F'])) {
+            end = end.min(first.saturating_sub(6));
+        }
+    }
+    while end > 0 && text[end] & 0xC0 == 0x80 {
+        end -= 1;
+    }
+    end
+}
+
+/// `at`, or where the next word begins where `at` lies inside the text: no escape has a space in it.
+fn after_a_space(text: &[u8], at: usize) -> usize {
+    if at == 0 || at >= text.len() {
+        return at;
+    }
+    memchr::memchr(b' ', &text[at..]).map_or(text.len(), |space| at + space)
+}
+
+/// Whether a tool has to be called: not by `auto`, `none`, or nothing said.
+fn forced(raw: &[u8]) -> bool {
+    let kind = string(raw).or_else(|| member(raw, "type").and_then(string));
+    match kind {
+        Some(kind) => !matches!(kind, b"auto" | b"none" | b"allowed_tools"),
+        None => member(raw, "name").is_some(),
+    }
+}
+
+fn format(raw: &[u8], outline: &mut Outline) {
+    let kind = member(raw, "type").and_then(string).unwrap_or_default();
+    let schema = member(raw, "json_schema")
+        .and_then(|inner| member(inner, "schema"))
+        .or_else(|| member(raw, "schema"))
+        .or_else(|| member(raw, "format").and_then(|inner| member(inner, "schema")));
+    let depth = match schema {
+        Some(schema) if !is_nothing(schema) => depth(schema),
+        _ => u32::from(kind.starts_with(b"json")),
+    };
+    outline.schema_depth = outline.schema_depth.max(depth);
+}
+
+fn effort(raw: &[u8]) -> Effort {
+    match string(raw).unwrap_or_default() {
+        b"none" | b"minimal" => Effort::Minimal,
+        b"low" => Effort::Low,
+        b"medium" => Effort::Medium,
+        b"high" | b"xhigh" | b"max" => Effort::High,
+        _ => Effort::Unsaid,
+    }
+}
+
+fn thinking(raw: &[u8]) -> Effort {
+    match member(raw, "type").and_then(string) {
+        Some(b"enabled" | b"adaptive") => {
+            let budget = member(raw, "budget_tokens").and_then(|raw| serde_json::from_slice::<u64>(raw).ok());
+            if budget.is_none_or(|tokens| tokens >= HIGH_BUDGET) { Effort::High } else { Effort::Medium }
+        }
+        Some(b"disabled") => Effort::Minimal,
+        _ => Effort::Unsaid,
+    }
+}
+
+/// Reads foreign bytes as every kind of body and outlines what it accepts, twice into one buffer. For fuzzing.
+///
+/// # Panics
+/// When the outline depends on what the buffer held before, or the text is longer than it may be.
+pub fn fuzz_outline(input: &[u8]) {
+    let bytes = bytes::Bytes::copy_from_slice(input);
+    let mut used = Outline::of_text("what was there before");
+    for endpoint in crate::types::Endpoint::ALL {
+        let Ok(body) = RequestBody::json(endpoint, bytes.clone()) else { continue };
+        let mut fresh = Outline::default();
+        body.outline(&mut fresh);
+        body.outline(&mut used);
+        assert_eq!(fresh, used, "an outline must not depend on the one before it");
+        // U+FFFD is three bytes where a broken escape is two.
+        assert!(fresh.text.len() <= 4 * END, "the text is {} bytes long", fresh.text.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Endpoint;
+
+    fn outline(endpoint: Endpoint, body: &str) -> Outline {
+        let body = RequestBody::json(endpoint, bytes::Bytes::copy_from_slice(body.as_bytes())).expect("a body");
+        let mut outline = Outline::default();
+        body.outline(&mut outline);
+        outline
+    }
+
+    #[test]
+    fn a_chat_is_outlined() {
+        let found = outline(
+            Endpoint::Chat,
+            r#"{"model":"m","stream":true,"max_completion_tokens":90,"reasoning_effort":"high","tools":[{},{}],"tool_choice":"required",
+              "response_format":{"type":"json_schema","json_schema":{"schema":{"type":"object","properties":{"a":{"type":"string"}}}}},
+              "messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"},
+              {"role":"assistant","content":"Hello."},{"content":[{"type":"text","text":"Wh\u0061t\n"},
+              {"type":"image_url","image_url":{"url":"data:"}},{"text":"is \"this\"?","type":"text"}],"role":"user"}]}"#,
+        );
+        let want = Outline {
+            text: "What\n\nis \"this\"?".to_owned(),
+            text_bytes: 23,
+            turns: 2,
+            messages: 4,
+            system_bytes: 9,
+            answers: 1,
+            answer_bytes: 6,
+            longest_answer: 6,
+            tools: 2,
+            tool_forced: true,
+            schema_depth: 3,
+            images: 1,
+            max_tokens: Some(90),
+            effort: Effort::High,
+            stream: true,
+            ..Outline::default()
+        };
+        assert_eq!(found, want);
+    }
+
+    #[test]
+    fn tool_loops_are_seen_in_every_dialect() {
+        for (endpoint, body) in [
+            (
+                Endpoint::Chat,
+                r#"{"model":"m","messages":[{"role":"user","content":"do it"},{"role":"assistant","content":null,"tool_calls":[]},{"role":"tool","content":"42"}]}"#,
+            ),
+            (
+                Endpoint::Messages,
+                r#"{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"do it"}]},{"role":"assistant","content":[]},{"role":"user","content":[{"type":"tool_result","content":"42"}]}]}"#,
+            ),
+            (
+                Endpoint::Responses,
+                r#"{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"do it"}]},{"role":"assistant","content":[]},{"type":"function_call_output","output":"42"}]}"#,
+            ),
+        ] {
+            let found = outline(endpoint, body);
+            assert_eq!((found.turns, found.tool_results, found.in_tool_loop), (1, 1, true), "{endpoint:?}");
+            assert_eq!((&*found.text, found.answers), ("do it", 1), "{endpoint:?}");
+        }
+    }
+
+    #[test]
+    fn other_dialects_say_the_same_in_their_own_words() {
+        let plain = outline(Endpoint::Completions, r#"{"model":"m","prompt":["one","two"]}"#);
+        assert_eq!((&*plain.text, plain.turns), ("one\ntwo", 1));
+        let found = outline(
+            Endpoint::Responses,
+            r#"{"model":"m","input":"hello","instructions":"brief","reasoning":{"effort":"low"},"text":{"format":{"type":"json_object"}},"tool_choice":{"type":"function","name":"f"}}"#,
+        );
+        assert_eq!((&*found.text, found.system_bytes, found.effort), ("hello", 5, Effort::Low));
+        assert_eq!((found.schema_depth, found.tool_forced), (1, true));
+        let found = outline(
+            Endpoint::Messages,
+            r#"{"model":"m","messages":[{"role":"user","content":"x"}],"system":[{"type":"text","text":"abc"}],"thinking":{"type":"enabled","budget_tokens":1024},"tool_choice":{"type":"auto"}}"#,
+        );
+        assert_eq!((found.system_bytes, found.effort, found.tool_forced), (3, Effort::Medium, false));
+    }
+
+    #[test]
+    fn of_long_turns_head_and_tail_are_read() {
+        for filler in ["word ", "\\n\\\\ ", "\\ud83d\\ude00 ", "é ", "aa"] {
+            for shift in 0..12 {
+                let inside = format!("{}HEAD {} TAIL", "x".repeat(shift), filler.repeat(40_000));
+                let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{inside}"}}]}}"#);
+                let found = outline(Endpoint::Chat, &body);
+                assert_eq!(found.text_bytes, inside.len() as u64);
+                assert!(found.text.len() <= 2 * END + 1 && found.text.contains("HEAD"), "{filler}");
+                assert!(found.text.ends_with("TAIL") && !found.text.contains('\u{fffd}'), "{filler} {shift}");
+            }
+        }
+    }
+}
