@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::output;
 use crate::{
     config::{Config, Problems},
-    policy::{Aim, Backend, Dialect, Engine, Model, Policy, Pool, Rule, Way, compile},
+    policy::{Backend, Dialect, Engine, Model, Policy, Pool, Rule, Way, compile, condition::Condition},
+    schedule::tiers::Aim,
 };
 
 pub(super) fn check(file: &Path, json: bool) -> io::Result<ExitCode> {
@@ -41,7 +42,7 @@ fn policy_json(file: &Path, policy: &Policy) -> Value {
         })
     });
     let models = ways(policy).map(|way| {
-        json!({ "name": way.model, "route": way.rule.name, "decides": decides(way.rule), "pools": pools(policy, way.rule) })
+        json!({ "name": way.model, "route": way.rule.name, "when": way.rule.when.as_ref().map(Condition::text), "decides": decides(way.rule), "pools": pools(policy, way.rule) })
     });
     json!({
         "file": file.display().to_string(),
@@ -81,9 +82,10 @@ fn policy_text(file: &Path, policy: &Policy) -> String {
         ]
     });
     let backends = output::table(["pool", "backend", "model", "address"], backends);
-    let rows = ways(policy)
-        .map(|way| [way.model, way.rule.name.to_string(), decides(way.rule), pools(policy, way.rule).join(", ")]);
-    let models = output::table(["ask for", "route", "decides", "pools"], rows);
+    let rows = ways(policy).map(|way| {
+        [way.model, way.rule.name.to_string(), when(way.rule), decides(way.rule), pools(policy, way.rule).join(", ")]
+    });
+    let models = output::table(["ask for", "route", "when", "decides", "pools"], rows);
     let notes: String =
         notes(policy).into_iter().flat_map(|note| ["note: ".to_owned(), note, "\n".to_owned()]).collect();
     let admin = policy.admin.map_or("off".to_owned(), |admin| admin.to_string());
@@ -98,6 +100,9 @@ fn policy_text(file: &Path, policy: &Policy) -> String {
         policy.hash
     )
 }
+
+/// Characters of a condition that a table shows.
+const LONGEST_CONDITION: usize = 60;
 
 /// A way that the requests for a model go.
 struct WayOf<'a> {
@@ -118,6 +123,15 @@ fn rules(name: String, model: &Model) -> impl Iterator<Item = WayOf<'_>> {
     model.rules.iter().map(move |rule| WayOf { model: name.clone(), rule })
 }
 
+/// The requests that a rule is for, as far as its condition is short enough for a table.
+fn when(rule: &Rule) -> String {
+    let text = rule.when.as_ref().map(Condition::text).unwrap_or_default();
+    match text.char_indices().nth(LONGEST_CONDITION) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// What decides where a rule's requests go.
 fn decides(rule: &Rule) -> String {
     let percent = |share: &f64| format!("{:.3} %", share * 100.0).replace(".000", "");
@@ -132,7 +146,7 @@ fn decides(rule: &Rule) -> String {
                 format!("complexity, {}", shares.iter().map(percent).collect::<Vec<_>>().join(" : "))
             }
             Aim::MinQuality(quality) => format!("complexity, quality of {} at least", percent(quality)),
-            Aim::ValuePerPoint(value) => format!("complexity, ${value} a point"),
+            Aim::ValuePerPoint { usd, .. } => format!("complexity, ${usd} a point"),
             Aim::MaxSpendPerHour(most) => format!("complexity, ${most} an hour at most"),
         },
     }

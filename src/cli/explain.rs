@@ -168,7 +168,8 @@ fn scored(explained: &Explained) -> Vec<(&'static str, String)> {
         }
     }
     if let Some(tier) = &explained.tier {
-        lines.push(("tier", format!("{} by {} (the next one from {:.2} on)", tier.tier, tier.reason, tier.bar)));
+        let bar = tier.bar.map(|bar| format!(" (the bar is at {bar:.2})")).unwrap_or_default();
+        lines.push(("tier", format!("{} by {}{bar}", tier.tier, tier.reason)));
     }
     if let Some(length) = &explained.length {
         let kind = if length.long { "long" } else { "short" };

@@ -1,6 +1,7 @@
 //! The policy file: read from YAML with the place of every value kept, so that whatever is wrong can be pointed at.
 
 mod env;
+mod lengths;
 mod load;
 mod mask;
 mod mistake;
@@ -16,12 +17,13 @@ mod url;
 mod yaml;
 
 pub use self::{
+    lengths::{Boundary, Context},
     load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},
     problem::{Problem, Problems},
     scalar::{
-        Admin, Balance, Boundary, Context, Dialect, Expression, Field, KeyHash, Pause, Scalar, Scrape, Share, Switch,
-        Token, Total, Url, Word,
+        Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Scalar, Scrape, Share, Switch, Token, Total, Url,
+        Word,
     },
     schema::schema,
     shape::{Either, Located, Named, Open, Shapes},

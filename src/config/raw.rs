@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
+    lengths::{Boundary, Context},
     scalar::{
-        Admin, Balance, Boundary, Context, Dialect, Expression, Field, KeyHash, Pause, Scrape, Share, Switch, Token,
-        Total, Url, Word,
+        Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Scrape, Share, Switch, Token, Total, Url, Word,
     },
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
@@ -323,6 +323,8 @@ pub struct Complexity {
     pub min_quality: Option<Field<Share>>,
     /// US dollars that a hundredth of quality is worth, on one request.
     pub value_per_quality_point: Option<Field<f64>>,
+    /// US dollars that a second of waiting for an answer costs, beside `value_per_quality_point`. Default: nothing.
+    pub value_per_second: Option<Field<f64>>,
     /// US dollars that the requests of an hour may cost.
     pub max_spend_per_hour: Option<Field<f64>>,
 }

@@ -13,13 +13,19 @@ use crate::{
     measure::{BytesPerToken, Rate},
     policy::Tokenizer,
     prompt::tokens::{Counter, Source},
-    schedule::boundary::Boundary,
+    schedule::{
+        boundary::Boundary,
+        tiers::{Aim, Standing, Tierings},
+    },
     telemetry::{Journal, Metrics},
-    types::{Clock, Name},
+    types::{Clock, Moment, Name},
 };
 
 /// How many decisions are remembered for the page and for `GET /admin/decisions/{id}`.
 pub const REMEMBERED: usize = 1000;
+
+/// Keys that a route with tiers remembers.
+const MOST_KEYS: usize = 10_000;
 
 /// What records are settled with; shared by the steps that measure.
 pub struct Desk {
@@ -41,6 +47,8 @@ pub struct Desk {
     pub(super) spills: DashMap<Name, usize>,
     /// The lengths from which on prompts are long, where that is learned, by the route's name.
     boundaries: DashMap<Name, Arc<Boundary>>,
+    /// What holds the aims of routes with tiers, by the route's name.
+    tierings: DashMap<Name, Arc<Tierings>>,
     /// What counts the tokens of each pool's prompts, with what was learned of its templates.
     counters: DashMap<Name, (Tokenizer, Arc<Counter>)>,
     recent: Mutex<VecDeque<Arc<Line>>>,
@@ -59,6 +67,7 @@ impl Desk {
             hall: Arc::default(),
             spills: DashMap::new(),
             boundaries: DashMap::new(),
+            tierings: DashMap::new(),
             counters: DashMap::new(),
             recent: Mutex::default(),
         }
@@ -70,6 +79,33 @@ impl Desk {
             return known.clone();
         }
         self.boundaries.entry(name.clone()).or_default().clone()
+    }
+
+    /// What chooses among the tiers of the route called `name`, and holds what it aims at.
+    pub(super) fn tierings(&self, name: &Name, aim: &Aim, tiers: usize) -> Arc<Tierings> {
+        if let Some(known) = self.tierings.get(name) {
+            known.follow(aim, tiers);
+            return known.clone();
+        }
+        let new = || Arc::new(Tierings::new(aim, tiers, MOST_KEYS));
+        self.tierings.entry(name.clone()).or_insert_with(new).clone()
+    }
+
+    /// How each route with tiers stands, by its name.
+    pub fn standings(&self, now: Moment) -> Vec<(Name, Standing)> {
+        let of = |entry: dashmap::mapref::multiple::RefMulti<'_, Name, Arc<Tierings>>| {
+            (entry.key().clone(), entry.value().standing(now))
+        };
+        let mut standings: Vec<_> = self.tierings.iter().map(of).collect();
+        standings.sort_by(|(one, _), (other, _)| one.cmp(other));
+        standings
+    }
+
+    /// Where each route that learns its boundary between short and long prompts has it, in tokens.
+    pub fn learned_boundaries(&self) -> Vec<(Name, f64)> {
+        let mut all: Vec<_> = self.boundaries.iter().map(|it| (it.key().clone(), it.value().tokens())).collect();
+        all.sort_by(|(one, _), (other, _)| one.cmp(other));
+        all
     }
 
     /// What counts the tokens of prompts for the pool of this name; anew where its tokenizer is another one.

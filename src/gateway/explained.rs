@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use crate::types::{Name, Tokens};
+use crate::types::{Complexity, Name, Tokens};
 
 /// Why a request went the way it did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -56,8 +56,8 @@ pub struct TierChosen {
     pub tier: usize,
     /// The one that the score alone would have given.
     pub intended: usize,
-    /// The score from which on the next tier up would have served.
-    pub bar: f64,
+    /// With shares the score, else the gap, from which on the next tier up would have served; `None` where none would have been enough.
+    pub bar: Option<f64>,
     /// The share of the most capable tier lately.
     pub share: f64,
     /// Why this one.
@@ -77,6 +77,21 @@ impl Explained {
     /// So much came to be known of the prompt's length.
     pub(super) fn counted(&mut self, tokens: Tokens) {
         self.prompt_tokens = [tokens.least, tokens.expected, tokens.most];
+    }
+}
+
+impl Scored {
+    /// What `complexity` says, by these weights.
+    pub(super) fn of(complexity: &Complexity, weights: Name) -> Self {
+        let reasons = complexity.reasons.iter().filter(|reason| !reason.feature.is_empty());
+        Self {
+            score: complexity.score,
+            quality: complexity.quality,
+            gap: complexity.gap,
+            confidence: complexity.confidence,
+            reasons: reasons.map(|reason| (reason.feature, reason.amount)).collect(),
+            weights,
+        }
     }
 }
 

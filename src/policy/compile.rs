@@ -21,7 +21,7 @@ use crate::config::{Admin, Config, Field, Pause, Problem, Problems, Total, Word,
 
 /// The policy that `config` describes, or everything that is wrong with it.
 pub fn compile(config: &Config) -> Result<Policy, Problems> {
-    let mut reader = Reader { config, problems: Vec::new() };
+    let mut reader = Reader { config, problems: Vec::new(), route_names: HashSet::new() };
     let policy = reader.policy(config.document());
     if reader.problems.is_empty() { Ok(policy) } else { Err(config.problems(reader.problems)) }
 }

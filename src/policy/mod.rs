@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 pub use self::{
     compile::compile,
-    models::{Aim, ByLength, Model, ModelTable, Route, Rule, Target, Tiers, Way},
+    models::{ByLength, Model, ModelTable, Route, Rule, Target, Tiers, Way},
     simulated::{Found, discovered, simulated},
     tokenizer::{Encoding, Tokenizer},
 };

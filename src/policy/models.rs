@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use indexmap::IndexMap;
 
 use super::{Timeouts, condition::Condition};
-use crate::types::Name;
+use crate::{schedule::tiers::Aim, types::Name};
 
 /// Longest name that is taken for a mistyped one, in bytes.
 const LONGEST_MISTAKE: usize = 256;
@@ -46,19 +46,6 @@ pub struct Tiers {
     pub aim: Aim,
     /// For each tier the route that begins with it; at least two.
     pub routes: Vec<Arc<Route>>,
-}
-
-/// What the choice between tiers aims at.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Aim {
-    /// The share of requests that each tier serves; they add up to 1.
-    Shares(Vec<f64>),
-    /// The mean quality to expect of answers, in `0..=1`, at the least cost.
-    MinQuality(f64),
-    /// What a hundredth of quality is worth on one request, in US dollars.
-    ValuePerPoint(f64),
-    /// What the requests of an hour may cost, in US dollars.
-    MaxSpendPerHour(f64),
 }
 
 /// Two pools, by the length of the prompt.

@@ -3,6 +3,8 @@
 //!
 //! Names of members are compared as they are written; the few that hide a name behind escapes are passed over.
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use super::{
     RequestBody,
     walk::{depth, elements, is_nothing, member, members, string, unescape},
@@ -85,6 +87,9 @@ fn conversation(raw: &[u8], outline: &mut Outline) {
                     result(outline);
                 } else {
                     outline.tool_results += seen.results;
+                    if outline.turns == 0 {
+                        outline.opening = xxh3_64(content).max(1);
+                    }
                     outline.turns += 1;
                     last = Some(content);
                 }

@@ -19,6 +19,7 @@ use serde_json::json;
 use super::{Control, state::State};
 use crate::{
     gateway::{REMEMBERED, refuse, reply_to},
+    prompt::complexity::Weights,
     telemetry::CONTENT_TYPE,
     types::Fault,
 };
@@ -48,6 +49,7 @@ pub(super) fn admin(control: Arc<Control>, local: bool) -> Router {
         .route("/admin/events", get(events))
         .route("/admin/decisions", get(decisions))
         .route("/admin/decisions/{id}", get(decision))
+        .route("/admin/complexity", get(complexity))
         .route("/admin/reload", post(reload))
         .with_state(control);
     if local { routes.layer(middleware::from_fn(by_local_name)) } else { routes }
@@ -152,6 +154,19 @@ async fn decision(Extract(control): Extract<Arc<Control>>, Path(id): Path<String
         return (StatusCode::NOT_FOUND, Json(json!({ "error": { "message": message } }))).into_response();
     };
     Json(&*line).into_response()
+}
+
+/// How every route with tiers stands, and the weights that prompts are scored by.
+async fn complexity(Extract(control): Extract<Arc<Control>>) -> Response {
+    let desk = &control.house.desk;
+    let routes: serde_json::Map<_, _> = desk
+        .standings(desk.clock.now())
+        .into_iter()
+        .map(|(route, standing)| (route.to_string(), serde_json::to_value(standing).unwrap_or_default()))
+        .collect();
+    let weights = Weights::built_in();
+    let weights = json!({ "version": weights.version, "provenance": weights.provenance });
+    Json(json!({ "weights": weights, "routes": routes })).into_response()
 }
 
 async fn reload(Extract(control): Extract<Arc<Control>>, headers: HeaderMap) -> Response {

@@ -6,9 +6,9 @@ use crate::{
     fleet::{Pool, Registry, Snapshot},
     gateway::{Desk, Live, Serving},
     policy::Policy,
-    schedule::predict::Accuracy,
+    schedule::{predict::Accuracy, tiers::Standing},
     telemetry::{self, Journal},
-    types::{Clock, Moment},
+    types::{Clock, Moment, Name},
     upstream::{
         Client, Hub, Tokenizers,
         client::SetUpError,
@@ -136,6 +136,8 @@ impl House {
             backends: backends.collect(),
             engines: engines.collect(),
             pools: self.pools(&serving.snapshot.pools, now),
+            tiered: self.desk.standings(now).into_iter().map(|(route, standing)| tiered(route, &standing)).collect(),
+            boundaries: self.desk.learned_boundaries(),
             scheduler: Some(telemetry::SchedulerLive {
                 prefix_bytes: prefixes.bytes() as u64,
                 prefix_blocks: prefixes.len() as u64,
@@ -163,6 +165,18 @@ impl House {
             }
         });
         live.collect()
+    }
+}
+
+fn tiered(route: Name, standing: &Standing) -> telemetry::TieredLive {
+    let tiers = standing.tiers.iter();
+    telemetry::TieredLive {
+        route,
+        requests: tiers.clone().map(|tier| [tier.intended, tier.settled, tier.served]).collect(),
+        shares: tiers.map(|tier| [tier.intended_share, tier.settled_share, tier.served_share]).collect(),
+        bars: standing.bars.clone(),
+        quality: standing.quality,
+        flips: standing.flips,
     }
 }
 

@@ -19,7 +19,7 @@ use prometheus_client::{
 
 use super::{
     backend::BackendMetrics,
-    live::{AccuracyLive, BackendLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive},
+    live::{AccuracyLive, BackendLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive, TieredLive},
     series::Series,
     shared::{BackendKey, Shared},
     table::{self, Def},
@@ -58,6 +58,7 @@ impl Collector for Scrape {
         self.gateway(&mut page)?;
         self.backends(&mut page)?;
         self.pools(&mut page)?;
+        self.tiered(&mut page)?;
         self.quantiles(&mut page)?;
         self.live_backends(&mut page)?;
         self.engines(&mut page)
@@ -155,6 +156,32 @@ impl Scrape {
             page.family(def, rows.map(|(pool, it)| ([&**pool], ConstGauge::new(value(it)))))?;
         }
         Ok(())
+    }
+
+    fn tiered(&self, page: &mut Page<'_>) -> fmt::Result {
+        const KINDS: [&str; 3] = ["intended", "settled", "served"];
+        let labels = |route: &TieredLive, tier: usize, kind: usize| {
+            [route.route.to_string(), tier.to_string(), KINDS[kind].to_owned()]
+        };
+        let all = || self.live.tiered.iter();
+        let places = |count: usize| (0..count).flat_map(|tier| (0..KINDS.len()).map(move |kind| (tier, kind)));
+        let counts = all().flat_map(|it| places(it.requests.len()).map(move |(tier, kind)| (it, tier, kind)));
+        let counts =
+            counts.map(|(it, tier, kind)| (labels(it, tier, kind), ConstCounter::new(it.requests[tier][kind])));
+        page.family(&table::TIER_REQUESTS, counts)?;
+        let shares = all().flat_map(|it| places(it.shares.len()).map(move |(tier, kind)| (it, tier, kind)));
+        let shares = shares.map(|(it, tier, kind)| (labels(it, tier, kind), ConstGauge::new(it.shares[tier][kind])));
+        page.family(&table::TIER_SHARE, shares)?;
+        let bars = all().flat_map(|it| it.bars.iter().enumerate().map(move |(tier, bar)| (it, tier, *bar)));
+        let bars = bars.filter(|(_, _, bar)| bar.is_finite());
+        page.family(
+            &table::TIER_BAR,
+            bars.map(|(it, tier, bar)| ([it.route.to_string(), tier.to_string()], ConstGauge::new(bar))),
+        )?;
+        page.family(&table::TIER_QUALITY, all().map(|it| ([&*it.route], ConstGauge::new(it.quality))))?;
+        page.family(&table::TIER_FLIPS, all().map(|it| ([&*it.route], ConstCounter::new(it.flips))))?;
+        let boundaries = self.live.boundaries.iter();
+        page.family(&table::LENGTH_BOUNDARY, boundaries.map(|(route, tokens)| ([&**route], ConstGauge::new(*tokens))))
     }
 
     fn quantiles(&self, page: &mut Page<'_>) -> fmt::Result {

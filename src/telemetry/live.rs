@@ -11,6 +11,10 @@ pub struct Live {
     pub engines: Vec<EngineLive>,
     /// Every pool.
     pub pools: Vec<PoolLive>,
+    /// Every route with tiers.
+    pub tiered: Vec<TieredLive>,
+    /// Routes whose boundary between short and long prompts is learned, and where it is, in tokens.
+    pub boundaries: Vec<(Name, f64)>,
     /// What the scheduler remembers.
     pub scheduler: Option<SchedulerLive>,
 }
@@ -52,6 +56,23 @@ pub struct OutputLive {
     pub coverage: f64,
     /// Median of |predicted median ÷ length − 1|.
     pub relative_error: f64,
+}
+
+/// How a route with tiers stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TieredLive {
+    /// Its name.
+    pub route: Name,
+    /// By tier, the cheapest first: requests where they belong, with their sessions, and where they were sent.
+    pub requests: Vec<[u64; 3]>,
+    /// The same as shares, lately.
+    pub shares: Vec<[f64; 3]>,
+    /// The bars between the tiers.
+    pub bars: Vec<f64>,
+    /// The mean quality to expect of its answers, lately.
+    pub quality: f64,
+    /// Times that a session changed its tier.
+    pub flips: u64,
 }
 
 /// What the scheduler remembers.

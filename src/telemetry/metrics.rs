@@ -265,6 +265,8 @@ mod tests {
             backends: vec![backend.clone(), backend],
             engines: vec![full, silent],
             pools: vec![pool],
+            tiered: Vec::new(),
+            boundaries: Vec::new(),
             scheduler: Some(scheduler),
         }
     }

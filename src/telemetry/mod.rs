@@ -14,7 +14,7 @@ mod table;
 pub use self::{
     backend::{BackendMetrics, Latencies},
     journal::{Journal, JournalCounters},
-    live::{AccuracyLive, BackendLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive},
+    live::{AccuracyLive, BackendLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive, TieredLive},
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},
     table::{ALL, Def, Kind, reference},

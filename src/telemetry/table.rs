@@ -148,6 +148,18 @@ table! {
         "Share of answers no longer than the 90th percentile predicted for them, of those that could be longer; 0.9 is right.";
     OUTPUT_ERROR: Gauge "ratio" "signalbox_output_prediction_error_ratio" ["pool"]
         "Median relative error of the predicted medians of the lengths of answers.";
+    TIER_REQUESTS: Counter "" "signalbox_tier_requests_total" ["route", "tier", "kind"]
+        "Requests by tier (0 is the cheapest): where their prompts belong (intended), with their sessions (settled), and where they were sent (served).";
+    TIER_SHARE: Gauge "ratio" "signalbox_tier_share_ratio" ["route", "tier", "kind"]
+        "The same as shares of about the last thousand requests that the route decided.";
+    TIER_BAR: Gauge "" "signalbox_tier_bar" ["route", "tier"]
+        "What the tier above this one asks for: a score where shares are held, else the quality that a dollar has to buy.";
+    TIER_QUALITY: Gauge "ratio" "signalbox_tier_expected_quality_ratio" ["route"]
+        "Mean quality to expect of the answers that the route decided lately.";
+    TIER_FLIPS: Counter "" "signalbox_tier_session_flips_total" ["route"]
+        "Times that a conversation changed its tier while it was warm.";
+    LENGTH_BOUNDARY: Gauge "tokens" "signalbox_length_boundary_tokens" ["route"]
+        "From how many tokens on the route takes a prompt for long, where that is learned.";
     PREFIX_BYTES: Gauge "bytes" "signalbox_prefix_index_bytes" []
         "Memory of the index of cached prompt prefixes.";
     PREFIX_BLOCKS: Gauge "" "signalbox_prefix_index_blocks" []

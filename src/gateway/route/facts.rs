@@ -64,6 +64,11 @@ impl<'a> Known<'a> {
         self.complexity.get()
     }
 
+    /// The weights that it was scored by.
+    pub(super) fn weights(&self) -> Name {
+        Weights::built_in().version.as_str().into()
+    }
+
     fn key(&self) -> Option<&crate::policy::Key> {
         self.asking.policy().keys.get(self.asking.key?)
     }

@@ -1,6 +1,7 @@
 //! Where it may go: the first rule of its model that applies, the pools that this gives it, and of these the ones that speak what is
 //! asked and can take the prompt.
 
+mod facts;
 mod fit;
 mod overrides;
 mod way;
@@ -9,12 +10,12 @@ use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
 
-use self::{fit::Fit, overrides::Overrides};
+use self::{facts::Known, fit::Fit, overrides::Overrides};
 use super::{
     Desk, Reply, Serving, Step,
     counting::{Counting, is_slow},
     estimate::Estimate,
-    explained::{Explained, PassedOver},
+    explained::{Explained, PassedOver, Scored},
     stages::{Estimated, Routed},
 };
 use crate::{
@@ -130,12 +131,17 @@ impl Asking<'_> {
     }
 
     fn by_rules(&self, name: &str, model: &Model, explained: &mut Explained) -> Result<Arc<Route>, Fault> {
-        let mut largest = None;
-        let mut silent = false;
+        let known = Known::of(self);
+        let (mut largest, mut silent) = (None, false);
+        let mut chosen = None;
         for rule in &model.rules {
             let mut pass_over = |because| {
                 explained.passed_over.push(PassedOver { route: rule.name.clone(), because });
             };
+            if rule.when.as_ref().is_some_and(|when| !when.holds(&known)) {
+                pass_over("condition");
+                continue;
+            }
             let (route, left) = match self.usable(rule) {
                 Usable::Silent => {
                     silent = true;
@@ -147,12 +153,14 @@ impl Asking<'_> {
                     pass_over("context");
                     continue;
                 }
-                Usable::These(usable) => self.decide(rule, &usable, explained),
+                Usable::These(usable) => self.decide(rule, &usable, &known, explained),
             };
             explained.too_small.extend(left);
-            return Ok(route);
+            chosen = Some(route);
+            break;
         }
-        Err(match largest {
+        explained.complexity = known.scored_already().map(|complexity| Scored::of(complexity, known.weights()));
+        chosen.ok_or_else(|| match largest {
             Some(largest) => self.too_long(name, largest),
             None if silent => self.silent(name),
             None => no_rule(name),
@@ -186,6 +194,15 @@ impl Asking<'_> {
             );
         }
         Ok(Arc::new(Route::new(name.into(), targets, policy.timeouts)))
+    }
+
+    /// Whether nobody waits for the answer: the client says so by a header, or asks for a tier of service that is for such work.
+    fn is_batch(&self) -> bool {
+        if let Some(class) = self.headers.get("x-signalbox-class") {
+            return class == "batch";
+        }
+        let tier = self.body.members().find(|(name, _)| *name == b"service_tier");
+        tier.is_some_and(|(_, value)| value == b"\"flex\"" || value == b"\"batch\"")
     }
 
     fn speaks(&self, target: &Target) -> bool {

@@ -2,11 +2,14 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use super::Asking;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{Asking, facts::Known};
 use crate::{
     fleet::{Ask, Outlook, Scratch},
-    gateway::explained::{Explained, LengthChosen},
-    policy::{ByLength, Route, Rule, Target, Way},
+    gateway::explained::{Explained, LengthChosen, TierChosen},
+    policy::{ByLength, Route, Rule, Target, Tiers, Way},
+    schedule::tiers::{Context, MOST_TIERS, TierView},
     types::Name,
 };
 
@@ -17,11 +20,17 @@ thread_local! {
 
 impl Asking<'_> {
     /// The route that the rule gives, cut down to the `usable` pools; and the names of those that are left out.
-    pub(super) fn decide(&self, rule: &Rule, usable: &[Target], explained: &mut Explained) -> (Arc<Route>, Vec<Name>) {
+    pub(super) fn decide(
+        &self,
+        rule: &Rule,
+        usable: &[Target],
+        known: &Known<'_>,
+        explained: &mut Explained,
+    ) -> (Arc<Route>, Vec<Name>) {
         let route = match &rule.way {
             Way::Pools(route) => route,
             Way::Length(by) => self.by_length(&rule.name, by, usable, explained),
-            Way::Tiers(tiers) => &tiers.routes[0],
+            Way::Tiers(tiers) => self.by_complexity(&rule.name, tiers, usable, known, explained),
         };
         if usable.len() == route.targets.len() {
             return (route.clone(), Vec::new());
@@ -62,6 +71,65 @@ impl Asking<'_> {
         let is_long = self.prompt.exceed((boundary as u64).saturating_sub(1));
         explained.length = Some(LengthChosen { boundary, long: is_long });
         if is_long { long } else { short }
+    }
+
+    fn by_complexity<'r>(
+        &self,
+        name: &Name,
+        tiers: &'r Tiers,
+        usable: &[Target],
+        known: &Known<'_>,
+        explained: &mut Explained,
+    ) -> &'r Arc<Route> {
+        let can = |tier: usize| usable.contains(&tiers.routes[tier].targets[0]);
+        // What fits into one tier alone is not this rule's to decide, and does not count as its choice.
+        let mut able = (0..tiers.routes.len()).filter(|tier| can(*tier));
+        let (first, second) = (able.next(), able.next());
+        if second.is_none() {
+            return &tiers.routes[first.unwrap_or(0)];
+        }
+        let view = |tier: usize| {
+            let route: &Route = &tiers.routes[tier];
+            let outlook = self.outlook(&route.name, &route.targets[0]).filter(|_| can(tier));
+            let price = self.policy().pools[route.targets[0].pool].price;
+            TierView {
+                cost_usd: outlook.zip(price).map_or(0.0, |(outlook, price)| price.cost(&outlook.usage)),
+                e2e: outlook.map_or(f64::NAN, |outlook| outlook.e2e),
+                available: outlook.is_some(),
+            }
+        };
+        let mut views = [TierView { cost_usd: 0.0, e2e: f64::NAN, available: false }; MOST_TIERS];
+        let count = tiers.routes.len().min(MOST_TIERS);
+        for (tier, place) in views[..count].iter_mut().enumerate() {
+            *place = view(tier);
+        }
+        let context = Context {
+            key: self.key.map_or(0, |key| xxh3_64(self.policy().keys[key].id.as_bytes())),
+            session: self.conversation(known),
+            tool_loop: known.outline().in_tool_loop,
+            chance: fastrand::f64(),
+        };
+        let tierings = self.desk.tierings(name, &tiers.aim, tiers.routes.len());
+        let now = self.desk.clock.now();
+        let decision = if self.dry {
+            tierings.preview(known.scored(), &context, &views[..count], now)
+        } else {
+            tierings.decide(known.scored(), &context, &views[..count], now)
+        };
+        explained.tier = Some(TierChosen {
+            tier: decision.tier,
+            intended: decision.intended,
+            bar: Some(decision.bar).filter(|bar| bar.is_finite()),
+            share: decision.share,
+            reason: decision.reason.label(),
+        });
+        &tiers.routes[decision.tier.min(count - 1)]
+    }
+
+    /// The conversation that the request belongs to: as its client names it, or else by the message that began it.
+    fn conversation(&self, known: &Known<'_>) -> Option<u64> {
+        let begun = || Some(known.outline().opening).filter(|opening| *opening != 0);
+        self.estimate.session.or_else(|| begun().map(|opening| opening ^ self.desk.salt))
     }
 
     /// What the request would find in a pool.

@@ -1,5 +1,7 @@
 //! Reads the values of a file one by one, and gathers what is wrong with them.
 
+use std::collections::HashSet;
+
 use crate::{
     config::{At, Config, Field, Problem, Scalar, Word, nearest},
     types::Name,
@@ -10,6 +12,8 @@ use crate::{
 pub(super) struct Reader<'a> {
     pub(super) config: &'a Config,
     pub(super) problems: Vec<Problem>,
+    /// The names that routes were given so far.
+    pub(super) route_names: HashSet<String>,
 }
 
 impl Reader<'_> {

@@ -100,6 +100,14 @@ impl Reader<'_> {
                         .help("give that one a `when`, or put it last"),
                 );
             }
+            if let Some(name) = &raw.value.name
+                && !self.route_names.insert(name.text().to_owned())
+            {
+                self.report(
+                    Problem::at(name.at(), format!("two routes called `{}`", name.text()))
+                        .help("give each a name of its own: headers, metrics and what is learned go by it"),
+                );
+            }
             let name = if many { format!("{model}.{}", number + 1).into() } else { model.clone() };
             let way = RawWay::of_route(&raw.value);
             match way.kinds() {

@@ -3,7 +3,7 @@
 use super::reader::Reader;
 use crate::{
     config::{Problem, Share, raw},
-    policy::Aim,
+    schedule::tiers::{Aim, MOST_TIERS},
 };
 
 /// How far shares may be from adding up to 1.
@@ -17,6 +17,18 @@ impl Reader<'_> {
             self.report(
                 Problem::at(raw.tiers.at, "tiers that leave no choice")
                     .help("name two pools at least, the cheapest first: `tiers: [small, large]`"),
+            );
+        }
+        if tiers > MOST_TIERS {
+            self.report(
+                Problem::at(raw.tiers.at, format!("more than {MOST_TIERS} tiers"))
+                    .help("put models of one kind into one pool"),
+            );
+        }
+        if let (Some(second), None) = (&raw.value_per_second, &raw.value_per_quality_point) {
+            self.report(
+                Problem::at(second.at(), "a value of time without one of quality")
+                    .help("it is weighed against `value_per_quality_point`: add that, or remove this"),
             );
         }
         let given = [
@@ -59,7 +71,8 @@ impl Reader<'_> {
             return self.read(quality).map(|Share(quality)| Aim::MinQuality(quality));
         }
         if let Some(value) = &raw.value_per_quality_point {
-            return self.read(value).map(Aim::ValuePerPoint);
+            let second = self.optional(raw.value_per_second.as_ref()).unwrap_or(0.0);
+            return self.read(value).map(|usd| Aim::ValuePerPoint { usd, second_usd: second });
         }
         self.optional(raw.max_spend_per_hour.as_ref()).map(Aim::MaxSpendPerHour)
     }

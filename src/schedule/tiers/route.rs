@@ -129,6 +129,29 @@ impl Tierings {
         route.tally.standing(bars, route.spend.hour(), route.state.unreachable(), sessions, keys)
     }
 
+    /// What [`decide`](Self::decide) would decide now. Nothing is learned or counted, and no session takes its seat.
+    pub fn preview(&self, complexity: &Complexity, context: &Context, tiers: &[TierView], now: Moment) -> Decision {
+        let session = context.session.map(|session| mix(session ^ mix(context.key)));
+        let seat = session.and_then(|session| self.sessions.seat(session, context.tool_loop, now));
+        let context = Context { session, ..*context };
+        let (mut state, mut spend) = {
+            let route = lock(&self.route);
+            (route.state.clone(), route.spend.clone())
+        };
+        let plan = Arc::clone(state.plan());
+        let request = Request::new(complexity, &context, tiers, plan.tiers);
+        let budget = if let Aim::MaxSpendPerHour(usd) = plan.aim { usd } else { 0.0 };
+        spend.advance(budget, now);
+        let purse = plan.is_common().then_some(&spend);
+        if !plan.is_common() {
+            let own = lock(&self.keys).peek(context.key).map(Arc::clone);
+            state = own.map_or_else(|| state.fresh(), |own| lock(&own).clone());
+        }
+        state.watch(&request, purse.map_or(0.0, Spend::level), now);
+        let outcome = state.decide(&request, seat, purse);
+        told(&state, &request, &outcome)
+    }
+
     /// The state of a key; a new one begins with what was learned from all.
     fn key(&self, key: u64) -> Arc<Mutex<State>> {
         let mut keys = lock(&self.keys);

@@ -1,5 +1,7 @@
 //! How a route stands: what operators see of it.
 
+use serde::Serialize;
+
 use super::{
     aim::MOST_TIERS,
     decision::{Decision, Reason},
@@ -10,7 +12,7 @@ use super::{
 const WEIGHT: f64 = 1.0 / 1024.0;
 
 /// How a route stands, over all its keys.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Standing {
     /// The tiers, from the cheapest to the best.
     pub tiers: Vec<TierStanding>,
@@ -38,7 +40,7 @@ pub struct Standing {
 }
 
 /// How one tier stands: requests since the start, and shares of the last ones (about a thousand).
-#[derive(Copy, Clone, Debug, Default, PartialEq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TierStanding {
     /// That belong here by their prompts.
     pub intended: u64,

@@ -1,14 +1,17 @@
 //! What an engine says of how it was started: slots and contexts. Asked once, and again after it started anew.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 
-use super::poll::PATIENCE;
 use crate::{
     fleet::{Contexts, Engine},
     types::EngineKind,
     upstream::{Client, address},
 };
 
+/// How long an engine may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Largest answer, in bytes: lists of models can be long.
 const LARGEST: usize = 1 << 20;
 

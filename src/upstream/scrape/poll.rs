@@ -19,7 +19,7 @@ use crate::{
 /// The longest time between two tries at one that does not answer, or has no metrics.
 const LONGEST: Duration = Duration::from_secs(15);
 /// How long an engine may take to answer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Largest metrics page, in bytes.
 const LARGEST: usize = 8 << 20;
 

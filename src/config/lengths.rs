@@ -1,0 +1,45 @@
+//! Values that are numbers of tokens, or `auto`.
+
+use schemars::{Schema, json_schema};
+
+use super::{mistake::Mistake, scalar::Scalar, units};
+
+/// A kind of value that is a number of tokens, or `auto`.
+macro_rules! tokens_or_auto {
+    ($(#[$about:meta])* $name:ident, $least:literal, $least_words:literal) => {
+        $(#[$about])*
+        #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+        pub struct $name(pub Option<u64>);
+
+        impl Scalar for $name {
+            fn read(text: &str) -> Result<Self, Mistake> {
+                if text == "auto" {
+                    return Ok(Self(None));
+                }
+                match units::size(text) {
+                    Ok(tokens) if tokens < $least => Err(Mistake::new($least_words).help("write it like `8k`, or `auto`")),
+                    Ok(tokens) => Ok(Self(Some(tokens))),
+                    Err(mistake) => Err(Mistake::new("not a number of tokens, nor `auto`")
+                        .help(mistake.help.unwrap_or_else(|| "write it like `8k`, or `auto`".into()))),
+                }
+            }
+
+            fn schema() -> Schema {
+                json_schema!({ "type": ["integer", "string"] })
+            }
+        }
+    };
+}
+
+tokens_or_auto!(
+    /// The tokens that a context holds, or `auto` for what the engine reports.
+    Context,
+    16,
+    "a context too small for any prompt"
+);
+tokens_or_auto!(
+    /// The tokens from which on a prompt is long, or `auto` for what is learned.
+    Boundary,
+    1,
+    "a boundary below which there is nothing"
+);

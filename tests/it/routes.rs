@@ -1,0 +1,184 @@
+//! Where requests go by the rules of their model: conditions, lengths, contexts, complexity; and what is said of it before and after.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    client::{Answer, answer, http, json, post},
+    gateway::Gateway,
+    mock::{Mock, polite},
+};
+
+const CHAT: &str = "/v1/chat/completions";
+
+/// Three engines behind as many pools, and the rules of the model `auto`.
+async fn bed(routes: &str) -> (Vec<Mock>, Gateway) {
+    let mut mocks = Vec::new();
+    for _ in 0..3 {
+        mocks.push(Mock::start(polite).await);
+    }
+    let policy = format!(
+        "pools:\n  small: {{ model: s, context: 16k, price: {{ input: 1, output: 1 }}, backends: [\"{}\"] }}\n  \
+         large: {{ model: l, context: 16k, price: {{ input: 9, output: 9 }}, backends: [\"{}\"] }}\n  \
+         long: {{ model: x, context: 128k, backends: [\"{}\"] }}\nmodels:\n  auto:\n    routes:\n{routes}\n",
+        mocks[0].url(),
+        mocks[1].url(),
+        mocks[2].url()
+    );
+    let gateway = Gateway::start(&policy).await;
+    (mocks, gateway)
+}
+
+fn said(text: &str) -> Value {
+    json!({ "model": "auto", "messages": [{ "role": "user", "content": text }] })
+}
+
+async fn ask(gateway: &Gateway, body: &Value, headers: &[(&str, &str)]) -> Answer {
+    let mut request = json(http().post(gateway.at(CHAT)), body);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    answer(request).await
+}
+
+/// Pool and route of an answer.
+fn way(answer: &Answer) -> (&str, &str) {
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    (answer.header("x-signalbox-pool"), answer.header("x-signalbox-route"))
+}
+
+#[tokio::test]
+async fn the_first_rule_whose_condition_holds_is_used() {
+    let (_mocks, gateway) =
+        bed("      - { name: tools, when: request.tools > 0 || request.images > 0, to: large }\n      \
+               - { name: gold, when: 'headers[\"x-tier\"] == \"gold\"', to: large }\n      \
+               - { name: batch, when: request.class == \"batch\", to: long }\n      \
+               - { name: german, when: prompt.language == \"de\", to: long }\n      \
+               - { name: rest, to: small }")
+        .await;
+    let plain = said("What is the capital of France?");
+    assert_eq!(way(&ask(&gateway, &plain, &[]).await), ("small", "rest"));
+    assert_eq!(way(&ask(&gateway, &plain, &[("x-tier", "gold")]).await), ("large", "gold"));
+    assert_eq!(way(&ask(&gateway, &plain, &[("x-signalbox-class", "batch")]).await), ("long", "batch"));
+    let mut flex = plain.clone();
+    flex["service_tier"] = json!("flex");
+    assert_eq!(way(&ask(&gateway, &flex, &[]).await), ("long", "batch"));
+    let german =
+        said("Bitte erkläre mir in wenigen Sätzen, warum der Himmel am Abend rot erscheint und am Mittag blau ist.");
+    assert_eq!(way(&ask(&gateway, &german, &[]).await), ("long", "german"));
+    let mut tools = plain.clone();
+    tools["tools"] = json!([{ "type": "function", "function": { "name": "f", "parameters": { "type": "object" } } }]);
+    let answer = ask(&gateway, &tools, &[]).await;
+    assert_eq!(way(&answer), ("large", "tools"));
+    let decision = gateway.get_json(&format!("/admin/decisions/{}", answer.header("x-signalbox-id"))).await;
+    assert_eq!(decision["explained"]["passed_over"], json!([]));
+    let id = ask(&gateway, &plain, &[]).await.header("x-signalbox-id").to_owned();
+    let decision = gateway.get_json(&format!("/admin/decisions/{id}")).await;
+    assert_eq!(decision["explained"]["passed_over"][3], json!({ "route": "german", "because": "condition" }));
+}
+
+#[tokio::test]
+async fn a_model_without_a_last_rule_says_so() {
+    let (mocks, gateway) = bed("      - { when: request.stream, to: small }").await;
+    let answer = ask(&gateway, &said("hi"), &[]).await;
+    assert_eq!((answer.status.as_u16(), answer.json()["error"]["code"].as_str()), (400, Some("no_route")));
+    assert!(mocks.iter().all(|mock| mock.seen().is_empty()));
+}
+
+#[tokio::test]
+async fn a_long_prompt_goes_to_the_long_pool_and_one_too_long_is_told_the_numbers() {
+    let (mocks, gateway) = bed("      - { to: small, fallback: [large, long] }").await;
+    let of = |tokens: usize| said(&"word ".repeat(tokens * 4 / 5));
+    assert_eq!(way(&ask(&gateway, &of(2_000), &[]).await).0, "small");
+    let answer = ask(&gateway, &of(30_000), &[]).await;
+    assert_eq!(way(&answer).0, "long");
+    let decision = gateway.get_json(&format!("/admin/decisions/{}", answer.header("x-signalbox-id"))).await;
+    assert_eq!(decision["explained"]["too_small"], json!(["small", "large"]));
+    let before = mocks.iter().map(|mock| mock.seen().len()).sum::<usize>();
+    let refused = ask(&gateway, &of(400_000), &[]).await;
+    assert_eq!(
+        (refused.status.as_u16(), refused.json()["error"]["code"].as_str()),
+        (400, Some("context_length_exceeded"))
+    );
+    let message = refused.json()["error"]["message"].to_string();
+    assert!(message.contains("128000") && message.contains("the model 'auto'"), "{message}");
+    // The answer counts too.
+    let mut greedy = of(1_000);
+    greedy["max_tokens"] = json!(100_000);
+    assert_eq!(way(&ask(&gateway, &greedy, &[]).await).0, "long");
+    greedy["max_tokens"] = json!(200_000);
+    assert_eq!(ask(&gateway, &greedy, &[]).await.status, 400);
+    assert_eq!(mocks.iter().map(|mock| mock.seen().len()).sum::<usize>(), before + 1, "what is refused is not sent");
+}
+
+#[tokio::test]
+async fn a_boundary_divides_short_from_long() {
+    let (_mocks, gateway) =
+        bed("      - { length: { short: small, long: long, boundary: 2k }, fallback: [large] }").await;
+    assert_eq!(way(&ask(&gateway, &said(&"word ".repeat(500)), &[]).await).0, "small");
+    assert_eq!(way(&ask(&gateway, &said(&"word ".repeat(6_000)), &[]).await).0, "long");
+}
+
+#[tokio::test]
+async fn hard_prompts_go_up_and_their_conversations_stay_there() {
+    let (_mocks, gateway) =
+        bed("      - { name: tiers, complexity: { tiers: [small, large], shares: [75%, 25%] } }").await;
+    let hard = "Prove that there are infinitely many primes congruent to 3 modulo 4, then derive a lower bound on how many lie below n, \
+                and explain why the same argument fails for 1 modulo 4. State each lemma exactly.";
+    let mut pools = BTreeMap::new();
+    for number in 0..120 {
+        // Some words of its own, lest it should count as one conversation.
+        let text = if number % 6 == 0 { format!("{hard} ({number})") } else { format!("hi, number {number}") };
+        let answer = ask(&gateway, &said(&text), &[]).await;
+        let pool = way(&answer).0.to_owned();
+        *pools.entry((number % 6 == 0, pool)).or_insert(0) += 1;
+    }
+    let large = |is_hard: bool| pools.get(&(is_hard, "large".to_owned())).copied().unwrap_or(0);
+    assert!(large(true) >= 18 && large(false) <= 20, "{pools:?}");
+    // A short follow-up stays where its hard conversation is.
+    let mut talk = said(&format!("{hard} (a conversation)"));
+    assert_eq!(way(&ask(&gateway, &talk, &[]).await).0, "large");
+    for follow_up in ["thanks", "and now?", "ok"] {
+        let messages = talk["messages"].as_array_mut().expect("messages");
+        messages.push(json!({ "role": "assistant", "content": "Because." }));
+        messages.push(json!({ "role": "user", "content": follow_up }));
+        assert_eq!(way(&ask(&gateway, &talk, &[]).await).0, "large", "{follow_up}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_may_name_the_pool_itself() {
+    let (_mocks, gateway) = bed("      - { to: small }").await;
+    let forced = ask(&gateway, &said("hi"), &[("x-signalbox-pool", "large")]).await;
+    assert_eq!(way(&forced).0, "large");
+    let unknown = ask(&gateway, &said("hi"), &[("x-signalbox-pool", "larg")]).await;
+    assert_eq!(unknown.status, 400);
+    assert!(unknown.text().contains("did you mean 'large'?"), "{}", unknown.text());
+}
+
+#[tokio::test]
+async fn a_request_is_explained_without_being_sent() {
+    let (mocks, gateway) = bed("      - { name: tools, when: request.tools > 0, to: large }\n      \
+               - { name: tiers, complexity: { tiers: [small, large], shares: [75%, 25%] }, fallback: [long] }")
+    .await;
+    let url = gateway.at("/v1/route/explain");
+    let one = post(&url, &said("hi")).await.json();
+    assert_eq!((one["route"].as_str(), one["explained"]["tier"]["tier"].as_u64()), (Some("tiers"), Some(0)));
+    assert_eq!(one["pools"][0]["pool"], "small");
+    assert!(one["explained"]["complexity"]["reasons"].is_object(), "{one}");
+    let mut tools = said("hi");
+    tools["tools"] = json!([{}]);
+    let many = json!({ "requests": [
+        { "request": said("hi"), "label": "small" },
+        { "request": tools, "label": "small" },
+        { "request": { "model": "nobody", "messages": [1] } },
+    ] });
+    let many = post(&url, &many).await.json();
+    assert_eq!(many["summary"]["routes"], json!({ "tiers": 1, "tools": 1 }));
+    assert_eq!(many["summary"]["confusion"], json!({ "small": { "small": 1, "large": 1 } }));
+    assert_eq!((many["summary"]["accuracy"].as_f64(), many["summary"]["refused"].as_u64()), (Some(0.5), Some(1)));
+    assert_eq!(many["results"][2]["error"]["code"], "model_not_found");
+    assert!(mocks.iter().all(|mock| mock.seen().is_empty()));
+    assert_eq!(gateway.get_json("/admin/decisions").await.as_array().map(Vec::len), Some(0));
+}
