@@ -17,7 +17,7 @@ mod mutate;
 use campaign::Campaign;
 use signalbox::{
     config::fuzz_config,
-    protocol::{answer::fuzz_answer, request::fuzz_request, sse::fuzz_sse},
+    protocol::{answer::fuzz_answer, request::fuzz_request, sse::fuzz_sse, verdict::fuzz_verdict},
     upstream::scrape::fuzz_scrape,
 };
 
@@ -34,6 +34,11 @@ fn request_bodies_are_read_and_edited_without_harm() {
 #[test]
 fn answers_of_any_shape_are_read() {
     Campaign::new("answer", fuzz_answer).run(10_000);
+}
+
+#[test]
+fn answers_of_any_shape_are_judged() {
+    Campaign::new("verdict", fuzz_verdict).run(5_000);
 }
 
 #[test]
