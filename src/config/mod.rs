@@ -1,5 +1,6 @@
 //! The policy file: read from YAML with the place of every value kept, so that whatever is wrong can be pointed at.
 
+mod checks;
 mod env;
 mod load;
 mod mask;
@@ -14,6 +15,7 @@ mod url;
 mod yaml;
 
 pub use self::{
+    checks::Logprob,
     load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},
     problem::{Problem, Problems},

@@ -40,6 +40,8 @@ pub(super) struct Asked {
     /// Whether its answer comes whole.
     pub(super) whole: bool,
     pub(super) arrived: Moment,
+    /// Whether it has an answer already, and asks for a better one.
+    pub(super) escalates: bool,
     /// By target.
     pub(super) tries: Vec<Tries>,
 }
@@ -117,7 +119,7 @@ impl Asked {
 
     /// Whether nothing was tried yet.
     pub(super) fn is_new(&self) -> bool {
-        self.tries.iter().all(|tries| tries.tried.is_empty())
+        !self.escalates && self.tries.iter().all(|tries| tries.tried.is_empty())
     }
 
     /// The pool in which to wait: the first that has a backend left.
@@ -233,6 +235,9 @@ fn tell(pool: &Pool, scratch: &Scratch, placement: &Placement, prompt_bytes: u64
         },
         ttft_ms: None,
         reported_cached_tokens: None,
+        usage: None,
+        usage_estimated: false,
+        cost_usd: None,
         outcome: None,
     }
 }

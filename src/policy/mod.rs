@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 pub use self::{
     compile::compile,
-    models::{Aim, ByLength, Model, ModelTable, Route, Rule, Target, Tiers, Way},
+    models::{Aim, ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
     simulated::{Found, discovered, simulated},
 };
 use crate::types::{Endpoint, Name, Price, Strategy};
