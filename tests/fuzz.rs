@@ -19,7 +19,9 @@ use signalbox::{
     config::fuzz_config,
     policy::condition::fuzz_condition,
     prompt::tokens::fuzz_tokens,
-    protocol::{answer::fuzz_answer, outline::fuzz_outline, request::fuzz_request, sse::fuzz_sse},
+    protocol::{
+        answer::fuzz_answer, outline::fuzz_outline, request::fuzz_request, sse::fuzz_sse, verdict::fuzz_verdict,
+    },
     upstream::scrape::fuzz_scrape,
 };
 
@@ -46,6 +48,11 @@ fn outlines_of_any_body_are_bounded_and_need_no_clean_buffer() {
 #[test]
 fn answers_of_any_shape_are_read() {
     Campaign::new("answer", fuzz_answer).run(10_000);
+}
+
+#[test]
+fn answers_of_any_shape_are_judged() {
+    Campaign::new("verdict", fuzz_verdict).run(5_000);
 }
 
 #[test]

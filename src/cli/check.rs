@@ -42,7 +42,10 @@ fn policy_json(file: &Path, policy: &Policy) -> Value {
         })
     });
     let models = ways(policy).map(|way| {
-        json!({ "name": way.model, "route": way.rule.name, "when": way.rule.when.as_ref().map(Condition::text), "decides": decides(way.rule), "pools": pools(policy, way.rule) })
+        json!({
+            "name": way.model, "route": way.rule.name, "when": way.rule.when.as_ref().map(Condition::text),
+            "decides": decides(way.rule), "pools": pools(policy, way.rule), "cascade": cascade(policy, way.rule),
+        })
     });
     json!({
         "file": file.display().to_string(),
@@ -83,7 +86,8 @@ fn policy_text(file: &Path, policy: &Policy) -> String {
     });
     let backends = output::table(["pool", "backend", "model", "address"], backends);
     let rows = ways(policy).map(|way| {
-        [way.model, way.rule.name.to_string(), when(way.rule), decides(way.rule), pools(policy, way.rule).join(", ")]
+        let pools = pools(policy, way.rule).join(", ");
+        [way.model, way.rule.name.to_string(), when(way.rule), decided(policy, way.rule), pools]
     });
     let models = output::table(["ask for", "route", "when", "decides", "pools"], rows);
     let notes: String =
@@ -150,6 +154,18 @@ fn decides(rule: &Rule) -> String {
             Aim::MaxSpendPerHour(most) => format!("complexity, ${most} an hour at most"),
         },
     }
+}
+
+/// The same, and which pool is asked where an answer does not pass.
+fn decided(policy: &Policy, rule: &Rule) -> String {
+    let cascade = cascade(policy, rule).map(|larger| format!(", cascade to {larger}"));
+    decides(rule) + &cascade.unwrap_or_default()
+}
+
+/// The larger pool of a rule's cascade.
+fn cascade<'p>(policy: &'p Policy, rule: &Rule) -> Option<&'p str> {
+    let cascade = rule.way.routes().iter().find_map(|route| route.cascade.as_ref())?;
+    Some(&policy.pools[cascade.to.pool].name)
 }
 
 /// The pools that a rule leads to, in its first order.

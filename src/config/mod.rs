@@ -1,5 +1,6 @@
 //! The policy file: read from YAML with the place of every value kept, so that whatever is wrong can be pointed at.
 
+mod checks;
 mod env;
 mod lengths;
 mod load;
@@ -17,6 +18,7 @@ mod url;
 mod yaml;
 
 pub use self::{
+    checks::Logprob,
     lengths::{Boundary, Context},
     load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
+    checks::Logprob,
     lengths::{Boundary, Context},
     scalar::{
         Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Scrape, Share, Switch, Token, Total, Url, Word,
@@ -14,7 +15,7 @@ use super::{
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
 };
-use crate::types::Endpoint;
+use crate::types::{Check, Endpoint};
 
 /// A Signalbox policy: where requests may go, and who may send them.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -271,6 +272,8 @@ pub struct Model {
     pub bound: Option<Bound>,
     /// How long its requests may wait for room. Default: `limits.queue.wait`.
     pub queue: Option<Field<Pause>>,
+    /// A larger pool that is asked where an answer is of no use.
+    pub cascade: Option<Cascade>,
     /// Another name that it stands for.
     pub alias: Option<Field<Word>>,
     /// Where it goes, in the long form: the first whose condition holds.
@@ -301,6 +304,8 @@ pub struct Route {
     pub bound: Option<Bound>,
     /// How long its requests may wait for room. Default: `limits.queue.wait`.
     pub queue: Option<Field<Pause>>,
+    /// A larger pool that is asked where an answer is of no use.
+    pub cascade: Option<Cascade>,
 }
 
 /// What each request is to keep to.
@@ -309,6 +314,23 @@ pub struct Route {
 pub struct Bound {
     /// Time to the first token, such as `800ms`.
     pub ttft: Field<Duration>,
+}
+
+/// A larger pool that is asked where the answer of a smaller one does not pass, before the client has any of it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cascade {
+    /// The larger pool.
+    pub to: Field<Word>,
+    /// What an answer has to pass. Default: all but `logprobs`.
+    pub checks: Option<Located<Vec<Field<Check>>>>,
+    /// Tokens of a stream that are held back to be looked at. Default: 32.
+    pub hold: Option<Field<u64>>,
+    /// How long after its arrival a request is still sent to the larger pool, such as `8s`. Default: half of the least of `bound.ttft`
+    /// (of a stream), `timeouts.first_token` and `timeouts.total`.
+    pub within: Option<Field<Duration>>,
+    /// The mean logprob below which an answer does not pass, such as `-1.2`, for clients that ask for logprobs.
+    pub min_logprob: Option<Field<Logprob>>,
 }
 
 /// Tiers of pools, from the cheapest to the most capable, and what decides between them: one of the four below.

@@ -70,7 +70,7 @@ impl<T: Scalar> JsonSchema for Field<T> {
 }
 
 /// The value called `text` in `options`.
-fn choice<T: Copy>(text: &str, options: &[(&'static str, T)]) -> Result<T, Mistake> {
+pub(super) fn choice<T: Copy>(text: &str, options: &[(&'static str, T)]) -> Result<T, Mistake> {
     if let Some((_, value)) = options.iter().find(|(name, _)| *name == text) {
         return Ok(*value);
     }
@@ -85,7 +85,7 @@ fn choice<T: Copy>(text: &str, options: &[(&'static str, T)]) -> Result<T, Mista
 /// What matches a value that comes from the environment.
 const VARIABLE: &str = r"\$\{";
 
-fn choice_schema<T>(options: &[(&'static str, T)]) -> Schema {
+pub(super) fn choice_schema<T>(options: &[(&'static str, T)]) -> Schema {
     let names: Vec<_> = options.iter().map(|(name, _)| *name).collect();
     json_schema!({ "anyOf": [{ "enum": names }, { "type": "string", "pattern": VARIABLE }] })
 }

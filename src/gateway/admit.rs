@@ -76,6 +76,7 @@ impl<S> Admit<S> {
             max_tokens: call.body.max_tokens,
             whole: !call.body.stream,
             arrived: call.record.arrived(),
+            escalates: false,
         };
         (call, asked)
     }
@@ -153,7 +154,10 @@ pub(super) async fn enter(asked: &Asked, record: &Record) -> Result<Placed, Faul
             (Shed::Timeout, Fault { retry_after: Some(after()), ..fault })
         }
     };
-    meter.shed(reason);
+    // Who has an answer already is not refused.
+    if !asked.escalates {
+        meter.shed(reason);
+    }
     note(reason.label(), true, waited);
     Err(fault)
 }

@@ -41,6 +41,8 @@ pub(super) struct Asked {
     /// Whether its answer comes whole.
     pub(super) whole: bool,
     pub(super) arrived: Moment,
+    /// Whether it has an answer already, and asks for a better one.
+    pub(super) escalates: bool,
     /// By target.
     pub(super) tries: Vec<Tries>,
 }
@@ -130,7 +132,7 @@ impl Asked {
 
     /// Whether nothing was tried yet.
     pub(super) fn is_new(&self) -> bool {
-        self.tries.iter().all(|tries| tries.tried.is_empty())
+        !self.escalates && self.tries.iter().all(|tries| tries.tried.is_empty())
     }
 
     /// The pool in which to wait: the first that has a backend left.
@@ -248,6 +250,9 @@ pub(super) fn tell(pool: &Pool, scratch: &Scratch, placement: &Placement, prompt
         },
         ttft_ms: None,
         reported_cached_tokens: None,
+        usage: None,
+        usage_estimated: false,
+        cost_usd: None,
         outcome: None,
     }
 }

@@ -41,15 +41,19 @@ pub struct Line {
     pub explained: Option<Explained>,
     /// How it was let in; `None` where it did not come so far.
     pub admission: Option<Admission>,
-    /// Every attempt, the last one being the one that answered, if any did.
+    /// Every attempt, in the order in which they were begun.
     pub attempts: Vec<Attempted>,
+    /// Place of the one that answered among them, counted from 0; `None` where none did.
+    pub answered: Option<usize>,
+    /// What the cascade of its route made of the answer, where it has one.
+    pub cascade: Option<Cascaded>,
     /// HTTP status of the answer; 0 when the client left before there was one.
     pub status: u16,
     /// `ok`, `client_gone`, or the kind of fault.
     pub outcome: &'static str,
     /// How far it had come when it ended.
     pub stage: Stage,
-    /// Tokens as the engine reported them.
+    /// Tokens of the answer, as its engine reported them.
     pub usage: Option<Usage>,
     /// From arrival to the first token handed to the client's connection, in milliseconds.
     pub ttft_ms: Option<f64>,
@@ -61,7 +65,7 @@ pub struct Line {
     pub e2e_ms: f64,
     /// Our own share of the time to the head of the answer, in microseconds.
     pub overhead_us: Option<f64>,
-    /// Cost in US dollars, where prices are known.
+    /// Cost of all attempts in US dollars, where prices and tokens are known.
     pub cost_usd: Option<f64>,
 }
 
@@ -77,6 +81,23 @@ pub struct Admission {
     pub queued: bool,
     /// How long, in milliseconds.
     pub waited_ms: f64,
+}
+
+/// What a cascade made of an answer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cascaded {
+    /// `kept` (the answer passed), `escalated` (a larger model answered instead), `unchecked` (it could not be read), `too_late` or
+    /// `failed` (it did not pass, but there was no time, or the larger model gave no answer: the first one was returned after all).
+    pub result: &'static str,
+    /// What it did not pass: the name of a check, or `broken` where it broke off while it was held back.
+    pub check: Option<&'static str>,
+}
+
+impl Cascaded {
+    /// As a header has it: `kept`, `escalated:refusal`.
+    pub(super) fn label(&self) -> String {
+        self.check.map_or_else(|| self.result.to_owned(), |check| format!("{}:{check}", self.result))
+    }
 }
 
 /// One attempt at a backend.
@@ -100,6 +121,12 @@ pub struct Attempted {
     pub ttft_ms: Option<f64>,
     /// Prompt tokens that the engine says it had cached.
     pub reported_cached_tokens: Option<u64>,
+    /// Its tokens, as the engine reported them.
+    pub usage: Option<Usage>,
+    /// Whether they are our estimate instead: its answer was given up before its engine had counted.
+    pub usage_estimated: bool,
+    /// What they cost in US dollars, where prices are known.
+    pub cost_usd: Option<f64>,
     /// How the attempt ended; `None` while it is under way.
     pub outcome: Option<&'static str>,
 }
@@ -205,6 +232,11 @@ impl Attempted {
 }
 
 impl Line {
+    /// The attempt that answered; where none did, the last one.
+    pub fn last(&self) -> Option<&Attempted> {
+        self.answered.and_then(|at| self.attempts.get(at)).or(self.attempts.last())
+    }
+
     /// Time since the request's arrival, by the wall clock.
     pub fn age(&self) -> Duration {
         since_1970().saturating_sub(Duration::from_millis(self.time_ms))

@@ -50,6 +50,8 @@ impl Record {
             explained: None,
             admission: None,
             attempts: Vec::new(),
+            answered: None,
+            cascade: None,
             status: 0,
             outcome: "",
             stage: Stage::Queued,
@@ -125,6 +127,7 @@ impl Record {
         let now = self.desk.clock.now();
         line.outcome = outcome.label();
         line.e2e_ms = millis(now.since(self.arrived));
+        line.cost_usd = line.attempts.iter().filter_map(|attempt| attempt.cost_usd).reduce(|sum, cost| sum + cost);
         let metrics = &self.desk.metrics;
         // A client that left before there was an answer never saw a status: 499, as nginx notes it.
         let status = StatusCode::from_u16(if line.status == 0 { 499 } else { line.status }).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! From a policy file to a [`Policy`]: every name resolved, every default filled in, everything wrong told at once.
 
+mod cascade;
 mod conditions;
 mod engines;
 mod models;

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 pub use self::{
     compile::compile,
-    models::{ByLength, Model, ModelTable, Route, Rule, Target, Tiers, Way},
+    models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
     simulated::{Found, discovered, simulated},
     tokenizer::{Encoding, Tokenizer},
 };

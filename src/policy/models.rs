@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use indexmap::IndexMap;
 
 use super::{Timeouts, condition::Condition};
-use crate::{schedule::tiers::Aim, types::Name};
+use crate::{
+    schedule::tiers::Aim,
+    types::{Checks, Name},
+};
 
 /// Longest name that is taken for a mistyped one, in bytes.
 const LONGEST_MISTAKE: usize = 256;
@@ -72,6 +75,24 @@ pub struct Route {
     pub bound: Option<Duration>,
     /// How long each can wait for room; `None` as [`Limits`](super::Limits) say.
     pub queue: Option<Duration>,
+    /// What is asked instead where an answer is of no use.
+    pub cascade: Option<Arc<Cascade>>,
+}
+
+/// A larger pool that is asked where an answer does not pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cascade {
+    /// The pool.
+    pub to: Target,
+    /// What an answer has to pass.
+    pub checks: Checks,
+    /// Tokens of a stream that are held back to be looked at.
+    pub hold: u64,
+    /// From the request's arrival to the last moment at which the larger pool is still asked; `None` for
+    /// [half of what the request has](Route::last_escalation).
+    pub within: Option<Duration>,
+    /// The mean logprob below which an answer does not pass, in nats a token; without effect where logprobs are not looked at.
+    pub min_logprob: f64,
 }
 
 impl Model {
@@ -105,7 +126,16 @@ impl Way {
 impl Route {
     /// A route to `targets` without a bound, and with no wait of its own.
     pub fn new(name: Name, targets: Vec<Target>, timeouts: Timeouts) -> Self {
-        Self { name, targets, spill: true, timeouts, bound: None, queue: None }
+        Self { name, targets, spill: true, timeouts, bound: None, queue: None, cascade: None }
+    }
+
+    /// The time from a request's arrival after which `cascade` asks no larger pool: where the policy names none, half of what a first
+    /// token may take by the route's bound (streams only: nobody sees the first token of an answer that comes whole) or its timeout,
+    /// or half of what the whole answer may take, whichever is least.
+    pub fn last_escalation(&self, cascade: &Cascade, streamed: bool) -> Duration {
+        let bound = self.bound.filter(|_| streamed);
+        let least = [bound, self.timeouts.total].into_iter().flatten().fold(self.timeouts.first_token, Duration::min);
+        cascade.within.unwrap_or(least / 2)
     }
 }
 

@@ -2,21 +2,28 @@
 
 pub mod answer;
 mod anthropic;
+mod draft;
 pub mod error;
 pub mod json;
+mod json_schema;
 pub mod multipart;
 mod openai;
 pub mod outline;
+mod refusal;
 pub mod request;
 mod responses;
 mod seen;
 pub mod sse;
+pub mod verdict;
 mod walk;
+mod wanted;
 
 /// Bodies longer than this, in bytes, are read on a thread of their own: they would hold up a worker for more than a quarter of
 /// a millisecond.
 pub const LONG_BODY: usize = 128 << 10;
 
+pub use draft::Draft;
 pub use request::RequestBody;
 pub use seen::{Seen, StreamError};
 pub use sse::{Event, Splitter};
+pub use wanted::Wanted;

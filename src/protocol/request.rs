@@ -149,7 +149,7 @@ impl RequestBody {
             Endpoint::Embeddings => &["model", "input"],
             _ => &[],
         };
-        match needed.iter().find(|name| !self.has(name)) {
+        match needed.iter().find(|name| self.member(name).is_none()) {
             None => Ok(()),
             Some(&name) => {
                 Err(Fault::field(name, format!("you must provide '{name}': add a \"{name}\" field to the body")))
@@ -174,8 +174,9 @@ impl RequestBody {
         self.members.iter().map(|member| (member.name(&self.bytes), &self.bytes[member.value.clone()]))
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.members.iter().any(|member| member.name(&self.bytes) == name.as_bytes())
+    /// The JSON of the top-level member called `name`, as it came; the first where there are several.
+    pub fn member(&self, name: &str) -> Option<&[u8]> {
+        self.members.iter().find(|it| it.name(&self.bytes) == name.as_bytes()).map(|it| &self.bytes[it.value.clone()])
     }
 
     /// The body as it came.
@@ -205,7 +206,7 @@ impl RequestBody {
                     }
                 }
             }
-            for (name, value) in edits.defaults.iter().filter(|(name, _)| !self.has(name)) {
+            for (name, value) in edits.defaults.iter().filter(|(name, _)| self.member(name).is_none()) {
                 added.push(b',');
                 added.extend_from_slice(quoted(name).as_bytes());
                 added.push(b':');

@@ -187,7 +187,7 @@ fn quantiles(summary: Summary) -> Quantiles {
 }
 
 fn decision(line: &Line) -> DecisionState {
-    let answered = line.attempts.last();
+    let answered = line.last();
     DecisionState {
         id: line.id.clone(),
         age_s: line.age().as_secs_f64(),

@@ -183,7 +183,7 @@ impl BackendMetrics {
 
     /// Attempts that failed here so far.
     pub fn errors_total(&self) -> u64 {
-        let fine = [Outcome::Complete.label(), Outcome::ClientGone.label()];
+        let fine = [Outcome::Complete, Outcome::ClientGone, Outcome::Escalated].map(Outcome::label);
         self.attempts
             .list()
             .iter()

@@ -19,6 +19,7 @@ use prometheus_client::{
 
 use super::{
     backend::BackendMetrics,
+    cascade::CascadeMetrics,
     live::{AccuracyLive, BackendLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive, TieredLive},
     series::Series,
     shared::{BackendKey, Shared},
@@ -120,6 +121,7 @@ impl Scrape {
         });
         page.family(&table::SHED, shed)?;
         page.family(&table::SPILLED, all.iter().map(|(pool, it)| ([&**pool], it.spilled.clone())))?;
+        self.cascades(page)?;
         page.family(&table::DECISION, all.iter().map(|(pool, it)| ([&**pool], it.decisions.clone())))?;
         self.predictions(page)?;
         let scheduler = self.live.scheduler;
@@ -132,6 +134,19 @@ impl Scrape {
             page.family(def, scheduler.iter().map(|it| ([""; 0], ConstGauge::new(value(it)))))?;
         }
         Ok(())
+    }
+
+    fn cascades(&self, page: &mut Page<'_>) -> fmt::Result {
+        let all = self.shared.cascades.list();
+        let each = |part: fn(&CascadeMetrics) -> &Series<&'static str, Counter>| {
+            all.iter().flat_map(move |(route, it)| {
+                let list = part(it).list().into_iter();
+                list.map(move |(label, counter)| ([route.to_string(), label.to_owned()], counter))
+            })
+        };
+        page.family(&table::CASCADES, each(|it| &it.results))?;
+        page.family(&table::CASCADE_TOKENS, each(|it| &it.tokens))?;
+        page.family(&table::CASCADE_COST, all.iter().map(|(route, it)| ([&**route], it.cost.clone())))
     }
 
     fn predictions(&self, page: &mut Page<'_>) -> fmt::Result {

@@ -6,6 +6,7 @@ use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use super::{
     backend::{BackendMetrics, Latencies, count},
+    cascade::CascadeMetrics,
     encode,
     journal::JournalCounters,
     live::Live,
@@ -69,6 +70,11 @@ impl Metrics {
         self.shared.pools.get(name.clone(), |_| OTHER.into(), |_| Arc::new(PoolMetrics::new()))
     }
 
+    /// The metrics of the cascade of a route, by its name in the policy.
+    pub fn cascade(&self, route: &Name) -> Arc<CascadeMetrics> {
+        self.shared.cascades.get(route.clone(), |_| OTHER.into(), |_| Arc::new(CascadeMetrics::new()))
+    }
+
     /// Forgets the pools that a new policy no longer has.
     pub fn retain_pools(&self, mut pool: impl FnMut(&str) -> bool) {
         self.shared.pools.retain(|name| pool(name));
@@ -90,6 +96,7 @@ impl Metrics {
         shared.latencies.retain(|(pool, name)| kept.keys().any(|(p, b, _)| p == pool && b == name));
         drop(kept);
         shared.requests.retain(|(_, name, _, _)| **name == *OTHER || route(name));
+        shared.cascades.retain(|name| **name == *OTHER || route(name));
     }
 
     /// Counts a request as under way until the guard is dropped.
@@ -225,6 +232,10 @@ mod tests {
         pool.shed(Shed::Timeout);
         pool.spilled();
         pool.decision(0.000_007);
+        let cascade = metrics.cascade(&name("chat"));
+        cascade.result("kept");
+        cascade.result("escalated");
+        cascade.given_up(&Usage { prompt_tokens: 40, completion_tokens: 8, ..Usage::default() }, Some(0.0001));
         backend.cost(0.0025);
         backend.cost(f64::NAN);
         metrics

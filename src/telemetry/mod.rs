@@ -1,6 +1,7 @@
 //! What operators see: one table of metrics with the handles that fill it, and the journal of decisions.
 
 mod backend;
+mod cascade;
 mod encode;
 mod journal;
 mod live;
@@ -13,6 +14,7 @@ mod table;
 
 pub use self::{
     backend::{BackendMetrics, Latencies},
+    cascade::CascadeMetrics,
     journal::{Journal, JournalCounters},
     live::{AccuracyLive, BackendLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive, TieredLive},
     metrics::{InFlight, Metrics, Stage},

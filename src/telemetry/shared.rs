@@ -6,6 +6,7 @@ use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use super::{
     backend::{BackendMetrics, Latencies},
+    cascade::CascadeMetrics,
     journal::JournalCounters,
     pool::PoolMetrics,
     series::Series,
@@ -39,6 +40,8 @@ pub(super) struct Shared {
     pub(super) backends: Series<BackendKey, Arc<BackendMetrics>>,
     pub(super) latencies: Series<(Name, Name), Arc<Latencies>>,
     pub(super) pools: Series<Name, Arc<PoolMetrics>>,
+    /// By route.
+    pub(super) cascades: Series<Name, Arc<CascadeMetrics>>,
 }
 
 impl Shared {
@@ -56,6 +59,7 @@ impl Shared {
             backends: Series::new(MOST_BACKENDS),
             latencies: Series::new(MOST_BACKENDS),
             pools: Series::new(MOST_BACKENDS),
+            cascades: Series::new(MOST_BACKENDS),
         }
     }
 

@@ -106,7 +106,7 @@ table! {
     TOKENS: Counter "tokens" "signalbox_tokens_total" ["pool", "backend", "model", "kind"]
         "Tokens as reported by backends: prompt (of which cached) and completion (of which reasoning).";
     COST: Counter "usd" "signalbox_cost_usd_total" ["pool", "backend", "model"]
-        "Cost of answered requests at the pool's prices, in US dollars.";
+        "Cost of answers at the pool's prices, those given up for a larger model's included, in US dollars.";
 
     PREFIX_TOKENS: Counter "tokens" "signalbox_prefix_tokens_total" ["pool", "backend", "model", "kind"]
         "Cached prompt tokens of the answers that report them: as predicted at the placement, and as reported.";
@@ -124,6 +124,14 @@ table! {
         "Requests refused before they were dispatched, by reason: slo_unattainable, queue_full or queue_timeout.";
     SPILLED: Counter "" "signalbox_spilled_total" ["pool"]
         "Requests for this pool that another pool of their route took, because it had no room or would hardly have kept their limits.";
+
+    // Cascades: what became of the answers of smaller models.
+    CASCADES: Counter "" "signalbox_cascade_total" ["route", "result"]
+        "Answers on routes with a cascade, by what became of them: kept, escalated, unchecked, too_late or failed.";
+    CASCADE_TOKENS: Counter "tokens" "signalbox_cascade_tokens_total" ["route", "kind"]
+        "Tokens of the answers given up for a larger model's, prompt and completion; estimated where the engine had not counted them yet.";
+    CASCADE_COST: Counter "usd" "signalbox_cascade_cost_usd_total" ["route"]
+        "Cost of these answers at their pool's prices, in US dollars.";
 
     // Placement: how good its predictions are (about the last five hundred of each pool), and what it takes.
     DECISION: Histogram "seconds" "signalbox_decision_seconds" ["pool"]

@@ -1,6 +1,7 @@
 //! Plain vocabulary shared by every room: identities, calls, faults, outcomes, usage, money and time.
 
 pub mod candidate;
+pub mod check;
 pub mod clock;
 pub mod complexity;
 pub mod endpoint;
@@ -14,6 +15,7 @@ pub mod tokens;
 pub mod usage;
 
 pub use candidate::{Candidate, Strategy};
+pub use check::{Check, Checks};
 pub use clock::{Clock, Moment};
 pub use complexity::{Complexity, Contribution};
 pub use endpoint::Endpoint;

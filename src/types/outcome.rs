@@ -7,6 +7,8 @@ pub enum Outcome {
     Complete,
     /// The client went away before the answer was complete.
     ClientGone,
+    /// Its answer was given up for a larger model's (an attempt's outcome, never a request's).
+    Escalated,
     /// It failed; the value is the [`Fault`](super::Fault)'s kind.
     Failed(&'static str),
 }
@@ -17,6 +19,7 @@ impl Outcome {
         match self {
             Self::Complete => "ok",
             Self::ClientGone => "client_gone",
+            Self::Escalated => "escalated",
             Self::Failed(kind) => kind,
         }
     }

@@ -64,6 +64,9 @@ pub(crate) fn fate(seen: &Seen) -> Plan {
         "prefill" => Plan::stream().events(&chat_events(["a"])[..1]).hang(),
         "answer" => begun().hang(),
         "half" => Plan::text(200, "application/json", "{\"id\":").hang().body("1}"),
+        "declines" => Plan::stream().events(chat_events(["I'm sorry, but I can't help with that."])).done(),
+        "declines-on" => Plan::stream().events(&chat_events(["I'm sorry, but I can't help with that."])[..2]).hang(),
+        "declines-whole" => Plan::chat("I'm sorry, but I can't help with that."),
         "held" => begun().gate(1).events(&chat_events(["b"])[1..]).done(),
         _ => Plan::chat_stream(["a", "b"]),
     }
@@ -92,6 +95,7 @@ fn policy(a: &Mock, b: &Mock, more: &str) -> String {
          pools:\n  main: {{ model: m, backends: [{{ engine: a }}, {{ engine: b }}] }}\n  \
          spare: {{ model: n, backends: [{{ engine: b }}] }}\n\
          models:\n  auto: {{ to: main, fallback: [spare] }}\n  \
+         careful: {{ to: main, cascade: {{ to: spare, hold: 2, within: 100ms }} }}\n  \
          late: {{ to: main, timeouts: {{ total: 150ms }} }}\n  \
          slow: {{ to: main, fallback: [spare], timeouts: {{ first_token: 100ms, idle: 100ms }} }}\n{more}",
         a.url(),
@@ -251,6 +255,7 @@ impl House {
 /// One request: its fate at the engine, and how much of its answer the client takes.
 #[derive(Clone, Debug)]
 struct Step {
+    model: &'static str,
     fate: &'static str,
     stream: bool,
     /// Frames of the answer that are read; `None`: it leaves as soon as the engine has the request.
@@ -258,13 +263,16 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let fates = prop::sample::select([&FATES[..], &["half"]].concat());
-    let step = (fates, any::<bool>(), prop::option::weighted(0.7, 0usize..6)).prop_map(|(fate, stream, frames)| {
-        let stream = (stream || ["prefill", "answer"].contains(&fate)) && fate != "half";
+    let fates = prop::sample::select([&FATES[..], &["half", "declines", "declines-on", "declines-whole"]].concat());
+    let model = prop::sample::select(vec!["auto", "careful"]);
+    let frames = prop::option::weighted(0.7, 0usize..6);
+    let step = (model, fates, any::<bool>(), frames).prop_map(|(model, fate, stream, frames)| {
+        let stream = (stream || ["prefill", "answer", "declines-on"].contains(&fate))
+            && !["half", "declines-whole"].contains(&fate);
         // What never begins is waited for by nobody.
         let begins = !ENDLESS.contains(&fate) || fate == "answer";
-        let most = if fate == "answer" { 2 } else { 9 };
-        Step { fate, stream, frames: frames.filter(|_| begins).map(|frames| frames.min(most)) }
+        let most = if ["answer", "declines-on"].contains(&fate) { 2 } else { 9 };
+        Step { model, fate, stream, frames: frames.filter(|_| begins).map(|frames| frames.min(most)) }
     });
     prop::collection::vec(step, 1..8)
 }
@@ -273,7 +281,7 @@ async fn carry_out(house: &House, mocks: &[Mock; 2], step: &Step, id: String) {
     let request = Request::post("/v1/chat/completions")
         .header("x-fate", step.fate)
         .header("x-request-id", &id)
-        .body(Body::from(chat("auto", step.stream).to_string()))
+        .body(Body::from(chat(step.model, step.stream).to_string()))
         .expect("a request");
     let mut answering = (house.walk)(request);
     let Some(frames) = step.frames else {

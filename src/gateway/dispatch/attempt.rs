@@ -47,17 +47,6 @@ impl Attempt<'_> {
         let serving = &self.call.serving;
         let alive = &serving.snapshot.pools[pool];
         let backend_at = &alive.backends[backend];
-        let gauges = Gauges {
-            desk: self.asked.desk.clone(),
-            record: self.call.record.clone(),
-            metrics: serving.meter(pool, backend).clone(),
-            pool_metrics: serving.pool_meter(pool).clone(),
-            objectives: alive.spec.objectives,
-            backend: backend_at.clone(),
-            price: alive.spec.price,
-            prompt_bytes: self.asked.blocks.prompt().bytes,
-            cached_tokens: told.predicted.cached_tokens,
-        };
         let explain = self.call.headers.get("x-signalbox-explain").is_some_and(|asked| asked == "1");
         let decision = Decision {
             pool: alive.spec.name.clone(),
@@ -66,8 +55,26 @@ impl Attempt<'_> {
             reason: told.reason,
             predicted_ttft_ms: told.predicted.ttft_ms,
             explained: explain.then(|| told.explained()),
+            cascade: None,
         };
-        self.call.record.note(|line| line.attempts.push(told));
+        let cached_tokens = told.predicted.cached_tokens;
+        let mut number = 0;
+        self.call.record.note(|line| {
+            number = line.attempts.len();
+            line.attempts.push(told);
+        });
+        let gauges = Gauges {
+            desk: self.asked.desk.clone(),
+            record: self.call.record.clone(),
+            number,
+            metrics: serving.meter(pool, backend).clone(),
+            pool_metrics: serving.pool_meter(pool).clone(),
+            objectives: alive.spec.objectives,
+            backend: backend_at.clone(),
+            price: alive.spec.price,
+            prompt_bytes: self.asked.blocks.prompt().bytes,
+            cached_tokens,
+        };
         let mut meter = Meter::begin(gauges, seat);
         match self.answer(backend_at, &mut meter).await {
             Ok((head, answer)) => Ok(Committed { head, answer, meter, decision }),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::response::Parts;
 
 use super::{Events, Meter};
-use crate::types::Name;
+use crate::{gateway::line::Cascaded, types::Name};
 
 /// An answer that has begun: from here on it is this one or an error within it.
 pub(in crate::gateway) struct Committed {
@@ -35,4 +35,6 @@ pub(in crate::gateway) struct Decision {
     pub(in crate::gateway) predicted_ttft_ms: f64,
     /// What each candidate would have cost, where the client asked for it.
     pub(in crate::gateway) explained: Option<String>,
+    /// What a cascade made of the answer.
+    pub(in crate::gateway) cascade: Option<Cascaded>,
 }

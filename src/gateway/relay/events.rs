@@ -27,12 +27,36 @@ pub(in crate::gateway) struct Events {
     endpoint: Endpoint,
     /// Events that were read before the answer was committed.
     held: VecDeque<(Event, Seen)>,
+    /// What they take, in bytes.
+    held_size: usize,
+    /// What broke the stream after them.
+    broken: Option<Box<Fault>>,
     over: bool,
+}
+
+/// What came of holding one more event back.
+pub(in crate::gateway) enum Held {
+    /// It is held.
+    One,
+    /// The stream is at its end.
+    End,
+    /// No more can be held.
+    Full,
+    /// The stream broke, or its engine reported an error: the fault of that.
+    Broken(Fault),
 }
 
 impl Events {
     pub(in crate::gateway) fn new(upstream: reqwest::Body, endpoint: Endpoint) -> Self {
-        Self { upstream, splitter: Splitter::new(LARGEST_EVENT), endpoint, held: VecDeque::new(), over: false }
+        Self {
+            upstream,
+            splitter: Splitter::new(LARGEST_EVENT),
+            endpoint,
+            held: VecDeque::new(),
+            held_size: 0,
+            broken: None,
+            over: false,
+        }
     }
 
     pub(super) fn endpoint(&self) -> Endpoint {
@@ -41,8 +65,7 @@ impl Events {
 
     /// Reads until the answer has begun: a token, or a proper end without one. Fails where another backend may still do better.
     pub(in crate::gateway) async fn commit(&mut self, mut read: impl FnMut(&Seen)) -> Result<(), Fault> {
-        let mut size = 0;
-        while size < MOST_HELD {
+        while self.held_size < MOST_HELD {
             let Some((event, seen)) = poll_fn(|cx| self.poll_upstream(cx)).await.transpose()? else {
                 // An engine that ends a stream without a word gave no answer.
                 let finished = self.held.iter().any(|(_, seen)| seen.finished);
@@ -56,15 +79,45 @@ impl Events {
                 return Err(reported(error));
             }
             read(&seen);
-            // The smallest event is one byte long; what is noted of it is not.
-            size += event.raw.len() + size_of::<(Event, Seen)>();
             let begun = seen.token || seen.done;
-            self.held.push_back((event, seen));
+            self.keep(event, seen);
             if begun {
                 break;
             }
         }
         Ok(())
+    }
+
+    fn keep(&mut self, event: Event, seen: Seen) {
+        // The smallest event is one byte long; what is noted of it is not.
+        self.held_size += event.raw.len() + size_of::<(Event, Seen)>();
+        self.held.push_back((event, seen));
+    }
+
+    /// Holds one more event back, after those that are held, and shows it to `look`. Whatever becomes of it, nothing is lost: all of it,
+    /// an end or a break included, comes again from [`poll_next`](Self::poll_next).
+    pub(in crate::gateway) async fn hold(&mut self, look: impl FnOnce(&Event, &Seen)) -> Held {
+        if self.held_size >= MOST_HELD {
+            return Held::Full;
+        }
+        match poll_fn(|cx| self.poll_upstream(cx)).await {
+            None => Held::End,
+            Some(Ok((event, seen))) => {
+                look(&event, &seen);
+                let fault = seen.error.as_ref().map(reported);
+                self.keep(event, seen);
+                fault.map_or(Held::One, Held::Broken)
+            }
+            Some(Err(fault)) => {
+                self.broken = Some(Box::new(fault.clone()));
+                Held::Broken(fault)
+            }
+        }
+    }
+
+    /// The events that are held back, in their order.
+    pub(in crate::gateway) fn held(&self) -> impl Iterator<Item = &(Event, Seen)> {
+        self.held.iter()
     }
 
     /// Whether the next event is one that was read, and noted, before the commit.
@@ -76,7 +129,10 @@ impl Events {
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, Seen), Fault>>> {
         match self.held.pop_front() {
             Some(held) => Poll::Ready(Some(Ok(held))),
-            None => self.poll_upstream(cx),
+            None => match self.broken.take() {
+                Some(fault) => Poll::Ready(Some(Err(*fault))),
+                None => self.poll_upstream(cx),
+            },
         }
     }
 
@@ -146,7 +202,7 @@ fn reported(error: &StreamError) -> Fault {
     }
 }
 
-pub(super) fn cut(how: &str) -> Fault {
+pub(in crate::gateway) fn cut(how: &str) -> Fault {
     let message = format!("the backend's stream was cut {how}: the answer is not complete");
     Fault::upstream(StatusCode::BAD_GATEWAY, "stream_cut", message)
 }

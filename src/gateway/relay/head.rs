@@ -27,6 +27,9 @@ pub(super) fn headers(head: &Parts, call: &Call, route: &Route, decision: &Decis
     if let Some(explained) = &decision.explained {
         put("x-signalbox-explain", explained);
     }
+    if let Some(cascade) = decision.cascade {
+        put("x-signalbox-cascade", &cascade.label());
+    }
     // Behind a pattern a client may name a model of any length; no client reads a head that long.
     let model = decision.model.as_deref().or(call.body.model.as_deref());
     if let Some(model) = model.filter(|model| model.len() <= LONGEST_MODEL) {

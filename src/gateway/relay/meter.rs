@@ -20,6 +20,8 @@ use crate::{
 pub(in crate::gateway) struct Meter {
     desk: Arc<Desk>,
     record: Arc<Record>,
+    /// Its place among the attempts at the request.
+    number: usize,
     metrics: Arc<BackendMetrics>,
     pool_metrics: Arc<PoolMetrics>,
     objectives: Objectives,
@@ -31,6 +33,8 @@ pub(in crate::gateway) struct Meter {
     cached_tokens: u64,
     /// Released when the attempt is over.
     seat: Option<Seat>,
+    /// When the engine was done with the answer, where that was long before the client had it.
+    vacated: Option<Moment>,
     /// Set once the answer has begun; from then on the meter settles the record.
     place: Option<Place>,
     arrived: Moment,
@@ -53,6 +57,8 @@ pub(in crate::gateway) struct Meter {
 pub(in crate::gateway) struct Gauges {
     pub(in crate::gateway) desk: Arc<Desk>,
     pub(in crate::gateway) record: Arc<Record>,
+    /// Place of the attempt among those at the request.
+    pub(in crate::gateway) number: usize,
     pub(in crate::gateway) metrics: Arc<BackendMetrics>,
     pub(in crate::gateway) pool_metrics: Arc<PoolMetrics>,
     /// What the pool is to keep to.
@@ -67,14 +73,25 @@ pub(in crate::gateway) struct Gauges {
 impl Meter {
     /// Takes over the request's place on the backend's engine.
     pub(in crate::gateway) fn begin(gauges: Gauges, seat: Seat) -> Self {
-        let Gauges { desk, record, metrics, pool_metrics, objectives, backend, price, prompt_bytes, cached_tokens } =
-            gauges;
+        let Gauges {
+            desk,
+            record,
+            number,
+            metrics,
+            pool_metrics,
+            objectives,
+            backend,
+            price,
+            prompt_bytes,
+            cached_tokens,
+        } = gauges;
         let now = desk.clock.now();
         Self {
             arrived: record.arrived(),
             started: now,
             desk,
             record,
+            number,
             metrics,
             pool_metrics,
             objectives,
@@ -83,6 +100,7 @@ impl Meter {
             prompt_bytes,
             cached_tokens,
             seat: Some(seat),
+            vacated: None,
             place: None,
             overhead: Duration::ZERO,
             tokens: None,
@@ -170,6 +188,45 @@ impl Meter {
         self.end_attempt(Outcome::Failed(fault.kind));
     }
 
+    /// The engine is done with the answer, though the client does not have it yet: the place there is free for others.
+    pub(in crate::gateway) fn vacate(&mut self) {
+        let (tpot, now) = (self.tpot(Outcome::Complete), self.desk.clock.now());
+        if let Some(seat) = self.seat.take() {
+            seat.finish(self.usage.as_ref(), tpot, now);
+            self.vacated = Some(now);
+        }
+    }
+
+    /// Whether its place on the engine is free for others.
+    pub(in crate::gateway) fn is_vacated(&self) -> bool {
+        self.vacated.is_some()
+    }
+
+    /// The answer is given up for a larger model's. Returns its tokens, by our own estimate where the engine has not counted them,
+    /// and their cost.
+    pub(in crate::gateway) fn give_up(mut self) -> (Usage, Option<f64>) {
+        self.backend.engine.breaker.succeeded();
+        self.backend.engine.heard(true);
+        self.learn(Outcome::Escalated, self.desk.clock.now());
+        let usage = self.usage.unwrap_or_else(|| self.estimate());
+        self.end_attempt(Outcome::Escalated);
+        (usage, self.price.map(|price| price.cost(&usage)))
+    }
+
+    /// Tokens so far, by their bytes.
+    fn estimate(&self) -> Usage {
+        Usage {
+            prompt_tokens: self.backend.prompt_tokens(self.prompt_bytes as usize),
+            completion_tokens: self.streamed_tokens(Outcome::Escalated),
+            ..Usage::default()
+        }
+    }
+
+    /// Tokens of the answer that have come, at least.
+    pub(in crate::gateway) fn tokens_so_far(&self) -> u64 {
+        self.streamed_tokens(Outcome::Escalated)
+    }
+
     /// Tells the engine's breaker what a fault says of it. Before the seat is given up, for whoever gets its place looks at that.
     fn judge(&self, fault: &Fault) {
         let breaker = &self.backend.engine.breaker;
@@ -200,7 +257,7 @@ impl Meter {
                 self.backend.engine.breaker.succeeded();
                 self.backend.engine.heard(true);
             }
-            Outcome::Failed(DEADLINE) | Outcome::ClientGone => {}
+            Outcome::Failed(DEADLINE) | Outcome::ClientGone | Outcome::Escalated => {}
             Outcome::Failed(_) => self.backend.engine.breaker.failed(now, false),
         }
         if let Some(seat) = self.seat.take_if(|_| outcome == Outcome::Complete) {
@@ -221,23 +278,13 @@ impl Meter {
             let tpot_kept = most_tpot.is_none_or(|most| tpot.is_none_or(|tpot| tpot <= most.as_secs_f64()));
             self.pool_metrics.ended(outcome == Outcome::Complete && ttft_kept && tpot_kept, now);
         }
-        let cost = self.usage.and_then(|usage| Some(self.price?.cost(&usage)));
-        if let Some(usage) = &self.usage {
-            self.metrics.usage(usage, now);
-            if let Some(reported) = usage.cached_tokens {
-                self.metrics.prefix(self.cached_tokens, reported);
-            }
-        }
-        if let Some(cost) = cost {
-            self.metrics.cost(cost);
-        }
         let upstream_ttft = self.tokens.map(|(first, _)| first.since(self.started));
         self.record.note(|line| {
+            line.answered = Some(self.number);
             line.usage = self.usage;
             line.upstream_ttft_ms = upstream_ttft.map(millis);
             line.tpot_ms = tpot.map(|seconds| seconds * 1e3);
             line.overhead_us = Some(self.overhead.as_secs_f64() * 1e6);
-            line.cost_usd = cost;
         });
         self.place = None;
         self.record.settle(outcome);
@@ -247,11 +294,26 @@ impl Meter {
         self.over = true;
         self.seat = None;
         self.metrics.attempt(outcome);
+        if let Some(usage) = &self.usage {
+            self.metrics.usage(usage, self.desk.clock.now());
+            if let Some(reported) = usage.cached_tokens {
+                self.metrics.prefix(self.cached_tokens, reported);
+            }
+        }
+        let estimate = (outcome == Outcome::Escalated && self.usage.is_none()).then(|| self.estimate());
+        let usage = self.usage.or(estimate);
+        let cost = usage.and_then(|usage| Some(self.price?.cost(&usage)));
+        if let Some(cost) = cost {
+            self.metrics.cost(cost);
+        }
         let ttft = self.tokens.map(|(first, _)| millis(first.since(self.started)));
         self.record.note(|line| {
-            if let Some(attempt) = line.attempts.last_mut() {
+            if let Some(attempt) = line.attempts.get_mut(self.number) {
                 attempt.outcome = Some(outcome.label());
                 attempt.ttft_ms = ttft;
+                attempt.usage = usage;
+                attempt.usage_estimated = estimate.is_some();
+                attempt.cost_usd = cost;
                 attempt.reported_cached_tokens = self.usage.and_then(|usage| usage.cached_tokens);
             }
         });
@@ -266,7 +328,7 @@ impl Meter {
         }
         let latency = match self.tokens {
             Some((first, _)) => Some(first.since(self.started)),
-            None if outcome == Outcome::Complete => Some(now.since(self.started)),
+            None if outcome == Outcome::Complete => Some(self.vacated.unwrap_or(now).since(self.started)),
             None => None,
         };
         if let Some(latency) = latency {

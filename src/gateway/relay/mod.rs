@@ -10,7 +10,7 @@ mod stream;
 
 pub(super) use self::{
     committed::{Answer, Committed, Decision},
-    events::Events,
+    events::{Events, Held, cut},
     head::is_events,
     meter::{Gauges, Meter},
 };

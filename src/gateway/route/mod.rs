@@ -123,6 +123,9 @@ impl Asking<'_> {
                 self.to_pool(name, model, pool, &mut explained)?
             }
         };
+        if route.cascade.as_ref().is_some_and(|cascade| !self.can_take(&cascade.to)) {
+            route = Arc::new(Route { cascade: None, ..Route::clone(&route) });
+        }
         if let Some(bound) = overrides.bound {
             route = Arc::new(Route { bound: Some(bound), ..Route::clone(&route) });
         }
@@ -178,7 +181,8 @@ impl Asking<'_> {
             return Err(self.too_long(name, largest));
         }
         explained.passed_over.push(PassedOver { route: pattern.name.clone(), because: "override" });
-        Ok(Arc::new(Route { targets, ..Route::clone(pattern) }))
+        // Who names a pool wants its answer, whatever it is.
+        Ok(Arc::new(Route { targets, cascade: None, ..Route::clone(pattern) }))
     }
 
     /// A request that names no model (a file, a batch, an upload) goes to the pools that speak its endpoint.
@@ -207,6 +211,11 @@ impl Asking<'_> {
 
     fn speaks(&self, target: &Target) -> bool {
         self.policy().pools[target.pool].speaks.contains(&self.endpoint)
+    }
+
+    /// Whether a pool speaks what is asked, and the prompt fits there.
+    fn can_take(&self, target: &Target) -> bool {
+        self.speaks(target) && !matches!(self.fit(std::slice::from_ref(target)), Fit::None(_))
     }
 
     fn fit(&self, targets: &[Target]) -> Fit {

@@ -100,7 +100,7 @@ impl Reader<'_> {
             (0, None, Some(routes)) => {
                 self.report(
                     Problem::at(routes.at, "settings beside `routes`")
-                        .help("put `fallback`, `spill`, `timeouts`, `bound` and `queue` into the route"),
+                        .help("put `fallback`, `spill`, `timeouts`, `bound`, `queue` and `cascade` into the route"),
                 );
                 None
             }

@@ -33,6 +33,7 @@ pub(super) struct RawWay<'a> {
     timeouts: Option<&'a raw::RouteTimeouts>,
     bound: Option<&'a raw::Bound>,
     queue: Option<&'a Field<Pause>>,
+    cascade: Option<&'a raw::Cascade>,
 }
 
 impl<'a> RawWay<'a> {
@@ -47,6 +48,7 @@ impl<'a> RawWay<'a> {
             timeouts: raw.timeouts.as_ref(),
             bound: raw.bound.as_ref(),
             queue: raw.queue.as_ref(),
+            cascade: raw.cascade.as_ref(),
         }
     }
 
@@ -61,6 +63,7 @@ impl<'a> RawWay<'a> {
             timeouts: raw.timeouts.as_ref(),
             bound: raw.bound.as_ref(),
             queue: raw.queue.as_ref(),
+            cascade: raw.cascade.as_ref(),
         }
     }
 
@@ -76,6 +79,7 @@ impl<'a> RawWay<'a> {
             && self.timeouts.is_none()
             && self.bound.is_none()
             && self.queue.is_none()
+            && self.cascade.is_none()
     }
 }
 
@@ -141,29 +145,35 @@ impl Reader<'_> {
             timeouts: self.route_timeouts(raw.timeouts, given.timeouts),
             bound: self.bound(raw.bound),
             queue: self.wait(raw.queue),
+            cascade: None,
         };
+        let cascade = self.cascade(raw.cascade, pools, pattern.timeouts);
+        let route = |targets| Route { targets, ..pattern.clone() };
         let way = if let Some(to) = raw.to {
             let mut targets = self.targets(std::slice::from_ref(to), &fallback, pools);
             targets.extend(fallback);
-            Way::Pools(Route { targets, ..pattern }.into())
+            let mut routes = [route(targets)];
+            self.cascading(&mut routes, false, raw.cascade, cascade);
+            let [route] = routes;
+            Way::Pools(route.into())
         } else if let Some(complexity) = raw.complexity {
             let tiers = self.targets(&complexity.tiers.value, &fallback, pools);
             let aim = self.aim(complexity)?;
-            let routes = (0..tiers.len()).map(|tier| {
-                let targets = by_distance(&tiers, tier).chain(fallback.iter().cloned()).collect();
-                Arc::new(Route { targets, ..pattern.clone() })
-            });
-            Way::Tiers(Tiers { aim, routes: routes.collect() }.into())
+            let routes =
+                (0..tiers.len()).map(|tier| by_distance(&tiers, tier).chain(fallback.iter().cloned()).collect());
+            let mut routes: Vec<_> = routes.map(route).collect();
+            self.cascading(&mut routes, true, raw.cascade, cascade);
+            Way::Tiers(Tiers { aim, routes: routes.into_iter().map(Arc::new).collect() }.into())
         } else {
             let length = raw.length?;
             let Boundary(boundary) = self.or(length.boundary.as_ref(), Boundary(None));
             let pair = self.targets([&length.short, &length.long], &fallback, pools);
             let [short, long] = &pair[..] else { return None };
-            let route = |first: &Target, second: &Target| {
-                let targets = [first, second].into_iter().chain(&fallback).cloned().collect();
-                Arc::new(Route { targets, ..pattern.clone() })
-            };
-            Way::Length(ByLength { boundary, routes: [route(short, long), route(long, short)] }.into())
+            let order =
+                |first: &Target, second: &Target| [first, second].into_iter().chain(&fallback).cloned().collect();
+            let mut routes = [route(order(short, long)), route(order(long, short))];
+            self.cascading(&mut routes, false, raw.cascade, cascade);
+            Way::Length(ByLength { boundary, routes: routes.map(Arc::new) }.into())
         };
         way.routes().iter().all(|route| !route.targets.is_empty()).then_some(Rule { name, when: None, way })
     }
@@ -218,7 +228,7 @@ impl Reader<'_> {
         targets
     }
 
-    fn pool_called(&mut self, field: &Field<Word>, pools: &[Pool]) -> Option<usize> {
+    pub(super) fn pool_called(&mut self, field: &Field<Word>, pools: &[Pool]) -> Option<usize> {
         let count = self.problems.len();
         let pool = self.find("pool", field, pools.iter().map(|pool| &*pool.name));
         // Where nothing is near, the likeliest slip is a model's name.

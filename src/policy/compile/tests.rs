@@ -2,8 +2,8 @@ use std::{io, time::Duration};
 
 use super::*;
 use crate::{
-    policy::{Dialect, Encoding, Route, Tokenizer},
-    types::Endpoint,
+    policy::{Cascade, Dialect, Encoding, Route, Tokenizer},
+    types::{Check, Endpoint},
 };
 
 fn config(text: &str) -> Config {
@@ -243,4 +243,64 @@ fn a_pool_has_the_tokenizer_it_names_or_that_of_its_models() {
     assert_eq!(of(mixed), Tokenizer::Learned, "what one of them counts may be wrong for the other");
     let refused = refused("pools: { p: { tokenizer: o20k, backends: [http://a/v1] } }");
     assert_eq!(refused, [("not a tokenizer".to_owned(), "did you mean `o200k`?".to_owned())]);
+}
+
+/// The pools that a model's routes begin with, and whether each route has a cascade.
+fn cascades(policy: &Policy, model: &str) -> Vec<(usize, bool)> {
+    let routes = policy.models.get(model).unwrap().routes();
+    routes.map(|route| (route.targets[0].pool, route.cascade.is_some())).collect()
+}
+
+#[test]
+fn cascades_lead_from_smaller_pools_to_a_larger_one() {
+    let text = "models:\n  a: { to: small, fallback: [large], cascade: { to: large } }\n  \
+                b: { length: { short: small, long: large }, cascade: { to: large, hold: 8, within: 3s, min_logprob: -1.5 } }\n  \
+                c: { routes: [{ to: small, cascade: { to: large, checks: [empty] } }] }\n  d: { alias: a }\n  e: { to: small }\n";
+    let policy = policy(&(TWO.replace(", key: \"${K}\"", "") + text));
+    assert_eq!(cascades(&policy, "a"), [(0, true)]);
+    assert_eq!(cascades(&policy, "b"), [(0, true), (1, false)], "the larger pool has no larger one");
+    assert_eq!((cascades(&policy, "d"), cascades(&policy, "e")), (vec![(0, true)], vec![(0, false)]));
+    let of = |model| route(&policy, model).cascade.clone().unwrap();
+    let has = |model, check| of(model).checks.has(check);
+    assert_eq!((of("a").to.pool, of("a").hold, of("a").within), (1, 32, None));
+    assert!(has("a", Check::Schema) && has("a", Check::Length) && !has("a", Check::Logprobs));
+    assert_eq!((of("b").hold, of("b").within, of("b").min_logprob), (8, Some(Duration::from_secs(3)), -1.5));
+    assert!(has("b", Check::Logprobs) && has("b", Check::Schema));
+    assert!(has("c", Check::Empty) && !has("c", Check::Schema));
+}
+
+#[test]
+fn of_tiers_only_those_below_the_larger_one_cascade() {
+    let config = config("models: { m: { to: a, cascade: { to: b } } }\n");
+    let raw = config.document().models.as_ref().unwrap().entries[0].1.cascade.as_ref();
+    let given = |to: usize, tiers: bool| {
+        let target = |pool| crate::policy::Target { pool, serves: None, model: None };
+        let route = |pool| Route::new("r".into(), vec![target(pool)], Timeouts::default());
+        let mut routes: Vec<_> = (0..3).map(route).collect();
+        let checks = Check::ALL.into_iter().collect();
+        let cascade = Cascade { to: target(to), checks, hold: 1, within: None, min_logprob: 0.0 };
+        let mut reader = Reader { config: &config, problems: Vec::new(), route_names: HashSet::new() };
+        reader.cascading(&mut routes, tiers, raw, Some(cascade.into()));
+        (routes.iter().map(|route| route.cascade.is_some()).collect::<Vec<_>>(), reader.problems.len())
+    };
+    assert_eq!(given(2, true), (vec![true, true, false], 0));
+    assert_eq!(given(1, true), (vec![true, false, false], 0), "never from a larger one to a smaller");
+    assert_eq!(given(0, true), (vec![false, false, false], 1), "nothing is smaller");
+    assert_eq!(given(7, true), (vec![true, true, true], 0), "beyond all tiers");
+    assert_eq!(given(1, false), (vec![true, false, true], 0), "short and long are no ranks");
+}
+
+#[test]
+fn half_of_what_a_request_has_is_left_to_the_larger_pool() {
+    let text = "models:\n  a: { to: small, cascade: { to: large } }\n  \
+                b: { to: small, bound: { ttft: 2s }, timeouts: { first_token: 30s, total: 20s }, cascade: { to: large } }\n  \
+                c: { to: small, bound: { ttft: 2s }, cascade: { to: large, within: 9s } }\n";
+    let policy = policy(&(TWO.replace(", key: \"${K}\"", "") + text));
+    let last = |model, streamed| {
+        let route = route(&policy, model);
+        route.last_escalation(route.cascade.as_ref().unwrap(), streamed).as_secs()
+    };
+    assert_eq!((last("a", true), last("a", false)), (60, 60));
+    assert_eq!((last("b", true), last("b", false)), (1, 10));
+    assert_eq!((last("c", true), last("c", false)), (9, 9));
 }

@@ -1,0 +1,235 @@
+//! The cascade: the answer of a smaller model is looked at before the client has any of it. Where it does not pass, a larger one is
+//! asked, and the first answer is given up once that one has begun; an answer that one has is never lost for one that may not come.
+//!
+//! A stream that is still under way does not wait for room at the larger pool: its engine would be held up for nothing meanwhile, and
+//! two pools that cascade into each other, or share an engine, could wait for one another.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, timeout_at};
+
+use super::tries::commit;
+use crate::{
+    gateway::{
+        admit::enter,
+        asked::{Asked, Tries},
+        line::Cascaded,
+        relay::{Answer, Committed, Events, Held, Meter, cut},
+        stages::Call,
+    },
+    policy::{Cascade, Route, Timeouts},
+    protocol::{Draft, Event, LONG_BODY, Seen, Wanted, verdict::Bar},
+    types::{Check, Fault},
+    upstream::Client,
+};
+
+/// Longest whole answer that is looked at, in bytes.
+const LARGEST: usize = 8 << 20;
+/// How long a stream whose content is complete may take to say what it cost and that it is done.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// An answer that has begun, and who may be asked for a better one.
+pub(super) struct Escalation<'a> {
+    pub(super) client: &'a Client,
+    pub(super) call: &'a Call,
+    pub(super) asked: &'a Asked,
+    pub(super) cascade: &'a Cascade,
+}
+
+/// What was seen of an answer.
+enum Found {
+    /// It passes, as far as it has come.
+    Good,
+    /// It cannot be read.
+    Unread,
+    /// It does not pass. Where its stream broke off, by which fault.
+    Bad { why: &'static str, fault: Option<Fault> },
+}
+
+/// What was read of a stream that is held back.
+#[derive(Default)]
+struct Watch {
+    draft: Draft,
+    /// It said that it is at its end.
+    done: bool,
+}
+
+/// Why the first answer is kept though it does not pass.
+enum Kept {
+    TooLate,
+    Failed,
+}
+
+impl Escalation<'_> {
+    /// The answer that the client gets: the first, or a larger model's.
+    pub(super) async fn judge(&self, mut first: Committed) -> Committed {
+        let to = &self.asked.serving.snapshot.pools[self.cascade.to.pool].spec.name;
+        if !Draft::reads(self.call.endpoint) || first.decision.pool == *to {
+            return first;
+        }
+        let until = Instant::now() + self.left(&first.meter);
+        let found = match &mut first.answer {
+            Answer::Whole(body) => {
+                let found = self.look(body.clone()).await;
+                if matches!(found, Found::Bad { .. }) {
+                    first.meter.vacate();
+                }
+                found
+            }
+            Answer::Events { events, .. } => self.hold(events, &mut first.meter, until).await,
+            Answer::Opaque(_) => Found::Unread,
+        };
+        let (result, check) = match found {
+            Found::Good => ("kept", None),
+            Found::Unread => ("unchecked", None),
+            Found::Bad { why, fault } => match self.escalate(&first.meter, until).await {
+                Ok(second) => {
+                    self.give_up(first, fault);
+                    first = second;
+                    ("escalated", Some(why))
+                }
+                Err(Kept::TooLate) => ("too_late", Some(why)),
+                Err(Kept::Failed) => ("failed", Some(why)),
+            },
+        };
+        let cascaded = Cascaded { result, check };
+        self.asked.desk.metrics.cascade(&self.asked.route.name).result(result);
+        self.call.record.note(|line| line.cascade = Some(cascaded));
+        first.decision.cascade = Some(cascaded);
+        first
+    }
+
+    /// The time that is left for asking a larger model.
+    fn left(&self, meter: &Meter) -> Duration {
+        let last = self.asked.route.last_escalation(self.cascade, self.call.body.stream);
+        last.saturating_sub(meter.age())
+    }
+
+    fn bar(&self) -> impl FnOnce() -> Bar + Send + 'static {
+        let (checks, min_logprob, body) = (self.cascade.checks, self.cascade.min_logprob, self.call.body.clone());
+        move || Bar { checks, min_logprob, wanted: Wanted::read(&body) }
+    }
+
+    /// Looks a whole answer through.
+    async fn look(&self, body: Bytes) -> Found {
+        if body.len() > LARGEST {
+            return Found::Unread;
+        }
+        let (bar, length) = (self.bar(), body.len().max(self.call.body.bytes().len()));
+        let found = aside(length, move || match Draft::whole(&body) {
+            Some(draft) => bar().fails(&draft).map_or(Found::Good, bad),
+            None => Found::Unread,
+        });
+        found.await.unwrap_or(Found::Unread)
+    }
+
+    /// Holds a stream back until enough of it has come, it is over or fails, or time is up.
+    async fn hold(&self, events: &mut Events, meter: &mut Meter, until: Instant) -> Found {
+        let Some(bar) = aside(self.call.body.bytes().len(), self.bar()).await else { return Found::Unread };
+        let clock = self.asked.desk.clock;
+        let began = clock.now();
+        let mut watch = Watch::default();
+        events.held().for_each(|(event, seen)| watch.take(event, seen));
+        let found = loop {
+            let draft = &watch.draft;
+            let enough =
+                watch.done || draft.is_over() || draft.pieces().max(meter.tokens_so_far()) >= self.cascade.hold;
+            // Not at every event: what is looked at grows with them.
+            if (enough || draft.pieces().is_power_of_two())
+                && let Some(check) = bar.fails(draft)
+            {
+                break bad(check);
+            }
+            if enough {
+                break if draft.is_blank() { Found::Unread } else { Found::Good };
+            }
+            match timeout_at(until, watch.next(events, meter)).await {
+                Ok(Held::One) => {}
+                Ok(Held::End) if watch.draft.is_blank() => break Found::Unread,
+                Ok(Held::End) => break broken(cut("before its end")),
+                Ok(Held::Broken(fault)) => break broken(fault),
+                // What there is says all that will be known in time.
+                Ok(Held::Full) | Err(_) => break bar.fails(&watch.draft).map_or(Found::Good, bad),
+            }
+        };
+        if matches!(found, Found::Bad { fault: None, .. }) && watch.draft.is_over() {
+            let last = until.min(Instant::now() + LAST_WORDS);
+            while !watch.done && matches!(timeout_at(last, watch.next(events, meter)).await, Ok(Held::One)) {}
+            meter.vacate();
+        }
+        self.call.record.wait(clock.now().since(began));
+        found
+    }
+
+    /// Asks the larger pool.
+    async fn escalate(&self, first: &Meter, until: Instant) -> Result<Committed, Kept> {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Kept::TooLate);
+        }
+        let Asked { route, serving, .. } = self.asked;
+        let most = route.queue.unwrap_or(serving.snapshot.policy.limits.queue_wait);
+        let patience = if first.is_vacated() { most.min(left) } else { Duration::ZERO };
+        // A first token that the client was promised by then comes from nobody later.
+        let total = [route.timeouts.total, self.call.body.stream.then_some(route.timeouts.first_token)];
+        let timeouts = Timeouts { total: total.into_iter().flatten().min(), ..route.timeouts };
+        let to = vec![self.cascade.to.clone()];
+        let larger = Route { targets: to, timeouts, queue: Some(patience), cascade: None, ..Route::clone(route) };
+        let tries = vec![Tries::default()];
+        let mut asked = Asked { route: larger.into(), tries, escalates: true, ..self.asked.clone() };
+        let placed = enter(&asked, &self.call.record).await.map_err(|_| Kept::Failed)?;
+        let bound = asked.bound(asked.desk.clock.now()).filter(|_| self.call.body.stream);
+        if bound.is_some_and(|bound| placed.told.predicted.ttft_ms > bound.as_secs_f64() * 1e3) {
+            return Err(Kept::TooLate);
+        }
+        commit(self.client, self.call, &mut asked, placed).await.map_err(|_| Kept::Failed)
+    }
+
+    /// The first answer is of no use any more.
+    fn give_up(&self, first: Committed, fault: Option<Fault>) {
+        let Committed { answer, meter, .. } = first;
+        // Its engine is let go before its place is.
+        drop(answer);
+        if let Some(fault) = fault {
+            meter.fail(&fault);
+        } else {
+            let (usage, cost) = meter.give_up();
+            self.asked.desk.metrics.cascade(&self.asked.route.name).given_up(&usage, cost);
+        }
+    }
+}
+
+impl Watch {
+    /// Holds one more event back.
+    async fn next(&mut self, events: &mut Events, meter: &mut Meter) -> Held {
+        let look = |event: &Event, seen: &Seen| {
+            meter.read(seen);
+            self.take(event, seen);
+        };
+        events.hold(look).await
+    }
+
+    fn take(&mut self, event: &Event, seen: &Seen) {
+        self.done |= seen.done;
+        if let Some(data) = event.data() {
+            self.draft.push(&data);
+        }
+    }
+}
+
+fn bad(check: Check) -> Found {
+    Found::Bad { why: check.name(), fault: None }
+}
+
+fn broken(fault: Fault) -> Found {
+    Found::Bad { why: "broken", fault: Some(fault) }
+}
+
+/// Does what takes long for so many bytes on a thread of its own, since it would hold up a worker.
+async fn aside<T: Send + 'static>(length: usize, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    if length <= LONG_BODY {
+        return Some(work());
+    }
+    tokio::task::spawn_blocking(work).await.ok()
+}

@@ -1,0 +1,169 @@
+//! Whether a text begins as answers do that decline: a short list of phrases in eight languages, at the start only.
+//!
+//! Whether declining was right is not judged. A phrase further on, or one that is not listed, is not seen.
+
+/// Longest beginning that is looked at, in bytes.
+const BEGINNING: usize = 400;
+
+/// What may come before, in any number.
+const OPENERS: [&str; 24] = [
+    "i'm very sorry",
+    "i'm sorry",
+    "i am sorry",
+    "sorry",
+    "my apologies",
+    "i apologize",
+    "i apologise",
+    "unfortunately",
+    "but",
+    "es tut mir leid",
+    "tut mir leid",
+    "entschuldigung",
+    "leider",
+    "aber",
+    "je suis désolé",
+    "désolé",
+    "mais",
+    "lo siento",
+    "pero",
+    "mi dispiace",
+    "desculpe",
+    "很抱歉",
+    "抱歉",
+    "申し訳ありませんが",
+];
+
+/// What declines.
+const PHRASES: [&str; 57] = [
+    "i can't help with",
+    "i cannot help with",
+    "i can not help with",
+    "i can't help you",
+    "i cannot help you",
+    "i can't assist",
+    "i cannot assist",
+    "i can't answer",
+    "i cannot answer",
+    "i can't provide",
+    "i cannot provide",
+    "i can't do that",
+    "i cannot do that",
+    "i can't fulfill",
+    "i cannot fulfill",
+    "i can't comply",
+    "i cannot comply",
+    "i can't create",
+    "i cannot create",
+    "i can't generate",
+    "i cannot generate",
+    "i can't engage",
+    "i cannot engage",
+    "i won't be able to",
+    "i'm unable to",
+    "i am unable to",
+    "i'm not able to",
+    "i am not able to",
+    "i must decline",
+    "i have to decline",
+    "as an ai language model",
+    "as a language model",
+    "as an ai, i can",
+    "as an ai assistant, i can",
+    "ich kann ihnen dabei nicht",
+    "ich kann dir dabei nicht",
+    "ich kann dabei nicht",
+    "ich kann diese anfrage nicht",
+    "ich kann ihre anfrage nicht",
+    "ich bin nicht in der lage",
+    "als ki-sprachmodell",
+    "je ne peux pas vous aider",
+    "je ne peux pas t'aider",
+    "je ne peux pas répondre",
+    "je ne suis pas en mesure",
+    "en tant que modèle de langage",
+    "no puedo ayudar",
+    "no puedo responder",
+    "como modelo de lenguaje",
+    "non posso aiutar",
+    "non posso rispondere",
+    "não posso ajudar",
+    "como modelo de linguagem",
+    "我无法",
+    "我不能",
+    "作为一个人工智能语言模型",
+    "お手伝いできません",
+];
+
+/// Whether `text` begins as a refusal does. The beginning of such a beginning is none yet.
+pub(super) fn declines(text: &str) -> bool {
+    let text = normalised(text);
+    let mut rest = lead(&text);
+    while let Some(after) = OPENERS.iter().find_map(|opener| rest.strip_prefix(opener)).filter(|after| parted(after)) {
+        rest = lead(after);
+    }
+    PHRASES.iter().any(|phrase| rest.starts_with(phrase))
+}
+
+/// Its beginning without hidden thought, in small letters, with plain apostrophes.
+fn normalised(text: &str) -> String {
+    let text = text.trim_start();
+    let spoken =
+        text.strip_prefix("<think>").map_or(text, |thought| thought.split_once("</think>").map_or("", |it| it.1));
+    let mut end = spoken.len().min(BEGINNING);
+    while !spoken.is_char_boundary(end) {
+        end -= 1;
+    }
+    spoken[..end].to_lowercase().replace('\u{2019}', "'")
+}
+
+/// What follows spaces, signs and marks.
+fn lead(text: &str) -> &str {
+    text.trim_start_matches(|c: char| !c.is_alphanumeric())
+}
+
+/// Whether a word ended here. Chinese and Japanese do not part theirs.
+fn parted(rest: &str) -> bool {
+    rest.chars().next().is_none_or(|c| !c.is_alphanumeric() || !c.is_ascii() && c > '\u{2e80}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_known_by_their_beginning() {
+        for text in [
+            "I'm sorry, but I can't help with that.",
+            "  **Sorry**, I cannot assist with this request.",
+            "I\u{2019}m sorry, but I\u{2019}m unable to do so",
+            "As an AI language model, I do not have opinions.",
+            "Unfortunately, I am not able to open links.",
+            "<think>\nHe wants the key.\n</think>\n\nI can't provide that.",
+            "Es tut mir leid, aber ich kann dabei nicht helfen.",
+            "Désolé, mais je ne peux pas répondre à cette question.",
+            "Lo siento, pero no puedo ayudarte con eso.",
+            "很抱歉，我无法回答这个问题。",
+        ] {
+            assert!(declines(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_answers_are_not() {
+        for text in [
+            "",
+            "I'm sorry to hear that. Have you tried turning it off?",
+            "Sorry",
+            "Sorryful is not a word.",
+            "I can help with that!",
+            "The phrase \"I can't help with that\" is common.",
+            "You can't assist them from here, but",
+            "<think>I can't help with that",
+            "Leider regnet es morgen.",
+            "\u{e4}\u{20ac}",
+        ] {
+            assert!(!declines(text), "{text}");
+        }
+        assert!(!declines(&"\u{20ac}".repeat(1_000)), "cut between characters");
+    }
+}
