@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod calibrate;
 mod check;
 mod explain;
 mod key;
@@ -33,6 +34,8 @@ enum Command {
     },
     /// Show what a policy would make of a request, and why
     Explain(explain::Args),
+    /// Show what shares of tiers mean on your own prompts
+    Calibrate(calibrate::Args),
     /// Compare policies: replay recorded traffic on simulated engines
     Simulate(simulate::Args),
     /// Make keys for callers
@@ -63,6 +66,7 @@ pub fn run() -> ExitCode {
         Command::Serve(args) => serve::serve(args),
         Command::Check { file, json } => check::check(&file, json),
         Command::Explain(args) => explain::explain(&args),
+        Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Simulate(args) => simulate::simulate(&args),
         Command::Key { command: KeyCommand::New { id, json } } => key::new(&id, json),
         Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),
