@@ -12,7 +12,7 @@ use crate::types::{Endpoint, Fault};
 #[derive(Clone, Debug)]
 pub struct RequestBody {
     bytes: Bytes,
-    members: Vec<json::Member>,
+    pub(super) members: Vec<json::Member>,
     /// The model's name, where the body has one.
     pub model: Option<String>,
     /// Where that name stands: a JSON string with its quotes, or a multipart field's content.
@@ -175,11 +175,6 @@ impl RequestBody {
 
     fn has(&self, name: &str) -> bool {
         self.members.iter().any(|member| member.name(&self.bytes) == name.as_bytes())
-    }
-
-    /// Its top-level members: names and raw values, in the order of the body. A body that was not read as JSON has none.
-    pub fn members(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.members.iter().map(|member| (member.name(&self.bytes), &self.bytes[member.value.clone()]))
     }
 
     /// The body as it came.
