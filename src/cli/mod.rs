@@ -1,6 +1,7 @@
 //! The command line: one file a command.
 
 mod check;
+mod evaluate;
 mod key;
 mod output;
 mod serve;
@@ -9,6 +10,8 @@ mod simulate;
 use std::{io, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+
+pub use self::evaluate::fit_files;
 
 /// A latency-aware model router and gateway that speaks the OpenAI API.
 #[derive(Debug, Parser)]
@@ -32,6 +35,8 @@ enum Command {
     },
     /// Compare policies: replay recorded traffic on simulated engines
     Simulate(simulate::Args),
+    /// Show what the complexity of prompts is worth for routing, on prompts with known outcomes
+    Evaluate(evaluate::Args),
     /// Make keys for callers
     Key {
         #[command(subcommand)]
@@ -60,6 +65,7 @@ pub fn run() -> ExitCode {
         Command::Serve(args) => serve::serve(args),
         Command::Check { file, json } => check::check(&file, json),
         Command::Simulate(args) => simulate::simulate(&args),
+        Command::Evaluate(args) => evaluate::evaluate(&args),
         Command::Key { command: KeyCommand::New { id, json } } => key::new(&id, json),
         Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),
     };
