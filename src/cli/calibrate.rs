@@ -165,7 +165,11 @@ fn text_of(scored: &[Scored], shares: &[f64]) -> String {
     for (tier, large) in above(shares).into_iter().enumerate() {
         let cut = cut(scored, large);
         let bar = bar(scored, cut).map_or_else(|| "none".to_owned(), |bar| format!("{bar:.3}"));
-        text += &format!("tier {} and above: {:.1} % of the prompts, those with a score of {bar} or more\n", tier + 1, large * 100.0);
+        text += &format!(
+            "tier {} and above: {:.1} % of the prompts, those with a score of {bar} or more\n",
+            tier + 1,
+            large * 100.0
+        );
         for it in &scored[cut..scored.len().min(cut + EXAMPLES)] {
             text += &format!("   just above  {:.3}  {}\n", it.complexity.score, it.shown);
         }

@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod check;
+mod evaluate;
 mod explain;
 mod key;
 mod output;
@@ -11,6 +12,8 @@ mod simulate;
 use std::{io, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+
+pub use self::evaluate::fit_files;
 
 /// A latency-aware model router and gateway that speaks the OpenAI API.
 #[derive(Debug, Parser)]
@@ -38,6 +41,8 @@ enum Command {
     Calibrate(calibrate::Args),
     /// Compare policies: replay recorded traffic on simulated engines
     Simulate(simulate::Args),
+    /// Show what the complexity of prompts is worth for routing, on prompts with known outcomes
+    Evaluate(evaluate::Args),
     /// Make keys for callers
     Key {
         #[command(subcommand)]
@@ -68,6 +73,7 @@ pub fn run() -> ExitCode {
         Command::Explain(args) => explain::explain(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Simulate(args) => simulate::simulate(&args),
+        Command::Evaluate(args) => evaluate::evaluate(&args),
         Command::Key { command: KeyCommand::New { id, json } } => key::new(&id, json),
         Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),
     };

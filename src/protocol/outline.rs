@@ -23,7 +23,8 @@ impl RequestBody {
         outline.clear();
         outline.max_tokens = self.max_tokens;
         outline.stream = self.stream;
-        for (name, raw) in self.members() {
+        for found in &self.members {
+            let (name, raw) = (found.name(self.bytes()), &self.bytes()[found.value.clone()]);
             match name {
                 b"messages" => conversation(raw, outline),
                 b"input" if string(raw).is_none() && elements(raw).any(|item| item.starts_with(b"{")) => {

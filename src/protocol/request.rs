@@ -12,7 +12,7 @@ use crate::types::{Endpoint, Fault};
 #[derive(Clone, Debug)]
 pub struct RequestBody {
     bytes: Bytes,
-    members: Vec<json::Member>,
+    pub(super) members: Vec<json::Member>,
     /// The model's name, where the body has one.
     pub model: Option<String>,
     /// Where that name stands: a JSON string with its quotes, or a multipart field's content.

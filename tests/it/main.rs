@@ -10,6 +10,7 @@ mod check;
 mod clients;
 mod engines;
 mod errors;
+mod evaluate;
 mod failover;
 mod journal;
 mod lifecycle;

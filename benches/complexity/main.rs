@@ -1,0 +1,91 @@
+//! What stage 0 costs: the outline of a body, its features, and the score, over texts of several kinds and lengths. No sockets, and no
+//! data beside the repository.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench tells on stdout, and ends where it cannot go on")]
+
+#[path = "../decision/figures.rs"]
+mod figures;
+#[path = "../overhead/machine.rs"]
+mod machine;
+
+use std::{alloc::System, hint::black_box};
+
+use clap::Parser;
+use signalbox::{
+    prompt::complexity::{Features, Learned, Linear, PLACES, PerFeature, Weights, score},
+    protocol::RequestBody,
+    types::{Endpoint, Outline},
+};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+use self::figures::Figures;
+
+/// Counts what is asked of the system's allocator.
+#[global_allocator]
+pub(crate) static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// What the command line says.
+#[derive(clap::Parser)]
+#[command(name = "complexity", about = "Bench of the outline and the complexity of a prompt")]
+struct Args {
+    /// A moment instead of seconds: shows that it works, measures little
+    #[arg(long)]
+    quick: bool,
+    /// Given by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+const PROSE: &str = "The court held that the seller was liable because the contract, which both parties had signed before the \
+    first delivery, required that every item be inspected within thirty days; whether the buyer would have noticed the defect \
+    is not known. How much should he be paid if 12 of 40 items, at $3.50 each, were damaged?\n";
+const CODE: &str =
+    "fn total(items: &[Item]) -> f64 { items.iter().map(|item| item.price * item.count as f64).sum() }\n";
+const CHINESE: &str = "请证明这个定理是正确的，并解释为什么每一步都是必要的。如果条件不成立，结论会怎样？\n";
+
+fn main() {
+    let args = Args::parse();
+    let rounds = if args.quick || !args.bench { 300 } else { 20_000 };
+    println!("{}\n", machine::line(&machine::read()));
+    let learned = Weights { learned: Some(Learned { gap: ones(), quality: ones() }), ..Weights::built_in().clone() };
+    println!("| text | bytes | step | p50 | p99 | allocations |\n|---|---:|---|---:|---:|---:|");
+    for (name, text) in [("prose", PROSE), ("code", CODE), ("Chinese", CHINESE)] {
+        for kilobytes in [1, 8, 128] {
+            let content: String =
+                text.chars().cycle().take((kilobytes << 10) * text.chars().count() / text.len()).collect();
+            let message = serde_json::json!({ "role": "user", "content": content });
+            let body = serde_json::json!({ "model": "m", "messages": [message] }).to_string();
+            let body = RequestBody::json(Endpoint::Chat, body.into()).unwrap();
+            let mut outline = Outline::default();
+            let [mut outlining, mut reading, mut scoring, mut own] = [(); 4].map(|()| Figures::with_capacity(rounds));
+            // Until the buffer has its size and the automaton is built.
+            for _ in 0..100 {
+                body.outline(&mut outline);
+                black_box(score(&Features::of(&outline), Weights::built_in()));
+            }
+            for _ in 0..rounds {
+                outlining.measure(|| body.outline(&mut outline));
+                let features = reading.measure(|| Features::of(&outline));
+                scoring.measure(|| score(&features, Weights::built_in()));
+                own.measure(|| score(&features, &learned));
+            }
+            let steps = [
+                ("outline", outlining),
+                ("features", reading),
+                ("score", scoring),
+                ("score, weights learned on own traffic", own),
+            ];
+            for (step, figures) in steps {
+                println!("| {name} | {kilobytes} KB | {step} | {figures} |");
+            }
+        }
+    }
+}
+
+/// Learned weights of full size.
+fn ones() -> Linear {
+    Linear {
+        offset: 0.01,
+        levels: PerFeature([0.01; signalbox::prompt::complexity::FEATURES]),
+        terms: vec![0.01; PLACES],
+    }
+}

@@ -1,0 +1,162 @@
+//! What a ranking of prompts is worth: the quality gained as more and more of them go to the large model, hardest first.
+//!
+//! PGR(a) is the share of the gap between the small and the large model's quality that is recovered with the share a of all prompts on
+//! the large one; APGR its mean over all a, 0.5 for chance; CPT(x) the smallest share that recovers x of the gap (`RouteLLM`,
+//! Ong et al., 2024). Prompts that a ranking does not tell apart count in any order alike.
+
+/// Prompts in the order in which a ranking sends them to the large model.
+#[derive(Clone, Debug)]
+pub struct Ranking {
+    order: Vec<u32>,
+    /// Where in the order each run of equal scores ends.
+    ends: Vec<u32>,
+}
+
+/// A ranking's worth.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub struct Worth {
+    /// Mean of PGR over all shares.
+    pub apgr: f64,
+    /// Share of prompts on the large model that recovers half of the gap; NaN where none does.
+    pub cpt50: f64,
+    /// Share that recovers 80 % of it; NaN where none does.
+    pub cpt80: f64,
+    /// Share of the gap recovered with a quarter of the prompts on the large model.
+    pub pgr25: f64,
+}
+
+impl Ranking {
+    /// Ranks prompts by their scores, the highest first.
+    pub fn new(scores: &[f64]) -> Self {
+        let mut order: Vec<u32> = (0..scores.len() as u32).collect();
+        let score = |at: u32| scores[at as usize];
+        order.sort_by(|one, other| score(*other).total_cmp(&score(*one)).then(one.cmp(other)));
+        let mut ends: Vec<u32> = (1..order.len() as u32)
+            .filter(|at| score(order[*at as usize - 1]).total_cmp(&score(order[*at as usize])).is_ne())
+            .collect();
+        ends.push(order.len() as u32);
+        Self { order, ends }
+    }
+
+    /// What it is worth where the large model adds `gaps`, with each prompt taken `times` over. NaN where the large model adds nothing
+    /// altogether.
+    ///
+    /// # Panics
+    /// Where there are fewer gaps or times than prompts.
+    pub fn worth(&self, gaps: &[f64], times: impl Fn(usize) -> f64) -> Worth {
+        let (mut total, mut count) = (0.0, 0.0);
+        for at in &self.order {
+            let at = *at as usize;
+            total += gaps[at] * times(at);
+            count += times(at);
+        }
+        let mut worth = Worth { apgr: 0.0, cpt50: f64::NAN, cpt80: f64::NAN, pgr25: f64::NAN };
+        if total <= 0.0 || count <= 0.0 {
+            return Worth { apgr: f64::NAN, ..worth };
+        }
+        let (mut x, mut y, mut start) = (0.0, 0.0, 0);
+        for end in &self.ends {
+            let (mut dx, mut dy) = (0.0, 0.0);
+            for at in &self.order[start..*end as usize] {
+                let at = *at as usize;
+                dx += times(at) / count;
+                dy += times(at) * gaps[at] / total;
+            }
+            start = *end as usize;
+            worth.apgr += dx * (y + dy / 2.0);
+            // Within a run of equals the curve is a straight line.
+            let crossing = |height: f64| (y < height && y + dy >= height).then(|| x + dx * (height - y) / dy);
+            worth.cpt50 = worth.cpt50.min(crossing(0.5).unwrap_or(f64::NAN));
+            worth.cpt80 = worth.cpt80.min(crossing(0.8).unwrap_or(f64::NAN));
+            if x <= 0.25 && x + dx > 0.25 {
+                worth.pgr25 = y + dy * (0.25 - x) / dx;
+            }
+            x += dx;
+            y += dy;
+        }
+        worth
+    }
+}
+
+/// An interval that holds a figure's true value 95 times of 100.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Interval {
+    /// From here
+    pub low: f64,
+    /// to here.
+    pub high: f64,
+}
+
+impl Interval {
+    /// The middle 95 % of what was drawn; NaN where that is too little.
+    pub fn of(mut drawn: Vec<f64>) -> Self {
+        drawn.retain(|value| value.is_finite());
+        drawn.sort_by(f64::total_cmp);
+        let at = |share: f64| {
+            let place = (share * drawn.len() as f64) as usize;
+            if drawn.len() < 20 { f64::NAN } else { drawn[place.min(drawn.len() - 1)] }
+        };
+        Self { low: at(0.025), high: at(0.975) }
+    }
+}
+
+/// The worth of several rankings of the same prompts in `draws` bootstrap samples, the same ones for each, so that differences are
+/// paired: one list a ranking (Efron, 1979).
+pub fn bootstrap(rankings: &[Ranking], gaps: &[f64], draws: usize, seed: u64) -> Vec<Vec<Worth>> {
+    let mut dice = fastrand::Rng::with_seed(seed);
+    let mut worths = vec![Vec::with_capacity(draws); rankings.len()];
+    let mut times = vec![0_u16; gaps.len()];
+    for _ in 0..draws {
+        times.fill(0);
+        for _ in 0..gaps.len() {
+            times[dice.usize(..gaps.len())] += 1;
+        }
+        for (ranking, worths) in rankings.iter().zip(&mut worths) {
+            worths.push(ranking.worth(gaps, |at| f64::from(times[at])));
+        }
+    }
+    worths
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn worth(scores: &[f64], gaps: &[f64]) -> Worth {
+        Ranking::new(scores).worth(gaps, |_| 1.0)
+    }
+
+    #[test]
+    fn chance_is_half_and_an_oracle_is_above_it() {
+        let gaps = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0];
+        let chance = worth(&[0.0; 8], &gaps);
+        assert_eq!(chance, Worth { apgr: 0.5, cpt50: 0.5, cpt80: 0.8, pgr25: 0.25 });
+        let oracle = worth(&gaps, &gaps);
+        assert_eq!(oracle, Worth { apgr: 0.875, cpt50: 0.125, cpt80: 0.2, pgr25: 1.0 });
+        assert!(worth(&[1.0], &[0.0]).apgr.is_nan());
+    }
+
+    #[test]
+    fn intervals_are_paired_and_repeatable() {
+        let gaps: Vec<f64> = (0..200).map(|at| f64::from(at % 7) / 7.0 - 0.2).collect();
+        let noisy: Vec<f64> = gaps.iter().enumerate().map(|(at, gap)| gap + (at % 5) as f64 / 5.0).collect();
+        let rankings = [Ranking::new(&noisy), Ranking::new(&vec![0.0; 200])];
+        let drawn = bootstrap(&rankings, &gaps, 200, 7);
+        assert_eq!(drawn, bootstrap(&rankings, &gaps, 200, 7));
+        let better = drawn[0].iter().zip(&drawn[1]).map(|(one, other)| one.apgr - other.apgr).collect();
+        assert!(Interval::of(better).low > 0.0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_reversed_ranking_is_worth_the_rest(scores in prop::collection::vec(0..5_u8, 2..40)) {
+            let scores: Vec<f64> = scores.into_iter().map(f64::from).collect();
+            let gaps: Vec<f64> = (0..scores.len()).map(|at| (at % 3) as f64).collect();
+            let reversed: Vec<f64> = scores.iter().map(|score| -score).collect();
+            let sum = worth(&scores, &gaps).apgr + worth(&reversed, &gaps).apgr;
+            prop_assert!((sum - 1.0).abs() < 1e-9);
+        }
+    }
+}

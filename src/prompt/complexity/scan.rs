@@ -1,0 +1,347 @@
+//! One pass over a prompt's bytes: what its words, sentences, numbers, signs and lines are like.
+//!
+//! Code in fences, quoted lines, documents and reminders between tags, and the middle of very long texts are counted apart: what was
+//! pasted makes a prompt long, not hard.
+
+use super::lexicon::{self, CUES, is_letter};
+
+/// Of the asker's own text so many bytes at its head and at its tail are looked at; what stands between was pasted.
+const END: usize = 3 << 10;
+
+/// Bits by which different words are counted.
+const BITS: usize = 4096;
+
+/// Tags whose content is not the asker's own words.
+const TAGS: [&[u8]; 8] =
+    [b"system-reminder", b"document", b"documents", b"context", b"file", b"files", b"attachment", b"search_results"];
+
+/// What was counted in a prompt.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) words: u32,
+    pub(super) letters: u32,
+    pub(super) sentences: u32,
+    pub(super) longest_sentence: u32,
+    pub(super) distinct_words: u32,
+    /// Of eight letters or more.
+    pub(super) long_words: u32,
+    /// Of twelve or more.
+    pub(super) very_long_words: u32,
+    pub(super) capitalised: u32,
+    pub(super) single_letters: u32,
+    pub(super) numbers: u32,
+    /// Of three digits or more.
+    pub(super) large_numbers: u32,
+    /// Decimals, percentages, fractions, amounts of money.
+    pub(super) fractions: u32,
+    pub(super) commas: u32,
+    pub(super) clauses: u32,
+    pub(super) quotes: u32,
+    pub(super) questions: u32,
+    pub(super) brackets: u32,
+    pub(super) operators: u32,
+    pub(super) latex: u32,
+    pub(super) code_marks: u32,
+    pub(super) list_items: u32,
+    /// Letters of other scripts than Latin.
+    pub(super) foreign: u32,
+    pub(super) trace_lines: u32,
+    /// Bytes in fences, and of quoted and pasted text.
+    pub(super) fenced: u32,
+    pub(super) quoted: u32,
+    pub(super) cues: [u32; CUES],
+}
+
+/// Counts what is in `text`.
+pub(super) fn scan(text: &str) -> Counts {
+    let bytes = text.as_bytes();
+    let own: usize = lines(bytes).filter(|(_, kind)| *kind == Kind::Own).map(|(line, _)| line.len()).sum();
+    let (head, tail) = if own > 2 * END { (END, own - END) } else { (own, own) };
+    let mut pass = Pass::new();
+    let mut at = 0;
+    for (line, kind) in lines(bytes) {
+        match kind {
+            Kind::Fenced => pass.counts.fenced += line.len() as u32,
+            Kind::Quoted => pass.counts.quoted += line.len() as u32,
+            Kind::Own => {
+                let first = head.saturating_sub(at).min(line.len());
+                let last = tail.saturating_sub(at).clamp(first, line.len());
+                pass.own(&line[..first]);
+                pass.counts.quoted += (last - first) as u32;
+                pass.own(&line[last..]);
+                at += line.len();
+            }
+        }
+    }
+    pass.finish()
+}
+
+/// Whose a line is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Own,
+    Fenced,
+    Quoted,
+}
+
+/// The lines of a text, each with its line break, and whose they are.
+fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], Kind)> {
+    let (mut at, mut fence, mut tag): (usize, Option<u8>, Option<&[u8]>) = (0, None, None);
+    std::iter::from_fn(move || {
+        let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
+        let line = &rest[..memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1)];
+        at += line.len();
+        let start = line.trim_ascii_start();
+        let fenced = |mark: u8| start.starts_with(&[mark; 3]);
+        if let Some(mark) = fence {
+            if fenced(mark) {
+                fence = None;
+            }
+            return Some((line, Kind::Fenced));
+        }
+        if let Some(name) = tag {
+            if closes(line, name) {
+                tag = None;
+            }
+            return Some((line, Kind::Quoted));
+        }
+        if let Some(mark) = [b'`', b'~'].into_iter().find(|mark| fenced(*mark)) {
+            fence = Some(mark);
+            return Some((line, Kind::Fenced));
+        }
+        if let Some(name) = opened(start) {
+            tag = Some(name).filter(|name| !closes(line, name));
+            return Some((line, Kind::Quoted));
+        }
+        let quoted = start.starts_with(b"> ");
+        Some((line, if quoted { Kind::Quoted } else { Kind::Own }))
+    })
+}
+
+/// The tag of [`TAGS`] that a line begins with.
+fn opened(line: &[u8]) -> Option<&'static [u8]> {
+    let name = line.strip_prefix(b"<")?;
+    TAGS.into_iter().find(|tag| {
+        let head = name.get(..tag.len()).is_some_and(|head| head.eq_ignore_ascii_case(tag));
+        head && matches!(name.get(tag.len()), Some(b'>' | b' '))
+    })
+}
+
+fn closes(line: &[u8], tag: &[u8]) -> bool {
+    memchr::memmem::find_iter(line, b"</").any(|at| {
+        line.get(at + 2..at + 2 + tag.len()).is_some_and(|name| name.eq_ignore_ascii_case(tag))
+            && line.get(at + 2 + tag.len()) == Some(&b'>')
+    })
+}
+
+/// What has to be remembered from one stretch of the asker's own text to the next.
+struct Pass {
+    counts: Counts,
+    seen: [u64; BITS / 64],
+    in_sentence: u32,
+}
+
+impl Pass {
+    fn new() -> Self {
+        Self { counts: Counts::default(), seen: [0; BITS / 64], in_sentence: 0 }
+    }
+
+    /// A line of the asker's own, or what is looked at of it.
+    fn own(&mut self, line: &[u8]) {
+        lexicon::count(line, &mut self.counts.cues);
+        let start = line.trim_ascii_start();
+        self.counts.list_items += u32::from(is_item(start));
+        self.counts.trace_lines += u32::from(is_trace(start));
+        let mut at = 0;
+        while let Some(byte) = line.get(at) {
+            at += match byte {
+                b'0'..=b'9' => self.number(line, at),
+                byte if byte.is_ascii_alphabetic() || *byte >= 0x80 => self.word(line, at),
+                _ => {
+                    self.sign(line, at);
+                    1
+                }
+            };
+        }
+    }
+
+    /// A word and its length in bytes; other scripts' words are told by their characters, two for a word where no spaces part them.
+    fn word(&mut self, line: &[u8], at: usize) -> usize {
+        let is_in = |byte: &u8| byte.is_ascii_alphabetic() || *byte >= 0x80 || *byte == b'\'';
+        let word = &line[at..];
+        let word = &word[..word.iter().position(|byte| !is_in(byte)).unwrap_or(word.len())];
+        let (mut hash, mut unspaced) = (0xCBF2_9CE4_8422_2325_u64, 0);
+        for byte in word {
+            hash = (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0000_01B3);
+            match byte {
+                // Greek, Cyrillic and whatever comes after them begins so; Latin with accents before, punctuation at 0xE2.
+                0xCE..=0xE1 => self.counts.foreign += 1,
+                0xE3..=0xEF => unspaced += 1,
+                _ => {}
+            }
+        }
+        if word == [0xE2, 0x80, 0x99] || word.starts_with(&[0xE2, 0x80]) && word.len() == 3 {
+            self.counts.quotes += 1;
+            return word.len();
+        }
+        self.counts.foreign += unspaced;
+        let words = if unspaced > 2 { unspaced / 2 } else { 1 };
+        self.counts.words += words;
+        self.in_sentence += words;
+        let counts = &mut self.counts;
+        counts.letters += word.len() as u32;
+        let latin = unspaced == 0;
+        counts.long_words += u32::from(latin && word.len() >= 8);
+        counts.very_long_words += u32::from(latin && word.len() >= 12);
+        counts.capitalised += u32::from(word[0].is_ascii_uppercase() && self.in_sentence > 1);
+        counts.single_letters += u32::from(word.len() == 1 && !matches!(word[0], b'a' | b'A' | b'I' | b'i'));
+        // The upper bits of a product are the well-mixed ones.
+        let bit = (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % BITS;
+        self.seen[bit / 64] |= 1 << (bit % 64);
+        // A call or an index, as code has them.
+        if line.get(at + word.len()) == Some(&b'(') {
+            counts.code_marks += 1;
+        }
+        word.len()
+    }
+
+    fn number(&mut self, line: &[u8], at: usize) -> usize {
+        let rest = &line[at..];
+        let digit = |at: usize| rest.get(at).is_some_and(u8::is_ascii_digit);
+        let (mut end, mut digits, mut fraction) = (0, 0, at > 0 && line[at - 1] == b'$');
+        while digit(end) || matches!(rest.get(end), Some(b'.' | b',' | b'/')) && digit(end + 1) {
+            digits += u32::from(digit(end));
+            fraction |= matches!(rest[end], b'.' | b'/');
+            end += 1;
+        }
+        fraction |= rest.get(end) == Some(&b'%');
+        self.counts.numbers += 1;
+        self.counts.large_numbers += u32::from(digits >= 3);
+        self.counts.fractions += u32::from(fraction);
+        end
+    }
+
+    fn sign(&mut self, line: &[u8], at: usize) {
+        let counts = &mut self.counts;
+        let next = line.get(at + 1).copied();
+        let previous = at.checked_sub(1).map(|at| line[at]);
+        match line[at] {
+            b'.' | b'!' | b'?' if next.is_none_or(|next| next.is_ascii_whitespace() || next == b'"') => {
+                counts.questions += u32::from(line[at] == b'?');
+                self.end_sentence();
+            }
+            b'\n' => self.end_sentence(),
+            b',' => counts.commas += 1,
+            b':' | b';' => {
+                counts.clauses += 1;
+                let code = line[at] == b';' && next.is_none_or(|next| next == b'\n') || next == Some(b':');
+                counts.code_marks += u32::from(code || previous == Some(b')'));
+            }
+            b'"' | b'\'' => counts.quotes += 1,
+            b'(' | b')' | b'[' | b']' => counts.brackets += 1,
+            b'{' | b'}' => {
+                counts.brackets += 1;
+                counts.code_marks += 1;
+            }
+            b'\\' => counts.latex += u32::from(next.is_some_and(|next| next.is_ascii_alphabetic())),
+            b'$' => counts.latex += u32::from(next.is_some_and(|next| next.is_ascii_alphabetic() || next == b'\\')),
+            b'_' => counts.code_marks += u32::from(next.is_some_and(is_letter) && previous.is_some_and(is_letter)),
+            b'=' | b'+' | b'^' | b'<' | b'>' | b'*' | b'/' | b'|' => {
+                counts.operators += 1;
+                let code = matches!(
+                    (line[at], next),
+                    (b'=', Some(b'=' | b'>')) | (b'/', Some(b'/' | b'*')) | (b'>', Some(b'>')) | (b'|', Some(b'|'))
+                );
+                counts.code_marks += u32::from(code || line[at] == b'>' && previous == Some(b'-'));
+            }
+            _ => {}
+        }
+    }
+
+    fn end_sentence(&mut self) {
+        if self.in_sentence > 0 {
+            self.counts.sentences += 1;
+            self.counts.longest_sentence = self.counts.longest_sentence.max(self.in_sentence);
+            self.in_sentence = 0;
+        }
+    }
+
+    fn finish(mut self) -> Counts {
+        self.end_sentence();
+        // Linear counting (Whang et al. 1990): how many different words leave so many bits clear.
+        let clear: u32 = self.seen.iter().map(|bits| bits.count_zeros()).sum();
+        let share = f64::from(clear.max(1)) / BITS as f64;
+        self.counts.distinct_words = ((-share.ln() * BITS as f64).round() as u32).min(self.counts.words);
+        self.counts
+    }
+}
+
+/// Whether a line begins as a list's item does: `-`, `*`, `•`, or a number with a point.
+fn is_item(line: &[u8]) -> bool {
+    let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    match line.get(digits..) {
+        Some([b'.' | b')', b' ', ..]) => (1..=3).contains(&digits),
+        Some([b'-' | b'*', b' ', ..] | [0xE2, 0x80, 0xA2, ..]) => digits == 0,
+        _ => false,
+    }
+}
+
+/// Whether a line is of a stack trace, as the common languages print them.
+fn is_trace(line: &[u8]) -> bool {
+    let starts = |prefix: &str| line.starts_with(prefix.as_bytes());
+    starts("Traceback (")
+        || starts("File \"")
+        || starts("at ") && memchr::memchr(b'(', line).is_some() && memchr::memchr(b':', line).is_some()
+        || starts("thread '")
+        || starts("goroutine ")
+        || starts("Caused by:")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn words_sentences_and_numbers_are_counted() {
+        let found = scan("Jan has 3 pets, and Marcia's cost $4.50. How many does Jan have?");
+        assert_eq!((found.words, found.sentences, found.longest_sentence, found.questions), (11, 2, 6, 1));
+        assert_eq!((found.numbers, found.fractions, found.commas, found.capitalised), (2, 1, 1, 2));
+        assert_eq!(found.distinct_words, 10);
+    }
+
+    #[test]
+    fn pasted_text_is_counted_apart() {
+        let own = scan("Fix this.\nThanks.\n");
+        let text = "Fix this.\n```rust\nfn prove() { derive(1 + 2); }\n```\n> prove that\n<document index=\"1\">\nprove it\n\
+            </document>\n<system-reminder>prove</system-reminder>\nThanks.\n";
+        let found = scan(text);
+        assert_eq!((found.words, found.cues, found.code_marks), (own.words, own.cues, 0));
+        assert_eq!(found.fenced as usize, "```rust\nfn prove() { derive(1 + 2); }\n```\n".len());
+        assert_eq!(found.fenced + found.quoted, (text.len() - "Fix this.\nThanks.\n".len()) as u32);
+        let long = scan(&format!("Sum up. {} What follows?", "Lorem ipsum dolor. ".repeat(2_000)));
+        assert_eq!((long.questions, long.cues[lexicon::Cue::Logic as usize]), (1, 1));
+        assert!(long.quoted > 30_000 && long.words < 1_200);
+    }
+
+    #[test]
+    fn code_mathematics_and_other_scripts_are_seen() {
+        let code = scan("def f(x_1):\n    return a == b\n");
+        assert!(code.code_marks >= 4, "{code:?}");
+        let maths = scan(r"Let $x^2 + \frac{1}{2} = 0$.");
+        assert!(maths.latex >= 2 && maths.operators >= 3, "{maths:?}");
+        let chinese = scan("请证明这个定理是正确的。");
+        assert!(chinese.foreign >= 11 && chinese.words >= 5, "{chinese:?}");
+        assert_eq!(scan("Où est l’été ?").foreign, 0);
+        assert_eq!(scan("Что это").foreign, 6);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(text in "(?s)([`~<>/ \n.a1é中$'{}]|document|system-reminder){0,200}") {
+            let found = scan(&text);
+            prop_assert!(found.distinct_words <= found.words && (found.fenced + found.quoted) as usize <= text.len());
+        }
+    }
+}

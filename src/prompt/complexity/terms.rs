@@ -1,0 +1,108 @@
+//! A prompt's words and pairs of words, hashed into a fixed number of places: what weights learned on own traffic tell prompts
+//! apart by (feature hashing: Weinberger et al., 2009).
+
+/// Places that words and pairs are hashed into.
+pub const PLACES: usize = 4096;
+
+/// Words that are looked at, from the text's beginning.
+const WORDS: usize = 400;
+
+/// A set of places, at most two for each word.
+#[derive(Clone, PartialEq)]
+pub struct Terms {
+    places: [u16; 2 * WORDS + 1],
+    count: usize,
+}
+
+impl Terms {
+    /// The terms of a text: words in lower case, numbers all alike, signs each for itself; the first word once more as such.
+    pub(super) fn of(text: &str) -> Self {
+        let mut terms = Self { places: [0; 2 * WORDS + 1], count: 0 };
+        let mut seen = [0_u64; PLACES / 64];
+        let mut add = |hash: u64| {
+            // The upper bits of a product are the well-mixed ones.
+            let place = (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % PLACES;
+            let (slot, bit) = (place / 64, 1 << (place % 64));
+            if seen[slot] & bit == 0 && terms.count < terms.places.len() {
+                seen[slot] |= bit;
+                terms.places[terms.count] = place as u16;
+                terms.count += 1;
+            }
+        };
+        let mut previous = None;
+        for word in words(text.as_bytes()).take(WORDS) {
+            let hash = hash(word);
+            add(hash);
+            match previous {
+                Some(previous) => add(hash.rotate_left(21) ^ previous),
+                None => add(!hash),
+            }
+            previous = Some(hash);
+        }
+        terms
+    }
+
+    /// The places, each once.
+    pub fn places(&self) -> &[u16] {
+        &self.places[..self.count]
+    }
+
+    /// What each place counts for, so that long texts weigh no more than short ones.
+    pub fn scale(&self) -> f32 {
+        1.0 / (self.count.max(1) as f32).sqrt()
+    }
+}
+
+impl std::fmt::Debug for Terms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.places()).finish()
+    }
+}
+
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        rest = rest.trim_ascii_start();
+        let first = *rest.first()?;
+        let is_in: fn(u8) -> bool = match first {
+            b'0'..=b'9' => |byte| byte.is_ascii_digit(),
+            _ if is_letter(first) => is_letter,
+            _ => |_| false,
+        };
+        let end = rest.iter().skip(1).position(|byte| !is_in(*byte)).map_or(rest.len(), |end| end + 1);
+        let (word, left) = rest.split_at(end);
+        rest = left;
+        Some(word)
+    })
+}
+
+fn is_letter(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte >= 0x80
+}
+
+/// FNV-1a over the word in lower case; all numbers are one word.
+fn hash(word: &[u8]) -> u64 {
+    let word = if word[0].is_ascii_digit() { b"0" } else { word };
+    word.iter().fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0000_01B3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_numbers_and_signs_are_parted() {
+        let found: Vec<_> = words(b" It's 42, or 7.5 x_1 ").map(|word| std::str::from_utf8(word).unwrap()).collect();
+        assert_eq!(found, ["It", "'", "s", "42", ",", "or", "7", ".", "5", "x", "_", "1"]);
+    }
+
+    #[test]
+    fn equal_texts_have_equal_terms_whatever_their_case_and_numbers() {
+        assert_eq!(Terms::of("Add 17 to 4"), Terms::of("add 2 to 99"));
+        assert_ne!(Terms::of("add two"), Terms::of("two add"), "the order counts");
+        let long = Terms::of(&"many different words ".repeat(10_000));
+        assert!(long.places().len() <= 8 && Terms::of("").places().is_empty());
+    }
+}

@@ -1,0 +1,203 @@
+//! What each feature weighs, how sums become expectations, and where all of it was learned. Can be stored.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use serde::{Deserialize, Serialize};
+
+use super::features::{FEATURES, TABLE};
+
+/// The table that is compiled in, written by `examples/fit_complexity.rs`.
+static BUILT_IN: LazyLock<Weights> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("weights.json"))
+        .expect("the table that is compiled in can be read: a test reads it")
+});
+
+/// One number for each feature, by name where it is stored: names that are not known are passed over, and a feature without an
+/// entry counts for nothing, so that tables outlive changes of the features.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<String, f32>", into = "BTreeMap<String, f32>")]
+pub struct PerFeature(pub [f32; FEATURES]);
+
+impl Default for PerFeature {
+    fn default() -> Self {
+        Self([0.0; FEATURES])
+    }
+}
+
+impl From<BTreeMap<String, f32>> for PerFeature {
+    fn from(named: BTreeMap<String, f32>) -> Self {
+        Self(std::array::from_fn(|at| {
+            named.get(TABLE[at].name).copied().filter(|value| value.is_finite()).unwrap_or(0.0)
+        }))
+    }
+}
+
+impl From<PerFeature> for BTreeMap<String, f32> {
+    fn from(values: PerFeature) -> Self {
+        let values = values.0.into_iter().enumerate().filter(|(_, value)| *value != 0.0);
+        values.map(|(at, value)| (TABLE[at].name.to_owned(), value)).collect()
+    }
+}
+
+/// A line through points, level before the first and after the last.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Line(pub Vec<(f32, f32)>);
+
+impl Line {
+    /// Its height at `x`; 0 where it has no points.
+    pub fn at(&self, x: f32) -> f32 {
+        let after = self.0.partition_point(|(left, _)| *left <= x);
+        match (after.checked_sub(1).and_then(|at| self.0.get(at)), self.0.get(after)) {
+            (Some((x0, y0)), Some((x1, y1))) => y0 + (y1 - y0) * (x - x0) / (x1 - x0),
+            (Some((_, y)), None) | (None, Some((_, y))) => *y,
+            (None, None) => 0.0,
+        }
+    }
+}
+
+/// How far from the fitted prompts a prompt may be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Support {
+    /// Mean level of each feature over the fitted prompts.
+    pub mean: PerFeature,
+    /// Its standard deviation.
+    pub deviation: PerFeature,
+    /// Up to this distance confidence is 1.
+    pub near: f32,
+    /// From this one on it is 0.
+    pub far: f32,
+}
+
+/// Added to deviations, so that a feature that the data never have is unusual, and not infinitely so.
+const LEAST_DEVIATION: f32 = 0.05;
+
+impl Support {
+    /// The distance of a prompt's levels from the fitted ones: root mean square, in standard deviations.
+    pub fn distance(&self, levels: &[f32; FEATURES]) -> f32 {
+        let each = levels.iter().zip(&self.mean.0).zip(&self.deviation.0);
+        let sum: f32 =
+            each.map(|((level, mean), deviation)| ((level - mean) / (deviation + LEAST_DEVIATION)).powi(2)).sum();
+        (sum / FEATURES as f32).sqrt()
+    }
+}
+
+/// What was learned on own traffic: a linear function of levels and terms.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Linear {
+    /// Added to every prompt.
+    pub offset: f32,
+    /// For each feature's level, less its mean over the fitted prompts.
+    pub levels: PerFeature,
+    /// For each place of [`super::Terms`].
+    pub terms: Vec<f32>,
+}
+
+/// What own traffic adds to the weights that are compiled in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Learned {
+    /// To the gap.
+    pub gap: Linear,
+    /// To the small model's quality.
+    pub quality: Linear,
+}
+
+/// A data set that weights were fitted on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DataSet {
+    /// Its name.
+    pub name: String,
+    /// Prompts of it that were used.
+    pub prompts: usize,
+    /// Mean quality of the small models' answers.
+    pub small: f32,
+    /// Mean quality of the large models' answers.
+    pub large: f32,
+}
+
+/// Where weights come from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The program that wrote them.
+    pub program: String,
+    /// When, as `YYYY-MM-DD`.
+    pub date: String,
+    /// What they were fitted on.
+    pub data: Vec<DataSet>,
+    /// What stood in the data and was left out, and why.
+    pub left_out: Vec<String>,
+}
+
+/// A table of weights.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Weights {
+    /// Its name in decisions and headers.
+    pub version: String,
+    /// Where it comes from.
+    pub provenance: Provenance,
+    /// What each feature adds to the gap. Never negative: a feature can only make a prompt harder.
+    pub gap: PerFeature,
+    /// What each takes from the small model's quality. Never negative.
+    pub hardness: PerFeature,
+    /// From the sum of the one to the expected gap.
+    pub gap_line: Line,
+    /// From the sum of the other to the expected quality.
+    pub quality_line: Line,
+    /// Sums that equal shares of the fitted prompts do not exceed, from the lowest to the highest.
+    pub quantiles: Vec<f32>,
+    /// What the fitted prompts were like.
+    pub support: Support,
+    /// What was learned since, on own traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learned: Option<Learned>,
+}
+
+impl Weights {
+    /// The table that is compiled in.
+    pub fn built_in() -> &'static Self {
+        &BUILT_IN
+    }
+
+    /// The share of the fitted prompts whose sum is below `sum`, in `0..=1`.
+    pub fn quantile(&self, sum: f32) -> f32 {
+        let after = self.quantiles.partition_point(|quantile| *quantile < sum);
+        let last = self.quantiles.len().saturating_sub(1);
+        match (after.checked_sub(1).map(|at| self.quantiles[at]), self.quantiles.get(after)) {
+            (Some(below), Some(above)) => (after as f32 - 1.0 + (sum - below) / (above - below)) / last as f32,
+            (None, Some(_)) => 0.0,
+            (Some(_), None) => 1.0,
+            (None, None) => 0.5,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_level_outside_their_points() {
+        let line = Line(vec![(0.0, 1.0), (2.0, 3.0)]);
+        let found = [-1.0, 0.0, 1.0, 2.0, 9.0].map(|x| line.at(x));
+        assert_eq!(format!("{found:?}"), "[1.0, 1.0, 2.0, 3.0, 3.0]");
+        assert!(Line::default().at(1.0) == 0.0);
+    }
+
+    #[test]
+    fn quantiles_rise_with_the_sum() {
+        let weights = Weights { quantiles: vec![0.0, 0.1, 0.3], ..Weights::default() };
+        let found = [-1.0, 0.05, 0.1, 0.2, 1.0].map(|sum| weights.quantile(sum));
+        assert_eq!(format!("{found:?}"), "[0.0, 0.25, 0.5, 0.75, 1.0]");
+    }
+
+    #[test]
+    fn the_table_that_is_compiled_in_is_whole() {
+        let weights = Weights::built_in();
+        assert!(weights.gap.0.iter().chain(&weights.hardness.0).all(|weight| *weight >= 0.0));
+        assert!(weights.quantiles.windows(2).all(|pair| pair[0] <= pair[1]) && weights.quantiles.len() > 8);
+        assert!(weights.gap_line.0.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1));
+        assert!(weights.quality_line.0.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 >= pair[1].1));
+        assert!(!weights.version.is_empty() && !weights.provenance.data.is_empty());
+        let stored = serde_json::to_string(weights).unwrap();
+        assert_eq!(&serde_json::from_str::<Weights>(&stored).unwrap(), weights);
+    }
+}

@@ -1,0 +1,100 @@
+//! `signalbox evaluate`, through the real binary.
+
+use std::{fmt::Write as _, path::Path, process::Command};
+
+use serde_json::Value;
+
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+/// Runs `signalbox evaluate` inside `dir`, so that paths print the same everywhere.
+fn evaluate(dir: &Path, arguments: &[&str]) -> Ran {
+    let output = Command::new(env!("CARGO_BIN_EXE_signalbox"))
+        .arg("evaluate")
+        .args(arguments)
+        .current_dir(dir)
+        .env_clear()
+        .output()
+        .expect("the binary runs");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, text) in files {
+        std::fs::write(dir.path().join(name), text).expect("a file");
+    }
+    dir
+}
+
+/// Short questions that both models answer, and long tasks that only the large one does.
+fn pairs(count: usize) -> String {
+    let mut text = String::new();
+    for at in 0..count {
+        let (prompt, small) = match at % 2 {
+            0 => (format!("who sang song {at}"), 1),
+            _ => (
+                format!(
+                    "Write a function that returns the first {at} primes, explain why it works, and compare it with a sieve."
+                ),
+                0,
+            ),
+        };
+        let task = if at % 4 < 2 { "one" } else { "other" };
+        writeln!(text, r#"{{"id":"{at}","task":"{task}","prompt":"{prompt}","small":{small},"large":1}}"#)
+            .expect("a line");
+    }
+    text
+}
+
+#[test]
+fn rankings_are_compared_with_their_intervals() {
+    let dir = folder(&[("pairs.jsonl", &pairs(80))]);
+    let ran = evaluate(dir.path(), &["--outcomes", "pairs.jsonl", "--json"]);
+    assert_eq!((ran.code, &*ran.err), (Some(0), ""));
+    let found: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let rankings = found["sets"][0]["rankings"].as_array().expect("rankings");
+    let apgr = |name: &str| {
+        let row = rankings.iter().find(|row| row["ranking"] == name).expect("a ranking");
+        (row["apgr"].as_f64().expect("a figure"), row["apgr_interval"][0].as_f64().expect("a bound"))
+    };
+    assert_eq!((found["sets"][0]["prompts"].as_u64(), apgr("random").0), (Some(80), 0.5));
+    assert!((apgr("signalbox").0 - 0.75).abs() < 1e-9 && apgr("signalbox").1 > 0.5, "{rankings:?}");
+    assert!(apgr("oracle").0 >= apgr("signalbox").0);
+    let text = evaluate(dir.path(), &["--outcomes", "pairs.jsonl"]).out;
+    for part in ["pairs: 80 prompts, small 0.500, large 1.000", "APGR", "CPT50", "length only", "keywords", "oracle"] {
+        assert!(text.contains(part) || part.starts_with("pairs"), "{part} in {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_told_with_its_line() {
+    let scores = r#"{"id":"1","task":"t","prompt":"p","scores":{"a":0.5,"b":1}}"#;
+    let dir = folder(&[
+        ("broken.jsonl", "{\"id\":\"1\",\"task\":\"t\",\"prompt\":\"p\",\"small\":0,\"large\":1}\nnonsense\n"),
+        ("range.jsonl", r#"{"id":"1","task":"t","prompt":"p","small":7,"large":1}"#),
+        ("neither.jsonl", r#"{"id":"1","task":"t","prompt":"p"}"#),
+        ("scores.jsonl", scores),
+        ("empty.jsonl", ""),
+    ]);
+    for (arguments, parts) in [
+        (&["absent.jsonl"][..], &["absent.jsonl", "cannot be read"][..]),
+        (&["broken.jsonl"], &["line 2: not an outcome", "{id, task, prompt, small, large}"]),
+        (&["range.jsonl"], &["line 1: a quality of 7", "from 0 to 1"]),
+        (&["neither.jsonl"], &["line 1: it has neither"]),
+        (&["empty.jsonl"], &["this file is empty"]),
+        (&["scores.jsonl"], &["no `--small` says whose count", "`a`, `b`"]),
+        (&["scores.jsonl", "--small", "a", "--large", "c"], &["no score of `c`"]),
+        (&["scores.jsonl", "--small", "a", "--large", "b", "--leave-one-out"], &["too few to fit on"]),
+    ] {
+        let ran = evaluate(dir.path(), &[&["--outcomes"], arguments].concat());
+        assert_eq!(ran.code, Some(1), "{arguments:?}");
+        for part in parts {
+            assert!(ran.err.contains(part), "{part} in {}", ran.err);
+        }
+    }
+}
