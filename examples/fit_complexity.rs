@@ -17,7 +17,7 @@ const LARGE: [&str; 2] = ["llama-3.1-nemotron-51b-instruct", "llama-3.3-nemotron
 fn main() -> ExitCode {
     let data = env::var_os("SIGNALBOX_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from);
     let files = ["llmrouter-mix", "routellm-mmlu-dev"].map(|name| data.join(format!("outcomes/{name}.jsonl.gz")));
-    let Some(date) = env::args().nth(1) else {
+    let Some(day) = env::args().nth(1) else {
         eprintln!("say the date, as YYYY-MM-DD");
         return ExitCode::FAILURE;
     };
@@ -30,9 +30,9 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    weights.version = format!("stage0-{date}");
-    weights.provenance.program = "examples/fit_complexity.rs, no randomness".to_owned();
-    weights.provenance.date = date;
+    weights.version = format!("stage0-{day}");
+    weights.provenance.program = "examples/fit_complexity.rs, no randomness".into();
+    weights.provenance.date = day;
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/prompt/complexity/weights.json");
     let written =
         serde_json::to_string_pretty(&weights).map_err(Into::into).and_then(|text| fs::write(&path, text + "\n"));

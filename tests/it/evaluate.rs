@@ -62,12 +62,12 @@ fn rankings_are_compared_with_their_intervals() {
         let row = rankings.iter().find(|row| row["ranking"] == name).expect("a ranking");
         (row["apgr"].as_f64().expect("a figure"), row["apgr_interval"][0].as_f64().expect("a bound"))
     };
-    assert_eq!((found["sets"][0]["prompts"].as_u64(), apgr("random").0), (Some(80), 0.5));
+    assert!(found["sets"][0]["prompts"] == 80 && (apgr("random").0 - 0.5).abs() < 1e-9);
     assert!((apgr("signalbox").0 - 0.75).abs() < 1e-9 && apgr("signalbox").1 > 0.5, "{rankings:?}");
     assert!(apgr("oracle").0 >= apgr("signalbox").0);
     let text = evaluate(dir.path(), &["--outcomes", "pairs.jsonl"]).out;
-    for part in ["pairs: 80 prompts, small 0.500, large 1.000", "APGR", "CPT50", "length only", "keywords", "oracle"] {
-        assert!(text.contains(part) || part.starts_with("pairs"), "{part} in {text}");
+    for part in ["all: 80 prompts, small 0.500, large 1.000", "APGR", "CPT50", "length only", "keywords", "oracle"] {
+        assert!(text.contains(part), "{part} in {text}");
     }
 }
 
