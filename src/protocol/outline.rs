@@ -316,6 +316,7 @@ mod tests {
         let want = Outline {
             text: "What\n\nis \"this\"?".to_owned(),
             text_bytes: 23,
+            opening: xxh3_64(br#""Hi""#),
             turns: 2,
             messages: 4,
             system_bytes: 9,

@@ -189,7 +189,7 @@ mod tests {
 
     use super::{super::shared::MOST_BACKENDS, *};
     use crate::{
-        telemetry::{AccuracyLive, BackendLive, EngineLive, OutputLive, PoolLive, SchedulerLive, Shed},
+        telemetry::{AccuracyLive, BackendLive, EngineLive, OutputLive, PoolLive, SchedulerLive, Shed, TieredLive},
         types::Usage,
     };
 
@@ -276,8 +276,15 @@ mod tests {
             backends: vec![backend.clone(), backend],
             engines: vec![full, silent],
             pools: vec![pool],
-            tiered: Vec::new(),
-            boundaries: Vec::new(),
+            tiered: vec![TieredLive {
+                route: "r".into(),
+                requests: vec![[3, 3, 2], [1, 1, 2]],
+                shares: vec![[0.75, 0.75, 0.5], [0.25, 0.25, 0.5]],
+                bars: vec![0.7],
+                quality: 0.8,
+                flips: 1,
+            }],
+            boundaries: vec![("r".into(), 8192.0)],
             scheduler: Some(scheduler),
         }
     }

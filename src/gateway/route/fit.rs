@@ -76,16 +76,15 @@ mod tests {
         types::Endpoint,
     };
 
-    /// The places of the pools that are left, given their contexts.
-    fn left(contexts: &[Option<u64>], expected: u64, max_tokens: Option<u64>) -> Result<Vec<usize>, u64> {
+    /// The places of the pools that are left for a prompt of so many words, given their contexts.
+    fn left(contexts: &[Option<u64>], words: usize, max_tokens: Option<u64>) -> Result<Vec<usize>, u64> {
         let pools: Vec<_> = contexts.iter().map(|context| pool(*context)).collect();
         let targets: Vec<_> = (0..pools.len()).map(|pool| Target { pool, serves: None, model: None }).collect();
-        // Four bytes a token, as long as nothing is learned.
-        let text = "lamp ".repeat(expected as usize * 4 / 5);
+        let text = "lamp ".repeat(words);
         let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{text}"}}]}}"#);
         let body = RequestBody::json(Endpoint::Chat, body.into()).unwrap();
         let counter = Arc::new(Counter::new(Arc::new(Source::learned())));
-        match fit(&pools, &targets, &Counting::of(&body, expected, &counter), max_tokens) {
+        match fit(&pools, &targets, &Counting::of(&body, words as u64 * 5 / 4, &counter), max_tokens) {
             Fit::All => Ok((0..pools.len()).collect()),
             Fit::Some(targets) => Ok(targets.iter().map(|target| target.pool).collect()),
             Fit::None(largest) => Err(largest),
@@ -104,12 +103,12 @@ mod tests {
         let contexts = [Some(8_000), None, Some(32_000)];
         assert_eq!(left(&contexts, 7_000, None), Ok(vec![0, 1, 2]));
         assert_eq!(left(&contexts, 7_000, Some(2_000)), Ok(vec![1, 2]));
-        assert_eq!(left(&contexts, 900_000, None), Ok(vec![1]));
+        assert_eq!(left(&contexts, 100_000, None), Ok(vec![1]));
     }
 
     #[test]
     fn doubt_is_left_to_the_engine_and_certainty_is_told() {
-        assert_eq!(left(&[Some(8_000), Some(4_000)], 9_000, None), Ok(vec![0]), "it may be 6000");
+        assert_eq!(left(&[Some(8_000), Some(4_000)], 9_000, None), Ok(vec![0]), "it may be fewer than it seems");
         assert_eq!(left(&[Some(8_000), Some(4_000)], 30_000, None), Err(8_000));
         assert_eq!(left(&[Some(8_000)], 100, Some(u64::MAX)), Err(8_000), "no sum overflows");
     }
