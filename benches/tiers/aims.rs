@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use fastrand::Rng;
 use signalbox::{
-    schedule::tiers::{Aim, Context, TierView, Tierings},
-    types::{Complexity, Moment},
+    schedule::tiers::{Context, TierView, Tierings},
+    types::{Aim, Complexity, Moment},
 };
 
 use crate::{

@@ -4,8 +4,8 @@ use std::{hint::black_box, time::Instant};
 
 use fastrand::Rng;
 use signalbox::{
-    schedule::tiers::{Aim, Context, Tierings},
-    types::{Complexity, Moment},
+    schedule::tiers::{Context, Tierings},
+    types::{Aim, Complexity, Moment},
 };
 use stats_alloc::Region;
 

@@ -8,7 +8,7 @@ use super::output;
 use crate::{
     config::{Config, Problems},
     policy::{Backend, Dialect, Engine, Model, Policy, Pool, Rule, Way, compile, condition::Condition},
-    schedule::tiers::Aim,
+    types::Aim,
 };
 
 pub(super) fn check(file: &Path, json: bool) -> io::Result<ExitCode> {

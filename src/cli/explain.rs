@@ -74,7 +74,7 @@ pub(super) fn explain(args: &Args) -> io::Result<ExitCode> {
         Ok(body) => body,
         Err(error) => return complain(&format!("'{}' cannot be read: {error}", args.request.display())),
     };
-    let desk = Desk::new(Clock::start());
+    let desk = Arc::new(Desk::new(Clock::start()));
     let serving = Serving::new(Snapshot::new(policy, &Registry::default()), &desk, source);
     let headers: HeaderMap = args.header.iter().cloned().collect();
     match explained(&desk, &serving, args.endpoint, &headers, key, body) {

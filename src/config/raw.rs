@@ -32,6 +32,8 @@ pub struct Document {
     pub timeouts: Option<Timeouts>,
     /// Where decisions are written. Without it, they are not.
     pub journal: Option<Journal>,
+    /// What routes with tiers learn of their own traffic.
+    pub learning: Option<Learning>,
     /// Who may call. Without it, anyone who can connect.
     pub keys: Option<Located<Vec<Key>>>,
     /// Who pays: provider keys, used in turn.
@@ -106,6 +108,16 @@ pub struct Journal {
     pub max_size: Option<Field<u64>>,
     /// How many rotated files are kept. Default: 5.
     pub keep: Option<Field<u32>>,
+}
+
+/// What routes with tiers learn of their own traffic: from `POST /v1/feedback`, and from conversations.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Learning {
+    /// Where it is kept. Without it, it is lost with the process.
+    pub file: Option<Field<String>>,
+    /// Whether a conversation that asks the same again counts against the answer before, and one that goes on for it. Default: `off`.
+    pub re_ask: Option<Field<Switch>>,
 }
 
 /// A key that may call; `signalbox key new` makes one.

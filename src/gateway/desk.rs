@@ -8,17 +8,17 @@ use std::{
 use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
-use super::{Hall, line::Line};
+use super::{Hall, lessons::Lessons, line::Line};
 use crate::{
     measure::{BytesPerToken, Rate},
     policy::Tokenizer,
     prompt::tokens::{Counter, Source},
     schedule::{
         boundary::Boundary,
-        tiers::{Aim, Standing, Tierings},
+        tiers::{Standing, Tierings},
     },
     telemetry::{Journal, Metrics},
-    types::{Clock, Moment, Name},
+    types::{Aim, Clock, Moment, Name},
 };
 
 /// How many decisions are remembered for the page and for `GET /admin/decisions/{id}`.
@@ -47,6 +47,8 @@ pub struct Desk {
     pub(super) spills: DashMap<Name, usize>,
     /// The lengths from which on prompts are long, where that is learned, by the route's name.
     boundaries: DashMap<Name, Arc<Boundary>>,
+    /// What routes with tiers learn of their own traffic.
+    pub lessons: Arc<Lessons>,
     /// What holds the aims of routes with tiers, by the route's name.
     tierings: DashMap<Name, Arc<Tierings>>,
     /// What counts the tokens of each pool's prompts, with what was learned of its templates.
@@ -67,6 +69,7 @@ impl Desk {
             hall: Arc::default(),
             spills: DashMap::new(),
             boundaries: DashMap::new(),
+            lessons: Arc::default(),
             tierings: DashMap::new(),
             counters: DashMap::new(),
             recent: Mutex::default(),

@@ -1,6 +1,8 @@
 //! What would become of a request: its way through the same steps, and the choice in each pool it may go to, without anything being sent
 //! or learned.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::HeaderMap;
 use serde::Serialize;
@@ -9,8 +11,8 @@ use super::{
     Attempted, Desk, Explained, Serving,
     asked::tell,
     counting::Counting,
-    estimate::Estimate,
     route::{Asking, counter},
+    work::Estimate,
 };
 use crate::{
     fleet::{Ask, Scratch},
@@ -37,7 +39,7 @@ pub struct Explanation {
 
 /// What would become of a request with this body, asked for with `headers` by the key at the place `key` of the policy.
 pub fn explain(
-    desk: &Desk,
+    desk: &Arc<Desk>,
     serving: &Serving,
     endpoint: Endpoint,
     headers: &HeaderMap,
@@ -48,7 +50,7 @@ pub fn explain(
     let estimate = Estimate::of(desk, headers, &body);
     let prompt = Counting::of(&body, estimate.tokens, counter(serving, &body));
     let asking =
-        Asking { desk, serving, endpoint, headers, key, body: &body, estimate: &estimate, prompt: &prompt, dry: true };
+        Asking { desk, id: None, serving, endpoint, headers, key, body: &body, estimate: &estimate, prompt: &prompt };
     let (route, explained) = asking.route()?;
     let mut scratch = Scratch::default();
     let (mut pools, mut without_backends) = (Vec::new(), Vec::new());

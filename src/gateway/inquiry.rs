@@ -1,4 +1,5 @@
-//! `POST /v1/route/explain`: what would become of a request, or of many, without any of them being sent.
+//! Questions and answers beside the traffic: `POST /v1/route/explain` says what would become of a request, or of many, without any of them
+//! being sent; `POST /v1/feedback` hears what callers say of answers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-use super::{Desk, Explanation, Live, Reply, Serving, auth, edge, explain};
+use super::{Desk, Explanation, Live, Reply, Serving, auth, edge, explain, feedback};
 use crate::types::{Endpoint, Fault};
 
 /// Most requests of one inquiry.
@@ -33,6 +34,7 @@ impl Inquiry {
     pub fn router(live: Arc<Live>, desk: Arc<Desk>) -> Router {
         Router::new()
             .route("/v1/route/explain", post(one_or_many))
+            .route("/v1/feedback", post(word))
             .method_not_allowed_fallback(wrong_method)
             .with_state(Shared { live, desk })
     }
@@ -81,8 +83,23 @@ struct Summary {
 async fn one_or_many(State(Shared { live, desk }): State<Shared>, request: Request<Body>) -> Reply {
     let serving = live.load();
     let (head, body) = request.into_parts();
-    let id = edge::request_id(&head.headers);
-    match answer(&serving, &desk, &head.headers, body).await {
+    let explained = answer(&serving, &desk, &head.headers, body).await;
+    reply(&head.headers, explained)
+}
+
+async fn word(State(Shared { live, desk }): State<Shared>, request: Request<Body>) -> Reply {
+    let serving = live.load();
+    let (head, body) = request.into_parts();
+    let heard = match read(&serving, body).await {
+        Ok(body) => feedback::hear(&serving, &desk, &head.headers, &body),
+        Err(fault) => Err(fault),
+    };
+    reply(&head.headers, heard.map(|recorded| json(&recorded)))
+}
+
+fn reply(headers: &HeaderMap, answer: Result<Vec<u8>, Fault>) -> Reply {
+    let id = edge::request_id(headers);
+    match answer {
         Ok(body) => {
             let mut reply = Reply::new(Body::from(body));
             reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -93,13 +110,18 @@ async fn one_or_many(State(Shared { live, desk }): State<Shared>, request: Reque
     }
 }
 
-async fn answer(serving: &Serving, desk: &Desk, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Fault> {
+async fn read(serving: &Serving, body: Body) -> Result<Bytes, Fault> {
+    let most = serving.snapshot.policy.limits.body;
+    to_bytes(body, most).await.map_err(|_| {
+        let message = format!("the body was cut off, or is larger than {most} bytes (limits.body)");
+        Fault::client(StatusCode::BAD_REQUEST, "body_cut", message)
+    })
+}
+
+async fn answer(serving: &Serving, desk: &Arc<Desk>, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Fault> {
     let policy = &serving.snapshot.policy;
     let key = auth::check(&policy.keys, headers)?;
-    let bytes = to_bytes(body, policy.limits.body).await.map_err(|_| {
-        let message = format!("the body was cut off, or is larger than {} bytes (limits.body)", policy.limits.body);
-        Fault::client(StatusCode::BAD_REQUEST, "body_cut", message)
-    })?;
+    let bytes = read(serving, body).await?;
     let explained = |body: Bytes| explain(desk, serving, Endpoint::Chat, headers, key, body);
     // An inquiry about one request is the request itself; one about many has no other member that a request could have.
     let Ok(many) = serde_json::from_slice::<Many<'_>>(&bytes) else { return Ok(json(&explained(bytes)?)) };
@@ -152,7 +174,7 @@ fn shown(fault: &Fault) -> Value {
 }
 
 async fn wrong_method(method: Method, headers: HeaderMap) -> Reply {
-    let message = format!("a route is explained by POST, not {method}");
+    let message = format!("this is asked by POST, not {method}");
     let fault = Fault::client(StatusCode::METHOD_NOT_ALLOWED, "bad_method", message).with_code("method_not_allowed");
     edge::reply_to(None, &edge::request_id(&headers), &fault)
 }

@@ -14,8 +14,10 @@ mod edge;
 mod estimate;
 mod explain;
 mod explained;
+mod feedback;
 mod hall;
 mod inquiry;
+pub mod lessons;
 mod line;
 mod models;
 mod parse;
@@ -27,6 +29,7 @@ mod serving;
 mod session;
 mod stages;
 mod step;
+mod work;
 
 use std::sync::Arc;
 

@@ -7,8 +7,8 @@ use http::{HeaderMap, Method};
 use super::{
     Serving,
     asked::{Asked, Placed},
-    estimate::Estimate,
     record::Record,
+    work::Estimate,
 };
 use crate::{
     policy::Route,

@@ -13,12 +13,12 @@ use std::{collections::HashSet, path::PathBuf};
 
 use self::{engines::Engines, reader::Reader, routes::Given};
 use super::{
-    Journal, Key, Limits, Policy, Timeouts,
+    Journal, Key, Learning, Limits, Policy, Timeouts,
     condition::Names,
     defaults::{ADMIN, JOURNAL_KEEP, JOURNAL_SIZE, LISTEN},
     offered,
 };
-use crate::config::{Admin, Config, Field, Pause, Problem, Problems, Total, Word, raw};
+use crate::config::{Admin, Config, Field, Pause, Problem, Problems, Switch, Total, Word, raw};
 
 /// The policy that `config` describes, or everything that is wrong with it.
 pub fn compile(config: &Config) -> Result<Policy, Problems> {
@@ -63,6 +63,7 @@ impl Reader<'_> {
             limits: document.limits.as_ref().map_or_else(Limits::default, |raw| self.limits(raw)),
             timeouts,
             journal: document.journal.as_ref().and_then(|raw| self.journal(raw)),
+            learning: document.learning.as_ref().map_or_else(Learning::default, |raw| self.learning(raw)),
             simulated: false,
             hash: self.config.hash().to_owned(),
         }
@@ -102,6 +103,11 @@ impl Reader<'_> {
         let max_size = self.or(raw.max_size.as_ref(), JOURNAL_SIZE);
         let keep = self.or(raw.keep.as_ref(), JOURNAL_KEEP);
         Some(Journal { path: path?, max_size, keep })
+    }
+
+    fn learning(&mut self, raw: &raw::Learning) -> Learning {
+        let Switch(re_ask) = self.or(raw.re_ask.as_ref(), Switch(false));
+        Learning { file: self.optional(raw.file.as_ref()).map(|file: String| PathBuf::from(file)), re_ask }
     }
 
     fn keys(&mut self, document: &raw::Document) -> Vec<Key> {

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Limits, ModelTable, Policy, Timeouts};
+use super::{Learning, Limits, ModelTable, Policy, Timeouts};
 
 /// Where clients connect.
 pub(super) const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4100);
@@ -53,6 +53,7 @@ impl Default for Policy {
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             journal: None,
+            learning: Learning::default(),
             simulated: false,
             hash: String::new(),
         }

@@ -41,6 +41,8 @@ pub struct Policy {
     pub timeouts: Timeouts,
     /// Where decisions are written, if anywhere.
     pub journal: Option<Journal>,
+    /// What routes with tiers learn of their own traffic.
+    pub learning: Learning,
     /// Whether the engines are simulated.
     pub simulated: bool,
     /// First 12 hex digits of the BLAKE3 hash of the policy's text.
@@ -182,6 +184,15 @@ pub struct Timeouts {
     pub idle: Duration,
     /// From arrival to the last byte, where limited.
     pub total: Option<Duration>,
+}
+
+/// What routes with tiers learn of their own traffic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Learning {
+    /// Where it is kept, if anywhere.
+    pub file: Option<PathBuf>,
+    /// Whether conversations that ask again, or go on, count as labels.
+    pub re_ask: bool,
 }
 
 /// Where and how decisions are written.

@@ -5,10 +5,7 @@ use std::{sync::Arc, time::Duration};
 use indexmap::IndexMap;
 
 use super::{Timeouts, condition::Condition};
-use crate::{
-    schedule::tiers::Aim,
-    types::{Checks, Name},
-};
+use crate::types::{Aim, Checks, Name};
 
 /// Longest name that is taken for a mistyped one, in bytes.
 const LONGEST_MISTAKE: usize = 256;

@@ -157,9 +157,8 @@ impl RequestBody {
         }
     }
 
-    /// What the model will read, as it stands in the body, in the order in which chat templates render it, whatever the
-    /// order of the members. Lists come without their closing bracket: a conversation's next request continues where this one ends.
-    /// A body that was not read as JSON has none.
+    /// What the model will read, as it stands in the body, in the order in which chat templates render it. Lists come without their
+    /// closing bracket: a conversation's next request continues where this one ends. A body that was not read as JSON has none.
     pub fn rendered(&self) -> impl Iterator<Item = &[u8]> {
         let named = |wanted: &'static &[u8]| self.members().filter(move |(name, _)| name == wanted);
         RENDERED.iter().flat_map(named).map(|(_, raw)| match raw {
@@ -176,7 +175,7 @@ impl RequestBody {
 
     /// The JSON of the top-level member called `name`, as it came; the first where there are several.
     pub fn member(&self, name: &str) -> Option<&[u8]> {
-        self.members.iter().find(|it| it.name(&self.bytes) == name.as_bytes()).map(|it| &self.bytes[it.value.clone()])
+        self.members().find(|(it, _)| *it == name.as_bytes()).map(|(_, raw)| raw)
     }
 
     /// The body as it came.

@@ -1,10 +1,10 @@
 //! What operators and their machines ask: health, metrics, the page, decisions, a reload.
 
-use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::HashMap, convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
-    extract::{Path, Request, State as Extract},
+    extract::{Path, Query, Request, State as Extract},
     middleware::{self, Next},
     response::{
         Html, IntoResponse, Response,
@@ -50,6 +50,7 @@ pub(super) fn admin(control: Arc<Control>, local: bool) -> Router {
         .route("/admin/decisions", get(decisions))
         .route("/admin/decisions/{id}", get(decision))
         .route("/admin/complexity", get(complexity))
+        .route("/admin/complexity/rollback", post(roll_back))
         .route("/admin/reload", post(reload))
         .with_state(control);
     if local { routes.layer(middleware::from_fn(by_local_name)) } else { routes }
@@ -166,7 +167,37 @@ async fn complexity(Extract(control): Extract<Arc<Control>>) -> Response {
         .collect();
     let weights = Weights::built_in();
     let weights = json!({ "version": weights.version, "provenance": weights.provenance });
-    Json(json!({ "weights": weights, "routes": routes })).into_response()
+    let learned: serde_json::Map<_, _> = desk
+        .lessons
+        .told()
+        .into_iter()
+        .map(|(route, told)| (route.to_string(), serde_json::to_value(told).unwrap_or_default()))
+        .collect();
+    Json(json!({ "weights": weights, "routes": routes, "learned": learned })).into_response()
+}
+
+/// Brings back the weights that a route used before its last promotion: `POST /admin/complexity/rollback?route=NAME`.
+async fn roll_back(
+    Extract(control): Extract<Arc<Control>>,
+    Query(asked): Query<HashMap<String, String>>,
+    headers: HeaderMap,
+) -> Response {
+    if headers.contains_key(header::ORIGIN) && !is_same_origin(&headers) {
+        return (StatusCode::FORBIDDEN, Json(json!({ "error": { "message": "not from another site" } })))
+            .into_response();
+    }
+    let refuse = |status: StatusCode, message: String| (status, Json(json!({ "error": { "message": message } })));
+    let Some(route) = asked.get("route").cloned() else {
+        return refuse(StatusCode::BAD_REQUEST, "name the route: ?route=NAME".to_owned()).into_response();
+    };
+    let lessons = control.house.desk.lessons.clone();
+    let name = route.clone();
+    // It writes a file.
+    let back = tokio::task::spawn_blocking(move || lessons.roll_back(&name)).await.ok().flatten();
+    match back {
+        None => refuse(StatusCode::NOT_FOUND, format!("the route '{route}' has learned nothing")).into_response(),
+        Some(back) => Json(json!({ "route": route, "rolled_back": back })).into_response(),
+    }
 }
 
 async fn reload(Extract(control): Extract<Arc<Control>>, headers: HeaderMap) -> Response {

@@ -4,7 +4,7 @@ use std::{io, sync::Arc};
 
 use crate::{
     fleet::{Pool, Registry, Snapshot},
-    gateway::{Desk, Live, Serving},
+    gateway::{Desk, Live, Serving, lessons::StoreError},
     policy::Policy,
     schedule::{predict::Accuracy, tiers::Standing},
     telemetry::{self, Journal},
@@ -35,6 +35,9 @@ pub enum OpenError {
     /// No HTTP client.
     #[error(transparent)]
     Client(#[from] SetUpError),
+    /// What was learned cannot be read.
+    #[error(transparent)]
+    Lessons(#[from] StoreError),
     /// The journal's file cannot be written.
     #[error("the journal '{path}' cannot be opened: {error} (journal.path in the policy)")]
     Journal {
@@ -55,6 +58,10 @@ impl House {
         if let Some(journal) = open_journal(&policy, &desk)? {
             desk.journal.store(Some(journal));
         }
+        if let Some(file) = &policy.learning.file {
+            desk.lessons.load(file)?;
+        }
+        desk.lessons.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
         let scrapers = Scrapers::new(client.clone(), clock);
         let tokenizers = Tokenizers::new(Hub::from_env());
         let serving = Serving::new(Snapshot::new(policy, &registry), &desk, |tokenizer| tokenizers.source(tokenizer));
@@ -83,6 +90,7 @@ impl House {
                 tracing::warn!("'{what}' changed in the policy: it takes effect after a restart");
             }
         }
+        self.desk.lessons.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
         let serving = Serving::new(Snapshot::new(policy, &self.registry), &self.desk, |it| self.tokenizers.source(it));
         self.scrapers.follow(sources(&serving));
         self.live.swap(serving);
@@ -91,6 +99,8 @@ impl House {
 
     /// Writes out what is queued.
     pub(super) async fn close(&self) {
+        let lessons = self.desk.lessons.clone();
+        let _ = tokio::task::spawn_blocking(move || lessons.save()).await;
         if let Some(journal) = self.desk.journal.swap(None) {
             // A panic in the writer was logged where it happened.
             let _ = tokio::task::spawn_blocking(move || journal.close()).await;

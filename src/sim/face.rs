@@ -38,13 +38,14 @@ use super::{
     profile::Profile,
     prom,
     reply::{Reply, unix_seconds},
-    stand_in::ANY_MODEL,
 };
 use crate::types::Name;
 
 /// Bytes of a request's body at most: a million tokens are about four million.
 const MOST_BYTES: usize = 64 << 20;
 
+/// The model of an engine that serves whatever it is asked for.
+pub(super) const ANY_MODEL: &str = "*";
 /// How long to wait when the system has no connection to give, before asking again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 

@@ -8,14 +8,12 @@ use std::{
 
 use tokio::sync::Mutex;
 
-use super::{Profile, Running, start};
+use super::{Profile, Running, face::ANY_MODEL, start};
 use crate::{
     policy::{Dialect, Policy, Pool},
     types::Name,
 };
 
-/// A simulated engine that serves whatever model it is asked for.
-pub(super) const ANY_MODEL: &str = "*";
 /// A pool whose context is at least this long is taken for one of a long-context model.
 const LONG: u64 = 200_000;
 

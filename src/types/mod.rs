@@ -1,5 +1,6 @@
 //! Plain vocabulary shared by every room: identities, calls, faults, outcomes, usage, money and time.
 
+pub mod aim;
 pub mod candidate;
 pub mod check;
 pub mod clock;
@@ -14,6 +15,7 @@ pub mod signals;
 pub mod tokens;
 pub mod usage;
 
+pub use aim::Aim;
 pub use candidate::{Candidate, Strategy};
 pub use check::{Check, Checks};
 pub use clock::{Clock, Moment};

@@ -8,6 +8,7 @@ use crate::support::{
     client::{Answer, answer, http, json, post},
     gateway::Gateway,
     mock::{Mock, polite},
+    until,
 };
 
 const CHAT: &str = "/v1/chat/completions";
@@ -181,4 +182,69 @@ async fn a_request_is_explained_without_being_sent() {
     assert_eq!(many["results"][2]["error"]["code"], "model_not_found");
     assert!(mocks.iter().all(|mock| mock.seen().is_empty()));
     assert_eq!(gateway.get_json("/admin/decisions").await.as_array().map(Vec::len), Some(0));
+}
+
+#[tokio::test]
+async fn what_callers_say_is_learned_kept_and_taken_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("lessons.json");
+    let mut mocks = Vec::new();
+    for _ in 0..2 {
+        mocks.push(Mock::start(polite).await);
+    }
+    let policy = format!(
+        "learning: {{ file: \"{}\" }}\npools:\n  small: {{ model: s, backends: [\"{}\"] }}\n  large: {{ model: l, backends: [\"{}\"] }}\n\
+         models:\n  auto: {{ complexity: {{ tiers: [small, large], shares: [50%, 50%] }} }}\n",
+        file.display(),
+        mocks[0].url(),
+        mocks[1].url()
+    );
+    let mut gateway = Gateway::start(&policy).await;
+    let url = gateway.at("/v1/feedback");
+    // Prompts about tulips are too much for the small model, those about rivers are not, whatever their length says.
+    for number in 0..160_u32 {
+        let hard = number % 2 == 0;
+        let text = if hard { format!("tulip number {number} blooms") } else { format!("river number {number} flows") };
+        let answer = ask(&gateway, &said(&text), &[]).await;
+        let small = way(&answer).0 == "small";
+        let outcome = match (hard, small) {
+            (true, true) => "underpowered",
+            (false, false) => "overprovisioned",
+            _ => "ok",
+        };
+        let word = json!({ "request_id": answer.header("x-signalbox-id"), "outcome": outcome });
+        let heard = post(&url, &word).await;
+        assert_eq!(heard.json(), json!({ "recorded": true, "learned": true }), "{}", heard.text());
+    }
+    until("better weights", async || {
+        let learned = &gateway.get_json("/admin/complexity").await["learned"]["auto"];
+        learned["feedback"] == 160 && learned["tries"] == 3 && learned["promotions"].as_u64() >= Some(1)
+    })
+    .await;
+    let learned = gateway.get_json("/admin/complexity").await["learned"]["auto"].clone();
+    assert!(learned["weights"].as_str().is_some_and(|version| version.contains('+')), "{learned}");
+    let explained = async |text: &str| post(&gateway.at("/v1/route/explain"), &said(text)).await.json();
+    let (tulip, river) = (explained("tulip number 900 blooms").await, explained("river number 900 flows").await);
+    let score = |it: &Value| it["explained"]["complexity"]["score"].as_f64().expect("a score");
+    assert!(score(&tulip) > score(&river) + 0.2, "{tulip} {river}");
+
+    // What is wrong is told, and what is unknown.
+    for (word, status) in [
+        (json!({ "outcome": "ok" }), 400),
+        (json!({ "request_id": "x", "outcome": "meh" }), 400),
+        (json!({ "request_id": "x", "outcome": "ok" }), 404),
+    ] {
+        assert_eq!(post(&url, &word).await.status, status, "{word}");
+    }
+
+    // Kept over a restart.
+    gateway.sigterm();
+    gateway.wait_exit().await;
+    let gateway = Gateway::start(&policy).await;
+    let told = gateway.get_json("/admin/complexity").await;
+    assert_eq!(told["learned"]["auto"]["weights"], learned["weights"]);
+    let back = post(&gateway.admin("/admin/complexity/rollback?route=auto"), &json!({})).await.json();
+    assert_eq!(back, json!({ "route": "auto", "rolled_back": true }));
+    let told = gateway.get_json("/admin/complexity").await;
+    assert!(told["learned"]["auto"]["weights"] != learned["weights"], "{told}");
 }

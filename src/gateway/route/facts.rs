@@ -5,7 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use super::Asking;
+use super::asking::Asking;
 use crate::{
     policy::condition::Facts,
     prompt::complexity::{Features, Weights, score},
@@ -27,6 +27,7 @@ pub(super) struct Known<'a> {
     asking: &'a Asking<'a>,
     outline: OnceCell<Outline>,
     features: OnceCell<Features>,
+    /// By the weights that are built in: what conditions ask for.
     complexity: OnceCell<Complexity>,
     language: OnceCell<&'static str>,
 }
@@ -62,11 +63,6 @@ impl<'a> Known<'a> {
     /// The same, if anything asked for it.
     pub(super) fn scored_already(&self) -> Option<&Complexity> {
         self.complexity.get()
-    }
-
-    /// The weights that it was scored by.
-    pub(super) fn weights(&self) -> Name {
-        Weights::built_in().version.as_str().into()
     }
 
     fn key(&self) -> Option<&crate::policy::Key> {

@@ -4,13 +4,17 @@ use std::{cell::RefCell, sync::Arc};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Asking, facts::Known};
+use super::{asking::Asking, facts::Known};
 use crate::{
     fleet::{Ask, Outlook, Scratch},
-    gateway::explained::{Explained, LengthChosen, TierChosen},
+    gateway::{
+        explained::{Explained, LengthChosen, Scored, TierChosen},
+        lessons::Decided,
+    },
     policy::{ByLength, Route, Rule, Target, Tiers, Way},
-    schedule::tiers::{Context, MOST_TIERS, TierView},
-    types::Name,
+    prompt::complexity::{Weights, learn::Tier, score},
+    schedule::tiers::{Context, TierView},
+    types::{Name, aim::MOST_TIERS},
 };
 
 thread_local! {
@@ -59,7 +63,7 @@ impl Asking<'_> {
             Some(tokens) => tokens as f64,
             None => {
                 let learned = self.desk.boundary(name);
-                if !self.dry
+                if !self.is_dry()
                     && let (Some(here), Some(there)) =
                         (self.outlook(&short.name, at_short), self.outlook(&long.name, at_long))
                 {
@@ -109,12 +113,22 @@ impl Asking<'_> {
             tool_loop: known.outline().in_tool_loop,
             chance: fastrand::f64(),
         };
+        let own = self.desk.lessons.weights(name);
+        let weights = own.as_deref().unwrap_or_else(|| Weights::built_in());
+        let complexity = match &own {
+            Some(own) => score(known.features(), own),
+            None => *known.scored(),
+        };
+        explained.complexity = Some(Scored::of(&complexity, weights.version.as_str().into()));
         let tierings = self.desk.tierings(name, &tiers.aim, tiers.routes.len());
         let now = self.desk.clock.now();
-        let decision = if self.dry {
-            tierings.preview(known.scored(), &context, &views[..count], now)
-        } else {
-            tierings.decide(known.scored(), &context, &views[..count], now)
+        let decision = match &self.id {
+            None => tierings.preview(&complexity, &context, &views[..count], now),
+            Some(id) => {
+                let decision = tierings.decide(&complexity, &context, &views[..count], now);
+                self.remember(id, name, tiers, decision.tier, context.session, known);
+                decision
+            }
         };
         explained.tier = Some(TierChosen {
             tier: decision.tier,
@@ -124,6 +138,32 @@ impl Asking<'_> {
             reason: decision.reason.label(),
         });
         &tiers.routes[decision.tier.min(count - 1)]
+    }
+
+    /// Remembers the decision, so that it can be judged. Of more than two tiers, only the lowest and the highest teach anything.
+    fn remember(
+        &self,
+        id: &Arc<str>,
+        route: &Name,
+        tiers: &Tiers,
+        tier: usize,
+        conversation: Option<u64>,
+        known: &Known<'_>,
+    ) {
+        let top = tiers.routes.len() - 1;
+        if tier != 0 && tier != top {
+            return;
+        }
+        let pool = |tier: usize| self.policy().pools[tiers.routes[tier].targets[0].pool].name.clone();
+        let decided = Decided {
+            route: route.clone(),
+            key: self.key.map(|key| self.policy().keys[key].id.clone()),
+            features: known.features().clone(),
+            tier: if tier == 0 { Tier::Small } else { Tier::Large },
+            pools: [pool(0), pool(top)],
+            conversation,
+        };
+        self.desk.lessons.decided(id, decided, self.desk.clock.now());
     }
 
     /// The conversation that the request belongs to: as its client names it, or else by the message that began it.

@@ -3,7 +3,7 @@
 use super::reader::Reader;
 use crate::{
     config::{Problem, Share, raw},
-    schedule::tiers::{Aim, MOST_TIERS},
+    types::{Aim, aim::MOST_TIERS},
 };
 
 /// How far shares may be from adding up to 1.

@@ -1,7 +1,7 @@
 //! What a decision is made of, and what it says.
 
-use super::aim::MOST_TIERS;
 use crate::types::Complexity;
+use crate::types::aim::MOST_TIERS;
 
 /// A tier as one request sees it.
 #[derive(Copy, Clone, Debug, PartialEq)]

@@ -48,7 +48,6 @@ mod state;
 mod tests;
 
 pub use self::{
-    aim::{Aim, MOST_TIERS},
     decision::{Context, Decision, Reason, TierView},
     route::Tierings,
     standing::{Standing, TierStanding},

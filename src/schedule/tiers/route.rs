@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::{
-    aim::{Aim, Plan},
+    aim::Plan,
     decision::{Context, Decision, Request, TierView, mix},
     lru::Lru,
     sessions::Sessions,
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     measure::lock,
-    types::{Complexity, Moment},
+    types::{Aim, Complexity, Moment},
 };
 
 /// Sessions that a route remembers, at about 80 bytes each.

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::{
-    aim::MOST_TIERS,
     decision::{Decision, Reason},
     state::Outcome,
 };
+use crate::types::aim::MOST_TIERS;
 
 /// The weight of a request in what is called lately.
 const WEIGHT: f64 = 1.0 / 1024.0;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::{
-    aim::{Aim, Plan},
+    aim::Plan,
     control::{Control, Margin},
     decision::{Reason, Request},
     sessions::Seat,
     slowness::Slowness,
     spend::Spend,
 };
-use crate::types::Moment;
+use crate::types::{Aim, Moment};
 
 /// Requests in a row that are clearly below their session's tier, after which it falls.
 const EVIDENCE: u8 = 8;

@@ -9,8 +9,8 @@ use std::{
 use fastrand::Rng;
 use proptest::{prelude::*, test_runner::RngSeed};
 
-use super::{Aim, Context, Decision, Reason, TierView, Tierings};
-use crate::types::{Complexity, Moment};
+use super::{Context, Decision, Reason, TierView, Tierings};
+use crate::types::{Aim, Complexity, Moment, aim::MOST_TIERS};
 
 const SMALL: TierView = TierView { cost_usd: 0.000_2, e2e: 2.0, available: true };
 const LARGE: TierView = TierView { cost_usd: 0.002, e2e: 6.0, available: true };
@@ -416,7 +416,7 @@ proptest! {
         for (n, ([score, quality, gap, chance, _], session, (tool_loop, nanos), views)) in asks.into_iter().enumerate() {
             let (aim, tiers) = &aims[n * aims.len() / 60];
             tierings.follow(aim, *tiers);
-            let usable = (*tiers).clamp(1, super::MOST_TIERS).min(views.len().max(1));
+            let usable = (*tiers).clamp(1, MOST_TIERS).min(views.len().max(1));
             let views: Vec<TierView> =
                 views.iter().map(|(cost_usd, e2e, available)| TierView { cost_usd: *cost_usd, e2e: *e2e, available: *available }).collect();
             let complexity = Complexity { score, quality, gap, ..Complexity::default() };
@@ -429,7 +429,7 @@ proptest! {
             prop_assert!((0.0..=1.0).contains(&decision.share) && (0.0..=1.0).contains(&decision.quality), "{decision:?}");
             prop_assert!(!decision.bar.is_nan(), "{decision:?}");
             let standing = tierings.standing(now);
-            prop_assert_eq!(standing.tiers.len(), (*tiers).clamp(1, super::MOST_TIERS));
+            prop_assert_eq!(standing.tiers.len(), (*tiers).clamp(1, MOST_TIERS));
             prop_assert!(standing.spend_hour >= 0.0 && standing.keys <= 2);
             prop_assert!(standing.bars.iter().all(|bar| !bar.is_nan()), "{standing:?}");
         }

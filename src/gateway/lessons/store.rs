@@ -1,0 +1,99 @@
+//! What was learned, on disk: read at the start, written whole whenever it changed.
+
+use std::{collections::BTreeMap, fs, io, path::Path, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Learner, Lesson, Lessons, Tally, Weights};
+use crate::measure::lock;
+
+/// What the file is; another version's is not read.
+const FORMAT: &str = "signalbox-lessons-1";
+
+/// What was learned could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file is there and cannot be read.
+    #[error("what was learned cannot be read from '{path}': {error} (learning.file in the policy)")]
+    Io {
+        /// The file.
+        path: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// It is something else.
+    #[error(
+        "'{path}' holds nothing that was learned by this version: {error} (learning.file in the policy; move it away to begin anew)"
+    )]
+    Broken {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        error: String,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    format: String,
+    /// The weights that were compiled in when it was written.
+    prior: String,
+    routes: BTreeMap<String, StoredLesson>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredLesson {
+    learner: Learner,
+    tally: Tally,
+}
+
+impl Lessons {
+    /// Reads what was learned before. Where there is no file yet, nothing was; what was learned on top of other weights than those
+    /// compiled in is left aside.
+    pub fn load(&self, file: &Path) -> Result<(), StoreError> {
+        let path = || file.display().to_string();
+        let bytes = match fs::read(file) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(StoreError::Io { path: path(), error }),
+        };
+        let broken = |error: String| StoreError::Broken { path: path(), error };
+        let stored: Stored = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+        if stored.format != FORMAT {
+            return Err(broken(format!("its format is '{}'", stored.format)));
+        }
+        let prior = &Weights::built_in().version;
+        if stored.prior != *prior {
+            tracing::warn!(
+                file = path(),
+                "what was learned is for weights of another version ({}), and is left aside",
+                stored.prior
+            );
+            return Ok(());
+        }
+        for (route, StoredLesson { learner, tally }) in stored.routes {
+            self.routes.insert(route.into(), Arc::new(Lesson::of(learner, tally)));
+        }
+        Ok(())
+    }
+
+    /// Writes what was learned, where the policy says so. It takes milliseconds: not on the way of a request.
+    pub fn save(&self) {
+        let Some(file) = self.file.load_full() else { return };
+        let routes = self.routes.iter().map(|it| {
+            let learner = lock(&it.value().learner).clone();
+            (it.key().to_string(), StoredLesson { learner, tally: *lock(&it.value().tally) })
+        });
+        let stored =
+            Stored { format: FORMAT.to_owned(), prior: Weights::built_in().version.clone(), routes: routes.collect() };
+        let written = serde_json::to_vec(&stored).map_err(io::Error::other).and_then(|bytes| {
+            // Renamed into place, so that a crash leaves the old one whole.
+            let draft = file.with_extension("draft");
+            fs::write(&draft, bytes)?;
+            fs::rename(&draft, &*file)
+        });
+        if let Err(error) = written {
+            tracing::warn!(file = %file.display(), %error, "what was learned could not be written");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A request that asks for its way: what is known of it, and by which policy.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+
+use crate::{
+    gateway::{Desk, Serving, counting::Counting, work::Estimate},
+    policy::{Policy, Target},
+    protocol::RequestBody,
+    types::Endpoint,
+};
+
+/// A request that asks for its way.
+pub(in crate::gateway) struct Asking<'a> {
+    pub(in crate::gateway) desk: &'a Arc<Desk>,
+    /// Its id, under which the decision is remembered; `None` where it only asks: nothing is learned from it.
+    pub(in crate::gateway) id: Option<Arc<str>>,
+    pub(in crate::gateway) serving: &'a Serving,
+    pub(in crate::gateway) endpoint: Endpoint,
+    pub(in crate::gateway) headers: &'a HeaderMap,
+    /// Place of the caller's key in the policy, where keys are asked for.
+    pub(in crate::gateway) key: Option<usize>,
+    pub(in crate::gateway) body: &'a RequestBody,
+    pub(in crate::gateway) estimate: &'a Estimate,
+    /// Its tokens.
+    pub(in crate::gateway) prompt: &'a Counting<'a>,
+}
+
+impl Asking<'_> {
+    pub(super) fn policy(&self) -> &Policy {
+        &self.serving.snapshot.policy
+    }
+
+    /// Whether it only asks.
+    pub(super) fn is_dry(&self) -> bool {
+        self.id.is_none()
+    }
+
+    /// Whether nobody waits for the answer: the client says so by a header, or asks for a tier of service that is for such work.
+    pub(super) fn is_batch(&self) -> bool {
+        if let Some(class) = self.headers.get("x-signalbox-class") {
+            return class == "batch";
+        }
+        self.body.member("service_tier").is_some_and(|tier| tier == b"\"flex\"" || tier == b"\"batch\"")
+    }
+
+    pub(super) fn speaks(&self, target: &Target) -> bool {
+        self.policy().pools[target.pool].speaks.contains(&self.endpoint)
+    }
+}
