@@ -1,6 +1,7 @@
 //! `signalbox calibrate`: what shares of tiers mean on one's own prompts: where the bars would stand, and what quality to expect.
 
 use std::{
+    fmt::Write as _,
     io::{self, Read as _},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -165,16 +166,17 @@ fn text_of(scored: &[Scored], shares: &[f64]) -> String {
     for (tier, large) in above(shares).into_iter().enumerate() {
         let cut = cut(scored, large);
         let bar = bar(scored, cut).map_or_else(|| "none".to_owned(), |bar| format!("{bar:.3}"));
-        text += &format!(
-            "tier {} and above: {:.1} % of the prompts, those with a score of {bar} or more\n",
+        let _ = writeln!(
+            text,
+            "tier {} and above: {:.1} % of the prompts, those with a score of {bar} or more",
             tier + 1,
             large * 100.0
         );
         for it in &scored[cut..scored.len().min(cut + EXAMPLES)] {
-            text += &format!("   just above  {:.3}  {}\n", it.complexity.score, it.shown);
+            let _ = writeln!(text, "   just above  {:.3}  {}", it.complexity.score, it.shown);
         }
         for it in scored[cut.saturating_sub(EXAMPLES)..cut].iter().rev() {
-            text += &format!("   just below  {:.3}  {}\n", it.complexity.score, it.shown);
+            let _ = writeln!(text, "   just below  {:.3}  {}", it.complexity.score, it.shown);
         }
         text += "\n";
     }

@@ -1,6 +1,7 @@
 //! `signalbox explain`: what a policy would make of a request, and why, with nothing sent and no engine near.
 
 use std::{
+    fmt::Write as _,
     io::{self, Read as _},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -67,12 +68,12 @@ pub(super) fn explain(args: &Args) -> io::Result<ExitCode> {
         None => (!policy.keys.is_empty()).then_some(0),
         Some(id) => match policy.keys.iter().position(|key| *key.id == **id) {
             Some(at) => Some(at),
-            None => return complain(&format!("this policy has no key `{id}`")),
+            None => return Ok(complain(&format!("this policy has no key `{id}`"))),
         },
     };
     let body = match read(&args.request) {
         Ok(body) => body,
-        Err(error) => return complain(&format!("'{}' cannot be read: {error}", args.request.display())),
+        Err(error) => return Ok(complain(&format!("'{}' cannot be read: {error}", args.request.display()))),
     };
     let desk = Arc::new(Desk::new(Clock::start()));
     let serving = Serving::new(Snapshot::new(policy, &Registry::default()), &desk, source);
@@ -85,7 +86,7 @@ pub(super) fn explain(args: &Args) -> io::Result<ExitCode> {
         Ok(explanation) => output::print(&text(&explanation)).map(|()| ExitCode::SUCCESS),
         Err(Fault { status, code, message, .. }) => {
             let code = code.map(|code| format!(" ({code})")).unwrap_or_default();
-            complain(&format!("the gateway would answer {}{code}: {message}", status.as_u16()))
+            Ok(complain(&format!("the gateway would answer {}{code}: {message}", status.as_u16())))
         }
     }
 }
@@ -100,9 +101,9 @@ fn source(tokenizer: &Tokenizer) -> Arc<Source> {
     })
 }
 
-fn complain(message: &str) -> io::Result<ExitCode> {
+fn complain(message: &str) -> ExitCode {
     output::complain(&format!("signalbox: {message}\n"));
-    Ok(ExitCode::FAILURE)
+    ExitCode::FAILURE
 }
 
 fn read(path: &Path) -> io::Result<Bytes> {
@@ -141,7 +142,7 @@ fn text(explanation: &Explanation) -> String {
     }
     let mut text = String::new();
     for (name, line) in lines {
-        text += &format!("{name:<11}{line}\n");
+        let _ = writeln!(text, "{name:<11}{line}");
     }
     for pool in pools {
         text += &candidates(pool);

@@ -90,11 +90,11 @@ async fn one_or_many(State(Shared { live, desk }): State<Shared>, request: Reque
 async fn word(State(Shared { live, desk }): State<Shared>, request: Request<Body>) -> Reply {
     let serving = live.load();
     let (head, body) = request.into_parts();
-    let heard = match read(&serving, body).await {
+    let result = match read(&serving, body).await {
         Ok(body) => feedback::hear(&serving, &desk, &head.headers, &body),
         Err(fault) => Err(fault),
     };
-    reply(&head.headers, heard.map(|recorded| json(&recorded)))
+    reply(&head.headers, result.map(|recorded| json(&recorded)))
 }
 
 fn reply(headers: &HeaderMap, answer: Result<Vec<u8>, Fault>) -> Reply {

@@ -141,7 +141,7 @@ impl Lessons {
         if decided.key.as_ref() != caller {
             return Heard::Unknown;
         }
-        let Some(decided) = decided.as_served(served) else { return Heard::Noted };
+        let Some(decided) = decided.served_by(served) else { return Heard::Noted };
         self.learn(&decided, verdict, |tally| tally.feedback += 1);
         Heard::Learned
     }

@@ -35,7 +35,7 @@ pub(in crate::gateway) struct Decided {
 
 impl Decided {
     /// The same with the tier that really served; `None` where that was another pool than the two.
-    pub(super) fn as_served(mut self, pool: Option<&Name>) -> Option<Self> {
+    pub(super) fn served_by(mut self, pool: Option<&Name>) -> Option<Self> {
         if let Some(pool) = pool {
             let [small, large] = &self.pools;
             self.tier = if pool == small {
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_label_is_about_the_model_that_served() {
-        let of = |pool: &str| decided("hi", Tier::Small, 1).as_served(Some(&pool.into())).map(|it| it.tier);
+        let of = |pool: &str| decided("hi", Tier::Small, 1).served_by(Some(&pool.into())).map(|it| it.tier);
         assert_eq!((of("small"), of("large"), of("long")), (Some(Tier::Small), Some(Tier::Large), None));
     }
 }

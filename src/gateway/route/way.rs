@@ -59,18 +59,17 @@ impl Asking<'_> {
             (false, _) => return long,
             (true, true) => {}
         }
-        let boundary = match by.boundary {
-            Some(tokens) => tokens as f64,
-            None => {
-                let learned = self.desk.boundary(name);
-                if !self.is_dry()
-                    && let (Some(here), Some(there)) =
-                        (self.outlook(&short.name, at_short), self.outlook(&long.name, at_long))
-                {
-                    learned.learn(self.prompt.tokens().expected, here.burden, there.burden);
-                }
-                learned.tokens()
+        let boundary = if let Some(tokens) = by.boundary {
+            tokens as f64
+        } else {
+            let learned = self.desk.boundary(name);
+            if !self.is_dry()
+                && let (Some(here), Some(there)) =
+                    (self.outlook(&short.name, at_short), self.outlook(&long.name, at_long))
+            {
+                learned.learn(self.prompt.tokens().expected, here.burden, there.burden);
             }
+            learned.tokens()
         };
         let is_long = self.prompt.exceed((boundary as u64).saturating_sub(1));
         explained.length = Some(LengthChosen { boundary, long: is_long });

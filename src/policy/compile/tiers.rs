@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use crate::{
-    config::{Problem, Share, raw},
+    config::{Field, Problem, Share, raw},
     types::{Aim, aim::MOST_TIERS},
 };
 
@@ -33,9 +33,9 @@ impl Reader<'_> {
         }
         let given = [
             raw.shares.as_ref().map(|field| field.at),
-            raw.min_quality.as_ref().map(|field| field.at()),
-            raw.value_per_quality_point.as_ref().map(|field| field.at()),
-            raw.max_spend_per_hour.as_ref().map(|field| field.at()),
+            raw.min_quality.as_ref().map(Field::at),
+            raw.value_per_quality_point.as_ref().map(Field::at),
+            raw.max_spend_per_hour.as_ref().map(Field::at),
         ];
         let mut given = given.into_iter().flatten();
         let help = "say one of `shares: [75%, 25%]`, `min_quality: 80%`, `value_per_quality_point: 0.002` and \
@@ -55,7 +55,7 @@ impl Reader<'_> {
             let read: Vec<f64> = shares.value.iter().filter_map(|f| self.read(f)).map(|Share(share)| share).collect();
             if shares.value.len() != tiers {
                 self.report(
-                    Problem::at(shares.at, format!("{} shares for {tiers} tiers", shares.value.len()))
+                    Problem::at(shares.at, format!("{} for {tiers} tiers", counted(shares.value.len())))
                         .help("give each tier its share, in the same order"),
                 );
             } else if read.len() == tiers && (read.iter().sum::<f64>() - 1.0).abs() > ROUNDING {
@@ -76,4 +76,8 @@ impl Reader<'_> {
         }
         self.optional(raw.max_spend_per_hour.as_ref()).map(Aim::MaxSpendPerHour)
     }
+}
+
+fn counted(shares: usize) -> String {
+    if shares == 1 { "1 share".to_owned() } else { format!("{shares} shares") }
 }
