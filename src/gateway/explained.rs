@@ -1,5 +1,7 @@
 //! Why a request went the way it did: what was known of its prompt, which rules were passed over, and what decided among pools.
 
+use std::fmt::Write as _;
+
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::types::{Complexity, Name, Tokens};
@@ -92,6 +94,23 @@ impl Scored {
             reasons: reasons.map(|reason| (reason.feature, reason.amount)).collect(),
             weights,
         }
+    }
+
+    /// On one line: the score, the version of the weights, and what moved it most.
+    pub(super) fn header(&self) -> String {
+        let mut text = format!("{:.3}; weights={}", self.score, self.weights);
+        for (feature, amount) in &self.reasons {
+            let _ = write!(text, "; {}={amount:+.3}", feature.replace(' ', "_"));
+        }
+        text
+    }
+}
+
+impl TierChosen {
+    /// On one line: the tier, why, the bar and the share of the most capable tier lately.
+    pub(super) fn header(&self) -> String {
+        let bar = self.bar.map_or_else(|| "none".to_owned(), |bar| format!("{bar:.3}"));
+        format!("{}; by={}; bar={bar}; share={:.3}", self.tier, self.reason, self.share)
     }
 }
 

@@ -213,8 +213,8 @@ async fn what_callers_say_is_learned_kept_and_taken_back() {
             _ => "ok",
         };
         let word = json!({ "request_id": answer.header("x-signalbox-id"), "outcome": outcome });
-        let heard = post(&url, &word).await;
-        assert_eq!(heard.json(), json!({ "recorded": true, "learned": true }), "{}", heard.text());
+        let reply = post(&url, &word).await;
+        assert_eq!(reply.json(), json!({ "recorded": true, "learned": true }), "{}", reply.text());
     }
     until("better weights", async || {
         let learned = &gateway.get_json("/admin/complexity").await["learned"]["auto"];

@@ -30,6 +30,15 @@ pub(super) fn headers(head: &Parts, call: &Call, route: &Route, decision: &Decis
     if let Some(cascade) = decision.cascade {
         put("x-signalbox-cascade", &cascade.label());
     }
+    call.record.note(|line| {
+        let Some(explained) = &line.explained else { return };
+        if let Some(scored) = &explained.complexity {
+            put("x-signalbox-complexity", &scored.header());
+        }
+        if let Some(tier) = &explained.tier {
+            put("x-signalbox-tier", &tier.header());
+        }
+    });
     // Behind a pattern a client may name a model of any length; no client reads a head that long.
     let model = decision.model.as_deref().or(call.body.model.as_deref());
     if let Some(model) = model.filter(|model| model.len() <= LONGEST_MODEL) {
