@@ -159,6 +159,7 @@ impl Reader<'_> {
         } else if let Some(complexity) = raw.complexity {
             let tiers = self.targets(&complexity.tiers.value, &fallback, pools);
             let aim = self.aim(complexity)?;
+            self.prices(complexity, &aim, &tiers, pools);
             let routes =
                 (0..tiers.len()).map(|tier| by_distance(&tiers, tier).chain(fallback.iter().cloned()).collect());
             let mut routes: Vec<_> = routes.map(route).collect();

@@ -3,6 +3,7 @@
 use super::reader::Reader;
 use crate::{
     config::{Field, Problem, Share, raw},
+    policy::{Pool, Target},
     types::{Aim, aim::MOST_TIERS},
 };
 
@@ -10,6 +11,21 @@ use crate::{
 const ROUNDING: f64 = 1e-6;
 
 impl Reader<'_> {
+    /// What weighs money needs prices: without them every tier would seem to cost nothing.
+    pub(super) fn prices(&mut self, raw: &raw::Complexity, aim: &Aim, tiers: &[Target], pools: &[Pool]) {
+        if !matches!(aim, Aim::ValuePerPoint { .. } | Aim::MaxSpendPerHour(_)) {
+            return;
+        }
+        let named = raw.tiers.value.iter().zip(tiers);
+        for (field, _) in named.filter(|(_, tier)| pools[tier.pool].price.is_none()) {
+            self.report(
+                Problem::at(field.at(), format!("pool `{}` has no price, which this aim weighs", field.text())).help(
+                    "give the pool one, in US dollars per million tokens: `price: { input: 0.05, output: 0.10 }`",
+                ),
+            );
+        }
+    }
+
     /// The one aim that a rule has.
     pub(super) fn aim(&mut self, raw: &raw::Complexity) -> Option<Aim> {
         let tiers = raw.tiers.value.len();
