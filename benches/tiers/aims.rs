@@ -98,7 +98,7 @@ fn spends(seeds: u64) {
                 let complexity = Complexity { score, gap: 0.5 * score * score, quality: 0.5, ..Complexity::default() };
                 let tokens = 0.5 + dice.f64();
                 let tiers = TIERS.map(|tier| TierView { cost_usd: tier.cost_usd * tokens, ..tier });
-                let context = Context { key: 1, session: None, tool_loop: false, chance: dice.f64() };
+                let context = Context { key: 1, session: None, continues: None, tool_loop: false, chance: dice.f64() };
                 let tier = tierings.decide(&complexity, &context, &tiers, Moment::from_nanos((now * 1e9) as u64)).tier;
                 let cost = tiers[tier].cost_usd;
                 hour.push_back((now, cost));

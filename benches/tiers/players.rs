@@ -77,7 +77,8 @@ impl Player {
 /// The tier that ours decides for the `n`th request.
 pub(crate) fn ours(tierings: &Tierings, ask: &Ask, n: usize, tiers: &[TierView], dice: &mut Rng) -> usize {
     let complexity = Complexity { score: ask.score, quality: ask.quality, gap: ask.gap, ..Complexity::default() };
-    let context = Context { key: 1, session: ask.session, tool_loop: ask.tool_loop, chance: dice.f64() };
+    let context =
+        Context { key: 1, session: ask.session, continues: None, tool_loop: ask.tool_loop, chance: dice.f64() };
     tierings.decide(&complexity, &context, tiers, Moment::default().plus(PAUSE * n as u32)).tier
 }
 

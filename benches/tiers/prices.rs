@@ -48,7 +48,7 @@ fn row(name: &str, aim: &Aim, keys: u64, sessions: bool, rounds: usize) {
         let score = dice.f64();
         let complexity = Complexity { score, quality: 0.6, gap: 0.4 * score, ..Complexity::default() };
         let session = sessions.then(|| dice.u64(..2_000));
-        let context = Context { key, session, tool_loop: false, chance: dice.f64() };
+        let context = Context { key, session, continues: None, tool_loop: false, chance: dice.f64() };
         black_box(tierings.decide(&complexity, &context, &tiers, Moment::from_nanos(n * 1_000_000)));
     };
     decide(0);

@@ -1,7 +1,7 @@
 //! The desk where every request's record ends: metrics, the journal, and the last decisions for the page.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -11,14 +11,14 @@ use dashmap::DashMap;
 use super::{Hall, lessons::Lessons, line::Line};
 use crate::{
     measure::{BytesPerToken, Rate},
-    policy::Tokenizer,
+    policy::{Policy, Tokenizer, Way},
     prompt::tokens::{Counter, Source},
     schedule::{
         boundary::Boundary,
         tiers::{Standing, Tierings},
     },
     telemetry::{Journal, Metrics},
-    types::{Aim, Clock, Moment, Name},
+    types::{Aim, Clock, Moment, Name, Outcome},
 };
 
 /// How many decisions are remembered for the page and for `GET /admin/decisions/{id}`.
@@ -87,11 +87,30 @@ impl Desk {
     /// What chooses among the tiers of the route called `name`, and holds what it aims at.
     pub(super) fn tierings(&self, name: &Name, aim: &Aim, tiers: usize) -> Arc<Tierings> {
         if let Some(known) = self.tierings.get(name) {
-            known.follow(aim, tiers);
             return known.clone();
         }
         let new = || Arc::new(Tierings::new(aim, tiers, MOST_KEYS));
         self.tierings.entry(name.clone()).or_insert_with(new).clone()
+    }
+
+    /// Keeps to another policy: routes with tiers go on with their new aims, and what belongs to routes that are gone is forgotten.
+    pub fn follow(&self, policy: &Policy) {
+        let ways = policy.models.rules().map(|rule| (&rule.name, &rule.way));
+        let tiered: HashMap<_, _> = ways
+            .filter_map(|(name, way)| match way {
+                Way::Tiers(tiers) => Some((name.clone(), tiers.clone())),
+                Way::Pools(_) | Way::Length(_) => None,
+            })
+            .collect();
+        self.tierings.retain(|name, tierings| match tiered.get(name) {
+            Some(tiers) => {
+                tierings.follow(&tiers.aim, tiers.routes.len());
+                true
+            }
+            None => false,
+        });
+        self.boundaries.retain(|name, _| policy.models.has_route(name));
+        self.spills.retain(|name, _| policy.models.has_route(name));
     }
 
     /// How each route with tiers stands, by its name.
@@ -127,6 +146,12 @@ impl Desk {
     }
 
     pub(super) fn keep(&self, line: Line) {
+        if line.outcome == Outcome::Complete.label()
+            && line.explained.as_ref().is_some_and(|explained| explained.tier.is_some())
+            && let Some(attempt) = line.answered.and_then(|at| line.attempts.get(at))
+        {
+            self.lessons.answered(&line.id, &attempt.pool);
+        }
         if let Some(journal) = &*self.journal.load() {
             journal.write(&line);
         }

@@ -1,11 +1,16 @@
 //! `POST /v1/feedback`: what a caller says of an answer, for routes with tiers to learn from.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use super::{Desk, Serving, auth, lessons::Heard};
 use crate::{prompt::complexity::learn::Verdict, types::Fault};
+
+/// What is shown of an id, in characters.
+const LONGEST_ID: usize = 128;
 
 /// Words that an outcome can be, in the order they are told.
 const OUTCOMES: [(&str, Verdict); 4] = [
@@ -17,8 +22,10 @@ const OUTCOMES: [(&str, Verdict); 4] = [
 
 #[derive(Deserialize)]
 struct Word<'a> {
-    request_id: Option<&'a str>,
-    outcome: Option<&'a str>,
+    #[serde(borrow)]
+    request_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    outcome: Option<Cow<'a, str>>,
 }
 
 /// What became of it.
@@ -39,21 +46,21 @@ pub(super) fn hear(serving: &Serving, desk: &Desk, headers: &HeaderMap, body: &B
         );
         Fault::client(StatusCode::BAD_REQUEST, "bad_json", message).with_code("invalid_json")
     })?;
-    let Some(id) = word.request_id else {
+    let Some(id) = word.request_id.as_deref() else {
         return Err(Fault::field("request_id", "'request_id' is missing: it is the answer's 'x-signalbox-id'"));
     };
-    let verdict = OUTCOMES.iter().find(|(name, _)| word.outcome == Some(name)).map(|(_, verdict)| *verdict);
+    let verdict = OUTCOMES.iter().find(|(name, _)| word.outcome.as_deref() == Some(name)).map(|(_, verdict)| *verdict);
     let Some(verdict) = verdict else {
         let names = OUTCOMES.map(|(name, _)| format!("'{name}'")).join(", ");
         return Err(Fault::field("outcome", format!("'outcome' is one of {names}")));
     };
-    let line = desk.find(id);
-    let known = line.as_ref().is_some_and(|line| line.key == caller);
-    let served = line.as_ref().and_then(|line| Some(&line.attempts.get(line.answered?)?.pool));
-    match desk.lessons.feedback(id, caller.as_ref(), served, verdict) {
+    let known = desk.find(id).is_some_and(|line| line.key == caller);
+    match desk.lessons.feedback(id, caller.as_ref(), verdict) {
         Heard::Learned => Ok(Recorded { recorded: true, learned: true }),
         Heard::Noted if known => Ok(Recorded { recorded: true, learned: false }),
         Heard::Noted | Heard::Unknown => {
+            let id: String = id.chars().take(LONGEST_ID).collect();
+            let id: String = id.chars().take(LONGEST_ID).collect();
             let message =
                 format!("no request '{id}' of yours is remembered: feedback is taken for the last few thousand");
             Err(Fault {

@@ -13,10 +13,13 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
+use tokio::sync::Semaphore;
 
 use super::{Desk, Explanation, Live, Reply, Serving, auth, edge, explain, feedback};
 use crate::types::{Endpoint, Fault};
 
+/// One inquiry at a time is worked on.
+static TURN: Semaphore = Semaphore::const_new(1);
 /// Most requests of one inquiry.
 const MOST: usize = 1000;
 
@@ -118,13 +121,20 @@ async fn read(serving: &Serving, body: Body) -> Result<Bytes, Fault> {
     })
 }
 
-async fn answer(serving: &Serving, desk: &Arc<Desk>, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Fault> {
+async fn answer(serving: &Arc<Serving>, desk: &Arc<Desk>, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Fault> {
     let policy = &serving.snapshot.policy;
     let key = auth::check(&policy.keys, headers)?;
     let bytes = read(serving, body).await?;
-    let explained = |body: Bytes| explain(desk, serving, Endpoint::Chat, headers, key, body);
+    // Tokens may be counted for it, which takes milliseconds: on a thread that may block, one inquiry at a time.
+    let explained = async |body: Bytes| {
+        let _turn = TURN.acquire().await;
+        let (desk, serving, headers) = (desk.clone(), serving.clone(), headers.clone());
+        let aside = tokio::task::spawn_blocking(move || explain(&desk, &serving, Endpoint::Chat, &headers, key, body));
+        let failed = |_| Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "explaining failed");
+        aside.await.map_err(failed)?
+    };
     // An inquiry about one request is the request itself; one about many has no other member that a request could have.
-    let Ok(many) = serde_json::from_slice::<Many<'_>>(&bytes) else { return Ok(json(&explained(bytes)?)) };
+    let Ok(many) = serde_json::from_slice::<Many<'_>>(&bytes) else { return Ok(json(&explained(bytes).await?)) };
     if many.requests.len() > MOST {
         let message = format!("{} requests at once are more than the {MOST} that are explained", many.requests.len());
         return Err(Fault::field("requests", message));
@@ -133,18 +143,19 @@ async fn answer(serving: &Serving, desk: &Arc<Desk>, headers: &HeaderMap, body: 
     let mut results = Vec::with_capacity(many.requests.len());
     for Labelled { request, label } in many.requests {
         let asked = Bytes::copy_from_slice(request.get().as_bytes());
-        match explained(asked) {
+        match explained(asked).await {
             Ok(explanation) => {
                 summary.count(&explanation, label);
                 results.push(Answer::Explained(Box::new(explanation)));
             }
             Err(fault) => {
                 summary.refused += 1;
+                if let Some(label) = label {
+                    *summary.confusion.entry(label).or_default().entry("refused".to_owned()).or_default() += 1;
+                }
                 results.push(Answer::Refused { error: shown(&fault) });
             }
         }
-        // Each takes a while, and other requests wait for this worker.
-        tokio::task::yield_now().await;
     }
     Ok(json(&Answers { results, summary: summary.finished() }))
 }

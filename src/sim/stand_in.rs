@@ -44,6 +44,9 @@ impl StandIns {
             // Where an Azure deployment was, there is a model's name now.
             backend.model = backend.model.take().or(backend.deployment.take());
         }
+        // What is made up must not be taken for what was seen.
+        policy.journal = None;
+        policy.learning.file = None;
         policy.simulated = true;
         Ok(policy)
     }

@@ -23,8 +23,10 @@ pub struct Outline {
     pub text: String,
     /// Bytes of that turn as it stands in the body, however much of it is in `text`.
     pub text_bytes: u64,
-    /// A hash of the first message that a user wrote: all turns of a conversation have the same; 0 where there is none.
-    pub opening: u64,
+    /// A hash of all that users wrote, up to the last turn; 0 where they wrote nothing.
+    pub said: u64,
+    /// The same up to the turn before: what [`said`](Self::said) was when that turn was asked.
+    pub said_before: u64,
     /// Messages that users wrote; 1 for a plain prompt.
     pub turns: u32,
     /// Messages and items of all kinds.

@@ -111,6 +111,10 @@ async fn a_long_prompt_goes_to_the_long_pool_and_one_too_long_is_told_the_number
     greedy["max_tokens"] = json!(200_000);
     assert_eq!(ask(&gateway, &greedy, &[]).await.status, 400);
     assert_eq!(mocks.iter().map(|mock| mock.seen().len()).sum::<usize>(), before + 1, "what is refused is not sent");
+    // Of a list of inputs each is limited, not their sum.
+    let inputs = json!({ "model": "auto", "input": vec!["word ".repeat(6_000); 40] });
+    let answer = post(&gateway.at("/v1/embeddings"), &inputs).await;
+    assert_eq!(way(&answer).0, "small");
 }
 
 #[tokio::test]

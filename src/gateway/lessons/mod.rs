@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
 
@@ -17,7 +17,7 @@ use dashmap::DashMap;
 use serde::{Deserialize, Serialize};
 
 pub(super) use self::recent::Decided;
-use self::recent::Recent;
+use self::recent::{Found, Judged, Recent};
 pub use self::store::StoreError;
 use crate::{
     measure::lock,
@@ -40,8 +40,10 @@ pub struct Lessons {
     recent: Mutex<Recent>,
     /// Where it is kept, if anywhere.
     file: ArcSwapOption<PathBuf>,
+    /// Held while it is written: two at once would write into one another.
+    saving: Mutex<()>,
     /// Whether conversations that ask again count as labels.
-    re_ask: std::sync::atomic::AtomicBool,
+    re_ask: AtomicBool,
 }
 
 /// What one route has learned.
@@ -49,10 +51,17 @@ pub struct Lessons {
 struct Lesson {
     /// In use.
     weights: ArcSwap<Weights>,
-    learner: Mutex<Learner>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    learner: Learner,
+    tally: Tally,
     /// Labels until the next try at better weights.
-    until_try: AtomicUsize,
-    tally: Mutex<Tally>,
+    until_try: usize,
+    /// Whether one is under way.
+    trying: bool,
 }
 
 /// What came in for a route, and what came of it.
@@ -99,12 +108,9 @@ pub(super) enum Heard {
 
 impl Lesson {
     fn of(learner: Learner, tally: Tally) -> Self {
-        Self {
-            weights: ArcSwap::from_pointee(learner.weights().clone()),
-            learner: Mutex::new(learner),
-            until_try: AtomicUsize::new(BETWEEN_TRIES),
-            tally: Mutex::new(tally),
-        }
+        let weights = ArcSwap::from_pointee(learner.weights().clone());
+        let state = State { learner, tally, until_try: BETWEEN_TRIES, trying: false };
+        Self { weights, state: Mutex::new(state) }
     }
 }
 
@@ -120,39 +126,46 @@ impl Lessons {
         self.routes.get(route).map(|lesson| lesson.weights.load_full())
     }
 
-    /// Remembers a decision, so that it can be judged. In a conversation, what it says of the decision before it is learned.
+    /// Remembers a decision, so that it can be judged. It says something of the one before it in its conversation.
     pub(super) fn decided(self: &Arc<Self>, id: &Arc<str>, decided: Decided, now: Moment) {
-        let judged = lock(&self.recent).add(id, decided, now);
-        if let Some((before, verdict)) = judged.filter(|_| self.re_ask.load(Relaxed)) {
+        let re_ask = self.re_ask.load(Relaxed);
+        let judged = lock(&self.recent).add(id, decided, re_ask, now);
+        if let Some((before, verdict)) = judged {
             self.learn(&before, verdict, |tally| tally.re_ask += 1);
         }
     }
 
-    /// A caller's word on the answer to the request `id`; `served` is the pool that answered it, where that is known.
-    pub(super) fn feedback(
-        self: &Arc<Self>,
-        id: &str,
-        caller: Option<&Name>,
-        served: Option<&Name>,
-        verdict: Verdict,
-    ) -> Heard {
-        let found = lock(&self.recent).find(id);
-        let Some(decided) = found else { return Heard::Noted };
-        if decided.key.as_ref() != caller {
-            return Heard::Unknown;
-        }
-        let Some(decided) = decided.served_by(served) else { return Heard::Noted };
-        self.learn(&decided, verdict, |tally| tally.feedback += 1);
-        Heard::Learned
+    /// The request `id` was answered in full, by this pool: only now can the answer be judged.
+    pub(super) fn answered(&self, id: &str, pool: &Name) {
+        lock(&self.recent).answered(id, pool);
     }
 
-    fn learn(self: &Arc<Self>, decided: &Decided, verdict: Verdict, count: impl FnOnce(&mut Tally)) {
+    /// A caller's word on the answer to the request `id`; the first one counts.
+    pub(super) fn feedback(self: &Arc<Self>, id: &str, caller: Option<&Name>, verdict: Verdict) -> Heard {
+        let found = lock(&self.recent).judge(id, caller);
+        match found {
+            Found::Judged(decided) => {
+                self.learn(&decided, verdict, |tally| tally.feedback += 1);
+                Heard::Learned
+            }
+            Found::NothingToLearn => Heard::Noted,
+            Found::AnotherCallers => Heard::Unknown,
+        }
+    }
+
+    fn learn(self: &Arc<Self>, decided: &Judged, verdict: Verdict, count: impl FnOnce(&mut Tally)) {
         let new = || Arc::new(Lesson::of(Learner::new(Weights::built_in().clone()), Tally::default()));
         let lesson = self.routes.entry(decided.route.clone()).or_insert_with(new).clone();
-        lock(&lesson.learner).observe(&decided.features, Label::Served { tier: decided.tier, verdict });
-        count(&mut lock(&lesson.tally));
-        let left = lesson.until_try.fetch_update(Relaxed, Relaxed, |left| Some(left.saturating_sub(1)));
-        if left == Ok(1) {
+        let due = {
+            let mut state = lock(&lesson.state);
+            state.learner.observe(&decided.features, Label::Served { tier: decided.tier, verdict });
+            count(&mut state.tally);
+            state.until_try = state.until_try.saturating_sub(1);
+            let due = state.until_try == 0 && !state.trying;
+            state.trying |= due;
+            due
+        };
+        if due {
             let lessons = self.clone();
             // It takes milliseconds: not on the way of a request.
             tokio::task::spawn_blocking(move || {
@@ -166,51 +179,63 @@ impl Lessons {
     /// there are no earlier ones.
     pub fn roll_back(&self, route: &str) -> Option<bool> {
         let lesson = self.routes.get(route).map(|lesson| lesson.clone())?;
-        let mut learner = lock(&lesson.learner);
-        let back = learner.rollback();
-        if back {
-            lesson.weights.store(Arc::new(learner.weights().clone()));
-            lesson.until_try.store(AFTER_ROLLBACK, Relaxed);
-            lock(&lesson.tally).rollbacks += 1;
-        }
-        drop(learner);
+        let back = {
+            let mut state = lock(&lesson.state);
+            let back = state.learner.rollback();
+            if back {
+                lesson.weights.store(Arc::new(state.learner.weights().clone()));
+                state.until_try = AFTER_ROLLBACK;
+                state.tally.rollbacks += 1;
+            }
+            back
+        };
         self.save();
         Some(back)
     }
 
     /// How every route that has learned stands, by its name.
     pub fn told(&self) -> Vec<(Name, LessonTold)> {
+        let lessons: Vec<_> = self.routes.iter().map(|it| (it.key().clone(), it.value().clone())).collect();
         let of = |lesson: &Lesson| {
-            let learner = lock(&lesson.learner);
-            let (weights, labels, shadow) = (learner.weights().version.clone(), learner.labels(), learner.shadow());
-            LessonTold { weights, labels, shadow, tally: *lock(&lesson.tally) }
+            let (learner, tally) = {
+                let state = lock(&lesson.state);
+                (state.learner.clone(), state.tally)
+            };
+            let weights = learner.weights().version.clone();
+            LessonTold { weights, labels: learner.labels(), shadow: learner.shadow(), tally }
         };
-        let mut all: Vec<_> = self.routes.iter().map(|it| (it.key().clone(), of(it.value()))).collect();
+        let mut all: Vec<_> = lessons.into_iter().map(|(route, lesson)| (route, of(&lesson))).collect();
         all.sort_by(|(one, _), (other, _)| one.cmp(other));
         all
     }
 }
 
 impl Lesson {
-    /// Tries whether the labels make better weights, and uses them if so.
+    /// Tries whether the labels make better weights, and uses them if so. Fitted on a copy, so that no request waits for it.
     fn try_better(&self) {
-        self.until_try.store(BETWEEN_TRIES, Relaxed);
-        // Fitted on a copy, so that no request waits for it.
-        let mut learner = lock(&self.learner).clone();
-        let promotion = learner.promote();
-        let mut tally = lock(&self.tally);
-        tally.tries += 1;
+        let (mut tried, rollbacks) = {
+            let state = lock(&self.state);
+            (state.learner.clone(), state.tally.rollbacks)
+        };
+        let promotion = tried.promote();
+        let mut state = lock(&self.state);
+        state.trying = false;
+        // Who took weights back meanwhile does not want these either.
+        if state.tally.rollbacks != rollbacks {
+            return;
+        }
+        state.until_try = BETWEEN_TRIES;
+        state.tally.tries += 1;
         match promotion {
             Promotion::TooFew => {}
-            Promotion::Kept(gain) => tally.last_gain = Some((gain.mean, gain.lower)),
+            Promotion::Kept(gain) => state.tally.last_gain = Some((gain.mean, gain.lower)),
             Promotion::Promoted(gain) => {
-                tally.last_gain = Some((gain.mean, gain.lower));
-                tally.promotions += 1;
-                let version = &learner.weights().version;
+                state.tally.last_gain = Some((gain.mean, gain.lower));
+                state.tally.promotions += 1;
+                let version = &tried.weights().version;
                 tracing::info!(version, gain = gain.mean, "better weights for the complexity of prompts are in use");
-                self.weights.store(Arc::new(learner.weights().clone()));
-                // Labels that came meanwhile are few, and more will come.
-                *lock(&self.learner) = learner;
+                self.weights.store(Arc::new(tried.weights().clone()));
+                state.learner.adopt(tried);
             }
         }
     }

@@ -25,75 +25,126 @@ pub(in crate::gateway) struct Decided {
     pub(in crate::gateway) key: Option<Name>,
     /// What was made of the prompt: numbers and hashed words, nothing of its text.
     pub(in crate::gateway) features: Features,
-    /// The tier that was to serve.
-    pub(in crate::gateway) tier: Tier,
     /// The pools of the cheapest tier and of the most capable one.
     pub(in crate::gateway) pools: [Name; 2],
-    /// The conversation it belongs to.
-    pub(in crate::gateway) conversation: Option<u64>,
+    /// A hash of what users said in its conversation so far; `None` in the middle of a turn.
+    pub(in crate::gateway) said: Option<u64>,
+    /// What that was at the turn before.
+    pub(in crate::gateway) said_before: Option<u64>,
 }
 
-impl Decided {
-    /// The same with the tier that really served; `None` where that was another pool than the two.
-    pub(super) fn served_by(mut self, pool: Option<&Name>) -> Option<Self> {
-        if let Some(pool) = pool {
-            let [small, large] = &self.pools;
-            self.tier = if pool == small {
-                Tier::Small
-            } else if pool == large {
-                Tier::Large
-            } else {
-                return None;
-            };
-        }
-        Some(self)
+/// A decision that is judged: a label, but for the verdict.
+#[derive(Clone, Debug)]
+pub(super) struct Judged {
+    pub(super) route: Name,
+    pub(super) features: Features,
+    /// Who answered.
+    pub(super) tier: Tier,
+}
+
+/// What is known of a request that somebody judges.
+pub(super) enum Found {
+    Judged(Judged),
+    /// No tiers decided it, it has no full answer, another pool answered, or it was judged before.
+    NothingToLearn,
+    AnotherCallers,
+}
+
+#[derive(Debug)]
+struct Entry {
+    decided: Decided,
+    at: Moment,
+    /// Who answered in full; a decision counts for one label at most, and is then without it.
+    answered: Option<Tier>,
+}
+
+impl Entry {
+    fn judged(&mut self) -> Option<Judged> {
+        let tier = self.answered.take()?;
+        Some(Judged { route: self.decided.route.clone(), features: self.decided.features.clone(), tier })
     }
 }
 
 /// The last decisions, bounded.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    by_id: HashMap<Arc<str>, Decided>,
+    by_id: HashMap<Arc<str>, Entry>,
     order: VecDeque<Arc<str>>,
-    /// The last decision of each conversation, and when it was made.
-    conversations: HashMap<u64, (Arc<str>, Moment)>,
+    /// The last decision of each conversation by what was said in it, for each key.
+    conversations: HashMap<(Option<Name>, u64), Arc<str>>,
 }
 
 impl Recent {
-    /// Remembers a decision. Returns the one before it in its conversation with what the new one says of it.
-    pub(super) fn add(&mut self, id: &Arc<str>, decided: Decided, now: Moment) -> Option<(Decided, Verdict)> {
-        let judged = decided.conversation.and_then(|conversation| {
-            let (before, at) = self.conversations.insert(conversation, (id.clone(), now))?;
-            let before = self.by_id.get(&before)?;
-            Some((before.clone(), judge(before, &decided, now.since(at))?))
-        });
-        if self.by_id.insert(id.clone(), decided).is_none() {
-            self.order.push_back(id.clone());
+    /// Remembers a decision. With `re_ask`, returns the one before it in its conversation with what the new one says of it.
+    ///
+    /// Of two requests that their clients gave the same id, the first one is remembered: else one caller could take another's place.
+    pub(super) fn add(
+        &mut self,
+        id: &Arc<str>,
+        decided: Decided,
+        re_ask: bool,
+        now: Moment,
+    ) -> Option<(Judged, Verdict)> {
+        let judged = if re_ask { self.judge_before(&decided, now) } else { None };
+        if self.by_id.contains_key(id) {
+            return judged;
         }
-        if self.order.len() > MOST
+        if self.order.len() == MOST
             && let Some(oldest) = self.order.pop_front()
             && let Some(gone) = self.by_id.remove(&oldest)
-            && let Some(conversation) = gone.conversation
-            && self.conversations.get(&conversation).is_some_and(|(last, _)| *last == oldest)
+            && let Some(said) = gone.decided.said
         {
-            self.conversations.remove(&conversation);
+            self.conversations.remove(&(gone.decided.key, said));
         }
+        if let Some(said) = decided.said {
+            self.conversations.insert((decided.key.clone(), said), id.clone());
+        }
+        self.order.push_back(id.clone());
+        self.by_id.insert(id.clone(), Entry { decided, at: now, answered: None });
         judged
     }
 
-    pub(super) fn find(&self, id: &str) -> Option<Decided> {
-        self.by_id.get(id).cloned()
+    fn judge_before(&mut self, next: &Decided, now: Moment) -> Option<(Judged, Verdict)> {
+        // In the middle of a turn the user has said nothing new.
+        next.said?;
+        let before = self.conversations.get(&(next.key.clone(), next.said_before?))?;
+        let entry = self.by_id.get_mut(before)?;
+        let verdict = verdict(&entry.decided, next, entry.answered?, now.since(entry.at))?;
+        Some((entry.judged()?, verdict))
+    }
+
+    /// The request was answered in full by this pool.
+    pub(super) fn answered(&mut self, id: &str, pool: &Name) {
+        if let Some(entry) = self.by_id.get_mut(id) {
+            let [small, large] = &entry.decided.pools;
+            entry.answered = if pool == small {
+                Some(Tier::Small)
+            } else if pool == large {
+                Some(Tier::Large)
+            } else {
+                None
+            };
+        }
+    }
+
+    /// What `caller` may judge.
+    pub(super) fn judge(&mut self, id: &str, caller: Option<&Name>) -> Found {
+        let Some(entry) = self.by_id.get_mut(id) else { return Found::NothingToLearn };
+        if entry.decided.key.as_ref() != caller {
+            return Found::AnotherCallers;
+        }
+        entry.judged().map_or(Found::NothingToLearn, Found::Judged)
     }
 }
 
 /// What a conversation's next request says of the one before it: asked again at once, the answer was of no use; gone on, it was good.
-fn judge(before: &Decided, next: &Decided, after: Duration) -> Option<Verdict> {
+fn verdict(before: &Decided, next: &Decided, tier: Tier, after: Duration) -> Option<Verdict> {
     let (one, other) = (before.features.terms.places(), next.features.terms.places());
     if one.len() < FEWEST || other.len() < FEWEST || before.route != next.route {
         return None;
     }
     let alike = alike(one, other);
-    match before.tier {
+    match tier {
         Tier::Small if alike >= ALIKE && after <= AGAIN => Some(Verdict::Underpowered),
         Tier::Large if alike >= ALIKE && after <= AGAIN => Some(Verdict::Failed),
         _ if alike < ALIKE / 2.0 => Some(Verdict::Ok),
@@ -113,14 +164,14 @@ mod tests {
     use super::*;
     use crate::types::Outline;
 
-    fn decided(text: &str, tier: Tier, conversation: u64) -> Decided {
+    fn decided(text: &str, key: &str, said_before: Option<u64>, said: Option<u64>) -> Decided {
         Decided {
             route: "r".into(),
-            key: None,
+            key: Some(key.into()),
             features: Features::of(&Outline::of_text(text)),
-            tier,
             pools: ["small".into(), "large".into()],
-            conversation: Some(conversation),
+            said,
+            said_before,
         }
     }
 
@@ -128,34 +179,50 @@ mod tests {
         Moment::default().plus(Duration::from_secs(seconds))
     }
 
+    const FIRST: &str = "How do I reverse a linked list in place without using recursion?";
+    const AGAIN: &str = "How do I reverse a linked list in place without using recursion, please?";
+    const ON: &str = "Thanks. Which cities in Italy are worth a visit in the month of October?";
+
     #[test]
     fn asking_again_is_told_from_going_on() {
         let mut recent = Recent::default();
-        let first = "How do I reverse a linked list in place without using recursion?";
-        assert!(recent.add(&"1".into(), decided(first, Tier::Small, 7), at(0)).is_none());
-        let again = "How do I reverse a linked list in place without using recursion, please?";
-        let (before, verdict) = recent.add(&"2".into(), decided(again, Tier::Large, 7), at(20)).unwrap();
-        assert_eq!((before.tier, verdict), (Tier::Small, Verdict::Underpowered));
-        let on = "Thanks. Which cities in Italy are worth a visit in the month of October?";
-        let (before, verdict) = recent.add(&"3".into(), decided(on, Tier::Large, 7), at(60)).unwrap();
-        assert_eq!((before.tier, verdict), (Tier::Large, Verdict::Ok));
-        assert!(recent.add(&"4".into(), decided(on, Tier::Large, 7), at(1000)).is_none(), "too late to be the same");
-        assert!(recent.add(&"5".into(), decided(on, Tier::Small, 8), at(1000)).is_none(), "another conversation");
+        let add = |recent: &mut Recent, id: &str, decided, seconds| {
+            let judged = recent.add(&id.into(), decided, true, at(seconds));
+            recent.answered(id, &if seconds == 0 { "small" } else { "large" }.into());
+            judged.map(|(judged, verdict)| (judged.tier, verdict))
+        };
+        assert_eq!(add(&mut recent, "1", decided(FIRST, "a", None, Some(1)), 0), None);
+        assert_eq!(add(&mut recent, "x", decided(FIRST, "b", Some(1), Some(2)), 10), None, "another caller's");
+        assert_eq!(add(&mut recent, "t", decided(FIRST, "a", Some(1), None), 10), None, "in the middle of a turn");
+        let again = decided(AGAIN, "a", Some(1), Some(2));
+        assert_eq!(add(&mut recent, "2", again.clone(), 20), Some((Tier::Small, Verdict::Underpowered)));
+        assert_eq!(add(&mut recent, "2b", again, 21), None, "a decision is judged once");
+        assert_eq!(add(&mut recent, "3", decided(ON, "a", Some(2), Some(3)), 60), Some((Tier::Large, Verdict::Ok)));
+        assert_eq!(add(&mut recent, "4", decided(ON, "a", Some(3), Some(4)), 1000), None, "too late to be the same");
+    }
+
+    #[test]
+    fn what_has_no_answer_cannot_be_judged_and_what_has_is_judged_once() {
+        let mut recent = Recent::default();
+        let key = Some(&Name::from("a"));
+        recent.add(&"1".into(), decided(FIRST, "a", None, Some(1)), false, at(0));
+        assert!(matches!(recent.judge("1", key), Found::NothingToLearn));
+        recent.answered("1", &"large".into());
+        recent.add(&"1".into(), decided(ON, "b", None, Some(9)), false, at(0));
+        assert!(matches!(recent.judge("1", None), Found::AnotherCallers));
+        assert!(matches!(recent.judge("1", key), Found::Judged(Judged { tier: Tier::Large, .. })));
+        assert!(matches!(recent.judge("1", key), Found::NothingToLearn));
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut recent = Recent::default();
         for number in 0..MOST as u64 + 100 {
-            recent.add(&number.to_string().into(), decided("hi", Tier::Small, number), at(number));
+            recent.add(&number.to_string().into(), decided("hi", "a", None, Some(number)), true, at(number));
+            recent.add(&"same".into(), decided("hi", "a", None, Some(number)), true, at(number));
         }
-        assert_eq!((recent.by_id.len(), recent.order.len(), recent.conversations.len()), (MOST, MOST, MOST));
-        assert!(recent.find("0").is_none() && recent.find("200").is_some());
-    }
-
-    #[test]
-    fn a_label_is_about_the_model_that_served() {
-        let of = |pool: &str| decided("hi", Tier::Small, 1).served_by(Some(&pool.into())).map(|it| it.tier);
-        assert_eq!((of("small"), of("large"), of("long")), (Some(Tier::Small), Some(Tier::Large), None));
+        assert_eq!((recent.by_id.len(), recent.order.len()), (MOST, MOST));
+        assert!(recent.conversations.len() <= MOST, "{}", recent.conversations.len());
+        assert!(!recent.by_id.contains_key("0") && recent.by_id.contains_key("4000"));
     }
 }

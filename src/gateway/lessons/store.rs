@@ -1,6 +1,12 @@
 //! What was learned, on disk: read at the start, written whole whenever it changed.
 
-use std::{collections::BTreeMap, fs, io, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Write as _},
+    path::Path,
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -64,12 +70,13 @@ impl Lessons {
         }
         let prior = &Weights::built_in().version;
         if stored.prior != *prior {
+            let aside = file.with_extension("old");
+            let (shown, version) = (aside.display(), &stored.prior);
             tracing::warn!(
                 file = path(),
-                "what was learned is for weights of another version ({}), and is left aside",
-                stored.prior
+                "what was learned is for weights of version {version}: it is put aside as {shown}"
             );
-            return Ok(());
+            return fs::rename(file, &aside).map_err(|error| StoreError::Io { path: path(), error });
         }
         for (route, StoredLesson { learner, tally }) in stored.routes {
             self.routes.insert(route.into(), Arc::new(Lesson::of(learner, tally)));
@@ -80,16 +87,20 @@ impl Lessons {
     /// Writes what was learned, where the policy says so. It takes milliseconds: not on the way of a request.
     pub fn save(&self) {
         let Some(file) = self.file.load_full() else { return };
-        let routes = self.routes.iter().map(|it| {
-            let learner = lock(&it.value().learner).clone();
-            (it.key().to_string(), StoredLesson { learner, tally: *lock(&it.value().tally) })
+        let _saving = lock(&self.saving);
+        let lessons: Vec<_> = self.routes.iter().map(|it| (it.key().to_string(), it.value().clone())).collect();
+        let routes = lessons.into_iter().map(|(route, lesson)| {
+            let state = lock(&lesson.state);
+            (route, StoredLesson { learner: state.learner.clone(), tally: state.tally })
         });
         let stored =
             Stored { format: FORMAT.to_owned(), prior: Weights::built_in().version.clone(), routes: routes.collect() };
         let written = serde_json::to_vec(&stored).map_err(io::Error::other).and_then(|bytes| {
             // Renamed into place, so that a crash leaves the old one whole.
             let draft = file.with_extension("draft");
-            fs::write(&draft, bytes)?;
+            let mut written = fs::File::create(&draft)?;
+            written.write_all(&bytes)?;
+            written.sync_all()?;
             fs::rename(&draft, &*file)
         });
         if let Err(error) = written {

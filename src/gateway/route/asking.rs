@@ -45,6 +45,18 @@ impl Asking<'_> {
         self.body.member("service_tier").is_some_and(|tier| tier == b"\"flex\"" || tier == b"\"batch\"")
     }
 
+    /// The field with the one prompt that there is; `None` where there are several, or none at all.
+    pub(super) fn prompt_field(&self) -> Option<&'static str> {
+        match self.endpoint {
+            Endpoint::Chat | Endpoint::Messages => Some("messages"),
+            Endpoint::Responses => Some("input"),
+            Endpoint::Completions => {
+                self.body.member("prompt").is_some_and(|prompt| prompt.starts_with(b"\"")).then_some("prompt")
+            }
+            _ => None,
+        }
+    }
+
     pub(super) fn speaks(&self, target: &Target) -> bool {
         self.policy().pools[target.pool].speaks.contains(&self.endpoint)
     }

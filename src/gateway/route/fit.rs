@@ -47,7 +47,13 @@ pub(super) fn fit(pools: &[Pool], targets: &[Target], prompt: &Counting<'_>, max
 }
 
 /// The refusal of a prompt that fits nowhere.
-pub(super) fn too_long(model: &str, tokens: Tokens, max_tokens: Option<u64>, largest: u64) -> Fault {
+pub(super) fn too_long(
+    model: &str,
+    field: &'static str,
+    tokens: Tokens,
+    max_tokens: Option<u64>,
+    largest: u64,
+) -> Fault {
     let about = if tokens.is_exact() { "" } else { "about " };
     let answer = match max_tokens {
         Some(most) => format!(", and {most} more were asked for as the answer (max_tokens)"),
@@ -59,7 +65,7 @@ pub(super) fn too_long(model: &str, tokens: Tokens, max_tokens: Option<u64>, lar
         tokens.expected
     );
     Fault {
-        param: Some("messages".into()),
+        param: Some(field.into()),
         ..Fault::client(StatusCode::BAD_REQUEST, "context_length_exceeded", message)
             .with_code("context_length_exceeded")
     }

@@ -23,7 +23,7 @@ impl Asking<'_> {
         let mut explained = Explained::default();
         let overrides = Overrides::read(self.policy(), self.headers)?;
         let mut route = match (&self.body.model, overrides.pool) {
-            (None, _) => self.unnamed()?,
+            (None, pool) => self.unnamed(pool)?,
             (Some(name), None) => {
                 let Some(model) = self.policy().models.get(name) else { return Err(unknown(self.policy(), name)) };
                 self.by_rules(name, model, &mut explained)?
@@ -100,9 +100,10 @@ impl Asking<'_> {
     }
 
     /// A request that names no model (a file, a batch, an upload) goes to the pools that speak its endpoint.
-    fn unnamed(&self) -> Result<Arc<Route>, Fault> {
+    fn unnamed(&self, named: Option<usize>) -> Result<Arc<Route>, Fault> {
         let policy = self.policy();
-        let targets = (0..policy.pools.len()).map(|pool| Target { pool, serves: None, model: None });
+        let pools = (0..policy.pools.len()).filter(|pool| named.is_none_or(|named| named == *pool));
+        let targets = pools.map(|pool| Target { pool, serves: None, model: None });
         let targets: Vec<_> = targets.filter(|target| self.speaks(target)).collect();
         let name = self.endpoint.name();
         if targets.is_empty() {
@@ -120,6 +121,10 @@ impl Asking<'_> {
     }
 
     fn fit(&self, targets: &[Target]) -> Fit {
+        // A list of inputs is no prompt: the limit holds for each of them.
+        if self.prompt_field().is_none() {
+            return Fit::All;
+        }
         fit::fit(&self.serving.snapshot.pools, targets, self.prompt, self.body.max_tokens)
     }
 
@@ -139,7 +144,8 @@ impl Asking<'_> {
     }
 
     fn too_long(&self, name: &str, largest: u64) -> Fault {
-        fit::too_long(name, self.prompt.tokens(), self.body.max_tokens, largest)
+        let field = self.prompt_field().unwrap_or("messages");
+        fit::too_long(name, field, self.prompt.tokens(), self.body.max_tokens, largest)
     }
 
     fn silent(&self, model: &str) -> Fault {

@@ -12,7 +12,7 @@ use crate::{
         lessons::Decided,
     },
     policy::{ByLength, Route, Rule, Target, Tiers, Way},
-    prompt::complexity::{Weights, learn::Tier, score},
+    prompt::complexity::{Weights, score},
     schedule::tiers::{Context, TierView},
     types::{Name, aim::MOST_TIERS},
 };
@@ -108,7 +108,11 @@ impl Asking<'_> {
         }
         let context = Context {
             key: self.key.map_or(0, |key| xxh3_64(self.policy().keys[key].id.as_bytes())),
-            session: self.conversation(known),
+            session: self.estimate.session.or_else(|| self.said(known.outline().said)),
+            continues: match self.estimate.session {
+                None if !known.outline().in_tool_loop => self.said(known.outline().said_before),
+                _ => None,
+            },
             tool_loop: known.outline().in_tool_loop,
             chance: fastrand::f64(),
         };
@@ -125,7 +129,7 @@ impl Asking<'_> {
             None => tierings.preview(&complexity, &context, &views[..count], now),
             Some(id) => {
                 let decision = tierings.decide(&complexity, &context, &views[..count], now);
-                self.remember(id, name, tiers, decision.tier, context.session, known);
+                self.remember(id, name, tiers, decision.tier, known);
                 decision
             }
         };
@@ -140,15 +144,7 @@ impl Asking<'_> {
     }
 
     /// Remembers the decision, so that it can be judged. Of more than two tiers, only the lowest and the highest teach anything.
-    fn remember(
-        &self,
-        id: &Arc<str>,
-        route: &Name,
-        tiers: &Tiers,
-        tier: usize,
-        conversation: Option<u64>,
-        known: &Known<'_>,
-    ) {
+    fn remember(&self, id: &Arc<str>, route: &Name, tiers: &Tiers, tier: usize, known: &Known<'_>) {
         let top = tiers.routes.len() - 1;
         if tier != 0 && tier != top {
             return;
@@ -158,17 +154,17 @@ impl Asking<'_> {
             route: route.clone(),
             key: self.key.map(|key| self.policy().keys[key].id.clone()),
             features: known.features().clone(),
-            tier: if tier == 0 { Tier::Small } else { Tier::Large },
             pools: [pool(0), pool(top)],
-            conversation,
+            said: self.said(known.outline().said).filter(|_| !known.outline().in_tool_loop),
+            said_before: self.said(known.outline().said_before),
         };
         self.desk.lessons.decided(id, decided, self.desk.clock.now());
     }
 
-    /// The conversation that the request belongs to: as its client names it, or else by the message that began it.
-    fn conversation(&self, known: &Known<'_>) -> Option<u64> {
-        let begun = || Some(known.outline().opening).filter(|opening| *opening != 0);
-        self.estimate.session.or_else(|| begun().map(|opening| opening ^ self.desk.salt))
+    /// A conversation by what its users said so far, for clients that do not name it: with each turn it has another hash, and the turn
+    /// before has the one by which it is found.
+    fn said(&self, hash: u64) -> Option<u64> {
+        (hash != 0).then_some(hash ^ self.desk.salt)
     }
 
     /// What the request would find in a pool.

@@ -75,7 +75,7 @@ impl Reader<'_> {
 
     /// What an entry stands for that is no alias.
     fn model(&mut self, key: &Field<String>, name: &Name, raw: &raw::Model, given: &Given<'_>) -> Option<Arc<Model>> {
-        let way = RawWay::of_model(raw);
+        let way = RawWay::of_model(key.at(), raw);
         match (way.kinds(), &raw.alias, &raw.routes) {
             (1, None, None) => {
                 let rule = self.rule(name.clone(), &way, given)?;

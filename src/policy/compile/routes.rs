@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::reader::Reader;
 use crate::{
-    config::{Boundary, Field, Located, Pause, Problem, Switch, Total, Word, raw},
+    config::{At, Boundary, Field, Located, Pause, Problem, Switch, Total, Word, raw},
     policy::{
         ByLength, Model, Pool, Route, Rule, Target, Tiers, Timeouts, Way,
         condition::Names,
@@ -24,6 +24,7 @@ pub(super) struct Given<'a> {
 
 /// A way to go as the file has it: in the model itself, or in its list of routes.
 pub(super) struct RawWay<'a> {
+    at: At,
     name: Option<&'a Field<Word>>,
     to: Option<&'a Field<Word>>,
     complexity: Option<&'a raw::Complexity>,
@@ -37,8 +38,9 @@ pub(super) struct RawWay<'a> {
 }
 
 impl<'a> RawWay<'a> {
-    pub(super) fn of_model(raw: &'a raw::Model) -> Self {
+    pub(super) fn of_model(at: At, raw: &'a raw::Model) -> Self {
         Self {
+            at,
             name: None,
             to: raw.to.as_ref(),
             complexity: raw.complexity.as_ref(),
@@ -52,8 +54,9 @@ impl<'a> RawWay<'a> {
         }
     }
 
-    fn of_route(raw: &'a raw::Route) -> Self {
+    fn of_route(Located { value: raw, at }: &'a Located<raw::Route>) -> Self {
         Self {
+            at: *at,
             name: raw.name.as_ref(),
             to: raw.to.as_ref(),
             complexity: raw.complexity.as_ref(),
@@ -104,16 +107,8 @@ impl Reader<'_> {
                         .help("give that one a `when`, or put it last"),
                 );
             }
-            if let Some(name) = &raw.value.name
-                && !self.route_names.insert(name.text().to_owned())
-            {
-                self.report(
-                    Problem::at(name.at(), format!("two routes called `{}`", name.text()))
-                        .help("give each a name of its own: headers, metrics and what is learned go by it"),
-                );
-            }
             let name = if many { format!("{model}.{}", number + 1).into() } else { model.clone() };
-            let way = RawWay::of_route(&raw.value);
+            let way = RawWay::of_route(raw);
             match way.kinds() {
                 1 => {
                     let when = raw.value.when.as_ref().and_then(|when| self.condition(when, &given.names));
@@ -136,6 +131,12 @@ impl Reader<'_> {
     pub(super) fn rule(&mut self, name: Name, raw: &RawWay<'_>, given: &Given<'_>) -> Option<Rule> {
         let pools = given.pools;
         let name = self.word(raw.name).unwrap_or(name);
+        if !self.route_names.insert(name.to_string()) {
+            self.report(
+                Problem::at(raw.name.map_or(raw.at, Field::at), format!("two routes called `{name}`"))
+                    .help("give each a `name` of its own: headers, metrics and what is learned go by it"),
+            );
+        }
         let fallback = self.targets(raw.fallback.unwrap_or_default(), &[], pools);
         let Switch(spill) = self.or(raw.spill, Switch(true));
         let pattern = Route {

@@ -217,6 +217,20 @@ impl Learner {
         Promotion::Promoted(gain)
     }
 
+    /// Takes over what a copy of this learner promoted, and keeps the labels that came meanwhile.
+    pub fn adopt(&mut self, tried: Self) {
+        let fresh = usize::try_from(self.seen.saturating_sub(tried.seen)).unwrap_or(usize::MAX);
+        let before = self.examples.len().saturating_sub(fresh);
+        let mut fresh = self.examples.split_off(before);
+        let seen = self.seen;
+        *self = Self { seen, ..tried };
+        for example in &mut fresh {
+            example.rank = example.rank_by(self.serving.learned.as_ref());
+        }
+        self.examples.append(&mut fresh);
+        self.examples.drain(..self.examples.len().saturating_sub(KEPT));
+    }
+
     /// Brings back the weights that were in use before the last promotion; `false` where there are none.
     pub fn rollback(&mut self) -> bool {
         match self.earlier.pop_back() {

@@ -21,6 +21,8 @@ pub struct Context {
     pub key: u64,
     /// A hash of the session, where there is one. Sessions of different keys are never taken for the same.
     pub session: Option<u64>,
+    /// What its hash was at the session's last request, where sessions are known by what was said and not by a name.
+    pub continues: Option<u64>,
     /// Whether the request brings the results of tools: the answer to it goes on where an agent is.
     pub tool_loop: bool,
     /// Uniform in `0..1`, drawn by the caller, so that the same input always gives the same decision.

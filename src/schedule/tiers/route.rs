@@ -81,8 +81,10 @@ impl Tierings {
     ///
     /// The request counts as sent there: ask once for a request that is sent, and not for one that is refused.
     pub fn decide(&self, complexity: &Complexity, context: &Context, tiers: &[TierView], now: Moment) -> Decision {
-        let session = context.session.map(|session| mix(session ^ mix(context.key)));
-        let seat = session.and_then(|session| self.sessions.seat(session, context.tool_loop, now));
+        let own = |session: u64| mix(session ^ mix(context.key));
+        let session = context.session.map(own);
+        let before = context.continues.map(own).or(session);
+        let seat = before.and_then(|before| self.sessions.seat(before, context.tool_loop, now));
         let context = Context { session, ..*context };
 
         let mut route = lock(&self.route);
@@ -131,8 +133,10 @@ impl Tierings {
 
     /// What [`decide`](Self::decide) would decide now. Nothing is learned or counted, and no session takes its seat.
     pub fn preview(&self, complexity: &Complexity, context: &Context, tiers: &[TierView], now: Moment) -> Decision {
-        let session = context.session.map(|session| mix(session ^ mix(context.key)));
-        let seat = session.and_then(|session| self.sessions.seat(session, context.tool_loop, now));
+        let own = |session: u64| mix(session ^ mix(context.key));
+        let session = context.session.map(own);
+        let before = context.continues.map(own).or(session);
+        let seat = before.and_then(|before| self.sessions.seat(before, context.tool_loop, now));
         let context = Context { session, ..*context };
         let (mut state, mut spend) = {
             let route = lock(&self.route);

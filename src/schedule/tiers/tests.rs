@@ -45,7 +45,7 @@ impl Play {
         self.now = self.now.plus(self.pause);
         let complexity =
             Complexity { score, quality: 0.9 - 0.6 * score, gap: 0.5 * score * score, ..Complexity::default() };
-        let context = Context { key: 7, session, tool_loop, chance: self.dice.f64() };
+        let context = Context { key: 7, session, continues: None, tool_loop, chance: self.dice.f64() };
         self.tierings.decide(&complexity, &context, &self.tiers, self.now)
     }
 
@@ -338,7 +338,7 @@ fn a_new_key_begins_with_what_the_route_learned() {
     play.above(0, 2_000, |dice| 0.2 * dice.f64());
     let ask = |key, score| {
         let complexity = Complexity { score, ..Complexity::default() };
-        let context = Context { key, session: None, tool_loop: false, chance: 0.5 };
+        let context = Context { key, session: None, continues: None, tool_loop: false, chance: 0.5 };
         play.tierings.decide(&complexity, &context, &play.tiers, play.now).tier
     };
     assert_eq!([ask(1, 0.19), ask(2, 0.19), ask(3, 0.05)], [1, 1, 0]);
@@ -375,7 +375,8 @@ fn threads_share_a_route() {
                 for n in 0..5_000 {
                     let complexity = Complexity { score: dice.f64(), ..Complexity::default() };
                     let session = (n % 2 == 0).then(|| dice.u64(..500));
-                    let context = Context { key: n % 3, session, tool_loop: false, chance: dice.f64() };
+                    let context =
+                        Context { key: n % 3, session, continues: None, tool_loop: false, chance: dice.f64() };
                     tierings.decide(&complexity, &context, &[SMALL, LARGE], Moment::from_nanos(n * 1_000_000));
                     if n % 1_000 == 0 {
                         tierings.follow(&Aim::Shares(vec![0.75, 0.25 + n as f64 * 1e-9]), 2);
@@ -420,7 +421,7 @@ proptest! {
             let views: Vec<TierView> =
                 views.iter().map(|(cost_usd, e2e, available)| TierView { cost_usd: *cost_usd, e2e: *e2e, available: *available }).collect();
             let complexity = Complexity { score, quality, gap, ..Complexity::default() };
-            let context = Context { key: nanos % 4, session, tool_loop, chance };
+            let context = Context { key: nanos % 4, session, continues: None, tool_loop, chance };
             let now = Moment::from_nanos(nanos >> (n % 40));
             let decision = tierings.decide(&complexity, &context, &views, now);
             prop_assert!(decision.tier < usable && decision.intended < usable, "{decision:?}");
