@@ -56,7 +56,8 @@ fn main() {
             let body = serde_json::json!({ "model": "m", "messages": [message] }).to_string();
             let body = RequestBody::json(Endpoint::Chat, body.into()).unwrap();
             let mut outline = Outline::default();
-            let [mut outlining, mut reading, mut scoring, mut own] = [(); 4].map(|()| Figures::with_capacity(rounds));
+            let [mut outlining, mut reading, mut scoring, mut own, mut all] =
+                [(); 5].map(|()| Figures::with_capacity(rounds));
             // Until the buffer has its size and the automaton is built.
             for _ in 0..100 {
                 body.outline(&mut outline);
@@ -67,12 +68,17 @@ fn main() {
                 let features = reading.measure(|| Features::of(&outline));
                 scoring.measure(|| score(&features, Weights::built_in()));
                 own.measure(|| score(&features, &learned));
+                all.measure(|| {
+                    body.outline(&mut outline);
+                    score(&Features::of(&outline), Weights::built_in())
+                });
             }
             let steps = [
                 ("outline", outlining),
                 ("features", reading),
                 ("score", scoring),
                 ("score, weights learned on own traffic", own),
+                ("outline, features and score in one", all),
             ];
             for (step, figures) in steps {
                 println!("| {name} | {kilobytes} KB | {step} | {figures} |");

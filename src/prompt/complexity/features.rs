@@ -10,10 +10,11 @@ use crate::types::{Effort, Outline};
 /// How many features there are.
 pub const FEATURES: usize = TABLE.len();
 
-/// What a feature is of. What all features of a family add together is capped, see [`Family::cap`].
+/// What a feature is of. Form and cues are cheap to add to a prompt, so that together they move its score by no more than
+/// [`super::MOST`].
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// How much there is to read and to keep in mind.
+    /// How much there is to read and to keep in mind, in plain words: what counts as form or as a cue does not count again here.
     Length,
     /// How it is written.
     Form,
@@ -21,20 +22,6 @@ pub enum Family {
     Cues,
     /// What the request asks for beside its text.
     Request,
-}
-
-impl Family {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Length, Self::Form, Self::Cues, Self::Request];
-
-    /// The most that the features of this family may add together, in units of the gap. Words are cheap to add, so that they may
-    /// not decide alone.
-    pub const fn cap(self) -> f32 {
-        match self {
-            Self::Length | Self::Form | Self::Request => 0.12,
-            Self::Cues => 0.16,
-        }
-    }
 }
 
 /// One feature.
@@ -103,7 +90,7 @@ pub const TABLE: [Feature; 56] = [
     feature("commas", Family::Form, 0.01, MANY, |c, _| c.commas as f32),
     feature("clauses", Family::Form, 0.01, FEW, |c, _| c.clauses as f32),
     feature("long_words", Family::Form, 0.01, &[0.15, 0.22, 0.3, 0.4], |c, _| {
-        if c.words < 8 { 0.0 } else { ratio(c.long_words, c.words) }
+        if c.all_words < 8 { 0.0 } else { ratio(c.long_words, c.all_words) }
     }),
     feature("very_long_words", Family::Form, 0.01, MANY, |c, _| c.very_long_words as f32),
     feature("names", Family::Form, 0.01, &[2.0, 5.0, 10.0], |c, _| c.capitalised as f32),

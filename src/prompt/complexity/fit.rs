@@ -6,7 +6,7 @@
 
 use super::{
     features::{FEATURES, Features, TABLE},
-    score::{capped, ranking},
+    score::{Sums, ranking},
     weights::{DataSet, Line, PerFeature, Provenance, Support, Weights},
 };
 
@@ -24,6 +24,8 @@ const ROUNDS: usize = 300;
 const BINS: usize = 16;
 /// Steps between the lowest and the highest quantile.
 const QUANTILES: usize = 64;
+/// Rounds in which quantiles and caps settle.
+const SETTLING: usize = 20;
 
 /// A prompt with what was made of it.
 #[derive(Clone, Debug)]
@@ -78,11 +80,19 @@ pub fn fit(samples: &[Sample], sets: &[String]) -> Result<Weights, FitError> {
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         points
     };
-    let gaps = weighed(&|sample| (ranking(&sample.features, &weights), sample.large - sample.small));
-    let failures = weighed(&|sample| (capped(&sample.features, &weights.hardness), 1.0 - sample.small));
+    // What is capped in score depends on the quantiles, and these on what is capped.
+    let ranked =
+        |weights: &Weights| weighed(&|sample| (ranking(&sample.features, weights), sample.large - sample.small));
+    for _ in 0..SETTLING {
+        weights.quantiles = quantiles(&ranked(&weights));
+    }
+    let gaps = ranked(&weights);
+    let failures = weighed(&|sample| {
+        let sums = Sums::of(&sample.features, &weights.hardness);
+        (sums.base + sums.added, 1.0 - sample.small)
+    });
     weights.gap_line = Line(rising(&gaps));
     weights.quality_line = Line(rising(&failures).into_iter().map(|(sum, failure)| (sum, 1.0 - failure)).collect());
-    weights.quantiles = quantiles(&gaps);
     weights.provenance = Provenance { data: data(samples, sets), ..Provenance::default() };
     Ok(weights)
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     features::Features,
-    score::{ranking, score},
+    score::{Sums, ranking, score},
     solve::{Row, solve},
     weights::{Learned, Linear, Weights},
 };
@@ -91,8 +91,8 @@ impl Label {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Example {
     row: Row,
-    /// What the prior makes of it: the sum it ranks by, the small model's quality, the gap.
-    prior: (f32, f32, f32),
+    /// What the prior makes of it: what it ranks by, the small model's quality, the gap.
+    prior: (Sums, f32, f32),
     small: Option<f32>,
     large: Option<f32>,
     fold: u64,
@@ -107,8 +107,8 @@ impl Example {
         f64::from(self.large.unwrap_or((quality + gap).min(1.0)) - self.small.unwrap_or(quality))
     }
 
-    fn rank_by(&self, learned: Option<&Learned>) -> f32 {
-        self.prior.0 + learned.map_or(0.0, |learned| self.row.times(&learned.gap))
+    fn rank_by(&self, learned: Option<&Learned>, weights: &Weights) -> f32 {
+        self.prior.0.capped(learned.map_or(0.0, |learned| self.row.times(&learned.gap)), weights)
     }
 }
 
@@ -176,7 +176,7 @@ impl Learner {
         }
         self.examples.push_back(Example {
             row: Row::of(features, &self.prior.support.mean),
-            prior: (ranking(features, &self.prior), prior.quality as f32, prior.gap as f32),
+            prior: (Sums::of(features, &self.prior.gap), prior.quality as f32, prior.gap as f32),
             small,
             large,
             fold: self.seen % FOLDS,
@@ -191,8 +191,8 @@ impl Learner {
             return Promotion::TooFew;
         }
         let folds: Vec<Learned> = (0..FOLDS).map(|fold| self.candidate(Some(fold))).collect();
-        let ranks: Vec<f32> =
-            self.examples.iter().map(|example| example.rank_by(Some(&folds[example.fold as usize]))).collect();
+        let rank = |example: &Example| example.rank_by(Some(&folds[example.fold as usize]), &self.serving);
+        let ranks: Vec<f32> = self.examples.iter().map(rank).collect();
         let gain = self.gain(&ranks);
         if gain.lower.is_nan() || gain.lower <= 0.0 {
             return Promotion::Kept(gain);
@@ -237,7 +237,7 @@ impl Learner {
             Some(weights) => {
                 self.serving = weights;
                 for example in &mut self.examples {
-                    example.rank = example.rank_by(self.serving.learned.as_ref());
+                    example.rank = example.rank_by(self.serving.learned.as_ref(), &self.serving);
                 }
                 true
             }

@@ -1,8 +1,8 @@
 //! The words and phrases that tell of work: one automaton over all of them, built once.
 
-use std::sync::LazyLock;
+use std::{ops::Range, sync::LazyLock};
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Match, MatchKind};
 
 /// Kinds of cues.
 pub(super) const CUES: usize = 21;
@@ -136,24 +136,18 @@ static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
         .ascii_case_insensitive(true)
         .match_kind(MatchKind::LeftmostLongest)
         .kind(Some(AhoCorasickKind::DFA))
+        // The words begin with nearly every letter: there is nothing to skip to.
+        .prefilter(false)
         .build(&patterns);
     Lexicon { automaton: automaton.expect("a few hundred short words make an automaton"), kinds }
 });
 
-/// Adds the cues in `text` to `counts`. Only whole words count.
-pub(super) fn count(text: &[u8], counts: &mut [u32; CUES]) {
+/// The cues in `text`, in order: where each stands, and what it tells of, a bit for each kind. Only whole words count.
+pub(super) fn find(text: &[u8]) -> impl Iterator<Item = (Range<usize>, u32)> {
     let lexicon = &*LEXICON;
     let in_word = |at: Option<usize>| at.and_then(|at| text.get(at)).is_some_and(|byte| is_letter(*byte));
-    for found in lexicon.automaton.find_iter(text) {
-        if in_word(found.start().checked_sub(1)) || in_word(Some(found.end())) {
-            continue;
-        }
-        let mut kinds = lexicon.kinds[found.pattern()];
-        while kinds != 0 {
-            counts[kinds.trailing_zeros() as usize] += 1;
-            kinds &= kinds - 1;
-        }
-    }
+    let whole = move |found: &Match| !in_word(found.start().checked_sub(1)) && !in_word(Some(found.end()));
+    lexicon.automaton.find_iter(text).filter(whole).map(|found| (found.range(), lexicon.kinds[found.pattern()]))
 }
 
 /// Whether a byte is of a word: letters and digits, and all that is not ASCII.
@@ -173,13 +167,14 @@ mod tests {
 
     #[test]
     fn whole_words_count_in_any_case() {
-        let mut counts = [0; CUES];
-        count(b"PROVE that evaluations (evaluate) show that C++ is showing; how_much, how much", &mut counts);
-        assert_eq!(counts[Cue::Proof as usize], 2);
-        assert_eq!(counts[Cue::Explaining as usize], 1);
-        assert_eq!(counts[Cue::Calculation as usize], 2, "`evaluate` and `how much`");
-        assert_eq!(counts[Cue::Why as usize], 0, "`how much` is one cue, and not also `how`");
-        assert_eq!(counts[Cue::Programming as usize], 1);
+        let text = b"PROVE that evaluations (evaluate) show that C++ is showing; how_much, how much";
+        let count = |cue: Cue| find(text).filter(|(_, kinds)| kinds & 1 << cue as u32 != 0).count();
+        assert_eq!(count(Cue::Proof), 2);
+        assert_eq!(count(Cue::Explaining), 1);
+        assert_eq!(count(Cue::Calculation), 2, "`evaluate` and `how much`");
+        assert_eq!(count(Cue::Why), 0, "`how much` is one cue, and not also `how`");
+        assert_eq!(count(Cue::Programming), 1);
+        assert_eq!(find(text).next(), Some((0..5, 1 << Cue::Proof as u32)));
     }
 
     #[test]

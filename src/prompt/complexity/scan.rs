@@ -15,10 +15,25 @@ const BITS: usize = 4096;
 const TAGS: [&[u8]; 8] =
     [b"system-reminder", b"document", b"documents", b"context", b"file", b"files", b"attachment", b"search_results"];
 
+/// The bytes of words, in lower case; 0 for all others.
+const FOLDED: [u8; 256] = {
+    let (mut table, mut at) = ([0; 256], 0);
+    while at < table.len() {
+        let byte = at as u8;
+        if byte.is_ascii_alphabetic() || byte >= 0x80 || byte == b'\'' {
+            table[at] = byte.to_ascii_lowercase();
+        }
+        at += 1;
+    }
+    table
+};
+
 /// What was counted in a prompt.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
+    /// Those that nothing else below counts: no cues, variables, calls, indices or commands of LaTeX. Length is told by these.
     pub(super) words: u32,
+    pub(super) all_words: u32,
     pub(super) letters: u32,
     pub(super) sentences: u32,
     pub(super) longest_sentence: u32,
@@ -139,16 +154,18 @@ struct Pass {
     counts: Counts,
     seen: [u64; BITS / 64],
     in_sentence: u32,
+    plain_in_sentence: u32,
 }
 
 impl Pass {
     fn new() -> Self {
-        Self { counts: Counts::default(), seen: [0; BITS / 64], in_sentence: 0 }
+        Self { counts: Counts::default(), seen: [0; BITS / 64], in_sentence: 0, plain_in_sentence: 0 }
     }
 
     /// A line of the asker's own, or what is looked at of it.
     fn own(&mut self, line: &[u8]) {
-        lexicon::count(line, &mut self.counts.cues);
+        let mut cues = lexicon::find(line);
+        let mut cue = 0..0;
         let start = line.trim_ascii_start();
         self.counts.list_items += u32::from(is_item(start));
         self.counts.trace_lines += u32::from(is_trace(start));
@@ -156,51 +173,73 @@ impl Pass {
         while let Some(byte) = line.get(at) {
             at += match byte {
                 b'0'..=b'9' => self.number(line, at),
-                byte if byte.is_ascii_alphabetic() || *byte >= 0x80 => self.word(line, at),
+                byte if byte.is_ascii_alphabetic() || *byte >= 0x80 => {
+                    while cue.end <= at {
+                        cue = cues.next().map_or(usize::MAX..usize::MAX, |(cue, kinds)| {
+                            self.cue(kinds);
+                            cue
+                        });
+                    }
+                    self.word(line, at, cue.contains(&at))
+                }
                 _ => {
                     self.sign(line, at);
                     1
                 }
             };
         }
+        cues.for_each(|(_, kinds)| self.cue(kinds));
+    }
+
+    fn cue(&mut self, mut kinds: u32) {
+        while kinds != 0 {
+            self.counts.cues[kinds.trailing_zeros() as usize] += 1;
+            kinds &= kinds - 1;
+        }
     }
 
     /// A word and its length in bytes; other scripts' words are told by their characters, two for a word where no spaces part them.
-    fn word(&mut self, line: &[u8], at: usize) -> usize {
-        let is_in = |byte: &u8| byte.is_ascii_alphabetic() || *byte >= 0x80 || *byte == b'\'';
-        let word = &line[at..];
-        let word = &word[..word.iter().position(|byte| !is_in(byte)).unwrap_or(word.len())];
-        let (mut hash, mut unspaced) = (0xCBF2_9CE4_8422_2325_u64, 0);
-        for byte in word {
-            hash = (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0000_01B3);
-            match byte {
-                // Greek, Cyrillic and whatever comes after them begins so; Latin with accents before, punctuation at 0xE2.
-                0xCE..=0xE1 => self.counts.foreign += 1,
-                0xE3..=0xEF => unspaced += 1,
-                _ => {}
+    /// What is counted otherwise, as a cue or for mathematics and code, does not count for length as well.
+    fn word(&mut self, line: &[u8], at: usize, cue: bool) -> usize {
+        let (mut hash, mut foreign, mut unspaced, mut end) = (0xCBF2_9CE4_8422_2325_u64, 0, 0, at);
+        while let Some(byte) = line.get(end) {
+            let folded = FOLDED[usize::from(*byte)];
+            if folded == 0 {
+                break;
             }
+            hash = (hash ^ u64::from(folded)).wrapping_mul(0x0100_0000_01B3);
+            // Greek, Cyrillic and whatever comes after them begins so; Latin with accents before, punctuation at 0xE2.
+            foreign += u32::from(matches!(byte, 0xCE..=0xE1));
+            unspaced += u32::from(matches!(byte, 0xE3..=0xEF));
+            end += 1;
         }
-        if word == [0xE2, 0x80, 0x99] || word.starts_with(&[0xE2, 0x80]) && word.len() == 3 {
+        let word = &line[at..end];
+        if let [0xE2, 0x80, _] = word {
             self.counts.quotes += 1;
             return word.len();
         }
-        self.counts.foreign += unspaced;
+        self.counts.foreign += foreign + unspaced;
         let words = if unspaced > 2 { unspaced / 2 } else { 1 };
-        self.counts.words += words;
         self.in_sentence += words;
         let counts = &mut self.counts;
+        counts.all_words += words;
         counts.letters += word.len() as u32;
         let latin = unspaced == 0;
         counts.long_words += u32::from(latin && word.len() >= 8);
         counts.very_long_words += u32::from(latin && word.len() >= 12);
         counts.capitalised += u32::from(word[0].is_ascii_uppercase() && self.in_sentence > 1);
-        counts.single_letters += u32::from(word.len() == 1 && !matches!(word[0], b'a' | b'A' | b'I' | b'i'));
-        // The upper bits of a product are the well-mixed ones.
-        let bit = (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % BITS;
-        self.seen[bit / 64] |= 1 << (bit % 64);
-        // A call or an index, as code has them.
-        if line.get(at + word.len()) == Some(&b'(') {
-            counts.code_marks += 1;
+        let variable = word.len() == 1 && !matches!(word[0], b'a' | b'A' | b'I' | b'i');
+        counts.single_letters += u32::from(variable);
+        // A call or an index, as code has them, and a command of LaTeX.
+        let next = line.get(at + word.len());
+        counts.code_marks += u32::from(next == Some(&b'('));
+        let code = matches!(next, Some(b'(' | b'[')) || at > 0 && line[at - 1] == b'\\';
+        if !(cue || variable || code) {
+            counts.words += words;
+            self.plain_in_sentence += words;
+            // The upper bits of a product are the well-mixed ones.
+            let bit = (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % BITS;
+            self.seen[bit / 64] |= 1 << (bit % 64);
         }
         word.len()
     }
@@ -259,11 +298,11 @@ impl Pass {
     }
 
     fn end_sentence(&mut self) {
-        if self.in_sentence > 0 {
+        if self.plain_in_sentence > 0 {
             self.counts.sentences += 1;
-            self.counts.longest_sentence = self.counts.longest_sentence.max(self.in_sentence);
-            self.in_sentence = 0;
+            self.counts.longest_sentence = self.counts.longest_sentence.max(self.plain_in_sentence);
         }
+        (self.in_sentence, self.plain_in_sentence) = (0, 0);
     }
 
     fn finish(mut self) -> Counts {
@@ -306,9 +345,10 @@ mod tests {
     #[test]
     fn words_sentences_and_numbers_are_counted() {
         let found = scan("Jan has 3 pets, and Marcia's cost $4.50. How many does Jan have?");
-        assert_eq!((found.words, found.sentences, found.longest_sentence, found.questions), (11, 2, 6, 1));
+        assert_eq!((found.all_words, found.sentences, found.questions), (11, 2, 1));
+        assert_eq!((found.words, found.longest_sentence), (8, 5), "`cost`, `how many` are cues");
         assert_eq!((found.numbers, found.fractions, found.commas, found.capitalised), (2, 1, 1, 2));
-        assert_eq!(found.distinct_words, 10);
+        assert_eq!(found.distinct_words, 7);
     }
 
     #[test]

@@ -1,27 +1,72 @@
 //! From features and weights to a score, with its reasons.
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     features::{Family, Features, TABLE},
     weights::{Linear, PerFeature, Weights},
 };
 use crate::types::{Complexity, Contribution, complexity::REASONS};
 
+/// The most that form and cues together move the score, whatever is written: with them a prompt overtakes no more than this share of
+/// the fitted ones. Of the small model's quality they take no more than this share of all that it varies by. The smaller, the less a
+/// prompt can be made to deceive, and the less is told apart (`benches/README.md`).
+pub const MOST: f32 = 0.4;
+
+/// The most that the members of a request beside its text may add together, in units of the gap.
+const MOST_OF_REQUEST: f32 = 0.12;
+
 /// The most that weights learned on own traffic may add or take, in units of the gap.
 const MOST_LEARNED: f32 = 0.5;
 
+/// A prompt's weighed features, in units of the gap.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Sums {
+    /// Length, and the request's members.
+    pub(super) base: f32,
+    /// Form and cues.
+    pub(super) added: f32,
+}
+
+impl Sums {
+    pub(super) fn of(features: &Features, weights: &PerFeature) -> Self {
+        let mut sums = [0.0; 4];
+        for ((feature, level), weight) in TABLE.iter().zip(&features.levels).zip(&weights.0) {
+            sums[feature.family as usize] += level * weight;
+        }
+        let of = |family: Family| sums[family as usize];
+        Self {
+            base: of(Family::Length) + of(Family::Request).min(MOST_OF_REQUEST),
+            added: of(Family::Form) + of(Family::Cues),
+        }
+    }
+
+    /// All of it, but no more than is [`MOST`] above the base in score; `learned` counts as base.
+    pub(super) fn capped(self, learned: f32, weights: &Weights) -> f32 {
+        let base = self.base + learned;
+        (base + self.added).min(weights.sum_at(weights.quantile(base) + MOST))
+    }
+
+    /// The share of the fitted prompts that it is above.
+    fn share(self, learned: f32, weights: &Weights) -> f32 {
+        // Once more, since where quantiles are close a sum's rounding is seen.
+        let most = weights.quantile(self.base + learned) + MOST;
+        weights.quantile(self.capped(learned, weights)).min(most)
+    }
+}
+
 /// What `weights` make of a prompt.
 pub fn score(features: &Features, weights: &Weights) -> Complexity {
-    let (sum, learned) = (capped(features, &weights.gap), learned_gap(features, weights));
-    let hardness = capped(features, &weights.hardness);
+    let (sums, learned) = (Sums::of(features, &weights.gap), learned_gap(features, weights));
     let better = weights.learned.as_ref().map_or(0.0, |learned| linear(features, weights, &learned.quality));
     let support = &weights.support;
     let distance = support.distance(&features.levels);
     let confidence = (support.far - distance) / (support.far - support.near).max(f32::EPSILON);
     let share = |value: f32| f64::from(value.clamp(0.0, 1.0));
     Complexity {
-        score: share(weights.quantile(sum + learned)),
-        quality: share(weights.quality_line.at(hardness) + better),
-        gap: share(weights.gap_line.at(sum) + learned),
+        score: share(sums.share(learned, weights)),
+        quality: share(quality(Sums::of(features, &weights.hardness), weights) + better),
+        gap: share(weights.gap_line.at(sums.capped(0.0, weights)) + learned),
         confidence: share(confidence),
         reasons: reasons(features, weights, learned),
     }
@@ -29,16 +74,12 @@ pub fn score(features: &Features, weights: &Weights) -> Complexity {
 
 /// The sum that prompts are ranked by: what the score is the quantile of.
 pub fn ranking(features: &Features, weights: &Weights) -> f32 {
-    capped(features, &weights.gap) + learned_gap(features, weights)
+    Sums::of(features, &weights.gap).capped(learned_gap(features, weights), weights)
 }
 
-/// The sum of all contributions, each family's up to its cap.
-pub(super) fn capped(features: &Features, weights: &PerFeature) -> f32 {
-    let mut sums = [0.0; Family::ALL.len()];
-    for ((feature, level), weight) in TABLE.iter().zip(&features.levels).zip(&weights.0) {
-        sums[feature.family as usize] += level * weight;
-    }
-    Family::ALL.iter().zip(sums).map(|(family, sum)| sum.min(family.cap())).sum()
+fn quality(hardness: Sums, weights: &Weights) -> f32 {
+    let line = &weights.quality_line;
+    line.at(hardness.base + hardness.added).max(line.at(hardness.base) - MOST * line.span())
 }
 
 fn learned_gap(features: &Features, weights: &Weights) -> f32 {
@@ -76,7 +117,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{
-        super::{features::FEATURES, lexicon::words},
+        super::{features::FEATURES, lexicon::words, weights::Learned},
         *,
     };
     use crate::types::Outline;
@@ -110,7 +151,7 @@ mod tests {
             format!("Sum this up.\n<system-reminder>\n{pasted}\n</system-reminder>"),
             format!("Sum this up.\n> {pasted}\n"),
         ] {
-            assert!(of(&text).score <= plain.score + 0.4, "{:?}", of(&text));
+            assert!(of(&text).score <= plain.score + f64::from(MOST) + 1e-6, "{:?}", of(&text));
         }
     }
 
@@ -130,31 +171,97 @@ mod tests {
         assert!(odd.confidence < 0.3, "{odd:?}");
     }
 
-    #[test]
-    fn no_feature_decides_alone() {
-        let weights = Weights::built_in();
-        let span = weights.quantiles[weights.quantiles.len() - 1] - weights.quantiles[0];
-        assert!(weights.gap.0.iter().all(|weight| *weight <= 0.5 * span), "{:?} of {span}", weights.gap);
+    /// What looks like work and is none: words that count as cues, numbers, mathematics, code.
+    fn lures() -> Vec<String> {
+        let more = [
+            "42",
+            "3.14",
+            "75%",
+            "x",
+            "f(y)",
+            r"$\frac{1}{2}$",
+            r"\sum",
+            "==",
+            "{};",
+            "a[0]",
+            "**",
+            "->",
+            "\"proof\"",
+            "- x",
+        ];
+        words().into_iter().chain(more.map(str::to_owned)).collect()
     }
 
-    /// The most that words may move a sum: the caps of the families that words are of.
-    fn most() -> f32 {
-        Family::Cues.cap() + Family::Length.cap() + Family::Form.cap()
+    const BASES: [&str; 5] = [
+        "",
+        "Hi",
+        "who sings i've got to be me",
+        "If a train leaves at 3 and drives 60 miles an hour, how far does it come by 5?",
+        "The court held that the seller was liable because the contract, which both parties had signed before the first delivery, \
+         required that every item be inspected within thirty days. Is the buyer, who did not look at the boxes until the end of \
+         the second month, still free to send them back, and who has to pay for the way?",
+    ];
+
+    fn moved(text: &str, suffix: &str) -> (f64, f64) {
+        let (plain, attacked) = (of(text), of(&format!("{text} {suffix}")));
+        ((attacked.score - plain.score).abs(), (attacked.quality - plain.quality).abs())
+    }
+
+    fn is_capped(moved: (f64, f64)) -> bool {
+        let most = f64::from(MOST);
+        moved.0 <= most + 1e-6 && moved.1 <= most * f64::from(Weights::built_in().quality_line.span()) + 1e-6
+    }
+
+    #[test]
+    fn one_lure_two_hundred_times_moves_the_score_by_no_more_than_the_cap() {
+        for text in BASES {
+            for lure in lures() {
+                let moved = moved(text, &[lure.as_str(); 200].join(" "));
+                assert!(is_capped(moved), "{text:?} with {lure:?}: {moved:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_mark_of_a_text_decides_alone() {
+        let weights = Weights::built_in();
+        let cheap = |family: Family| matches!(family, Family::Form | Family::Cues);
+        for (at, feature) in TABLE.iter().enumerate().filter(|(_, feature)| cheap(feature.family)) {
+            let mut features = Features::of(&Outline::default());
+            features.levels[at] = 1.0;
+            let high = score(&features, weights).score;
+            assert!(high <= f64::from(MOST) + 1e-6, "{}: {high}", feature.name);
+        }
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { rng_seed: proptest::test_runner::RngSeed::Fixed(1), cases: 64, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { rng_seed: proptest::test_runner::RngSeed::Fixed(1), cases: 256, ..ProptestConfig::default() })]
 
         #[test]
-        fn two_hundred_hard_words_move_the_sum_by_no_more_than_the_caps(
-            text in "[a-z ,.?0-9]{0,300}",
-            suffix in prop::collection::vec(prop::sample::select(words()), 200),
+        fn two_hundred_lures_move_the_score_by_no_more_than_the_cap(
+            text in prop_oneof![prop::sample::select(BASES.map(str::to_owned).to_vec()), "[a-z ,.?0-9]{0,300}"],
+            suffix in prop::collection::vec(prop::sample::select(lures()), 200),
         ) {
-            let weights = Weights::built_in();
-            let features = |text: &str| Features::of(&Outline::of_text(text));
-            let (plain, attacked) = (features(&text), features(&format!("{text} {}", suffix.join(" "))));
-            let moved = ranking(&attacked, weights) - ranking(&plain, weights);
-            prop_assert!(moved <= most() + 1e-6, "{moved}");
+            let moved = moved(&text, &suffix.join(" "));
+            prop_assert!(is_capped(moved), "{moved:?}");
+        }
+
+        /// Whatever its text is and whatever was learned: form and cues add no more than the cap.
+        #[test]
+        fn form_and_cues_add_no_more_than_the_cap(levels in prop::collection::vec(0.0..=1.0_f32, FEATURES), offset in -0.2..0.2_f32) {
+            let gap = Linear { offset, ..Linear::default() };
+            let learned = Some(Learned { gap, ..Learned::default() });
+            let weights = Weights { learned, ..Weights::built_in().clone() };
+            let mut features = Features::of(&Outline::default());
+            features.levels.copy_from_slice(&levels);
+            let high = score(&features, &weights).score;
+            for (level, feature) in features.levels.iter_mut().zip(TABLE) {
+                if matches!(feature.family, Family::Form | Family::Cues) {
+                    *level = 0.0;
+                }
+            }
+            let low = score(&features, &weights).score;
+            prop_assert!((0.0..=f64::from(MOST) + 1e-6).contains(&(high - low)), "{low} to {high}");
         }
 
         #[test]

@@ -53,6 +53,11 @@ impl Line {
             (None, None) => 0.0,
         }
     }
+
+    /// How far apart its ends are in height.
+    pub fn span(&self) -> f32 {
+        self.0.first().zip(self.0.last()).map_or(0.0, |((_, first), (_, last))| (last - first).abs())
+    }
 }
 
 /// How far from the fitted prompts a prompt may be.
@@ -166,6 +171,15 @@ impl Weights {
             (None, Some(_)) => 0.0,
             (Some(_), None) => 1.0,
             (None, None) => 0.5,
+        }
+    }
+
+    /// The sum that a share of the fitted prompts does not exceed; without bound from the highest one on.
+    pub fn sum_at(&self, share: f32) -> f32 {
+        let place = share.max(0.0) * self.quantiles.len().saturating_sub(1) as f32;
+        match self.quantiles.get(place as usize..) {
+            Some([below, above, ..]) => below + (above - below) * place.fract(),
+            _ => f32::INFINITY,
         }
     }
 }
