@@ -44,7 +44,7 @@ pub(super) struct Judged {
 
 /// What is known of a request that somebody judges.
 pub(super) enum Found {
-    Judged(Judged),
+    Judged(Box<Judged>),
     /// No tiers decided it, it has no full answer, another pool answered, or it was judged before.
     NothingToLearn,
     AnotherCallers,
@@ -133,7 +133,7 @@ impl Recent {
         if entry.decided.key.as_ref() != caller {
             return Found::AnotherCallers;
         }
-        entry.judged().map_or(Found::NothingToLearn, Found::Judged)
+        entry.judged().map_or(Found::NothingToLearn, |judged| Found::Judged(judged.into()))
     }
 }
 
@@ -210,7 +210,7 @@ mod tests {
         recent.answered("1", &"large".into());
         recent.add(&"1".into(), decided(ON, "b", None, Some(9)), false, at(0));
         assert!(matches!(recent.judge("1", None), Found::AnotherCallers));
-        assert!(matches!(recent.judge("1", key), Found::Judged(Judged { tier: Tier::Large, .. })));
+        assert!(matches!(recent.judge("1", key), Found::Judged(judged) if judged.tier == Tier::Large));
         assert!(matches!(recent.judge("1", key), Found::NothingToLearn));
     }
 

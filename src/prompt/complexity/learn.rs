@@ -225,7 +225,7 @@ impl Learner {
         let seen = self.seen;
         *self = Self { seen, ..tried };
         for example in &mut fresh {
-            example.rank = example.rank_by(self.serving.learned.as_ref());
+            example.rank = example.rank_by(self.serving.learned.as_ref(), &self.serving);
         }
         self.examples.append(&mut fresh);
         self.examples.drain(..self.examples.len().saturating_sub(KEPT));
@@ -322,6 +322,23 @@ mod tests {
             learner.observe(&features, label);
         }
         learner
+    }
+
+    #[test]
+    fn labels_that_come_during_a_try_are_kept() {
+        let mut learner = taught(3, 300, 0.0, true);
+        let mut tried = learner.clone();
+        assert!(matches!(tried.promote(), Promotion::Promoted(_)));
+        let mut dice = fastrand::Rng::with_seed(9);
+        for _ in 0..40 {
+            let (features, label) = label(&mut dice, 0.0, true);
+            learner.observe(&features, label);
+        }
+        let version = tried.weights().version.clone();
+        learner.adopt(tried);
+        assert_eq!((learner.labels(), &learner.weights().version), (340, &version));
+        assert!(hard_above_easy(&learner));
+        assert!(learner.rollback() && !hard_above_easy(&learner));
     }
 
     fn hard_above_easy(learner: &Learner) -> bool {
