@@ -137,10 +137,14 @@ async fn hard_prompts_go_up_and_their_conversations_stay_there() {
         let text = if number % 6 == 0 { format!("{hard} ({number})") } else { format!("hi, number {number}") };
         let answer = ask(&gateway, &said(&text), &[]).await;
         let pool = way(&answer).0.to_owned();
+        // A short prompt's marks are capped: it may stay below the bar that is assumed before any traffic, until the bar is learned.
+        if number < 48 {
+            continue;
+        }
         *pools.entry((number % 6 == 0, pool)).or_insert(0) += 1;
     }
     let large = |is_hard: bool| pools.get(&(is_hard, "large".to_owned())).copied().unwrap_or(0);
-    assert!(large(true) >= 18 && large(false) <= 20, "{pools:?}");
+    assert!(large(true) >= 10 && large(false) <= 12, "{pools:?}");
     // A short follow-up stays where its hard conversation is.
     let mut talk = said(&format!("{hard} (a conversation)"));
     assert_eq!(way(&ask(&gateway, &talk, &[]).await).0, "large");
