@@ -1,7 +1,7 @@
 //! Fitting weights to outcomes: ridge regression of the gap on the features' levels, towards a prior, with no weight below zero.
 //!
 //! Within each benchmark levels and outcomes are taken less their means, so that a feature which merely tells benchmarks apart has
-//! nothing to explain; what differs between benchmarks counts with a small weight ([`BETWEEN`]). A benchmark counts by the square root
+//! nothing to explain; what differs between benchmarks counts with a small weight (`BETWEEN`). A benchmark counts by the square root
 //! of its size, so that none rules. Equal data give equal weights, bit for bit.
 
 use super::{

@@ -6,10 +6,10 @@
 //!
 //! | aim | ranked by | the share that goes above | what is owed |
 //! |---|---|---|---|
-//! | [`Aim::Shares`] | score | as asked for | requests: share asked for − went above |
-//! | [`Aim::MinQuality`] | gap ÷ price | what went above lately | (least quality − expected quality) ÷ mean gap |
-//! | [`Aim::MaxSpendPerHour`] | gap ÷ price | how full the purse is | |
-//! | [`Aim::ValuePerPoint`] | not at all: up if gap · value > price | | |
+//! | [`Aim::Shares`](crate::types::Aim::Shares) | score | as asked for | requests: share asked for − went above |
+//! | [`Aim::MinQuality`](crate::types::Aim::MinQuality) | gap ÷ price | what went above lately | (least quality − expected quality) ÷ mean gap |
+//! | [`Aim::MaxSpendPerHour`](crate::types::Aim::MaxSpendPerHour) | gap ÷ price | how full the purse is | |
+//! | [`Aim::ValuePerPoint`](crate::types::Aim::ValuePerPoint) | not at all: up if gap · value > price | | |
 //!
 //! The price of a step up is what the request costs more there, and, where the operator says what a second is worth, what it
 //! waits longer.

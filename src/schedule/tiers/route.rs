@@ -39,7 +39,7 @@ struct Route {
 }
 
 impl Tierings {
-    /// For a number of tiers, of which [`MOST_TIERS`](super::MOST_TIERS) are used at most. Remembers `most_keys` keys, at 1.9 KB
+    /// For a number of tiers, of which [`MOST_TIERS`](crate::types::aim::MOST_TIERS) are used at most. Remembers `most_keys` keys, at 1.9 KB
     /// each for two tiers; beyond them the one that was used least recently goes, and begins anew when it comes back.
     pub fn new(aim: &Aim, tiers: usize, most_keys: usize) -> Self {
         let state = State::new(Arc::new(Plan::new(aim, tiers)));
