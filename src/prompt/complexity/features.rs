@@ -8,7 +8,7 @@ use super::{
 use crate::types::{Effort, Outline};
 
 /// How many features there are.
-pub const FEATURES: usize = TABLE.len();
+pub const FEATURES: usize = 56;
 
 /// What a feature is of. Form and cues are cheap to add to a prompt, so that together they move its score by no more than
 /// [`super::MOST`].
@@ -66,7 +66,7 @@ macro_rules! cue {
 }
 
 /// Every feature.
-pub const TABLE: [Feature; 56] = [
+pub const TABLE: [Feature; FEATURES] = [
     feature(
         "words",
         Family::Length,
