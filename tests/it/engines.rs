@@ -28,7 +28,8 @@ async fn bed() -> Option<Bed> {
     let policy = format!(
         "engines:\n  one: {{ url: \"{}\" }}\n  two: {{ url: \"{}\" }}\n  vec: {{ url: \"{}\" }}\n\
          pools:\n  chat: {{ balance: round_robin, backends: [{{ engine: one }}, {{ engine: two }}] }}\n  embed: {{ backends: [{{ engine: vec }}] }}\n\
-         models: {{ chat: {{ to: chat }}, embed: {{ to: embed }} }}\n",
+         \x20 one: {{ backends: [{{ engine: one }}] }}\n  two: {{ backends: [{{ engine: two }}] }}\n\
+         models: {{ chat: {{ to: chat }}, embed: {{ to: embed }}, one: {{ to: one }}, two: {{ to: two }} }}\n",
         url(0),
         url(1),
         url(2)
@@ -56,10 +57,10 @@ impl Bed {
         Sse::post(&self.gateway.at("/v1/chat/completions"), &body).await
     }
 
-    /// Asks for one long stream after another, without end.
-    async fn keep_asking(&self) {
+    /// Asks for one long stream after another, without end; each with its prompt fits the 1024 tokens of a slot.
+    async fn keep_asking(&self, model: &str) {
         loop {
-            self.stream(json!({ "max_tokens": 4000, "ignore_eos": true })).await.rest().await;
+            self.stream(json!({ "model": model, "max_tokens": 900, "ignore_eos": true })).await.rest().await;
         }
     }
 }
@@ -160,8 +161,9 @@ async fn two_hundred_requests_in_a_row_reach_real_engines() {
 #[tokio::test]
 async fn the_queue_of_a_real_engine_is_seen() {
     let Some(bed) = Box::pin(bed()).await else { return };
-    // Six at each engine of two slots, for as long as it takes to see it.
-    let load = join_all((0..12).map(|_| bed.keep_asking()));
+    // Six at each engine of two slots, for as long as it takes to see it. Each engine is asked by name: taken in turn,
+    // the faster one would be idle while all wait at the slower.
+    let load = join_all((0..12).map(|number| bed.keep_asking(["one", "two"][number % 2])));
     let seen = bed.gateway.wait_metrics("a queue", |metrics| {
         ["one", "two"].iter().all(|engine| {
             let label = format!("engine=\"{engine}\"");
