@@ -12,21 +12,23 @@
 //! | 9 | [`server`] | listeners, reload, drain, what operators ask |
 //! | 8 | [`gateway`] | the walk |
 //! | 7 | [`upstream`] | HTTP to engines, and what they say of themselves |
-//! | 6 | [`sim`] | simulated engines: a pure model, the same behind HTTP, and policies compared on it |
-//! | 5 | [`fleet`] | engines and backends as they live: load, tickets, readings |
+//! | 6 | [`sim`], [`embed`] | simulated engines: a pure model, the same behind HTTP, and policies compared on it; vectors of texts |
+//! | 5 | [`fleet`], [`cache`] | engines and backends as they live: load, tickets, readings; answers that are given again |
 //! | 4 | [`schedule`], [`policy`] | which backend; what the operator decided |
 //! | 3 | [`config`], [`telemetry`] | policy files as text; metrics and the journal |
 //! | 2 | [`protocol`], [`prompt`] | requests, answers and event streams over bytes; what a prompt's bytes tell |
 //! | 1 | [`measure`] | windows, averages, rates |
 //! | 0 | [`types`] | the vocabulary |
 //!
-//! `measure`, `prompt`, `policy`, `schedule` and `fleet` do no I/O, spawn nothing and never read a clock: `now` is an argument, so that
+//! `measure`, `prompt`, `policy`, `schedule`, `fleet` and `cache` do no I/O, spawn nothing and never read a clock: `now` is an argument, so that
 //! the same code runs in tests, in benches and on a simulation's clock.
 
 #![forbid(unsafe_code)]
 
+pub mod cache;
 pub mod cli;
 pub mod config;
+pub mod embed;
 pub mod fleet;
 pub mod gateway;
 pub mod measure;

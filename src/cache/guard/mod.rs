@@ -1,0 +1,1 @@
+//! Guards: differences between two texts that no closeness of their vectors outweighs.
