@@ -20,7 +20,8 @@ use signalbox::{
     policy::condition::fuzz_condition,
     prompt::tokens::fuzz_tokens,
     protocol::{
-        answer::fuzz_answer, outline::fuzz_outline, request::fuzz_request, sse::fuzz_sse, verdict::fuzz_verdict,
+        answer::fuzz_answer, canonical::fuzz_canonical, outline::fuzz_outline, request::fuzz_request, sse::fuzz_sse,
+        verdict::fuzz_verdict,
     },
     upstream::scrape::fuzz_scrape,
 };
@@ -43,6 +44,11 @@ fn texts_are_found_in_whatever_is_sent() {
 #[test]
 fn outlines_of_any_body_are_bounded_and_need_no_clean_buffer() {
     Campaign::new("outline", fuzz_outline).run(5_000);
+}
+
+#[test]
+fn bodies_have_one_form_however_they_are_spelled() {
+    Campaign::new("canonical", fuzz_canonical).run(5_000);
 }
 
 #[test]

@@ -2,8 +2,21 @@
 //!
 //! Nothing here does I/O, starts a task or reads a clock. What makes vectors and what stores records stand above, behind traits.
 
+mod directives;
+pub mod eligible;
 mod embedder;
+mod exact;
+pub mod flights;
 pub mod guard;
 pub mod index;
+mod key;
+mod record;
 
-pub use self::embedder::{EmbedError, Embedder};
+pub use self::{
+    directives::{Directives, Misread, Most},
+    eligible::Bypass,
+    embedder::{EmbedError, Embedder},
+    exact::{Eviction, ExactCache, Found, Missing, Purge, SHARDS},
+    key::{Asked, CompatKey, ExactKey, Keys, ScopeId},
+    record::{Origin, Record},
+};

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
+    caching::{Allowed, Cache, CacheUse},
     checks::Logprob,
     lengths::{Boundary, Context},
     scalar::{
@@ -34,6 +35,8 @@ pub struct Document {
     pub journal: Option<Journal>,
     /// What routes with tiers learn of their own traffic.
     pub learning: Option<Learning>,
+    /// Answers that are kept, to be given again. Without it, none are.
+    pub cache: Option<Cache>,
     /// Who may call. Without it, anyone who can connect.
     pub keys: Option<Located<Vec<Key>>>,
     /// Who pays: provider keys, used in turn.
@@ -132,6 +135,8 @@ pub struct Key {
     pub team: Option<Field<Word>>,
     /// What else it is known by: `key.tags` in conditions.
     pub tags: Option<Vec<Field<Word>>>,
+    /// What its callers may decide by headers: `cache` for `x-signalbox-cache`.
+    pub allow: Option<Vec<Field<Allowed>>>,
 }
 
 /// Who pays.
@@ -286,6 +291,8 @@ pub struct Model {
     pub queue: Option<Field<Pause>>,
     /// A larger pool that is asked where an answer is of no use.
     pub cascade: Option<Cascade>,
+    /// Which of the policy's caches its requests use.
+    pub cache: Option<CacheUse>,
     /// Another name that it stands for.
     pub alias: Option<Field<Word>>,
     /// Where it goes, in the long form: the first whose condition holds.
@@ -318,6 +325,8 @@ pub struct Route {
     pub queue: Option<Field<Pause>>,
     /// A larger pool that is asked where an answer is of no use.
     pub cascade: Option<Cascade>,
+    /// Which of the policy's caches its requests use.
+    pub cache: Option<CacheUse>,
 }
 
 /// What each request is to keep to.

@@ -9,10 +9,8 @@ use super::{
 };
 
 /// Keys that the design names and this version does not have.
-const LATER: [&str; 15] = [
-    "allow",
+const LATER: [&str; 16] = [
     "background",
-    "cache",
     "dcgm",
     "gpu_hour",
     "health",
@@ -20,9 +18,12 @@ const LATER: [&str; 15] = [
     "limits",
     "mirror",
     "models",
+    "persist",
     "prefer",
     "priority",
     "require",
+    "semantic",
+    "shared",
     "teams",
     "when",
 ];
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn keys_of_later_versions_are_named_as_such() {
         let help = |text| parse::<Document>(text).unwrap_err().help.unwrap();
-        assert_eq!(help("cache: {}"), "`cache` is not supported yet by this version");
+        assert_eq!(help("cache: { semantic: {} }"), "`semantic` is not supported yet by this version");
         assert_eq!(help("listn: x"), "did you mean `listen`?");
         assert_eq!(help("keys: [{ id: a, hash: b, limits: {} }]"), "`limits` is not supported yet by this version");
         assert!(help("models: { a: { timeouts: { connect: 1s } } }").contains("at the top of the file"));

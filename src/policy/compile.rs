@@ -1,5 +1,6 @@
 //! From a policy file to a [`Policy`]: every name resolved, every default filled in, everything wrong told at once.
 
+mod caching;
 mod cascade;
 mod conditions;
 mod engines;
@@ -18,7 +19,7 @@ use super::{
     defaults::{ADMIN, JOURNAL_KEEP, JOURNAL_SIZE, LISTEN},
     offered,
 };
-use crate::config::{Admin, Config, Field, Pause, Problem, Problems, Switch, Total, Word, raw};
+use crate::config::{Admin, Config, Field, Pause, Problem, Problems, Switch, Total, Word, caching::Allowed, raw};
 
 /// The policy that `config` describes, or everything that is wrong with it.
 pub fn compile(config: &Config) -> Result<Policy, Problems> {
@@ -63,6 +64,7 @@ impl Reader<'_> {
             limits: document.limits.as_ref().map_or_else(Limits::default, |raw| self.limits(raw)),
             timeouts,
             journal: document.journal.as_ref().and_then(|raw| self.journal(raw)),
+            caching: self.caching(document.cache.as_ref()),
             learning: document.learning.as_ref().map_or_else(Learning::default, |raw| self.learning(raw)),
             simulated: false,
             hash: self.config.hash().to_owned(),
@@ -136,7 +138,9 @@ impl Reader<'_> {
             }
             let tags = raw.tags.iter().flatten().filter_map(|field| self.word(Some(field)));
             let tags = tags.collect();
-            keys.push(Key { id: id.into(), hash: hash.0, team: self.word(raw.team.as_ref()), tags });
+            let allowed: Vec<_> = raw.allow.iter().flatten().filter_map(|field| self.read(field)).collect();
+            let may_set_cache = allowed.contains(&Allowed::Cache);
+            keys.push(Key { id: id.into(), hash: hash.0, team: self.word(raw.team.as_ref()), tags, may_set_cache });
         }
         keys
     }

@@ -53,6 +53,7 @@ impl Default for Policy {
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             journal: None,
+            caching: None,
             learning: Learning::default(),
             simulated: false,
             hash: String::new(),

@@ -1,5 +1,6 @@
 //! What the operator decided, compiled: engines, pools, the models clients may ask for, and where each one goes. Pure.
 
+mod cache;
 mod compile;
 pub mod condition;
 mod defaults;
@@ -13,6 +14,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use bytes::Bytes;
 
 pub use self::{
+    cache::{CacheUse, Caching, Exact, Replay, Scope},
     compile::compile,
     models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
     simulated::{Found, discovered, simulated},
@@ -41,6 +43,8 @@ pub struct Policy {
     pub timeouts: Timeouts,
     /// Where decisions are written, if anywhere.
     pub journal: Option<Journal>,
+    /// Which answers are kept to be given again; `None` where none are.
+    pub caching: Option<Caching>,
     /// What routes with tiers learn of their own traffic.
     pub learning: Learning,
     /// Whether the engines are simulated.
@@ -60,6 +64,8 @@ pub struct Key {
     pub team: Option<Name>,
     /// What else it is known by.
     pub tags: Vec<Name>,
+    /// Whether its callers may say by a header how the cache is used.
+    pub may_set_cache: bool,
 }
 
 /// An engine: one server process (or one hosted endpoint) that runs models.

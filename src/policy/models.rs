@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use indexmap::IndexMap;
 
-use super::{Timeouts, condition::Condition};
+use super::{CacheUse, Timeouts, condition::Condition};
 use crate::types::{Aim, Checks, Name};
 
 /// Longest name that is taken for a mistyped one, in bytes.
@@ -74,6 +74,10 @@ pub struct Route {
     pub queue: Option<Duration>,
     /// What is asked instead where an answer is of no use.
     pub cascade: Option<Arc<Cascade>>,
+    /// The tiers that it is one of, from the cheapest to the best; empty where it is none.
+    pub tiers: Arc<[Target]>,
+    /// Which of the policy's caches it uses.
+    pub cache: CacheUse,
 }
 
 /// A larger pool that is asked where an answer does not pass.
@@ -123,7 +127,26 @@ impl Way {
 impl Route {
     /// A route to `targets` without a bound, and with no wait of its own.
     pub fn new(name: Name, targets: Vec<Target>, timeouts: Timeouts) -> Self {
-        Self { name, targets, spill: true, timeouts, bound: None, queue: None, cascade: None }
+        Self {
+            name,
+            targets,
+            spill: true,
+            timeouts,
+            bound: None,
+            queue: None,
+            cascade: None,
+            tiers: Arc::default(),
+            cache: CacheUse::default(),
+        }
+    }
+
+    /// The targets whose answers may be given to a request that takes this route: the one it would go to first, and those that are
+    /// known to be better. Of pools that merely stand in for one another it is not known which is better.
+    pub fn acceptable(&self) -> impl Iterator<Item = &Target> {
+        let first = self.targets.first();
+        let own = self.tiers.iter().position(|tier| Some(tier) == first);
+        let better = own.map_or(&[][..], |own| &self.tiers[own + 1..]);
+        first.into_iter().chain(better).chain(self.cascade.as_ref().map(|cascade| &cascade.to))
     }
 
     /// The time from a request's arrival after which `cascade` asks no larger pool: where the policy names none, half of what a first

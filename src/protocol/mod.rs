@@ -2,6 +2,7 @@
 
 pub mod answer;
 mod anthropic;
+pub mod canonical;
 mod draft;
 pub mod error;
 pub mod json;
@@ -14,6 +15,7 @@ pub mod request;
 mod responses;
 mod seen;
 pub mod sse;
+mod transcript;
 pub mod verdict;
 mod walk;
 mod wanted;
@@ -22,8 +24,10 @@ mod wanted;
 /// a millisecond.
 pub const LONG_BODY: usize = 128 << 10;
 
+pub use canonical::Canonical;
 pub use draft::Draft;
 pub use request::RequestBody;
 pub use seen::{Seen, StreamError};
 pub use sse::{Event, Splitter};
+pub use transcript::{Gathering, Transcript, Unkept};
 pub use wanted::Wanted;

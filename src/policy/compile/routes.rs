@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::reader::Reader;
 use crate::{
-    config::{At, Boundary, Field, Located, Pause, Problem, Switch, Total, Word, raw},
+    config::{At, Boundary, Field, Located, Pause, Problem, Switch, Total, Word, caching, raw},
     policy::{
         ByLength, Model, Pool, Route, Rule, Target, Tiers, Timeouts, Way,
         condition::Names,
@@ -35,6 +35,7 @@ pub(super) struct RawWay<'a> {
     bound: Option<&'a raw::Bound>,
     queue: Option<&'a Field<Pause>>,
     cascade: Option<&'a raw::Cascade>,
+    cache: Option<&'a caching::CacheUse>,
 }
 
 impl<'a> RawWay<'a> {
@@ -51,6 +52,7 @@ impl<'a> RawWay<'a> {
             bound: raw.bound.as_ref(),
             queue: raw.queue.as_ref(),
             cascade: raw.cascade.as_ref(),
+            cache: raw.cache.as_ref(),
         }
     }
 
@@ -67,6 +69,7 @@ impl<'a> RawWay<'a> {
             bound: raw.bound.as_ref(),
             queue: raw.queue.as_ref(),
             cascade: raw.cascade.as_ref(),
+            cache: raw.cache.as_ref(),
         }
     }
 
@@ -83,6 +86,7 @@ impl<'a> RawWay<'a> {
             && self.bound.is_none()
             && self.queue.is_none()
             && self.cascade.is_none()
+            && self.cache.is_none()
     }
 }
 
@@ -147,6 +151,8 @@ impl Reader<'_> {
             bound: self.bound(raw.bound),
             queue: self.wait(raw.queue),
             cascade: None,
+            tiers: Arc::default(),
+            cache: self.cache_use(raw.cache),
         };
         let cascade = self.cascade(raw.cascade, pools, pattern.timeouts);
         let route = |targets| Route { targets, ..pattern.clone() };
@@ -163,7 +169,9 @@ impl Reader<'_> {
             self.prices(complexity, &aim, &tiers, pools);
             let routes =
                 (0..tiers.len()).map(|tier| by_distance(&tiers, tier).chain(fallback.iter().cloned()).collect());
-            let mut routes: Vec<_> = routes.map(route).collect();
+            let standing: Arc<[Target]> = tiers.clone().into();
+            let tiered = |targets| Route { tiers: standing.clone(), ..route(targets) };
+            let mut routes: Vec<_> = routes.map(tiered).collect();
             self.cascading(&mut routes, true, raw.cascade, cascade);
             Way::Tiers(Tiers { aim, routes: routes.into_iter().map(Arc::new).collect() }.into())
         } else {

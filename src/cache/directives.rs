@@ -1,0 +1,207 @@
+//! What a caller says of the cache: by `Cache-Control` (RFC 9111, section 5.2.1), by `x-signalbox-cache`, and by the member `cache` of the
+//! body, as LiteLLM has it (<https://docs.litellm.ai/docs/proxy/caching>). All of it only ever asks for less sharing.
+
+use std::time::Duration;
+
+use http::{HeaderMap, header};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The header of our own.
+const OURS: &str = "x-signalbox-cache";
+/// Longest name of a part of the cache, in bytes.
+const LONGEST_NAMESPACE: usize = 256;
+
+/// What a caller says of the cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Directives {
+    /// A kept answer is not to be given.
+    pub no_cache: bool,
+    /// Nothing of the request, or of its answer, is to be kept or shared.
+    pub no_store: bool,
+    /// No engine is to be asked.
+    pub only_if_cached: bool,
+    /// The oldest answer that the caller takes.
+    pub max_age: Option<Duration>,
+    /// For how long the answer may be kept.
+    pub ttl: Option<Duration>,
+    /// A part of the cache that the caller keeps apart.
+    pub namespace: Option<String>,
+    /// The furthest that an answer may be taken from.
+    pub most: Most,
+}
+
+/// The furthest that an answer may be taken from.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Most {
+    /// Nowhere: no cache is used.
+    Off,
+    /// Equal requests.
+    Exact,
+    /// Equal requests; and what an answer to one that means the same would have been is looked at, and not given.
+    Shadow,
+    /// Requests that mean the same.
+    #[default]
+    Semantic,
+}
+
+/// What is said cannot be understood; the text says where, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Misread {
+    /// The header or the member.
+    pub field: &'static str,
+    text: String,
+}
+
+/// The member of the body.
+#[derive(Default, Deserialize)]
+struct Member {
+    #[serde(rename = "no-cache")]
+    no_cache: Option<bool>,
+    #[serde(rename = "no-store")]
+    no_store: Option<bool>,
+    ttl: Option<f64>,
+    #[serde(rename = "s-maxage", alias = "s-max-age")]
+    s_maxage: Option<f64>,
+    namespace: Option<String>,
+}
+
+impl Directives {
+    /// Reads the headers, and the raw JSON of the body's member `cache`. What standards leave open, and what is not known, is passed over.
+    ///
+    /// # Errors
+    /// [`Misread`] where what is meant for us alone is wrong: a caller who forbids something must not be misunderstood.
+    pub fn read(headers: &HeaderMap, member: Option<&[u8]>) -> Result<Self, Misread> {
+        let mut said = Self::default();
+        for value in headers.get_all(header::CACHE_CONTROL) {
+            said.cache_control(value.to_str().unwrap_or_default());
+        }
+        if let Some(value) = headers.get(OURS) {
+            said.most = match value.as_bytes() {
+                b"off" => Most::Off,
+                b"exact" => Most::Exact,
+                b"shadow" => Most::Shadow,
+                b"semantic" => Most::Semantic,
+                _ => return Err(misread(OURS, "is one of off, exact, semantic and shadow")),
+            };
+        }
+        if let Some(raw) = member.filter(|raw| *raw != b"null") {
+            said.member(raw)?;
+        }
+        Ok(said)
+    }
+
+    fn cache_control(&mut self, text: &str) {
+        for directive in text.split(',') {
+            let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
+            match name.trim().to_ascii_lowercase().as_str() {
+                "no-cache" => self.no_cache = true,
+                "no-store" => self.no_store = true,
+                "only-if-cached" => self.only_if_cached = true,
+                // An age that cannot be read is taken for the strictest (RFC 9111, section 4.2.1).
+                "max-age" => self.younger(value.trim().trim_matches('"').parse().unwrap_or(0)),
+                _ => {}
+            }
+        }
+    }
+
+    fn member(&mut self, raw: &[u8]) -> Result<(), Misread> {
+        let wrong = |_| {
+            misread(
+                "cache",
+                "is an object of no-cache and no-store (booleans), ttl and s-maxage (seconds) and namespace",
+            )
+        };
+        // serde would take a list for the members in their order.
+        let object = serde_json::from_slice::<serde_json::Map<String, Value>>(raw).map_err(wrong)?;
+        let member: Member = serde_json::from_value(Value::Object(object)).map_err(wrong)?;
+        self.no_cache |= member.no_cache.unwrap_or(false);
+        self.no_store |= member.no_store.unwrap_or(false);
+        if let Some(seconds) = member.s_maxage {
+            self.younger(seconds.max(0.0) as u64);
+        }
+        self.ttl = member.ttl.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        self.namespace = member.namespace.filter(|namespace| !namespace.is_empty());
+        if self.namespace.as_ref().is_some_and(|namespace| namespace.len() > LONGEST_NAMESPACE) {
+            return Err(misread("cache", "has a namespace of at most 256 bytes"));
+        }
+        Ok(())
+    }
+
+    fn younger(&mut self, seconds: u64) {
+        let age = Duration::from_secs(seconds);
+        self.max_age = Some(self.max_age.map_or(age, |before| before.min(age)));
+    }
+
+    /// Whether anything is said at all.
+    pub fn is_silent(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn misread(field: &'static str, what: &str) -> Misread {
+    Misread { field, text: format!("'{field}' {what}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn read(headers: &[(&'static str, &'static str)], member: Option<&str>) -> Result<Directives, Misread> {
+        let pair = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        let headers: HeaderMap = headers.iter().map(pair).collect();
+        Directives::read(&headers, member.map(str::as_bytes))
+    }
+
+    #[test]
+    fn each_way_of_saying_it_is_understood() {
+        let none = Directives::default;
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        assert!(read(&[], None).unwrap().is_silent());
+        assert!(read(&[("cache-control", "max-stale=5, private")], Some("null")).unwrap().is_silent());
+        for (headers, member, want) in [
+            (&[("cache-control", "No-Cache")][..], None, Directives { no_cache: true, ..none() }),
+            (
+                &[("cache-control", "no-store, max-age=30")],
+                None,
+                Directives { no_store: true, max_age: seconds(30), ..none() },
+            ),
+            (&[("cache-control", "only-if-cached")], None, Directives { only_if_cached: true, ..none() }),
+            (&[("cache-control", "max-age=often")], None, Directives { max_age: seconds(0), ..none() }),
+            (&[("x-signalbox-cache", "off")], None, Directives { most: Most::Off, ..none() }),
+            (&[("x-signalbox-cache", "exact")], None, Directives { most: Most::Exact, ..none() }),
+            (
+                &[],
+                Some(r#"{"no-cache":true,"ttl":1.5}"#),
+                Directives { no_cache: true, ttl: Some(Duration::from_millis(1500)), ..none() },
+            ),
+            (
+                &[("cache-control", "max-age=60")],
+                Some(r#"{"s-maxage":30,"namespace":"n","other":1}"#),
+                Directives { max_age: seconds(30), namespace: Some("n".to_owned()), ..none() },
+            ),
+            (&[], Some(r#"{"no-store":true,"no-cache":null,"namespace":""}"#), Directives { no_store: true, ..none() }),
+        ] {
+            assert_eq!(read(headers, member), Ok(want), "{headers:?} {member:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_meant_for_us_and_wrong_is_told() {
+        let told = |headers: &[(&'static str, &'static str)], member| read(headers, member).unwrap_err().to_string();
+        assert_eq!(
+            told(&[("x-signalbox-cache", "none")], None),
+            "'x-signalbox-cache' is one of off, exact, semantic and shadow"
+        );
+        for member in [r#"{"ttl":"long"}"#, "true", "[true]", r#"{"no-store":"yes"}"#] {
+            assert!(told(&[], Some(member)).starts_with("'cache' is an object of "), "{member}");
+        }
+        let long = format!(r#"{{"namespace":"{}"}}"#, "n".repeat(300));
+        assert!(Directives::read(&HeaderMap::new(), Some(long.as_bytes())).is_err());
+    }
+}

@@ -1,0 +1,299 @@
+//! Which requests may share answers at all. What is not known to be harmless may not.
+
+use crate::{
+    protocol::{RequestBody, canonical::is_zero},
+    types::{Endpoint, Outline},
+};
+
+/// Why a request goes past a cache.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Bypass {
+    /// The policy, for its route, or its caller wants none.
+    Off,
+    /// It is none of chat and completions.
+    Endpoint,
+    /// It has parameters in its address, whose meaning is not known.
+    Query,
+    /// Its answer is drawn at random: it does not ask for temperature 0.
+    Temperature,
+    /// Its answer is or may be sound.
+    Audio,
+    /// Its answer is looked up elsewhere.
+    Search,
+    /// Answers are shared by users, and it names none.
+    User,
+    /// It has no one meaning.
+    Unclear,
+    /// Semantic: it brings tools, or what they gave.
+    Tools,
+    /// Semantic: it brings images, sounds or files.
+    Media,
+    /// Semantic: it asks for several answers.
+    Choices,
+    /// Semantic: it asks for logprobs.
+    Logprobs,
+    /// Semantic: the last thing said is no plain text of a user.
+    NoText,
+    /// Semantic: that text is longer than the embedder reads.
+    Long,
+    /// Semantic: its answer may be another one soon, or for somebody else.
+    Volatile,
+}
+
+impl Bypass {
+    /// A word of low cardinality, for metric labels.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Endpoint => "endpoint",
+            Self::Query => "query",
+            Self::Temperature => "temperature",
+            Self::Audio => "audio",
+            Self::Search => "search",
+            Self::User => "user",
+            Self::Unclear => "unclear",
+            Self::Tools => "tools",
+            Self::Media => "media",
+            Self::Choices => "choices",
+            Self::Logprobs => "logprobs",
+            Self::NoText => "no_text",
+            Self::Long => "long",
+            Self::Volatile => "volatile",
+        }
+    }
+}
+
+/// Whether equal requests may share an answer to this one. Cheap: nothing is looked at but the names of its members, and the values of a
+/// few.
+///
+/// # Errors
+/// [`Bypass`] where they may not.
+pub fn exact(endpoint: Endpoint, query: Option<&str>, body: &RequestBody, any_temperature: bool) -> Result<(), Bypass> {
+    if !matches!(endpoint, Endpoint::Chat | Endpoint::Completions) {
+        return Err(Bypass::Endpoint);
+    }
+    if query.is_some_and(|query| !query.is_empty()) {
+        return Err(Bypass::Query);
+    }
+    let mut cold = any_temperature;
+    for (name, raw) in body.members() {
+        match name {
+            b"temperature" => cold |= is_zero(raw),
+            b"audio" | b"modalities" if raw != b"null" && raw != br#"["text"]"# => return Err(Bypass::Audio),
+            b"web_search_options" if raw != b"null" => return Err(Bypass::Search),
+            _ => {}
+        }
+    }
+    if cold { Ok(()) } else { Err(Bypass::Temperature) }
+}
+
+/// Whether requests that mean the same may share an answer to this one, whose last user text is `text`: deny by default. It asks for what
+/// [`exact`] asks, the temperature aside. `most_bytes`: what the embedder reads of a text; `volatile`: whether wording that asks for what
+/// soon changes is no matter, because answers are kept for a short time only.
+///
+/// # Errors
+/// [`Bypass`] where they may not.
+pub fn semantic(
+    body: &RequestBody,
+    outline: &Outline,
+    text: Option<&str>,
+    most_bytes: usize,
+    volatile: bool,
+) -> Result<(), Bypass> {
+    let given = |name: &str| body.member(name).is_some_and(|raw| !matches!(raw, b"null" | b"false" | b"[]"));
+    if outline.tools + outline.tool_results > 0 || given("tools") || given("functions") {
+        return Err(Bypass::Tools);
+    }
+    if outline.images + outline.audio + outline.files > 0 {
+        return Err(Bypass::Media);
+    }
+    if body.member("n").is_some_and(|n| n != b"1" && n != b"null") {
+        return Err(Bypass::Choices);
+    }
+    if given("logprobs") || given("top_logprobs") {
+        return Err(Bypass::Logprobs);
+    }
+    let text = text.filter(|text| !text.trim().is_empty()).ok_or(Bypass::NoText)?;
+    if text.len() > most_bytes {
+        return Err(Bypass::Long);
+    }
+    if !volatile && is_volatile(text) { Err(Bypass::Volatile) } else { Ok(()) }
+}
+
+/// Words that ask for what is true now, here, or for whoever asks.
+const VOLATILE: [&str; 54] = [
+    "now",
+    "today",
+    "todays",
+    "tonight",
+    "tomorrow",
+    "yesterday",
+    "currently",
+    "current",
+    "latest",
+    "newest",
+    "recent",
+    "recently",
+    "lately",
+    "upcoming",
+    "nowadays",
+    "live",
+    "breaking",
+    "weather",
+    "forecast",
+    "news",
+    "price",
+    "prices",
+    "stock",
+    "score",
+    "scores",
+    "exchange",
+    "my",
+    "mine",
+    "me",
+    "i",
+    "im",
+    "ive",
+    "our",
+    "ours",
+    "us",
+    "we",
+    "here",
+    "nearby",
+    "nearest",
+    "heute",
+    "jetzt",
+    "morgen",
+    "gestern",
+    "aktuell",
+    "aktuelle",
+    "mein",
+    "meine",
+    "hoy",
+    "ahora",
+    "mi",
+    "aujourd",
+    "maintenant",
+    "mon",
+    "ma",
+];
+
+/// Two words in a row that do.
+const VOLATILE_PAIRS: [[&str; 2]; 12] = [
+    ["this", "week"],
+    ["this", "month"],
+    ["this", "year"],
+    ["this", "morning"],
+    ["last", "week"],
+    ["last", "month"],
+    ["last", "year"],
+    ["next", "week"],
+    ["next", "month"],
+    ["next", "year"],
+    ["right", "away"],
+    ["what", "time"],
+];
+
+/// Whether a text asks for what may soon be otherwise, or is otherwise for somebody else: by its words, in a few languages.
+pub fn is_volatile(text: &str) -> bool {
+    let mut before = String::new();
+    for word in text.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’').filter(|word| !word.is_empty()) {
+        // Longer than any of those words: it is none of them.
+        if word.len() > 32 {
+            before.clear();
+            continue;
+        }
+        let word: String = word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
+        if VOLATILE.contains(&&*word)
+            || VOLATILE_PAIRS.iter().any(|[first, second]| *first == before && *second == word)
+        {
+            return true;
+        }
+        before = word;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(more: &str) -> RequestBody {
+        let text = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"hi"}}]{more}}}"#);
+        RequestBody::json(Endpoint::Chat, text.into()).unwrap()
+    }
+
+    #[test]
+    fn equal_requests_share_only_what_is_not_drawn_at_random() {
+        let of = |more| exact(Endpoint::Chat, None, &body(more), false);
+        for cold in [r#","temperature":0"#, r#","temperature":-0.0"#, r#","temperature":0e3,"tools":[],"n":2"#] {
+            assert_eq!(of(cold), Ok(()), "{cold}");
+        }
+        for (more, want) in [
+            ("", Bypass::Temperature),
+            (r#","temperature":null"#, Bypass::Temperature),
+            (r#","temperature":"0""#, Bypass::Temperature),
+            (r#","temperature":0.01,"seed":1"#, Bypass::Temperature),
+            (r#","temperature":0,"modalities":["text","audio"]"#, Bypass::Audio),
+            (r#","temperature":0,"web_search_options":{}"#, Bypass::Search),
+        ] {
+            assert_eq!(of(more), Err(want), "{more}");
+        }
+        assert_eq!(exact(Endpoint::Chat, Some(""), &body(""), true), Ok(()), "the policy says any");
+        assert_eq!(exact(Endpoint::Chat, Some("a=1"), &body(""), true), Err(Bypass::Query));
+        assert_eq!(exact(Endpoint::Embeddings, None, &body(""), true), Err(Bypass::Endpoint));
+    }
+
+    #[test]
+    fn meaning_is_shared_only_where_nothing_speaks_against_it() {
+        let of = |more: &str, text| {
+            let body = body(more);
+            let mut outline = Outline::default();
+            body.outline(&mut outline);
+            semantic(&body, &outline, text, 100, false)
+        };
+        assert_eq!(of("", Some("How do I sort a list?".trim_start_matches("How do I "))), Ok(()));
+        assert_eq!(of(r#","n":1,"logprobs":false,"tools":[],"seed":1"#, Some("sort a list")), Ok(()));
+        for (more, text, want) in [
+            (r#","tools":[{"type":"function"}]"#, Some("a"), Bypass::Tools),
+            (r#","functions":[{"name":"f"}]"#, Some("a"), Bypass::Tools),
+            (r#","n":2"#, Some("a"), Bypass::Choices),
+            (r#","logprobs":true"#, Some("a"), Bypass::Logprobs),
+            (r#","top_logprobs":2"#, Some("a"), Bypass::Logprobs),
+            ("", None, Bypass::NoText),
+            ("", Some(" \n"), Bypass::NoText),
+            ("", Some("what is the weather like in Rome"), Bypass::Volatile),
+        ] {
+            assert_eq!(of(more, text), Err(want), "{more} {text:?}");
+        }
+        assert_eq!(of("", Some(&"a ".repeat(51))), Err(Bypass::Long));
+    }
+
+    #[test]
+    fn wording_that_asks_for_now_or_for_me_is_known() {
+        for text in [
+            "What's today's date?",
+            "Who is the CURRENT president",
+            "latest iPhone",
+            "reset my password",
+            "Can you help me?",
+            "I'm lost",
+            "events this week",
+            "What time is it in Tokyo",
+            "Wie wird das Wetter morgen",
+        ] {
+            assert!(is_volatile(text), "{text}");
+        }
+        for text in [
+            "Explain nowcasting",
+            "capital of France",
+            "what does 'mystery' mean",
+            "sort this list",
+            "weeks in a year",
+            "time complexity of quicksort",
+            "",
+        ] {
+            assert!(!is_volatile(text), "{text}");
+        }
+    }
+}

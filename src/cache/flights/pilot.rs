@@ -1,0 +1,151 @@
+//! What carries a shared request, and writes its log.
+
+use std::{
+    sync::{Arc, Weak},
+    task::{Context, Poll, Waker},
+};
+
+use super::flight::{End, Entry, Flight, Flights, Seat};
+use crate::{measure::lock, types::Fault};
+
+/// How often another request takes over from one that failed, before all of them fail.
+const MOST_TAKEOVERS: u32 = 2;
+
+/// Writes the log. Dropping it before the [end](Pilot::end) breaks the answer off, or lets another take over.
+#[derive(Debug)]
+pub struct Pilot<H> {
+    pub(super) flight: Arc<Flight<H>>,
+    pub(super) flights: Weak<Flights<H>>,
+    pub(super) over: bool,
+}
+
+/// What a failure means for those whose requests were not sent.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// Their requests would fail in the same way.
+    Fail,
+    /// They may do better; who led has failed.
+    TakeOver,
+    /// They may do better; who led waits with them.
+    TakeOverForAll,
+}
+
+impl<H> Pilot<H> {
+    /// The answer has begun.
+    pub fn begin(&self, head: H) {
+        let mut state = lock(&self.flight.state);
+        state.head = Some(head.into());
+        state.wake_all();
+    }
+
+    /// Writes a part of the answer, once there is room for it.
+    pub fn poll_write(&self, entry: &mut Option<Entry>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = lock(&self.flight.state);
+        let state = &mut *state;
+        let size = entry.as_ref().map_or(0, |entry| entry.bytes.len());
+        if state.bytes + size > self.flight.most {
+            state.closed = true;
+            state.trim();
+        }
+        if state.bytes + size > self.flight.most && !state.log.is_empty() {
+            let end = state.dropped + state.log.len();
+            if state.aboard().any(|(_, seat)| seat.read == end) {
+                let first = state.dropped;
+                let slow = |seat: &&mut Seat| !seat.too_slow && seat.read == first;
+                for seat in state.seats.iter_mut().flatten().filter(slow) {
+                    seat.too_slow = true;
+                    seat.waker.take().into_iter().for_each(Waker::wake);
+                }
+                state.trim();
+            }
+            if state.bytes + size > self.flight.most && !state.log.is_empty() {
+                state.pilot = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+        }
+        if let Some(entry) = entry.take() {
+            state.bytes += entry.bytes.len();
+            state.log.push_back(entry);
+            state.wake_all();
+        }
+        Poll::Ready(())
+    }
+
+    /// Whether the log still holds all that was written: who joins now reads the whole answer.
+    pub fn is_whole(&self) -> bool {
+        !lock(&self.flight.state).closed
+    }
+
+    /// Waits until nobody is left.
+    pub fn poll_deserted(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = lock(&self.flight.state);
+        if state.aboard().next().is_none() {
+            return Poll::Ready(());
+        }
+        state.pilot = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// The answer is over. Those who join after this still read all of it, until the pilot is dropped.
+    pub fn end(&mut self, end: End) {
+        let mut state = lock(&self.flight.state);
+        state.end = Some(end);
+        state.wake_all();
+        self.over = true;
+    }
+
+    /// The request failed before its answer had begun. `others`: another's own may do better, and who led may wait for that.
+    pub fn fail(mut self, fault: Fault, others: Others) {
+        self.over = true;
+        let mut state = lock(&self.flight.state);
+        let led = state.flying;
+        state.takeovers += 1;
+        let may = others != Others::Fail && state.takeovers <= MOST_TAKEOVERS;
+        if may && state.call() {
+            if others == Others::TakeOver
+                && let Some(Some(seat)) = led.map(|led| &mut state.seats[led])
+            {
+                seat.failed = Some(fault.into());
+                seat.waker.take().into_iter().for_each(Waker::wake);
+            }
+            return;
+        }
+        state.failed = Some(fault.into());
+        state.closed = true;
+        state.wake_all();
+        drop(state);
+        self.remove();
+    }
+
+    fn remove(&self) {
+        if let Some(flights) = self.flights.upgrade() {
+            flights.remove(&self.flight);
+        }
+    }
+}
+
+impl<H> Drop for Pilot<H> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.flight.state);
+        if !self.over {
+            // Its task ended where nobody foresaw it.
+            if state.head.is_none() {
+                state.takeovers += 1;
+                if state.takeovers <= MOST_TAKEOVERS && state.call() {
+                    return;
+                }
+                let status = http::StatusCode::INTERNAL_SERVER_ERROR;
+                state.failed = Some(Fault::gateway(status, "internal", "the request was lost").into());
+            } else {
+                state.end = Some(End::Broken("internal"));
+            }
+            state.wake_all();
+        } else if state.head.is_none() {
+            // It failed, and said so.
+            return;
+        }
+        state.closed = true;
+        drop(state);
+        self.remove();
+    }
+}

@@ -1,0 +1,228 @@
+//! Keys: which requests ask for the same, and who may share what was answered to them.
+//!
+//! A key is a keyed BLAKE3 hash over everything that may change an answer, each part with its length before it. The secret is
+//! known to nobody, so that nobody can find out from a key what was asked, or make two requests that share one.
+
+use std::fmt;
+
+use crate::{policy::Scope, protocol::Canonical};
+
+/// Makes keys with a secret.
+#[derive(Clone)]
+pub struct Keys {
+    secret: [u8; 32],
+}
+
+/// Who shares an answer: a hash over the caller's key, his end user, or nothing.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ScopeId([u8; 16]);
+
+/// Requests with the same one ask for exactly the same.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExactKey([u8; 32]);
+
+/// Requests with the same one differ in nothing but the last text that their users wrote.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CompatKey([u8; 32]);
+
+/// What parts a key of one kind from those of another.
+#[derive(Copy, Clone)]
+enum Kind {
+    Scope = 1,
+    Exact = 2,
+    Compat = 3,
+}
+
+/// What a request asks for, and of whom, beside its body.
+#[derive(Copy, Clone, Debug)]
+pub struct Asked<'a> {
+    /// Who may share the answer.
+    pub scope: ScopeId,
+    /// The model as the client named it.
+    pub model: &'a str,
+    /// A part of the cache that the caller keeps apart; empty for the usual one.
+    pub namespace: &'a str,
+    /// The body.
+    pub form: &'a Canonical,
+}
+
+impl Keys {
+    /// Makes keys with this secret: a new one for each process, unless kept answers are to be found by the next.
+    pub const fn new(secret: [u8; 32]) -> Self {
+        Self { secret }
+    }
+
+    /// Who shares the answers to a request of `caller`, the name of his key where keys are asked for, on behalf of `user`. `None` where
+    /// answers are shared by users and the request names none.
+    pub fn scope(&self, scope: Scope, caller: Option<&str>, user: Option<&[u8]>) -> Option<ScopeId> {
+        let caller = caller.unwrap_or_default().as_bytes();
+        let parts: [&[u8]; 3] = match scope {
+            Scope::Shared => [b"shared", b"", b""],
+            Scope::Key => [b"key", caller, b""],
+            Scope::User => [b"user", caller, user.filter(|user| !user.is_empty())?],
+        };
+        let mut id = [0; 16];
+        id.copy_from_slice(&self.hash(Kind::Scope, &parts)[..16]);
+        Some(ScopeId(id))
+    }
+
+    /// The key of all requests that ask for exactly the same.
+    pub fn exact(&self, asked: &Asked<'_>) -> ExactKey {
+        let Asked { scope, model, namespace, form } = asked;
+        ExactKey(self.hash(Kind::Exact, &[&scope.0, model.as_bytes(), namespace.as_bytes(), form.bytes()]))
+    }
+
+    /// The key of all requests that differ in nothing but the last text that a user wrote, as `embedder` sees them under the policy's
+    /// `epoch`; `None` where there is no such text.
+    pub fn compat(&self, asked: &Asked<'_>, embedder: &str, epoch: u64) -> Option<CompatKey> {
+        let Asked { scope, model, namespace, form } = asked;
+        let [before, after] = form.around_last_user_text()?;
+        let parts = [
+            &scope.0,
+            model.as_bytes(),
+            namespace.as_bytes(),
+            embedder.as_bytes(),
+            &epoch.to_le_bytes(),
+            before,
+            after,
+        ];
+        Some(CompatKey(self.hash(Kind::Compat, &parts)))
+    }
+
+    fn hash(&self, kind: Kind, parts: &[&[u8]]) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new_keyed(&self.secret);
+        hasher.update(&[kind as u8]);
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+        }
+        *hasher.finalize().as_bytes()
+    }
+}
+
+impl ExactKey {
+    /// A key of these bytes, as it was kept.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Reads the hex digits that it is written with.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        blake3::Hash::from_hex(text).ok().map(|hash| Self(*hash.as_bytes()))
+    }
+}
+
+/// As hex digits.
+impl fmt::Display for ExactKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
+    }
+}
+
+impl CompatKey {
+    /// Its bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keys")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{protocol::RequestBody, types::Endpoint};
+
+    fn form(said: &str, more: &str) -> Canonical {
+        let said = serde_json::Value::from(said);
+        let body = format!(
+            r#"{{"model":"m","messages":[{{"role":"system","content":"s"}},{{"role":"user","content":{said}}}]{more}}}"#
+        );
+        Canonical::of(Endpoint::Chat, &RequestBody::json(Endpoint::Chat, body.into()).unwrap()).unwrap()
+    }
+
+    fn keys() -> Keys {
+        Keys::new([7; 32])
+    }
+
+    fn asked<'a>(scope: ScopeId, model: &'a str, form: &'a Canonical) -> Asked<'a> {
+        Asked { scope, model, namespace: "", form }
+    }
+
+    #[test]
+    fn scopes_share_with_nobody_else() {
+        let scope = |scope, key, user: Option<&str>| keys().scope(scope, key, user.map(str::as_bytes));
+        let all = [
+            scope(Scope::Shared, Some("a"), Some("u")),
+            scope(Scope::Key, None, None),
+            scope(Scope::Key, Some("a"), Some("u")),
+            scope(Scope::Key, Some("b"), None),
+            scope(Scope::User, Some("a"), Some("u")),
+            scope(Scope::User, Some("a"), Some("v")),
+            scope(Scope::User, Some("au"), Some("")).or(scope(Scope::User, Some("b"), Some("u"))),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            assert!(one.is_some() && !all[..at].contains(one), "{at}");
+        }
+        assert_eq!(scope(Scope::Key, Some("a"), Some("v")), all[2], "users of a key share, unless told otherwise");
+        assert_eq!(scope(Scope::Shared, Some("b"), None), all[0]);
+        assert_eq!(scope(Scope::User, Some("a"), None), None);
+    }
+
+    #[test]
+    fn every_part_of_a_request_is_in_its_key() {
+        let (one, other) = (form("hi", ""), form("hi", r#","seed":1"#));
+        let scope = |name| keys().scope(Scope::Key, Some(name), None).unwrap();
+        let first = asked(scope("a"), "m", &one);
+        let exact = [
+            first,
+            asked(scope("b"), "m", &one),
+            asked(scope("a"), "m2", &one),
+            Asked { namespace: "n", ..first },
+            Asked { model: "mn", ..first },
+            asked(scope("a"), "m", &other),
+        ]
+        .map(|asked| keys().exact(&asked));
+        for (at, key) in exact.iter().enumerate() {
+            assert!(!exact[..at].contains(key), "{at}");
+            assert_eq!(ExactKey::from_hex(&key.to_string()), Some(*key));
+        }
+        assert_eq!(keys().exact(&first), exact[0]);
+        assert_ne!(Keys::new([8; 32]).exact(&first), exact[0], "without the secret no key can be made");
+        let compat = |asked: &Asked<'_>, embedder, epoch| keys().compat(asked, embedder, epoch).unwrap();
+        let all = [
+            compat(&first, "e", 1),
+            compat(&first, "f", 1),
+            compat(&first, "e", 2),
+            compat(&asked(scope("b"), "m", &one), "e", 1),
+            compat(&asked(scope("a"), "m", &other), "e", 1),
+        ];
+        for (at, key) in all.iter().enumerate() {
+            assert!(!all[..at].contains(key), "{at}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn requests_that_differ_in_the_last_text_alone_are_compatible(one in ".{0,8}", other in ".{0,8}", more in "x[a-z]{1,3}") {
+            let scope = keys().scope(Scope::Shared, None, None).unwrap();
+            let compat = |form: &Canonical| keys().compat(&asked(scope, "m", form), "e", 1);
+            let exact = |form: &Canonical| keys().exact(&asked(scope, "m", form));
+            let (first, second) = (form(&one, ""), form(&other, ""));
+            prop_assert_eq!(compat(&first), compat(&second));
+            prop_assert_eq!(exact(&first) == exact(&second), one == other);
+            prop_assert_eq!(first.last_user_text(), Some(&*one));
+            prop_assert_ne!(compat(&form(&one, &format!(r#","{more}":1"#))), compat(&first));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Which answers are kept to be given again, for whom and for how long.
+
+use std::time::Duration;
+
+/// What is kept of answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caching {
+    /// Most bytes of memory for all of it.
+    pub memory: usize,
+    /// Who shares answers to equal requests.
+    pub scope: Scope,
+    /// Whether equal requests with any temperature may share an answer; else only those that ask for temperature 0.
+    pub any_temperature: bool,
+    /// How answers are kept for equal requests; `None` where they are not.
+    pub exact: Option<Exact>,
+    /// Whether equal requests under way share one request to an engine.
+    pub coalesce: bool,
+}
+
+/// How answers are kept for equal requests.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Exact {
+    /// For how long.
+    pub ttl: Duration,
+    /// The longest answer that is kept, in bytes.
+    pub largest: usize,
+    /// How a kept answer is streamed.
+    pub replay: Replay,
+}
+
+/// Who shares answers.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Those who call with one key.
+    #[default]
+    Key,
+    /// One end user of a key, as the request's `user` names him.
+    User,
+    /// All callers.
+    Shared,
+}
+
+impl Scope {
+    /// The name used in policies.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::User => "user",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+/// How a kept answer is streamed.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Replay {
+    /// All at once.
+    #[default]
+    Burst,
+    /// With the pauses that it came with.
+    Paced,
+}
+
+/// Which of the policy's caches a route uses.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct CacheUse {
+    /// Whether equal requests may share answers, kept ones and such as are under way.
+    pub exact: bool,
+    /// Whether requests that mean the same may.
+    pub semantic: bool,
+}
+
+/// Every cache that the policy has.
+impl Default for CacheUse {
+    fn default() -> Self {
+        Self { exact: true, semantic: true }
+    }
+}
+
+impl Default for Exact {
+    fn default() -> Self {
+        Self { ttl: Duration::from_hours(1), largest: 1 << 20, replay: Replay::default() }
+    }
+}
+
+impl Default for Caching {
+    fn default() -> Self {
+        Self { memory: 256 << 20, scope: Scope::Key, any_temperature: false, exact: None, coalesce: true }
+    }
+}

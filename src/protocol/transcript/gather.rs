@@ -1,0 +1,177 @@
+//! The events of a stream, put together to the answer that they are.
+//!
+//! As the OpenAI SDKs do it: strings are joined, lists with an `index` are merged by it, other lists are extended, objects are merged
+//! member by member (`accumulate_delta` in `openai-python`, `lib/streaming/_deltas.py`).
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::whole::{Piece, TEXTS, Transcript, Unkept, calls, says_something};
+use crate::{protocol::Event, types::Endpoint};
+
+/// Strings that are said once or again, and never joined.
+const SAID_ONCE: [&str; 4] = ["role", "type", "id", "object"];
+
+/// A stream's answer as far as it has come.
+#[derive(Debug)]
+pub struct Gathering {
+    endpoint: Endpoint,
+    /// Whether the pauses between its texts are noted.
+    timed: bool,
+    answer: Map<String, Value>,
+    /// By their indices.
+    choices: Vec<(u64, Map<String, Value>)>,
+    pieces: Vec<Piece>,
+    pause: Duration,
+    done: bool,
+    unkept: Option<Unkept>,
+}
+
+impl Gathering {
+    /// Nothing yet of an answer from `endpoint`; `timed` where it may be given again with its pauses.
+    pub fn new(endpoint: Endpoint, timed: bool) -> Self {
+        Self {
+            endpoint,
+            timed,
+            answer: Map::new(),
+            choices: Vec::new(),
+            pieces: Vec::new(),
+            pause: Duration::ZERO,
+            done: false,
+            unkept: None,
+        }
+    }
+
+    /// Takes in an event that came so long after the one before.
+    pub fn push(&mut self, event: &Event, pause: Duration) {
+        self.pause += pause;
+        let Some(data) = event.data().filter(|data| !data.is_empty()) else { return };
+        if data.trim_ascii() == b"[DONE]" {
+            self.done = true;
+            return;
+        }
+        match serde_json::from_slice(&data) {
+            Ok(Value::Object(chunk)) if !chunk.get("error").is_some_and(says_something) => self.chunk(chunk),
+            Ok(Value::Object(_)) => self.unkept = Some(Unkept::Unfinished),
+            _ => self.unkept = Some(Unkept::Unreadable),
+        }
+    }
+
+    fn chunk(&mut self, mut chunk: Map<String, Value>) {
+        let choices = chunk.remove("choices");
+        merge_said(&mut self.answer, chunk);
+        match choices {
+            None | Some(Value::Null) => {}
+            Some(Value::Array(choices)) => choices.into_iter().for_each(|choice| self.choice(choice)),
+            Some(_) => self.unkept = Some(Unkept::Unreadable),
+        }
+    }
+
+    fn choice(&mut self, choice: Value) {
+        let Value::Object(mut choice) = choice else {
+            self.unkept = Some(Unkept::Unreadable);
+            return;
+        };
+        let index = choice.remove("index").and_then(|index| index.as_u64()).unwrap_or(0);
+        let at = self.choices.iter().position(|(known, _)| *known == index).unwrap_or_else(|| {
+            self.choices.push((index, Map::new()));
+            self.choices.len() - 1
+        });
+        self.note(&choice, at);
+        if let Some(Value::Object(delta)) = choice.get("delta") {
+            self.note(delta, at);
+        }
+        let known = &mut self.choices[at].1;
+        for name in ["delta", "logprobs", "text"] {
+            if let Some(new) = choice.remove(name) {
+                let name = if name == "delta" { "message" } else { name };
+                merge(known.entry(name).or_insert(Value::Null), new, name);
+            }
+        }
+        merge_said(known, choice);
+    }
+
+    /// Notes how long the texts of `of` are.
+    fn note(&mut self, of: &Map<String, Value>, choice: usize) {
+        for (text, name) in TEXTS.iter().enumerate().filter(|_| self.timed) {
+            let Some(Value::String(piece)) = of.get(*name).filter(|piece| says_something(piece)) else { continue };
+            let pause = std::mem::take(&mut self.pause).as_micros();
+            self.pieces.push(Piece {
+                choice: choice as u32,
+                text: text as u8,
+                length: piece.len() as u32,
+                pause: u32::try_from(pause).unwrap_or(u32::MAX),
+            });
+        }
+    }
+
+    /// The answer, if it is complete and its JSON no longer than `largest` bytes.
+    ///
+    /// # Errors
+    /// [`Unkept`] where it is not to be given again.
+    pub fn finish(mut self, largest: usize) -> Result<Transcript, Unkept> {
+        if let Some(unkept) = self.unkept {
+            return Err(unkept);
+        }
+        let mut choices = Vec::with_capacity(self.choices.len());
+        for (index, choice) in self.choices {
+            let mut whole = Map::from_iter([("index".to_owned(), Value::from(index))]);
+            whole.extend(choice);
+            if self.endpoint == Endpoint::Chat {
+                let Some(Value::Object(message)) = whole.get_mut("message") else { return Err(Unkept::Unreadable) };
+                message.entry("role").or_insert_with(|| "assistant".into());
+                message.entry("content").or_insert(Value::Null);
+                calls(message).for_each(|call| drop(call.remove("index")));
+            }
+            choices.push(Value::Object(whole));
+        }
+        if !self.done && choices.iter().any(|choice| choice["finish_reason"].is_null()) {
+            return Err(Unkept::Unfinished);
+        }
+        let usage = self.answer.remove("usage").filter(|usage| !usage.is_null());
+        if self.endpoint == Endpoint::Chat {
+            self.answer.insert("object".to_owned(), "chat.completion".into());
+        }
+        self.answer.insert("choices".to_owned(), choices.into());
+        if let Some(usage) = usage {
+            self.answer.insert("usage".to_owned(), usage);
+        }
+        let mut transcript = Transcript::of(self.endpoint, self.answer, largest)?;
+        transcript.pieces = self.pieces.into();
+        Ok(transcript)
+    }
+}
+
+/// Takes in members that are said as wholes, over and over or once.
+fn merge_said(known: &mut Map<String, Value>, new: Map<String, Value>) {
+    for (name, value) in new {
+        if !value.is_null() || !known.contains_key(&name) {
+            known.insert(name, value);
+        }
+    }
+}
+
+/// Adds what is `new` to what is known of a member called `name`.
+fn merge(known: &mut Value, new: Value, name: &str) {
+    match (known, new) {
+        (_, Value::Null) => {}
+        (Value::String(known), Value::String(new)) if !SAID_ONCE.contains(&name) => known.push_str(&new),
+        (Value::Object(known), Value::Object(new)) => {
+            for (name, value) in new {
+                let known = known.entry(&*name).or_insert(Value::Null);
+                merge(known, value, &name);
+            }
+        }
+        (Value::Array(known), Value::Array(new)) => {
+            for element in new {
+                let index = element.get("index").filter(|index| index.is_u64());
+                match known.iter_mut().find(|it| index.is_some() && it.get("index") == index) {
+                    Some(known) => merge(known, element, ""),
+                    None => known.push(element),
+                }
+            }
+        }
+        (known, new) => *known = new,
+    }
+}
