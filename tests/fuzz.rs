@@ -17,6 +17,7 @@ mod mutate;
 use campaign::Campaign;
 use signalbox::{
     config::fuzz_config,
+    embed::fuzz_embed,
     policy::condition::fuzz_condition,
     prompt::tokens::fuzz_tokens,
     protocol::{
@@ -69,6 +70,11 @@ fn policy_files_of_any_shape_are_read_or_refused() {
 #[test]
 fn conditions_of_any_shape_are_compiled_or_refused() {
     Campaign::new("condition", fuzz_condition).run(5_000);
+}
+
+#[test]
+fn models_of_any_shape_are_read_or_refused() {
+    Campaign::new("embed", fuzz_embed).run(5_000);
 }
 
 #[test]

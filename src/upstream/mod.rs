@@ -3,8 +3,10 @@
 pub mod address;
 pub mod client;
 pub mod discover;
+pub mod embeddings;
 pub mod scrape;
 pub mod tokenizers;
 
 pub use client::{Client, SendError};
+pub use embeddings::{Embeddings, EmbeddingsError};
 pub use tokenizers::{Hub, Tokenizers};

@@ -8,6 +8,7 @@ mod admission;
 mod cascade;
 mod check;
 mod clients;
+mod embeddings;
 mod engines;
 mod errors;
 mod evaluate;

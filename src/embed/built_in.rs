@@ -1,0 +1,147 @@
+//! The embedders that are compiled in, made at their first use and kept.
+
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock},
+};
+
+use super::{
+    minilm::{MiniLm, Weights},
+    static_table::{Rows, StaticTable},
+    wordpiece::WordPiece,
+};
+use crate::cache::{EmbedError, Embedder};
+
+/// Longest text that the built-in embedders read, in tokens: what the sentence model was evaluated with.
+const MAX_TOKENS: usize = 256;
+
+static TOKENIZER: &[u8] = include_bytes!("../../assets/embed/tokenizer.json");
+static TABLE: &[u8] = include_bytes!("../../assets/embed/static-256.bin");
+static WEIGHTS: &[u8] = include_bytes!("../../assets/embed/minilm-w8.safetensors");
+
+type Made = OnceLock<Result<Arc<dyn Embedder>, EmbedError>>;
+
+/// The embedder for recall: a static table, microseconds a text. The first call makes it, which takes tens of milliseconds.
+///
+/// # Errors
+/// Where what is compiled in is not an embedder.
+pub fn recall() -> Result<Arc<dyn Embedder>, EmbedError> {
+    static MADE: Made = OnceLock::new();
+    MADE.get_or_init(|| {
+        let name = "minilm-static";
+        let make = || {
+            let rows = Rows::read(Cow::Borrowed(TABLE)).map_err(|error| error.to_string())?;
+            StaticTable::new(revision(name, TABLE), rows, wordpiece()?, MAX_TOKENS)
+        };
+        make().map(|made| Arc::new(made) as _).map_err(|problem| failed(name, problem))
+    })
+    .clone()
+}
+
+/// The embedder that decides: a sentence model, milliseconds a text. The first call makes it, which takes tens of milliseconds.
+///
+/// # Errors
+/// Where what is compiled in is not an embedder.
+pub fn decider() -> Result<Arc<dyn Embedder>, EmbedError> {
+    static MADE: Made = OnceLock::new();
+    MADE.get_or_init(|| {
+        let name = "minilm-l6-w8";
+        let make = || {
+            let weights = Weights::read(WEIGHTS).map_err(|error| error.to_string())?;
+            MiniLm::new(revision(name, WEIGHTS), weights, wordpiece()?, MAX_TOKENS)
+        };
+        make().map(|made| Arc::new(made) as _).map_err(|problem| failed(name, problem))
+    })
+    .clone()
+}
+
+/// Whether the built-in embedders read all of a text. Of a longer one they see the beginning only, and two that begin alike would
+/// seem the same.
+pub fn reads_whole(text: &str) -> bool {
+    wordpiece().is_ok_and(|wordpiece| wordpiece.fits(text, MAX_TOKENS - 2))
+}
+
+fn wordpiece() -> Result<Arc<WordPiece>, String> {
+    static MADE: OnceLock<Result<Arc<WordPiece>, String>> = OnceLock::new();
+    MADE.get_or_init(|| WordPiece::read(TOKENIZER).map(Arc::new)).clone()
+}
+
+/// A name with what its file is, so that no vectors of another file are ever taken for its own.
+fn revision(name: &str, file: &[u8]) -> String {
+    format!("{name}@{}", &blake3::hash(file).to_hex()[..12])
+}
+
+fn failed(name: &str, problem: String) -> EmbedError {
+    EmbedError { embedder: name.to_owned(), problem: Cow::Owned(problem) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cosine(one: &[f32], other: &[f32]) -> f32 {
+        one.iter().zip(other).map(|(a, b)| a * b).sum()
+    }
+
+    #[test]
+    fn the_decider_gives_the_models_own_values() {
+        let decider = decider().unwrap();
+        let vectors = decider
+            .embed(&[
+                "This is an example sentence",
+                "How do I return an item?",
+                "What is the return policy?",
+                "How do I bake bread?",
+            ])
+            .unwrap();
+        for (found, wanted) in vectors[0].iter().zip([0.0677, 0.0635, 0.0487, 0.0793]) {
+            assert!((found - wanted).abs() < 0.003, "{:?}", &vectors[0][..4]);
+        }
+        let near = cosine(&vectors[1], &vectors[2]);
+        let far = cosine(&vectors[1], &vectors[3]);
+        assert!((near - 0.54).abs() < 0.015, "{near}");
+        assert!((far - 0.07).abs() < 0.015, "{far}");
+        assert_eq!(vectors[0].len(), decider.dimensions());
+    }
+
+    #[test]
+    fn recall_finds_what_is_alike() {
+        let recall = recall().unwrap();
+        let vectors =
+            recall.embed(&["How do I return an item?", "how can I return an item", "How do I bake bread?"]).unwrap();
+        let (near, far) = (cosine(&vectors[0], &vectors[1]), cosine(&vectors[0], &vectors[2]));
+        assert!(near > 0.9 && far < 0.5, "{near} {far}");
+        assert_eq!(vectors[0].len(), recall.dimensions());
+    }
+
+    #[test]
+    fn vectors_have_length_one_and_do_not_depend_on_their_company() {
+        for embedder in [recall().unwrap(), decider().unwrap()] {
+            let texts = ["a", "What is the capital of France?", "Łódź, 東京 and \u{1f600}", "\u{0}\u{feff} x \r\n\t"];
+            let together = embedder.embed(&texts).unwrap();
+            for (text, vector) in texts.iter().zip(&together) {
+                assert!((cosine(vector, vector) - 1.0).abs() < 1e-4);
+                assert!(cosine(vector, &embedder.embed(&[text]).unwrap()[0]) > 0.9999, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn long_texts_count_to_the_window_only() {
+        let long = "word ".repeat(10_000);
+        assert!(!reads_whole(&long) && !reads_whole(&"x ".repeat(255)));
+        assert!(reads_whole(&"x ".repeat(254)) && reads_whole("") && reads_whole("a short question?"));
+        let vectors = recall().unwrap().embed(&[&long, &format!("{long} and more")]).unwrap();
+        assert_eq!(vectors[0], vectors[1]);
+        let mut pieces = Vec::new();
+        wordpiece().unwrap().pieces(&long, decider().unwrap().max_tokens() - 2, &mut pieces).unwrap();
+        assert_eq!(pieces.len(), 254);
+    }
+
+    #[test]
+    fn texts_without_words_are_refused_or_embedded_but_never_zero() {
+        assert!(recall().unwrap().embed(&[""]).unwrap_err().to_string().contains("no word"));
+        assert_eq!(decider().unwrap().embed(&["", " \n"]).unwrap().len(), 2);
+        assert!(decider().unwrap().embed(&[]).unwrap().is_empty());
+    }
+}

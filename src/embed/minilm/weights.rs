@@ -1,0 +1,250 @@
+//! The weights of a BERT-like sentence model, out of a safetensors file in which matrices are i8 with a scale for each row.
+
+use safetensors::{Dtype, SafeTensors};
+
+use super::attention::HEAD;
+
+/// More layers, rows or columns than any such model has.
+const MOST_LAYERS: usize = 64;
+const MOST: usize = 1 << 20;
+
+/// A file does not hold the weights that are wanted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(in crate::embed) enum WeightsError {
+    #[error("no safetensors file: {0}")]
+    File(String),
+    #[error("it has no tensor {0}")]
+    Missing(String),
+    #[error("its tensor {name} is {found}, where {wanted} is wanted")]
+    Kind { name: String, found: String, wanted: String },
+    #[error("it is {width} wide, which is no multiple of {of}")]
+    Width { width: usize, of: usize },
+    #[error("its tensor {0} has numbers that are not finite")]
+    Number(String),
+}
+
+/// All weights of a model. Matrices are where they lie in the file.
+#[derive(Debug)]
+pub(in crate::embed) struct Weights<'a> {
+    /// A row for each word piece.
+    pub(super) words: Rows<'a>,
+    /// A row for each position; the first token type is added, as every text here is of it.
+    pub(super) positions: Vec<f32>,
+    pub(super) norm: Norm,
+    pub(super) layers: Vec<Layer<'a>>,
+}
+
+/// The weights of one layer.
+#[derive(Debug)]
+pub(super) struct Layer<'a> {
+    pub(super) query: Linear<'a>,
+    pub(super) key: Linear<'a>,
+    pub(super) value: Linear<'a>,
+    pub(super) output: Linear<'a>,
+    pub(super) attention_norm: Norm,
+    pub(super) up: Linear<'a>,
+    pub(super) down: Linear<'a>,
+    pub(super) norm: Norm,
+}
+
+/// Rows of i8 with a scale for each.
+#[derive(Debug)]
+pub(super) struct Rows<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) scales: Vec<f32>,
+    pub(super) columns: usize,
+}
+
+/// A matrix that is multiplied with, and what is added. A row for each output.
+#[derive(Debug)]
+pub(super) struct Linear<'a> {
+    pub(super) rows: Rows<'a>,
+    pub(super) bias: Vec<f32>,
+}
+
+/// Weights of a layer normalisation.
+#[derive(Debug)]
+pub(super) struct Norm {
+    pub(super) weight: Vec<f32>,
+    pub(super) bias: Vec<f32>,
+}
+
+impl<'a> Weights<'a> {
+    /// Reads a file; whatever it holds, what comes of it has shapes that fit together.
+    pub(in crate::embed) fn read(file: &'a [u8]) -> Result<Self, WeightsError> {
+        let file = File(SafeTensors::deserialize(file).map_err(|error| WeightsError::File(error.to_string()))?);
+        let words = file.rows("embeddings.word_embeddings.weight", None, None)?;
+        let hidden = words.columns;
+        if !hidden.is_multiple_of(HEAD) {
+            return Err(WeightsError::Width { width: hidden, of: HEAD });
+        }
+        let types = file.numbers("embeddings.token_type_embeddings.weight", &[None, Some(hidden)])?;
+        let mut positions = file.numbers("embeddings.position_embeddings.weight", &[None, Some(hidden)])?;
+        for row in positions.chunks_exact_mut(hidden) {
+            for (sum, one) in row.iter_mut().zip(&types) {
+                *sum += one;
+            }
+        }
+        let layers = (0..MOST_LAYERS)
+            .map(|number| format!("encoder.layer.{number}"))
+            .take_while(|name| file.has(&format!("{name}.attention.self.query.weight")))
+            .map(|name| file.layer(&name, hidden))
+            .collect::<Result<Vec<_>, _>>()?;
+        if layers.is_empty() {
+            return Err(WeightsError::Missing("encoder.layer.0.attention.self.query.weight".to_owned()));
+        }
+        Ok(Self { words, positions, norm: file.norm("embeddings.LayerNorm", hidden)?, layers })
+    }
+
+    /// The length of its vectors.
+    pub(in crate::embed) const fn hidden(&self) -> usize {
+        self.words.columns
+    }
+
+    /// The longest text that it has positions for, in tokens.
+    pub(in crate::embed) const fn longest(&self) -> usize {
+        self.positions.len() / self.words.columns
+    }
+
+    /// The number of its word pieces.
+    pub(in crate::embed) const fn pieces(&self) -> usize {
+        self.words.scales.len()
+    }
+}
+
+/// A file whose tensors are known.
+struct File<'a>(SafeTensors<'a>);
+
+impl<'a> File<'a> {
+    fn has(&self, name: &str) -> bool {
+        self.0.tensor(name).is_ok()
+    }
+
+    fn layer(&self, name: &str, hidden: usize) -> Result<Layer<'a>, WeightsError> {
+        let square = |part: &str| self.linear(&format!("{name}.attention.{part}"), Some(hidden), Some(hidden));
+        let up = self.linear(&format!("{name}.intermediate.dense"), None, Some(hidden))?;
+        if !up.bias.len().is_multiple_of(2) {
+            return Err(WeightsError::Width { width: up.bias.len(), of: 2 });
+        }
+        let down = self.linear(&format!("{name}.output.dense"), Some(hidden), Some(up.bias.len()))?;
+        Ok(Layer {
+            query: square("self.query")?,
+            key: square("self.key")?,
+            value: square("self.value")?,
+            output: square("output.dense")?,
+            attention_norm: self.norm(&format!("{name}.attention.output.LayerNorm"), hidden)?,
+            up,
+            down,
+            norm: self.norm(&format!("{name}.output.LayerNorm"), hidden)?,
+        })
+    }
+
+    fn linear(&self, name: &str, rows: Option<usize>, columns: Option<usize>) -> Result<Linear<'a>, WeightsError> {
+        let rows = self.rows(&format!("{name}.weight"), rows, columns)?;
+        let bias = self.numbers(&format!("{name}.bias"), &[Some(rows.scales.len())])?;
+        Ok(Linear { rows, bias })
+    }
+
+    fn norm(&self, name: &str, hidden: usize) -> Result<Norm, WeightsError> {
+        let part = |part: &str| self.numbers(&format!("{name}.{part}"), &[Some(hidden)]);
+        Ok(Norm { weight: part("weight")?, bias: part("bias")? })
+    }
+
+    fn rows(&self, name: &str, rows: Option<usize>, columns: Option<usize>) -> Result<Rows<'a>, WeightsError> {
+        let (dtype, shape, bytes) = self.tensor(name, &[rows, columns])?;
+        if dtype != Dtype::I8 {
+            return Err(kind(name, dtype, &shape, "I8"));
+        }
+        Ok(Rows { bytes, scales: self.numbers(&format!("{name}.scale"), &[Some(shape[0])])?, columns: shape[1] })
+    }
+
+    /// A tensor of f32 or f16 as f32.
+    fn numbers(&self, name: &str, wanted: &[Option<usize>]) -> Result<Vec<f32>, WeightsError> {
+        let (dtype, shape, bytes) = self.tensor(name, wanted)?;
+        let numbers: Vec<f32> = match dtype {
+            Dtype::F32 => {
+                bytes.chunks_exact(4).map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect()
+            }
+            Dtype::F16 => bytes.chunks_exact(2).map(|two| half(u16::from_le_bytes([two[0], two[1]]))).collect(),
+            _ => return Err(kind(name, dtype, &shape, "F32 or F16")),
+        };
+        if numbers.iter().all(|number| number.is_finite()) {
+            Ok(numbers)
+        } else {
+            Err(WeightsError::Number(name.to_owned()))
+        }
+    }
+
+    fn tensor(&self, name: &str, wanted: &[Option<usize>]) -> Result<(Dtype, Vec<usize>, &'a [u8]), WeightsError> {
+        let view = self.0.tensor(name).map_err(|_| WeightsError::Missing(name.to_owned()))?;
+        let shape = view.shape().to_vec();
+        let fits = |(&found, wanted): (&usize, &Option<usize>)| {
+            (1..=MOST).contains(&found) && wanted.is_none_or(|it| it == found)
+        };
+        if shape.len() != wanted.len() || !shape.iter().zip(wanted).all(fits) {
+            let sides: Vec<_> =
+                wanted.iter().map(|side| side.map_or("any".to_owned(), |side| side.to_string())).collect();
+            return Err(kind(name, view.dtype(), &shape, &format!("[{}]", sides.join(", "))));
+        }
+        Ok((view.dtype(), shape, view.data()))
+    }
+}
+
+fn kind(name: &str, dtype: Dtype, shape: &[usize], wanted: &str) -> WeightsError {
+    WeightsError::Kind { name: name.to_owned(), found: format!("{dtype:?} {shape:?}"), wanted: wanted.to_owned() }
+}
+
+/// The number that is meant by the 16 bits of IEEE 754's half precision.
+fn half(bits: u16) -> f32 {
+    let (exponent, fraction) = (bits >> 10 & 0x1f, f32::from(bits & 0x3ff));
+    let magnitude = match exponent {
+        0 => fraction * 2f32.powi(-24),
+        0x1f if fraction == 0.0 => f32::INFINITY,
+        0x1f => f32::NAN,
+        _ => (1.0 + fraction / 1024.0) * 2f32.powi(i32::from(exponent) - 15),
+    };
+    if bits >> 15 == 0 { magnitude } else { -magnitude }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_do_not_fit_say_where() {
+        let told = |file: &[u8]| Weights::read(file).unwrap_err().to_string();
+        assert!(told(b"").contains("no safetensors file"));
+        let file = |header: &str, bytes: usize| {
+            [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; bytes]].concat()
+        };
+        assert!(told(&file("{}", 0)).contains("embeddings.word_embeddings.weight"));
+        let words = |kind: &str, width: usize, bytes: usize| {
+            let name = "embeddings.word_embeddings.weight";
+            file(
+                &format!(
+                    r#"{{"{name}":{{"dtype":"{kind}","shape":[1,{width}],"data_offsets":[0,{bytes}]}},"{name}.scale":{{"dtype":"F32","shape":[1],"data_offsets":[{bytes},{}]}}}}"#,
+                    bytes + 4
+                ),
+                bytes + 4,
+            )
+        };
+        assert!(told(&words("F32", 32, 128)).contains("F32 [1, 32], where I8 is wanted"));
+        assert!(told(&words("I8", 31, 31)).contains("31 wide"));
+        assert!(told(&words("I8", 32, 32)).contains("token_type_embeddings"));
+    }
+
+    #[test]
+    fn halves_are_read() {
+        for (bits, number) in [
+            (0x0000, 0.0),
+            (0x3c00, 1.0),
+            (0xc000, -2.0),
+            (0x3555, 0.333_251_95),
+            (0x0001, 5.960_464_5e-8),
+            (0x7bff, 65504.0),
+        ] {
+            assert_eq!(half(bits).to_bits(), f32::to_bits(number), "{bits:04x}");
+        }
+        assert!(half(0x7c00).is_infinite() && half(0x7e00).is_nan());
+    }
+}

@@ -1,0 +1,398 @@
+//! Runs an embedder off the runtime: a few threads, a short queue, and nobody who waits longer than he wants to.
+//!
+//! A text whose asker has left is never begun. Whoever finds the queue full, or his time over, goes on without a vector.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use tokio::{sync::oneshot, time::Instant};
+
+use crate::cache::{EmbedError, Embedder};
+
+/// What makes the embedder; called on the worker's first thread at the first text, so that nothing is loaded before.
+pub type Make = dyn Fn() -> Result<Arc<dyn Embedder>, EmbedError> + Send + Sync;
+
+/// How much a worker takes on.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Threads, each with a text or a batch of its own.
+    pub threads: usize,
+    /// Texts that may wait.
+    pub queue: usize,
+    /// Texts that a thread gives to the embedder together. More than one pays only where the embedder works them out together, or is
+    /// elsewhere.
+    pub batch: usize,
+}
+
+impl Limits {
+    /// One thread for each four processors, and room for what they do in a fraction of a second.
+    pub fn for_processors(processors: usize) -> Self {
+        let threads = (processors / 4).max(1);
+        Self { threads, queue: 64 * threads, batch: 1 }
+    }
+}
+
+/// Threads that embed. They begin at the first text and end when it is dropped.
+pub struct Worker {
+    shared: Arc<Shared>,
+    limits: Limits,
+}
+
+/// No vector came.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// As many texts wait as may.
+    #[error("too many texts wait to be embedded")]
+    Full,
+    /// The deadline passed.
+    #[error("the text was not embedded in time")]
+    Late,
+    /// The embedder could not.
+    #[error(transparent)]
+    Failed(#[from] EmbedError),
+}
+
+/// What became of the texts so far.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Vectors that came in time.
+    pub done: u64,
+    /// Texts that found the queue full.
+    pub full: u64,
+    /// Texts whose deadline passed.
+    pub late: u64,
+    /// Texts that the embedder could not embed.
+    pub failed: u64,
+}
+
+#[derive(Default)]
+struct Tally {
+    done: AtomicU64,
+    full: AtomicU64,
+    late: AtomicU64,
+    failed: AtomicU64,
+}
+
+struct Job {
+    text: Box<str>,
+    reply: oneshot::Sender<Result<Vec<f32>, EmbedError>>,
+}
+
+struct Shared {
+    make: Box<Make>,
+    queue: Mutex<Queue>,
+    more: Condvar,
+    tally: Tally,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    started: bool,
+    closed: bool,
+}
+
+impl Worker {
+    /// A worker over what `make` makes. Nothing is started or loaded yet.
+    pub fn new(
+        limits: Limits,
+        make: impl Fn() -> Result<Arc<dyn Embedder>, EmbedError> + Send + Sync + 'static,
+    ) -> Self {
+        let shared =
+            Shared { make: Box::new(make), queue: Mutex::default(), more: Condvar::new(), tally: Tally::default() };
+        Self { shared: Arc::new(shared), limits }
+    }
+
+    /// The vector of `text`, if it comes before `deadline`.
+    ///
+    /// # Errors
+    /// [`WorkerError`]: the queue is full, time is over, or the embedder failed. None of them is worth more than a miss.
+    pub async fn embed(&self, text: &str, deadline: Instant) -> Result<Vec<f32>, WorkerError> {
+        let result = match self.enqueue(text) {
+            None => Err(WorkerError::Full),
+            Some(answer) => match tokio::time::timeout_at(deadline, answer).await {
+                Err(_) => Err(WorkerError::Late),
+                // A thread that could not be started leaves nobody to answer.
+                Ok(Err(_)) => Err(WorkerError::Full),
+                Ok(Ok(result)) => result.map_err(WorkerError::Failed),
+            },
+        };
+        let tally = &self.shared.tally;
+        let counter = match &result {
+            Ok(_) => &tally.done,
+            Err(WorkerError::Full) => &tally.full,
+            Err(WorkerError::Late) => &tally.late,
+            Err(WorkerError::Failed(_)) => &tally.failed,
+        };
+        counter.fetch_add(1, Relaxed);
+        result
+    }
+
+    /// What became of the texts so far.
+    pub fn counts(&self) -> Counts {
+        let Tally { done, full, late, failed } = &self.shared.tally;
+        Counts {
+            done: done.load(Relaxed),
+            full: full.load(Relaxed),
+            late: late.load(Relaxed),
+            failed: failed.load(Relaxed),
+        }
+    }
+
+    fn enqueue(&self, text: &str) -> Option<oneshot::Receiver<Result<Vec<f32>, EmbedError>>> {
+        let (reply, answer) = oneshot::channel();
+        let job = Job { text: text.into(), reply };
+        let start = {
+            let mut queue = self.shared.lock();
+            if queue.jobs.len() >= self.limits.queue {
+                // Those who left take no room.
+                queue.jobs.retain(|job| !job.reply.is_closed());
+                if queue.jobs.len() >= self.limits.queue {
+                    return None;
+                }
+            }
+            queue.jobs.push_back(job);
+            !std::mem::replace(&mut queue.started, true)
+        };
+        if start {
+            self.start();
+        } else {
+            self.shared.more.notify_one();
+        }
+        Some(answer)
+    }
+
+    fn start(&self) {
+        let mut running = 0;
+        for _ in 0..self.limits.threads.max(1) {
+            let (shared, batch) = (self.shared.clone(), self.limits.batch.max(1));
+            let begun = thread::Builder::new().name("embed".to_owned()).spawn(move || shared.run(batch));
+            match begun {
+                Ok(_) => running += 1,
+                Err(error) => tracing::error!(%error, "a thread that embeds cannot be started"),
+            }
+        }
+        if running == 0 {
+            let mut queue = self.shared.lock();
+            queue.started = false;
+            queue.jobs.clear();
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let left = {
+            let mut queue = self.shared.lock();
+            queue.closed = true;
+            std::mem::take(&mut queue.jobs)
+        };
+        drop(left);
+        self.shared.more.notify_all();
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("limits", &self.limits).field("counts", &self.counts()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, most: usize) {
+        let mut embedder = None;
+        while let Some(batch) = self.next(most) {
+            let embedder = embedder.get_or_insert_with(|| guarded("the embedder", || (self.make)()));
+            match embedder {
+                Ok(embedder) => answer(&**embedder, batch),
+                Err(error) => batch.into_iter().for_each(|job| drop(job.reply.send(Err(error.clone())))),
+            }
+        }
+    }
+
+    /// The next texts, as soon as there is one; `None` once the worker is gone.
+    fn next(&self, most: usize) -> Option<Vec<Job>> {
+        let mut queue = self.lock();
+        loop {
+            if queue.closed {
+                return None;
+            }
+            let mut batch = Vec::new();
+            while batch.len() < most
+                && let Some(job) = queue.jobs.pop_front()
+            {
+                if !job.reply.is_closed() {
+                    batch.push(job);
+                }
+            }
+            if !batch.is_empty() {
+                return Some(batch);
+            }
+            queue = self.more.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Embeds a batch. Where that fails, each alone, so that one bad text spoils no other.
+fn answer(embedder: &dyn Embedder, batch: Vec<Job>) {
+    let texts: Vec<&str> = batch.iter().map(|job| &*job.text).collect();
+    match guarded(embedder.id(), || embedder.embed(&texts)) {
+        Ok(vectors) if vectors.len() == batch.len() => {
+            for (job, vector) in batch.into_iter().zip(vectors) {
+                // Whoever left meanwhile does not want it any more.
+                drop(job.reply.send(Ok(vector)));
+            }
+        }
+        Ok(_) => {
+            let error = EmbedError { embedder: embedder.id().to_owned(), problem: "it lost some of the texts".into() };
+            batch.into_iter().for_each(|job| drop(job.reply.send(Err(error.clone()))));
+        }
+        Err(_) if batch.len() > 1 => batch.into_iter().for_each(|job| answer(embedder, vec![job])),
+        Err(error) => batch.into_iter().for_each(|job| drop(job.reply.send(Err(error.clone())))),
+    }
+}
+
+/// An embedder's panic is an error of its own: the thread goes on.
+fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T, EmbedError>) -> Result<T, EmbedError> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(EmbedError { embedder: name.to_owned(), problem: "it panicked".into() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::mpsc::{Receiver, SyncSender, sync_channel},
+        time::Duration,
+    };
+
+    use super::*;
+
+    /// Says what it was given, waits to be let on, and fails on "bad", panics on "worse".
+    #[derive(Debug)]
+    struct Scripted {
+        told: SyncSender<Vec<String>>,
+        gate: Mutex<Receiver<()>>,
+    }
+
+    impl Embedder for Scripted {
+        fn id(&self) -> &'static str {
+            "scripted"
+        }
+
+        fn dimensions(&self) -> usize {
+            1
+        }
+
+        fn max_tokens(&self) -> usize {
+            1
+        }
+
+        fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+            self.told.send(texts.iter().map(|&text| text.to_owned()).collect()).unwrap();
+            self.gate.lock().unwrap_or_else(PoisonError::into_inner).recv().unwrap();
+            assert!(!texts.contains(&"worse"), "worse");
+            if texts.contains(&"bad") {
+                return Err(EmbedError { embedder: "scripted".to_owned(), problem: "bad".into() });
+            }
+            Ok(texts.iter().map(|text| vec![text.len() as f32]).collect())
+        }
+    }
+
+    fn scripted(queue: usize, batch: usize) -> (Arc<Worker>, Receiver<Vec<String>>, SyncSender<()>) {
+        let (told, hear) = sync_channel(100);
+        let (open, gate) = sync_channel(100);
+        let embedder: Arc<dyn Embedder> = Arc::new(Scripted { told, gate: Mutex::new(gate) });
+        let worker = Worker::new(Limits { threads: 1, queue, batch }, move || Ok(embedder.clone()));
+        (Arc::new(worker), hear, open)
+    }
+
+    fn far() -> Instant {
+        Instant::now() + Duration::from_secs(600)
+    }
+
+    fn spawn(worker: &Arc<Worker>, text: &'static str) -> tokio::task::JoinHandle<Result<Vec<f32>, WorkerError>> {
+        let worker = worker.clone();
+        tokio::spawn(async move { worker.embed(text, far()).await })
+    }
+
+    async fn waiting(worker: &Worker, texts: usize) {
+        while worker.shared.lock().jobs.len() != texts {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn what_waits_together_is_embedded_together_and_a_bad_text_spoils_no_other() {
+        let (worker, hear, open) = scripted(8, 8);
+        let first = spawn(&worker, "a");
+        waiting(&worker, 1).await;
+        assert_eq!(hear.recv().unwrap(), ["a"]);
+        let rest = ["bb", "bad", "worse"].map(|text| spawn(&worker, text));
+        waiting(&worker, 3).await;
+        for _ in 0..5 {
+            open.send(()).unwrap();
+        }
+        assert_eq!(first.await.unwrap().unwrap(), [1.0]);
+        let [good, bad, worse] = rest;
+        assert_eq!(good.await.unwrap().unwrap(), [2.0]);
+        assert!(bad.await.unwrap().unwrap_err().to_string().contains("bad"));
+        assert!(worse.await.unwrap().unwrap_err().to_string().contains("panicked"));
+        assert_eq!(
+            hear.try_iter().collect::<Vec<_>>(),
+            [vec!["bb", "bad", "worse"], vec!["bb"], vec!["bad"], vec!["worse"]]
+        );
+        assert_eq!(worker.counts(), Counts { done: 2, failed: 2, ..Counts::default() });
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_and_a_passed_deadline_are_told_at_once() {
+        let (worker, hear, open) = scripted(1, 1);
+        let first = spawn(&worker, "a");
+        waiting(&worker, 1).await;
+        hear.recv().unwrap();
+        assert!(matches!(worker.embed("late", Instant::now()).await, Err(WorkerError::Late)));
+        // Who left takes no room, and is never begun.
+        let second = spawn(&worker, "bb");
+        while worker.shared.lock().jobs.iter().all(|job| &*job.text != "bb") {
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(worker.embed("c", far()).await, Err(WorkerError::Full)));
+        open.send(()).unwrap();
+        open.send(()).unwrap();
+        assert_eq!((first.await.unwrap().unwrap(), second.await.unwrap().unwrap()), (vec![1.0], vec![2.0]));
+        assert_eq!(hear.try_iter().collect::<Vec<_>>(), [["bb"]]);
+        assert_eq!(worker.counts(), Counts { done: 2, full: 1, late: 1, ..Counts::default() });
+    }
+
+    #[tokio::test]
+    async fn an_embedder_that_cannot_be_made_says_why() {
+        let worker = Worker::new(Limits::for_processors(2), || {
+            Err(EmbedError { embedder: "none".to_owned(), problem: "no library".into() })
+        });
+        assert_eq!(worker.counts(), Counts::default());
+        assert!(worker.embed("a", far()).await.unwrap_err().to_string().contains("no library"));
+    }
+
+    #[tokio::test]
+    async fn threads_end_with_the_worker() {
+        let (worker, hear, open) = scripted(1, 1);
+        open.send(()).unwrap();
+        worker.embed("a", far()).await.unwrap();
+        hear.recv().unwrap();
+        drop(worker);
+        // The thread lets the embedder go, and with it the other end of this channel.
+        assert!(hear.recv().is_err());
+    }
+}

@@ -1,0 +1,253 @@
+//! Vectors from a server that speaks OpenAI's `/v1/embeddings`.
+
+use std::{sync::OnceLock, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use serde::{Deserialize, Serialize};
+
+use super::client::{Client, Outgoing, SendError};
+use crate::{embed::normalise, policy::Secret};
+
+/// Texts in one request; servers bound it, at 32 and more.
+const BATCH: usize = 32;
+/// Largest answer for one text, in bytes: 16,384 numbers of 32 characters.
+const LARGEST: usize = 512 << 10;
+/// How much of a refusal is told.
+const EXCERPT: usize = 200;
+
+/// A server's embedding model.
+#[derive(Debug)]
+pub struct Embeddings {
+    client: Client,
+    source: Source,
+    headers: HeaderMap,
+    dimensions: OnceLock<usize>,
+}
+
+/// Where vectors come from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Base of the API, such as `http://127.0.0.1:8080/v1`.
+    pub url: String,
+    /// The model.
+    pub model: String,
+    /// The key, if the server asks for one.
+    pub key: Option<Secret>,
+    /// How long a request may take, its answer included.
+    pub timeout: Duration,
+}
+
+/// No vectors came.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddingsError {
+    /// The key cannot be sent.
+    #[error("the key has characters that no header may have")]
+    Key,
+    /// Nobody answered.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// The answer did not come in time.
+    #[error("no answer within {0:?}")]
+    Late(Duration),
+    /// The server does not want to.
+    #[error("it answers {status}: {excerpt}")]
+    Refused {
+        /// With this status.
+        status: StatusCode,
+        /// The beginning of what it says.
+        excerpt: String,
+    },
+    /// The answer broke off, or is too large.
+    #[error("its answer broke off or is too large")]
+    Broken,
+    /// The answer is no list of vectors.
+    #[error("its answer is no list of embeddings: {0}")]
+    Shape(String),
+    /// There is not one vector for each text.
+    #[error("its answer has no embedding for text {0}, or two")]
+    Texts(usize),
+    /// A vector has another length than those before.
+    #[error("its embeddings had {before} dimensions and now have {now}: was the model behind that name changed?")]
+    Dimensions {
+        /// As learned from its first answer.
+        before: usize,
+        /// As in this one.
+        now: usize,
+    },
+    /// A vector has no direction.
+    #[error("its embedding of text {0} is zero or not finite")]
+    Direction(usize),
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    model: &'a str,
+    input: &'a [&'a str],
+    encoding_format: &'a str,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    data: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    index: usize,
+    embedding: Vec<f32>,
+}
+
+impl Embeddings {
+    /// Vectors from `source`. Nothing is asked yet.
+    pub fn new(client: Client, source: Source) -> Result<Self, EmbeddingsError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(key) = &source.key {
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", key.0)).map_err(|_| EmbeddingsError::Key)?;
+            value.set_sensitive(true);
+            headers.insert(header::AUTHORIZATION, value);
+        }
+        Ok(Self { client, source, headers, dimensions: OnceLock::new() })
+    }
+
+    /// Name for keys: vectors of another server or model are never compared with these.
+    pub fn id(&self) -> String {
+        format!("{}@{}", self.source.model, self.source.url)
+    }
+
+    /// Length of its vectors, once it has answered.
+    pub fn dimensions(&self) -> Option<usize> {
+        self.dimensions.get().copied()
+    }
+
+    /// One vector of length 1 for each text, in their order.
+    pub async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbeddingsError> {
+        let limit = self.source.timeout;
+        let ask_all = async {
+            let mut vectors = Vec::with_capacity(texts.len());
+            for batch in texts.chunks(BATCH) {
+                let bytes = self.ask(batch).await?;
+                let first = vectors.len();
+                vectors.extend(self.read(&bytes, batch.len(), first)?);
+            }
+            Ok(vectors)
+        };
+        tokio::time::timeout(limit, ask_all).await.unwrap_or(Err(EmbeddingsError::Late(limit)))
+    }
+
+    async fn ask(&self, texts: &[&str]) -> Result<Bytes, EmbeddingsError> {
+        let request = Request { model: &self.source.model, input: texts, encoding_format: "float" };
+        let body = serde_json::to_vec(&request).map_err(|error| EmbeddingsError::Shape(error.to_string()))?;
+        let url = format!("{}/embeddings", self.source.url.trim_end_matches('/'));
+        let outgoing = Outgoing { method: Method::POST, url, headers: self.headers.clone(), body: body.into() };
+        // A pooled connection may have died unseen; vectors have no effect elsewhere, so asking again is safe.
+        let response = match self.client.send(outgoing.clone()).await {
+            Err(SendError::Lost(_)) => self.client.send_fresh(outgoing).await,
+            other => other,
+        }?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, LARGEST * texts.len()).collect().await;
+        let bytes = body.map_err(|_| EmbeddingsError::Broken)?.to_bytes();
+        if head.status.is_success() {
+            return Ok(bytes);
+        }
+        let excerpt = String::from_utf8_lossy(&bytes[..bytes.len().min(EXCERPT)]).into_owned();
+        Err(EmbeddingsError::Refused { status: head.status, excerpt })
+    }
+
+    /// The vectors of an answer to so many texts, the first of which is the caller's text `first`.
+    fn read(&self, bytes: &[u8], texts: usize, first: usize) -> Result<Vec<Vec<f32>>, EmbeddingsError> {
+        let answer: Answer =
+            serde_json::from_slice(bytes).map_err(|error| EmbeddingsError::Shape(error.to_string()))?;
+        let mut vectors = vec![None; texts];
+        for Item { index, mut embedding } in answer.data {
+            let place = vectors.get_mut(index).filter(|place| place.is_none());
+            let place = place.ok_or(EmbeddingsError::Texts(first + index))?;
+            let (now, before) = (embedding.len(), self.dimensions().unwrap_or(embedding.len()));
+            if now != before {
+                return Err(EmbeddingsError::Dimensions { before, now });
+            }
+            if !normalise(&mut embedding) {
+                return Err(EmbeddingsError::Direction(first + index));
+            }
+            *place = Some(embedding);
+        }
+        let vectors: Vec<Vec<f32>> = vectors
+            .into_iter()
+            .enumerate()
+            .map(|(index, vector)| vector.ok_or(EmbeddingsError::Texts(first + index)))
+            .collect::<Result<_, _>>()?;
+        if let Some(now) = vectors.first().map(Vec::len) {
+            let other = vectors.iter().map(Vec::len).find(|&length| length != now);
+            // Of answers that come together, the first decides.
+            let before = if other.is_some() { now } else { *self.dimensions.get_or_init(|| now) };
+            let now = other.unwrap_or(now);
+            if now != before {
+                return Err(EmbeddingsError::Dimensions { before, now });
+            }
+        }
+        Ok(vectors)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn embeddings() -> Embeddings {
+        let source = Source {
+            url: "http://127.0.0.1:9/v1/".to_owned(),
+            model: "m".to_owned(),
+            key: None,
+            timeout: Duration::from_secs(1),
+        };
+        Embeddings::new(Client::new(Duration::from_secs(1)).unwrap(), source).unwrap()
+    }
+
+    #[test]
+    fn answers_are_put_in_order_and_made_unit_vectors() {
+        let embeddings = embeddings();
+        let answer = br#"{"data":[{"index":1,"embedding":[0,2]},{"index":0,"embedding":[3,4],"object":"embedding"}]}"#;
+        assert_eq!(embeddings.read(answer, 2, 0).unwrap(), [[0.6, 0.8], [0.0, 1.0]]);
+        assert_eq!(embeddings.dimensions(), Some(2));
+        let error = embeddings.read(br#"{"data":[{"index":0,"embedding":[1,0,0]}]}"#, 1, 0).unwrap_err();
+        assert!(matches!(error, EmbeddingsError::Dimensions { before: 2, now: 3 }));
+    }
+
+    #[test]
+    fn answers_that_are_no_vectors_say_why() {
+        let told = |answer: &str| embeddings().read(answer.as_bytes(), 2, 4).unwrap_err().to_string();
+        for (answer, part) in [
+            ("{}", "missing field `data`"),
+            (r#"{"data":[]}"#, "text 4"),
+            (r#"{"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[1]}]}"#, "text 4, or two"),
+            (r#"{"data":[{"index":2,"embedding":[1]}]}"#, "text 6"),
+            (
+                r#"{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[1,2]}]}"#,
+                "had 1 dimensions and now have 2",
+            ),
+            (r#"{"data":[{"index":0,"embedding":[0,0]}]}"#, "text 4 is zero"),
+            (r#"{"data":[{"index":0,"embedding":[]}]}"#, "text 4 is zero"),
+            (r#"{"data":[{"index":0,"embedding":[null]}]}"#, "no list"),
+            (r#"{"data":[{"index":0,"embedding":[1e39]}]}"#, "text 4 is zero or not finite"),
+        ] {
+            assert!(told(answer).contains(part), "{answer}: {}", told(answer));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_gives_unit_vectors_or_an_error(answer in "\\{\"data\":\\[(\\{\"index\":[01],\"embedding\":\\[[0-9e,.-]{0,9}\\]\\},?){0,3}\\]\\}") {
+            if let Ok(vectors) = embeddings().read(answer.as_bytes(), 2, 0) {
+                prop_assert_eq!(vectors.len(), 2);
+                for vector in vectors {
+                    prop_assert!((vector.iter().map(|x| x * x).sum::<f32>() - 1.0).abs() < 1e-3);
+                }
+            }
+        }
+    }
+}
