@@ -1,6 +1,25 @@
 //! Nearest vectors: one index for the entries that may answer one another, and none that is shared by those that may not.
 
+mod adaptive;
+mod best;
+mod codes;
+mod flat;
+mod graph;
+mod kernels;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+
+pub use self::{
+    adaptive::{Adaptive, Plan, Rebuilt, Retired},
+    flat::Flat,
+};
+
 /// Unit vectors by number, and those nearest to another.
+///
+/// All are of one length, which the index is made for. A vector of another length is near to nothing: it is not added, and finds
+/// nothing. Neither is one without a direction, all zeros, near to anything: its similarity is 0.
 pub trait VectorIndex: Send + Sync {
     /// Adds a vector, or puts it in the place of the one that has its number.
     fn insert(&mut self, number: u64, vector: &[f32]);
@@ -30,4 +49,11 @@ pub struct Near {
     pub number: u64,
     /// Cosine of the angle between the two, −1 to 1.
     pub similarity: f32,
+}
+
+impl Near {
+    /// The order of a search's answer; those that are equally near by their numbers.
+    fn nearest_first(&self, other: &Self) -> Ordering {
+        other.similarity.total_cmp(&self.similarity).then(self.number.cmp(&other.number))
+    }
 }

@@ -1,0 +1,148 @@
+//! Indexes of vectors compared: how long a search takes, how often it finds the nearest, what a vector costs to add and to keep.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench tells on stdout, and ends where it cannot go on")]
+
+#[path = "../overhead/machine.rs"]
+mod machine;
+mod vectors;
+
+use std::time::Instant;
+
+use clap::Parser;
+use signalbox::cache::index::{Adaptive, Flat, VectorIndex};
+use vectors::Vectors;
+
+/// What the command line says.
+#[derive(clap::Parser)]
+#[command(name = "index", about = "Bench of nearest vectors")]
+struct Args {
+    /// Few vectors: shows that it works, measures little
+    #[arg(long)]
+    quick: bool,
+    /// Sizes of the index
+    #[arg(long, value_delimiter = ',', default_value = "1000,10000,100000")]
+    sizes: Vec<usize>,
+    /// Sizes up to which graphs are built; 100,000 take minutes
+    #[arg(long, default_value_t = 100_000)]
+    graphs: usize,
+    /// Queries a size
+    #[arg(long, default_value_t = 2000)]
+    queries: usize,
+    /// Given by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// Neighbours asked for, as the cache does.
+const MOST: usize = 8;
+/// Queries whose nearest is nearer than this are those that matter.
+const NEAR: f32 = 0.8;
+
+fn main() {
+    let mut args = Args::parse();
+    if args.quick || !args.bench {
+        args.sizes = vec![500];
+        args.queries = 50;
+    }
+    println!("{}\n", machine::line(&machine::read()));
+    let vectors = Vectors::read(args.sizes.iter().copied().max().unwrap_or_default());
+    println!("{}\n", vectors.told);
+    println!(
+        "| vectors | index | p50 | p99 | recall@1 | recall@{MOST} | n | insert | bytes/vector |\n|---:|---|---:|---:|---:|---:|---:|---:|---:|"
+    );
+    for size in args.sizes {
+        let trial = Trial::new(&vectors, size, args.queries);
+        trial.flat("i8 scan", |dimensions| Flat::new(dimensions).scanned());
+        for keep in [64, 128, 256, 512] {
+            trial.flat(&format!("signs, {keep} in full"), |dimensions| Flat::new(dimensions).sifted(keep));
+        }
+        trial.flat("flat as built in", Flat::new);
+        if size <= args.graphs {
+            trial.graphs();
+        }
+    }
+}
+
+/// Entries, queries, and how near the nearest is to each.
+struct Trial<'a> {
+    entries: &'a [Vec<f32>],
+    queries: &'a [Vec<f32>],
+    nearest: Vec<f32>,
+}
+
+fn dot(one: &[f32], other: &[f32]) -> f32 {
+    let (ones, others) = (one.as_chunks::<8>().0, other.as_chunks::<8>().0);
+    let mut sums = [0.0_f32; 8];
+    for (one, other) in ones.iter().zip(others) {
+        (0..8).for_each(|lane| sums[lane] += one[lane] * other[lane]);
+    }
+    sums.iter().sum()
+}
+
+impl<'a> Trial<'a> {
+    fn new(vectors: &'a Vectors, size: usize, queries: usize) -> Self {
+        let entries = &vectors.entries[..size];
+        let queries = &vectors.queries[..queries.min(vectors.queries.len())];
+        let nearest =
+            queries.iter().map(|query| entries.iter().map(|entry| dot(entry, query)).fold(-1.0, f32::max)).collect();
+        Self { entries, queries, nearest }
+    }
+
+    fn flat(&self, name: &str, new: impl FnOnce(usize) -> Flat) {
+        let mut index = new(self.entries[0].len());
+        let took = self.fill(&mut index);
+        self.search(name, &index, took);
+    }
+
+    fn graphs(&self) {
+        let mut index = Adaptive::new(self.entries[0].len()).sealed_from(1);
+        let mut took = self.fill(&mut index);
+        let begun = Instant::now();
+        let plan = index.plan();
+        let built = plan.run();
+        drop(index.adopt(built));
+        took += begun.elapsed().as_secs_f64() * 1e6 / self.entries.len() as f64;
+        for candidates in [32, 64, 128, 256] {
+            index = index.candidates(candidates);
+            self.search(&format!("hnsw, ef {candidates}"), &index, took);
+        }
+    }
+
+    /// Microseconds a vector.
+    fn fill(&self, index: &mut impl VectorIndex) -> f64 {
+        let begun = Instant::now();
+        for (number, entry) in (0..).zip(self.entries) {
+            index.insert(number, entry);
+        }
+        begun.elapsed().as_secs_f64() * 1e6 / self.entries.len() as f64
+    }
+
+    fn search(&self, name: &str, index: &impl VectorIndex, insert: f64) {
+        let mut near = Vec::new();
+        let (mut times, mut asked, mut first, mut among) = (Vec::new(), 0, 0, 0);
+        for (query, nearest) in self.queries.iter().zip(&self.nearest) {
+            let begun = Instant::now();
+            index.search(query, MOST, &mut near);
+            times.push(begun.elapsed().as_secs_f64() * 1e6);
+            if *nearest < NEAR {
+                continue;
+            }
+            // Equals of the nearest are as good, so it is the similarity that counts, and that by the vectors as they came.
+            let is_nearest = |number: u64| dot(&self.entries[number as usize], query) >= nearest - 1e-6;
+            asked += 1;
+            first += usize::from(near.first().is_some_and(|near| is_nearest(near.number)));
+            among += usize::from(near.iter().any(|near| is_nearest(near.number)));
+        }
+        times.sort_by(f64::total_cmp);
+        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+        let share = |count: usize| count as f64 / f64::from(asked.max(1));
+        println!(
+            "| {} | {name} | {:.0} µs | {:.0} µs | {:.3} | {:.3} | {asked} | {insert:.1} µs | {} |",
+            self.entries.len(),
+            at(0.5),
+            at(0.99),
+            share(first),
+            share(among),
+            index.bytes() / self.entries.len(),
+        );
+    }
+}

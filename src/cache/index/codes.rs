@@ -1,0 +1,159 @@
+//! Vectors in a byte a dimension, one after the other, each with its signs in bits.
+
+use std::collections::HashMap;
+
+use super::kernels::Kernels;
+
+/// A vector in a byte a dimension: what it is multiplied with to have length 1 is kept beside it.
+///
+/// Each vector has a scale of its own, so that none is coarser for another's sake.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Code {
+    /// Whole numbers from −127 to 127, in proportion to the vector's.
+    pub(super) code: Vec<i8>,
+    /// 1 over the length of `code`; 0 where that is 0.
+    pub(super) unit: f32,
+    /// Which dimensions are above zero, the first in the lowest bit of the first word.
+    pub(super) signs: Vec<u64>,
+}
+
+impl Code {
+    /// What is not finite counts as zero.
+    pub(super) fn of(vector: &[f32]) -> Self {
+        let largest =
+            vector.iter().filter(|value| value.is_finite()).fold(0.0_f32, |most, value| most.max(value.abs()));
+        // The largest becomes 127, for vectors of the smallest numbers too: dividing by them is exact, where 127 over them is not.
+        let step = |value: &f32| {
+            let share = if value.is_finite() && largest > 0.0 { value / largest } else { 0.0 };
+            (share * 127.0).round() as i8
+        };
+        let code: Vec<i8> = vector.iter().map(step).collect();
+        let squares: i32 = code.iter().map(|value| i32::from(*value).pow(2)).sum();
+        let unit = if squares == 0 { 0.0 } else { 1.0 / (squares as f32).sqrt() };
+        let signs = vector
+            .chunks(64)
+            .map(|values| values.iter().rev().fold(0, |word, value| word << 1 | u64::from(*value > 0.0)))
+            .collect();
+        Self { code, unit, signs }
+    }
+}
+
+/// Codes of vectors of one length, by number, without gaps.
+#[derive(Debug)]
+pub(super) struct Codes {
+    dimensions: usize,
+    codes: Vec<i8>,
+    units: Vec<f32>,
+    signs: Vec<u64>,
+    numbers: Vec<u64>,
+    slots: HashMap<u64, u32>,
+    pub(super) kernels: Kernels,
+}
+
+impl Codes {
+    pub(super) fn new(dimensions: usize) -> Self {
+        Self {
+            dimensions,
+            codes: Vec::new(),
+            units: Vec::new(),
+            signs: Vec::new(),
+            numbers: Vec::new(),
+            slots: HashMap::new(),
+            kernels: Kernels::new(),
+        }
+    }
+
+    pub(super) fn dimensions(&self) -> usize {
+        self.dimensions
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    pub(super) fn number(&self, slot: usize) -> u64 {
+        self.numbers[slot]
+    }
+
+    pub(super) fn units(&self) -> &[f32] {
+        &self.units
+    }
+
+    /// The codes of a run of slots.
+    pub(super) fn codes(&self, slots: std::ops::Range<usize>) -> &[i8] {
+        &self.codes[slots.start * self.dimensions..slots.end * self.dimensions]
+    }
+
+    /// Words of signs a vector.
+    pub(super) fn words(&self) -> usize {
+        self.dimensions.div_ceil(64)
+    }
+
+    /// The signs of a run of slots.
+    pub(super) fn signs(&self, slots: std::ops::Range<usize>) -> &[u64] {
+        &self.signs[slots.start * self.words()..slots.end * self.words()]
+    }
+
+    /// Adds one of the right length under a number that is not there yet.
+    pub(super) fn push(&mut self, number: u64, code: &Code) {
+        let slot = u32::try_from(self.len()).expect("fewer vectors than 2³²: they would take a terabyte");
+        self.codes.extend_from_slice(&code.code);
+        self.signs.extend_from_slice(&code.signs);
+        self.units.push(code.unit);
+        self.numbers.push(number);
+        self.slots.insert(number, slot);
+    }
+
+    /// Adds what other codes of the same length hold under a number that is not here yet, if they do.
+    pub(super) fn copy(&mut self, number: u64, from: &Self) {
+        let Some(slot) = from.slots.get(&number).map(|slot| *slot as usize) else { return };
+        self.codes.extend_from_slice(from.codes(slot..slot + 1));
+        self.signs.extend_from_slice(from.signs(slot..slot + 1));
+        self.units.push(from.units[slot]);
+        self.slots.insert(number, self.numbers.len() as u32);
+        self.numbers.push(number);
+    }
+
+    /// Takes one out; the last one moves into its place.
+    pub(super) fn remove(&mut self, number: u64) -> bool {
+        let Some(slot) = self.slots.remove(&number) else { return false };
+        let (slot, last) = (slot as usize, self.len() - 1);
+        take(&mut self.codes, slot, last, self.dimensions);
+        take(&mut self.signs, slot, last, self.dimensions.div_ceil(64));
+        self.units.swap_remove(slot);
+        self.numbers.swap_remove(slot);
+        if let Some(moved) = self.numbers.get(slot) {
+            self.slots.insert(*moved, slot as u32);
+        }
+        true
+    }
+
+    /// How alike a vector of length 1 and the one in a slot are.
+    pub(super) fn similarity(&self, query: &[f32], slot: usize) -> f32 {
+        (self.kernels.dot(query, self.codes(slot..slot + 1)) * self.units[slot]).clamp(-1.0, 1.0)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        // A hash table has a byte beside each bucket, and is at most seven eighths full.
+        let bucket = size_of::<(u64, u32)>() + 1;
+        self.codes.capacity()
+            + self.units.capacity() * size_of::<f32>()
+            + (self.signs.capacity() + self.numbers.capacity()) * size_of::<u64>()
+            + self.slots.capacity() * 8 / 7 * bucket
+    }
+}
+
+/// Puts the last group of `width` items in the place of another.
+fn take<T: Copy>(items: &mut Vec<T>, slot: usize, last: usize, width: usize) {
+    items.copy_within(last * width..(last + 1) * width, slot * width);
+    items.truncate(last * width);
+}
+
+/// The same direction at length 1; all zeros where it has none.
+pub(super) fn normalised(vector: &[f32]) -> Vec<f32> {
+    let finite = |value: &f32| if value.is_finite() { *value } else { 0.0 };
+    // In f64, where squares of the largest f32 are finite.
+    let squares: f64 = vector.iter().map(|value| f64::from(finite(value)).powi(2)).sum();
+    let unit = if squares > 0.0 { 1.0 / squares.sqrt() } else { 0.0 };
+    vector.iter().map(|value| (f64::from(finite(value)) * unit) as f32).collect()
+}
