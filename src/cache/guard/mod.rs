@@ -1,1 +1,225 @@
 //! Guards: differences between two texts that no closeness of their vectors outweighs.
+//!
+//! An embedding tells what a text is about. Whether one answer serves two texts hangs on what embeddings tell badly: numbers, names,
+//! negations, who does what to whom. [`Traits`] holds that of a text and is made once; [`compare`] lays two beside each other and
+//! finds either a [`Guard`] that keeps them apart, or [`Soft`] differences for [`confidence`](super::confidence) to weigh.
+
+mod compare;
+mod contrasts;
+mod lemma;
+mod lexicon;
+mod quantity;
+mod question;
+mod scan;
+mod traits;
+
+pub use self::{compare::compare, traits::Traits};
+
+/// What keeps two texts apart.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Guard {
+    /// Different numbers, in figures or in words.
+    Numbers,
+    /// Different dates or times.
+    Dates,
+    /// Different versions.
+    Versions,
+    /// The same number of something else: 5 km and 5 miles.
+    Units,
+    /// Different addresses of the web, of mail or of files.
+    Urls,
+    /// Different code, or operators.
+    Code,
+    /// Different options of a command line.
+    Flags,
+    /// Different identifiers: letters with digits, or joined by signs.
+    Identifiers,
+    /// Another form of the answer is demanded: JSON, a list, short.
+    Form,
+    /// Something is quoted that the other text does not have.
+    Quotes,
+    /// One denies what the other says.
+    Negation,
+    /// Words that exclude each other: on and off, Monday and Friday.
+    Antonym,
+    /// A name has another word in its place.
+    Names,
+    /// Two words have changed places: from A to B, from B to A.
+    Order,
+    /// Why, and how.
+    Question,
+    /// Different languages.
+    Language,
+    /// One says much more than the other, or more than can be compared.
+    Length,
+}
+
+impl Guard {
+    /// All, in the order in which they are looked at, near enough.
+    pub const ALL: [Self; 17] = [
+        Self::Numbers,
+        Self::Dates,
+        Self::Versions,
+        Self::Units,
+        Self::Urls,
+        Self::Code,
+        Self::Flags,
+        Self::Identifiers,
+        Self::Form,
+        Self::Quotes,
+        Self::Negation,
+        Self::Antonym,
+        Self::Names,
+        Self::Order,
+        Self::Question,
+        Self::Language,
+        Self::Length,
+    ];
+
+    /// Its name in metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Numbers => "numbers",
+            Self::Dates => "dates",
+            Self::Versions => "versions",
+            Self::Units => "units",
+            Self::Urls => "urls",
+            Self::Code => "code",
+            Self::Flags => "flags",
+            Self::Identifiers => "identifiers",
+            Self::Form => "form",
+            Self::Quotes => "quotes",
+            Self::Negation => "negation",
+            Self::Antonym => "antonym",
+            Self::Names => "names",
+            Self::Order => "order",
+            Self::Question => "question",
+            Self::Language => "language",
+            Self::Length => "length",
+        }
+    }
+}
+
+/// Two texts beside each other.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// What keeps them apart whatever their vectors say.
+    pub guard: Option<Guard>,
+    /// How they differ otherwise.
+    pub soft: Soft,
+}
+
+/// Differences that make it less likely that one answer serves both.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub struct Soft {
+    /// Words in common by weight, of all: 0 to 1 (weighted Jaccard index).
+    pub overlap: f32,
+    /// Weight of the words that only the query has; an ordinary word weighs 1.
+    pub query_only: f32,
+    /// Weight of the words that only the entry has.
+    pub entry_only: f32,
+    /// Length of the shorter by that of the longer, in words: 0 to 1.
+    pub length_ratio: f32,
+    /// Words of the longer.
+    pub words: f32,
+    /// How far what is asked differs: 0 not at all, below 1.
+    pub question: f32,
+    /// 1 where the tense differs.
+    pub tense: f32,
+    /// 1 where only one asks what should be.
+    pub advised: f32,
+    /// 1 where "all", "only" and the like differ.
+    pub quantifiers: f32,
+    /// Names that only one side has, up to 3.
+    pub names: f32,
+    /// Share of common words in another order: 0 to 1.
+    pub order: f32,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn guard(one: &str, other: &str) -> Option<Guard> {
+        let (one, other) = (Traits::of(one), Traits::of(other));
+        let found = compare(&one, &other).guard;
+        assert_eq!(found, compare(&other, &one).guard, "a comparison has no direction");
+        found
+    }
+
+    #[test]
+    fn each_guard_fires_for_its_difference() {
+        for (one, other, expected) in [
+            ("Is 7 a prime number?", "Is 9 a prime number?", Guard::Numbers),
+            ("What happened on 3 May 1990?", "What happened on 4 May 1990?", Guard::Dates),
+            ("What is new in Python version 3.10?", "What is new in Python version 3.1?", Guard::Versions),
+            ("How long does it take to run 5 km?", "How long does it take to run 5 miles?", Guard::Units),
+            ("Is https://a.org/x down?", "Is https://a.org/y down?", Guard::Urls),
+            ("What does `a == b` do?", "What does `a = b` do?", Guard::Code),
+            ("What does ls -l do?", "What does ls -a do?", Guard::Flags),
+            ("What is max_tokens?", "What is max_retries?", Guard::Identifiers),
+            ("Describe the moon as JSON", "Describe the moon as YAML", Guard::Form),
+            ("What does \"break a leg\" mean?", "What does \"piece of cake\" mean?", Guard::Quotes),
+            ("Why do cats purr?", "Why don't cats purr?", Guard::Negation),
+            ("How do I turn on dark mode?", "How do I turn off dark mode?", Guard::Antonym),
+            ("How do I subscribe to it?", "How do I unsubscribe from it?", Guard::Antonym),
+            ("Who is the mayor of Trier?", "Who is the mayor of Mainz?", Guard::Names),
+            ("Who is the mayor of trier?", "Who is the mayor of Mainz?", Guard::Names),
+            ("flights from Trier to Mainz", "flights from Mainz to Trier", Guard::Order),
+            ("Did the dog bite the child?", "Did the child bite the dog?", Guard::Order),
+            ("Why is the sky blue?", "When is the sky blue?", Guard::Question),
+            ("Wie ist das Wetter in Trier?", "What is the weather in Trier?", Guard::Language),
+        ] {
+            assert_eq!(guard(one, other), Some(expected), "{one} | {other}");
+        }
+    }
+
+    #[test]
+    fn paraphrases_pass() {
+        for (one, other) in [
+            ("How do I turn on dark mode?", "How can I enable dark mode?"),
+            ("How do I turn dark mode on?", "What is the best way to switch on dark mode?"),
+            ("What is the capital of the U.S.?", "what's the capital of the United States"),
+            ("How much is 1,000 USD in euros?", "how much is one thousand dollars in euros?"),
+            ("Why don't cats like water?", "why do cats not like water"),
+            ("What is \"Darkweb\"?", "What is the dark web?"),
+            ("difference between Trier and Mainz", "difference between Mainz and Trier"),
+            ("flights to Mainz from Trier", "flights from Trier to Mainz"),
+            ("Is it 5 km?", "is it five kilometers"),
+            ("What happened on 3 May 1990?", "what happened on May 3, 1990"),
+        ] {
+            assert_eq!(guard(one, other), None, "{one} | {other}");
+        }
+    }
+
+    #[test]
+    fn soft_differences_are_measured() {
+        let of = |one: &str, other: &str| compare(&Traits::of(one), &Traits::of(other)).soft;
+        let same = of("How do I cook rice?", "how can I cook rice");
+        assert!((same.overlap - 1.0).abs() < 1e-6 && same.query_only < 1e-6 && same.question < 1e-6);
+        let other = of("How do I cook rice slowly?", "How do I cook rice?");
+        assert!(other.query_only > 0.9 && other.entry_only < 1e-6 && other.length_ratio < 0.9);
+    }
+
+    #[test]
+    fn labels_are_told_apart() {
+        let labels: std::collections::BTreeSet<_> = Guard::ALL.iter().map(|guard| guard.label()).collect();
+        assert_eq!(labels.len(), Guard::ALL.len());
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_is_never_kept_from_itself(text in "(\\PC|[a-z]{1,6}| |10|km|not|\"|turn|on){0,60}") {
+            let traits = Traits::of(&text);
+            prop_assert_eq!(compare(&traits, &traits).guard, None);
+        }
+
+        #[test]
+        fn a_comparison_has_no_direction(one in "([A-Z]?[a-z]{1,4} |not |10 |\"a\" |from |to ){0,12}", other in "([A-Z]?[a-z]{1,4} |not |10 |\"a\" |from |to ){0,12}") {
+            let (one, other) = (Traits::of(&one), Traits::of(&other));
+            prop_assert_eq!(compare(&one, &other).guard, compare(&other, &one).guard);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Two texts laid beside each other: the guard that keeps them apart, if one does, and how far they are from one another otherwise.
+
+use super::{
+    Comparison, Guard, Soft, contrasts,
+    lexicon::{CONTENT, LIGHT},
+    traits::{Term, Traits},
+};
+
+/// Most unmatched words on a side that are looked at one by one. With more of them the texts have little in common anyway.
+const UNMATCHED: usize = 24;
+/// Most words on either side that are looked at for their order.
+const ORDERED: usize = 24;
+/// A text that is so many times as long as another, and longer by [`LONGER`] words, says more.
+const LENGTHS: f32 = 3.0;
+/// See [`LENGTHS`].
+const LONGER: u16 = 8;
+
+/// Compares the text that is asked with the text of an entry. Takes about a microsecond for questions.
+pub fn compare(query: &Traits, entry: &Traits) -> Comparison {
+    let longer = query.words.max(entry.words);
+    let shorter = query.words.min(entry.words);
+    let length_ratio = if longer == 0 { 1.0 } else { f32::from(shorter) / f32::from(longer) };
+    let equal = query.whole == entry.whole && query.words == entry.words;
+    let matches = Matches::of(query, entry);
+    let mut soft = Soft {
+        overlap: matches.overlap,
+        query_only: matches.query_weight,
+        entry_only: matches.entry_weight,
+        length_ratio,
+        words: f32::from(longer),
+        question: query.asked.distance(entry.asked),
+        tense: f32::from(u8::from(query.tense != entry.tense)),
+        advised: f32::from(u8::from(query.advised != entry.advised)),
+        quantifiers: f32::from(u8::from(query.quantifiers != entry.quantifiers)),
+        names: matches.lone_names(),
+        order: 0.0,
+    };
+    let pairs = Pairs::of(query, entry);
+    soft.order = pairs.turned_round();
+    let guard = if query.cut || entry.cut {
+        Some(Guard::Length)
+    } else if let Some(guard) = unequal(query, entry) {
+        Some(guard)
+    } else if equal {
+        None
+    } else {
+        differs(query, entry, &matches, &pairs, length_ratio)
+    };
+    Comparison { guard, soft }
+}
+
+/// The first kind of which the items differ.
+fn unequal(query: &Traits, entry: &Traits) -> Option<Guard> {
+    let (mut one, mut other) = (query.items.iter().peekable(), entry.items.iter().peekable());
+    loop {
+        match (one.peek(), other.peek()) {
+            (Some(a), Some(b)) if a == b => (one.next(), other.next()),
+            (Some(a), Some(b)) => return Some(a.min(b).0),
+            (Some(a), None) => return Some(a.0),
+            (None, Some(b)) => return Some(b.0),
+            (None, None) => return None,
+        };
+    }
+}
+
+fn differs(query: &Traits, entry: &Traits, matches: &Matches<'_>, pairs: &Pairs, length_ratio: f32) -> Option<Guard> {
+    if query.language.zip(entry.language).is_some_and(|(one, other)| one != other) {
+        return Some(Guard::Language);
+    }
+    if query.negative != entry.negative {
+        return Some(Guard::Negation);
+    }
+    if !quoted(query, entry) || !quoted(entry, query) {
+        return Some(Guard::Quotes);
+    }
+    if matches.exclude() {
+        return Some(Guard::Antonym);
+    }
+    if matches.names_differ() {
+        return Some(Guard::Names);
+    }
+    if query.asked.distance(entry.asked) >= 1.0 {
+        return Some(Guard::Question);
+    }
+    if pairs.swapped || query.passive != entry.passive && pairs.straight {
+        return Some(Guard::Order);
+    }
+    let longer = query.words.abs_diff(entry.words);
+    (length_ratio * LENGTHS < 1.0 && longer >= LONGER).then_some(Guard::Length)
+}
+
+/// Whether all that `one` quotes stands in `other` too, quoted or not.
+fn quoted(one: &Traits, other: &Traits) -> bool {
+    one.quotes.iter().all(|quote| {
+        let mut words = quote.iter().filter(|word| one.has(**word));
+        let joined = |word: u64| other.terms.iter().any(|term| term.joined == word);
+        other.quotes.contains(quote) || words.all(|word| other.has(*word) || joined(*word))
+    })
+}
+
+impl Traits {
+    fn has(&self, word: u64) -> bool {
+        self.by_word.binary_search_by_key(&word, |at| self.terms[usize::from(*at)].word).is_ok()
+    }
+}
+
+/// Words without a partner on the other side.
+struct Matches<'a> {
+    query: Vec<&'a Term>,
+    entry: Vec<&'a Term>,
+    overlap: f32,
+    query_weight: f32,
+    entry_weight: f32,
+}
+
+impl<'a> Matches<'a> {
+    fn of(query: &'a Traits, entry: &'a Traits) -> Self {
+        let (mut alone, mut others) = (Vec::new(), Vec::new());
+        let mut shared = 0.0;
+        let (mut i, mut j) = (0, 0);
+        loop {
+            let one = query.by_word.get(i).map(|at| &query.terms[usize::from(*at)]);
+            let other = entry.by_word.get(j).map(|at| &entry.terms[usize::from(*at)]);
+            match (one, other) {
+                (Some(one), Some(other)) if one.word == other.word => {
+                    shared += one.weight.max(other.weight);
+                    (i, j) = (i + 1, j + 1);
+                }
+                (Some(one), other) if other.is_none_or(|other| one.word < other.word) => {
+                    alone.push(one);
+                    i += 1;
+                }
+                (_, Some(other)) => {
+                    others.push(other);
+                    j += 1;
+                }
+                _ => break,
+            }
+        }
+        repeated(&mut alone, query, entry, &mut shared);
+        repeated(&mut others, entry, query, &mut shared);
+        shared += join(&mut alone, &mut others, entry);
+        shared += join(&mut others, &mut alone, query);
+        let weight = |terms: &[&Term]| terms.iter().map(|term| term.weight).sum::<f32>();
+        let (query_weight, entry_weight) = (weight(&alone), weight(&others));
+        let all = shared + query_weight + entry_weight;
+        let overlap = if all > 0.0 { shared / all } else { 1.0 };
+        Self { query: alone, entry: others, overlap, query_weight, entry_weight }
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&'a Term, &'a Term)> {
+        let ones = self.query.iter().take(UNMATCHED);
+        ones.flat_map(|one| self.entry.iter().take(UNMATCHED).map(|other| (*one, *other)))
+    }
+
+    /// Whether a word of one side excludes one of the other, or is it with its sense turned.
+    fn exclude(&self) -> bool {
+        self.pairs().any(|(one, other)| {
+            contrasts::exclude(one.word, other.word)
+                || one.turned != 0 && one.turned == other.word
+                || other.turned != 0 && other.turned == one.word
+                || one.turned != 0 && one.turned == other.raw
+                || other.turned != 0 && other.turned == one.raw
+        })
+    }
+
+    /// Whether a name on one side has another word in its place on the other.
+    fn names_differ(&self) -> bool {
+        self.pairs().any(|(one, other)| (one.name || other.name) && one.weight >= CONTENT && other.weight >= CONTENT)
+    }
+
+    /// How many names only one side has, at most 3.
+    fn lone_names(&self) -> f32 {
+        let count = self.query.iter().chain(&self.entry).filter(|term| term.name && term.weight > LIGHT).count();
+        count.min(3) as f32
+    }
+}
+
+/// A word that both sides have, but one of them more than once, is not alone.
+fn repeated(alone: &mut Vec<&Term>, own: &Traits, other: &Traits, shared: &mut f32) {
+    alone.retain(|term| {
+        let again = own.terms.iter().filter(|each| each.word == term.word).count() > 1 && other.has(term.word);
+        *shared += if again { term.weight } else { 0.0 };
+        !again
+    });
+}
+
+/// Takes out "darkweb" beside "dark web"; what that makes common.
+fn join(alone: &mut Vec<&Term>, others: &mut Vec<&Term>, entry: &Traits) -> f32 {
+    let mut shared = 0.0;
+    alone.retain(|one| {
+        let Some(at) = entry.terms.iter().position(|other| other.joined == one.raw && other.joined != 0) else {
+            return true;
+        };
+        let halves = [at, at + 1].map(|at| entry.terms.get(at).map(std::ptr::from_ref));
+        let before = others.len();
+        others.retain(|other| !halves.contains(&Some(std::ptr::from_ref(*other))));
+        let found = others.len() < before;
+        shared += if found { one.weight } else { 0.0 };
+        !found
+    });
+    shared
+}
+
+/// What the order of the words says that both sides have once.
+struct Pairs {
+    pairs: u32,
+    inverted: u32,
+    /// Two of them have changed places.
+    swapped: bool,
+    /// Two of them stand in the same order.
+    straight: bool,
+}
+
+impl Pairs {
+    fn of(query: &Traits, entry: &Traits) -> Self {
+        let mut found = Self { pairs: 0, inverted: 0, swapped: false, straight: false };
+        let mut shared: Vec<(&Term, &Term, u16)> = Vec::with_capacity(ORDERED);
+        for (at, term) in query.terms.iter().enumerate() {
+            if shared.len() == ORDERED {
+                break;
+            }
+            let same = |other: &&u16| entry.terms[usize::from(**other)].word == term.word;
+            let mut there = entry.by_word.iter().filter(same);
+            let once = query.terms.iter().enumerate().all(|(other, each)| other == at || each.word != term.word);
+            if let (Some(place), None, true) = (there.next(), there.next(), once) {
+                shared.push((term, &entry.terms[usize::from(*place)], *place));
+            }
+        }
+        let symmetric = query.symmetric || entry.symmetric;
+        for (at, (x, also_x, place)) in shared.iter().enumerate() {
+            for (y, also_y, other) in &shared[at + 1..] {
+                found.pairs += 1;
+                if place < other {
+                    found.straight |= x.weight >= CONTENT && y.weight >= CONTENT;
+                    continue;
+                }
+                found.inverted += 1;
+                let before = x.before == also_y.before && y.before == also_x.before && x.before != y.before;
+                let after = x.after == also_y.after && y.after == also_x.after && x.after != y.after;
+                found.swapped |= !symmetric && (before || after);
+            }
+        }
+        found
+    }
+
+    fn turned_round(&self) -> f32 {
+        if self.pairs == 0 { 0.0 } else { self.inverted as f32 / self.pairs as f32 }
+    }
+}

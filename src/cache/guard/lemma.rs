@@ -1,0 +1,241 @@
+//! The base form of an English word: plurals, past tense and participles brought to one spelling. It need not be a word.
+//!
+//! Lighter than Porter's stemmer (1980) on purpose: "invest" and "investor" stay apart, for they are asked about differently.
+
+use std::borrow::Cow;
+
+/// Forms that follow no rule: the base form first.
+const IRREGULAR: &[&str] = &[
+    "go went gone goes",
+    "win won",
+    "buy bought",
+    "make made making",
+    "get got gotten",
+    "do did done does",
+    "take took taken",
+    "give gave given",
+    "find found",
+    "think thought",
+    "tell told",
+    "say said",
+    "see saw seen",
+    "know knew known",
+    "become became",
+    "begin began begun",
+    "break broke broken",
+    "bring brought",
+    "build built",
+    "catch caught",
+    "choose chose chosen",
+    "come came",
+    "draw drew drawn",
+    "drink drank drunk",
+    "drive drove driven",
+    "eat ate eaten",
+    "fall fell fallen",
+    "feel felt",
+    "fight fought",
+    "fly flew flown flies",
+    "forget forgot forgotten",
+    "freeze froze frozen",
+    "grow grew grown",
+    "hear heard",
+    "hide hid hidden",
+    "hold held",
+    "keep kept",
+    "lead led",
+    "learn learnt",
+    "leave left_behind",
+    "lend lent",
+    "lose lost",
+    "mean meant",
+    "meet met",
+    "pay paid",
+    "ride rode ridden",
+    "rise rose risen",
+    "run ran",
+    "sell sold",
+    "send sent",
+    "shake shook shaken",
+    "shoot shot",
+    "sing sang sung",
+    "sink sank sunk",
+    "sit sat",
+    "sleep slept",
+    "speak spoke spoken",
+    "spend spent",
+    "stand stood",
+    "steal stole stolen",
+    "stick stuck",
+    "strike struck",
+    "swim swam swum",
+    "teach taught",
+    "throw threw thrown",
+    "understand understood",
+    "wake woke woken",
+    "wear wore worn",
+    "write wrote written",
+    "die died dying dies",
+    "lie lied lying lies",
+    "tie tied tying ties",
+    "use used using uses",
+    "be is are was were been being am",
+    "have has had having",
+    "child children",
+    "man men",
+    "woman women",
+    "foot feet",
+    "tooth teeth",
+    "mouse mice",
+    "goose geese",
+    "person persons people",
+    "life lives",
+    "wife wives",
+    "knife knives",
+    "leaf leaves",
+    "half halves",
+    "shelf shelves",
+    "wolf wolves",
+    "datum data",
+    "criterion criteria",
+    "analysis analyses",
+    "crisis crises",
+    "index indices indexes",
+    "matrix matrices",
+    "news",
+    "series",
+    "species",
+    "physics",
+    "mathematics",
+    "economics",
+    "politics",
+    "always",
+    "perhaps",
+    "gas gases",
+    "bus buses",
+    "lens lenses",
+    "virus viruses",
+    "ad ads",
+    "need needed",
+    "speed",
+    "plane planes",
+    "this",
+    "thing things",
+];
+
+/// The base form of a word in lower case.
+pub(super) fn lemma(word: &str) -> Cow<'_, str> {
+    if !word.is_ascii() || word.len() < 3 {
+        return Cow::Borrowed(word);
+    }
+    if let Some(base) = irregular(word) {
+        return Cow::Borrowed(base);
+    }
+    if word.len() <= 3 {
+        return Cow::Borrowed(word);
+    }
+    let stem = singular(word);
+    let stem = participle(&stem).map_or(stem, Cow::Owned);
+    spelling(stem)
+}
+
+fn irregular(word: &str) -> Option<&'static str> {
+    use std::{collections::HashMap, sync::LazyLock};
+    static FORMS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
+        let forms = IRREGULAR.iter().filter_map(|line| Some((line.split(' ').next()?, line)));
+        forms.flat_map(|(base, line)| line.split(' ').map(move |form| (form, base))).collect()
+    });
+    FORMS.get(word).copied()
+}
+
+/// Without the ending of a plural, or of the third person.
+fn singular(word: &str) -> Cow<'_, str> {
+    let strip = |ending: &str| word.strip_suffix(ending);
+    if let Some(stem) = strip("ies").filter(|stem| stem.len() > 1) {
+        return Cow::Owned(format!("{stem}y"));
+    }
+    for ending in ["sses", "shes", "ches", "xes", "zzes", "oes"] {
+        if word.ends_with(ending) {
+            return Cow::Borrowed(&word[..word.len() - 2]);
+        }
+    }
+    match strip("s") {
+        Some(stem) if !stem.ends_with(['s', 'u', 'i']) => Cow::Borrowed(stem),
+        _ => Cow::Borrowed(word),
+    }
+}
+
+/// Without `-ing` or `-ed`, and with the `e` that went before them.
+fn participle(word: &str) -> Option<String> {
+    if let Some(stem) = word.strip_suffix("ied").filter(|stem| stem.len() > 1) {
+        return Some(format!("{stem}y"));
+    }
+    let stem = match word.strip_suffix("ing").or_else(|| word.strip_suffix("ed").filter(|stem| !stem.ends_with('e'))) {
+        Some(stem) if stem.len() >= 2 && stem.bytes().any(vowel) => stem,
+        _ => return None,
+    };
+    let [.., before, last] = stem.as_bytes() else { return None };
+    let doubled = before == last && !vowel(*last) && !matches!(last, b'l' | b's' | b'z');
+    if doubled {
+        return Some(stem[..stem.len() - 1].to_owned());
+    }
+    // `mak(ing)`, `us(ing)`: short and open; a longer word loses its `e` in `spelling` anyway.
+    let open = !vowel(*last) && !matches!(last, b'w' | b'x' | b'y') && vowel(*before);
+    let short = stem.len() == 2 || stem.len() == 3 && !vowel(stem.as_bytes()[0]);
+    Some(if open && short { format!("{stem}e") } else { stem.to_owned() })
+}
+
+/// One spelling for both sides of the Atlantic; a silent `e` goes, since participles have lost theirs.
+fn spelling(stem: Cow<'_, str>) -> Cow<'_, str> {
+    let mut stem = stem;
+    for (one, other) in [("isation", "ization"), ("our", "or"), ("yse", "yze"), ("ise", "ize"), ("ll", "l")] {
+        if stem.len() >= one.len() + 3
+            && let Some(front) = stem.strip_suffix(one)
+        {
+            stem = Cow::Owned(format!("{front}{other}"));
+        }
+    }
+    match stem.strip_suffix('e') {
+        Some(front) if front.len() >= 4 => Cow::Owned(front.to_owned()),
+        _ => stem,
+    }
+}
+
+fn vowel(byte: u8) -> bool {
+    matches!(byte, b'a' | b'e' | b'i' | b'o' | b'u' | b'y')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_a_word_meet() {
+        for forms in [
+            "make makes making made",
+            "create creates creating created",
+            "stop stops stopping stopped",
+            "study studies studying studied",
+            "buy buys buying bought",
+            "hope hopes hoping hoped",
+            "watch watches watching watched",
+            "use using used uses",
+            "organise organize organizing",
+            "colour color colors",
+            "cancel cancelled canceled cancelling",
+            "child children",
+            "invest invests investing invested",
+            "lose losing lost",
+            "box boxes",
+            "run running ran",
+            "eat eating ate",
+        ] {
+            let stems: Vec<_> = forms.split(' ').map(|form| lemma(form).into_owned()).collect();
+            assert!(stems.windows(2).all(|pair| pair[0] == pair[1]), "{forms}: {stems:?}");
+        }
+        for (one, other) in [("investor", "invest"), ("hop", "hope"), ("plan", "plane"), ("need", "ned"), ("bus", "bu")]
+        {
+            assert_ne!(lemma(one), lemma(other));
+        }
+    }
+}

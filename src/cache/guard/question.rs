@@ -1,0 +1,282 @@
+//! What a text asks for: how, why, when, …; in which tense; in which form; and in which language it is written.
+
+use super::lexicon::hash;
+
+/// What an answer must tell.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Nothing that is known: an order, a statement.
+    Open,
+    /// "what", "which": a thing, or anything.
+    Thing,
+    /// "how to", "a way to".
+    Manner,
+    /// "why", "what causes".
+    Reason,
+    /// "when".
+    Time,
+    /// "where".
+    Place,
+    /// "who".
+    Person,
+    /// "how many", "how long": which of them, as the hash of the second word.
+    Measure(u64),
+    /// "is", "does", "can": yes or no.
+    Whether,
+}
+
+impl Asked {
+    /// What the words (in lower case, contractions undone) ask for.
+    pub(super) fn of(words: &[&str]) -> Self {
+        let start = politeness(words);
+        let words = &words[start..];
+        let at = |at: usize| words.get(at).copied().unwrap_or_default();
+        if way(words) {
+            return Self::Manner;
+        }
+        if matches!(
+            at(0),
+            "is" | "are"
+                | "was"
+                | "were"
+                | "am"
+                | "do"
+                | "does"
+                | "did"
+                | "can"
+                | "could"
+                | "should"
+                | "would"
+                | "will"
+                | "has"
+                | "have"
+                | "may"
+        ) {
+            return Self::Whether;
+        }
+        let asks =
+            |word: &str| matches!(word, "what" | "which" | "how" | "why" | "when" | "where" | "who" | "whom" | "whose");
+        // Later in a text "when", "where", "who" and "which" mostly join clauses.
+        let place = words
+            .iter()
+            .take(3)
+            .position(|word| asks(word))
+            .or_else(|| words.iter().position(|word| matches!(*word, "how" | "why" | "what")));
+        let Some(place) = place else { return Self::Open };
+        let (word, next) = (at(place), at(place + 1));
+        match word {
+            "how" if next == "come" => Self::Reason,
+            "how"
+                if matches!(
+                    next,
+                    "many"
+                        | "much"
+                        | "long"
+                        | "far"
+                        | "often"
+                        | "old"
+                        | "tall"
+                        | "big"
+                        | "large"
+                        | "high"
+                        | "deep"
+                        | "fast"
+                        | "soon"
+                ) =>
+            {
+                Self::Measure(hash(if next == "large" { "big" } else { next }))
+            }
+            "how" => Self::Manner,
+            "why" => Self::Reason,
+            "when" => Self::Time,
+            "where" => Self::Place,
+            "who" | "whom" | "whose" => Self::Person,
+            _ if matches!(next, "time" | "date" | "day" | "year" | "month") => Self::Time,
+            _ if matches!(next, "causes" | "caused" | "makes" | "made") => Self::Reason,
+            _ if matches!(
+                words.get(place + 1..place + 4),
+                Some(["is" | "are" | "was" | "were", "the" | "some", "reason" | "reasons" | "cause" | "causes"])
+            ) =>
+            {
+                Self::Reason
+            }
+            _ => Self::Thing,
+        }
+    }
+
+    /// How far two are from asking the same: 0 not at all, 1 so far that no answer serves both.
+    pub(super) fn distance(self, other: Self) -> f32 {
+        use Asked::{Manner, Open, Thing, Whether};
+        match (self, other) {
+            (one, other) if one == other => 0.0,
+            (Open | Thing, Open | Thing) => 0.25,
+            (Open | Thing, _) | (_, Open | Thing) | (Manner, Whether) | (Whether, Manner) => 0.5,
+            _ => 1.0,
+        }
+    }
+}
+
+/// "the best way to", "any methods for", "steps to".
+fn way(words: &[&str]) -> bool {
+    let mut pairs = words.windows(2).take(10);
+    pairs.any(|pair| {
+        matches!(pair[0], "way" | "ways" | "method" | "methods" | "steps" | "technique" | "techniques")
+            && matches!(pair[1], "to" | "of" | "for" | "i" | "you" | "that")
+    })
+}
+
+/// How many words at the beginning only ask kindly.
+fn politeness(words: &[&str]) -> usize {
+    const OPENINGS: [&[&str]; 17] = [
+        &["please"],
+        &["hi"],
+        &["hello"],
+        &["hey"],
+        &["can", "you"],
+        &["could", "you"],
+        &["would", "you"],
+        &["will", "you"],
+        &["do", "you", "know"],
+        &["does", "anyone", "know"],
+        &["tell", "me"],
+        &["explain", "to", "me"],
+        &["i", "want", "to", "know"],
+        &["i", "would", "like", "to", "know"],
+        &["i", "need", "to", "know"],
+        &["i", "wonder"],
+        &["explain"],
+    ];
+    let mut start = 0;
+    while let Some(opening) = OPENINGS.iter().find(|opening| words[start..].starts_with(opening)) {
+        start += opening.len();
+    }
+    start
+}
+
+/// When what is asked about is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Tense {
+    Past,
+    Present,
+    Future,
+}
+
+impl Tense {
+    pub(super) fn of(words: &[&str]) -> Self {
+        let has = |list: &[&str]| words.iter().any(|word| list.contains(word));
+        if has(&["will", "shall"]) || words.windows(2).any(|pair| pair == ["going", "to"]) {
+            Self::Future
+        } else if has(&["was", "were", "did", "had"]) {
+            Self::Past
+        } else {
+            Self::Present
+        }
+    }
+}
+
+/// Whether something ought to be, rather than is or can be.
+pub(super) fn advised(words: &[&str]) -> bool {
+    words.iter().any(|word| matches!(*word, "should" | "must" | "ought" | "worth"))
+}
+
+/// The forms of an answer that the words demand, as hashes.
+pub(super) fn forms<'a>(words: &'a [&'a str]) -> impl Iterator<Item = u64> {
+    words.iter().enumerate().filter_map(|(at, word)| {
+        let form = match *word {
+            "json" | "yaml" | "csv" | "xml" | "html" | "markdown" | "latex" | "table" | "haiku" | "poem" | "essay"
+            | "song" | "story" | "joke" | "tweet" | "email" | "limerick" | "rap" | "dialogue" | "speech" | "letter" => {
+                word
+            }
+            "bullet" | "bullets" | "bulleted" => "bullets",
+            "list" if at > 0 && matches!(words[at - 1], "a" | "numbered" | "as") && at > 2 => "bullets",
+            "briefly" | "brief" | "short" | "concise" | "concisely" | "summarize" | "summarise" | "summary"
+            | "tldr" => "brief",
+            "detailed" | "detail" | "comprehensive" | "thorough" | "thoroughly" | "depth" => "detailed",
+            "beginner" | "beginners" | "layman" | "eli5" => "beginners",
+            _ => return None,
+        };
+        Some(hash(form))
+    })
+}
+
+/// Words that only one of these languages has so often.
+const LANGUAGES: [(&str, &str); 7] = [
+    ("en", "the is are what how why do does of to my i you for with and when where can should which in"),
+    ("de", "der die das ist sind wie warum was ich und mit für nicht ein eine kann man wo zu den mein"),
+    ("fr", "le la les est sont comment pourquoi que je et avec pour pas un une des du quel quelle mon où"),
+    ("es", "el la los las es son cómo como por qué que yo y con para no un una del mi cuál dónde puedo"),
+    ("it", "il la gli è sono come perché che io e con per non un una del mio quale dove posso di"),
+    ("pt", "o a os as é são como por que eu e com para não um uma do meu qual onde posso"),
+    ("nl", "de het is zijn hoe waarom wat ik en met voor niet een kan waar mijn"),
+];
+
+/// The language of a text by its script, or by its commonest words; `None` where too little tells.
+pub(super) fn language(text: &str, words: &[&str]) -> Option<u8> {
+    let mut scripts = [0u32; 9];
+    for letter in text.chars().filter(|c| c.is_alphabetic()).take(400) {
+        let script = match letter {
+            '\u{400}'..='\u{52f}' => 1,
+            '\u{370}'..='\u{3ff}' => 2,
+            '\u{600}'..='\u{6ff}' => 3,
+            '\u{590}'..='\u{5ff}' => 4,
+            '\u{900}'..='\u{dff}' => 5,
+            '\u{3040}'..='\u{30ff}' => 6,
+            '\u{ac00}'..='\u{d7af}' => 7,
+            '\u{4e00}'..='\u{9fff}' | '\u{3400}'..='\u{4dbf}' => 8,
+            _ => 0,
+        };
+        scripts[script] += 1;
+    }
+    // Japanese is written with Chinese signs too.
+    if scripts[6] > 0 {
+        scripts[6] += std::mem::take(&mut scripts[8]);
+    }
+    let (script, count) = scripts.iter().enumerate().max_by_key(|(_, count)| **count)?;
+    if *count == 0 {
+        return None;
+    }
+    if script > 0 {
+        return Some(script as u8);
+    }
+    let tell = |list: &str| words.iter().filter(|word| list.split(' ').any(|known| known == **word)).count();
+    let mut counts = LANGUAGES.map(|(_, list)| tell(list));
+    let best = counts.iter().enumerate().max_by_key(|(_, count)| **count).map(|(at, count)| (at, *count))?;
+    counts[best.0] = 0;
+    let second = counts.iter().max().copied().unwrap_or(0);
+    (best.1 >= 2 && best.1 > second).then_some(100 + best.0 as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(text: &str) -> Asked {
+        Asked::of(&text.split(' ').collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn ways_of_asking_meet() {
+        for (one, other) in [
+            ("how do i cook rice", "what is the best way to cook rice"),
+            ("could you tell me why birds sing", "why do birds sing"),
+            ("what is the reason birds sing", "how come birds sing"),
+            ("what year did it end", "when did it end"),
+            ("please tell me how to swim", "how can i swim"),
+        ] {
+            assert_eq!(asked(one), asked(other), "{one}");
+        }
+        assert!(asked("how many birds").distance(asked("how old are birds")) > 0.9);
+        assert!(asked("why do birds sing").distance(asked("how do birds sing")) > 0.9);
+        assert!(asked("is it red").distance(asked("what is it")) < 0.9);
+    }
+
+    #[test]
+    fn languages_are_told_by_script_and_by_common_words() {
+        let of = |text: &str| language(text, &text.split(' ').collect::<Vec<_>>());
+        assert_eq!(of("wie ist das wetter"), Some(101));
+        assert_eq!(of("what is the weather"), Some(100));
+        assert_eq!(of("погода"), Some(1));
+        assert_eq!(of("今日の天気"), Some(6));
+        assert_eq!(of("paris weather"), None);
+    }
+}

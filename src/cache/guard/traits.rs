@@ -1,0 +1,374 @@
+//! What a text is compared by: made once, kept beside the entry, bounded in size.
+
+use super::{
+    Guard, contrasts,
+    lemma::lemma,
+    lexicon::{self, CONTENT, NAME, STOP, hash},
+    quantity::{self, What},
+    question::{self, Asked, Tense},
+    scan::{self, Kind, Piece},
+};
+
+/// Most pieces of a text that are looked at. A longer text is compared with none.
+const PIECES: usize = 384;
+/// Most bytes of a text.
+const BYTES: usize = 8 << 10;
+
+/// A text as guards see it. At most about 20 KB, for a text of 384 words; about 50 bytes a word.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traits {
+    /// Words in their order; those without meaning are left out unless some other word excludes them.
+    pub(super) terms: Box<[Term]>,
+    /// The places of terms, by their word.
+    pub(super) by_word: Box<[u16]>,
+    /// What must be equal as multisets, sorted.
+    pub(super) items: Box<[(Guard, u64)]>,
+    /// Quotations: their words in order.
+    pub(super) quotes: Box<[Box<[u64]>]>,
+    pub(super) asked: Asked,
+    pub(super) tense: Tense,
+    pub(super) advised: bool,
+    pub(super) negative: bool,
+    /// Words of quantity ("all", "only"), as one hash whatever their order.
+    pub(super) quantifiers: u64,
+    /// Whether something is done "by" somebody: then who does it stands last.
+    pub(super) passive: bool,
+    /// Whether it does not matter which of two stands first.
+    pub(super) symmetric: bool,
+    pub(super) language: Option<u8>,
+    pub(super) words: u16,
+    /// Of all words in their order. Texts of which it is equal differ in nothing but signs and case.
+    pub(super) whole: u64,
+    /// Whether the text was too long to be looked at.
+    pub(super) cut: bool,
+}
+
+/// A word.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Term {
+    /// Its base form, or that of the word which stands for it.
+    pub(super) word: u64,
+    /// As it was written, in lower case.
+    pub(super) raw: u64,
+    /// It and the word after it, as if they were one.
+    pub(super) joined: u64,
+    /// Its base form without the prefix that turns its sense; 0 without one.
+    pub(super) turned: u64,
+    /// The word before it, articles apart.
+    pub(super) before: u64,
+    /// The word after it.
+    pub(super) after: u64,
+    pub(super) weight: f32,
+    pub(super) name: bool,
+}
+
+/// A word while a text is read.
+struct Word<'a> {
+    lower: String,
+    piece: &'a Piece<'a>,
+    name: bool,
+}
+
+impl Traits {
+    /// Reads a text. Takes microseconds for a question, and no more than a millisecond for any text.
+    pub fn of(text: &str) -> Self {
+        let end = (0..=BYTES.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let (pieces, all) = scan::pieces(&text[..end], PIECES);
+        let words = words(&pieces);
+        let lower: Vec<&str> = words.iter().map(|word| word.lower.as_str()).collect();
+        let mut reading = Reading::default();
+        reading.read(&words);
+        reading.items.extend(question::forms(&lower).map(|form| (Guard::Form, form)));
+        reading.items.sort_unstable();
+        let mut by_word: Vec<u16> = (0..reading.terms.len() as u16).collect();
+        by_word.sort_by_key(|at| reading.terms[usize::from(*at)].word);
+        let whole =
+            lower.iter().fold(0u64, |all, word| all.rotate_left(5) ^ hash(word).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        Self {
+            by_word: by_word.into(),
+            terms: reading.terms.into(),
+            items: reading.items.into(),
+            quotes: reading.quotes.into_iter().filter(|quote| !quote.is_empty()).map(Vec::into_boxed_slice).collect(),
+            asked: Asked::of(&lower),
+            tense: Tense::of(&lower),
+            advised: question::advised(&lower),
+            negative: reading.turns % 2 == 1,
+            quantifiers: reading.quantifiers,
+            passive: reading.passive,
+            symmetric: lower.iter().any(|word| {
+                matches!(
+                    *word,
+                    "difference"
+                        | "differences"
+                        | "between"
+                        | "compare"
+                        | "similar"
+                        | "similarities"
+                        | "same"
+                        | "vs"
+                        | "versus"
+                        | "distance"
+                        | "and"
+                        | "or"
+                )
+            }),
+            language: question::language(&text[..end], &lower),
+            words: words.len().min(usize::from(u16::MAX)) as u16,
+            whole,
+            cut: !all || end < text.len(),
+        }
+    }
+
+    /// What it takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self)
+            + size_of_val(&*self.terms)
+            + size_of_val(&*self.by_word)
+            + size_of_val(&*self.items)
+            + self.quotes.iter().map(|quote| size_of_val(&**quote) + size_of_val(quote)).sum::<usize>()
+    }
+}
+
+/// Words of pieces: contractions undone, points in abbreviations gone, names told.
+fn words<'a>(pieces: &'a [Piece<'a>]) -> Vec<Word<'a>> {
+    let plain: Vec<&Piece<'_>> = pieces.iter().filter(|piece| piece.kind == Kind::Word).collect();
+    let begins_large = |piece: &Piece<'_>| piece.text.starts_with(char::is_uppercase);
+    let long: Vec<&&Piece<'_>> = plain.iter().filter(|piece| piece.text.len() > 3).collect();
+    // In a title every word begins large, and says nothing by it; shouted text is large all over.
+    let title = long.len() > 3 && long.iter().filter(|piece| begins_large(piece)).count() * 10 >= long.len() * 8;
+    let loud = plain.len() > 2 && plain.iter().filter(|piece| is_upper(piece.text)).count() * 2 > plain.len();
+    let mut words = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        if piece.kind != Kind::Word {
+            words.push(Word { lower: piece.text.to_lowercase(), piece, name: false });
+            continue;
+        }
+        let flat: String = piece.text.chars().filter(|c| *c != '.').map(|c| if c == '’' { '\'' } else { c }).collect();
+        if let Some(parts) = lexicon::contraction(&flat.to_lowercase()).filter(|_| loud || !is_upper(&flat)) {
+            words.extend(parts.iter().map(|part| Word { lower: (*part).to_owned(), piece, name: false }));
+            continue;
+        }
+        let flat = flat.strip_suffix("'s").or_else(|| flat.strip_suffix("'S")).unwrap_or(&flat);
+        let upper = !loud && is_upper(flat) && flat.chars().count() > 1;
+        let lower = if upper { acronym(flat) } else { flat.to_lowercase() };
+        let inner = flat.chars().skip(1).any(char::is_uppercase) && !loud;
+        let name = upper || inner || begins_large(piece) && !piece.first && !title && lower != "i";
+        words.push(Word { lower, piece, name });
+    }
+    words
+}
+
+fn is_upper(word: &str) -> bool {
+    let mut letters = word.chars().filter(|c| c.is_alphabetic());
+    letters.clone().count() > 1 && letters.all(char::is_uppercase)
+}
+
+/// Abbreviations in capitals that are other words in small letters.
+fn acronym(word: &str) -> String {
+    match word {
+        "US" | "USA" => "usa".to_owned(),
+        "IT" => "it-industry".to_owned(),
+        "WHO" => "who-organisation".to_owned(),
+        _ => word.to_lowercase(),
+    }
+}
+
+/// What is gathered on the way through a text.
+#[derive(Default)]
+struct Reading {
+    terms: Vec<Term>,
+    items: Vec<(Guard, u64)>,
+    quotes: Vec<Vec<u64>>,
+    turns: u32,
+    quantifiers: u64,
+    passive: bool,
+    /// The word before, articles apart.
+    before: u64,
+}
+
+impl Reading {
+    fn read(&mut self, words: &[Word<'_>]) {
+        let mut at = 0;
+        while at < words.len() {
+            at += self.step(words, at).max(1);
+        }
+    }
+
+    /// Reads what stands at `at`; how many words that took.
+    fn step(&mut self, words: &[Word<'_>], at: usize) -> usize {
+        let word = &words[at];
+        let lower = word.lower.as_str();
+        let exact = hash(word.piece.text);
+        match word.piece.kind {
+            Kind::Url => return self.item(Guard::Urls, exact, lower, word),
+            Kind::Flag => return self.item(Guard::Flags, exact, lower, word),
+            Kind::Identifier => return self.item(Guard::Identifiers, exact_identifier(word.piece.text), lower, word),
+            Kind::Code | Kind::Operator => return self.item(Guard::Code, exact, lower, word),
+            Kind::Unit => {
+                let amount = words.get(at + 1).filter(|next| next.piece.kind == Kind::Number);
+                let (Some(_), Some(unit)) = (amount, quantity::unit(lower)) else {
+                    return self.item(Guard::Units, hash(quantity::unit(lower).unwrap_or(lower)), lower, word);
+                };
+                return 1 + self.quantity(words, at + 1, Some(unit)).unwrap_or(0);
+            }
+            Kind::Sign => {
+                let negation = matches!(lower, "不" | "没" | "非" | "无" | "別" | "别");
+                self.turns += u32::from(negation);
+                self.push(hash(lower), lower, CONTENT, false, 0, word);
+                return 1;
+            }
+            Kind::Word | Kind::Number => {}
+        }
+        if let Some(taken) = self.quantity(words, at, None) {
+            return taken;
+        }
+        if let Some(taken) = self.particle(words, at) {
+            return taken;
+        }
+        let rest = words[at + 1..].iter().map(|word| word.lower.as_str());
+        if let Some((taken, means)) = lexicon::phrase(lower, rest) {
+            self.word(means, word, words.get(at + taken + 1));
+            return taken + 1;
+        }
+        if lower == "by" {
+            let participle = at > 0 && (words[at - 1].lower.ends_with("ed") || words[at - 1].lower.ends_with("en"));
+            self.passive |= participle
+                || at > 0
+                    && matches!(
+                        &*words[at - 1].lower,
+                        "made" | "built" | "bought" | "sold" | "won" | "led" | "paid" | "sued"
+                    );
+        }
+        self.word(lower, word, words.get(at + 1));
+        1
+    }
+
+    /// "turn … on" and "switch … off": the verb and its particle are one word.
+    fn particle(&mut self, words: &[Word<'_>], at: usize) -> Option<usize> {
+        if !matches!(words[at].lower.as_str(), "turn" | "turned" | "turning" | "switch" | "switched" | "switching") {
+            return None;
+        }
+        let (away, particle) =
+            words[at + 1..].iter().take(5).enumerate().find(|(_, word)| matches!(&*word.lower, "on" | "off"))?;
+        let means = if particle.lower == "on" { "enable" } else { "disable" };
+        self.word(means, &words[at], words.get(at + 1));
+        let end = at + 1 + away;
+        let mut inner = at + 1;
+        while inner < end {
+            inner += self.step(words, inner).max(1);
+        }
+        Some(inner.max(end + 1) - at)
+    }
+
+    /// A number with its unit, a date, a version.
+    fn quantity(&mut self, words: &[Word<'_>], at: usize, sign: Option<&'static str>) -> Option<usize> {
+        let lower: Vec<String> = words[at..].iter().take(8).map(|word| word.lower.clone()).collect();
+        let before = at.checked_sub(1).map(|at| words[at].lower.as_str());
+        let found = quantity::read(before, &lower)?;
+        let guard = match found.kind {
+            What::Number => Guard::Numbers,
+            What::Date => Guard::Dates,
+            What::Version => Guard::Versions,
+        };
+        let number = hash(&found.text);
+        self.items.push((guard, number));
+        if let Some(unit) = sign.or(found.unit) {
+            self.items.push((Guard::Units, hash(&format!("{} {unit}", found.text))));
+        }
+        self.push(number, &found.text, STOP, false, 0, &words[at]);
+        Some(found.taken)
+    }
+
+    fn item(&mut self, guard: Guard, exact: u64, lower: &str, word: &Word<'_>) -> usize {
+        self.items.push((guard, exact));
+        self.push(hash(lower), lower, CONTENT, false, 0, word);
+        1
+    }
+
+    /// A word of the language.
+    fn word(&mut self, lower: &str, word: &Word<'_>, next: Option<&Word<'_>>) {
+        let stem = lemma(lower);
+        let known = lexicon::known(&stem);
+        let base = known.map_or_else(|| hash(&stem), |known| known.word);
+        let mut weight = known.map_or(CONTENT, |known| known.weight);
+        if let Some(known) = known {
+            self.turns += u32::from(known.negation) + u32::from(known.reverser);
+            if known.quantifier {
+                self.quantifiers = self.quantifiers.wrapping_add(base);
+            }
+        }
+        if lower.chars().count() == 1 && lower.is_ascii() && !word.name {
+            weight = STOP;
+        }
+        if word.name && weight >= CONTENT {
+            weight = NAME;
+        }
+        let name = word.name && weight > STOP;
+        let turned = if weight > STOP { contrasts::turned(&stem).map_or(0, hash) } else { 0 };
+        let kept = weight > STOP || !contrasts::places(base).is_empty();
+        if kept {
+            self.push(base, lower, weight, name, turned, word);
+            if let (Some(next), Some(last)) = (next, self.terms.last_mut()) {
+                last.joined = hash(&format!("{lower}{}", next.lower));
+            }
+        } else {
+            self.quote(base, word);
+            if !matches!(lower, "a" | "an" | "the" | "my" | "your" | "our") {
+                self.pass(base);
+            }
+        }
+    }
+
+    fn push(&mut self, word: u64, lower: &str, weight: f32, name: bool, turned: u64, from: &Word<'_>) {
+        self.quote(word, from);
+        let before = self.pass(word);
+        self.terms.push(Term { word, raw: hash(lower), joined: 0, turned, before, after: 0, weight, name });
+    }
+
+    fn quote(&mut self, word: u64, from: &Word<'_>) {
+        let quote = usize::from(from.piece.quote);
+        if quote > 0 {
+            self.quotes.resize_with(self.quotes.len().max(quote), Vec::new);
+            self.quotes[quote - 1].push(word);
+        }
+    }
+
+    /// A word was read that is no article: what comes after the last term, and before the next.
+    fn pass(&mut self, word: u64) -> u64 {
+        if let Some(last) = self.terms.last_mut().filter(|last| last.after == 0) {
+            last.after = word;
+        }
+        std::mem::replace(&mut self.before, word)
+    }
+}
+
+/// Code tells large letters from small ones; names of products ("5S", "Node.js") do not.
+fn exact_identifier(text: &str) -> u64 {
+    let code = text.contains(['_', '(', ':', '\\', '$']);
+    if code { hash(text) } else { hash(&text.to_lowercase()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn texts_that_differ_in_signs_only_are_one() {
+        let of = Traits::of;
+        assert_eq!(of("What's  new?").whole, of("what is new").whole);
+        assert_ne!(of("what is new").whole, of("is what new").whole);
+        assert!(of("I don't know").negative && !of("I do not not know").negative);
+        assert!(of(&"word ".repeat(500)).cut && of(&"x".repeat(9 << 10)).cut && !of("word").cut);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(text in "(?s)(\\PC|[ \"'`$%-]|10|km|turn|on|march|\n){0,300}") {
+            let traits = Traits::of(&text);
+            prop_assert!(traits.bytes() < 40 << 10);
+            prop_assert_eq!(&traits, &Traits::of(&text));
+        }
+    }
+}
