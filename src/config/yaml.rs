@@ -9,22 +9,9 @@ use super::{
 };
 
 /// Keys that the design names and this version does not have.
-const LATER: [&str; 15] = [
-    "allow",
-    "background",
-    "cache",
-    "dcgm",
-    "gpu_hour",
-    "health",
-    "labels",
-    "limits",
-    "mirror",
-    "models",
-    "prefer",
-    "priority",
-    "require",
-    "teams",
-    "when",
+const LATER: [&str; 14] = [
+    "allow", "cache", "dcgm", "gpu_hour", "health", "labels", "limits", "mirror", "models", "prefer", "priority",
+    "require", "teams", "when",
 ];
 
 /// How YAML is read: no deeper than policies go, because every level takes its share of the stack.

@@ -54,6 +54,7 @@ impl Default for Policy {
             timeouts: Timeouts::default(),
             journal: None,
             learning: Learning::default(),
+            background: None,
             simulated: false,
             hash: String::new(),
         }

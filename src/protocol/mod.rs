@@ -22,7 +22,7 @@ mod wanted;
 /// a millisecond.
 pub const LONG_BODY: usize = 128 << 10;
 
-pub use draft::Draft;
+pub use draft::{Draft, Said};
 pub use request::RequestBody;
 pub use seen::{Seen, StreamError};
 pub use sse::{Event, Splitter};
