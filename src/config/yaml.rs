@@ -9,8 +9,7 @@ use super::{
 };
 
 /// Keys that the design names and this version does not have.
-const LATER: [&str; 16] = [
-    "background",
+const LATER: [&str; 14] = [
     "dcgm",
     "gpu_hour",
     "health",
@@ -22,7 +21,6 @@ const LATER: [&str; 16] = [
     "prefer",
     "priority",
     "require",
-    "semantic",
     "shared",
     "teams",
     "when",

@@ -264,7 +264,7 @@ fn nowhere(asked: &Asked) -> Fault {
 
 impl Place {
     /// One more of `most`, if there is one left.
-    fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+    pub(super) fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
         taken.fetch_update(Relaxed, Relaxed, |count| (count < most).then_some(count + 1)).ok()?;
         Some(Self(taken.clone()))
     }

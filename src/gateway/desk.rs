@@ -8,7 +8,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
-use super::{Hall, lessons::Lessons, line::Line};
+use super::{Hall, lessons::Lessons, line::Line, shadow::Purse};
 use crate::{
     measure::{BytesPerToken, Rate},
     policy::{Policy, Tokenizer, Way},
@@ -53,6 +53,8 @@ pub struct Desk {
     tierings: DashMap<Name, Arc<Tierings>>,
     /// What counts the tokens of each pool's prompts, with what was learned of its templates.
     counters: DashMap<Name, (Tokenizer, Arc<Counter>)>,
+    /// What traffic of our own making may cost.
+    pub(super) purse: Arc<Purse>,
     recent: Mutex<VecDeque<Arc<Line>>>,
 }
 
@@ -72,6 +74,7 @@ impl Desk {
             lessons: Arc::default(),
             tierings: DashMap::new(),
             counters: DashMap::new(),
+            purse: Arc::default(),
             recent: Mutex::default(),
         }
     }
@@ -95,6 +98,7 @@ impl Desk {
 
     /// Keeps to another policy: routes with tiers go on with their new aims, and what belongs to routes that are gone is forgotten.
     pub fn follow(&self, policy: &Policy) {
+        self.purse.follow(policy.background.as_ref());
         let ways = policy.models.rules().map(|rule| (&rule.name, &rule.way));
         let tiered: HashMap<_, _> = ways
             .filter_map(|(name, way)| match way {

@@ -58,7 +58,7 @@ impl<S: Step<Arrival>> Edge<S> {
             self.desk.metrics.request(None, None, fault.status, Outcome::Failed(fault.kind));
             return reply_to(None, &id, &fault);
         };
-        let record = Record::open(self.desk.clone(), id.clone(), endpoint);
+        let record = Record::open(self.desk.clone(), id.clone(), endpoint, None);
         let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), request };
         match self.walk.call(arrival).await {
             Ok(reply) => reply,

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::explained::Explained;
 use crate::{
-    telemetry::Stage,
+    telemetry::{Purpose, Stage},
     types::{Candidate, Name, Usage},
 };
 
@@ -27,6 +27,9 @@ pub struct Line {
     pub endpoint: &'static str,
     /// Whether it asked for a stream.
     pub stream: bool,
+    /// What it is for, where it is of the gateway's own making.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background: Option<Purpose>,
     /// Public name of the caller's key.
     pub key: Option<Name>,
     /// The model as the client named it.

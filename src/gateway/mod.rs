@@ -27,6 +27,7 @@ mod route;
 mod seat;
 mod serving;
 mod session;
+mod shadow;
 mod stages;
 mod step;
 mod work;
@@ -36,7 +37,14 @@ use std::sync::Arc;
 use tower::{Layer, ServiceBuilder, layer::layer_fn};
 
 use self::{
-    admit::Admit, auth::Auth, dispatch::Dispatch, estimate::Estimation, parse::Parse, route::Routing, stages::Arrival,
+    admit::Admit,
+    auth::Auth,
+    dispatch::Dispatch,
+    estimate::Estimation,
+    parse::Parse,
+    route::Routing,
+    shadow::{Errands, Pairs},
+    stages::Arrival,
 };
 pub use self::{
     desk::{Desk, REMEMBERED},
@@ -54,6 +62,7 @@ use crate::upstream::Client;
 
 /// The walk, from the door inward. Each step owns the handles it uses.
 pub fn walk(live: Arc<Live>, desk: Arc<Desk>, client: Client) -> Edge<impl Step<Arrival>> {
+    let errands = Arc::new(Errands::new(Dispatch::new(client.clone()), desk.clone()));
     let steps = ServiceBuilder::new()
         // Who is asking? Before a byte of the body is read.
         .layer(step(Auth))
@@ -63,6 +72,8 @@ pub fn walk(live: Arc<Live>, desk: Arc<Desk>, client: Client) -> Edge<impl Step<
         .layer(step(|inner| Estimation::new(inner, desk.clone())))
         // Where may it go?
         .layer(step(|inner| Routing::new(inner, desk.clone())))
+        // Is another tier's answer wanted too, to learn from?
+        .layer(step(|inner| Pairs::new(inner, desk.clone(), errands.clone())))
         // Is there room for it?
         .layer(step(|inner| Admit::new(inner, desk.clone())))
         // Which backend, and the answer.

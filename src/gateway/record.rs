@@ -13,10 +13,11 @@ use http::StatusCode;
 use super::{
     Desk,
     line::{Line, since_1970},
+    shadow::Worth,
 };
 use crate::{
     prompt::tokens::{Counter, Known},
-    telemetry::{InFlight, Stage},
+    telemetry::{InFlight, Purpose, Stage},
     types::{Endpoint, Fault, Moment, Outcome},
 };
 
@@ -36,12 +37,14 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub(super) fn open(desk: Arc<Desk>, id: Arc<str>, endpoint: Endpoint) -> Arc<Self> {
+    /// Begins one; `purpose` where the request is of our own making.
+    pub(super) fn open(desk: Arc<Desk>, id: Arc<str>, endpoint: Endpoint, purpose: Option<Purpose>) -> Arc<Self> {
         let line = Line {
             id: id.clone(),
             time_ms: since_1970().as_millis() as u64,
             endpoint: endpoint.name(),
             stream: false,
+            background: purpose,
             key: None,
             model: None,
             route: None,
@@ -129,6 +132,14 @@ impl Record {
         line.e2e_ms = millis(now.since(self.arrived));
         line.cost_usd = line.attempts.iter().filter_map(|attempt| attempt.cost_usd).reduce(|sum, cost| sum + cost);
         let metrics = &self.desk.metrics;
+        let worth = Worth::total(&line.attempts);
+        if let Some(purpose) = line.background {
+            self.desk.purse.spend(worth);
+            metrics.background(purpose, outcome, worth.tokens, worth.dollars);
+            self.desk.keep(*line);
+            return;
+        }
+        self.desk.purse.earn(worth);
         // A client that left before there was an answer never saw a status: 499, as nginx notes it.
         let status = StatusCode::from_u16(if line.status == 0 { 499 } else { line.status }).unwrap_or_default();
         metrics.request(Some(self.endpoint), line.route.as_ref(), status, outcome);

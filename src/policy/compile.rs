@@ -1,5 +1,6 @@
 //! From a policy file to a [`Policy`]: every name resolved, every default filled in, everything wrong told at once.
 
+mod background;
 mod caching;
 mod cascade;
 mod conditions;
@@ -54,6 +55,7 @@ impl Reader<'_> {
             pools: pools.iter().map(|pool| pool.name.clone()).collect(),
             keys: keys.iter().map(|key| key.id.clone()).collect(),
         };
+        let background = document.background.as_ref().and_then(|raw| self.background(raw, &pools));
         Policy {
             listen,
             admin,
@@ -66,6 +68,7 @@ impl Reader<'_> {
             journal: document.journal.as_ref().and_then(|raw| self.journal(raw)),
             caching: self.caching(document.cache.as_ref()),
             learning: document.learning.as_ref().map_or_else(Learning::default, |raw| self.learning(raw)),
+            background,
             simulated: false,
             hash: self.config.hash().to_owned(),
         }

@@ -55,6 +55,7 @@ impl Default for Policy {
             journal: None,
             caching: None,
             learning: Learning::default(),
+            background: None,
             simulated: false,
             hash: String::new(),
         }

@@ -47,6 +47,8 @@ pub struct Policy {
     pub caching: Option<Caching>,
     /// What routes with tiers learn of their own traffic.
     pub learning: Learning,
+    /// Traffic of the gateway's own making, if there may be any.
+    pub background: Option<Background>,
     /// Whether the engines are simulated.
     pub simulated: bool,
     /// First 12 hex digits of the BLAKE3 hash of the policy's text.
@@ -199,6 +201,26 @@ pub struct Learning {
     pub file: Option<PathBuf>,
     /// Whether conversations that ask again, or go on, count as labels.
     pub re_ask: bool,
+}
+
+/// Traffic of the gateway's own making, by which it learns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Background {
+    /// Most that it costs, as a share of what callers' own requests cost; above 0, at most 1.
+    pub budget: f64,
+    /// Whether costs are told in US dollars; else in tokens, because a pool has no price.
+    pub in_dollars: bool,
+    /// The only pools that it may go to; `None` for those of the request that it is about.
+    pub pools: Option<Vec<usize>>,
+    /// Who compares answers.
+    pub judge: Option<Target>,
+}
+
+impl Background {
+    /// Whether it may go to the pool at this place.
+    pub fn allows(&self, pool: usize) -> bool {
+        self.pools.as_ref().is_none_or(|pools| pools.contains(&pool))
+    }
 }
 
 /// Where and how decisions are written.

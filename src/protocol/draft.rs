@@ -172,6 +172,28 @@ impl Draft {
     }
 }
 
+/// What a complete answer says.
+#[derive(Clone, Debug)]
+pub struct Said<'a> {
+    /// Its text, or why it declines.
+    pub text: &'a str,
+    /// The tools it calls, and with what.
+    pub calls: Vec<(&'a str, &'a str)>,
+}
+
+impl Draft {
+    /// What it says, where it is one choice that came to its own end and is of words or calls alone.
+    pub fn said(&self) -> Option<Said<'_>> {
+        let [choice] = &self.choices[..] else { return None };
+        let ended = matches!(choice.finish.as_deref(), Some("stop" | "tool_calls" | "function_call"));
+        if !ended || choice.other {
+            return None;
+        }
+        let text = if choice.text.is_empty() { &choice.refusal } else { &choice.text };
+        Some(Said { text, calls: choice.calls.iter().map(|call| (&*call.name, &*call.arguments)).collect() })
+    }
+}
+
 impl Choice {
     /// Takes in what is new; whether it brought anything.
     fn add(&mut self, raw: RawChoice<'_>) -> bool {

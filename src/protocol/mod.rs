@@ -25,7 +25,7 @@ mod wanted;
 pub const LONG_BODY: usize = 128 << 10;
 
 pub use canonical::Canonical;
-pub use draft::Draft;
+pub use draft::{Draft, Said};
 pub use request::RequestBody;
 pub use seen::{Seen, StreamError};
 pub use sse::{Event, Splitter};

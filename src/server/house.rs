@@ -62,6 +62,7 @@ impl House {
             desk.lessons.load(file)?;
         }
         desk.lessons.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
+        desk.follow(&policy);
         let scrapers = Scrapers::new(client.clone(), clock);
         let tokenizers = Tokenizers::new(Hub::from_env());
         let serving = Serving::new(Snapshot::new(policy, &registry), &desk, |tokenizer| tokenizers.source(tokenizer));

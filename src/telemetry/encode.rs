@@ -122,6 +122,7 @@ impl Scrape {
         page.family(&table::SHED, shed)?;
         page.family(&table::SPILLED, all.iter().map(|(pool, it)| ([&**pool], it.spilled.clone())))?;
         self.cascades(page)?;
+        self.background(page)?;
         page.family(&table::DECISION, all.iter().map(|(pool, it)| ([&**pool], it.decisions.clone())))?;
         self.predictions(page)?;
         let scheduler = self.live.scheduler;
@@ -147,6 +148,16 @@ impl Scrape {
         page.family(&table::CASCADES, each(|it| &it.results))?;
         page.family(&table::CASCADE_TOKENS, each(|it| &it.tokens))?;
         page.family(&table::CASCADE_COST, all.iter().map(|(route, it)| ([&**route], it.cost.clone())))
+    }
+
+    fn background(&self, page: &mut Page<'_>) -> fmt::Result {
+        let it = &self.shared.background;
+        let requests =
+            it.requests.list().into_iter().map(|((purpose, outcome), counter)| ([purpose, outcome], counter));
+        page.family(&table::BACKGROUND, requests)?;
+        page.family(&table::BACKGROUND_TOKENS, it.tokens.list().into_iter().map(|(purpose, it)| ([purpose], it)))?;
+        page.family(&table::BACKGROUND_COST, it.cost.list().into_iter().map(|(purpose, it)| ([purpose], it)))?;
+        page.family(&table::PAIRS, it.pairs.list().into_iter().map(|(result, it)| ([result], it)))
     }
 
     fn predictions(&self, page: &mut Page<'_>) -> fmt::Result {

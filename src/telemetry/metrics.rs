@@ -6,6 +6,7 @@ use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use super::{
     backend::{BackendMetrics, Latencies, count},
+    background::{PairResult, Purpose},
     cascade::CascadeMetrics,
     encode,
     journal::JournalCounters,
@@ -124,6 +125,16 @@ impl Metrics {
         let key = (endpoint, route, status.as_u16(), outcome.label());
         let other = |(endpoint, _, status, outcome)| (endpoint, OTHER.into(), status / 100 * 100, outcome);
         self.shared.requests.get(key, other, |_| Counter::default()).inc();
+    }
+
+    /// Counts a request of the gateway's own making that ended.
+    pub fn background(&self, purpose: Purpose, outcome: Outcome, tokens: u64, usd: f64) {
+        self.shared.background.request(purpose, outcome.label(), tokens, usd);
+    }
+
+    /// Counts what a comparison of two tiers' answers said.
+    pub fn pair(&self, result: PairResult) {
+        self.shared.background.pair(result);
     }
 
     /// Requests that ended so far.

@@ -1,6 +1,7 @@
 //! What operators see: one table of metrics with the handles that fill it, and the journal of decisions.
 
 mod backend;
+mod background;
 mod cascade;
 mod encode;
 mod journal;
@@ -14,6 +15,7 @@ mod table;
 
 pub use self::{
     backend::{BackendMetrics, Latencies},
+    background::{PairResult, Purpose},
     cascade::CascadeMetrics,
     journal::{Journal, JournalCounters},
     live::{AccuracyLive, BackendLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive, TieredLive},

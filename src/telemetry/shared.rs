@@ -6,6 +6,7 @@ use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use super::{
     backend::{BackendMetrics, Latencies},
+    background::BackgroundMetrics,
     cascade::CascadeMetrics,
     journal::JournalCounters,
     pool::PoolMetrics,
@@ -40,6 +41,7 @@ pub(super) struct Shared {
     pub(super) backends: Series<BackendKey, Arc<BackendMetrics>>,
     pub(super) latencies: Series<(Name, Name), Arc<Latencies>>,
     pub(super) pools: Series<Name, Arc<PoolMetrics>>,
+    pub(super) background: BackgroundMetrics,
     /// By route.
     pub(super) cascades: Series<Name, Arc<CascadeMetrics>>,
 }
@@ -59,6 +61,7 @@ impl Shared {
             backends: Series::new(MOST_BACKENDS),
             latencies: Series::new(MOST_BACKENDS),
             pools: Series::new(MOST_BACKENDS),
+            background: BackgroundMetrics::new(),
             cascades: Series::new(MOST_BACKENDS),
         }
     }

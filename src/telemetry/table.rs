@@ -133,6 +133,16 @@ table! {
     CASCADE_COST: Counter "usd" "signalbox_cascade_cost_usd_total" ["route"]
         "Cost of these answers at their pool's prices, in US dollars.";
 
+    // Traffic of the gateway's own making.
+    BACKGROUND: Counter "" "signalbox_background_requests_total" ["purpose", "outcome"]
+        "Requests of the gateway's own making: pair (another tier's answer to the same prompt) or judge (which answer is better). They are in no other count of requests.";
+    BACKGROUND_TOKENS: Counter "tokens" "signalbox_background_tokens_total" ["purpose"]
+        "Their tokens, prompt and answer.";
+    BACKGROUND_COST: Counter "usd" "signalbox_background_cost_usd_total" ["purpose"]
+        "Their cost at the pools' prices, in US dollars.";
+    PAIRS: Counter "" "signalbox_pairs_total" ["result"]
+        "Comparisons of two tiers' answers: agreed or disagreed by their words; same, smaller or larger by the judge; undecided, unread or failed without a lesson.";
+
     // Placement: how good its predictions are (about the last five hundred of each pool), and what it takes.
     DECISION: Histogram "seconds" "signalbox_decision_seconds" ["pool"]
         "Time that the choice of a backend took.";

@@ -5,6 +5,7 @@ mod support;
 
 mod accounting;
 mod admission;
+mod background;
 mod cascade;
 mod check;
 mod clients;

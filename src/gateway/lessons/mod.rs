@@ -71,6 +71,9 @@ pub struct Tally {
     pub feedback: u64,
     /// Labels from conversations that asked again, or went on.
     pub re_ask: u64,
+    /// Labels from pairs: prompts that both ends of the tiers answered.
+    #[serde(default)]
+    pub pairs: u64,
     /// Tries at better weights.
     pub tries: u64,
     /// Those that were better.
@@ -131,7 +134,7 @@ impl Lessons {
         let re_ask = self.re_ask.load(Relaxed);
         let judged = lock(&self.recent).add(id, decided, re_ask, now);
         if let Some((before, verdict)) = judged {
-            self.learn(&before, verdict, |tally| tally.re_ask += 1);
+            self.learn(&before, before.label(verdict), |tally| tally.re_ask += 1);
         }
     }
 
@@ -145,7 +148,7 @@ impl Lessons {
         let found = lock(&self.recent).judge(id, caller);
         match found {
             Found::Judged(decided) => {
-                self.learn(&decided, verdict, |tally| tally.feedback += 1);
+                self.learn(&decided, decided.label(verdict), |tally| tally.feedback += 1);
                 Heard::Learned
             }
             Found::NothingToLearn => Heard::Noted,
@@ -153,12 +156,20 @@ impl Lessons {
         }
     }
 
-    fn learn(self: &Arc<Self>, decided: &Judged, verdict: Verdict, count: impl FnOnce(&mut Tally)) {
+    /// Both ends of the tiers answered the request `id`, with answers of this quality.
+    pub(super) fn paired(self: &Arc<Self>, id: &str, small: f32, large: f32) {
+        let found = lock(&self.recent).pair(id);
+        if let Some(decided) = found {
+            self.learn(&decided, Label::Paired { small, large }, |tally| tally.pairs += 1);
+        }
+    }
+
+    fn learn(self: &Arc<Self>, decided: &Judged, label: Label, count: impl FnOnce(&mut Tally)) {
         let new = || Arc::new(Lesson::of(Learner::new(Weights::built_in().clone()), Tally::default()));
         let lesson = self.routes.entry(decided.route.clone()).or_insert_with(new).clone();
         let due = {
             let mut state = lock(&lesson.state);
-            state.learner.observe(&decided.features, Label::Served { tier: decided.tier, verdict });
+            state.learner.observe(&decided.features, label);
             count(&mut state.tally);
             state.until_try = state.until_try.saturating_sub(1);
             let due = state.until_try == 0 && !state.trying;

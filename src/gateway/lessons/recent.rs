@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Features, Tier, Verdict};
+use super::{Features, Label, Tier, Verdict};
 use crate::types::{Moment, Name};
 
 /// Decisions that are remembered, at about 2 KB each.
@@ -40,6 +40,13 @@ pub(super) struct Judged {
     pub(super) features: Features,
     /// Who answered.
     pub(super) tier: Tier,
+}
+
+impl Judged {
+    /// What a verdict on its answer says.
+    pub(super) fn label(&self, verdict: Verdict) -> Label {
+        Label::Served { tier: self.tier, verdict }
+    }
 }
 
 /// What is known of a request that somebody judges.
@@ -125,6 +132,11 @@ impl Recent {
                 None
             };
         }
+    }
+
+    /// A decision whose answer was compared with another tier's.
+    pub(super) fn pair(&mut self, id: &str) -> Option<Judged> {
+        self.by_id.get_mut(id)?.judged()
     }
 
     /// What `caller` may judge.

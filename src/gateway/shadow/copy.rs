@@ -1,0 +1,75 @@
+//! A copy of an answer, made while it passes on its way to the client.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http_body::{Body as _, Frame, SizeHint};
+
+/// Longest answer that is copied, in bytes of its body.
+const LONGEST: usize = 1 << 20;
+
+/// A body that keeps a copy of what passes, and hands it over when all has passed. One that is given up hands over nothing.
+pub(super) struct Copying<F> {
+    inner: Body,
+    copy: BytesMut,
+    /// `None` once it was called, or when the answer is too long.
+    then: Option<F>,
+}
+
+impl<F: FnOnce(Bytes) + Unpin> Copying<F> {
+    pub(super) fn new(inner: Body, then: F) -> Self {
+        let mut copying = Self { inner, copy: BytesMut::new(), then: Some(then) };
+        copying.look();
+        copying
+    }
+
+    /// hyper drops a body of known length without polling it to its end.
+    fn look(&mut self) {
+        if self.inner.is_end_stream() {
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(then) = self.then.take() {
+            then(std::mem::take(&mut self.copy).freeze());
+        }
+    }
+}
+
+impl<F: FnOnce(Bytes) + Unpin> http_body::Body for Copying<F> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        match &polled {
+            None => self.end(),
+            Some(Err(_)) => self.then = None,
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref().filter(|_| self.then.is_some()) {
+                    if self.copy.len() + data.len() > LONGEST {
+                        self.then = None;
+                        self.copy = BytesMut::new();
+                    } else {
+                        self.copy.extend_from_slice(data);
+                    }
+                }
+                self.look();
+            }
+        }
+        Poll::Ready(polled)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

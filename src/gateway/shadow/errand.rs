@@ -1,0 +1,113 @@
+//! A request of our own: sent where there is room at once, its answer taken whole.
+
+use std::sync::{Arc, atomic::AtomicUsize};
+
+use http::{HeaderMap, HeaderValue, Method, header};
+use http_body_util::{BodyExt, Limited};
+
+use crate::{
+    gateway::{
+        Desk, Serving, Step,
+        asked::{Asked, Tries},
+        dispatch::Dispatch,
+        record::Record,
+        stages::{Admitted, Call, Place},
+        work::Estimate,
+    },
+    policy::{Route, Target},
+    protocol::{Draft, RequestBody},
+    telemetry::Purpose,
+    types::{Endpoint, Outcome},
+};
+
+/// Longest answer that is read, in bytes of its body.
+const LONGEST: usize = 1 << 20;
+/// Errands under way at once, whatever the budget.
+const MOST: usize = 8;
+
+/// The request that an errand is about.
+pub(super) struct Origin {
+    pub(super) serving: Arc<Serving>,
+    pub(super) endpoint: Endpoint,
+    pub(super) key: Option<usize>,
+    pub(super) path: String,
+    pub(super) route: Arc<Route>,
+}
+
+/// Sends errands.
+pub(in crate::gateway) struct Errands {
+    dispatch: Dispatch,
+    desk: Arc<Desk>,
+    under_way: Arc<AtomicUsize>,
+}
+
+impl Errands {
+    pub(in crate::gateway) fn new(dispatch: Dispatch, desk: Arc<Desk>) -> Self {
+        Self { dispatch, desk, under_way: Arc::default() }
+    }
+
+    /// What the pool of `target` says to `body`; `None` where it has no room now, or fails.
+    pub(super) async fn ask(
+        &self,
+        purpose: Purpose,
+        origin: &Origin,
+        target: &Target,
+        body: RequestBody,
+    ) -> Option<Draft> {
+        // Callers who wait come first.
+        if !self.desk.hall.is_empty() {
+            return None;
+        }
+        let place = Place::take(&self.under_way, MOST)?;
+        let id = format!("sb-bg-{:016x}", fastrand::u64(..));
+        let record = Record::open(self.desk.clone(), id.into(), origin.endpoint, Some(purpose));
+        let estimate = Estimate::of(&self.desk, &HeaderMap::new(), &body);
+        let route = Arc::new(Route::new(origin.route.name.clone(), vec![target.clone()], origin.route.timeouts));
+        record.note(|line| {
+            line.route = Some(route.name.clone());
+            line.model.clone_from(&body.model);
+            line.prompt_bytes = body.prompt_bytes;
+            line.estimated_prompt_tokens = estimate.tokens;
+        });
+        let asked = Asked {
+            desk: self.desk.clone(),
+            serving: origin.serving.clone(),
+            tries: vec![Tries::none(&origin.serving, target, &route.name)],
+            route,
+            blocks: estimate.blocks,
+            session: None,
+            max_tokens: body.max_tokens,
+            whole: true,
+            arrived: record.arrived(),
+            escalates: false,
+        };
+        let Some(first) = asked.place(self.desk.clock.now()) else {
+            record.settle(Outcome::Failed("no_room"));
+            return None;
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let call = Call {
+            read_at: record.arrived(),
+            endpoint: origin.endpoint,
+            serving: origin.serving.clone(),
+            record: record.clone(),
+            key: origin.key,
+            method: Method::POST,
+            path: origin.path.clone(),
+            query: None,
+            headers,
+            body,
+        };
+        match self.dispatch.call(Admitted { call, asked, first, place }).await {
+            Ok(reply) => {
+                let answer = Limited::new(reply.into_body(), LONGEST).collect().await.ok()?.to_bytes();
+                Draft::whole(&answer)
+            }
+            Err(fault) => {
+                record.fail(&fault);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Traffic of our own making: second answers that are compared with the first, within what the policy lets them cost.
+//!
+//! It goes where there is room at once and nobody waits, never into a queue, and is counted apart from callers' requests.
+
+mod agreement;
+mod copy;
+mod errand;
+mod judge;
+mod pairs;
+mod purse;
+
+pub(super) use self::{
+    errand::Errands,
+    pairs::Pairs,
+    purse::{Purse, Worth},
+};

@@ -1,0 +1,211 @@
+//! Pairs: the same prompt is given to the other end of a route's tiers too, and what comes of the comparison is a lesson on how hard it was.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+
+use super::{
+    agreement::agree,
+    copy::Copying,
+    errand::{Errands, Origin},
+    judge::{self, Judgement},
+    purse::Claim,
+};
+use crate::{
+    gateway::{Desk, Reply, Step, relay::is_events, stages::Routed},
+    policy::{Background, Target, Tiers, Way},
+    protocol::{Draft, RequestBody, Splitter, request::Edits},
+    telemetry::{PairResult, Purpose},
+    types::{Endpoint, Fault},
+};
+
+/// Longest event of an answer that is compared, in bytes.
+const LONGEST_EVENT: usize = 1 << 20;
+
+pub(in crate::gateway) struct Pairs<S> {
+    inner: S,
+    desk: Arc<Desk>,
+    errands: Arc<Errands>,
+}
+
+impl<S> Pairs<S> {
+    pub(in crate::gateway) fn new(inner: S, desk: Arc<Desk>, errands: Arc<Errands>) -> Self {
+        Self { inner, desk, errands }
+    }
+}
+
+impl<S: Step<Routed>> Step<Routed> for Pairs<S> {
+    async fn call(&self, routed: Routed) -> Result<Reply, Fault> {
+        let Some(pair) = self.begin(&routed) else { return self.inner.call(routed).await };
+        // In a box, so that other requests have no room for one.
+        Box::pin(self.with(pair, routed)).await
+    }
+}
+
+/// A request that is to become a pair.
+struct Pair {
+    desk: Arc<Desk>,
+    errands: Arc<Errands>,
+    origin: Origin,
+    body: RequestBody,
+    id: Arc<str>,
+    /// The pool whose answer the caller gets.
+    expected: Target,
+    /// The pool that is asked beside it, and whether it is the larger one.
+    other: Target,
+    other_is_larger: bool,
+    judge: Option<Target>,
+    _claim: Claim,
+}
+
+impl<S: Step<Routed>> Pairs<S> {
+    async fn with(&self, pair: Pair, routed: Routed) -> Result<Reply, Fault> {
+        let reply = self.inner.call(routed).await?;
+        let pools = &pair.origin.serving.snapshot.policy.pools;
+        let answered = reply.headers().get("x-signalbox-pool").map(http::HeaderValue::as_bytes);
+        if !reply.status().is_success() || answered != Some(pools[pair.expected.pool].name.as_bytes()) {
+            return Ok(reply);
+        }
+        let streamed = is_events(reply.headers());
+        let (head, body) = reply.into_parts();
+        let compare = move |answer: Bytes| {
+            tokio::spawn(pair.compare(answer, streamed));
+        };
+        Ok(Reply::from_parts(head, Body::new(Copying::new(body, compare))))
+    }
+
+    /// Whether this request is to become one: its route has tiers, it goes to the lowest or the highest, and there is budget.
+    fn begin(&self, routed: &Routed) -> Option<Pair> {
+        let Routed { call, route, .. } = routed;
+        let policy = &call.serving.snapshot.policy;
+        let background = policy.background.as_ref()?;
+        if !matches!(call.endpoint, Endpoint::Chat | Endpoint::Completions) {
+            return None;
+        }
+        let model = policy.models.get(call.body.model.as_deref()?)?;
+        let rule = model.rules.iter().find(|rule| rule.name == route.name)?;
+        let Way::Tiers(tiers) = &rule.way else { return None };
+        let mut chosen = None;
+        call.record.note(|line| {
+            chosen = line.explained.as_ref().and_then(|it| it.tier.as_ref()).map(|tier| tier.tier);
+        });
+        let (expected, other, other_is_larger) = ends(tiers, chosen?)?;
+        if !background.allows(other.pool) || !policy.pools[other.pool].speaks.contains(&call.endpoint) {
+            return None;
+        }
+        let claim = self.desk.purse.claim()?;
+        Some(Pair {
+            desk: self.desk.clone(),
+            errands: self.errands.clone(),
+            origin: Origin {
+                serving: call.serving.clone(),
+                endpoint: call.endpoint,
+                key: call.key,
+                path: call.path.clone(),
+                route: route.clone(),
+            },
+            body: call.body.clone(),
+            id: call.record.id(),
+            expected: expected.clone(),
+            other: other.clone(),
+            other_is_larger,
+            judge: judge_of(background),
+            _claim: claim,
+        })
+    }
+}
+
+/// The pool of the tier that was chosen, the one at the other end, and whether that is the larger one. Those in between teach nothing.
+fn ends(tiers: &Tiers, chosen: usize) -> Option<(&Target, &Target, bool)> {
+    let pool = |tier: usize| tiers.routes.get(tier)?.targets.first();
+    let top = tiers.routes.len().checked_sub(1)?;
+    match chosen {
+        0 => Some((pool(0)?, pool(top)?, true)),
+        chosen if chosen == top => Some((pool(top)?, pool(0)?, false)),
+        _ => None,
+    }
+}
+
+fn judge_of(background: &Background) -> Option<Target> {
+    background.judge.clone().filter(|judge| background.allows(judge.pool))
+}
+
+impl Pair {
+    async fn compare(self, answer: Bytes, streamed: bool) {
+        let result = self.result(&answer, streamed).await;
+        self.desk.metrics.pair(result);
+        if let Some((small, large)) = qualities(result) {
+            self.desk.lessons.paired(&self.id, small, large);
+        }
+    }
+
+    async fn result(&self, answer: &Bytes, streamed: bool) -> PairResult {
+        let Some(first) = read(answer, streamed) else { return PairResult::Unread };
+        let Some(body) = self.whole() else { return PairResult::Unread };
+        let Some(second) = self.errands.ask(Purpose::Pair, &self.origin, &self.other, body).await else {
+            return PairResult::Failed;
+        };
+        let (small, large) = if self.other_is_larger { (&first, &second) } else { (&second, &first) };
+        let (Some(small), Some(large)) = (small.said(), large.said()) else { return PairResult::Unread };
+        match agree(&small, &large) {
+            Some(true) => return PairResult::Agreed,
+            Some(false) => return PairResult::Disagreed,
+            None => {}
+        }
+        let Some(judge) = &self.judge else { return PairResult::Undecided };
+        let swapped = fastrand::bool();
+        let model = self.origin.serving.snapshot.policy.pools[judge.pool].name.clone();
+        let Some(question) = judge::question(&model, &self.body, [&small, &large], swapped) else {
+            return PairResult::Undecided;
+        };
+        let path = "/v1/chat/completions".to_owned();
+        let origin = Origin {
+            serving: self.origin.serving.clone(),
+            endpoint: Endpoint::Chat,
+            key: self.origin.key,
+            path,
+            route: self.origin.route.clone(),
+        };
+        let said = self.errands.ask(Purpose::Judge, &origin, judge, question).await;
+        match said.and_then(|said| judge::read(&said, swapped)) {
+            Some(Judgement::First) => PairResult::Smaller,
+            Some(Judgement::Second) => PairResult::Larger,
+            Some(Judgement::Same) => PairResult::Same,
+            None => PairResult::Undecided,
+        }
+    }
+
+    /// The same request, to be answered whole.
+    fn whole(&self) -> Option<RequestBody> {
+        let drop = ["stream", "stream_options"].map(str::to_owned);
+        let bytes = self.body.edited(&Edits { drop: &drop, ..Edits::default() });
+        RequestBody::json(self.origin.endpoint, bytes).ok()
+    }
+}
+
+/// What a comparison says of both answers' quality. Where they disagree and nobody judged, the larger model's is taken to be right.
+fn qualities(result: PairResult) -> Option<(f32, f32)> {
+    match result {
+        PairResult::Agreed | PairResult::Same => Some((1.0, 1.0)),
+        PairResult::Disagreed | PairResult::Larger => Some((0.0, 1.0)),
+        PairResult::Smaller => Some((1.0, 0.0)),
+        PairResult::Undecided | PairResult::Unread | PairResult::Failed => None,
+    }
+}
+
+/// The answer as it passed by.
+fn read(answer: &Bytes, streamed: bool) -> Option<Draft> {
+    if !streamed {
+        return Draft::whole(answer);
+    }
+    let mut splitter = Splitter::new(LONGEST_EVENT);
+    splitter.feed(answer.clone());
+    let mut draft = Draft::default();
+    while let Ok(Some(event)) = splitter.next_event() {
+        if let Some(data) = event.data() {
+            draft.push(&data);
+        }
+    }
+    draft.is_over().then_some(draft)
+}

@@ -1,0 +1,39 @@
+//! Traffic of the gateway's own making: what it may cost, and where it may go.
+
+use super::reader::Reader;
+use crate::{
+    config::{Problem, Share, raw},
+    policy::{Background, Pool, offered},
+    types::Endpoint,
+};
+
+impl Reader<'_> {
+    /// What the policy allows of it; `None` where its budget is nothing.
+    pub(super) fn background(&mut self, raw: &raw::Background, pools: &[Pool]) -> Option<Background> {
+        let budget = self.read(&raw.budget);
+        let allowed = raw.pools.as_ref().map(|list| {
+            if list.value.is_empty() {
+                self.report(
+                    Problem::at(list.at, "background traffic that may go nowhere")
+                        .help("name the pools that may take it, leave `pools` out, or set `budget: 0%`"),
+                );
+            }
+            list.value.iter().filter_map(|field| self.pool_called(field, pools)).collect::<Vec<_>>()
+        });
+        let judge = raw.judge.as_ref().and_then(|field| {
+            let pool = self.pool_called(field, pools)?;
+            if !pools[pool].speaks.contains(&Endpoint::Chat) {
+                let message = format!("pool `{}` does not speak chat", field.text());
+                self.report(Problem::at(field.at(), message).help("answers are compared by asking a chat model"));
+            }
+            if pools[pool].backends.iter().any(|backend| backend.model.is_none()) {
+                let message = format!("pool `{}` names no model of its own", field.text());
+                self.report(Problem::at(field.at(), message).help("say which model judges: give that pool a `model`"));
+            }
+            Some(offered::whole(pool))
+        });
+        let Share(budget) = budget?;
+        let in_dollars = pools.iter().all(|pool| pool.price.is_some());
+        (budget > 0.0).then_some(Background { budget, in_dollars, pools: allowed, judge })
+    }
+}

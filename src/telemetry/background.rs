@@ -1,0 +1,103 @@
+//! The metrics of traffic of the gateway's own making: what it was for, what it cost, and what pairs of answers said.
+
+use prometheus_client::metrics::counter::Counter;
+use serde::Serialize;
+
+use super::{
+    backend::{Dollars, count},
+    series::Series,
+};
+
+/// What a request of the gateway's own making is for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// Another tier's answer to the same prompt.
+    Pair,
+    /// Which of two answers is the better one.
+    Judge,
+}
+
+/// What a comparison of two tiers' answers said.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum PairResult {
+    /// Their words show that they agree.
+    Agreed,
+    /// Their words show that they do not.
+    Disagreed,
+    /// The judge found them equally good.
+    Same,
+    /// The judge found the smaller model's better.
+    Smaller,
+    /// The judge found the larger model's better.
+    Larger,
+    /// Their words do not show it, and no judge did.
+    Undecided,
+    /// One could not be read.
+    Unread,
+    /// There was no second answer: no room for it, or it failed.
+    Failed,
+}
+
+impl Purpose {
+    /// All of them.
+    const ALL: [Self; 2] = [Self::Pair, Self::Judge];
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Pair => "pair",
+            Self::Judge => "judge",
+        }
+    }
+}
+
+impl PairResult {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Agreed => "agreed",
+            Self::Disagreed => "disagreed",
+            Self::Same => "same",
+            Self::Smaller => "smaller",
+            Self::Larger => "larger",
+            Self::Undecided => "undecided",
+            Self::Unread => "unread",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The metrics of that traffic.
+#[derive(Debug)]
+pub(super) struct BackgroundMetrics {
+    /// (purpose, outcome)
+    pub(super) requests: Series<(&'static str, &'static str), Counter>,
+    pub(super) tokens: Series<&'static str, Counter>,
+    pub(super) cost: Series<&'static str, Dollars>,
+    pub(super) pairs: Series<&'static str, Counter>,
+}
+
+impl BackgroundMetrics {
+    pub(super) fn new() -> Self {
+        let purposes = Purpose::ALL.len();
+        Self {
+            requests: Series::new(64),
+            tokens: Series::new(purposes),
+            cost: Series::new(purposes),
+            pairs: Series::new(16),
+        }
+    }
+
+    pub(super) fn request(&self, purpose: Purpose, outcome: &'static str, tokens: u64, usd: f64) {
+        let purpose = purpose.label();
+        let other = |(purpose, _)| (purpose, "other");
+        self.requests.get((purpose, outcome), other, |_| Counter::default()).inc();
+        self.tokens.get(purpose, |purpose| purpose, |_| Counter::default()).inc_by(tokens);
+        if usd.is_finite() && usd > 0.0 {
+            self.cost.get(purpose, |purpose| purpose, |_| Dollars::default()).inc_by(usd);
+        }
+    }
+
+    pub(super) fn pair(&self, result: PairResult) {
+        count(&self.pairs, result.label());
+    }
+}
