@@ -1,6 +1,7 @@
 //! What operators see: one table of metrics with the handles that fill it, and the journal of decisions.
 
 mod backend;
+mod cache;
 mod cascade;
 mod encode;
 mod journal;
@@ -14,9 +15,10 @@ mod table;
 
 pub use self::{
     backend::{BackendMetrics, Latencies},
+    cache::{CacheMetrics, Lookup, LookupStage, SavedMetrics},
     cascade::CascadeMetrics,
     journal::{Journal, JournalCounters},
-    live::{AccuracyLive, BackendLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive, TieredLive},
+    live::{AccuracyLive, BackendLive, CacheLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive, TieredLive},
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},
     table::{ALL, Def, Kind, reference},

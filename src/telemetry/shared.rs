@@ -6,6 +6,7 @@ use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use super::{
     backend::{BackendMetrics, Latencies},
+    cache::CacheMetrics,
     cascade::CascadeMetrics,
     journal::JournalCounters,
     pool::PoolMetrics,
@@ -42,6 +43,7 @@ pub(super) struct Shared {
     pub(super) pools: Series<Name, Arc<PoolMetrics>>,
     /// By route.
     pub(super) cascades: Series<Name, Arc<CascadeMetrics>>,
+    pub(super) cache: CacheMetrics,
 }
 
 impl Shared {
@@ -60,6 +62,7 @@ impl Shared {
             latencies: Series::new(MOST_BACKENDS),
             pools: Series::new(MOST_BACKENDS),
             cascades: Series::new(MOST_BACKENDS),
+            cache: CacheMetrics::new(),
         }
     }
 

@@ -5,6 +5,7 @@ mod support;
 
 mod accounting;
 mod admission;
+mod cache;
 mod cascade;
 mod check;
 mod clients;
