@@ -1,5 +1,5 @@
 //! What a caller says of the cache: by `Cache-Control` (RFC 9111, section 5.2.1), by `x-signalbox-cache`, and by the member `cache` of the
-//! body, as LiteLLM has it (<https://docs.litellm.ai/docs/proxy/caching>). All of it only ever asks for less sharing.
+//! body, as `LiteLLM` has it (<https://docs.litellm.ai/docs/proxy/caching>). All of it only ever asks for less sharing.
 
 use std::time::Duration;
 

@@ -233,7 +233,9 @@ impl ExactCache {
             let keys: Vec<_> =
                 shard.entries.iter().filter(|(key, it)| meant(key, &it.record)).map(|(key, _)| *key).collect();
             gone += keys.len();
-            keys.iter().for_each(|key| drop(shard.remove(key)));
+            for key in &keys {
+                shard.remove(key);
+            }
         }
         self.count(Eviction::Purged, gone);
         gone

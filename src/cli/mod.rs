@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod cache;
 mod calibrate;
 mod check;
 mod evaluate;
@@ -43,6 +44,11 @@ enum Command {
     Simulate(simulate::Args),
     /// Show what the complexity of prompts is worth for routing, on prompts with known outcomes
     Evaluate(evaluate::Args),
+    /// Look after the answers that a running gateway keeps
+    Cache {
+        #[command(subcommand)]
+        command: CacheCommand,
+    },
     /// Make keys for callers
     Key {
         #[command(subcommand)]
@@ -50,6 +56,12 @@ enum Command {
     },
     /// Print the JSON schema of policy files, for editors
     Schema,
+}
+
+#[derive(Debug, Subcommand)]
+enum CacheCommand {
+    /// Forget kept answers
+    Purge(cache::Purge),
 }
 
 #[derive(Debug, Subcommand)]
@@ -74,6 +86,7 @@ pub fn run() -> ExitCode {
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Simulate(args) => simulate::simulate(&args),
         Command::Evaluate(args) => evaluate::evaluate(&args),
+        Command::Cache { command: CacheCommand::Purge(args) } => cache::purge(&args),
         Command::Key { command: KeyCommand::New { id, json } } => key::new(&id, json),
         Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),
     };

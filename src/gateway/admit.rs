@@ -21,7 +21,7 @@ use super::{
     hall::{Full, Guest, LOOK},
     line::Admission,
     record::{Record, millis},
-    stages::{Admitted, Call, Place, Routed},
+    stages::{Admitted, Call, Missed, Place, Routed},
 };
 use crate::{
     measure::lock,
@@ -46,8 +46,8 @@ impl<S> Admit<S> {
     }
 }
 
-impl<S: Step<Admitted>> Step<Routed> for Admit<S> {
-    async fn call(&self, routed: Routed) -> Result<Reply, Fault> {
+impl<S: Step<Admitted>> Step<Missed> for Admit<S> {
+    async fn call(&self, Missed(routed): Missed) -> Result<Reply, Fault> {
         let most = routed.call.serving.snapshot.policy.limits.in_flight;
         let Some(place) = Place::take(&self.taken, most) else {
             let message = format!("{most} requests are under way, the most that this gateway takes (limits.in_flight)");

@@ -8,7 +8,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
-use super::{Hall, lessons::Lessons, line::Line, shadow::Purse};
+use super::{Hall, cache::Cache, lessons::Lessons, line::Line, shadow::Purse};
 use crate::{
     measure::{BytesPerToken, Rate},
     policy::{Policy, Tokenizer, Way},
@@ -41,6 +41,8 @@ pub struct Desk {
     pub bytes_per_token: BytesPerToken,
     /// Requests that ended, per second.
     pub rate: Rate,
+    /// What is kept of answers.
+    pub cache: Cache,
     /// Where requests wait for room.
     pub hall: Arc<Hall>,
     /// Which of its pools each route with limits used last, by its name: the place in the route.
@@ -68,6 +70,7 @@ impl Desk {
             salt: fastrand::u64(..),
             bytes_per_token: BytesPerToken::new(),
             rate: Rate::new(),
+            cache: Cache::new(),
             hall: Arc::default(),
             spills: DashMap::new(),
             boundaries: DashMap::new(),
@@ -99,6 +102,7 @@ impl Desk {
     /// Keeps to another policy: routes with tiers go on with their new aims, and what belongs to routes that are gone is forgotten.
     pub fn follow(&self, policy: &Policy) {
         self.purse.follow(policy.background.as_ref());
+        self.cache.follow(policy.caching.as_ref());
         let ways = policy.models.rules().map(|rule| (&rule.name, &rule.way));
         let tiered: HashMap<_, _> = ways
             .filter_map(|(name, way)| match way {

@@ -42,6 +42,8 @@ pub struct Line {
     pub estimated_prompt_tokens: u64,
     /// Why it took that route; `None` where it did not come so far.
     pub explained: Option<Explained>,
+    /// What the cache made of it; `None` where the policy has none, or it did not come so far.
+    pub reused: Option<Reused>,
     /// How it was let in; `None` where it did not come so far.
     pub admission: Option<Admission>,
     /// Every attempt, in the order in which they were begun.
@@ -70,6 +72,44 @@ pub struct Line {
     pub overhead_us: Option<f64>,
     /// Cost of all attempts in US dollars, where prices and tokens are known.
     pub cost_usd: Option<f64>,
+}
+
+/// What the cache made of a request.
+#[derive(Clone, Debug, Serialize)]
+pub struct Reused {
+    /// `hit-exact` (a kept answer to an equal request), `coalesced` (it shared another's request that was under way), `miss`, or `bypass`
+    /// (it may not share).
+    pub result: &'static str,
+    /// Why no answer was given that was kept; empty where one was.
+    pub reason: &'static str,
+    /// The pool whose answer was given.
+    pub pool: Option<Name>,
+    /// How old the answer was, in seconds.
+    pub age_s: Option<f64>,
+    /// What the kept answer is called, to be forgotten by `signalbox cache purge --entry`.
+    pub entry: Option<String>,
+}
+
+impl Reused {
+    /// An engine is asked.
+    pub(super) fn past(result: &'static str, reason: &'static str) -> Self {
+        Self { result, reason, pool: None, age_s: None, entry: None }
+    }
+
+    /// An answer of this pool was given again.
+    pub(super) fn hit(result: &'static str, pool: Name, age: Duration, entry: String) -> Self {
+        Self { result, reason: "", pool: Some(pool), age_s: Some(age.as_secs_f64()), entry: Some(entry) }
+    }
+
+    /// Another's request brought the answer, from this pool.
+    pub(super) fn shared(pool: Name) -> Self {
+        Self { result: "coalesced", reason: "", pool: Some(pool), age_s: None, entry: None }
+    }
+
+    /// Whether the answer cost nothing, because no engine was asked for this request.
+    pub(super) fn is_free(&self) -> bool {
+        self.pool.is_some()
+    }
 }
 
 /// How a request was let in, or not.

@@ -1,12 +1,13 @@
 //! The walk: a request goes through the house once, from door to door, and [`walk`] shows the order.
 //!
-//! The request changes type as it climbs (`Arrival` → `Authed` → `Call` → `Estimated` → `Routed` → `Admitted`), so a step put in
+//! The request changes type as it climbs (`Arrival` → `Authed` → `Call` → `Estimated` → `Routed` → `Missed` → `Admitted`), so a step put in
 //! the wrong place does not compile. Steps are composed by [`tower::Layer`]; only the [`Edge`] is a [`tower::Service`]: it boxes
 //! once, and is the only place where a [`Fault`](crate::types::Fault) becomes HTTP.
 
 mod admit;
 mod asked;
 mod auth;
+mod cache;
 mod counting;
 mod desk;
 mod dispatch;
@@ -23,6 +24,7 @@ mod models;
 mod parse;
 mod record;
 mod relay;
+mod reuse;
 mod route;
 mod seat;
 mod serving;
@@ -42,18 +44,20 @@ use self::{
     dispatch::Dispatch,
     estimate::Estimation,
     parse::Parse,
+    reuse::Reuse,
     route::Routing,
     shadow::{Errands, Pairs},
     stages::Arrival,
 };
 pub use self::{
+    cache::Cache,
     desk::{Desk, REMEMBERED},
     edge::{Edge, refuse, reply_to},
     explain::{Explanation, explain},
     explained::{Explained, LengthChosen, PassedOver, Scored, TierChosen},
     hall::{Hall, Standing},
     inquiry::Inquiry,
-    line::{Admission, Attempted, Line, Predicted, Weighed},
+    line::{Admission, Attempted, Line, Predicted, Reused, Weighed},
     models::Models,
     serving::{Live, Serving},
     step::{Reply, Step},
@@ -72,6 +76,8 @@ pub fn walk(live: Arc<Live>, desk: Arc<Desk>, client: Client) -> Edge<impl Step<
         .layer(step(|inner| Estimation::new(inner, desk.clone())))
         // Where may it go?
         .layer(step(|inner| Routing::new(inner, desk.clone())))
+        // Was it answered already?
+        .layer(step(|inner| Reuse::new(inner, desk.clone())))
         // Is another tier's answer wanted too, to learn from?
         .layer(step(|inner| Pairs::new(inner, desk.clone(), errands.clone())))
         // Is there room for it?

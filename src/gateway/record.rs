@@ -18,7 +18,7 @@ use super::{
 use crate::{
     prompt::tokens::{Counter, Known},
     telemetry::{InFlight, Purpose, Stage},
-    types::{Endpoint, Fault, Moment, Outcome},
+    types::{Endpoint, Fault, Moment, Name, Outcome},
 };
 
 /// A request's record.
@@ -33,7 +33,18 @@ pub(super) struct Record {
     line: Mutex<Option<Box<Line>>>,
     /// What was known of the prompt's tokens, to be compared with the engine's own count.
     counted: OnceLock<(Arc<Counter>, Known)>,
+    /// What answered it.
+    served: OnceLock<Served>,
     _in_flight: InFlight,
+}
+
+/// What answered a request.
+#[derive(Clone, Debug)]
+pub(super) struct Served {
+    pub(super) pool: Name,
+    pub(super) backend: Name,
+    /// Whether the answer passed what its route looks at, where it looks at any.
+    pub(super) passed: bool,
 }
 
 impl Record {
@@ -51,6 +62,7 @@ impl Record {
             prompt_bytes: 0,
             estimated_prompt_tokens: 0,
             explained: None,
+            reused: None,
             admission: None,
             attempts: Vec::new(),
             answered: None,
@@ -76,6 +88,7 @@ impl Record {
             waited: AtomicU64::new(0),
             line: Mutex::new(Some(Box::new(line))),
             counted: OnceLock::new(),
+            served: OnceLock::new(),
             _in_flight: in_flight,
         })
     }
@@ -117,6 +130,17 @@ impl Record {
         }
     }
 
+    /// Notes what answers it.
+    pub(super) fn serve(&self, served: Served) {
+        // An answer begins once.
+        let _ = self.served.set(served);
+    }
+
+    /// What answered it, once an answer has begun.
+    pub(super) fn served(&self) -> Option<Served> {
+        self.served.get().cloned()
+    }
+
     /// The end of a request that got no answer but this fault.
     pub(super) fn fail(&self, fault: &Fault) {
         self.note(|line| line.status = fault.status.as_u16());
@@ -130,7 +154,9 @@ impl Record {
         let now = self.desk.clock.now();
         line.outcome = outcome.label();
         line.e2e_ms = millis(now.since(self.arrived));
-        line.cost_usd = line.attempts.iter().filter_map(|attempt| attempt.cost_usd).reduce(|sum, cost| sum + cost);
+        let free = line.reused.as_ref().filter(|reused| reused.is_free()).map(|_| 0.0);
+        line.cost_usd =
+            line.attempts.iter().filter_map(|attempt| attempt.cost_usd).reduce(|sum, cost| sum + cost).or(free);
         let metrics = &self.desk.metrics;
         let worth = Worth::total(&line.attempts);
         if let Some(purpose) = line.background {

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::Desk;
 use crate::{
+    cache::Origin,
     fleet::Snapshot,
-    policy::Tokenizer,
+    policy::{self, Tokenizer},
     prompt::tokens::{Counter, Source},
     telemetry::{BackendMetrics, PoolMetrics},
     types::Endpoint,
@@ -21,6 +23,8 @@ pub struct Serving {
     meters: Vec<Vec<Arc<BackendMetrics>>>,
     /// The same by pool.
     pool_meters: Vec<Arc<PoolMetrics>>,
+    /// What each backend is, as far as that may change its answers; by pool and backend.
+    origins: Vec<Vec<Origin>>,
     /// What counts the tokens of prompts, by pool.
     counters: Vec<Arc<Counter>>,
 }
@@ -59,12 +63,19 @@ impl Serving {
         metrics.set_config(&snapshot.policy.hash);
         let counters = snapshot.pools.iter().map(|pool| desk.counter(&pool.spec.name, &pool.spec.tokenizer, &source));
         let counters = counters.collect();
-        Self { snapshot, meters, pool_meters, counters }
+        let pools = &snapshot.policy.pools;
+        let origins = pools.iter().map(|pool| origins(pool, &snapshot.policy.engines)).collect();
+        Self { snapshot, meters, pool_meters, origins, counters }
     }
 
     /// The metric handle of a backend, by the places of its pool and itself.
     pub fn meter(&self, pool: usize, backend: usize) -> &Arc<BackendMetrics> {
         &self.meters[pool][backend]
+    }
+
+    /// What a backend is, as far as that may change its answers.
+    pub(super) fn origin(&self, pool: usize, backend: usize) -> Origin {
+        self.origins[pool][backend]
     }
 
     /// What counts the tokens of prompts for the pool at this place.
@@ -76,6 +87,18 @@ impl Serving {
     pub fn pool_meter(&self, pool: usize) -> &Arc<PoolMetrics> {
         &self.pool_meters[pool]
     }
+}
+
+/// What the backends of a pool are: a hash over where they are, what they run, and what is changed in requests to them.
+fn origins(pool: &policy::Pool, engines: &[policy::Engine]) -> Vec<Origin> {
+    let origin = |backend: &policy::Backend| {
+        let policy::Backend { name: _, engine, model, adapter, serves, deployment, weight: _, drop, defaults } =
+            backend;
+        let policy::Engine { url, dialect, .. } = &engines[*engine];
+        let what = format!("{:?}", (&pool.name, url, dialect, model, adapter, serves, deployment, drop, defaults));
+        Origin(xxh3_64(what.as_bytes()))
+    };
+    pool.backends.iter().map(origin).collect()
 }
 
 /// What is being served now.

@@ -50,6 +50,8 @@ pub(super) struct Call {
     pub(super) query: Option<String>,
     pub(super) headers: HeaderMap,
     pub(super) body: RequestBody,
+    /// Whether a stream's usage chunk is passed on whoever asked for it: those who share the answer decide by themselves.
+    pub(super) keeps_usage: bool,
 }
 
 /// A call whose work is estimated.
@@ -65,6 +67,9 @@ pub(super) struct Routed {
     pub(super) session: Option<u64>,
     pub(super) route: Arc<Route>,
 }
+
+/// A call that nothing kept or under way has answered.
+pub(super) struct Missed(pub(super) Routed);
 
 /// A call that may be dispatched; it holds its place until its answer ends.
 pub(super) struct Admitted {

@@ -1,7 +1,7 @@
 //! Policies for when there is no file: over the built-in simulated engines, or over engines found on this machine.
 
 use super::{
-    Backend, Dialect, Engine, Objectives, Policy, Pool, Strategy, Tokenizer,
+    Backend, Caching, Dialect, Engine, Exact, Objectives, Policy, Pool, Strategy, Tokenizer,
     offered::{free, name_backends, table},
 };
 use crate::{
@@ -23,7 +23,9 @@ pub struct Found {
 /// The policy over the built-in simulated engines, given the addresses of those of each pool. Asked for as `auto` (small,
 /// then large, then long), `small`, `large` and `long`.
 pub fn simulated(small: &[String], large: &[String], long: &[String]) -> Policy {
-    let mut policy = Policy { simulated: true, ..Policy::default() };
+    // To show what it does; nobody's money is at stake.
+    let caching = Caching { exact: Some(Exact::default()), ..Caching::default() };
+    let mut policy = Policy { simulated: true, caching: Some(caching), ..Policy::default() };
     for (name, urls) in [("small", small), ("large", large), ("long", long)] {
         let mut backends = Vec::with_capacity(urls.len());
         for (number, url) in urls.iter().enumerate() {

@@ -35,6 +35,11 @@ pub struct Canonical {
 #[error("the body has no one meaning")]
 pub struct Unclear;
 
+/// Unescaped names and raw values.
+type Members<'a> = Vec<(Cow<'a, str>, &'a [u8])>;
+/// Writes one member of an object.
+type Each<'f, 'a> = dyn FnMut(&mut Canonical, &str, &'a [u8]) -> Result<(), Unclear> + 'f;
+
 /// Bytes of a text's head: its kind and its length.
 const TEXT_HEAD: usize = 1 + size_of::<u64>();
 
@@ -121,11 +126,7 @@ impl Canonical {
         Ok(())
     }
 
-    fn object<'a>(
-        &mut self,
-        mut found: Vec<(Cow<'a, str>, &'a [u8])>,
-        each: &mut dyn FnMut(&mut Self, &str, &'a [u8]) -> Result<(), Unclear>,
-    ) -> Result<(), Unclear> {
+    fn object<'a>(&mut self, mut found: Members<'a>, each: &mut Each<'_, 'a>) -> Result<(), Unclear> {
         found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         if found.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             return Err(Unclear);
@@ -187,7 +188,7 @@ pub fn is_zero(raw: &[u8]) -> bool {
 }
 
 /// The members of a raw object by their unescaped names.
-fn named(raw: &[u8]) -> Result<Vec<(Cow<'_, str>, &[u8])>, Unclear> {
+fn named(raw: &[u8]) -> Result<Members<'_>, Unclear> {
     let name = |inner: &'_ [u8]| inner.contains(&b'\\');
     members(raw)
         .map(|(inner, value)| {
@@ -301,6 +302,8 @@ fn has_long_number(input: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
@@ -474,10 +477,10 @@ mod tests {
             }
             Value::String(text) => {
                 out.push('"');
-                text.encode_utf16().for_each(|unit| out.push_str(&format!("\\u{unit:04X}")));
+                text.encode_utf16().for_each(|unit| write!(out, "\\u{unit:04X}").unwrap());
                 out.push('"');
             }
-            Value::Number(number) => out.push_str(&format!("{number}.00e+0")),
+            Value::Number(number) => write!(out, "{number}.00e+0").unwrap(),
             other => out.push_str(&other.to_string()),
         }
     }

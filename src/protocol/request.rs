@@ -34,6 +34,8 @@ pub struct Edits<'a> {
     pub model: Option<&'a str>,
     /// Whether to ask for the usage chunk.
     pub include_usage: bool,
+    /// Whether to leave out `cache`, where that is for us.
+    pub drop_cache: bool,
     /// Top-level members to leave out.
     pub drop: &'a [String],
     /// Top-level members to add where there are none.
@@ -186,7 +188,9 @@ impl RequestBody {
     /// The body with `edits` made. Where none applies it is the same bytes, not a copy.
     pub fn edited(&self, edits: &Edits<'_>) -> Bytes {
         let mut changes: Vec<(Range<usize>, Cow<'_, [u8]>)> = Vec::new();
-        let dropped = |name: &[u8]| edits.drop.iter().any(|drop| drop.as_bytes() == name);
+        let dropped = |name: &[u8]| {
+            edits.drop.iter().any(|drop| drop.as_bytes() == name) || (edits.drop_cache && name == b"cache")
+        };
         // A form has no members to be dropped.
         let renamed =
             |model: &&str| self.model.as_deref() != Some(*model) && (self.members.is_empty() || !dropped(b"model"));
@@ -389,6 +393,7 @@ pub fn fuzz_request(input: &[u8]) {
         let edits = Edits {
             model: Some("a \"name\""),
             include_usage: true,
+            drop_cache: true,
             drop: &["a".to_owned(), "top_k".to_owned()],
             defaults: &[("b".to_owned(), Bytes::from_static(b"[1]"))],
         };
@@ -420,6 +425,14 @@ mod tests {
             edited(text, &Edits { model: Some("b"), include_usage: true, ..Edits::default() }),
             r#"{ "x_vendor": {"k":  1e400, "b" :"\ud83d"}, "model":"b","messages":[{"role":"user"}] ,"stream":true,"stream_options":{"include_usage":true} }"#
         );
+    }
+
+    #[test]
+    fn what_is_said_to_our_cache_goes_no_further() {
+        let text = r#"{"model":"a","cache":{"ttl":1},"messages":[1]}"#;
+        assert_eq!(edited(text, &Edits::default()), text);
+        let edits = Edits { drop_cache: true, ..Edits::default() };
+        assert_eq!(edited(text, &edits), r#"{"model":"a","messages":[1]}"#);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use serde_json::json;
 
 use super::{Control, state::State};
 use crate::{
+    cache::{ExactKey, Purge},
     gateway::{REMEMBERED, refuse, reply_to},
     prompt::complexity::Weights,
     telemetry::CONTENT_TYPE,
@@ -51,6 +52,7 @@ pub(super) fn admin(control: Arc<Control>, local: bool) -> Router {
         .route("/admin/decisions/{id}", get(decision))
         .route("/admin/complexity", get(complexity))
         .route("/admin/complexity/rollback", post(roll_back))
+        .route("/admin/cache/purge", post(purge))
         .route("/admin/reload", post(reload))
         .with_state(control);
     if local { routes.layer(middleware::from_fn(by_local_name)) } else { routes }
@@ -198,6 +200,34 @@ async fn roll_back(
         None => refuse(StatusCode::NOT_FOUND, format!("the route '{route}' has learned nothing")).into_response(),
         Some(back) => Json(json!({ "route": route, "rolled_back": back })).into_response(),
     }
+}
+
+/// Forgets kept answers: `POST /admin/cache/purge?key=ID&route=NAME&entry=HEX`, all of them where it names none.
+async fn purge(
+    Extract(control): Extract<Arc<Control>>,
+    Query(asked): Query<HashMap<String, String>>,
+    headers: HeaderMap,
+) -> Response {
+    let refuse = |status: StatusCode, message: String| {
+        (status, Json(json!({ "error": { "message": message } }))).into_response()
+    };
+    if headers.contains_key(header::ORIGIN) && !is_same_origin(&headers) {
+        return refuse(StatusCode::FORBIDDEN, "not from another site".to_owned());
+    }
+    // A name that is misspelt must not take everything away.
+    if let Some(odd) = asked.keys().find(|name| !matches!(name.as_str(), "key" | "route" | "entry")) {
+        return refuse(StatusCode::BAD_REQUEST, format!("there is no '{odd}': name a key, a route or an entry"));
+    }
+    let entry = match asked.get("entry").map(|text| ExactKey::from_hex(text)) {
+        None => None,
+        Some(Some(entry)) => Some(entry),
+        Some(None) => return refuse(StatusCode::BAD_REQUEST, "an entry is named by 64 hex digits".to_owned()),
+    };
+    let purge = Purge { caller: asked.get("key").cloned(), route: asked.get("route").cloned(), entry };
+    // It looks at every entry.
+    let desk = control.house.desk.clone();
+    let gone = tokio::task::spawn_blocking(move || desk.cache.purge(&purge)).await.unwrap_or(0);
+    Json(json!({ "purged": gone })).into_response()
 }
 
 async fn reload(Extract(control): Extract<Arc<Control>>, headers: HeaderMap) -> Response {

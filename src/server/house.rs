@@ -161,7 +161,20 @@ impl House {
                 prefix_blocks: prefixes.len() as u64,
                 sessions: self.registry.sessions().len() as u64,
             }),
+            caches: self.caches(&serving.snapshot.policy),
         }
+    }
+
+    fn caches(&self, policy: &Policy) -> Vec<telemetry::CacheLive> {
+        let keeps = policy.caching.as_ref().is_some_and(|caching| caching.exact.is_some());
+        let (entries, bytes) = self.desk.cache.size();
+        let exact = telemetry::CacheLive {
+            tier: "exact",
+            entries: entries as u64,
+            bytes: bytes as u64,
+            evictions: self.desk.cache.evictions().collect(),
+        };
+        keeps.then_some(exact).into_iter().collect()
     }
 
     fn pools(&self, pools: &[Pool], now: Moment) -> Vec<telemetry::PoolLive> {

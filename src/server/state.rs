@@ -26,6 +26,8 @@ pub(super) struct State {
     draining: bool,
     in_flight: u64,
     requests: Requests,
+    /// `None` where the policy has no cache.
+    cache: Option<CacheState>,
     pools: Vec<PoolState>,
     decisions: Vec<DecisionState>,
 }
@@ -34,6 +36,19 @@ pub(super) struct State {
 struct Requests {
     total: u64,
     per_second: f64,
+}
+
+/// The cache since the start.
+#[derive(Serialize)]
+struct CacheState {
+    /// Requests that may share answers.
+    lookups: u64,
+    /// Those of them that were answered without an engine's work.
+    hits: u64,
+    hit_rate: Option<f64>,
+    entries: usize,
+    bytes: usize,
+    saved_usd: f64,
 }
 
 #[derive(Serialize)]
@@ -96,6 +111,8 @@ struct DecisionState {
     pool: Option<Name>,
     backend: Option<Name>,
     reason: Option<&'static str>,
+    /// What the cache made of it.
+    cache: Option<&'static str>,
     status: u16,
     outcome: &'static str,
     ttft_ms: Option<f64>,
@@ -123,10 +140,19 @@ impl State {
                 total: house.desk.metrics.requests_total(),
                 per_second: house.desk.rate.per_second(RateSpan::TenSeconds, now),
             },
+            cache: policy.caching.as_ref().map(|_| cache(house)),
             pools: pools.map(|(at, pool)| pool_state(&serving, at, pool, now)).collect(),
             decisions: house.desk.last(DECISIONS).iter().map(|line| decision(line)).collect(),
         }
     }
+}
+
+fn cache(house: &House) -> CacheState {
+    let metrics = house.desk.metrics.cache();
+    let (lookups, hits) = metrics.rates();
+    let (entries, bytes) = house.desk.cache.size();
+    let hit_rate = (lookups > 0).then(|| hits as f64 / lookups as f64);
+    CacheState { lookups, hits, hit_rate, entries, bytes, saved_usd: metrics.saved_usd() }
 }
 
 fn pool_state(serving: &Serving, at: usize, pool: &Pool, now: Moment) -> PoolState {
@@ -193,9 +219,10 @@ fn decision(line: &Line) -> DecisionState {
         age_s: line.age().as_secs_f64(),
         model: line.model.clone(),
         route: line.route.clone(),
-        pool: answered.map(|attempt| attempt.pool.clone()),
+        pool: answered.map(|attempt| attempt.pool.clone()).or_else(|| line.reused.as_ref()?.pool.clone()),
         backend: answered.map(|attempt| attempt.backend.clone()),
         reason: answered.map(|attempt| attempt.reason),
+        cache: line.reused.as_ref().map(|reused| reused.result),
         status: line.status,
         outcome: line.outcome,
         ttft_ms: line.ttft_ms,

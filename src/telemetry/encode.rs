@@ -19,6 +19,7 @@ use prometheus_client::{
 
 use super::{
     backend::BackendMetrics,
+    cache::LookupStage,
     cascade::CascadeMetrics,
     live::{AccuracyLive, BackendLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive, TieredLive},
     series::Series,
@@ -123,6 +124,7 @@ impl Scrape {
         page.family(&table::SPILLED, all.iter().map(|(pool, it)| ([&**pool], it.spilled.clone())))?;
         self.cascades(page)?;
         self.background(page)?;
+        self.cache(page)?;
         page.family(&table::DECISION, all.iter().map(|(pool, it)| ([&**pool], it.decisions.clone())))?;
         self.predictions(page)?;
         let scheduler = self.live.scheduler;
@@ -158,6 +160,36 @@ impl Scrape {
         page.family(&table::BACKGROUND_TOKENS, it.tokens.list().into_iter().map(|(purpose, it)| ([purpose], it)))?;
         page.family(&table::BACKGROUND_COST, it.cost.list().into_iter().map(|(purpose, it)| ([purpose], it)))?;
         page.family(&table::PAIRS, it.pairs.list().into_iter().map(|(result, it)| ([result], it)))
+    }
+
+    fn cache(&self, page: &mut Page<'_>) -> fmt::Result {
+        let (cache, live) = (&self.shared.cache, &self.live.caches);
+        let lookups = cache.lookups.list().into_iter().map(|((tier, result, reason, route), counter)| {
+            ([tier.to_owned(), result.to_owned(), reason.to_owned(), route.to_string()], counter)
+        });
+        page.family(&table::CACHE_LOOKUPS, lookups)?;
+        if !live.is_empty() {
+            let stages = LookupStage::ALL.into_iter().zip(&cache.seconds);
+            page.family(&table::CACHE_LOOKUP, stages.map(|(stage, seconds)| ([stage.label()], seconds.clone())))?;
+        }
+        page.family(&table::CACHE_STORED, cache.stored.list().into_iter().map(|(result, it)| ([result], it)))?;
+        page.family(&table::CACHE_ENTRIES, live.iter().map(|it| ([it.tier], ConstGauge::new(it.entries))))?;
+        page.family(&table::CACHE_BYTES, live.iter().map(|it| ([it.tier], ConstGauge::new(it.bytes))))?;
+        let evictions =
+            live.iter().flat_map(|it| it.evictions.iter().map(move |(reason, count)| (it.tier, *reason, *count)));
+        page.family(
+            &table::CACHE_EVICTIONS,
+            evictions.map(|(tier, reason, n)| ([tier, reason], ConstCounter::new(n))),
+        )?;
+        let coalesced = cache.coalesced.list();
+        page.family(&table::CACHE_COALESCED, coalesced.iter().map(|(route, it)| ([&**route], it.clone())))?;
+        let saved = cache.saved.list();
+        let tokens = saved
+            .iter()
+            .flat_map(|(tier, it)| it.tokens.list().into_iter().map(move |(kind, counter)| ([*tier, kind], counter)));
+        page.family(&table::CACHE_SAVED_TOKENS, tokens)?;
+        page.family(&table::CACHE_SAVED_COST, saved.iter().map(|(tier, it)| ([*tier], it.cost.clone())))?;
+        page.family(&table::CACHE_SAVED_SECONDS, saved.iter().map(|(tier, it)| ([*tier], it.seconds.clone())))
     }
 
     fn predictions(&self, page: &mut Page<'_>) -> fmt::Result {

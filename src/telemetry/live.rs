@@ -17,6 +17,21 @@ pub struct Live {
     pub boundaries: Vec<(Name, f64)>,
     /// What the scheduler remembers.
     pub scheduler: Option<SchedulerLive>,
+    /// What is kept of answers, by tier; none where the policy has no cache.
+    pub caches: Vec<CacheLive>,
+}
+
+/// What a tier of the cache holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CacheLive {
+    /// Its name.
+    pub tier: &'static str,
+    /// Answers kept.
+    pub entries: u64,
+    /// What they take.
+    pub bytes: u64,
+    /// Answers that had to go so far, by the reason.
+    pub evictions: Vec<(&'static str, u64)>,
 }
 
 /// A pool's queue, and how good its predictions were lately.

@@ -7,6 +7,7 @@ use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 use super::{
     backend::{BackendMetrics, Latencies, count},
     background::{PairResult, Purpose},
+    cache::CacheMetrics,
     cascade::CascadeMetrics,
     encode,
     journal::JournalCounters,
@@ -76,6 +77,11 @@ impl Metrics {
         self.shared.cascades.get(route.clone(), |_| OTHER.into(), |_| Arc::new(CascadeMetrics::new()))
     }
 
+    /// The metrics of the cache.
+    pub fn cache(&self) -> &CacheMetrics {
+        &self.shared.cache
+    }
+
     /// Forgets the pools that a new policy no longer has.
     pub fn retain_pools(&self, mut pool: impl FnMut(&str) -> bool) {
         self.shared.pools.retain(|name| pool(name));
@@ -98,6 +104,8 @@ impl Metrics {
         drop(kept);
         shared.requests.retain(|(_, name, _, _)| **name == *OTHER || route(name));
         shared.cascades.retain(|name| **name == *OTHER || route(name));
+        shared.cache.lookups.retain(|(.., name)| **name == *OTHER || route(name));
+        shared.cache.coalesced.retain(|name| **name == *OTHER || route(name));
     }
 
     /// Counts a request as under way until the guard is dropped.
@@ -200,7 +208,10 @@ mod tests {
 
     use super::{super::shared::MOST_BACKENDS, *};
     use crate::{
-        telemetry::{AccuracyLive, BackendLive, EngineLive, OutputLive, PoolLive, SchedulerLive, Shed, TieredLive},
+        telemetry::{
+            AccuracyLive, BackendLive, CacheLive, EngineLive, Lookup, LookupStage, OutputLive, PoolLive, SchedulerLive,
+            Shed, TieredLive,
+        },
         types::Usage,
     };
 
@@ -249,6 +260,16 @@ mod tests {
         cascade.given_up(&Usage { prompt_tokens: 40, completion_tokens: 8, ..Usage::default() }, Some(0.0001));
         backend.cost(0.0025);
         backend.cost(f64::NAN);
+        let cache = metrics.cache();
+        for (result, reason) in [("hit", ""), ("miss", "absent"), ("coalesced", "absent"), ("bypass", "temperature")] {
+            cache.lookup(Lookup { tier: "exact", result, reason }, &name("chat"));
+        }
+        cache.took(LookupStage::Key, 0.000_02);
+        cache.took(LookupStage::Exact, 0.000_002);
+        cache.stored("kept");
+        cache.coalesced(&name("chat"));
+        let usage = Usage { prompt_tokens: 50, completion_tokens: 9, ..Usage::default() };
+        cache.saved("exact").answer(Some(&usage), Some(0.0002), 1.5);
         metrics
     }
 
@@ -297,6 +318,12 @@ mod tests {
             }],
             boundaries: vec![("r".into(), 8192.0)],
             scheduler: Some(scheduler),
+            caches: vec![CacheLive {
+                tier: "exact",
+                entries: 2,
+                bytes: 5000,
+                evictions: vec![("space", 1), ("purged", 0)],
+            }],
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod backend;
 mod background;
+mod cache;
 mod cascade;
 mod encode;
 mod journal;
@@ -16,9 +17,10 @@ mod table;
 pub use self::{
     backend::{BackendMetrics, Latencies},
     background::{PairResult, Purpose},
+    cache::{CacheMetrics, Lookup, LookupStage, SavedMetrics},
     cascade::CascadeMetrics,
     journal::{Journal, JournalCounters},
-    live::{AccuracyLive, BackendLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive, TieredLive},
+    live::{AccuracyLive, BackendLive, CacheLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive, TieredLive},
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},
     table::{ALL, Def, Kind, reference},

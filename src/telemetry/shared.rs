@@ -7,6 +7,7 @@ use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 use super::{
     backend::{BackendMetrics, Latencies},
     background::BackgroundMetrics,
+    cache::CacheMetrics,
     cascade::CascadeMetrics,
     journal::JournalCounters,
     pool::PoolMetrics,
@@ -44,6 +45,7 @@ pub(super) struct Shared {
     pub(super) background: BackgroundMetrics,
     /// By route.
     pub(super) cascades: Series<Name, Arc<CascadeMetrics>>,
+    pub(super) cache: CacheMetrics,
 }
 
 impl Shared {
@@ -63,6 +65,7 @@ impl Shared {
             pools: Series::new(MOST_BACKENDS),
             background: BackgroundMetrics::new(),
             cascades: Series::new(MOST_BACKENDS),
+            cache: CacheMetrics::new(),
         }
     }
 

@@ -143,6 +143,28 @@ table! {
     PAIRS: Counter "" "signalbox_pairs_total" ["result"]
         "Comparisons of two tiers' answers: agreed or disagreed by their words; same, smaller or larger by the judge; undecided, unread or failed without a lesson.";
 
+    // The cache: what was looked up, what is kept, and what was saved.
+    CACHE_LOOKUPS: Counter "" "signalbox_cache_lookups_total" ["tier", "result", "reason", "route"]
+        "Requests that a cache was asked about: hit, coalesced (shared another's request under way), miss, or bypass (it may not share), and why no answer was given.";
+    CACHE_LOOKUP: Histogram "seconds" "signalbox_cache_lookup_seconds" ["stage"]
+        "Time that a lookup took: making the key, and finding the answer (exact).";
+    CACHE_STORED: Counter "" "signalbox_cache_stored_total" ["result"]
+        "Answers that might be kept, by what became of them: kept, no_room, or why not (unfinished, finish_reason, too_large, unreadable).";
+    CACHE_ENTRIES: Gauge "" "signalbox_cache_entries" ["tier"]
+        "Answers kept.";
+    CACHE_BYTES: Gauge "bytes" "signalbox_cache_bytes" ["tier"]
+        "Memory that they take.";
+    CACHE_EVICTIONS: Counter "" "signalbox_cache_evictions_total" ["tier", "reason"]
+        "Answers that had to go, by reason: space, share (of one scope), expired, replaced or purged.";
+    CACHE_COALESCED: Counter "" "signalbox_cache_coalesced_total" ["route"]
+        "Requests that were answered by another's, equal and under way.";
+    CACHE_SAVED_TOKENS: Counter "tokens" "signalbox_cache_saved_tokens_total" ["tier", "kind"]
+        "Tokens of answers given again, prompt and completion, as their engines had counted them.";
+    CACHE_SAVED_COST: Counter "usd" "signalbox_cache_saved_cost_usd_total" ["tier"]
+        "What these answers had cost at their pools' prices, in US dollars.";
+    CACHE_SAVED_SECONDS: Counter "seconds" "signalbox_cache_saved_seconds_total" ["tier"]
+        "Time that making these answers had taken, from their requests to their ends.";
+
     // Placement: how good its predictions are (about the last five hundred of each pool), and what it takes.
     DECISION: Histogram "seconds" "signalbox_decision_seconds" ["pool"]
         "Time that the choice of a backend took.";

@@ -6,6 +6,7 @@ mod support;
 mod accounting;
 mod admission;
 mod background;
+mod cache;
 mod cascade;
 mod check;
 mod clients;

@@ -100,7 +100,9 @@ impl Attempt<'_> {
         let begun = self.begin(deadline, backend, outgoing, meter).await?;
         let (head, answer) = self.look(deadline, backend, begun, meter).await?;
         Ok(match answer {
-            Answer::Events { events, .. } => (head, Answer::Events { events, hide_usage: ask_usage }),
+            Answer::Events { events, .. } => {
+                (head, Answer::Events { events, hide_usage: ask_usage && !self.call.keeps_usage })
+            }
             other => (head, other),
         })
     }
@@ -127,6 +129,7 @@ impl Attempt<'_> {
         let body = call.body.edited(&Edits {
             model: backend.spec.model.as_deref(),
             include_usage: ask_usage,
+            drop_cache: call.serving.snapshot.policy.caching.is_some(),
             drop: &backend.spec.drop,
             defaults: &backend.spec.defaults,
         });

@@ -50,11 +50,15 @@ pub(super) fn headers(head: &Parts, call: &Call, route: &Route, decision: &Decis
     headers.insert("x-signalbox-overhead-us", meter.overhead_us().into());
     edge::put_id(&mut headers, &call.record.id());
     if is_events(&head.headers) {
-        // Proxies on the way must neither keep nor gather the events.
-        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
-        headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));
+        put_stream_headers(&mut headers);
     }
     headers
+}
+
+/// What proxies on the way are told of a stream: they must neither keep nor gather the events.
+pub(in crate::gateway) fn put_stream_headers(headers: &mut HeaderMap) {
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
+    headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));
 }
 
 /// Whether the answer is a stream of events.

@@ -3,20 +3,29 @@
 mod committed;
 mod events;
 mod head;
+mod keep;
 mod meter;
 mod patience;
 mod plain;
+mod pump;
+mod replay;
 mod stream;
+mod tail;
 
 pub(super) use self::{
     committed::{Answer, Committed, Decision},
     events::{Events, Held, cut},
-    head::is_events,
+    head::{is_events, put_stream_headers},
+    keep::{Keeper, KeptAs},
     meter::{Gauges, Meter},
+    pump::fly,
+    replay::Replay,
+    tail::{Share, tail},
 };
 use self::{patience::Patience, plain::Plain, stream::Stream};
 use super::{
     Reply,
+    record::Served,
     stages::{Call, Place},
 };
 use crate::policy::Route;
@@ -26,6 +35,8 @@ pub(super) fn reply(committed: Committed, call: &Call, route: &Route, place: Pla
     let Committed { head, answer, mut meter, decision } = committed;
     meter.commit(place, call.read_at);
     call.record.note(|line| line.status = head.status.as_u16());
+    let passed = decision.cascade.is_none_or(|cascade| matches!(cascade.result, "kept" | "escalated"));
+    call.record.serve(Served { pool: decision.pool.clone(), backend: decision.backend.clone(), passed });
     let headers = head::headers(&head, call, route, &decision, &meter);
     let left = route.timeouts.total.map(|total| total.saturating_sub(meter.age()));
     let patience = || Patience::new(route.timeouts.idle, left);

@@ -96,7 +96,7 @@ impl Asking<'_> {
         }
         explained.passed_over.push(PassedOver { route: pattern.name.clone(), because: "override" });
         // Who names a pool wants its answer, whatever it is.
-        Ok(Arc::new(Route { targets, cascade: None, ..Route::clone(pattern) }))
+        Ok(Arc::new(Route { targets, cascade: None, tiers: Arc::default(), ..Route::clone(pattern) }))
     }
 
     /// A request that names no model (a file, a batch, an upload) goes to the pools that speak its endpoint.

@@ -2,7 +2,7 @@ use std::{io, time::Duration};
 
 use super::*;
 use crate::{
-    policy::{Cascade, Dialect, Encoding, Route, Tokenizer},
+    policy::{CacheUse, Caching, Cascade, Dialect, Encoding, Exact, Replay, Route, Scope, Tokenizer},
     types::{Check, Endpoint},
 };
 
@@ -303,4 +303,48 @@ fn half_of_what_a_request_has_is_left_to_the_larger_pool() {
     assert_eq!((last("a", true), last("a", false)), (60, 60));
     assert_eq!((last("b", true), last("b", false)), (1, 10));
     assert_eq!((last("c", true), last("c", false)), (9, 9));
+}
+
+const THREE: &str = "pools:\n  small: { backends: [http://a:8000/v1] }\n  large: { backends: [http://b:8000/v1] }\n  long: { backends: [http://c:8000/v1] }\n";
+
+#[test]
+fn a_cache_has_its_defaults_and_is_used_unless_a_route_says_no() {
+    let plain = policy(THREE);
+    assert_eq!(plain.caching, None, "nothing is kept unless the policy says so");
+    let with = |cache: &str| policy(&format!("{THREE}cache: {cache}\n")).caching.unwrap();
+    assert_eq!(with("{ exact: {} }"), Caching { exact: Some(Exact::default()), ..Caching::default() });
+    assert_eq!(with("{}"), Caching::default());
+    let caching = with(
+        "{ memory: 1Mi, coalesce: off, exact: { ttl: 10m, scope: user, temperature: any, largest: 1Ki, replay: paced } }",
+    );
+    assert_eq!((caching.memory, caching.coalesce, caching.any_temperature), (1 << 20, false, true));
+    assert_eq!(caching.scope, Scope::User);
+    let exact = Exact { ttl: Duration::from_mins(10), largest: 1024, replay: Replay::Paced };
+    assert_eq!(caching.exact, Some(exact));
+    assert_eq!(with("{ memory: 1Mi, exact: {} }").exact.unwrap().largest, 1 << 16, "a small cache keeps small answers");
+    let policy = policy(&format!(
+        "{THREE}models: {{ a: {{ to: small, cache: {{ exact: off }} }}, b: {{ routes: [{{ to: large, cache: {{ semantic: off }} }}] }} }}\n"
+    ));
+    assert_eq!(route(&policy, "a").cache, CacheUse { exact: false, semantic: true });
+    assert_eq!(route(&policy, "b").cache, CacheUse { exact: true, semantic: false });
+}
+
+#[test]
+fn answers_are_acceptable_from_where_a_request_would_go_and_from_better_tiers() {
+    let policy = policy(&format!(
+        "{THREE}models:\n  plain: {{ to: small, fallback: [large] }}\n  tiers: {{ complexity: {{ tiers: [small, large], shares: [50%, 50%] }}, fallback: [long] }}\n  \
+         length: {{ length: {{ short: small, long: long }} }}\n  cascade: {{ to: small, cascade: {{ to: large }} }}\n"
+    ));
+    let acceptable = |model: &str| -> Vec<Vec<usize>> {
+        let routes = policy.models.get(model).unwrap().routes();
+        routes.map(|route| route.acceptable().map(|target| target.pool).collect()).collect()
+    };
+    assert_eq!(acceptable("plain"), [[0]]);
+    assert_eq!(acceptable("tiers"), [vec![0, 1], vec![1]]);
+    assert_eq!(acceptable("length"), [[0], [2]]);
+    assert_eq!(acceptable("cascade"), [[0, 1]]);
+    // A small tier that cannot take the prompt is left out; what is better than the one that can is still acceptable.
+    let tiers = policy.models.get("tiers").unwrap().first().unwrap();
+    let cut = Route { targets: tiers.targets[1..].to_vec(), ..Route::clone(tiers) };
+    assert_eq!(cut.acceptable().map(|target| target.pool).collect::<Vec<_>>(), [1]);
 }

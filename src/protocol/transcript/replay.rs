@@ -21,7 +21,7 @@ impl Transcript {
         let mut replay = Replay { head, endpoint: self.endpoint, include_usage, events: Vec::new() };
         for part in &mut parts {
             if let Some(opening) = part.opening.take() {
-                replay.choice(Duration::ZERO, json!({ "index": part.index, "delta": opening, "finish_reason": null }));
+                replay.choice(Duration::ZERO, &json!({ "index": part.index, "delta": opening, "finish_reason": null }));
             }
         }
         for piece in self.pieces.iter().filter(|_| paced) {
@@ -29,19 +29,19 @@ impl Transcript {
             let pause = Duration::from_micros(piece.pause.into());
             let place = usize::from(piece.text);
             if let Some(text) = part.cut(place, piece.length as usize) {
-                let choice = part.saying(self.endpoint, place, text);
-                replay.choice(pause, choice);
+                let choice = part.saying(self.endpoint, place, &text);
+                replay.choice(pause, &choice);
             }
         }
         for part in &mut parts {
             for place in 0..TEXTS.len() {
                 if let Some(text) = part.cut(place, usize::MAX) {
-                    let choice = part.saying(self.endpoint, place, text);
-                    replay.choice(Duration::ZERO, choice);
+                    let choice = part.saying(self.endpoint, place, &text);
+                    replay.choice(Duration::ZERO, &choice);
                 }
             }
             let closing = Value::Object(std::mem::take(&mut part.closing));
-            replay.choice(Duration::ZERO, closing);
+            replay.choice(Duration::ZERO, &closing);
         }
         if let Some(usage) = usage.filter(|usage| include_usage && !usage.is_null()) {
             replay.event(Duration::ZERO, json!([]), Some(usage));
@@ -106,7 +106,7 @@ impl Part {
     }
 
     /// The choice of an event that says so much of a text.
-    fn saying(&self, endpoint: Endpoint, place: usize, text: String) -> Value {
+    fn saying(&self, endpoint: Endpoint, place: usize, text: &str) -> Value {
         if endpoint == Endpoint::Chat {
             json!({ "index": self.index, "delta": { TEXTS[place]: text }, "finish_reason": null })
         } else {
@@ -125,7 +125,7 @@ struct Replay {
 }
 
 impl Replay {
-    fn choice(&mut self, pause: Duration, choice: Value) {
+    fn choice(&mut self, pause: Duration, choice: &Value) {
         // Who asked for usage finds the member in every event of OpenAI's own streams.
         let usage = (self.include_usage && self.endpoint == Endpoint::Chat).then_some(Value::Null);
         self.event(pause, json!([choice]), usage);

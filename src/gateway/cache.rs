@@ -1,0 +1,62 @@
+//! What the gateway keeps of answers, and which requests share one that is under way. It outlives policies.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, StatusCode};
+
+use crate::{
+    cache::{Eviction, ExactCache, Keys, Purge, flights::Flights},
+    policy::Caching,
+    types::Price,
+};
+
+/// Most bytes of an answer under way that are held for those who share it.
+const MOST_LOGGED: usize = 8 << 20;
+
+/// What is kept.
+pub struct Cache {
+    pub(super) keys: Keys,
+    pub(super) exact: ExactCache,
+    pub(super) flights: Arc<Flights<Head>>,
+}
+
+/// The head of an answer that is shared.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    /// What its pool's tokens cost, where known.
+    pub(super) price: Option<Price>,
+}
+
+impl Cache {
+    pub(super) fn new() -> Self {
+        let mut secret = [0; 32];
+        if getrandom::fill(&mut secret).is_err() {
+            // Every system that this runs on has randomness; a weaker secret is better than none.
+            secret.fill_with(|| fastrand::u8(..));
+        }
+        Self { keys: Keys::new(secret), exact: ExactCache::default(), flights: Flights::new(MOST_LOGGED) }
+    }
+
+    /// Keeps to another policy. Answers that it would not keep any more are forgotten.
+    pub fn follow(&self, caching: Option<&Caching>) {
+        let room = caching.filter(|caching| caching.exact.is_some()).map_or(0, |caching| caching.memory);
+        self.exact.set_capacity(room);
+    }
+
+    /// Forgets what `purge` says; how many answers that were.
+    pub fn purge(&self, purge: &Purge) -> usize {
+        self.exact.purge(purge)
+    }
+
+    /// How many answers are kept, and their bytes.
+    pub fn size(&self) -> (usize, usize) {
+        (self.exact.len(), self.exact.bytes())
+    }
+
+    /// How many answers had to go so far, by the reason.
+    pub fn evictions(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Eviction::ALL.into_iter().map(|reason| (reason.label(), self.exact.evicted(reason)))
+    }
+}

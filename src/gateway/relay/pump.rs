@@ -1,0 +1,142 @@
+//! The task that carries a shared request: it owns the answer from upstream, with the meter in its body, and writes it into the log that
+//! everybody reads. It ends when the answer does, or when nobody is left.
+
+use std::{future::Future, future::poll_fn, pin::Pin, pin::pin, task::Poll};
+
+use bytes::Bytes;
+use http_body::Body as _;
+
+use super::{Keeper, cut, is_events};
+use crate::{
+    cache::flights::{End, Entry, Others, Pilot},
+    gateway::{Reply, cache::Head},
+    protocol::{Event, answer},
+    types::{Blame, Fault, fault::DEADLINE},
+};
+
+/// Carries a request whose answer is `answer`.
+pub(in crate::gateway) async fn fly(
+    mut pilot: Pilot<Head>,
+    keeper: Keeper,
+    answer: impl Future<Output = Result<Reply, Fault>>,
+) {
+    let replied = {
+        let mut answer = pin!(answer);
+        poll_fn(|cx| match answer.as_mut().poll(cx) {
+            Poll::Ready(replied) => Poll::Ready(Some(replied)),
+            Poll::Pending => pilot.poll_deserted(cx).map(|()| None),
+        })
+        .await
+    };
+    let reply = match replied {
+        // With its future the request is gone.
+        None => return,
+        Some(Err(fault)) => {
+            let others = others(&fault);
+            return pilot.fail(fault, others);
+        }
+        Some(Ok(reply)) => reply,
+    };
+    let (parts, body) = reply.into_parts();
+    let events = is_events(&parts.headers);
+    pilot.begin(Head { status: parts.status, headers: parts.headers, price: keeper.price() });
+    let mut pump = Pump { pilot: &mut pilot, keeper, events, broken: None };
+    if let Some(end) = pump.run(body).await {
+        pilot.end(end);
+    }
+}
+
+/// What a failure before the answer means for the others.
+fn others(fault: &Fault) -> Others {
+    match fault.blame {
+        Blame::Client => Others::Fail,
+        // Its own time was over, or it found no room.
+        _ if fault.kind == DEADLINE => Others::TakeOver,
+        Blame::Gateway => Others::TakeOver,
+        Blame::Upstream => Others::TakeOverForAll,
+    }
+}
+
+struct Pump<'a> {
+    pilot: &'a mut Pilot<Head>,
+    keeper: Keeper,
+    events: bool,
+    /// The kind of the fault that the answer itself tells of.
+    broken: Option<&'static str>,
+}
+
+impl Pump<'_> {
+    /// Reads to the end; `None` where nobody is left to read.
+    async fn run(&mut self, mut body: axum::body::Body) -> Option<End> {
+        loop {
+            let pilot = &self.pilot;
+            let next = poll_fn(|cx| match Pin::new(&mut body).poll_frame(cx) {
+                Poll::Ready(frame) => Poll::Ready(Some(frame)),
+                Poll::Pending => pilot.poll_deserted(cx).map(|()| None),
+            });
+            match next.await? {
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        self.write(bytes).await?;
+                    }
+                }
+                Some(Err(_)) => return Some(End::Broken(cut("").kind)),
+                None => break,
+            }
+        }
+        if let Some(kind) = self.broken {
+            return Some(End::Broken(kind));
+        }
+        self.keeper.keep().await;
+        Some(End::Complete)
+    }
+
+    async fn write(&mut self, bytes: Bytes) -> Option<()> {
+        let entry = if self.events { self.event(bytes).await } else { self.whole(bytes) };
+        let mut entry = Some(entry);
+        let pilot = &self.pilot;
+        poll_fn(|cx| match pilot.poll_write(&mut entry, cx) {
+            Poll::Ready(()) => Poll::Ready(Some(())),
+            Poll::Pending => pilot.poll_deserted(cx).map(|()| None),
+        })
+        .await
+    }
+
+    async fn event(&mut self, bytes: Bytes) -> Entry {
+        let event = Event { raw: bytes };
+        let seen = event.data().map(|data| answer::read_event(self.keeper.endpoint(), &data)).unwrap_or_default();
+        if seen.error.is_some() {
+            self.broken = Some(cut("").kind);
+        }
+        self.keeper.push(&event);
+        if seen.done && self.broken.is_none() {
+            // Its readers may leave once they have this.
+            self.keeper.keep().await;
+        }
+        Entry { bytes: event.raw, token: seen.token, only_usage: seen.only_usage, usage: seen.usage }
+    }
+
+    fn whole(&mut self, bytes: Bytes) -> Entry {
+        let usage = answer::read_whole(self.keeper.endpoint(), &bytes).ok().flatten();
+        self.keeper.whole(&bytes);
+        Entry { bytes, token: true, only_usage: false, usage }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+
+    use super::*;
+
+    #[test]
+    fn only_what_an_engine_did_is_tried_again_for_all() {
+        let fault = |make: fn(StatusCode, &'static str, &'static str) -> Fault, kind| {
+            others(&make(StatusCode::BAD_GATEWAY, kind, ""))
+        };
+        assert_eq!(fault(Fault::client, "upstream_refused"), Others::Fail);
+        assert_eq!(fault(Fault::gateway, "queue_timeout"), Others::TakeOver);
+        assert_eq!(fault(Fault::upstream, DEADLINE), Others::TakeOver);
+        assert_eq!(fault(Fault::upstream, "connection_lost"), Others::TakeOverForAll);
+    }
+}

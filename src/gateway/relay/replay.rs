@@ -1,0 +1,86 @@
+//! A kept answer as a body: all at once, or with the pauses it came with.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::{Sleep, sleep};
+
+use crate::{
+    gateway::{
+        Desk,
+        record::{Record, millis},
+    },
+    telemetry::Stage,
+    types::Outcome,
+};
+
+/// Longest pause that is made, so that a stall of an engine is not made again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The body of a kept answer. It settles the request's record once its last part is handed over.
+pub(in crate::gateway) struct Replay {
+    /// What is left, each with the pause before it.
+    parts: VecDeque<(Duration, Bytes)>,
+    left: u64,
+    pause: Option<Pin<Box<Sleep>>>,
+    record: Arc<Record>,
+    desk: Arc<Desk>,
+    begun: bool,
+}
+
+impl Replay {
+    pub(in crate::gateway) fn new(parts: Vec<(Duration, Bytes)>, record: Arc<Record>, desk: Arc<Desk>) -> Self {
+        let left = parts.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        Self { parts: parts.into(), left, pause: None, record, desk, begun: false }
+    }
+
+    fn begin(&mut self) {
+        if !std::mem::replace(&mut self.begun, true) {
+            let ttft = millis(self.desk.clock.now().since(self.record.arrived()));
+            self.record.note(|line| {
+                line.ttft_ms = Some(ttft);
+                line.stage = Stage::Answer;
+            });
+        }
+    }
+}
+
+impl Body for Replay {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let Some((pause, _)) = self.parts.front() else { return Poll::Ready(None) };
+        let pause = (*pause).min(LONGEST_PAUSE);
+        if !pause.is_zero() {
+            let timer = self.pause.get_or_insert_with(|| Box::pin(sleep(pause)));
+            ready!(timer.as_mut().poll(cx));
+            self.pause = None;
+        }
+        let Some((_, bytes)) = self.parts.pop_front() else { return Poll::Ready(None) };
+        self.begin();
+        self.left -= bytes.len() as u64;
+        if self.parts.is_empty() {
+            // hyper drops a body of known length without polling it to its end.
+            self.record.settle(Outcome::Complete);
+        }
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}

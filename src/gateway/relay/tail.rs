@@ -1,0 +1,186 @@
+//! One reader of an answer that several may share: each at a pace of his own, with a record of his own.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use axum::BoxError;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode, header};
+use http_body::{Body, Frame};
+
+use super::is_events;
+use crate::{
+    cache::flights::{End, Entry, Next, Passenger},
+    gateway::{
+        Desk,
+        cache::Head,
+        record::{Record, millis},
+    },
+    protocol::error,
+    telemetry::Stage,
+    types::{Endpoint, Fault, Outcome, Price, Usage},
+};
+
+/// What a reader of a shared answer is to see of it, and where it is noted.
+pub(in crate::gateway) struct Share {
+    /// Whether the usage chunk is kept from the client, who did not ask for it.
+    pub(in crate::gateway) hide_usage: bool,
+    /// Whether its record is settled here; that of the request which was sent is settled by its meter.
+    pub(in crate::gateway) own: bool,
+    /// What the answer's tokens cost, where known.
+    pub(in crate::gateway) price: Option<Price>,
+    pub(in crate::gateway) record: Arc<Record>,
+    pub(in crate::gateway) desk: Arc<Desk>,
+}
+
+/// The body of a shared answer: events as they come, or all of an answer that came whole.
+pub(in crate::gateway) async fn tail(
+    passenger: Passenger<Head>,
+    share: Share,
+    headers: &HeaderMap,
+) -> Result<axum::body::Body, Fault> {
+    let events = is_events(headers);
+    let mut tail = Tail { passenger, share, events, usage: None, begun: false, over: false };
+    // What is packed is read by nobody here, and passed on as it comes.
+    if tail.events || headers.contains_key(header::CONTENT_ENCODING) {
+        return Ok(axum::body::Body::new(tail));
+    }
+    let mut whole = Whole::None;
+    loop {
+        match poll_fn(|cx| tail.passenger.poll_next(cx)).await {
+            Next::Entry(entry) => {
+                tail.note(&entry);
+                whole.push(entry.bytes);
+            }
+            Next::End(End::Complete) => {
+                tail.finish(Outcome::Complete);
+                return Ok(whole.bytes().into());
+            }
+            Next::End(End::Broken(kind)) => return Err(broken(kind)),
+            Next::TooSlow => return Err(too_slow()),
+        }
+    }
+}
+
+/// An answer that comes whole, of one part as a rule.
+enum Whole {
+    None,
+    One(Bytes),
+    Many(BytesMut),
+}
+
+impl Whole {
+    fn push(&mut self, bytes: Bytes) {
+        *self = match std::mem::replace(self, Self::None) {
+            Self::None => Self::One(bytes),
+            Self::One(first) => {
+                let mut all = BytesMut::from(&*first);
+                all.extend_from_slice(&bytes);
+                Self::Many(all)
+            }
+            Self::Many(mut all) => {
+                all.extend_from_slice(&bytes);
+                Self::Many(all)
+            }
+        };
+    }
+
+    fn bytes(self) -> Bytes {
+        match self {
+            Self::None => Bytes::new(),
+            Self::One(bytes) => bytes,
+            Self::Many(bytes) => bytes.freeze(),
+        }
+    }
+}
+
+/// A streamed answer as one of its readers sees it.
+struct Tail {
+    passenger: Passenger<Head>,
+    share: Share,
+    events: bool,
+    usage: Option<Usage>,
+    begun: bool,
+    over: bool,
+}
+
+impl Tail {
+    fn note(&mut self, entry: &Entry) {
+        self.usage = entry.usage.or(self.usage);
+        if entry.token && self.share.own && !std::mem::replace(&mut self.begun, true) {
+            let ttft = millis(self.share.desk.clock.now().since(self.share.record.arrived()));
+            self.share.record.note(|line| {
+                line.ttft_ms = Some(ttft);
+                line.stage = Stage::Answer;
+            });
+        }
+    }
+
+    fn finish(&mut self, outcome: Outcome) {
+        self.over = true;
+        if !self.share.own {
+            return;
+        }
+        let usage = self.usage;
+        if outcome == Outcome::Complete {
+            let cost = usage.and_then(|usage| Some(self.share.price?.cost(&usage)));
+            self.share.desk.metrics.cache().saved("coalesced").answer(usage.as_ref(), cost, 0.0);
+        }
+        self.share.record.note(|line| line.usage = usage);
+        self.share.record.settle(outcome);
+    }
+}
+
+impl Body for Tail {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        loop {
+            match ready!(self.passenger.poll_next(cx)) {
+                Next::Entry(entry) => {
+                    self.note(&entry);
+                    if !(entry.only_usage && self.share.hide_usage) {
+                        return Poll::Ready(Some(Ok(Frame::data(entry.bytes))));
+                    }
+                }
+                Next::End(End::Complete) => {
+                    self.finish(Outcome::Complete);
+                    return Poll::Ready(None);
+                }
+                Next::End(End::Broken(kind)) => {
+                    self.finish(Outcome::Failed(kind));
+                    // The events have told it themselves.
+                    let told = self.events.then_some(Poll::Ready(None));
+                    return told.unwrap_or_else(|| Poll::Ready(Some(Err(broken(kind).message.into()))));
+                }
+                Next::TooSlow => {
+                    let fault = too_slow();
+                    self.finish(Outcome::Failed(fault.kind));
+                    let told = self.events.then(|| Frame::data(error::event(Endpoint::Chat, &fault)));
+                    return Poll::Ready(Some(told.ok_or_else(|| fault.message.into())));
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.over
+    }
+}
+
+fn broken(kind: &'static str) -> Fault {
+    Fault::upstream(StatusCode::BAD_GATEWAY, kind, "the backend's answer broke off before its end")
+}
+
+fn too_slow() -> Fault {
+    let message = "this answer was shared with others, who would have had to wait: it was not read as fast as it came";
+    Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "too_slow", message)
+}

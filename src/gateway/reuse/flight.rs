@@ -1,0 +1,112 @@
+//! Boarding: the first of equal requests is sent, and all of them read its answer.
+
+use std::{future::poll_fn, sync::Arc};
+
+use http::HeaderMap;
+
+use super::{Reuse, sharing::Sharing, told::Told};
+use crate::{
+    cache::flights::{Begun, FlightKey, Pilot},
+    gateway::{
+        Reply, Step,
+        cache::Head,
+        edge,
+        line::Reused,
+        record::Record,
+        relay::{Keeper, Share, fly, tail},
+        stages::{Missed, Routed},
+    },
+    policy::Caching,
+    telemetry::{Lookup, Stage},
+    types::{Fault, Name},
+};
+
+impl<S: Step<Missed>> Reuse<S> {
+    /// Sends a request, or shares one that is under way. `missing`: why no kept answer was given.
+    pub(super) async fn board(
+        &self,
+        caching: &Caching,
+        routed: Routed,
+        sharing: Sharing,
+        missing: &'static str,
+    ) -> Result<Reply, Fault> {
+        let flights = &self.desk.cache.flights;
+        let (mut passenger, pilot) = if sharing.joins {
+            flights.board(FlightKey {
+                key: sharing.key,
+                stream: routed.call.body.stream,
+                acceptable: sharing.acceptable_hash(),
+            })
+        } else {
+            flights.alone()
+        };
+        let result = if pilot.is_some() { "miss" } else { "coalesced" };
+        let route = routed.route.name.clone();
+        self.desk.metrics.cache().lookup(Lookup { tier: "exact", result, reason: missing }, &route);
+        let record = routed.call.record.clone();
+        let wants_usage = routed.call.body.include_usage;
+        let read_at = routed.call.read_at;
+        let mut routed = Some(routed);
+        let sent = || {
+            let entry = Some(sharing.key.to_string());
+            record.note(|line| line.reused = Some(Reused { entry, ..Reused::past("miss", missing) }));
+        };
+        if let (Some(pilot), Some(routed)) = (pilot, routed.take_if(|_| result == "miss")) {
+            sent();
+            self.send(pilot, caching, routed, &sharing);
+        } else {
+            record.note(|line| line.stage = Stage::Prefill);
+        }
+        let waits = self.desk.clock.now();
+        let head = loop {
+            match poll_fn(|cx| passenger.poll_begun(cx)).await {
+                Begun::Head(head) => break head,
+                Begun::Failed(fault) => return Err(*fault),
+                Begun::TakeOver(pilot) => {
+                    if let Some(routed) = routed.take() {
+                        sent();
+                        self.send(pilot, caching, routed, &sharing);
+                    }
+                }
+            }
+        };
+        let leads = passenger.leads();
+        let mut headers = head.headers.clone();
+        let told = if leads { Told::Miss(missing) } else { Told::Coalesced };
+        told.put(&mut headers);
+        if !leads {
+            let now = self.desk.clock.now();
+            record.wait(now.since(waits));
+            let overhead = now.since(read_at).saturating_sub(record.waited());
+            headers.insert("x-signalbox-overhead-us", (overhead.as_micros() as u64).into());
+            follow(&record, &route, &head, &mut headers);
+            self.desk.metrics.cache().coalesced(&route);
+        }
+        let share = Share { hide_usage: !wants_usage, own: !leads, price: head.price, record, desk: self.desk.clone() };
+        let body = tail(passenger, share, &headers).await?;
+        let mut reply = Reply::new(body);
+        *reply.status_mut() = head.status;
+        *reply.headers_mut() = headers;
+        Ok(reply)
+    }
+
+    /// Sends a request in a task of its own, which goes on while anybody reads its answer.
+    fn send(&self, pilot: Pilot<Head>, caching: &Caching, mut routed: Routed, sharing: &Sharing) {
+        routed.call.keeps_usage = true;
+        let exact = caching.exact.filter(|_| sharing.keeps);
+        let keeper = Keeper::new(&self.desk, &routed, sharing.kept(), exact);
+        let inner = self.inner.clone();
+        tokio::spawn(fly(pilot, keeper, async move { inner.call(Missed(routed)).await }));
+    }
+}
+
+/// What is noted of one who shares another's answer.
+fn follow(record: &Arc<Record>, route: &Name, head: &Head, headers: &mut HeaderMap) {
+    let pool = headers.get("x-signalbox-pool").and_then(|pool| pool.to_str().ok()).unwrap_or_default().into();
+    record.note(|line| {
+        line.status = head.status.as_u16();
+        line.route = Some(route.clone());
+        line.reused = Some(Reused::shared(pool));
+    });
+    edge::put_id(headers, &record.id());
+}

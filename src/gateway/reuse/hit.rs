@@ -1,0 +1,69 @@
+//! A kept answer on its way to the client, whole or as a stream.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderMap, HeaderValue, header};
+
+use super::told::Told;
+use crate::{
+    cache::{ExactKey, Found, Record},
+    gateway::{
+        Desk, Reply, edge,
+        line::Reused,
+        relay::{Replay, put_stream_headers},
+        stages::Routed,
+    },
+    policy::{self, Caching},
+};
+
+/// The answer that was found.
+pub(super) fn reply(desk: &Arc<Desk>, caching: &Caching, routed: &Routed, key: &ExactKey, found: &Found) -> Reply {
+    let call = &routed.call;
+    let record = &*found.record;
+    let transcript = &record.transcript;
+    let paced = caching.exact.is_some_and(|exact| exact.replay == policy::Replay::Paced);
+    let parts = if call.body.stream {
+        let events = transcript.events(call.body.include_usage, paced);
+        if paced {
+            events.into_iter().map(|(pause, event)| (pause, event.raw)).collect()
+        } else {
+            let all: Vec<u8> = events.iter().flat_map(|(_, event)| event.raw.iter().copied()).collect();
+            vec![(Duration::ZERO, all.into())]
+        }
+    } else {
+        vec![(Duration::ZERO, transcript.whole().clone())]
+    };
+    let usage = record.usage();
+    let saved = desk.metrics.cache().saved("exact");
+    saved.answer(usage.as_ref(), record.cost_usd, record.seconds);
+    call.record.note(|line| {
+        line.status = 200;
+        line.usage = usage;
+        line.reused = Some(Reused::hit("hit-exact", record.pool.clone(), found.age, key.to_string()));
+    });
+    let overhead = desk.clock.now().since(call.read_at);
+    call.record.note(|line| line.overhead_us = Some(overhead.as_secs_f64() * 1e6));
+    let mut reply = Reply::new(axum::body::Body::new(Replay::new(parts, call.record.clone(), desk.clone())));
+    put(reply.headers_mut(), routed, record);
+    reply.headers_mut().insert("x-signalbox-overhead-us", (overhead.as_micros() as u64).into());
+    Told::Hit { age: found.age, left: found.left }.put(reply.headers_mut());
+    reply
+}
+
+fn put(headers: &mut HeaderMap, routed: &Routed, record: &Record) {
+    if routed.call.body.stream {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+        put_stream_headers(headers);
+    } else {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    for (name, text) in [("x-signalbox-pool", &record.pool), ("x-signalbox-route", &routed.route.name)] {
+        if let Ok(value) = HeaderValue::from_str(text) {
+            headers.insert(name, value);
+        }
+    }
+    if routed.call.serving.snapshot.policy.simulated {
+        headers.insert("x-signalbox-simulated", HeaderValue::from_static("true"));
+    }
+    edge::put_id(headers, &routed.call.record.id());
+}

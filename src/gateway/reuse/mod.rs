@@ -1,0 +1,118 @@
+//! Was it answered already: a kept answer to an equal request, or one that is under way, is given instead of a new one. Requests that may
+//! not share answers go past, and where the policy has no cache, nothing of this is on their path.
+
+mod flight;
+mod hit;
+mod sharing;
+mod told;
+
+use std::sync::Arc;
+
+use http::StatusCode;
+
+use self::{
+    sharing::{Bypassed, Said, Sharing},
+    told::Told,
+};
+use super::{
+    Desk, Reply, Step,
+    line::Reused,
+    stages::{Missed, Routed},
+};
+use crate::{
+    policy::Caching,
+    telemetry::{Lookup, LookupStage},
+    types::Fault,
+};
+
+pub(super) struct Reuse<S> {
+    inner: Arc<S>,
+    desk: Arc<Desk>,
+}
+
+impl<S> Reuse<S> {
+    pub(super) fn new(inner: S, desk: Arc<Desk>) -> Self {
+        Self { inner: Arc::new(inner), desk }
+    }
+}
+
+impl<S: Step<Missed>> Step<Routed> for Reuse<S> {
+    async fn call(&self, routed: Routed) -> Result<Reply, Fault> {
+        let serving = routed.call.serving.clone();
+        let Some(caching) = &serving.snapshot.policy.caching else {
+            return self.inner.call(Missed(routed)).await;
+        };
+        match Sharing::check(caching, &routed) {
+            Err(bypassed) => self.go_on(routed, bypassed.told()?).await,
+            // In a box, so that requests that go past have no room for it.
+            Ok(said) => Box::pin(self.share(caching, routed, said)).await,
+        }
+    }
+}
+
+impl<S: Step<Missed>> Reuse<S> {
+    /// The way of a request that may share answers.
+    async fn share(&self, caching: &Caching, routed: Routed, said: Said) -> Result<Reply, Fault> {
+        let (metrics, clock) = (self.desk.metrics.cache(), self.desk.clock);
+        let began = clock.now();
+        let sharing = match Sharing::of(&self.desk, caching, &routed, said).await {
+            Ok(sharing) => sharing,
+            Err(bypassed) => return self.go_on(routed, bypassed.told()?).await,
+        };
+        let keyed = clock.now();
+        metrics.took(LookupStage::Key, keyed.since(began).as_secs_f64());
+        let found = sharing.look(&self.desk.cache.exact, keyed);
+        metrics.took(LookupStage::Exact, clock.now().since(keyed).as_secs_f64());
+        let missing = match found {
+            Ok(found) => {
+                self.count(&routed, "hit", "");
+                return Ok(hit::reply(&self.desk, caching, &routed, &sharing.key, &found));
+            }
+            Err(missing) => missing,
+        };
+        if sharing.said.only_if_cached {
+            self.count(&routed, "miss", missing);
+            return Err(not_cached());
+        }
+        if sharing.keeps || sharing.joins {
+            self.board(caching, routed, sharing, missing).await
+        } else {
+            self.go_on(routed, Told::Miss(missing)).await
+        }
+    }
+
+    /// Sends a request on whose answer is neither kept nor shared.
+    async fn go_on(&self, routed: Routed, told: Told) -> Result<Reply, Fault> {
+        let (result, reason) = told.label();
+        self.count(&routed, result, reason);
+        routed.call.record.note(|line| line.reused = Some(Reused::past(result, reason)));
+        let mut reply = self.inner.call(Missed(routed)).await?;
+        told.put(reply.headers_mut());
+        Ok(reply)
+    }
+
+    fn count(&self, routed: &Routed, result: &'static str, reason: &'static str) {
+        self.desk.metrics.cache().lookup(Lookup { tier: "exact", result, reason }, &routed.route.name);
+    }
+}
+
+impl Bypassed {
+    /// What is told of it.
+    ///
+    /// # Errors
+    /// The fault that it ends with, where no engine may be asked.
+    fn told(self) -> Result<Told, Fault> {
+        match self {
+            Self::Refused(fault) => Err(*fault),
+            Self::Past { only_if_cached: true, .. } => Err(not_cached()),
+            Self::Past { reason, .. } => Ok(Told::Bypass(reason)),
+        }
+    }
+}
+
+/// Nothing is kept, and the caller wants no engine to be asked (RFC 9111, section 5.2.1.7).
+fn not_cached() -> Fault {
+    let message =
+        "no answer to this request is kept, and it says 'only-if-cached': send it without, to have it answered";
+    Fault::gateway(StatusCode::GATEWAY_TIMEOUT, "not_cached", message)
+}

@@ -1,0 +1,148 @@
+//! What a request may share: its key, whose answers may be given to it, and what its caller says of that.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::{
+    cache::{self, Bypass, Directives, ExactCache, ExactKey, Found, Most, Origin, ScopeId, eligible},
+    gateway::{Desk, relay::KeptAs, stages::Routed},
+    policy::{Caching, Policy},
+    protocol::{Canonical, LONG_BODY},
+    types::{Fault, Moment, Name},
+};
+
+/// What a caller says of the cache.
+pub(super) type Said = Directives;
+
+/// A request that may share answers.
+pub(super) struct Sharing {
+    pub(super) said: Said,
+    pub(super) key: ExactKey,
+    pub(super) scope: ScopeId,
+    /// Name of the caller's key, where keys are asked for.
+    pub(super) caller: Option<Name>,
+    /// The backends whose answers may be given to it.
+    pub(super) acceptable: Arc<[Origin]>,
+    /// Whether a kept answer may be given.
+    takes: bool,
+    /// Whether its answer may be kept.
+    pub(super) keeps: bool,
+    /// Whether it may share one that is under way.
+    pub(super) joins: bool,
+}
+
+/// Why a request goes past the cache.
+pub(super) enum Bypassed {
+    Past { reason: Bypass, only_if_cached: bool },
+    Refused(Box<Fault>),
+}
+
+impl Sharing {
+    /// Looks at what is cheap to look at: what the policy and the caller say, and the kind of the request.
+    pub(super) fn check(caching: &Caching, routed: &Routed) -> Result<Said, Bypassed> {
+        let call = &routed.call;
+        let member = call.body.member("cache");
+        let said = Directives::read(&call.headers, member).map_err(|misread| {
+            let message = misread.to_string();
+            Bypassed::Refused(Fault::field(misread.field, message).into())
+        })?;
+        if call.headers.contains_key(OURS) && !may_set(&call.serving.snapshot.policy, call.key) {
+            return Err(Bypassed::Refused(refused().into()));
+        }
+        let past = |reason| Bypassed::Past { reason, only_if_cached: said.only_if_cached };
+        let shares = caching.exact.is_some() || caching.coalesce;
+        if !shares || !routed.route.cache.exact || said.most == Most::Off {
+            return Err(past(Bypass::Off));
+        }
+        eligible::exact(call.endpoint, call.query.as_deref(), &call.body, caching.any_temperature).map_err(past)?;
+        Ok(said)
+    }
+
+    /// Makes the key of a request that was checked.
+    pub(super) async fn of(desk: &Desk, caching: &Caching, routed: &Routed, said: Said) -> Result<Self, Bypassed> {
+        let call = &routed.call;
+        let past = |reason| Bypassed::Past { reason, only_if_cached: said.only_if_cached };
+        let caller = call.key.map(|at| call.serving.snapshot.policy.keys[at].id.clone());
+        let user = call.body.member("user").and_then(|raw| serde_json::from_slice::<String>(raw).ok());
+        let scope = desk.cache.keys.scope(caching.scope, caller.as_deref(), user.as_deref().map(str::as_bytes));
+        let scope = scope.ok_or_else(|| past(Bypass::User))?;
+        let form = if call.body.bytes().len() <= LONG_BODY {
+            Canonical::of(call.endpoint, &call.body)
+        } else {
+            // It would hold up a worker.
+            let (endpoint, body) = (call.endpoint, call.body.clone());
+            let form = tokio::task::spawn_blocking(move || Canonical::of(endpoint, &body)).await;
+            form.map_err(|_| past(Bypass::Unclear))?
+        };
+        let form = form.map_err(|_| past(Bypass::Unclear))?;
+        let key = desk.cache.keys.exact(&cache::Asked {
+            scope,
+            model: call.body.model.as_deref().unwrap_or_default(),
+            namespace: said.namespace.as_deref().unwrap_or_default(),
+            form: &form,
+        });
+        Ok(Self {
+            key,
+            scope,
+            caller,
+            acceptable: acceptable(routed),
+            takes: caching.exact.is_some() && !said.no_cache,
+            keeps: caching.exact.is_some() && !said.no_store && said.ttl.is_none_or(|ttl| !ttl.is_zero()),
+            joins: caching.coalesce && !said.no_store && !said.no_cache,
+            said,
+        })
+    }
+
+    /// The kept answer, or why there is none.
+    pub(super) fn look(&self, exact: &ExactCache, now: Moment) -> Result<Found, &'static str> {
+        if !self.takes {
+            return Err(if self.said.no_cache { "no_cache" } else { "not_kept" });
+        }
+        let may_serve = |record: &cache::Record| record.may_serve(&self.acceptable);
+        exact.get(&self.key, self.said.max_age, may_serve, now).map_err(cache::Missing::label)
+    }
+
+    /// Under what its answer is kept.
+    pub(super) fn kept(&self) -> KeptAs {
+        KeptAs { key: self.key, scope: self.scope, caller: self.caller.clone(), ttl: self.said.ttl }
+    }
+
+    /// A hash over the backends whose answers may be given.
+    pub(super) fn acceptable_hash(&self) -> u64 {
+        let mut hash = Xxh3::new();
+        self.acceptable.iter().for_each(|origin| hash.update(&origin.0.to_le_bytes()));
+        hash.digest()
+    }
+}
+
+const OURS: &str = "x-signalbox-cache";
+
+/// The backends whose answers may be given to a request on its route: those it would go to first, and those known to be better.
+fn acceptable(routed: &Routed) -> Arc<[Origin]> {
+    let serving = &routed.call.serving;
+    let of = |target: &crate::policy::Target| {
+        let pool = target.pool;
+        let members: Vec<_> = serving.snapshot.pools[pool].members(target).collect();
+        members.into_iter().map(move |backend| serving.origin(pool, backend))
+    };
+    routed.route.acceptable().flat_map(of).collect()
+}
+
+/// Whether a caller may say by our own header how the cache is used: one whose key allows it; and everybody, where nobody is asked for a
+/// key and only this machine can ask.
+fn may_set(policy: &Policy, key: Option<usize>) -> bool {
+    match key {
+        Some(at) => policy.keys[at].may_set_cache,
+        None => policy.keys.is_empty() && policy.listen.ip().is_loopback(),
+    }
+}
+
+fn refused() -> Fault {
+    let message = format!(
+        "'{OURS}' may be set only with a key that allows it (allow: [cache] in the policy), or where the gateway asks for no keys and \
+         listens on loopback; 'Cache-Control' is always heeded"
+    );
+    Fault::client(StatusCode::FORBIDDEN, "override_refused", message).with_code("override_refused")
+}

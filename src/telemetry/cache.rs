@@ -1,0 +1,159 @@
+//! The metrics of the cache: what was looked up, how long that took, and what was saved.
+
+use std::sync::Arc;
+
+use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
+
+use super::{
+    backend::{Dollars, count},
+    series::Series,
+};
+use crate::types::{Name, Usage};
+
+/// Buckets for the stages of a lookup, in seconds: 1 µs to 100 ms.
+const LOOKUP: [f64; 14] = [
+    0.000_001,
+    0.000_002_5,
+    0.000_005,
+    0.000_01,
+    0.000_025,
+    0.000_05,
+    0.000_1,
+    0.000_25,
+    0.000_5,
+    0.001,
+    0.0025,
+    0.01,
+    0.025,
+    0.1,
+];
+/// Most combinations of tier, result, reason and route.
+const MOST_LOOKUPS: usize = 4096;
+/// What takes the place of a route's name when there are too many.
+const OTHER: &str = "other";
+
+/// What came of a lookup.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// `exact`, and others to come.
+    pub tier: &'static str,
+    /// `hit`, `coalesced`, `miss` or `bypass`.
+    pub result: &'static str,
+    /// Why there was no hit; empty where there was.
+    pub reason: &'static str,
+}
+
+/// A part of a lookup.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum LookupStage {
+    /// Making the key.
+    Key,
+    /// Finding the answer to an equal request.
+    Exact,
+}
+
+impl LookupStage {
+    /// Both, in the order in which they come.
+    pub(super) const ALL: [Self; 2] = [Self::Key, Self::Exact];
+
+    /// The name used in metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Exact => "exact",
+        }
+    }
+}
+
+/// The metrics of the cache.
+#[derive(Debug)]
+pub struct CacheMetrics {
+    /// By tier, result, reason and route.
+    pub(super) lookups: Series<(&'static str, &'static str, &'static str, Name), Counter>,
+    pub(super) seconds: [Histogram; LookupStage::ALL.len()],
+    pub(super) stored: Series<&'static str, Counter>,
+    /// By route.
+    pub(super) coalesced: Series<Name, Counter>,
+    /// By tier.
+    pub(super) saved: Series<&'static str, Arc<SavedMetrics>>,
+}
+
+/// What answers that were given again have saved.
+#[derive(Debug)]
+pub struct SavedMetrics {
+    pub(super) tokens: Series<&'static str, Counter>,
+    pub(super) cost: Dollars,
+    pub(super) seconds: Dollars,
+}
+
+impl CacheMetrics {
+    pub(super) fn new() -> Self {
+        Self {
+            lookups: Series::new(MOST_LOOKUPS),
+            seconds: std::array::from_fn(|_| Histogram::new(LOOKUP)),
+            stored: Series::new(16),
+            coalesced: Series::new(MOST_LOOKUPS),
+            saved: Series::new(8),
+        }
+    }
+
+    /// Counts a lookup; `route` must be a name from the policy.
+    pub fn lookup(&self, lookup: Lookup, route: &Name) {
+        let Lookup { tier, result, reason } = lookup;
+        let other = |(tier, result, reason, _)| (tier, result, reason, OTHER.into());
+        self.lookups.get((tier, result, reason, route.clone()), other, |_| Counter::default()).inc();
+    }
+
+    /// A stage of a lookup took so many seconds.
+    pub fn took(&self, stage: LookupStage, seconds: f64) {
+        self.seconds[stage as usize].observe(seconds);
+    }
+
+    /// Counts what became of an answer that might have been kept.
+    pub fn stored(&self, result: &'static str) {
+        count(&self.stored, result);
+    }
+
+    /// Counts a request that shared another's; `route` must be a name from the policy.
+    pub fn coalesced(&self, route: &Name) {
+        self.coalesced.get(route.clone(), |_| OTHER.into(), |_| Counter::default()).inc();
+    }
+
+    /// What a tier has saved.
+    pub fn saved(&self, tier: &'static str) -> Arc<SavedMetrics> {
+        self.saved.get(tier, |tier| tier, |_| Arc::new(SavedMetrics::new()))
+    }
+
+    /// Lookups that a request made which may share answers, and those of them that were answered without an engine's work.
+    pub fn rates(&self) -> (u64, u64) {
+        let lookups = self.lookups.read();
+        let of = |results: &[&str]| {
+            lookups.iter().filter(|((_, result, ..), _)| results.contains(result)).map(|(_, it)| it.get()).sum()
+        };
+        (of(&["hit", "coalesced", "miss"]), of(&["hit", "coalesced"]))
+    }
+
+    /// US dollars saved so far.
+    pub fn saved_usd(&self) -> f64 {
+        self.saved.list().iter().map(|(_, saved)| saved.cost.get()).sum()
+    }
+}
+
+impl SavedMetrics {
+    fn new() -> Self {
+        Self { tokens: Series::new(2), cost: Dollars::default(), seconds: Dollars::default() }
+    }
+
+    /// An answer was given again: its tokens, its cost in US dollars where known, and the seconds that making it took.
+    pub fn answer(&self, usage: Option<&Usage>, usd: Option<f64>, seconds: f64) {
+        if let Some(usage) = usage {
+            for (kind, tokens) in [("prompt", usage.prompt_tokens), ("completion", usage.completion_tokens)] {
+                self.tokens.get(kind, |kind| kind, |_| Counter::default()).inc_by(tokens);
+            }
+        }
+        if let Some(usd) = usd.filter(|usd| usd.is_finite() && *usd > 0.0) {
+            self.cost.inc_by(usd);
+        }
+        self.seconds.inc_by(seconds.max(0.0));
+    }
+}
