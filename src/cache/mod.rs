@@ -2,15 +2,18 @@
 //!
 //! Nothing here does I/O, starts a task or reads a clock. What makes vectors and what stores records stand above, behind traits.
 
+pub mod confidence;
 mod directives;
 pub mod eligible;
 mod embedder;
+pub mod evidence;
 mod exact;
 pub mod flights;
 pub mod guard;
 pub mod index;
 mod key;
 mod record;
+pub mod replay;
 
 pub use self::{
     directives::{Directives, Misread, Most},

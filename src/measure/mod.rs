@@ -5,6 +5,7 @@
 //! microsecond. A sample that is not a finite number of the expected sign is dropped: one broken measurement must not
 //! poison a mean for good.
 
+pub mod beta;
 mod bytes_per_token;
 mod peak_ewma;
 mod rate;

@@ -1,8 +1,10 @@
 //! Two texts laid beside each other: the guard that keeps them apart, if one does, and how far they are from one another otherwise.
 
+use std::sync::LazyLock;
+
 use super::{
     Comparison, Guard, Soft, contrasts,
-    lexicon::{CONTENT, LIGHT},
+    lexicon::{CONTENT, LIGHT, hash},
     traits::{Term, Traits},
 };
 
@@ -20,7 +22,6 @@ pub fn compare(query: &Traits, entry: &Traits) -> Comparison {
     let longer = query.words.max(entry.words);
     let shorter = query.words.min(entry.words);
     let length_ratio = if longer == 0 { 1.0 } else { f32::from(shorter) / f32::from(longer) };
-    let equal = query.whole == entry.whole && query.words == entry.words;
     let matches = Matches::of(query, entry);
     let mut soft = Soft {
         overlap: matches.overlap,
@@ -41,7 +42,9 @@ pub fn compare(query: &Traits, entry: &Traits) -> Comparison {
         Some(Guard::Length)
     } else if let Some(guard) = unequal(query, entry) {
         Some(guard)
-    } else if equal {
+    } else if other_units(query, entry) || other_units(entry, query) {
+        Some(Guard::Units)
+    } else if query.reads_like(entry) {
         None
     } else {
         differs(query, entry, &matches, &pairs, length_ratio)
@@ -63,6 +66,14 @@ fn unequal(query: &Traits, entry: &Traits) -> Option<Guard> {
     }
 }
 
+/// Whether a number comes with one unit here and with another there. Without a unit it may be of any.
+fn other_units(query: &Traits, entry: &Traits) -> bool {
+    query.units.iter().any(|(number, unit)| {
+        let mut there = entry.units.iter().filter(|(other, _)| other == number).peekable();
+        there.peek().is_some() && there.all(|(_, other)| other != unit)
+    })
+}
+
 fn differs(query: &Traits, entry: &Traits, matches: &Matches<'_>, pairs: &Pairs, length_ratio: f32) -> Option<Guard> {
     if query.language.zip(entry.language).is_some_and(|(one, other)| one != other) {
         return Some(Guard::Language);
@@ -82,7 +93,9 @@ fn differs(query: &Traits, entry: &Traits, matches: &Matches<'_>, pairs: &Pairs,
     if query.asked.distance(entry.asked) >= 1.0 {
         return Some(Guard::Question);
     }
-    if pairs.swapped || query.passive != entry.passive && pairs.straight {
+    // Where one tells who did it by "by", the same order means that they have changed places.
+    let changed = if query.passive == entry.passive { pairs.swapped } else { pairs.straight };
+    if changed {
         return Some(Guard::Order);
     }
     let longer = query.words.abs_diff(entry.words);
@@ -236,10 +249,11 @@ impl Pairs {
                     continue;
                 }
                 found.inverted += 1;
-                let before = x.before == also_y.before && y.before == also_x.before && x.before != y.before;
-                let after = x.after == also_y.after && y.after == also_x.after && x.after != y.after;
-                found.swapped |= !symmetric && (before || after);
+                found.swapped |= !symmetric
+                    && (takes_place(y.before, also_x.before, x.before) || takes_place(x.after, also_y.after, y.after));
             }
+            found.swapped |=
+                directions(x.before).zip(directions(also_x.before)).is_some_and(|(one, other)| one != other);
         }
         found
     }
@@ -247,4 +261,16 @@ impl Pairs {
     fn turned_round(&self) -> f32 {
         if self.pairs == 0 { 0.0 } else { self.inverted as f32 / self.pairs as f32 }
     }
+}
+
+/// Whether one word stands where another stood: behind the same word, which is not one that joins equals.
+fn takes_place(slot: u64, taken: u64, own: u64) -> bool {
+    static JOINING: LazyLock<[u64; 4]> = LazyLock::new(|| ["and", "or", "vs", "versus"].map(hash));
+    slot == taken && slot != own && slot != 0 && !JOINING.contains(&slot)
+}
+
+/// Where a word before another leads: away from it, or towards it.
+fn directions(word: u64) -> Option<bool> {
+    static WAYS: LazyLock<[u64; 3]> = LazyLock::new(|| ["from", "to", "into"].map(hash));
+    WAYS.iter().position(|way| *way == word).map(|way| way > 0)
 }

@@ -182,7 +182,7 @@ fn participle(word: &str) -> Option<String> {
     // `mak(ing)`, `us(ing)`: short and open; a longer word loses its `e` in `spelling` anyway.
     let open = !vowel(*last) && !matches!(last, b'w' | b'x' | b'y') && vowel(*before);
     let short = stem.len() == 2 || stem.len() == 3 && !vowel(stem.as_bytes()[0]);
-    Some(if open && short { format!("{stem}e") } else { stem.to_owned() })
+    Some(if open && short || stem.len() == 2 && *last == b'u' { format!("{stem}e") } else { stem.to_owned() })
 }
 
 /// One spelling for both sides of the Atlantic; a silent `e` goes, since participles have lost theirs.

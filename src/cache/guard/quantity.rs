@@ -22,7 +22,7 @@ pub(super) enum What {
 /// Units, the first of each line stands for the others.
 const UNITS: &str = "
 km kilometre kilometer kilometres kilometers kms
-metre meter metres meters mtr
+metre m meter metres meters mtr
 cm centimetre centimeter centimetres centimeters cms
 mm millimetre millimeter millimetres millimeters
 mile mi miles
@@ -86,6 +86,20 @@ line lines
 page pages
 paragraph paragraphs
 ";
+
+/// The unit that `words` begin with, and how many they are: "degrees celsius" is one unit.
+fn unit_of(words: &[String]) -> Option<(&'static str, usize)> {
+    let first = unit(words.first()?)?;
+    let scale = words.get(1).filter(|_| first == "degree").and_then(|word| match word.as_str() {
+        "c" | "celsius" | "centigrade" => Some("celsius"),
+        "f" | "fahrenheit" => Some("fahrenheit"),
+        _ => None,
+    });
+    Some(scale.map_or((first, 1), |scale| (scale, 2)))
+}
+
+/// Units that also stand before their number.
+pub(super) const CURRENCIES: [&str; 5] = ["usd", "eur", "gbp", "jpy", "inr"];
 
 /// The spelling of a unit that stands for all, if `word` (in lower case) is one.
 pub(super) fn unit(word: &str) -> Option<&'static str> {
@@ -153,7 +167,7 @@ fn scale(word: &str) -> Option<u64> {
     Some(match word {
         "hundred" => 100,
         "k" | "thousand" | "thousands" => 1_000,
-        "m" | "mn" | "million" | "millions" => 1_000_000,
+        "mn" | "million" | "millions" => 1_000_000,
         "b" | "bn" | "billion" | "billions" => 1_000_000_000,
         "trillion" => 1_000_000_000_000,
         "dozen" => 12,
@@ -206,9 +220,9 @@ pub(super) fn read(before: Option<&str>, words: &[String]) -> Option<Quantity> {
         return Some(Quantity { kind: What::Number, text: "0.5".into(), unit: None, taken: 1 });
     }
     let (value, taken) = spelled(words)?;
-    let found = words.get(taken).and_then(|word| unit(word));
-    let taken = taken + usize::from(found.is_some());
-    Some(Quantity { kind: What::Number, text: value.to_string(), unit: found, taken })
+    let unit = unit_of(&words[taken..]);
+    let taken = taken + unit.map_or(0, |(_, words)| words);
+    Some(Quantity { kind: What::Number, text: value.to_string(), unit: unit.map(|(unit, _)| unit), taken })
 }
 
 /// "march 5, 2024", "march 2024".
@@ -285,8 +299,9 @@ fn figures(before: Option<&str>, words: &[String]) -> Quantity {
     {
         (value, taken) = (scaled, 2);
     }
-    let unit = words.get(taken).and_then(|word| unit(word));
-    Quantity { kind: What::Number, text: value, unit, taken: taken + usize::from(unit.is_some()) }
+    let unit = unit_of(&words[taken..]);
+    let taken = taken + unit.map_or(0, |(_, words)| words);
+    Quantity { kind: What::Number, text: value, unit: unit.map(|(unit, _)| unit), taken }
 }
 
 /// "1.5" a thousand times is "1500".

@@ -66,6 +66,7 @@ impl Asked {
         let (word, next) = (at(place), at(place + 1));
         match word {
             "how" if next == "come" => Self::Reason,
+            "how" if next == "much" && at(place + 2) == "time" => Self::Measure(hash("long")),
             "how"
                 if matches!(
                     next,
@@ -201,13 +202,16 @@ pub(super) fn forms<'a>(words: &'a [&'a str]) -> impl Iterator<Item = u64> {
 
 /// Words that only one of these languages has so often.
 const LANGUAGES: [(&str, &str); 7] = [
-    ("en", "the is are what how why do does of to my i you for with and when where can should which in"),
-    ("de", "der die das ist sind wie warum was ich und mit für nicht ein eine kann man wo zu den mein"),
-    ("fr", "le la les est sont comment pourquoi que je et avec pour pas un une des du quel quelle mon où"),
-    ("es", "el la los las es son cómo como por qué que yo y con para no un una del mi cuál dónde puedo"),
-    ("it", "il la gli è sono come perché che io e con per non un una del mio quale dove posso di"),
-    ("pt", "o a os as é são como por que eu e com para não um uma do meu qual onde posso"),
-    ("nl", "de het is zijn hoe waarom wat ik en met voor niet een kan waar mijn"),
+    (
+        "en",
+        "the is are what how why do does of to my i you for with and when where can should which in if it that will be",
+    ),
+    ("de", "der das ist sind wie warum ich und mit für nicht ein eine kann wo zu den mein wenn wird"),
+    ("fr", "le les est sont comment pourquoi je et avec pour une des du quel quelle mon où sur dans"),
+    ("es", "el los las es cómo por qué yo y para una del cuál dónde puedo mi está"),
+    ("it", "il gli è sono perché che io con per della una del mio quale dove posso"),
+    ("pt", "os é são por eu e com não um uma meu qual onde posso da em"),
+    ("nl", "het zijn hoe waarom wat ik en met voor niet een kan waar mijn wordt"),
 ];
 
 /// The language of a text by its script, or by its commonest words; `None` where too little tells.
@@ -243,7 +247,7 @@ pub(super) fn language(text: &str, words: &[&str]) -> Option<u8> {
     let best = counts.iter().enumerate().max_by_key(|(_, count)| **count).map(|(at, count)| (at, *count))?;
     counts[best.0] = 0;
     let second = counts.iter().max().copied().unwrap_or(0);
-    (best.1 >= 2 && best.1 > second).then_some(100 + best.0 as u8)
+    (best.1 >= 2 && best.1 > 2 * second).then_some(100 + best.0 as u8)
 }
 
 #[cfg(test)]

@@ -152,7 +152,7 @@ impl<'a> Scan<'a> {
     /// A chunk without the signs around it.
     fn core(&mut self, start: usize, end: usize) {
         let core = &self.text[start..end];
-        if core.len() == 1 && "+-*/=<>^&|~".contains(core)
+        if core.len() == 1 && "+-*/=<>^".contains(core)
             || matches!(core, "==" | "!=" | "<=" | ">=" | "=>" | "->" | "&&" | "||")
         {
             return self.push(core, Kind::Operator, start);
@@ -198,7 +198,11 @@ impl<'a> Scan<'a> {
                 at += length;
             } else {
                 if matches!(next, '%' | '$' | '€' | '£' | '¥' | '₹' | '°') {
-                    self.push(&rest[..next.len_utf8()], Kind::Unit, at);
+                    let scale = next == '°' && rest[next.len_utf8()..].starts_with(['C', 'F', 'c', 'f']);
+                    let length = next.len_utf8() + usize::from(scale);
+                    self.push(&rest[..length], Kind::Unit, at);
+                    at += length;
+                    continue;
                 } else if "+*=<>^".contains(next) {
                     self.push(&rest[..1], Kind::Operator, at);
                 }
@@ -218,7 +222,8 @@ fn ideographic(c: char) -> bool {
 }
 
 fn is_flag(core: &str) -> bool {
-    let name = core.strip_prefix("--").or_else(|| core.strip_prefix('-').filter(|name| !name.contains('-')));
+    // After one dash one or two letters: "-old" is the rest of a word.
+    let name = core.strip_prefix("--").or_else(|| core.strip_prefix('-').filter(|name| name.len() <= 2));
     name.is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 

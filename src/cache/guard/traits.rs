@@ -23,6 +23,8 @@ pub struct Traits {
     pub(super) by_word: Box<[u16]>,
     /// What must be equal as multisets, sorted.
     pub(super) items: Box<[(Guard, u64)]>,
+    /// Numbers that came with a unit, and the unit.
+    pub(super) units: Box<[(u64, u64)]>,
     /// Quotations: their words in order.
     pub(super) quotes: Box<[Box<[u64]>]>,
     pub(super) asked: Asked,
@@ -88,6 +90,7 @@ impl Traits {
             by_word: by_word.into(),
             terms: reading.terms.into(),
             items: reading.items.into(),
+            units: reading.units.into(),
             quotes: reading.quotes.into_iter().filter(|quote| !quote.is_empty()).map(Vec::into_boxed_slice).collect(),
             asked: Asked::of(&lower),
             tense: Tense::of(&lower),
@@ -108,8 +111,6 @@ impl Traits {
                         | "vs"
                         | "versus"
                         | "distance"
-                        | "and"
-                        | "or"
                 )
             }),
             language: question::language(&text[..end], &lower),
@@ -119,12 +120,23 @@ impl Traits {
         }
     }
 
+    /// Whether both are the same words in the same order: they differ in signs and case at most.
+    pub fn reads_like(&self, other: &Self) -> bool {
+        self.whole == other.whole && self.words == other.words && self.items == other.items && !self.cut && !other.cut
+    }
+
+    /// How many words it has.
+    pub fn words(&self) -> u16 {
+        self.words
+    }
+
     /// What it takes, in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(self)
             + size_of_val(&*self.terms)
             + size_of_val(&*self.by_word)
             + size_of_val(&*self.items)
+            + size_of_val(&*self.units)
             + self.quotes.iter().map(|quote| size_of_val(&**quote) + size_of_val(quote)).sum::<usize>()
     }
 }
@@ -144,13 +156,17 @@ fn words<'a>(pieces: &'a [Piece<'a>]) -> Vec<Word<'a>> {
             continue;
         }
         let flat: String = piece.text.chars().filter(|c| *c != '.').map(|c| if c == '’' { '\'' } else { c }).collect();
-        if let Some(parts) = lexicon::contraction(&flat.to_lowercase()).filter(|_| loud || !is_upper(&flat)) {
+        if let Some(parts) =
+            lexicon::contraction(&flat.to_lowercase()).filter(|_| loud || !is_upper(&flat) && !is_letter(&flat))
+        {
             words.extend(parts.iter().map(|part| Word { lower: (*part).to_owned(), piece, name: false }));
             continue;
         }
         let flat = flat.strip_suffix("'s").or_else(|| flat.strip_suffix("'S")).unwrap_or(&flat);
         let upper = !loud && is_upper(flat) && flat.chars().count() > 1;
         let lower = if upper { acronym(flat) } else { flat.to_lowercase() };
+        // A verb, unless it is written like a name: then it is a programming language.
+        let lower = if lower == "go" && flat == "Go" && !piece.first && !title { "golang".to_owned() } else { lower };
         let inner = flat.chars().skip(1).any(char::is_uppercase) && !loud;
         let name = upper || inner || begins_large(piece) && !piece.first && !title && lower != "i";
         words.push(Word { lower, piece, name });
@@ -161,6 +177,11 @@ fn words<'a>(pieces: &'a [Piece<'a>]) -> Vec<Word<'a>> {
 fn is_upper(word: &str) -> bool {
     let mut letters = word.chars().filter(|c| c.is_alphabetic());
     letters.clone().count() > 1 && letters.all(char::is_uppercase)
+}
+
+/// A single large letter, which may be a name.
+fn is_letter(word: &str) -> bool {
+    word.len() == 1 && word.starts_with(char::is_uppercase)
 }
 
 /// Abbreviations in capitals that are other words in small letters.
@@ -178,6 +199,7 @@ fn acronym(word: &str) -> String {
 struct Reading {
     terms: Vec<Term>,
     items: Vec<(Guard, u64)>,
+    units: Vec<(u64, u64)>,
     quotes: Vec<Vec<u64>>,
     turns: u32,
     quantifiers: u64,
@@ -221,6 +243,11 @@ impl Reading {
         }
         if let Some(taken) = self.quantity(words, at, None) {
             return taken;
+        }
+        // "Rs 500", "USD 20".
+        let amount = words.get(at + 1).is_some_and(|next| next.piece.kind == Kind::Number);
+        if let Some(unit) = quantity::unit(lower).filter(|unit| amount && quantity::CURRENCIES.contains(unit)) {
+            return 1 + self.quantity(words, at + 1, Some(unit)).unwrap_or(0);
         }
         if let Some(taken) = self.particle(words, at) {
             return taken;
@@ -273,7 +300,7 @@ impl Reading {
         let number = hash(&found.text);
         self.items.push((guard, number));
         if let Some(unit) = sign.or(found.unit) {
-            self.items.push((Guard::Units, hash(&format!("{} {unit}", found.text))));
+            self.units.push((number, hash(unit)));
         }
         self.push(number, &found.text, STOP, false, 0, &words[at]);
         Some(found.taken)
@@ -292,7 +319,9 @@ impl Reading {
         let base = known.map_or_else(|| hash(&stem), |known| known.word);
         let mut weight = known.map_or(CONTENT, |known| known.weight);
         if let Some(known) = known {
-            self.turns += u32::from(known.negation) + u32::from(known.reverser);
+            // "or not" asks the same as without it.
+            let denies = known.negation && !(lower == "not" && self.before == hash("or"));
+            self.turns += u32::from(denies) + u32::from(known.reverser);
             if known.quantifier {
                 self.quantifiers = self.quantifiers.wrapping_add(base);
             }

@@ -1,0 +1,93 @@
+//! How sure it is that the answer to one text serves another, and whether that is sure enough.
+//!
+//! A logistic model of what is known of a candidate: its similarities, and how the texts differ otherwise. Three things are told apart:
+//! what holds for all texts under an embedder ([`Prior`], fitted offline, with the covariance of its weights), what a scope's own
+//! evidence says (how often questions really repeat there), and what an entry's evidence says (how far its answer carries). The last
+//! two are [`Shift`]s of the log odds with Gaussian priors, refined by each label, so that the first one already counts.
+//!
+//! **Prevalence.** Half of the pairs in a collection mean the same; of the queries in a stream perhaps one in a hundred has a partner
+//! in the store, and the others still have a nearest neighbour. A probability fitted on pairs is far too high there. So the prior is
+//! fitted on streams, weighed as if one query in [`Prior::prevalence`] had a partner, and evidence may raise it.
+
+mod prior;
+mod shift;
+mod signals;
+
+pub use self::{
+    prior::{Prior, Provenance},
+    shift::Shift,
+    signals::{FEATURES, NAMES, SIGNS, Signals},
+};
+
+use super::guard::{Comparison, Guard};
+
+/// How many standard deviations the lower bound lies below the mean of the log odds: 0.9 of the posterior lies above it.
+pub const DEVIATIONS: f32 = 1.2816;
+
+/// From this probability on a candidate that is not served is worth a label.
+pub const WORTH_A_LABEL: f32 = 0.25;
+
+/// What becomes of a candidate.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Its answer is given.
+    Serve(Belief),
+    /// It is not sure enough, but its label would teach something.
+    Grey(Belief),
+    /// It is not given.
+    Miss(Reason),
+}
+
+/// How probable it is that an answer serves.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Belief {
+    /// The probability, 0 to 1.
+    pub probability: f32,
+    /// Its lower bound: what is compared with the budget.
+    pub lower: f32,
+    /// Log odds by the prior alone: what labels are learned against.
+    pub log_odds: f32,
+}
+
+/// Why a candidate is not served.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// A guard keeps it apart.
+    Guard(Guard),
+    /// Too unlikely, with this probability.
+    Unlikely(f32),
+}
+
+/// Decides on a candidate. `budget` is the share of false hits that is allowed, of hits.
+pub fn decide(
+    prior: &Prior,
+    scope: &Shift,
+    entry: &Shift,
+    signals: &Signals,
+    comparison: &Comparison,
+    budget: f32,
+) -> Decision {
+    if let Some(guard) = comparison.guard {
+        return Decision::Miss(Reason::Guard(guard));
+    }
+    let belief = believe(prior, scope, entry, &signals.features(&comparison.soft));
+    if belief.lower >= 1.0 - budget {
+        Decision::Serve(belief)
+    } else if belief.probability >= WORTH_A_LABEL {
+        Decision::Grey(belief)
+    } else {
+        Decision::Miss(Reason::Unlikely(belief.probability))
+    }
+}
+
+/// The probability for features that no guard keeps apart.
+pub fn believe(prior: &Prior, scope: &Shift, entry: &Shift, features: &[f32; FEATURES]) -> Belief {
+    let log_odds = prior.log_odds(features);
+    let mean = log_odds + scope.mean() + entry.mean();
+    let deviation = (prior.variance(features) + scope.variance() + entry.variance()).sqrt();
+    Belief { probability: logistic(mean), lower: logistic(mean - DEVIATIONS * deviation), log_odds }
+}
+
+fn logistic(x: f32) -> f32 {
+    1.0 / (1.0 + (-x).exp())
+}

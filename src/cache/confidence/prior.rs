@@ -1,0 +1,128 @@
+//! The weights of the model for an embedder, and where they come from. Can be stored.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use serde::{Deserialize, Serialize};
+
+use super::signals::{FEATURES, NAMES};
+
+/// The tables that are compiled in, written by `examples/fit_cache.rs`.
+static BUILT_IN: LazyLock<Vec<Prior>> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("priors.json"))
+        .expect("the tables that are compiled in can be read: a test reads them")
+});
+
+/// What the log odds of a candidate under an embedder are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prior {
+    /// What the ids of embedders that it holds for begin with; empty where none is known.
+    pub embedder: String,
+    /// The share of queries with a partner in the store that it stands for.
+    pub prevalence: f32,
+    weights: Weights,
+    /// Covariance of the weights, row by row, of the features in their order.
+    covariance: Vec<f32>,
+    /// Where it comes from.
+    pub provenance: Provenance,
+}
+
+/// A weight for each feature; by name where they are stored, so that a table outlives changes of the features.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<String, f32>", into = "BTreeMap<String, f32>")]
+struct Weights([f32; FEATURES]);
+
+impl From<BTreeMap<String, f32>> for Weights {
+    fn from(named: BTreeMap<String, f32>) -> Self {
+        Self(NAMES.map(|name| named.get(name).copied().filter(|weight| weight.is_finite()).unwrap_or(0.0)))
+    }
+}
+
+impl From<Weights> for BTreeMap<String, f32> {
+    fn from(weights: Weights) -> Self {
+        NAMES.into_iter().map(str::to_owned).zip(weights.0).collect()
+    }
+}
+
+/// Where weights come from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The program that wrote them.
+    pub program: String,
+    /// When, as `YYYY-MM-DD`.
+    pub date: String,
+    /// What they were fitted on, with counts.
+    pub data: Vec<String>,
+}
+
+impl Prior {
+    /// A prior of its parts; `covariance` by rows.
+    pub fn new(
+        embedder: &str,
+        prevalence: f32,
+        weights: &[f32; FEATURES],
+        covariance: &[[f32; FEATURES]; FEATURES],
+        provenance: Provenance,
+    ) -> Self {
+        Self {
+            embedder: embedder.to_owned(),
+            prevalence,
+            weights: Weights(*weights),
+            covariance: covariance.as_flattened().to_vec(),
+            provenance,
+        }
+    }
+
+    /// The prior of an embedder. For one that nothing was fitted for it is the built-in one's, with the similarity's own say
+    /// taken back and more doubt: its vectors may lie closer together.
+    pub fn of(embedder: &str) -> &'static Self {
+        let named = BUILT_IN.iter().find(|prior| !prior.embedder.is_empty() && embedder.starts_with(&prior.embedder));
+        named
+            .or_else(|| BUILT_IN.iter().find(|prior| prior.embedder.is_empty()))
+            .expect("a test sees that there is one for all")
+    }
+
+    /// Log odds that an answer serves, before any evidence of the scope and of the entry.
+    pub fn log_odds(&self, features: &[f32; FEATURES]) -> f32 {
+        self.weights.0.iter().zip(features).map(|(weight, value)| weight * value).sum()
+    }
+
+    /// Their variance, since the weights are known only so well.
+    pub fn variance(&self, features: &[f32; FEATURES]) -> f32 {
+        let rows = self.covariance.chunks_exact(FEATURES);
+        let sum: f32 = rows
+            .zip(features)
+            .map(|(row, value)| value * row.iter().zip(features).map(|(entry, other)| entry * other).sum::<f32>())
+            .sum();
+        sum.max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::{confidence::SIGNS, guard::Soft};
+
+    #[test]
+    fn there_is_a_prior_for_every_embedder_and_it_keeps_the_signs() {
+        assert_eq!(BUILT_IN.iter().filter(|prior| prior.embedder.is_empty()).count(), 1);
+        for prior in BUILT_IN.iter() {
+            assert_eq!(prior.covariance.len(), FEATURES * FEATURES);
+            assert!(prior.prevalence > 0.0 && prior.prevalence < 0.5 && !prior.provenance.program.is_empty());
+            for ((name, weight), sign) in NAMES.iter().zip(prior.weights.0).zip(SIGNS) {
+                assert!(weight * f32::from(sign) >= 0.0, "{name} {weight}");
+            }
+            assert_eq!(serde_json::from_str::<Prior>(&serde_json::to_string(prior).unwrap()).unwrap(), *prior);
+        }
+    }
+
+    #[test]
+    fn an_unknown_embedder_is_trusted_less() {
+        let near = Soft { overlap: 1.0, length_ratio: 1.0, words: 8.0, ..Soft::default() };
+        let features = super::super::Signals { similarity: 0.97, recall: 0.97, margin: 0.2 }.features(&near);
+        let (known, unknown) = (Prior::of("all-MiniLM-L6-v2"), Prior::of("somebody's"));
+        let bound =
+            |prior: &Prior| prior.log_odds(&features) - super::super::DEVIATIONS * prior.variance(&features).sqrt();
+        assert!(bound(known) > bound(unknown));
+        assert!(Prior::of("").embedder.is_empty());
+    }
+}

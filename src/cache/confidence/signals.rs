@@ -1,0 +1,84 @@
+//! What is known of a candidate as numbers for the model.
+
+use crate::cache::guard::Soft;
+
+/// How many numbers.
+pub const FEATURES: usize = 16;
+
+/// Their names where they are stored.
+pub const NAMES: [&str; FEATURES] = [
+    "offset",
+    "similarity",
+    "recall",
+    "margin",
+    "overlap",
+    "query_only",
+    "entry_only",
+    "replaced",
+    "length_ratio",
+    "words",
+    "question",
+    "tense",
+    "advised",
+    "quantifiers",
+    "names",
+    "order",
+];
+
+/// What each may do to the log odds: 1 only raise, −1 only lower, 0 either. A weight that came out otherwise would be chance, and
+/// would be wrong on other texts.
+pub const SIGNS: [i8; FEATURES] = [0, 1, 1, 1, 1, -1, -1, -1, 1, 0, -1, -1, -1, -1, -1, -1];
+
+/// Similarities of a candidate.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Signals {
+    /// Cosine by the embedder that decides, −1 to 1.
+    pub similarity: f32,
+    /// Cosine by the one that recalls; the same again where there is only one.
+    pub recall: f32,
+    /// Similarity less that of the next candidate, by the embedder that decides; where there is none, less 0.
+    pub margin: f32,
+}
+
+impl Signals {
+    /// The numbers, bounded, so that none can outweigh all others.
+    pub fn features(&self, soft: &Soft) -> [f32; FEATURES] {
+        [
+            1.0,
+            nearness(self.similarity),
+            nearness(self.recall),
+            self.margin.clamp(0.0, 0.2),
+            soft.overlap,
+            soft.query_only.min(4.0),
+            soft.entry_only.min(4.0),
+            soft.query_only.min(soft.entry_only).min(3.0),
+            soft.length_ratio,
+            soft.words.clamp(2.0, 40.0).ln(),
+            soft.question,
+            soft.tense,
+            soft.advised,
+            soft.quantifiers,
+            soft.names,
+            soft.order,
+        ]
+    }
+}
+
+/// The logarithm of how much nearer than a right angle: from .90 to .95 is as much as from .80 to .90. At most 4.6, for .99.
+fn nearness(similarity: f32) -> f32 {
+    -(1.0 - similarity.clamp(0.0, 0.99)).ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_are_bounded_and_finite() {
+        let far = Soft { query_only: 1e9, entry_only: 1e9, words: 0.0, ..Soft::default() };
+        for similarity in [-1.0, 0.0, 1.0, 1.1] {
+            let signals = Signals { similarity, recall: similarity, margin: 2.0 };
+            assert!(signals.features(&far).iter().all(|value| value.is_finite() && value.abs() < 5.0));
+        }
+    }
+}

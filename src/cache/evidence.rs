@@ -1,0 +1,260 @@
+//! What verified hits say: the rate of false ones with bounds, and whether a scope may go on serving.
+//!
+//! A hit is verified when its answer is compared with one that was made anew, or when its receiver says what it was worth. Only a
+//! sample is; each label weighs 1 by the chance that it had of being drawn, so that the rate is that of all hits. Old labels fade,
+//! since what a scope is asked changes.
+
+use std::time::Duration;
+
+use super::guard::{Guard, Traits, compare};
+use crate::{measure::beta, types::Moment};
+
+/// Where a label comes from.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Somebody who received the answer said so.
+    Feedback,
+    /// The answer was made anew, and is the same but for signs and case.
+    Rerun,
+    /// The answer was made anew, and is alike.
+    Alike,
+    /// A model was asked.
+    Judge,
+}
+
+impl Source {
+    /// What a label is worth, 0 to 1, where 1 is one that is never wrong. Chosen by reason, not measured.
+    pub const fn weight(self) -> f32 {
+        match self {
+            Self::Rerun => 1.0,
+            Self::Feedback => 0.9,
+            Self::Judge => 0.8,
+            Self::Alike => 0.7,
+        }
+    }
+
+    /// Its name in metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Feedback => "feedback",
+            Self::Rerun => "rerun",
+            Self::Alike => "alike",
+            Self::Judge => "judge",
+        }
+    }
+}
+
+/// After so long a label counts half.
+const HALF_LIFE: Duration = Duration::from_hours(24);
+/// The chance that the true rate lies above the upper bound, and below the lower one.
+const TAIL: f64 = 0.05;
+/// Labels that are enough to hold a scope to its budget, times the budget: with so many and none false, the upper bound has come
+/// below the budget (the rule of three).
+const ENOUGH: f64 = 3.0;
+/// No label weighs more than so many: one that was drawn by a chance of 1 in 1,000 must not decide alone.
+const HEAVIEST: f64 = 50.0;
+
+/// The false hits of a scope.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evidence {
+    /// Sums of weights, as of `at`.
+    good: f64,
+    bad: f64,
+    /// Sum of their squares: how many equal labels they are worth.
+    squares: f64,
+    at: Moment,
+    shadow_only: bool,
+}
+
+/// What is known of a scope's rate of false hits.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct FalseHitRate {
+    /// The share of hits that are false, as measured; 0 where nothing was verified.
+    pub rate: f64,
+    /// It is above this with a chance of 0.95.
+    pub lower: f64,
+    /// It is below this with a chance of 0.95; 1 where nothing was verified.
+    pub upper: f64,
+    /// How many labels of equal weight the evidence is worth.
+    pub labels: f64,
+}
+
+impl Evidence {
+    /// Takes in a label of a hit, or of what would have been one in shadow. `share` is the chance that it had of being verified.
+    pub fn learn(&mut self, now: Moment, same: bool, source: Source, share: f64) {
+        if !(share > 0.0 && share <= 1.0) {
+            return;
+        }
+        self.fade(now);
+        let weight = f64::from(source.weight()) * (1.0 / share).min(HEAVIEST);
+        *(if same { &mut self.good } else { &mut self.bad }) += weight;
+        self.squares += weight * weight;
+    }
+
+    fn fade(&mut self, now: Moment) {
+        let left = 0.5f64.powf(now.since(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64());
+        self.good *= left;
+        self.bad *= left;
+        // As if a share of the labels were gone, and not all of them lighter.
+        self.squares *= left;
+        self.at = self.at.max(now);
+    }
+
+    /// The rate of false hits at `now`.
+    pub fn rate(&self, now: Moment) -> FalseHitRate {
+        let mut faded = self.clone();
+        faded.fade(now);
+        let sum = faded.good + faded.bad;
+        if sum <= 0.0 || faded.squares <= 0.0 {
+            return FalseHitRate { rate: 0.0, lower: 0.0, upper: 1.0, labels: 0.0 };
+        }
+        let labels = sum * sum / faded.squares;
+        let rate = faded.bad / sum;
+        let bad = rate * labels;
+        FalseHitRate {
+            rate,
+            lower: beta::lower_bound(bad, labels, TAIL),
+            upper: beta::upper_bound(bad, labels, TAIL),
+            labels,
+        }
+    }
+
+    /// Whether the scope may only look, and serves nothing, for its hits would be false more often than `budget` allows.
+    ///
+    /// It comes to that when the rate is surely above the budget, or when there are labels enough and they do not show it to be below.
+    /// Then would-be hits go on being verified, and it serves again when the rate is shown to be below.
+    pub fn shadow_only(&mut self, now: Moment, budget: f64) -> bool {
+        let found = self.rate(now);
+        self.shadow_only = if self.shadow_only {
+            found.upper > budget
+        } else {
+            found.lower > budget || found.labels * budget >= ENOUGH && found.upper > budget && found.rate > budget / 2.0
+        };
+        self.shadow_only
+    }
+}
+
+/// Whether two answers say the same.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Agreement {
+    /// They do, and how that is known.
+    Same(Source),
+    /// They do not.
+    Different,
+    /// It cannot be told: no label.
+    Unsure,
+}
+
+/// From this similarity on two answers without a hard difference are alike.
+const ALIKE: f32 = 0.90;
+/// Below this one they are different.
+const UNLIKE: f32 = 0.55;
+/// Answers of at most so many words are compared word by word as questions are: "yes" and "no" lie close together.
+const SHORT: u16 = 24;
+
+/// Compares the answer that was stored with one that was made anew. `similarity` is the cosine of their vectors, where there is one.
+pub fn answers_agree(stored: &str, anew: &str, similarity: Option<f32>) -> Agreement {
+    let (one, other) = (Traits::of(stored), Traits::of(anew));
+    if one.reads_like(&other) {
+        return Agreement::Same(Source::Rerun);
+    }
+    let found = compare(&one, &other);
+    let short = one.words() <= SHORT && other.words() <= SHORT;
+    let hard = match found.guard {
+        // What is asked, and how long it takes to say, are of no account in an answer; in a long one nor is each number and name.
+        Some(Guard::Question | Guard::Length) | None => false,
+        Some(Guard::Language) => true,
+        Some(_) => short,
+    };
+    match similarity {
+        _ if hard => Agreement::Different,
+        Some(similarity) if similarity < UNLIKE => Agreement::Different,
+        Some(similarity) if similarity >= ALIKE && found.guard.is_none() => Agreement::Same(Source::Alike),
+        _ => Agreement::Unsure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: Moment = Moment::from_nanos(1);
+
+    fn after(good: usize, bad: usize) -> Evidence {
+        let mut evidence = Evidence::default();
+        (0..good).for_each(|_| evidence.learn(NOW, true, Source::Rerun, 1.0));
+        (0..bad).for_each(|_| evidence.learn(NOW, false, Source::Rerun, 1.0));
+        evidence
+    }
+
+    #[test]
+    fn bounds_hold_the_rate_and_narrow() {
+        let none = Evidence::default().rate(NOW);
+        assert!(none.labels < 1e-9 && none.upper > 0.999);
+        let some = after(99, 1).rate(NOW);
+        assert!(
+            (some.rate - 0.01).abs() < 1e-9
+                && some.lower < 0.01
+                && some.upper > 0.04
+                && (some.labels - 100.0).abs() < 1e-6
+        );
+        let more = after(990, 10).rate(NOW);
+        assert!(more.lower > some.lower && more.upper < some.upper);
+    }
+
+    #[test]
+    fn a_scope_stops_serving_over_its_budget_and_comes_back() {
+        assert!(!Evidence::default().shadow_only(NOW, 0.01), "without evidence it serves");
+        assert!(!after(50, 1).shadow_only(NOW, 0.01), "one false hit is no proof");
+        assert!(!after(310, 1).shadow_only(NOW, 0.01), "nor are labels that show a third of the budget");
+        assert!(after(20, 5).shadow_only(NOW, 0.01));
+        assert!(after(295, 5).shadow_only(NOW, 0.01), "enough labels, and not below");
+        let mut evidence = after(20, 5);
+        assert!(evidence.shadow_only(NOW, 0.01));
+        (0..300).for_each(|_| evidence.learn(NOW, true, Source::Rerun, 1.0));
+        assert!(evidence.shadow_only(NOW, 0.01), "not yet shown to be below");
+        (0..2_000).for_each(|_| evidence.learn(NOW, true, Source::Rerun, 1.0));
+        assert!(!evidence.shadow_only(NOW, 0.01));
+    }
+
+    #[test]
+    fn labels_weigh_what_stands_behind_them_and_fade() {
+        let mut evidence = Evidence::default();
+        evidence.learn(NOW, false, Source::Rerun, 1.0);
+        evidence.learn(NOW, true, Source::Rerun, 0.1);
+        assert!((evidence.rate(NOW).rate - 1.0 / 11.0).abs() < 1e-9);
+        evidence.learn(NOW, true, Source::Rerun, 0.0);
+        assert!((evidence.rate(NOW).rate - 1.0 / 11.0).abs() < 1e-9, "what could not be drawn says nothing");
+        let old = after(100, 0);
+        let later = NOW.plus(HALF_LIFE * 6);
+        assert!(old.rate(later).labels < 3.0 && old.rate(later).upper > 0.5);
+    }
+
+    #[test]
+    fn answers_are_compared_by_what_they_say() {
+        let of = answers_agree;
+        assert_eq!(of("It is 42.", "it is 42", None), Agreement::Same(Source::Rerun));
+        assert_eq!(of("It is 42.", "It is 43.", Some(0.99)), Agreement::Different);
+        assert_eq!(of("Yes, it is.", "No, it is not.", Some(0.9)), Agreement::Different);
+        assert_eq!(of("Paris is the capital.", "The capital is Paris.", Some(0.97)), Agreement::Same(Source::Alike));
+        assert_eq!(of("Paris is the capital.", "The capital is Paris.", None), Agreement::Unsure);
+        assert_eq!(of("Boil it.", "A long walk along the river.", Some(0.1)), Agreement::Different);
+    }
+
+    proptest! {
+        #[test]
+        fn a_rate_lies_between_its_bounds(labels in prop::collection::vec((any::<bool>(), 0.02f64..1.0, 0u64..1 << 50), 0..60)) {
+            let mut evidence = Evidence::default();
+            let mut now = NOW;
+            for (same, share, nanos) in labels {
+                now = now.plus(Duration::from_nanos(nanos >> 4));
+                evidence.learn(now, same, Source::Feedback, share);
+                let found = evidence.rate(now);
+                prop_assert!(found.lower <= found.rate + 1e-9 && found.rate <= found.upper + 1e-9);
+                prop_assert!((0.0..=1.0).contains(&found.lower) && (0.0..=1.0).contains(&found.upper));
+            }
+        }
+    }
+}

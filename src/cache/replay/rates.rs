@@ -1,0 +1,137 @@
+//! Hit rates and false hits of a replay, for a stream in which a chosen share of the queries has a partner, with intervals.
+
+use crate::measure::beta;
+
+/// What became of queries.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Queries with a partner in the store.
+    pub with_partner: usize,
+    /// Of these served with an answer that serves.
+    pub right: usize,
+    /// Of these served with another.
+    pub wrong: usize,
+    /// Queries without a partner.
+    pub without: usize,
+    /// Of these served: each falsely.
+    pub false_hits: usize,
+}
+
+impl Counts {
+    /// Takes in a query: whether it had a partner, and whether what it was served with, if it was, serves.
+    pub fn add(&mut self, partner: bool, served: Option<bool>) {
+        *(if partner { &mut self.with_partner } else { &mut self.without }) += 1;
+        match served {
+            Some(true) => self.right += 1,
+            Some(false) if partner => self.wrong += 1,
+            Some(false) => self.false_hits += 1,
+            None => {}
+        }
+    }
+
+    /// All that were served.
+    pub fn hits(&self) -> usize {
+        self.right + self.wrong + self.false_hits
+    }
+}
+
+/// A rate and the interval that holds it with 95 %.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Interval {
+    /// As measured.
+    pub rate: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// Rates at a prevalence.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Rates {
+    /// Hits by queries.
+    pub hit_rate: f64,
+    /// False hits by hits.
+    pub per_hit: Interval,
+    /// False hits by queries.
+    pub per_request: f64,
+    /// Hits that were counted.
+    pub hits: usize,
+}
+
+/// How many draws intervals are made of.
+const DRAWS: usize = 4_000;
+
+/// The rates where `prevalence` of the queries have a partner: each query was replayed once, and those with and those without one are
+/// weighed to that share. The interval is of draws from the posteriors of the three rates that make it up (Jeffreys' prior), taken at
+/// fixed places, so that equal counts give equal ends.
+pub fn at_prevalence(counts: &Counts, prevalence: f64) -> Rates {
+    let share = |part: usize, all: usize| if all == 0 { 0.0 } else { part as f64 / all as f64 };
+    let join = |right: f64, wrong: f64, falsely: f64| {
+        let false_hits = prevalence * wrong + (1.0 - prevalence) * falsely;
+        (prevalence * right + false_hits, false_hits)
+    };
+    let (hit_rate, per_request) = join(
+        share(counts.right, counts.with_partner),
+        share(counts.wrong, counts.with_partner),
+        share(counts.false_hits, counts.without),
+    );
+    let posterior = |part: usize, all: usize| {
+        let (a, b) = (part as f64 + 0.5, (all - part) as f64 + 0.5);
+        // A table of quantiles, since each takes many steps.
+        let table: Vec<f64> = (0..=400).map(|at| beta::quantile((f64::from(at) + 0.5) / 401.0, a, b)).collect();
+        move |p: f64| table[((p * 401.0) as usize).min(400)]
+    };
+    let right = posterior(counts.right, counts.with_partner);
+    let wrong = posterior(counts.wrong, counts.with_partner);
+    let falsely = posterior(counts.false_hits, counts.without);
+    // Halton's sequence in three bases covers the cube evenly.
+    let mut draws: Vec<f64> = (1..=DRAWS)
+        .map(|at| {
+            let (hits, false_hits) = join(right(halton(at, 2)), wrong(halton(at, 3)), falsely(halton(at, 5)));
+            false_hits / hits.max(f64::MIN_POSITIVE)
+        })
+        .collect();
+    draws.sort_by(f64::total_cmp);
+    let rate = if hit_rate > 0.0 { per_request / hit_rate } else { 0.0 };
+    let (low, high) = if counts.hits() == 0 { (0.0, 1.0) } else { (draws[DRAWS / 40], draws[DRAWS - DRAWS / 40]) };
+    Rates { hit_rate, per_hit: Interval { rate, low: low.min(rate), high: high.max(rate) }, per_request, hits: counts.hits() }
+}
+
+/// The `at`-th number of Halton's sequence (Numerische Mathematik, 1960).
+fn halton(mut at: usize, base: usize) -> f64 {
+    let (mut value, mut part) = (0.0, 1.0);
+    while at > 0 {
+        part /= base as f64;
+        value += part * (at % base) as f64;
+        at /= base;
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_weighed_to_the_prevalence() {
+        let counts = Counts { with_partner: 100, right: 40, wrong: 1, without: 1_000, false_hits: 2 };
+        let rates = at_prevalence(&counts, 0.1);
+        assert!((rates.hit_rate - (0.1 * 0.41 + 0.9 * 0.002)).abs() < 1e-12);
+        assert!((rates.per_request - (0.001 + 0.0018)).abs() < 1e-12);
+        assert!(rates.per_hit.low < rates.per_hit.rate && rates.per_hit.rate < rates.per_hit.high);
+        assert!(at_prevalence(&counts, 0.01).per_hit.rate > rates.per_hit.rate, "fewer partners, more of the hits are false");
+        let none = at_prevalence(&Counts::default(), 0.1);
+        assert!(none.hits == 0 && none.per_hit.high > 0.99);
+    }
+
+    #[test]
+    fn queries_are_counted_by_what_became_of_them() {
+        let mut counts = Counts::default();
+        for (partner, served) in [(true, Some(true)), (true, Some(false)), (true, None), (false, Some(false)), (false, None)] {
+            counts.add(partner, served);
+        }
+        assert_eq!(counts, Counts { with_partner: 3, right: 1, wrong: 1, without: 2, false_hits: 1 });
+        assert_eq!(counts.hits(), 3);
+    }
+}
