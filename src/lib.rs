@@ -12,7 +12,7 @@
 //! | 9 | [`server`] | listeners, reload, drain, what operators ask |
 //! | 8 | [`gateway`] | the walk |
 //! | 7 | [`upstream`] | HTTP to engines, and what they say of themselves |
-//! | 6 | [`sim`], [`embed`] | simulated engines: a pure model, the same behind HTTP, and policies compared on it; vectors of texts |
+//! | 6 | [`sim`], [`embed`], [`store`] | simulated engines: a pure model, the same behind HTTP, and policies compared on it; vectors of texts; records on disk |
 //! | 5 | [`fleet`], [`cache`] | engines and backends as they live: load, tickets, readings; answers that are given again |
 //! | 4 | [`schedule`], [`policy`] | which backend; what the operator decided |
 //! | 3 | [`config`], [`telemetry`] | policy files as text; metrics and the journal |
@@ -38,6 +38,7 @@ pub mod protocol;
 pub mod schedule;
 pub mod server;
 pub mod sim;
+pub mod store;
 pub mod telemetry;
 pub mod types;
 pub mod upstream;

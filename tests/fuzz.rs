@@ -24,6 +24,7 @@ use signalbox::{
         answer::fuzz_answer, canonical::fuzz_canonical, outline::fuzz_outline, request::fuzz_request, sse::fuzz_sse,
         verdict::fuzz_verdict,
     },
+    store::fuzz_store,
     upstream::scrape::fuzz_scrape,
 };
 
@@ -80,6 +81,11 @@ fn models_of_any_shape_are_read_or_refused() {
 #[test]
 fn metrics_of_any_engine_are_read() {
     Campaign::new("scrape", fuzz_scrape).run(5_000);
+}
+
+#[test]
+fn logs_of_any_bytes_are_read_frame_by_frame() {
+    Campaign::new("store", fuzz_store).run(5_000);
 }
 
 #[test]

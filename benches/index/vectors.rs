@@ -25,7 +25,9 @@ impl Vectors {
         let real = entries.len();
         while entries.len() < most {
             let mut copy = entries[dice.usize(0..real)].clone();
-            copy.iter_mut().for_each(|value| *value += (dice.f32() - 0.5) * 0.06);
+            for value in &mut copy {
+                *value += (dice.f32() - 0.5) * 0.06;
+            }
             entries.push(unit(copy));
         }
         Self { entries, queries, told: format!("{told}; beyond {real}, copies of them with noise (cosine about .96).") }
@@ -85,6 +87,8 @@ fn clusters(dice: &mut fastrand::Rng) -> Read3 {
 
 fn unit(mut vector: Vec<f32>) -> Vec<f32> {
     let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
-    vector.iter_mut().for_each(|value| *value /= length);
+    for value in &mut vector {
+        *value /= length;
+    }
     vector
 }

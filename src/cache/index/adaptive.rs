@@ -4,9 +4,10 @@ use std::{collections::HashSet, sync::Arc};
 
 use super::{Near, VectorIndex, codes::normalised, flat::Flat, graph::Graph};
 
-/// From how many vectors on a graph is built. By `benches/index`: the flat index is faster, smaller and more exact below.
+/// From how many vectors on a graph is built. Below, the flat index is faster, smaller and more exact (`benches/index`); where exactly
+/// they meet was not measured, this is where the flat scan of signs would take about what a graph takes by the growth of both.
 const SEALED_FROM: usize = 400_000;
-/// How many candidates a search in the graph weighs (`ef`). By `benches/index`.
+/// How many candidates a search in the graph weighs (`ef`).
 const CANDIDATES: usize = 128;
 /// A graph is built anew when so many percent of it count no more …
 const DEAD_PERCENT: usize = 30;

@@ -10,8 +10,8 @@ use super::kernels::Kernels;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Code {
     /// Whole numbers from −127 to 127, in proportion to the vector's.
-    pub(super) code: Vec<i8>,
-    /// 1 over the length of `code`; 0 where that is 0.
+    pub(super) values: Vec<i8>,
+    /// 1 over the length of `values`; 0 where that is 0.
     pub(super) unit: f32,
     /// Which dimensions are above zero, the first in the lowest bit of the first word.
     pub(super) signs: Vec<u64>,
@@ -27,14 +27,14 @@ impl Code {
             let share = if value.is_finite() && largest > 0.0 { value / largest } else { 0.0 };
             (share * 127.0).round() as i8
         };
-        let code: Vec<i8> = vector.iter().map(step).collect();
-        let squares: i32 = code.iter().map(|value| i32::from(*value).pow(2)).sum();
+        let values: Vec<i8> = vector.iter().map(step).collect();
+        let squares: i32 = values.iter().map(|value| i32::from(*value).pow(2)).sum();
         let unit = if squares == 0 { 0.0 } else { 1.0 / (squares as f32).sqrt() };
         let signs = vector
             .chunks(64)
             .map(|values| values.iter().rev().fold(0, |word, value| word << 1 | u64::from(*value > 0.0)))
             .collect();
-        Self { code, unit, signs }
+        Self { values, unit, signs }
     }
 }
 
@@ -42,7 +42,7 @@ impl Code {
 #[derive(Debug)]
 pub(super) struct Codes {
     dimensions: usize,
-    codes: Vec<i8>,
+    values: Vec<i8>,
     units: Vec<f32>,
     signs: Vec<u64>,
     numbers: Vec<u64>,
@@ -54,7 +54,7 @@ impl Codes {
     pub(super) fn new(dimensions: usize) -> Self {
         Self {
             dimensions,
-            codes: Vec::new(),
+            values: Vec::new(),
             units: Vec::new(),
             signs: Vec::new(),
             numbers: Vec::new(),
@@ -81,7 +81,7 @@ impl Codes {
 
     /// The codes of a run of slots.
     pub(super) fn codes(&self, slots: std::ops::Range<usize>) -> &[i8] {
-        &self.codes[slots.start * self.dimensions..slots.end * self.dimensions]
+        &self.values[slots.start * self.dimensions..slots.end * self.dimensions]
     }
 
     /// Words of signs a vector.
@@ -97,7 +97,7 @@ impl Codes {
     /// Adds one of the right length under a number that is not there yet.
     pub(super) fn push(&mut self, number: u64, code: &Code) {
         let slot = u32::try_from(self.len()).expect("fewer vectors than 2³²: they would take a terabyte");
-        self.codes.extend_from_slice(&code.code);
+        self.values.extend_from_slice(&code.values);
         self.signs.extend_from_slice(&code.signs);
         self.units.push(code.unit);
         self.numbers.push(number);
@@ -107,7 +107,7 @@ impl Codes {
     /// Adds what other codes of the same length hold under a number that is not here yet, if they do.
     pub(super) fn copy(&mut self, number: u64, from: &Self) {
         let Some(slot) = from.slots.get(&number).map(|slot| *slot as usize) else { return };
-        self.codes.extend_from_slice(from.codes(slot..slot + 1));
+        self.values.extend_from_slice(from.codes(slot..slot + 1));
         self.signs.extend_from_slice(from.signs(slot..slot + 1));
         self.units.push(from.units[slot]);
         self.slots.insert(number, self.numbers.len() as u32);
@@ -118,7 +118,7 @@ impl Codes {
     pub(super) fn remove(&mut self, number: u64) -> bool {
         let Some(slot) = self.slots.remove(&number) else { return false };
         let (slot, last) = (slot as usize, self.len() - 1);
-        take(&mut self.codes, slot, last, self.dimensions);
+        take(&mut self.values, slot, last, self.dimensions);
         take(&mut self.signs, slot, last, self.dimensions.div_ceil(64));
         self.units.swap_remove(slot);
         self.numbers.swap_remove(slot);
@@ -136,7 +136,7 @@ impl Codes {
     pub(super) fn bytes(&self) -> usize {
         // A hash table has a byte beside each bucket, and is at most seven eighths full.
         let bucket = size_of::<(u64, u32)>() + 1;
-        self.codes.capacity()
+        self.values.capacity()
             + self.units.capacity() * size_of::<f32>()
             + (self.signs.capacity() + self.numbers.capacity()) * size_of::<u64>()
             + self.slots.capacity() * 8 / 7 * bucket

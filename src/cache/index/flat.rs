@@ -61,7 +61,7 @@ impl Flat {
         let mut dots = [0; BLOCK];
         for start in (0..self.codes.len()).step_by(BLOCK) {
             let end = self.codes.len().min(start + BLOCK);
-            self.codes.kernels.dots(&query.code, self.codes.codes(start..end), &mut dots);
+            self.codes.kernels.dots(&query.values, self.codes.codes(start..end), &mut dots);
             for ((slot, unit), dot) in (start..end).zip(&self.codes.units()[start..end]).zip(dots) {
                 best.offer(rank(dot as f32 * unit), slot);
             }

@@ -89,7 +89,7 @@ impl Graph {
     ) {
         let query = Code::of(vector);
         let candidates = candidates.max(most);
-        let found = self.hnsw.search(&with_unit(&query.code, query.unit), candidates, candidates);
+        let found = self.hnsw.search(&with_unit(&query.values, query.unit), candidates, candidates);
         // The distances are those of two rounded vectors: twice as many as are asked for are compared with the query as it came.
         let counted = found.iter().filter(|neighbour| counts(neighbour.d_id as u32)).take(2 * most);
         near.extend(counted.filter_map(|neighbour| {

@@ -19,7 +19,7 @@ impl Kernels {
     ///
     /// 65,536 dimensions and more could overflow; no embedder has so many.
     pub(super) fn dots(self, query: &[i8], codes: &[i8], dots: &mut [i32]) {
-        self.0.dispatch(Dots { query, codes, dots });
+        self.0.dispatch(Dots { query, codes, out: dots });
     }
 
     /// The dot product of a vector with a code.
@@ -29,22 +29,23 @@ impl Kernels {
 
     /// For each group of `query.len()` words of `words`, how many bits differ from those of `query`.
     pub(super) fn differences(self, query: &[u64], words: &[u64], differences: &mut [u32]) {
-        self.0.dispatch(Differences { query, words, differences });
+        self.0.dispatch(Differences { query, words, out: differences });
     }
 }
 
 struct Dots<'a> {
     query: &'a [i8],
     codes: &'a [i8],
-    dots: &'a mut [i32],
+    out: &'a mut [i32],
 }
 
 impl NullaryFnOnce for Dots<'_> {
     type Output = ();
 
+    #[expect(clippy::inline_always, reason = "only what is inlined into the call is compiled for the better processor")]
     #[inline(always)]
     fn call(self) {
-        for (code, dot) in self.codes.chunks_exact(self.query.len().max(1)).zip(self.dots) {
+        for (code, dot) in self.codes.chunks_exact(self.query.len().max(1)).zip(self.out) {
             *dot = self.query.iter().zip(code).map(|(one, other)| i32::from(*one) * i32::from(*other)).sum();
         }
     }
@@ -78,28 +79,30 @@ impl NullaryFnOnce for Dot<'_> {
 struct Differences<'a> {
     query: &'a [u64],
     words: &'a [u64],
-    differences: &'a mut [u32],
+    out: &'a mut [u32],
 }
 
 impl NullaryFnOnce for Differences<'_> {
     type Output = ();
 
+    #[expect(clippy::inline_always, reason = "only what is inlined into the call is compiled for the better processor")]
     #[inline(always)]
     fn call(self) {
-        let Self { query, words, differences } = self;
+        let Self { query, words, out } = self;
         // The usual lengths, 256 and 384, are worth a loop that is unrolled.
         if let Ok(query) = <&[u64; 4]>::try_from(query) {
-            count(query, words, differences);
+            count(query, words, out);
         } else if let Ok(query) = <&[u64; 6]>::try_from(query) {
-            count(query, words, differences);
+            count(query, words, out);
         } else {
-            for (code, difference) in words.chunks_exact(query.len().max(1)).zip(differences) {
+            for (code, difference) in words.chunks_exact(query.len().max(1)).zip(out) {
                 *difference = query.iter().zip(code).map(|(one, other)| (one ^ other).count_ones()).sum();
             }
         }
     }
 }
 
+#[expect(clippy::inline_always, reason = "only what is inlined into the call is compiled for the better processor")]
 #[inline(always)]
 fn count<const WORDS: usize>(query: &[u64; WORDS], words: &[u64], differences: &mut [u32]) {
     for (code, difference) in words.as_chunks::<WORDS>().0.iter().zip(differences) {

@@ -106,7 +106,9 @@ proptest! {
             if let Step::Rebuild(between) = step {
                 let stale = index.plan();
                 let plan = index.plan();
-                between.iter().for_each(|step| change_both(&mut index, &mut model, step));
+                for step in between {
+                    change_both(&mut index, &mut model, step);
+                }
                 drop(index.adopt(stale.run()));
                 drop(index.adopt(plan.run()));
             } else {

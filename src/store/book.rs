@@ -1,0 +1,150 @@
+//! One file of frames: reading it once, adding to its end, handing out its records.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom, Write},
+};
+
+use bytes::Bytes;
+
+use super::{
+    frame::{Act, FRAME, Frame, HEAD, Head},
+    live::Live,
+    record::{Key, Record},
+    scan::Frames,
+};
+
+/// A file with what counts of it.
+#[derive(Debug)]
+pub(super) struct Book {
+    file: File,
+    pub(super) seal: [u8; 32],
+    pub(super) live: Live,
+    /// Length of the file as far as it was written.
+    end: u64,
+    /// What is to be written next.
+    unwritten: Vec<u8>,
+    /// Whether it holds a deletion, which is to be on the disk before anybody relies on it.
+    deletes: bool,
+    /// Whether something was written that may not be on the disk.
+    unsynced: bool,
+}
+
+impl Book {
+    fn new(file: File, head: &Head, live: Live) -> Self {
+        let (end, unwritten) = (HEAD as u64, Vec::new());
+        Self { file, seal: head.key(), live, end, unwritten, deletes: false, unsynced: false }
+    }
+
+    /// An empty one.
+    pub(super) fn create(mut file: File, head: &Head, live: Live) -> io::Result<Self> {
+        file.set_len(0)?;
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(&head.write())?;
+        Ok(Self { unsynced: true, ..Self::new(file, head, live) })
+    }
+
+    /// Reads one from its beginning to its end; cuts off what is torn there. Tells how many bytes were no frames.
+    pub(super) fn read(file: File, head: &Head, live: Live) -> io::Result<(Self, u64)> {
+        let length = file.metadata()?.len();
+        let mut book = Self::new(file, head, live);
+        let mut frames = Frames::new(&book.file, book.seal, book.end, length)?;
+        while let Some((at, frame)) = frames.next()? {
+            book.live.apply(at, &frame);
+        }
+        book.end = frames.at();
+        let damaged = frames.damaged + (length - book.end);
+        book.file.set_len(book.end)?;
+        for key in book.live.keys() {
+            if let Some(place) = book.live.place(&key) {
+                place.recovered = true;
+            }
+        }
+        Ok((book, damaged))
+    }
+
+    /// Bytes of the file, written or about to be.
+    pub(super) fn length(&self) -> u64 {
+        self.end + self.unwritten.len() as u64
+    }
+
+    /// Adds a record.
+    pub(super) fn put(&mut self, record: &Record) {
+        self.add(Frame::put(record), &record.payload);
+    }
+
+    /// Adds a deletion: twice, so that no damage in one place brings back what was deleted.
+    pub(super) fn delete(&mut self, frame: &Frame) {
+        for _ in 0..2 {
+            self.add(frame.clone(), &[]);
+        }
+        self.deletes = true;
+    }
+
+    fn add(&mut self, mut frame: Frame, payload: &[u8]) {
+        let at = self.length();
+        self.live.number(&mut frame);
+        frame.write(&self.seal, payload, &mut self.unwritten);
+        self.live.apply(at, &frame);
+    }
+
+    /// Bytes that wait to be written.
+    pub(super) fn waiting(&self) -> usize {
+        self.unwritten.len()
+    }
+
+    /// Writes what waits. Deletions are on the disk when this returns, records in the system's hands.
+    pub(super) fn write(&mut self) -> io::Result<()> {
+        if self.unwritten.is_empty() {
+            return Ok(());
+        }
+        self.file.seek(SeekFrom::Start(self.end))?;
+        self.file.write_all(&self.unwritten)?;
+        self.end += self.unwritten.len() as u64;
+        self.unwritten.clear();
+        self.unsynced = true;
+        if std::mem::take(&mut self.deletes) {
+            self.file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    /// Puts all that was written on the disk.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.write()?;
+        if std::mem::take(&mut self.unsynced) {
+            self.file.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// The frame and the payload at an offset, if they are as they were written.
+    pub(super) fn at(&mut self, at: u64) -> io::Result<Option<(Frame, Bytes)>> {
+        let mut head = [0; FRAME];
+        self.file.seek(SeekFrom::Start(at))?;
+        self.file.read_exact(&mut head)?;
+        let Some(frame) = Frame::read(&self.seal, &head).filter(|frame| at + frame.total() <= self.end) else {
+            return Ok(None);
+        };
+        let mut payload = vec![0; frame.length as usize];
+        self.file.read_exact(&mut payload)?;
+        Ok(frame.holds(&self.seal, &payload).then(|| (frame, payload.into())))
+    }
+
+    /// The record of a key. One that is not as it was written is let go.
+    pub(super) fn record(&mut self, key: &Key) -> io::Result<Option<Record>> {
+        let Some(at) = self.live.place(key).map(|place| place.at) else { return Ok(None) };
+        let found = self.at(at)?.filter(|(frame, _)| frame.act == Act::Put && frame.key == *key);
+        if found.is_none() {
+            self.live.remove(key);
+        }
+        Ok(found.map(|(frame, payload)| Record {
+            kind: key.kind,
+            key: key.key,
+            scope: frame.scope,
+            written: frame.written,
+            expires: frame.expires,
+            payload,
+        }))
+    }
+}

@@ -1,0 +1,47 @@
+//! Why a log cannot be opened.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+
+/// Why a log cannot be opened.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// Another process has it open.
+    #[error("{} is in use by another process; each gateway needs a folder of its own", folder.display())]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// Others could put files there.
+    #[error("others may write to {}; take that right away (chmod go-w) or name another folder", folder.display())]
+    Open {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// Another release wrote it.
+    #[error("{} is of version {version}, which this release does not read; remove it or name another folder", file.display())]
+    Version {
+        /// The file.
+        file: PathBuf,
+        /// What it says it is.
+        version: u8,
+    },
+    /// The system refuses.
+    #[error("{}: {problem}", path.display())]
+    Io {
+        /// File or folder.
+        path: PathBuf,
+        /// What it says.
+        problem: String,
+    },
+}
+
+impl StoreError {
+    pub(super) fn io(path: &Path, problem: &io::Error) -> Self {
+        Self::Io { path: path.into(), problem: problem.to_string() }
+    }
+}

@@ -1,0 +1,85 @@
+//! Reading a file frame by frame, past whatever is damaged.
+
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+
+use super::frame::{FRAME, Frame, MARK};
+
+/// Bytes read at once.
+const PIECE: usize = 64 * 1024;
+
+/// The whole frames of a file, in order. Payloads are passed over, not read.
+pub(super) struct Frames<R> {
+    reader: BufReader<R>,
+    seal: [u8; 32],
+    /// Where the last whole frame ended.
+    at: u64,
+    /// Where the reader is.
+    here: u64,
+    end: u64,
+    /// Bytes that were no frames, so far.
+    pub(super) damaged: u64,
+}
+
+impl<R: Read + Seek> Frames<R> {
+    /// Those between two offsets.
+    pub(super) fn new(source: R, seal: [u8; 32], at: u64, end: u64) -> io::Result<Self> {
+        let mut reader = BufReader::with_capacity(PIECE, source);
+        reader.seek(SeekFrom::Start(at))?;
+        Ok(Self { reader, seal, at, here: at, end, damaged: 0 })
+    }
+
+    /// Where the last whole frame ended: what lies behind is torn.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// The next whole frame and its offset. What lies before it and is none is counted as damaged.
+    pub(super) fn next(&mut self) -> io::Result<Option<(u64, Frame)>> {
+        let mut from = self.at;
+        loop {
+            if let Some(frame) = self.frame(from)? {
+                self.damaged += from - self.at;
+                self.at = from + frame.total();
+                return Ok(Some((from, frame)));
+            }
+            match self.mark(from + 1)? {
+                Some(found) => from = found,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// The frame at an offset, if there is a whole one.
+    fn frame(&mut self, at: u64) -> io::Result<Option<Frame>> {
+        if self.end.saturating_sub(at) < FRAME as u64 {
+            return Ok(None);
+        }
+        let mut bytes = [0; FRAME];
+        self.read(at, &mut bytes)?;
+        Ok(Frame::read(&self.seal, &bytes).filter(|frame| at + frame.total() <= self.end))
+    }
+
+    /// The next place from an offset on where a frame may begin.
+    fn mark(&mut self, from: u64) -> io::Result<Option<u64>> {
+        let mut from = from;
+        let mut piece = vec![0; PIECE];
+        while from + FRAME as u64 <= self.end {
+            let length = (self.end - from).min(PIECE as u64) as usize;
+            self.read(from, &mut piece[..length])?;
+            if let Some(found) = memchr::memmem::find(&piece[..length], &MARK) {
+                return Ok(Some(from + found as u64));
+            }
+            // A mark may begin in this piece and end in the next.
+            from += (length - (MARK.len() - 1)) as u64;
+        }
+        Ok(None)
+    }
+
+    fn read(&mut self, from: u64, bytes: &mut [u8]) -> io::Result<()> {
+        // Within what was read already, this goes nowhere.
+        self.reader.seek_relative(from.cast_signed() - self.here.cast_signed())?;
+        self.reader.read_exact(bytes)?;
+        self.here = from + bytes.len() as u64;
+        Ok(())
+    }
+}
