@@ -2,15 +2,11 @@
 
 mod built_in;
 mod minilm;
-#[cfg(feature = "fastembed")]
-mod onnx;
 mod static_table;
 mod unit;
 mod wordpiece;
 mod worker;
 
-#[cfg(feature = "fastembed")]
-pub use self::onnx::{Onnx, OnnxError, library};
 pub use self::{
     built_in::{decider, reads_whole, recall},
     unit::normalise,

@@ -194,18 +194,21 @@ impl Embeddings {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use proptest::prelude::*;
 
     use super::*;
 
     fn embeddings() -> Embeddings {
+        static CLIENT: LazyLock<Client> = LazyLock::new(|| Client::new(Duration::from_secs(1)).unwrap());
         let source = Source {
             url: "http://127.0.0.1:9/v1/".to_owned(),
             model: "m".to_owned(),
             key: None,
             timeout: Duration::from_secs(1),
         };
-        Embeddings::new(Client::new(Duration::from_secs(1)).unwrap(), source).unwrap()
+        Embeddings::new(CLIENT.clone(), source).unwrap()
     }
 
     #[test]
