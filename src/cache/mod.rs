@@ -14,6 +14,7 @@ pub mod index;
 mod key;
 mod record;
 pub mod replay;
+pub mod semantic;
 
 pub use self::{
     directives::{Directives, Misread, Most},

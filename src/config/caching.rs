@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{
     mistake::Mistake,
-    scalar::{Field, Scalar, Switch, choice, choice_schema},
+    scalar::{Field, Scalar, Share, Switch, choice, choice_schema},
 };
 
 /// Answers that are kept, to be given again. Without it, none are.
@@ -18,6 +18,8 @@ pub struct Cache {
     pub memory: Option<Field<u64>>,
     /// Answers to requests that ask for exactly the same.
     pub exact: Option<ExactCache>,
+    /// Answers to requests that mean the same.
+    pub semantic: Option<SemanticCache>,
     /// Whether equal requests that are under way at once share one request to an engine. Default: `on`.
     pub coalesce: Option<Field<Switch>>,
 }
@@ -36,6 +38,23 @@ pub struct ExactCache {
     pub largest: Option<Field<u64>>,
     /// How a kept answer is streamed: at once (`burst`, the default), or with the pauses it came with (`paced`).
     pub replay: Option<Field<Replay>>,
+}
+
+/// Answers to requests that differ in nothing but the last text of their user, where that means the same.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SemanticCache {
+    /// The share of hits that may be false, such as `1%` (the default). An answer is given only where it is surer than that.
+    pub max_false_hit_rate: Option<Field<Share>>,
+    /// How long an answer is kept. Default: `10m`.
+    pub ttl: Option<Field<Duration>>,
+    /// Who shares answers: those who call with one `key` (the default), one `user` of a key as the request names him, or all (`shared`).
+    /// Where no keys are asked for, only `shared` can be meant, and has to be written out.
+    pub scope: Option<Field<Scope>>,
+    /// How long an answer is kept whose text asks for what soon changes ("today", "latest", "my …"). Without it, none is.
+    pub volatile: Option<Field<Duration>>,
+    /// `serve` (the default), or `shadow`: hits are looked at, and measured, and never given.
+    pub mode: Option<Field<SemanticMode>>,
 }
 
 /// Which of the caches a model's requests use.
@@ -92,6 +111,15 @@ pub enum Replay {
     Paced,
 }
 
+/// What is done with hits by meaning.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum SemanticMode {
+    /// They are given.
+    Serve,
+    /// They are looked at.
+    Shadow,
+}
+
 /// What a key may decide by headers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Allowed {
@@ -102,4 +130,5 @@ pub enum Allowed {
 choices!(Scope, [("key", Self::Key), ("user", Self::User), ("shared", Self::Shared)]);
 choices!(Temperature, [("zero", Self::Zero), ("any", Self::Any)]);
 choices!(Replay, [("burst", Self::Burst), ("paced", Self::Paced)]);
+choices!(SemanticMode, [("serve", Self::Serve), ("shadow", Self::Shadow)]);
 choices!(Allowed, [("cache", Self::Cache)]);

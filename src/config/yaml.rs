@@ -10,20 +10,8 @@ use super::{
 
 /// Keys that the design names and this version does not have.
 const LATER: [&str; 14] = [
-    "dcgm",
-    "gpu_hour",
-    "health",
-    "labels",
-    "limits",
-    "mirror",
-    "models",
-    "persist",
-    "prefer",
-    "priority",
-    "require",
-    "shared",
-    "teams",
-    "when",
+    "dcgm", "gpu_hour", "health", "labels", "limits", "mirror", "models", "persist", "prefer", "priority", "require",
+    "shared", "teams", "when",
 ];
 
 /// How YAML is read: no deeper than policies go, because every level takes its share of the stack.

@@ -41,7 +41,7 @@ impl Cache {
 
     /// Keeps to another policy. Answers that it would not keep any more are forgotten.
     pub fn follow(&self, caching: Option<&Caching>) {
-        let room = caching.filter(|caching| caching.exact.is_some()).map_or(0, |caching| caching.memory);
+        let room = caching.filter(|caching| caching.exact.is_some()).map_or(0, Caching::room);
         self.exact.set_capacity(room);
     }
 

@@ -8,7 +8,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
-use super::{Hall, cache::Cache, lessons::Lessons, line::Line, shadow::Purse};
+use super::{Hall, cache::Cache, lessons::Lessons, line::Line, meaning::Meanings, shadow::Purse};
 use crate::{
     measure::{BytesPerToken, Rate},
     policy::{Policy, Tokenizer, Way},
@@ -55,6 +55,8 @@ pub struct Desk {
     tierings: DashMap<Name, Arc<Tierings>>,
     /// What counts the tokens of each pool's prompts, with what was learned of its templates.
     counters: DashMap<Name, (Tokenizer, Arc<Counter>)>,
+    /// Answers to prompts that mean the same.
+    pub meanings: Arc<Meanings>,
     /// What traffic of our own making may cost.
     pub(super) purse: Arc<Purse>,
     recent: Mutex<VecDeque<Arc<Line>>>,
@@ -77,6 +79,7 @@ impl Desk {
             lessons: Arc::default(),
             tierings: DashMap::new(),
             counters: DashMap::new(),
+            meanings: Arc::new(Meanings::new()),
             purse: Arc::default(),
             recent: Mutex::default(),
         }
@@ -103,6 +106,7 @@ impl Desk {
     pub fn follow(&self, policy: &Policy) {
         self.purse.follow(policy.background.as_ref());
         self.cache.follow(policy.caching.as_ref());
+        self.meanings.follow(policy.caching.as_ref());
         let ways = policy.models.rules().map(|rule| (&rule.name, &rule.way));
         let tiered: HashMap<_, _> = ways
             .filter_map(|(name, way)| match way {

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 
-use super::{Desk, Serving, auth, lessons::Heard};
-use crate::{prompt::complexity::learn::Verdict, types::Fault};
+use super::{Desk, Serving, auth, lessons::Heard, meaning};
+use crate::{cache::evidence::Source, prompt::complexity::learn::Verdict, types::Fault};
 
 /// What is shown of an id, in characters.
 const LONGEST_ID: usize = 128;
@@ -54,6 +54,11 @@ pub(super) fn hear(serving: &Serving, desk: &Desk, headers: &HeaderMap, body: &B
         let names = OUTCOMES.map(|(name, _)| format!("'{name}'")).join(", ");
         return Err(Fault::field("outcome", format!("'outcome' is one of {names}")));
     };
+    if let Some(judged) = desk.meanings.judged(id, caller.as_ref()) {
+        let right = matches!(verdict, Verdict::Ok | Verdict::Overprovisioned);
+        meaning::learn(desk, &judged, right, Source::Feedback, true);
+        return Ok(Recorded { recorded: true, learned: true });
+    }
     let known = desk.find(id).is_some_and(|line| line.key == caller);
     match desk.lessons.feedback(id, caller.as_ref(), verdict) {
         Heard::Learned => Ok(Recorded { recorded: true, learned: true }),

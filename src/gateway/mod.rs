@@ -20,6 +20,7 @@ mod hall;
 mod inquiry;
 pub mod lessons;
 mod line;
+mod meaning;
 mod models;
 mod parse;
 mod record;
@@ -77,7 +78,7 @@ pub fn walk(live: Arc<Live>, desk: Arc<Desk>, client: Client) -> Edge<impl Step<
         // Where may it go?
         .layer(step(|inner| Routing::new(inner, desk.clone())))
         // Was it answered already?
-        .layer(step(|inner| Reuse::new(inner, desk.clone())))
+        .layer(step(|inner| Reuse::new(inner, desk.clone(), errands.clone())))
         // Is another tier's answer wanted too, to learn from?
         .layer(step(|inner| Pairs::new(inner, desk.clone(), errands.clone())))
         // Is there room for it?

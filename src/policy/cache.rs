@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// What is kept of answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Caching {
     /// Most bytes of memory for all of it.
     pub memory: usize,
@@ -15,6 +15,50 @@ pub struct Caching {
     pub exact: Option<Exact>,
     /// Whether equal requests under way share one request to an engine.
     pub coalesce: bool,
+    /// How answers are kept for requests that mean the same; `None` where they are not.
+    pub semantic: Option<Semantic>,
+}
+
+impl Caching {
+    /// Most bytes of each kind of cache: they share the memory alike.
+    pub fn room(&self) -> usize {
+        let kinds = usize::from(self.exact.is_some()) + usize::from(self.semantic.is_some());
+        self.memory / kinds.max(1)
+    }
+}
+
+/// How answers are kept for requests that mean the same.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Semantic {
+    /// For how long.
+    pub ttl: Duration,
+    /// The share of false hits that is allowed, of hits: above 0, below 1.
+    pub max_false_hit_rate: f64,
+    /// Who shares answers.
+    pub scope: Scope,
+    /// For how long where the text asks for what soon changes; `None` where such answers are not kept.
+    pub volatile: Option<Duration>,
+    /// Whether hits are only looked at, and never given.
+    pub shadow: bool,
+}
+
+impl Semantic {
+    /// For how long the answer to a text is kept; `volatile`: whether it asks for what soon changes.
+    pub fn ttl_of(&self, volatile: bool) -> Duration {
+        if volatile { self.volatile.unwrap_or_default().min(self.ttl) } else { self.ttl }
+    }
+}
+
+impl Default for Semantic {
+    fn default() -> Self {
+        Self {
+            ttl: Duration::from_mins(10),
+            max_false_hit_rate: 0.01,
+            scope: Scope::default(),
+            volatile: None,
+            shadow: false,
+        }
+    }
 }
 
 /// How answers are kept for equal requests.
@@ -85,6 +129,13 @@ impl Default for Exact {
 
 impl Default for Caching {
     fn default() -> Self {
-        Self { memory: 256 << 20, scope: Scope::Key, any_temperature: false, exact: None, coalesce: true }
+        Self {
+            memory: 256 << 20,
+            scope: Scope::Key,
+            any_temperature: false,
+            exact: None,
+            coalesce: true,
+            semantic: None,
+        }
     }
 }

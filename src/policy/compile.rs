@@ -66,7 +66,7 @@ impl Reader<'_> {
             limits: document.limits.as_ref().map_or_else(Limits::default, |raw| self.limits(raw)),
             timeouts,
             journal: document.journal.as_ref().and_then(|raw| self.journal(raw)),
-            caching: self.caching(document.cache.as_ref()),
+            caching: self.caching(document.cache.as_ref(), document.keys.is_some()),
             learning: document.learning.as_ref().map_or_else(Learning::default, |raw| self.learning(raw)),
             background,
             simulated: false,

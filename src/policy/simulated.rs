@@ -1,7 +1,7 @@
 //! Policies for when there is no file: over the built-in simulated engines, or over engines found on this machine.
 
 use super::{
-    Backend, Caching, Dialect, Engine, Exact, Objectives, Policy, Pool, Strategy, Tokenizer,
+    Backend, Caching, Dialect, Engine, Exact, Objectives, Policy, Pool, Scope, Semantic, Strategy, Tokenizer,
     offered::{free, name_backends, table},
 };
 use crate::{
@@ -24,7 +24,12 @@ pub struct Found {
 /// then large, then long), `small`, `large` and `long`.
 pub fn simulated(small: &[String], large: &[String], long: &[String]) -> Policy {
     // To show what it does; nobody's money is at stake.
-    let caching = Caching { exact: Some(Exact::default()), ..Caching::default() };
+    let caching = Caching {
+        exact: Some(Exact::default()),
+        // Nobody but this machine's users can ask.
+        semantic: Some(Semantic { scope: Scope::Shared, ..Semantic::default() }),
+        ..Caching::default()
+    };
     let mut policy = Policy { simulated: true, caching: Some(caching), ..Policy::default() };
     for (name, urls) in [("small", small), ("large", large), ("long", long)] {
         let mut backends = Vec::with_capacity(urls.len());

@@ -162,6 +162,7 @@ impl House {
                 sessions: self.registry.sessions().len() as u64,
             }),
             caches: self.caches(&serving.snapshot.policy),
+            false_hits: self.false_hits(&serving.snapshot.policy, now),
         }
     }
 
@@ -174,7 +175,27 @@ impl House {
             bytes: bytes as u64,
             evictions: self.desk.cache.evictions().collect(),
         };
-        keeps.then_some(exact).into_iter().collect()
+        let means = policy.caching.as_ref().is_some_and(|caching| caching.semantic.is_some());
+        let (entries, bytes) = self.desk.meanings.size();
+        let semantic = telemetry::CacheLive {
+            tier: "semantic",
+            entries: entries as u64,
+            bytes: bytes as u64,
+            evictions: self.desk.meanings.evictions().collect(),
+        };
+        keeps.then_some(exact).into_iter().chain(means.then_some(semantic)).collect()
+    }
+
+    fn false_hits(&self, policy: &Policy, now: Moment) -> Option<telemetry::FalseHitsLive> {
+        policy.caching.as_ref()?.semantic?;
+        let told = self.desk.meanings.false_hits(now);
+        Some(telemetry::FalseHitsLive {
+            rate: told.rate.rate,
+            lower: told.rate.lower,
+            upper: told.rate.upper,
+            labels: told.rate.labels,
+            shadow_scopes: told.shadow_only as u64,
+        })
     }
 
     fn pools(&self, pools: &[Pool], now: Moment) -> Vec<telemetry::PoolLive> {

@@ -16,6 +16,8 @@ pub enum Purpose {
     Pair,
     /// Which of two answers is the better one.
     Judge,
+    /// A hit by meaning, made anew.
+    Verify,
 }
 
 /// What a comparison of two tiers' answers said.
@@ -41,12 +43,13 @@ pub enum PairResult {
 
 impl Purpose {
     /// All of them.
-    const ALL: [Self; 2] = [Self::Pair, Self::Judge];
+    const ALL: [Self; 3] = [Self::Pair, Self::Judge, Self::Verify];
 
     const fn label(self) -> &'static str {
         match self {
             Self::Pair => "pair",
             Self::Judge => "judge",
+            Self::Verify => "verify",
         }
     }
 }

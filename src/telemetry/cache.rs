@@ -35,7 +35,7 @@ const OTHER: &str = "other";
 /// What came of a lookup.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// `exact`, and others to come.
+    /// `exact` or `semantic`.
     pub tier: &'static str,
     /// `hit`, `coalesced`, `miss` or `bypass`.
     pub result: &'static str,
@@ -50,17 +50,26 @@ pub enum LookupStage {
     Key,
     /// Finding the answer to an equal request.
     Exact,
+    /// Making the vector that recalls.
+    Recall,
+    /// Finding what is near it.
+    Search,
+    /// Making the vector that decides.
+    Decide,
 }
 
 impl LookupStage {
-    /// Both, in the order in which they come.
-    pub(super) const ALL: [Self; 2] = [Self::Key, Self::Exact];
+    /// All, in the order in which they come.
+    pub(super) const ALL: [Self; 5] = [Self::Key, Self::Exact, Self::Recall, Self::Search, Self::Decide];
 
     /// The name used in metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Key => "key",
             Self::Exact => "exact",
+            Self::Recall => "recall",
+            Self::Search => "search",
+            Self::Decide => "decide",
         }
     }
 }
@@ -72,6 +81,10 @@ pub struct CacheMetrics {
     pub(super) lookups: Series<(&'static str, &'static str, &'static str, Name), Counter>,
     pub(super) seconds: [Histogram; LookupStage::ALL.len()],
     pub(super) stored: Series<&'static str, Counter>,
+    /// By the guard that kept the nearest candidate apart.
+    pub(super) guards: Series<&'static str, Counter>,
+    /// By what was labelled, what the label says, and where it comes from.
+    pub(super) labels: Series<(&'static str, &'static str, &'static str), Counter>,
     /// By route.
     pub(super) coalesced: Series<Name, Counter>,
     /// By tier.
@@ -92,6 +105,8 @@ impl CacheMetrics {
             lookups: Series::new(MOST_LOOKUPS),
             seconds: std::array::from_fn(|_| Histogram::new(LOOKUP)),
             stored: Series::new(16),
+            guards: Series::new(32),
+            labels: Series::new(32),
             coalesced: Series::new(MOST_LOOKUPS),
             saved: Series::new(8),
         }
@@ -112,6 +127,17 @@ impl CacheMetrics {
     /// Counts what became of an answer that might have been kept.
     pub fn stored(&self, result: &'static str) {
         count(&self.stored, result);
+    }
+
+    /// Counts a lookup by meaning whose nearest candidate a guard kept apart.
+    pub fn guarded(&self, guard: &'static str) {
+        count(&self.guards, guard);
+    }
+
+    /// Counts a label; `hit`: of an answer that was given, or would have been, and not only of one that was near.
+    pub fn labelled(&self, hit: bool, same: bool, source: &'static str) {
+        let key = (if hit { "hit" } else { "near" }, if same { "right" } else { "false" }, source);
+        self.labels.get(key, |(of, verdict, _)| (of, verdict, OTHER), |_| Counter::default()).inc();
     }
 
     /// Counts a request that shared another's; `route` must be a name from the policy.

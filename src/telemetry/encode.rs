@@ -172,6 +172,14 @@ impl Scrape {
             let stages = LookupStage::ALL.into_iter().zip(&cache.seconds);
             page.family(&table::CACHE_LOOKUP, stages.map(|(stage, seconds)| ([stage.label()], seconds.clone())))?;
         }
+        page.family(&table::CACHE_GUARDS, cache.guards.list().into_iter().map(|(guard, it)| ([guard], it)))?;
+        let labels = cache.labels.list().into_iter().map(|((of, verdict, source), it)| ([of, verdict, source], it));
+        page.family(&table::CACHE_LABELS, labels)?;
+        let false_hits = self.live.false_hits;
+        let bounds = false_hits.iter().flat_map(|it| [("estimate", it.rate), ("lower", it.lower), ("upper", it.upper)]);
+        page.family(&table::CACHE_FALSE_HITS, bounds.map(|(bound, value)| ([bound], ConstGauge::new(value))))?;
+        page.family(&table::CACHE_VERIFIED, false_hits.iter().map(|it| ([""; 0], ConstGauge::new(it.labels))))?;
+        page.family(&table::CACHE_SHADOW, false_hits.iter().map(|it| ([""; 0], ConstGauge::new(it.shadow_scopes))))?;
         page.family(&table::CACHE_STORED, cache.stored.list().into_iter().map(|(result, it)| ([result], it)))?;
         page.family(&table::CACHE_ENTRIES, live.iter().map(|it| ([it.tier], ConstGauge::new(it.entries))))?;
         page.family(&table::CACHE_BYTES, live.iter().map(|it| ([it.tier], ConstGauge::new(it.bytes))))?;

@@ -19,6 +19,23 @@ pub struct Live {
     pub scheduler: Option<SchedulerLive>,
     /// What is kept of answers, by tier; none where the policy has no cache.
     pub caches: Vec<CacheLive>,
+    /// Where the policy has a cache by meaning.
+    pub false_hits: Option<FalseHitsLive>,
+}
+
+/// How often hits by meaning were false, as far as they were verified.
+#[derive(Copy, Clone, Debug)]
+pub struct FalseHitsLive {
+    /// The estimate, 0 to 1.
+    pub rate: f64,
+    /// Its lower bound.
+    pub lower: f64,
+    /// Its upper bound.
+    pub upper: f64,
+    /// How many labels stand behind it.
+    pub labels: f64,
+    /// Scopes that are given none for being over their budget.
+    pub shadow_scopes: u64,
 }
 
 /// What a tier of the cache holds.

@@ -20,7 +20,10 @@ pub use self::{
     cache::{CacheMetrics, Lookup, LookupStage, SavedMetrics},
     cascade::CascadeMetrics,
     journal::{Journal, JournalCounters},
-    live::{AccuracyLive, BackendLive, CacheLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive, TieredLive},
+    live::{
+        AccuracyLive, BackendLive, CacheLive, EngineLive, FalseHitsLive, Live, OutputLive, PoolLive, SchedulerLive,
+        TieredLive,
+    },
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},
     table::{ALL, Def, Kind, reference},

@@ -135,7 +135,7 @@ table! {
 
     // Traffic of the gateway's own making.
     BACKGROUND: Counter "" "signalbox_background_requests_total" ["purpose", "outcome"]
-        "Requests of the gateway's own making: pair (another tier's answer to the same prompt) or judge (which answer is better). They are in no other count of requests.";
+        "Requests of the gateway's own making: pair (another tier's answer to the same prompt), judge (which answer is better) or verify (a hit by meaning, made anew). They are in no other count of requests.";
     BACKGROUND_TOKENS: Counter "tokens" "signalbox_background_tokens_total" ["purpose"]
         "Their tokens, prompt and answer.";
     BACKGROUND_COST: Counter "usd" "signalbox_background_cost_usd_total" ["purpose"]
@@ -147,7 +147,17 @@ table! {
     CACHE_LOOKUPS: Counter "" "signalbox_cache_lookups_total" ["tier", "result", "reason", "route"]
         "Requests that a cache was asked about: hit, coalesced (shared another's request under way), miss, or bypass (it may not share), and why no answer was given.";
     CACHE_LOOKUP: Histogram "seconds" "signalbox_cache_lookup_seconds" ["stage"]
-        "Time that a lookup took: making the key, and finding the answer (exact).";
+        "Time that a lookup took: making the key, finding the answer to an equal request (exact), and by meaning the vector that recalls, the search, and the vector that decides.";
+    CACHE_GUARDS: Counter "" "signalbox_cache_guarded_total" ["guard"]
+        "Lookups by meaning whose nearest candidate was kept apart, by what differs: numbers, names, negation and others.";
+    CACHE_LABELS: Counter "" "signalbox_cache_labels_total" ["of", "verdict", "source"]
+        "Answers by meaning that were compared with one made anew, or judged by their callers: of hits (given, or looked at in shadow) and of near ones that were not given; right or false.";
+    CACHE_FALSE_HITS: Gauge "ratio" "signalbox_cache_false_hit_ratio" ["bound"]
+        "Share of hits by meaning that were false, as far as hits were verified: the estimate, and bounds of 95 % to both sides. Nothing verified: 0 between 0 and 1.";
+    CACHE_VERIFIED: Gauge "" "signalbox_cache_verified_labels" []
+        "How many labels stand behind that, older ones counting less. 0: unverified.";
+    CACHE_SHADOW: Gauge "" "signalbox_cache_shadow_scopes" []
+        "Scopes that are given no answers by meaning at present, because theirs were false more often than the policy allows.";
     CACHE_STORED: Counter "" "signalbox_cache_stored_total" ["result"]
         "Answers that might be kept, by what became of them: kept, no_room, or why not (unfinished, finish_reason, too_large, unreadable).";
     CACHE_ENTRIES: Gauge "" "signalbox_cache_entries" ["tier"]

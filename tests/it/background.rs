@@ -77,8 +77,8 @@ async fn what_words_do_not_show_a_judge_tells() {
     let small = mock(|_| "a poor tale of a fox".to_owned()).await;
     let large = mock(|_| "a good tale of a wolf".to_owned()).await;
     let judge = mock(|body| {
-        let data: Value = serde_json::from_str(body["messages"][1]["content"].as_str().unwrap_or_default())
-            .unwrap_or_default();
+        let data: Value =
+            serde_json::from_str(body["messages"][1]["content"].as_str().unwrap_or_default()).unwrap_or_default();
         let good = |answer: &Value| answer.as_str().is_some_and(|text| text.contains("good"));
         if good(&data["A"]) { "A".to_owned() } else { "The better one is B".to_owned() }
     })
@@ -98,7 +98,8 @@ async fn what_words_do_not_show_a_judge_tells() {
 
 #[tokio::test]
 async fn without_a_budget_nothing_is_sent_and_only_where_it_is_allowed() {
-    let (small, large, judge) = (mock(|_| "1".to_owned()).await, mock(|_| "1".to_owned()).await, mock(|_| "1".to_owned()).await);
+    let (small, large, judge) =
+        (mock(|_| "1".to_owned()).await, mock(|_| "1".to_owned()).await, mock(|_| "1".to_owned()).await);
     for background in ["", "background: { budget: 0% }", "background: { budget: 50%, pools: [judge] }"] {
         let before = small.seen().len() + large.seen().len();
         let gateway = Gateway::start(&tiers(background, [&small, &large, &judge])).await;

@@ -86,7 +86,9 @@ impl Stream {
         let mut near: Vec<(f32, usize)> = Vec::new();
         let queries = asked.into_iter().map(|text| {
             near.clear();
-            near.extend(store.iter().map(|entry| (recall.cosine(*entry, text), *entry)).filter(|(near, _)| *near >= floor));
+            near.extend(
+                store.iter().map(|entry| (recall.cosine(*entry, text), *entry)).filter(|(near, _)| *near >= floor),
+            );
             near.sort_by(|one, other| other.0.total_cmp(&one.0));
             near.truncate(CANDIDATES);
             let mut found: Vec<(f32, f32, usize)> =

@@ -10,6 +10,7 @@ use crate::{
     fleet::Pool,
     gateway::{
         Desk, Serving,
+        meaning::{self, Answered, Pending},
         record::{Record, Served},
         stages::Routed,
     },
@@ -39,8 +40,10 @@ pub(in crate::gateway) struct Keeper {
     endpoint: Endpoint,
     route: Name,
     kept_as: KeptAs,
-    /// `None` where nothing is to be kept, or was kept already.
+    /// How it is kept for equal requests; `None` where it is not, or was already.
     exact: Option<Exact>,
+    /// The lookup by meaning that it is the answer to, if there was one, until it is kept.
+    meaning: Option<Box<Pending>>,
     gathered: Gathered,
     last: Moment,
 }
@@ -53,8 +56,14 @@ enum Gathered {
 }
 
 impl Keeper {
-    /// `exact`: how it is kept, where it is.
-    pub(in crate::gateway) fn new(desk: &Arc<Desk>, routed: &Routed, kept_as: KeptAs, exact: Option<Exact>) -> Self {
+    /// `exact`: how it is kept for equal requests, where it is; `meaning`: the lookup by meaning that found none, where there was one.
+    pub(in crate::gateway) fn new(
+        desk: &Arc<Desk>,
+        routed: &Routed,
+        kept_as: KeptAs,
+        exact: Option<Exact>,
+        meaning: Option<Box<Pending>>,
+    ) -> Self {
         Self {
             desk: desk.clone(),
             serving: routed.call.serving.clone(),
@@ -63,6 +72,7 @@ impl Keeper {
             route: routed.route.name.clone(),
             kept_as,
             exact,
+            meaning,
             gathered: Gathered::Nothing,
             last: desk.clock.now(),
         }
@@ -79,7 +89,7 @@ impl Keeper {
 
     /// An event came.
     pub(super) fn push(&mut self, event: &Event) {
-        if self.exact.is_none() {
+        if self.exact.is_none() && self.meaning.is_none() {
             return;
         }
         let now = self.desk.clock.now();
@@ -106,8 +116,11 @@ impl Keeper {
 
     /// The answer is over: keeps it, if it may be. Only the first call counts.
     pub(super) async fn keep(&mut self) {
-        let Some(exact) = self.exact.take() else { return };
-        let result = match self.kept(exact).await {
+        let (exact, meaning) = (self.exact.take(), self.meaning.take());
+        if exact.is_none() && meaning.is_none() {
+            return;
+        }
+        let result = match self.kept(exact, meaning).await {
             Ok(true) => "kept",
             Ok(false) => "no_room",
             Err(unkept) => unkept.label(),
@@ -115,14 +128,14 @@ impl Keeper {
         self.desk.metrics.cache().stored(result);
     }
 
-    async fn kept(&mut self, exact: Exact) -> Result<bool, Unkept> {
+    async fn kept(&mut self, exact: Option<Exact>, meaning: Option<Box<Pending>>) -> Result<bool, Unkept> {
         let served = self.record.served().filter(|served| served.passed).ok_or(Unkept::Unfinished)?;
         let (pool, origin) = self.answered(&served).ok_or(Unkept::Unfinished)?;
         let (price, pool) = (pool.spec.price, pool.spec.name.clone());
-        let transcript = self.transcript(exact).await?;
+        let transcript = self.transcript(exact.unwrap_or_default()).await?;
         let now = self.desk.clock.now();
         let KeptAs { key, scope, caller, ttl } = &self.kept_as;
-        let record = cache::Record {
+        let record = Arc::new(cache::Record {
             cost_usd: transcript.usage().and_then(|usage| Some(price?.cost(&usage))),
             transcript,
             scope: *scope,
@@ -131,9 +144,15 @@ impl Keeper {
             pool,
             origin,
             seconds: now.since(self.record.arrived()).as_secs_f64(),
-        };
+        });
+        if let Some(meaning) = meaning {
+            let answered = Answered { record: record.clone(), exact: *key };
+            // Vectors take milliseconds, for which nobody has to wait.
+            tokio::spawn(meaning::keep(self.desk.clone(), *meaning, answered));
+        }
+        let Some(exact) = exact else { return Ok(true) };
         let ttl = ttl.map_or(exact.ttl, |ttl| ttl.min(exact.ttl));
-        Ok(self.desk.cache.exact.insert(*key, record.into(), ttl, now))
+        Ok(self.desk.cache.exact.insert(*key, record, ttl, now))
     }
 
     async fn transcript(&mut self, exact: Exact) -> Result<Transcript, Unkept> {

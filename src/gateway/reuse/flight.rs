@@ -12,6 +12,7 @@ use crate::{
         cache::Head,
         edge,
         line::Reused,
+        meaning::Pending,
         record::Record,
         relay::{Keeper, Share, fly, tail},
         stages::{Missed, Routed},
@@ -21,14 +22,24 @@ use crate::{
     types::{Fault, Name},
 };
 
+/// Why no kept answer was given.
+pub(super) struct Missing {
+    /// By an equal request.
+    pub(super) exact: &'static str,
+    /// What is told of it.
+    pub(super) told: Told,
+    /// The lookup by meaning, where there was one.
+    pub(super) pending: Option<Box<Pending>>,
+}
+
 impl<S: Step<Missed>> Reuse<S> {
-    /// Sends a request, or shares one that is under way. `missing`: why no kept answer was given.
+    /// Sends a request, or shares one that is under way.
     pub(super) async fn board(
         &self,
         caching: &Caching,
         routed: Routed,
         sharing: Sharing,
-        missing: &'static str,
+        missing: Missing,
     ) -> Result<Reply, Fault> {
         let flights = &self.desk.cache.flights;
         let (mut passenger, pilot) = if sharing.joins {
@@ -40,20 +51,26 @@ impl<S: Step<Missed>> Reuse<S> {
         } else {
             flights.alone()
         };
-        let result = if pilot.is_some() { "miss" } else { "coalesced" };
+        let Missing { exact: reason, told: missed, mut pending } = missing;
+        let leads = pilot.is_some();
         let route = routed.route.name.clone();
-        self.desk.metrics.cache().lookup(Lookup { tier: "exact", result, reason: missing }, &route);
+        if leads {
+            self.count_exact_miss(&routed, &sharing, reason);
+        } else {
+            self.desk.metrics.cache().lookup(Lookup { tier: "exact", result: "coalesced", reason }, &route);
+        }
+        let (result, why) = missed.label();
         let record = routed.call.record.clone();
         let wants_usage = routed.call.body.include_usage;
         let read_at = routed.call.read_at;
         let mut routed = Some(routed);
         let sent = || {
             let entry = Some(sharing.key.to_string());
-            record.note(|line| line.reused = Some(Reused { entry, ..Reused::past("miss", missing) }));
+            record.note(|line| line.reused = Some(Reused { entry, ..Reused::past(result, why) }));
         };
-        if let (Some(pilot), Some(routed)) = (pilot, routed.take_if(|_| result == "miss")) {
+        if let (Some(pilot), Some(routed)) = (pilot, routed.take_if(|_| leads)) {
             sent();
-            self.send(pilot, caching, routed, &sharing);
+            self.send(pilot, caching, routed, &sharing, pending.take());
         } else {
             record.note(|line| line.stage = Stage::Prefill);
         }
@@ -65,14 +82,14 @@ impl<S: Step<Missed>> Reuse<S> {
                 Begun::TakeOver(pilot) => {
                     if let Some(routed) = routed.take() {
                         sent();
-                        self.send(pilot, caching, routed, &sharing);
+                        self.send(pilot, caching, routed, &sharing, pending.take());
                     }
                 }
             }
         };
         let leads = passenger.leads();
         let mut headers = head.headers.clone();
-        let told = if leads { Told::Miss(missing) } else { Told::Coalesced };
+        let told = if leads { missed } else { Told::Coalesced };
         told.put(&mut headers);
         if !leads {
             let now = self.desk.clock.now();
@@ -91,10 +108,17 @@ impl<S: Step<Missed>> Reuse<S> {
     }
 
     /// Sends a request in a task of its own, which goes on while anybody reads its answer.
-    fn send(&self, pilot: Pilot<Head>, caching: &Caching, mut routed: Routed, sharing: &Sharing) {
+    fn send(
+        &self,
+        pilot: Pilot<Head>,
+        caching: &Caching,
+        mut routed: Routed,
+        sharing: &Sharing,
+        pending: Option<Box<Pending>>,
+    ) {
         routed.call.keeps_usage = true;
         let exact = caching.exact.filter(|_| sharing.keeps);
-        let keeper = Keeper::new(&self.desk, &routed, sharing.kept(), exact);
+        let keeper = Keeper::new(&self.desk, &routed, sharing.kept(), exact, pending);
         let inner = self.inner.clone();
         tokio::spawn(fly(pilot, keeper, async move { inner.call(Missed(routed)).await }));
     }

@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderValue, header};
 
-use super::told::Told;
+use super::told::{Tier, Told};
 use crate::{
-    cache::{ExactKey, Found, Record},
+    cache::{Found, Record},
     gateway::{
         Desk, Reply, edge,
         line::Reused,
@@ -16,8 +16,14 @@ use crate::{
     policy::{self, Caching},
 };
 
-/// The answer that was found.
-pub(super) fn reply(desk: &Arc<Desk>, caching: &Caching, routed: &Routed, key: &ExactKey, found: &Found) -> Reply {
+/// The answer that was found; `entry`: what it is called.
+pub(super) fn reply(
+    desk: &Arc<Desk>,
+    caching: &Caching,
+    routed: &Routed,
+    (by, entry): (Tier, String),
+    found: &Found,
+) -> Reply {
     let call = &routed.call;
     let record = &*found.record;
     let transcript = &record.transcript;
@@ -34,19 +40,19 @@ pub(super) fn reply(desk: &Arc<Desk>, caching: &Caching, routed: &Routed, key: &
         vec![(Duration::ZERO, transcript.whole().clone())]
     };
     let usage = record.usage();
-    let saved = desk.metrics.cache().saved("exact");
+    let saved = desk.metrics.cache().saved(by.name());
     saved.answer(usage.as_ref(), record.cost_usd, record.seconds);
     call.record.note(|line| {
         line.status = 200;
         line.usage = usage;
-        line.reused = Some(Reused::hit("hit-exact", record.pool.clone(), found.age, key.to_string()));
+        line.reused = Some(Reused::hit(by.hit(), record.pool.clone(), found.age, entry));
     });
     let overhead = desk.clock.now().since(call.read_at);
     call.record.note(|line| line.overhead_us = Some(overhead.as_secs_f64() * 1e6));
     let mut reply = Reply::new(axum::body::Body::new(Replay::new(parts, call.record.clone(), desk.clone())));
     put(reply.headers_mut(), routed, record);
     reply.headers_mut().insert("x-signalbox-overhead-us", (overhead.as_micros() as u64).into());
-    Told::Hit { age: found.age, left: found.left }.put(reply.headers_mut());
+    Told::Hit { by, age: found.age, left: found.left }.put(reply.headers_mut());
     reply
 }
 

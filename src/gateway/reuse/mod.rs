@@ -3,6 +3,7 @@
 
 mod flight;
 mod hit;
+mod meant;
 mod sharing;
 mod told;
 
@@ -11,15 +12,19 @@ use std::sync::Arc;
 use http::StatusCode;
 
 use self::{
-    sharing::{Bypassed, Said, Sharing},
-    told::Told,
+    flight::Missing,
+    meant::Meant,
+    sharing::{Allowed, Bypassed, Sharing},
+    told::{Tier, Told},
 };
 use super::{
     Desk, Reply, Step,
     line::Reused,
+    shadow::Errands,
     stages::{Missed, Routed},
 };
 use crate::{
+    cache::Bypass,
     policy::Caching,
     telemetry::{Lookup, LookupStage},
     types::Fault,
@@ -28,11 +33,13 @@ use crate::{
 pub(super) struct Reuse<S> {
     inner: Arc<S>,
     desk: Arc<Desk>,
+    /// Who makes hits by meaning anew, to see whether they were right.
+    errands: Arc<Errands>,
 }
 
 impl<S> Reuse<S> {
-    pub(super) fn new(inner: S, desk: Arc<Desk>) -> Self {
-        Self { inner: Arc::new(inner), desk }
+    pub(super) fn new(inner: S, desk: Arc<Desk>, errands: Arc<Errands>) -> Self {
+        Self { inner: Arc::new(inner), desk, errands }
     }
 }
 
@@ -45,17 +52,18 @@ impl<S: Step<Missed>> Step<Routed> for Reuse<S> {
         match Sharing::check(caching, &routed) {
             Err(bypassed) => self.go_on(routed, bypassed.told()?).await,
             // In a box, so that requests that go past have no room for it.
-            Ok(said) => Box::pin(self.share(caching, routed, said)).await,
+            Ok(allowed) => Box::pin(self.share(caching, routed, allowed)).await,
         }
     }
 }
 
 impl<S: Step<Missed>> Reuse<S> {
     /// The way of a request that may share answers.
-    async fn share(&self, caching: &Caching, routed: Routed, said: Said) -> Result<Reply, Fault> {
+    async fn share(&self, caching: &Caching, routed: Routed, allowed: Allowed) -> Result<Reply, Fault> {
         let (metrics, clock) = (self.desk.metrics.cache(), self.desk.clock);
         let began = clock.now();
-        let sharing = match Sharing::of(&self.desk, caching, &routed, said).await {
+        let semantic = caching.semantic.filter(|_| allowed.semantic);
+        let sharing = match Sharing::of(&self.desk, caching, &routed, allowed).await {
             Ok(sharing) => sharing,
             Err(bypassed) => return self.go_on(routed, bypassed.told()?).await,
         };
@@ -66,19 +74,37 @@ impl<S: Step<Missed>> Reuse<S> {
         let missing = match found {
             Ok(found) => {
                 self.count(&routed, "hit", "");
-                return Ok(hit::reply(&self.desk, caching, &routed, &sharing.key, &found));
+                let entry = (Tier::Exact, sharing.key.to_string());
+                return Ok(hit::reply(&self.desk, caching, &routed, entry, &found));
             }
-            Err(missing) => missing,
+            Err(missing) => sharing.not_exact.map_or(missing, Bypass::label),
+        };
+        let meant = match semantic {
+            Some(semantic) => self.meant(caching, &semantic, &routed, &sharing).await,
+            None => Meant::Not,
+        };
+        let (told, pending) = match meant {
+            Meant::Hit(reply) => {
+                self.count_exact_miss(&routed, &sharing, missing);
+                return Ok(*reply);
+            }
+            Meant::Missed(reason, pending) => (Told::Miss(reason), pending),
+            Meant::Not => (sharing.not_exact.map_or(Told::Miss(missing), Told::Bypass), None),
         };
         if sharing.said.only_if_cached {
-            self.count(&routed, "miss", missing);
+            self.count_exact_miss(&routed, &sharing, missing);
             return Err(not_cached());
         }
-        if sharing.keeps || sharing.joins {
-            self.board(caching, routed, sharing, missing).await
+        if sharing.keeps || sharing.joins || pending.is_some() {
+            self.board(caching, routed, sharing, Missing { exact: missing, told, pending }).await
         } else {
-            self.go_on(routed, Told::Miss(missing)).await
+            self.go_on(routed, told).await
         }
+    }
+
+    /// Counts what the cache of equal requests made of one that it had no answer to.
+    fn count_exact_miss(&self, routed: &Routed, sharing: &Sharing, missing: &'static str) {
+        self.count(routed, if sharing.not_exact.is_some() { "bypass" } else { "miss" }, missing);
     }
 
     /// Sends a request on whose answer is neither kept nor shared.

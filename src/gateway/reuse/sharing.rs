@@ -8,17 +8,30 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::{
     cache::{self, Bypass, Directives, ExactCache, ExactKey, Found, Most, Origin, ScopeId, eligible},
     gateway::{Desk, relay::KeptAs, stages::Routed},
-    policy::{Caching, Policy},
+    policy::{Caching, Policy, Scope},
     protocol::{Canonical, LONG_BODY},
     types::{Fault, Moment, Name},
 };
 
-/// What a caller says of the cache.
-pub(super) type Said = Directives;
+/// What a request may use of the cache.
+pub(super) struct Allowed {
+    /// What its caller says.
+    pub(super) said: Directives,
+    /// Why it may not share answers with equal ones, if it may not.
+    pub(super) not_exact: Option<Bypass>,
+    /// Whether it may be looked up by its meaning, as far as that is told at a glance.
+    pub(super) semantic: bool,
+}
 
 /// A request that may share answers.
 pub(super) struct Sharing {
-    pub(super) said: Said,
+    pub(super) said: Directives,
+    /// Why it may not share answers with equal ones, if it may not.
+    pub(super) not_exact: Option<Bypass>,
+    /// Whether its caller may see how sure a hit is.
+    pub(super) debugs: bool,
+    /// Its canonical form.
+    pub(super) form: Canonical,
     pub(super) key: ExactKey,
     pub(super) scope: ScopeId,
     /// Name of the caller's key, where keys are asked for.
@@ -41,7 +54,7 @@ pub(super) enum Bypassed {
 
 impl Sharing {
     /// Looks at what is cheap to look at: what the policy and the caller say, and the kind of the request.
-    pub(super) fn check(caching: &Caching, routed: &Routed) -> Result<Said, Bypassed> {
+    pub(super) fn check(caching: &Caching, routed: &Routed) -> Result<Allowed, Bypassed> {
         let call = &routed.call;
         let member = call.body.member("cache");
         let said = Directives::read(&call.headers, member).map_err(|misread| {
@@ -52,22 +65,43 @@ impl Sharing {
             return Err(Bypassed::Refused(refused().into()));
         }
         let past = |reason| Bypassed::Past { reason, only_if_cached: said.only_if_cached };
-        let shares = caching.exact.is_some() || caching.coalesce;
-        if !shares || !routed.route.cache.exact || said.most == Most::Off {
-            return Err(past(Bypass::Off));
+        let used = routed.route.cache;
+        let exact = if (caching.exact.is_some() || caching.coalesce) && used.exact && said.most != Most::Off {
+            eligible::exact(call.endpoint, call.query.as_deref(), &call.body, caching.any_temperature)
+        } else {
+            Err(Bypass::Off)
+        };
+        let semantic = caching.semantic.is_some()
+            && used.semantic
+            && said.most >= Most::Shadow
+            && matches!(exact, Ok(()) | Err(Bypass::Off | Bypass::Temperature));
+        match exact {
+            Err(reason) if !semantic => Err(past(reason)),
+            exact => Ok(Allowed { said, not_exact: exact.err(), semantic }),
         }
-        eligible::exact(call.endpoint, call.query.as_deref(), &call.body, caching.any_temperature).map_err(past)?;
-        Ok(said)
     }
 
     /// Makes the key of a request that was checked.
-    pub(super) async fn of(desk: &Desk, caching: &Caching, routed: &Routed, said: Said) -> Result<Self, Bypassed> {
+    pub(super) async fn of(
+        desk: &Desk,
+        caching: &Caching,
+        routed: &Routed,
+        allowed: Allowed,
+    ) -> Result<Self, Bypassed> {
+        let Allowed { said, mut not_exact, semantic } = allowed;
         let call = &routed.call;
         let past = |reason| Bypassed::Past { reason, only_if_cached: said.only_if_cached };
         let caller = call.key.map(|at| call.serving.snapshot.policy.keys[at].id.clone());
         let user = call.body.member("user").and_then(|raw| serde_json::from_slice::<String>(raw).ok());
         let scope = desk.cache.keys.scope(caching.scope, caller.as_deref(), user.as_deref().map(str::as_bytes));
-        let scope = scope.ok_or_else(|| past(Bypass::User))?;
+        let scope = match scope {
+            Some(scope) => scope,
+            None if semantic => {
+                not_exact = not_exact.or(Some(Bypass::User));
+                desk.cache.keys.scope(Scope::Key, caller.as_deref(), None).ok_or_else(|| past(Bypass::User))?
+            }
+            None => return Err(past(Bypass::User)),
+        };
         let form = if call.body.bytes().len() <= LONG_BODY {
             Canonical::of(call.endpoint, &call.body)
         } else {
@@ -83,14 +117,18 @@ impl Sharing {
             namespace: said.namespace.as_deref().unwrap_or_default(),
             form: &form,
         });
+        let exact = not_exact.is_none();
         Ok(Self {
+            not_exact,
+            debugs: may_set(&call.serving.snapshot.policy, call.key),
+            form,
             key,
             scope,
             caller,
             acceptable: acceptable(routed),
-            takes: caching.exact.is_some() && !said.no_cache,
-            keeps: caching.exact.is_some() && !said.no_store && said.ttl.is_none_or(|ttl| !ttl.is_zero()),
-            joins: caching.coalesce && !said.no_store && !said.no_cache,
+            takes: exact && caching.exact.is_some() && !said.no_cache,
+            keeps: exact && caching.exact.is_some() && !said.no_store && said.ttl.is_none_or(|ttl| !ttl.is_zero()),
+            joins: exact && caching.coalesce && !said.no_store && !said.no_cache,
             said,
         })
     }

@@ -8,11 +8,38 @@ use crate::cache::Bypass;
 
 const CACHE_STATUS: &str = "cache-status";
 
+/// How a kept answer was found.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Tier {
+    /// By an equal request.
+    Exact,
+    /// By one that means the same.
+    Semantic,
+}
+
+impl Tier {
+    /// Its name in metrics, and in `Cache-Status`.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Semantic => "semantic",
+        }
+    }
+
+    /// What our own header says.
+    pub(super) const fn hit(self) -> &'static str {
+        match self {
+            Self::Exact => "hit-exact",
+            Self::Semantic => "hit-semantic",
+        }
+    }
+}
+
 /// Where an answer comes from.
 #[derive(Copy, Clone, Debug)]
 pub(super) enum Told {
-    /// A kept answer to an equal request: its age, and how long it will still be kept.
-    Hit { age: Duration, left: Duration },
+    /// A kept answer, to an equal request or to one that means the same: its age, and how long it will still be kept.
+    Hit { by: Tier, age: Duration, left: Duration },
     /// Another's request, that was under way.
     Coalesced,
     /// An engine, because no answer was kept that fits; the word says why.
@@ -35,7 +62,9 @@ impl Told {
     /// Puts it on an answer. What caches on the way from the engine have said stays.
     pub(super) fn put(self, headers: &mut HeaderMap) {
         let (ours, status) = match self {
-            Self::Hit { left, .. } => ("hit-exact", format!("signalbox; hit; detail=exact; ttl={}", left.as_secs())),
+            Self::Hit { by, left, .. } => {
+                (by.hit(), format!("signalbox; hit; detail={}; ttl={}", by.name(), left.as_secs()))
+            }
             Self::Coalesced => ("coalesced", "signalbox; fwd=miss; collapsed".to_owned()),
             Self::Miss("no_cache") => ("miss", "signalbox; fwd=request".to_owned()),
             Self::Miss(reason) => ("miss", format!("signalbox; fwd=miss; detail={reason}")),

@@ -11,11 +11,11 @@ use crate::{
         asked::{Asked, Tries},
         dispatch::Dispatch,
         record::Record,
-        stages::{Admitted, Call, Place},
+        stages::{Admitted, Call, Place, Routed},
         work::Estimate,
     },
     policy::{Route, Target},
-    protocol::{Draft, RequestBody},
+    protocol::{Draft, RequestBody, request::Edits},
     telemetry::Purpose,
     types::{Endpoint, Outcome},
 };
@@ -26,12 +26,31 @@ const LONGEST: usize = 1 << 20;
 const MOST: usize = 8;
 
 /// The request that an errand is about.
-pub(super) struct Origin {
+pub(in crate::gateway) struct Origin {
     pub(super) serving: Arc<Serving>,
     pub(super) endpoint: Endpoint,
     pub(super) key: Option<usize>,
     pub(super) path: String,
     pub(super) route: Arc<Route>,
+}
+
+impl Origin {
+    pub(in crate::gateway) fn of(Routed { call, route, .. }: &Routed) -> Self {
+        Self {
+            serving: call.serving.clone(),
+            endpoint: call.endpoint,
+            key: call.key,
+            path: call.path.clone(),
+            route: route.clone(),
+        }
+    }
+
+    /// Its body, to be answered whole; `None` where it cannot be read again.
+    pub(in crate::gateway) fn whole(&self, body: &RequestBody) -> Option<RequestBody> {
+        let drop = ["stream", "stream_options", "cache"].map(str::to_owned);
+        let bytes = body.edited(&Edits { drop: &drop, ..Edits::default() });
+        RequestBody::json(self.endpoint, bytes).ok()
+    }
 }
 
 /// Sends errands.
@@ -47,7 +66,7 @@ impl Errands {
     }
 
     /// What the pool of `target` says to `body`; `None` where it has no room now, or fails.
-    pub(super) async fn ask(
+    pub(in crate::gateway) async fn ask(
         &self,
         purpose: Purpose,
         origin: &Origin,
@@ -98,6 +117,7 @@ impl Errands {
             query: None,
             headers,
             body,
+            keeps_usage: false,
         };
         match self.dispatch.call(Admitted { call, asked, first, place }).await {
             Ok(reply) => {

@@ -10,7 +10,7 @@ mod pairs;
 mod purse;
 
 pub(super) use self::{
-    errand::Errands,
+    errand::{Errands, Origin},
     pairs::Pairs,
     purse::{Purse, Worth},
 };

@@ -13,9 +13,13 @@ use super::{
     purse::Claim,
 };
 use crate::{
-    gateway::{Desk, Reply, Step, relay::is_events, stages::Routed},
+    gateway::{
+        Desk, Reply, Step,
+        relay::is_events,
+        stages::{Missed, Routed},
+    },
     policy::{Background, Target, Tiers, Way},
-    protocol::{Draft, RequestBody, Splitter, request::Edits},
+    protocol::{Draft, RequestBody, Splitter},
     telemetry::{PairResult, Purpose},
     types::{Endpoint, Fault},
 };
@@ -35,9 +39,9 @@ impl<S> Pairs<S> {
     }
 }
 
-impl<S: Step<Routed>> Step<Routed> for Pairs<S> {
-    async fn call(&self, routed: Routed) -> Result<Reply, Fault> {
-        let Some(pair) = self.begin(&routed) else { return self.inner.call(routed).await };
+impl<S: Step<Missed>> Step<Missed> for Pairs<S> {
+    async fn call(&self, Missed(routed): Missed) -> Result<Reply, Fault> {
+        let Some(pair) = self.begin(&routed) else { return self.inner.call(Missed(routed)).await };
         // In a box, so that other requests have no room for one.
         Box::pin(self.with(pair, routed)).await
     }
@@ -59,9 +63,9 @@ struct Pair {
     _claim: Claim,
 }
 
-impl<S: Step<Routed>> Pairs<S> {
+impl<S: Step<Missed>> Pairs<S> {
     async fn with(&self, pair: Pair, routed: Routed) -> Result<Reply, Fault> {
-        let reply = self.inner.call(routed).await?;
+        let reply = self.inner.call(Missed(routed)).await?;
         let pools = &pair.origin.serving.snapshot.policy.pools;
         let answered = reply.headers().get("x-signalbox-pool").map(http::HeaderValue::as_bytes);
         if !reply.status().is_success() || answered != Some(pools[pair.expected.pool].name.as_bytes()) {
@@ -98,13 +102,7 @@ impl<S: Step<Routed>> Pairs<S> {
         Some(Pair {
             desk: self.desk.clone(),
             errands: self.errands.clone(),
-            origin: Origin {
-                serving: call.serving.clone(),
-                endpoint: call.endpoint,
-                key: call.key,
-                path: call.path.clone(),
-                route: route.clone(),
-            },
+            origin: Origin::of(routed),
             body: call.body.clone(),
             id: call.record.id(),
             expected: expected.clone(),
@@ -142,7 +140,7 @@ impl Pair {
 
     async fn result(&self, answer: &Bytes, streamed: bool) -> PairResult {
         let Some(first) = read(answer, streamed) else { return PairResult::Unread };
-        let Some(body) = self.whole() else { return PairResult::Unread };
+        let Some(body) = self.origin.whole(&self.body) else { return PairResult::Unread };
         let Some(second) = self.errands.ask(Purpose::Pair, &self.origin, &self.other, body).await else {
             return PairResult::Failed;
         };
@@ -174,13 +172,6 @@ impl Pair {
             Some(Judgement::Same) => PairResult::Same,
             None => PairResult::Undecided,
         }
-    }
-
-    /// The same request, to be answered whole.
-    fn whole(&self) -> Option<RequestBody> {
-        let drop = ["stream", "stream_options"].map(str::to_owned);
-        let bytes = self.body.edited(&Edits { drop: &drop, ..Edits::default() });
-        RequestBody::json(self.origin.endpoint, bytes).ok()
     }
 }
 

@@ -2,15 +2,16 @@
 
 use super::reader::Reader;
 use crate::{
-    config::{Field, Problem, Switch, caching as raw},
-    policy::{CacheUse, Caching, Exact, Replay, Scope},
+    config::{Field, Problem, Share, Switch, caching as raw},
+    policy::{CacheUse, Caching, Exact, Replay, Scope, Semantic},
 };
 
 /// An answer may take this part of the memory at most: it has to fit into one of the cache's shards.
 const LARGEST_PART: u64 = 16;
 
 impl Reader<'_> {
-    pub(super) fn caching(&mut self, raw: Option<&raw::Cache>) -> Option<Caching> {
+    /// `keyed`: whether callers are asked for keys.
+    pub(super) fn caching(&mut self, raw: Option<&raw::Cache>, keyed: bool) -> Option<Caching> {
         let raw = raw?;
         let default = Caching::default();
         let memory = self.or(raw.memory.as_ref(), default.memory as u64);
@@ -18,7 +19,7 @@ impl Reader<'_> {
         let exact = raw.exact.as_ref();
         let scope = self.optional(exact.and_then(|exact| exact.scope.as_ref()));
         let temperature = self.optional(exact.and_then(|exact| exact.temperature.as_ref()));
-        if let (None, false, Some(field)) = (exact, coalesce, &raw.coalesce) {
+        if let (None, None, false, Some(field)) = (exact, &raw.semantic, coalesce, &raw.coalesce) {
             self.report(
                 Problem::at(field.at(), "a cache that shares nothing")
                     .help("add `exact: {}`, or remove `cache` from the file"),
@@ -26,15 +27,38 @@ impl Reader<'_> {
         }
         Some(Caching {
             memory: usize::try_from(memory).unwrap_or(usize::MAX),
-            scope: match scope {
-                None | Some(raw::Scope::Key) => Scope::Key,
-                Some(raw::Scope::User) => Scope::User,
-                Some(raw::Scope::Shared) => Scope::Shared,
-            },
+            scope: scope_of(scope),
             any_temperature: temperature == Some(raw::Temperature::Any),
-            exact: exact.map(|exact| self.exact(exact, memory)),
+            exact: exact.map(|exact| self.exact(exact, memory / (1 + u64::from(raw.semantic.is_some())))),
             coalesce,
+            semantic: raw.semantic.as_ref().map(|semantic| self.semantic(semantic, keyed)),
         })
+    }
+
+    fn semantic(&mut self, raw: &raw::SemanticCache, keyed: bool) -> Semantic {
+        let default = Semantic::default();
+        let scope = self.optional(raw.scope.as_ref());
+        let Share(rate) = self.or(raw.max_false_hit_rate.as_ref(), Share(default.max_false_hit_rate));
+        if let Some(field) = raw.max_false_hit_rate.as_ref().filter(|_| rate <= 0.0 || rate >= 0.5) {
+            self.report(
+                Problem::at(field.at(), "a rate that no cache can keep, or that nobody can want")
+                    .help("write the share of hits that may be false, such as `1%`; `cache: { semantic: off }` in a route uses none"),
+            );
+        }
+        if !keyed && scope != Some(raw::Scope::Shared) {
+            let at = raw.scope.as_ref().map(Field::at).or(raw.max_false_hit_rate.as_ref().map(Field::at));
+            self.report(
+                Problem::at(at.or(raw.ttl.as_ref().map(Field::at)).unwrap_or_default(), "who shares answers by meaning, where nobody is asked for a key?")
+                    .help("add `keys`, or write `scope: shared` under `semantic`: whoever can connect may then be given what others were answered"),
+            );
+        }
+        Semantic {
+            ttl: self.or(raw.ttl.as_ref(), default.ttl),
+            max_false_hit_rate: rate,
+            scope: scope_of(scope),
+            volatile: self.optional(raw.volatile.as_ref()),
+            shadow: self.optional(raw.mode.as_ref()) == Some(raw::SemanticMode::Shadow),
+        }
     }
 
     fn exact(&mut self, raw: &raw::ExactCache, memory: u64) -> Exact {
@@ -62,5 +86,13 @@ impl Reader<'_> {
         let mut switch = |field: Option<&Field<Switch>>| self.or(field, Switch(true)).0;
         let Some(raw) = raw else { return CacheUse::default() };
         CacheUse { exact: switch(raw.exact.as_ref()), semantic: switch(raw.semantic.as_ref()) }
+    }
+}
+
+fn scope_of(scope: Option<raw::Scope>) -> Scope {
+    match scope {
+        None | Some(raw::Scope::Key) => Scope::Key,
+        Some(raw::Scope::User) => Scope::User,
+        Some(raw::Scope::Shared) => Scope::Shared,
     }
 }

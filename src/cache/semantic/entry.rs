@@ -1,0 +1,123 @@
+//! An entry: a text, as far as it is needed to compare others with it, and the answer that it got.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use super::Wanted;
+use crate::{
+    cache::{confidence::Shift, exact::Purge, guard::Traits, key::ExactKey, record::Record},
+    measure::lock,
+    types::Moment,
+};
+
+/// What an entry takes beside its record, its vectors and its traits, in bytes: itself, its places in the index and in the order.
+const ENTRY: usize = 512;
+
+/// What an entry is made of.
+#[derive(Clone, Debug)]
+pub struct NewEntry {
+    /// The text, taken apart.
+    pub traits: Arc<Traits>,
+    /// Its vector by the embedder that recalls.
+    pub recall: Box<[f32]>,
+    /// Its vector by the embedder that decides.
+    pub vector: Box<[f32]>,
+    /// The answer.
+    pub record: Arc<Record>,
+    /// The exact key of the request that it was the answer to.
+    pub exact: ExactKey,
+}
+
+/// An entry. Shared by reference between threads.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its number among all entries.
+    pub number: u64,
+    /// The text, taken apart.
+    pub traits: Arc<Traits>,
+    /// Its vector by the embedder that decides.
+    pub vector: Box<[f32]>,
+    /// The answer.
+    pub record: Arc<Record>,
+    /// The exact key of the request that it was the answer to.
+    pub exact: ExactKey,
+    /// Since when it is kept.
+    pub kept: Moment,
+    /// Until when.
+    pub expires: Moment,
+    /// Its bytes, near enough.
+    pub(super) bytes: usize,
+    /// How far its own evidence moves the log odds.
+    shift: Mutex<Shift>,
+    /// How often it was given.
+    hits: AtomicU32,
+    /// Whether it was given since the last look for room.
+    given: AtomicBool,
+}
+
+impl Entry {
+    pub(super) fn new(number: u64, new: NewEntry, ttl: Duration, now: Moment) -> Self {
+        let NewEntry { traits, recall, vector, record, exact } = new;
+        let bytes = ENTRY + record.bytes() + vector.len() * size_of::<f32>() + recall.len() * 2 + traits.bytes();
+        Self {
+            number,
+            traits,
+            vector,
+            record,
+            exact,
+            kept: now,
+            expires: now.plus(ttl),
+            bytes,
+            shift: Mutex::new(Shift::entry()),
+            hits: AtomicU32::new(0),
+            given: AtomicBool::new(false),
+        }
+    }
+
+    /// How far its own evidence moves the log odds.
+    pub fn shift(&self) -> Shift {
+        *lock(&self.shift)
+    }
+
+    /// Learns whether its answer served a text whose log odds, but for the entry's own shift, were `log_odds`.
+    pub fn learn(&self, log_odds: f32, same: bool, weight: f32) {
+        lock(&self.shift).learn(log_odds, same, weight);
+    }
+
+    /// It was given once more.
+    pub fn give(&self) {
+        self.hits.fetch_add(1, Relaxed);
+        self.given.store(true, Relaxed);
+    }
+
+    /// How often it was given.
+    pub fn hits(&self) -> u32 {
+        self.hits.load(Relaxed)
+    }
+
+    /// How long it may still be given.
+    pub fn left(&self, now: Moment) -> Duration {
+        self.expires.since(now)
+    }
+
+    pub(super) fn was_given(&self) -> bool {
+        self.given.swap(false, Relaxed)
+    }
+
+    pub(super) fn may_serve(&self, wanted: Wanted<'_>, now: Moment) -> bool {
+        self.expires > now
+            && wanted.max_age.is_none_or(|most| now.since(self.kept) <= most)
+            && self.record.may_serve(wanted.acceptable)
+    }
+
+    pub(super) fn is_meant(&self, purge: &Purge) -> bool {
+        purge.caller.as_ref().is_none_or(|caller| self.record.caller.as_deref() == Some(caller))
+            && purge.route.as_ref().is_none_or(|route| *self.record.route == **route)
+            && purge.entry.as_ref().is_none_or(|entry| *entry == self.exact)
+    }
+}

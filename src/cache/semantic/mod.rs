@@ -1,0 +1,251 @@
+//! Answers to texts that mean the same: entries by their vectors, one index for each set of requests that differ in nothing but that text.
+//!
+//! A lookup goes in two stages. [`Semantic::find`] gathers the entries that a cheap vector finds near; [`judge`] weighs them by a better
+//! one, by the [guards](super::guard), and by what is known of the entry and its scope, and says whether one may be given.
+
+mod entry;
+mod space;
+mod verdict;
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use self::space::Space;
+pub use self::{
+    entry::{Entry, NewEntry},
+    verdict::{Judged, Verdict, Weighed, judge},
+};
+use super::{exact::Purge, key::CompatKey, record::Origin};
+use crate::{measure::lock, types::Moment};
+
+/// Most candidates of a lookup.
+pub const CANDIDATES: usize = 8;
+/// Below this similarity by the recalling embedder an entry is no candidate: 98.8 % of what the deciding one accepts lies above, and four in
+/// five questions without a partner have nothing there (assets/embed/README.md).
+pub const RECALL: f32 = 0.80;
+
+/// All entries. Shared by reference between threads.
+#[derive(Debug, Default)]
+pub struct Semantic {
+    spaces: RwLock<HashMap<CompatKey, Arc<RwLock<Space>>>>,
+    /// Every entry, in the order in which they are looked at when room is needed.
+    order: Mutex<VecDeque<(CompatKey, u64)>>,
+    numbers: AtomicU64,
+    bytes: AtomicUsize,
+    /// Most bytes.
+    most: AtomicUsize,
+    evicted: [AtomicU64; 3],
+}
+
+/// Why an entry went; the places of the counts.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// Others needed the room, and nobody had asked for it since it was last looked at.
+    Space,
+    /// Its time was over.
+    Expired,
+    /// Somebody asked for that, or the policy keeps nothing any more.
+    Purged,
+}
+
+impl Gone {
+    /// All of them, in the order of the counts.
+    pub const ALL: [Self; 3] = [Self::Space, Self::Expired, Self::Purged];
+
+    /// A word of low cardinality, for metric labels.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Space => "space",
+            Self::Expired => "expired",
+            Self::Purged => "purged",
+        }
+    }
+}
+
+/// An entry that the cheap vector found near.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The entry.
+    pub entry: Arc<Entry>,
+    /// Its similarity by that vector.
+    pub recall: f32,
+}
+
+/// Which entries a request may be given.
+#[derive(Copy, Clone, Debug)]
+pub struct Wanted<'a> {
+    /// Backends whose answers may be given.
+    pub acceptable: &'a [Origin],
+    /// The oldest that the caller takes.
+    pub max_age: Option<Duration>,
+}
+
+impl Semantic {
+    /// Holds no more than so many bytes from now on.
+    pub fn set_capacity(&self, bytes: usize) {
+        self.most.store(bytes, Relaxed);
+        self.make_room();
+    }
+
+    /// How many entries the index of `key` has: what a search in it takes grows with them.
+    pub fn len_of(&self, key: &CompatKey) -> usize {
+        self.space(key).map_or(0, |space| read(&space).len())
+    }
+
+    /// The entries of `key` nearest to a vector, the nearest first, as far as they may be given.
+    pub fn find(&self, key: &CompatKey, vector: &[f32], wanted: Wanted<'_>, now: Moment) -> Vec<Candidate> {
+        let Some(space) = self.space(key) else { return Vec::new() };
+        let found = read(&space).search(vector, CANDIDATES);
+        let near = found.into_iter().filter(|(_, recall)| *recall >= RECALL);
+        near.filter(|(entry, _)| entry.may_serve(wanted, now))
+            .map(|(entry, recall)| Candidate { entry, recall })
+            .collect()
+    }
+
+    /// Keeps an answer under a text for at most `ttl`. `None` where there is no room for it.
+    pub fn insert(&self, key: CompatKey, new: NewEntry, ttl: Duration, now: Moment) -> Option<Arc<Entry>> {
+        let number = self.numbers.fetch_add(1, Relaxed);
+        let recall = new.recall.clone();
+        let entry = Arc::new(Entry::new(number, new, ttl, now));
+        if entry.bytes > self.most.load(Relaxed) {
+            return None;
+        }
+        let space = write_all(&self.spaces).entry(key).or_insert_with(|| Arc::new(RwLock::new(Space::new()))).clone();
+        write(&space).insert(entry.clone(), &recall);
+        self.bytes.fetch_add(entry.bytes, Relaxed);
+        lock(&self.order).push_back((key, number));
+        self.make_room();
+        Some(entry)
+    }
+
+    /// The entry of `key` with this number, while it is there.
+    pub fn get(&self, key: &CompatKey, number: u64) -> Option<Arc<Entry>> {
+        self.space(key).and_then(|space| read(&space).entries.get(&number).cloned())
+    }
+
+    /// Forgets an entry, for example because its answer was wrong.
+    pub fn remove(&self, key: &CompatKey, number: u64) -> bool {
+        self.take(key, number).map(|_| self.count(Gone::Purged)).is_some()
+    }
+
+    /// Forgets what `purge` says; how many entries that were.
+    pub fn purge(&self, purge: &Purge) -> usize {
+        let spaces: Vec<_> = read_all(&self.spaces).iter().map(|(key, space)| (*key, space.clone())).collect();
+        let mut gone = 0;
+        for (key, space) in spaces {
+            let matching: Vec<u64> = {
+                let space = read(&space);
+                space.entries.values().filter(|entry| entry.is_meant(purge)).map(|entry| entry.number).collect()
+            };
+            gone += matching.into_iter().filter(|number| self.remove(&key, *number)).count();
+        }
+        gone
+    }
+
+    /// What is slow and not for the way of a request: rebuilds the indexes that need it. Returns how many were.
+    pub fn tend(&self) -> usize {
+        let spaces: Vec<_> = read_all(&self.spaces).values().cloned().collect();
+        spaces.iter().filter(|space| Space::tend(space)).count()
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        read_all(&self.spaces).values().map(|space| read(space).len()).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What they take, in bytes, near enough.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
+    /// How many entries went for this reason.
+    pub fn evicted(&self, why: Gone) -> u64 {
+        self.evicted[why as usize].load(Relaxed)
+    }
+
+    fn space(&self, key: &CompatKey) -> Option<Arc<RwLock<Space>>> {
+        read_all(&self.spaces).get(key).cloned()
+    }
+
+    fn count(&self, why: Gone) {
+        self.evicted[why as usize].fetch_add(1, Relaxed);
+    }
+
+    fn take(&self, key: &CompatKey, number: u64) -> Option<Arc<Entry>> {
+        let space = self.space(key)?;
+        let (entry, empty) = {
+            let mut space = write(&space);
+            (space.remove(number)?, space.len() == 0)
+        };
+        self.bytes.fetch_sub(entry.bytes, Relaxed);
+        if empty {
+            let mut spaces = write_all(&self.spaces);
+            // Nobody else holds it, and so nobody is putting something in.
+            if spaces.get(key).is_some_and(|known| Arc::strong_count(known) <= 2 && read(known).len() == 0) {
+                spaces.remove(key);
+            }
+        }
+        Some(entry)
+    }
+
+    /// Second chance (Corbató, "A paging experiment with the Multics system", 1969): what was given since it was last looked at stays
+    /// for another round.
+    fn make_room(&self) {
+        let most = self.most.load(Relaxed);
+        let mut rounds = lock(&self.order).len() * 2;
+        while self.bytes.load(Relaxed) > most && rounds > 0 {
+            rounds -= 1;
+            let Some((key, number)) = lock(&self.order).pop_front() else { return };
+            let Some(entry) = self.get(&key, number) else { continue };
+            if entry.was_given() {
+                lock(&self.order).push_back((key, number));
+            } else if self.take(&key, number).is_some() {
+                self.count(Gone::Space);
+            }
+        }
+    }
+
+    /// Forgets entries whose time is over, among the `most` that were looked at longest ago.
+    pub fn expire(&self, most: usize, now: Moment) -> usize {
+        let mut gone = 0;
+        for _ in 0..most.min(lock(&self.order).len()) {
+            let Some((key, number)) = lock(&self.order).pop_front() else { break };
+            match self.get(&key, number) {
+                Some(entry) if entry.expires <= now => {
+                    gone += usize::from(self.take(&key, number).is_some());
+                    self.count(Gone::Expired);
+                }
+                Some(_) => lock(&self.order).push_back((key, number)),
+                None => {}
+            }
+        }
+        gone
+    }
+}
+
+fn read(space: &RwLock<Space>) -> RwLockReadGuard<'_, Space> {
+    space.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write(space: &RwLock<Space>) -> RwLockWriteGuard<'_, Space> {
+    space.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read_all<T>(all: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    all.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write_all<T>(all: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    all.write().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,65 @@
+//! The entries that may answer one another: their requests differ in nothing but the last text.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use super::entry::Entry;
+use crate::cache::index::{Adaptive, VectorIndex};
+
+/// Entries and the index over their vectors.
+#[derive(Debug)]
+pub(super) struct Space {
+    /// Made with the first entry: until then the vectors' length is not known.
+    index: Option<Adaptive>,
+    pub(super) entries: HashMap<u64, Arc<Entry>>,
+}
+
+impl Space {
+    pub(super) fn new() -> Self {
+        Self { index: None, entries: HashMap::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn insert(&mut self, entry: Arc<Entry>, vector: &[f32]) {
+        self.index.get_or_insert_with(|| Adaptive::new(vector.len())).insert(entry.number, vector);
+        self.entries.insert(entry.number, entry);
+    }
+
+    pub(super) fn remove(&mut self, number: u64) -> Option<Arc<Entry>> {
+        let entry = self.entries.remove(&number)?;
+        if let Some(index) = &mut self.index {
+            index.remove(number);
+        }
+        Some(entry)
+    }
+
+    /// The entries nearest to a vector, with their similarities, the nearest first.
+    pub(super) fn search(&self, vector: &[f32], most: usize) -> Vec<(Arc<Entry>, f32)> {
+        let Some(index) = &self.index else { return Vec::new() };
+        let mut near = Vec::with_capacity(most);
+        index.search(vector, most, &mut near);
+        near.iter().filter_map(|near| Some((self.entries.get(&near.number)?.clone(), near.similarity))).collect()
+    }
+
+    /// Builds the index anew where that is due, without holding a lock while it works; whether it did.
+    pub(super) fn tend(space: &RwLock<Self>) -> bool {
+        let plan = {
+            let mut space = space.write().unwrap_or_else(PoisonError::into_inner);
+            space.index.as_mut().filter(|index| index.needs_rebuild()).map(Adaptive::plan)
+        };
+        let Some(plan) = plan else { return false };
+        let rebuilt = plan.run();
+        let retired = {
+            let mut space = space.write().unwrap_or_else(PoisonError::into_inner);
+            space.index.as_mut().map(|index| index.adopt(rebuilt))
+        };
+        // Freeing it takes a while, and so happens without the lock.
+        drop(retired);
+        true
+    }
+}

@@ -1,0 +1,95 @@
+//! Which candidate may be given, if any, and how sure that is.
+
+use std::sync::Arc;
+
+use super::{Candidate, Entry};
+use crate::cache::{
+    confidence::{Belief, Decision, Prior, Reason, Shift, Signals, decide},
+    guard::{Guard, Traits, compare},
+};
+
+/// A query, and what is allowed.
+#[derive(Copy, Clone, Debug)]
+pub struct Weighed<'a> {
+    /// The text, taken apart.
+    pub traits: &'a Traits,
+    /// Its vector by the embedder that decides, of length 1.
+    pub vector: &'a [f32],
+    /// What holds for all texts under that embedder.
+    pub prior: &'a Prior,
+    /// What the scope's evidence says.
+    pub scope: Shift,
+    /// The share of false hits that is allowed, of hits.
+    pub budget: f32,
+}
+
+/// What becomes of a query.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// The entry's answer may be given.
+    Serve(Judged),
+    /// It may not, but whether it would have served is worth knowing.
+    Grey(Judged),
+    /// A guard keeps the nearest candidate apart.
+    Guarded(Guard),
+    /// All are too unlikely to serve.
+    Unlikely,
+}
+
+/// A candidate that was weighed.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The entry.
+    pub entry: Arc<Entry>,
+    /// Similarity by the embedder that decides.
+    pub similarity: f32,
+    /// How probable it is that its answer serves.
+    pub belief: Belief,
+}
+
+/// Weighs the candidates and takes the one that is surest.
+pub fn judge(query: &Weighed<'_>, candidates: &[Candidate]) -> Verdict {
+    let similarities: Vec<f32> =
+        candidates.iter().map(|candidate| cosine(query.vector, &candidate.entry.vector)).collect();
+    let mut best: Option<(bool, Judged)> = None;
+    let mut guarded: Option<(f32, Guard)> = None;
+    for (at, candidate) in candidates.iter().enumerate() {
+        let entry = &candidate.entry;
+        let similarity = similarities[at];
+        // Another text that leads to the same answer is no rival.
+        let rivals =
+            candidates.iter().zip(&similarities).filter(|(it, _)| !Arc::ptr_eq(&it.entry.record, &entry.record));
+        let next = rivals.map(|(_, similarity)| *similarity).fold(0.0, f32::max);
+        let signals = Signals { similarity, recall: candidate.recall, margin: similarity - next };
+        let comparison = compare(query.traits, &entry.traits);
+        let (serve, belief) =
+            match decide(query.prior, &query.scope, &entry.shift(), &signals, &comparison, query.budget) {
+                Decision::Serve(belief) => (true, belief),
+                Decision::Grey(belief) => (false, belief),
+                Decision::Miss(Reason::Guard(guard)) => {
+                    if guarded.is_none_or(|(nearest, _)| similarity > nearest) {
+                        guarded = Some((similarity, guard));
+                    }
+                    continue;
+                }
+                Decision::Miss(Reason::Unlikely(_)) => continue,
+            };
+        if best.as_ref().is_none_or(|(_, known)| belief.lower > known.belief.lower) {
+            best = Some((serve, Judged { entry: entry.clone(), similarity, belief }));
+        }
+    }
+    match (best, guarded) {
+        (Some((true, judged)), _) => Verdict::Serve(judged),
+        (Some((false, judged)), _) => Verdict::Grey(judged),
+        (None, Some((_, guard))) => Verdict::Guarded(guard),
+        (None, None) => Verdict::Unlikely,
+    }
+}
+
+/// Cosine of two vectors of length 1; 0 where they are not of one kind.
+fn cosine(one: &[f32], other: &[f32]) -> f32 {
+    if one.len() != other.len() {
+        return 0.0;
+    }
+    one.iter().zip(other).map(|(one, other)| one * other).sum::<f32>().clamp(-1.0, 1.0)
+}

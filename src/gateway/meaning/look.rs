@@ -1,0 +1,223 @@
+//! A lookup by meaning: a cheap vector first, and a better one only where that finds something near.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{Embedders, Judged, Meanings};
+use crate::{
+    cache::{
+        self, Bypass, CompatKey, Directives, Found, Most, Origin, ScopeId, eligible,
+        guard::Traits,
+        semantic::{Candidate, Verdict, Wanted, Weighed, judge},
+    },
+    embed::{self, WorkerError},
+    gateway::{Desk, stages::Call},
+    measure::lock,
+    policy::Semantic,
+    protocol::Canonical,
+    telemetry::LookupStage,
+    types::{Name, Outline},
+};
+
+/// Longest text that is looked up, in bytes: the embedders read 254 pieces of words.
+const LONGEST: usize = 4096;
+/// How long the vector that decides may take. One that comes later would cost more time than it may save.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// From so many entries on a search would hold up a worker for more than half a millisecond.
+const MANY: usize = 50_000;
+
+/// What came of a lookup.
+pub(in crate::gateway) enum Looked {
+    /// An answer that may be given.
+    Hit(Box<Hit>),
+    /// None, for this reason; and what is needed to keep the answer that comes.
+    Missed(&'static str, Option<Box<Pending>>),
+    /// It may not be looked up.
+    Bypassed(Bypass),
+}
+
+/// An answer that may be given.
+pub(in crate::gateway) struct Hit {
+    pub(in crate::gateway) found: Found,
+    pub(in crate::gateway) judged: Judged,
+    pub(in crate::gateway) text: Arc<str>,
+}
+
+impl Hit {
+    /// Similarity by the embedder that decides, and the probability that the answer serves.
+    pub(in crate::gateway) fn certainty(&self) -> (f32, f32) {
+        (self.judged.judged.similarity, self.judged.judged.belief.probability)
+    }
+
+    /// What the kept answer is called.
+    pub(in crate::gateway) fn entry(&self) -> String {
+        self.judged.judged.entry.exact.to_string()
+    }
+}
+
+/// A lookup that ended without an answer: what is needed to keep the one that comes, and to learn from it.
+pub(in crate::gateway) struct Pending {
+    pub(super) scope: ScopeId,
+    pub(super) compat: CompatKey,
+    pub(super) text: Arc<str>,
+    pub(super) traits: Arc<Traits>,
+    pub(super) recall: Box<[f32]>,
+    /// By the embedder that decides, if it came to that.
+    pub(super) vector: Option<Box<[f32]>>,
+    /// The entry whose answer is to be compared with the one that comes, and whether it would have been given.
+    pub(super) near: Option<(Judged, bool)>,
+    pub(super) ttl: Duration,
+    /// Whether the answer may be kept.
+    pub(super) keeps: bool,
+}
+
+/// What is looked up.
+pub(in crate::gateway) struct Sought<'a> {
+    pub(in crate::gateway) call: &'a Call,
+    pub(in crate::gateway) said: &'a Directives,
+    pub(in crate::gateway) caller: Option<&'a Name>,
+    pub(in crate::gateway) acceptable: &'a Arc<[Origin]>,
+    pub(in crate::gateway) form: &'a Canonical,
+}
+
+/// Looks for an answer to a prompt that means the same.
+pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &Sought<'_>) -> Looked {
+    let (clock, metrics) = (desk.clock, desk.metrics.cache());
+    let Sought { call, said, caller, acceptable, form } = *sought;
+    let text = match admitted(semantic, sought) {
+        Ok(text) => text,
+        Err(reason) => return Looked::Bypassed(reason),
+    };
+    let Some(embedders) = desk.meanings.embedders().await else { return Looked::Missed("no_embedder", None) };
+    if !embed::reads_whole(text) {
+        return Looked::Bypassed(Bypass::Long);
+    }
+    let user = call.body.member("user").and_then(|raw| serde_json::from_slice::<String>(raw).ok());
+    let scope = desk.cache.keys.scope(semantic.scope, caller.map(|name| &**name), user.as_deref().map(str::as_bytes));
+    let Some(scope) = scope else { return Looked::Bypassed(Bypass::User) };
+    let asked = cache::Asked {
+        scope,
+        model: call.body.model.as_deref().unwrap_or_default(),
+        namespace: said.namespace.as_deref().unwrap_or_default(),
+        form,
+    };
+    let Some(compat) = desk.cache.keys.compat(&asked, &embedders.id, 0) else {
+        return Looked::Bypassed(Bypass::NoText);
+    };
+    let began = clock.now();
+    let Some(recall) = recall(embedders, text) else { return Looked::Missed("no_vector", None) };
+    let embedded = clock.now();
+    metrics.took(LookupStage::Recall, embedded.since(began).as_secs_f64());
+    let volatile = eligible::is_volatile(text);
+    let mut pending = Box::new(Pending {
+        scope,
+        compat,
+        text: text.into(),
+        traits: Arc::new(Traits::of(text)),
+        recall,
+        vector: None,
+        near: None,
+        ttl: semantic.ttl_of(volatile).min(said.ttl.unwrap_or(Duration::MAX)),
+        keeps: !said.no_store && said.ttl.is_none_or(|ttl| !ttl.is_zero()),
+    });
+    if said.no_cache {
+        return Looked::Missed("no_cache", Some(pending));
+    }
+    let near = search(desk, &pending, acceptable.clone(), said.max_age).await;
+    metrics.took(LookupStage::Search, clock.now().since(embedded).as_secs_f64());
+    if near.is_empty() {
+        return Looked::Missed("nothing_near", Some(pending));
+    }
+    let began = clock.now();
+    let vector = match desk.meanings.decider.embed(text, Instant::now() + PATIENCE).await {
+        Ok(vector) => vector.into_boxed_slice(),
+        Err(error) => return Looked::Missed(late(&error), Some(pending)),
+    };
+    metrics.took(LookupStage::Decide, clock.now().since(began).as_secs_f64());
+    let now = clock.now();
+    let (shift, shadow_only) = {
+        let mut scopes = lock(&desk.meanings.scopes);
+        (scopes.shift(&scope), scopes.shadow_only(&scope, semantic.max_false_hit_rate, now))
+    };
+    let verdict = judge(
+        &Weighed {
+            traits: &pending.traits,
+            vector: &vector,
+            prior: embedders.prior,
+            scope: shift,
+            budget: semantic.max_false_hit_rate as f32,
+        },
+        &near,
+    );
+    pending.vector = Some(vector);
+    let only_looks = semantic.shadow || said.most == Most::Shadow || shadow_only;
+    match verdict {
+        Verdict::Serve(judged) if !only_looks => {
+            judged.entry.give();
+            let entry = &judged.entry;
+            let found = Found { record: entry.record.clone(), age: now.since(entry.kept), left: entry.left(now) };
+            let text = pending.text.clone();
+            Looked::Hit(Box::new(Hit { found, judged: Judged { scope, judged }, text }))
+        }
+        Verdict::Serve(judged) => {
+            pending.near = Some((Judged { scope, judged }, true));
+            Looked::Missed(if shadow_only { "over_budget" } else { "shadow" }, Some(pending))
+        }
+        Verdict::Grey(judged) => {
+            pending.near = Some((Judged { scope, judged }, false));
+            Looked::Missed("unsure", Some(pending))
+        }
+        Verdict::Guarded(guard) => {
+            metrics.guarded(guard.label());
+            Looked::Missed("guard", Some(pending))
+        }
+        Verdict::Unlikely => Looked::Missed("unlikely", Some(pending)),
+    }
+}
+
+/// The text that is looked up, if it may be.
+fn admitted<'a>(semantic: &Semantic, sought: &Sought<'a>) -> Result<&'a str, Bypass> {
+    let call = sought.call;
+    // Whatever its temperature: whoever asks for such a cache wants one answer to one question.
+    eligible::exact(call.endpoint, call.query.as_deref(), &call.body, true)?;
+    let mut outline = Outline::default();
+    call.body.outline(&mut outline);
+    let text = sought.form.last_user_text();
+    eligible::semantic(&call.body, &outline, text, LONGEST, semantic.volatile.is_some())?;
+    text.ok_or(Bypass::NoText)
+}
+
+/// Its vector by the embedder that recalls: microseconds, so that it is made here. `None` for a text without words.
+fn recall(embedders: &Embedders, text: &str) -> Option<Box<[f32]>> {
+    let vectors = embedders.recall.embed(&[text]).ok()?;
+    vectors.into_iter().next().map(Vec::into_boxed_slice)
+}
+
+async fn search(
+    desk: &Desk,
+    pending: &Pending,
+    acceptable: Arc<[Origin]>,
+    max_age: Option<Duration>,
+) -> Vec<Candidate> {
+    let find = |meanings: &Meanings, recall: &[f32], compat: &CompatKey| {
+        meanings.entries.find(compat, recall, Wanted { acceptable: &acceptable, max_age }, desk.clock.now())
+    };
+    if desk.meanings.entries.len_of(&pending.compat) < MANY {
+        return find(&desk.meanings, &pending.recall, &pending.compat);
+    }
+    let (meanings, clock) = (desk.meanings.clone(), desk.clock);
+    let (recall, compat) = (pending.recall.clone(), pending.compat);
+    let aside = tokio::task::spawn_blocking(move || {
+        meanings.entries.find(&compat, &recall, Wanted { acceptable: &acceptable, max_age }, clock.now())
+    });
+    aside.await.unwrap_or_default()
+}
+
+fn late(error: &WorkerError) -> &'static str {
+    match error {
+        WorkerError::Full => "embedder_full",
+        WorkerError::Late => "embedder_late",
+        WorkerError::Failed(_) => "embedder_failed",
+    }
+}

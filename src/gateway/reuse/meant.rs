@@ -1,0 +1,91 @@
+//! An answer to a prompt that means the same, if there is one that is sure enough.
+
+use super::{Reuse, hit, sharing::Sharing, told::Tier};
+use crate::{
+    gateway::{
+        Reply, Step,
+        meaning::{self, Hit, Looked, Pending, Sought},
+        shadow::Origin,
+        stages::{Missed, Routed},
+    },
+    policy::{Caching, Semantic},
+    telemetry::{Lookup, Purpose},
+};
+
+/// The chance that a hit is made anew where the policy has a budget for that: what is verified is drawn at random, so that it speaks for all.
+const VERIFIED: f64 = 0.25;
+
+/// What came of a lookup by meaning.
+pub(super) enum Meant {
+    Hit(Box<Reply>),
+    /// None, for this reason; and what is needed to keep the answer that comes.
+    Missed(&'static str, Option<Box<Pending>>),
+    /// It may not be looked up.
+    Not,
+}
+
+impl<S: Step<Missed>> Reuse<S> {
+    pub(super) async fn meant(
+        &self,
+        caching: &Caching,
+        semantic: &Semantic,
+        routed: &Routed,
+        sharing: &Sharing,
+    ) -> Meant {
+        let sought = Sought {
+            call: &routed.call,
+            said: &sharing.said,
+            caller: sharing.caller.as_ref(),
+            acceptable: &sharing.acceptable,
+            form: &sharing.form,
+        };
+        let count = |result, reason| {
+            let lookup = Lookup { tier: "semantic", result, reason };
+            self.desk.metrics.cache().lookup(lookup, &routed.route.name);
+        };
+        match meaning::look(&self.desk, semantic, &sought).await {
+            Looked::Bypassed(reason) => {
+                count("bypass", reason.label());
+                Meant::Not
+            }
+            Looked::Missed(reason, pending) => {
+                count("miss", reason);
+                Meant::Missed(reason, pending)
+            }
+            Looked::Hit(hit) => {
+                count("hit", "");
+                let mut reply = hit::reply(&self.desk, caching, routed, (Tier::Semantic, hit.entry()), &hit.found);
+                if sharing.debugs {
+                    let (similarity, probability) = hit.certainty();
+                    let told = format!("similarity={similarity:.3}; probability={probability:.4}");
+                    if let Ok(value) = http::HeaderValue::from_str(&told) {
+                        reply.headers_mut().insert("x-signalbox-cache-certainty", value);
+                    }
+                }
+                let (id, judged) = (routed.call.record.id(), hit.judged.clone());
+                self.desk.meanings.remember(id, sharing.caller.clone(), judged);
+                self.verify(routed, *hit);
+                Meant::Hit(Box::new(reply))
+            }
+        }
+    }
+
+    /// Has a hit made anew, now and then, where there is a budget for it.
+    fn verify(&self, routed: &Routed, hit: Hit) {
+        let Some(background) = &routed.call.serving.snapshot.policy.background else { return };
+        let Some(target) = routed.route.targets.first().filter(|target| background.allows(target.pool)) else { return };
+        if fastrand::f64() >= VERIFIED {
+            return;
+        }
+        let Some(claim) = self.desk.purse.claim() else { return };
+        let origin = Origin::of(routed);
+        let Some(body) = origin.whole(&routed.call.body) else { return };
+        let (desk, errands, target) = (self.desk.clone(), self.errands.clone(), target.clone());
+        tokio::spawn(async move {
+            if let Some(anew) = errands.ask(Purpose::Verify, &origin, &target, body).await {
+                meaning::verify(&desk, &hit, &anew).await;
+            }
+            drop(claim);
+        });
+    }
+}
