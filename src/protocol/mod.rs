@@ -14,6 +14,7 @@ mod refusal;
 pub mod request;
 mod responses;
 mod seen;
+mod splice;
 pub mod sse;
 mod transcript;
 pub mod verdict;

@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Range};
 use bytes::Bytes;
 use http::StatusCode;
 
-use super::{json, multipart};
+use super::{json, multipart, splice::splice};
 use crate::types::{Endpoint, Fault};
 
 /// A request's body and what the gateway read of it. All else stays the bytes that came.
@@ -238,26 +238,6 @@ impl RequestBody {
             }
         }
     }
-}
-
-/// `text` with each range replaced. Where ranges overlap, the one that begins first wins what they share.
-fn splice(text: &Bytes, mut changes: Vec<(Range<usize>, Cow<'_, [u8]>)>) -> Bytes {
-    if changes.is_empty() {
-        return text.clone();
-    }
-    changes.sort_by_key(|(range, _)| range.start);
-    let added: usize = changes.iter().map(|(_, new)| new.len()).sum();
-    let mut out = Vec::with_capacity(text.len() + added);
-    let mut at = 0;
-    for (range, new) in changes {
-        if range.start >= at {
-            out.extend_from_slice(&text[at..range.start]);
-        }
-        out.extend_from_slice(&new);
-        at = at.max(range.end);
-    }
-    out.extend_from_slice(&text[at..]);
-    out.into()
 }
 
 /// A `stream_options` value that asks for usage, its other members kept.

@@ -1,0 +1,25 @@
+//! A text with some of its ranges replaced, and every other byte as it was.
+
+use std::{borrow::Cow, ops::Range};
+
+use bytes::Bytes;
+
+/// `text` with each range replaced. Where ranges overlap, the one that begins first wins what they share.
+pub(super) fn splice(text: &Bytes, mut changes: Vec<(Range<usize>, Cow<'_, [u8]>)>) -> Bytes {
+    if changes.is_empty() {
+        return text.clone();
+    }
+    changes.sort_by_key(|(range, _)| range.start);
+    let added: usize = changes.iter().map(|(_, new)| new.len()).sum();
+    let mut out = Vec::with_capacity(text.len() + added);
+    let mut at = 0;
+    for (range, new) in changes {
+        if range.start >= at {
+            out.extend_from_slice(&text[at..range.start]);
+        }
+        out.extend_from_slice(&new);
+        at = at.max(range.end);
+    }
+    out.extend_from_slice(&text[at..]);
+    out.into()
+}
