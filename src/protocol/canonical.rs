@@ -184,7 +184,8 @@ fn is_default(name: &str, raw: &[u8]) -> bool {
 
 /// Whether a raw value is the number zero, however it is written.
 pub fn is_zero(raw: &[u8]) -> bool {
-    Number::read(raw).is_ok_and(|it| it.digits.is_empty())
+    let mantissa = raw.split(|byte| matches!(byte, b'e' | b'E')).next().unwrap_or_default();
+    mantissa.contains(&b'0') && mantissa.iter().all(|byte| matches!(byte, b'-' | b'.' | b'0'))
 }
 
 /// The members of a raw object by their unescaped names.
