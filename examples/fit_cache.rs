@@ -96,7 +96,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let narrow = |wide: &[f64; FEATURES]| wide.map(|value| value as f32);
     let own = Prior::new(
-        "all-MiniLM-L6-v2",
+        "minilm-l6-w8",
         PREVALENCE as f32,
         &narrow(&weights),
         &covariance.map(|row| narrow(&row)),

@@ -10,6 +10,7 @@ use dashmap::DashMap;
 
 use super::{Hall, cache::Cache, lessons::Lessons, line::Line, meaning::Meanings, shadow::Purse};
 use crate::{
+    cache::Purge,
     measure::{BytesPerToken, Rate},
     policy::{Policy, Tokenizer, Way},
     prompt::tokens::{Counter, Source},
@@ -123,6 +124,11 @@ impl Desk {
         });
         self.boundaries.retain(|name, _| policy.models.has_route(name));
         self.spills.retain(|name, _| policy.models.has_route(name));
+    }
+
+    /// Forgets the kept answers that `purge` says; how many those were. It looks at every one.
+    pub fn forget(&self, purge: &Purge) -> usize {
+        self.cache.purge(purge) + self.meanings.purge(purge)
     }
 
     /// How each route with tiers stands, by its name.

@@ -166,7 +166,7 @@ impl House {
         }
     }
 
-    fn caches(&self, policy: &Policy) -> Vec<telemetry::CacheLive> {
+    pub(super) fn caches(&self, policy: &Policy) -> Vec<telemetry::CacheLive> {
         let keeps = policy.caching.as_ref().is_some_and(|caching| caching.exact.is_some());
         let (entries, bytes) = self.desk.cache.size();
         let exact = telemetry::CacheLive {
@@ -186,7 +186,7 @@ impl House {
         keeps.then_some(exact).into_iter().chain(means.then_some(semantic)).collect()
     }
 
-    fn false_hits(&self, policy: &Policy, now: Moment) -> Option<telemetry::FalseHitsLive> {
+    pub(super) fn false_hits(&self, policy: &Policy, now: Moment) -> Option<telemetry::FalseHitsLive> {
         policy.caching.as_ref()?.semantic?;
         let told = self.desk.meanings.false_hits(now);
         Some(telemetry::FalseHitsLive {

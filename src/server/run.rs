@@ -1,6 +1,6 @@
 //! From a policy to a running gateway, and its orderly end.
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -88,9 +88,10 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let (close_admin, admin_closed) = watch::channel(false);
     let admin_task = operators.map(|listener| {
         let app = admin::admin(control.clone(), bound.admin.is_some_and(|at| at.ip().is_loopback()));
-        tokio::spawn(listen::serve(listener, app, limits.header, std::time::Duration::from_secs(1), admin_closed))
+        tokio::spawn(listen::serve(listener, app, limits.header, Duration::from_secs(1), admin_closed))
     });
     on_signal(control.clone())?;
+    tend(&control);
     ready(bound)?;
 
     let drained = listen::serve(api, app(&control), limits.header, limits.drain, stopped).await;
@@ -129,6 +130,23 @@ fn panicked(_: Box<dyn std::any::Any + Send>) -> Reply {
 
 async fn bind(address: SocketAddr, key: &'static str) -> Result<TcpListener, RunError> {
     TcpListener::bind(address).await.map_err(|error| RunError::Listen { address, key, error })
+}
+
+/// How often kept answers are looked through for those whose time is over, and indexes for those that are to be built anew.
+const TENDED: Duration = Duration::from_secs(30);
+
+/// Tends the cache by meaning until the process ends.
+fn tend(control: &Arc<Control>) {
+    let desk = control.house.desk.clone();
+    tokio::spawn(async move {
+        let mut tick = tokio::time::interval(TENDED);
+        loop {
+            tick.tick().await;
+            let desk = desk.clone();
+            // It may take long.
+            let _ = tokio::task::spawn_blocking(move || desk.meanings.tend(desk.clock.now())).await;
+        }
+    });
 }
 
 /// The first SIGTERM or SIGINT begins the drain, a second one ends the process at once.

@@ -9,7 +9,8 @@ use crate::{
     fleet::{Backend, Pool},
     gateway::{Line, Serving},
     measure::{RateSpan, Span, Summary, merged},
-    telemetry::{BackendMetrics, Latencies},
+    policy::Policy,
+    telemetry::{self, BackendMetrics, Latencies},
     types::{Moment, Name},
 };
 
@@ -41,14 +42,33 @@ struct Requests {
 /// The cache since the start.
 #[derive(Serialize)]
 struct CacheState {
-    /// Requests that may share answers.
+    tiers: Vec<CacheTier>,
+    saved_usd: f64,
+    /// How often hits by meaning were false; `None` where the policy has no such cache.
+    false_hits: Option<FalseHits>,
+}
+
+/// One of its tiers: `exact` (with those who shared a request under way) or `semantic`.
+#[derive(Serialize)]
+struct CacheTier {
+    tier: &'static str,
+    /// Requests that looked for an answer there.
     lookups: u64,
     /// Those of them that were answered without an engine's work.
     hits: u64,
     hit_rate: Option<f64>,
-    entries: usize,
-    bytes: usize,
-    saved_usd: f64,
+    entries: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct FalseHits {
+    /// How many labels stand behind it; 0 where none was verified.
+    labels: f64,
+    rate: f64,
+    lower: f64,
+    upper: f64,
+    shadow_scopes: u64,
 }
 
 #[derive(Serialize)]
@@ -140,19 +160,29 @@ impl State {
                 total: house.desk.metrics.requests_total(),
                 per_second: house.desk.rate.per_second(RateSpan::TenSeconds, now),
             },
-            cache: policy.caching.as_ref().map(|_| cache(house)),
+            cache: policy.caching.as_ref().map(|_| cache(house, policy, now)),
             pools: pools.map(|(at, pool)| pool_state(&serving, at, pool, now)).collect(),
             decisions: house.desk.last(DECISIONS).iter().map(|line| decision(line)).collect(),
         }
     }
 }
 
-fn cache(house: &House) -> CacheState {
+fn cache(house: &House, policy: &Policy, now: Moment) -> CacheState {
     let metrics = house.desk.metrics.cache();
-    let (lookups, hits) = metrics.rates();
-    let (entries, bytes) = house.desk.cache.size();
-    let hit_rate = (lookups > 0).then(|| hits as f64 / lookups as f64);
-    CacheState { lookups, hits, hit_rate, entries, bytes, saved_usd: metrics.saved_usd() }
+    let tier = |live: telemetry::CacheLive| {
+        let (lookups, hits) = metrics.rates(live.tier);
+        let hit_rate = (lookups > 0).then(|| hits as f64 / lookups as f64);
+        CacheTier { tier: live.tier, lookups, hits, hit_rate, entries: live.entries, bytes: live.bytes }
+    };
+    let false_hits = house.false_hits(policy, now).map(|live| FalseHits {
+        labels: live.labels,
+        rate: live.rate,
+        lower: live.lower,
+        upper: live.upper,
+        shadow_scopes: live.shadow_scopes,
+    });
+    let tiers = house.caches(policy).into_iter().map(tier).collect();
+    CacheState { tiers, saved_usd: metrics.saved_usd(), false_hits }
 }
 
 fn pool_state(serving: &Serving, at: usize, pool: &Pool, now: Moment) -> PoolState {

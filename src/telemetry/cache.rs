@@ -150,11 +150,12 @@ impl CacheMetrics {
         self.saved.get(tier, |tier| tier, |_| Arc::new(SavedMetrics::new()))
     }
 
-    /// Lookups that a request made which may share answers, and those of them that were answered without an engine's work.
-    pub fn rates(&self) -> (u64, u64) {
+    /// Requests that looked for an answer in this tier, and those of them that were answered without an engine's work.
+    pub fn rates(&self, tier: &str) -> (u64, u64) {
         let lookups = self.lookups.read();
         let of = |results: &[&str]| {
-            lookups.iter().filter(|((_, result, ..), _)| results.contains(result)).map(|(_, it)| it.get()).sum()
+            let counted = lookups.iter().filter(|((of, result, ..), _)| *of == tier && results.contains(result));
+            counted.map(|(_, counter)| counter.get()).sum()
         };
         (of(&["hit", "coalesced", "miss"]), of(&["hit", "coalesced"]))
     }

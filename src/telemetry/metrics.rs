@@ -209,8 +209,8 @@ mod tests {
     use super::{super::shared::MOST_BACKENDS, *};
     use crate::{
         telemetry::{
-            AccuracyLive, BackendLive, CacheLive, EngineLive, Lookup, LookupStage, OutputLive, PoolLive, SchedulerLive,
-            Shed, TieredLive,
+            AccuracyLive, BackendLive, CacheLive, EngineLive, FalseHitsLive, Lookup, LookupStage, OutputLive, PoolLive,
+            SchedulerLive, Shed, TieredLive,
         },
         types::Usage,
     };
@@ -260,7 +260,11 @@ mod tests {
         cascade.given_up(&Usage { prompt_tokens: 40, completion_tokens: 8, ..Usage::default() }, Some(0.0001));
         backend.cost(0.0025);
         backend.cost(f64::NAN);
+        metrics.background(Purpose::Pair, Outcome::Complete, 120, 0.000_2);
+        metrics.pair(PairResult::Agreed);
         let cache = metrics.cache();
+        cache.guarded("numbers");
+        cache.labelled(true, false, "feedback");
         for (result, reason) in [("hit", ""), ("miss", "absent"), ("coalesced", "absent"), ("bypass", "temperature")] {
             cache.lookup(Lookup { tier: "exact", result, reason }, &name("chat"));
         }
@@ -324,6 +328,7 @@ mod tests {
                 bytes: 5000,
                 evictions: vec![("space", 1), ("purged", 0)],
             }],
+            false_hits: Some(FalseHitsLive { rate: 0.01, lower: 0.002, upper: 0.03, labels: 120.0, shadow_scopes: 1 }),
         }
     }
 

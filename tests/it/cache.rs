@@ -123,7 +123,10 @@ async fn an_answer_is_given_again_whole_and_as_a_stream() {
         assert!(metrics.sum("signalbox_cache_saved_cost_usd_total", &[r#"tier="exact""#]) > 0.0);
         assert!((metrics.sum("signalbox_cache_entries", &[]) - 1.0).abs() < 0.1);
         let state = gateway.get_json("/admin/state").await;
-        assert_eq!((&state["cache"]["lookups"], &state["cache"]["hits"]), (&json!(4), &json!(3)));
+        assert_eq!(
+            (&state["cache"]["tiers"][0]["lookups"], &state["cache"]["tiers"][0]["hits"]),
+            (&json!(4), &json!(3))
+        );
     }
 }
 

@@ -17,6 +17,7 @@ mod evaluate;
 mod failover;
 mod journal;
 mod lifecycle;
+mod meaning;
 mod page;
 mod placement;
 mod policies;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{Embedders, Judged, Meanings};
 use crate::{
     cache::{
-        self, Bypass, CompatKey, Directives, Found, Most, Origin, ScopeId, eligible,
+        self, Bypass, CompatKey, Directives, Found, Most, Origin, eligible,
         guard::Traits,
         semantic::{Candidate, Verdict, Wanted, Weighed, judge},
     },
@@ -41,7 +41,6 @@ pub(in crate::gateway) enum Looked {
 pub(in crate::gateway) struct Hit {
     pub(in crate::gateway) found: Found,
     pub(in crate::gateway) judged: Judged,
-    pub(in crate::gateway) text: Arc<str>,
 }
 
 impl Hit {
@@ -58,7 +57,6 @@ impl Hit {
 
 /// A lookup that ended without an answer: what is needed to keep the one that comes, and to learn from it.
 pub(in crate::gateway) struct Pending {
-    pub(super) scope: ScopeId,
     pub(super) compat: CompatKey,
     pub(super) text: Arc<str>,
     pub(super) traits: Arc<Traits>,
@@ -111,7 +109,6 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
     metrics.took(LookupStage::Recall, embedded.since(began).as_secs_f64());
     let volatile = eligible::is_volatile(text);
     let mut pending = Box::new(Pending {
-        scope,
         compat,
         text: text.into(),
         traits: Arc::new(Traits::of(text)),
@@ -157,8 +154,7 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
             judged.entry.give();
             let entry = &judged.entry;
             let found = Found { record: entry.record.clone(), age: now.since(entry.kept), left: entry.left(now) };
-            let text = pending.text.clone();
-            Looked::Hit(Box::new(Hit { found, judged: Judged { scope, judged }, text }))
+            Looked::Hit(Box::new(Hit { found, judged: Judged { scope, judged } }))
         }
         Verdict::Serve(judged) => {
             pending.near = Some((Judged { scope, judged }, true));

@@ -5,7 +5,7 @@ const LANES: usize = 8;
 
 /// The largest magnitude in a row.
 #[inline(always)]
-pub(super) fn largest(row: &[f32]) -> f32 {
+pub(crate) fn largest(row: &[f32]) -> f32 {
     let (lanes, rest) = row.as_chunks::<LANES>();
     let mut largest = [0.0f32; LANES];
     for lane in lanes {
@@ -18,7 +18,7 @@ pub(super) fn largest(row: &[f32]) -> f32 {
 
 /// The nearest integer, for magnitudes below 2²²: the sum's lowest bits are those of the integer.
 #[inline(always)]
-pub(super) fn nearest(x: f32) -> i32 {
+pub(crate) fn nearest(x: f32) -> i32 {
     const SHIFT: f32 = 12_582_912.0;
     (x + SHIFT).to_bits().cast_signed().wrapping_sub(SHIFT.to_bits().cast_signed())
 }
@@ -37,7 +37,7 @@ fn sum(row: &[f32], of: impl Fn(f32) -> f32) -> f32 {
 
 /// Layer normalisation of each row, in place.
 #[inline(always)]
-pub(super) fn layer_norm(rows: &mut [f32], weight: &[f32], bias: &[f32]) {
+pub(crate) fn layer_norm(rows: &mut [f32], weight: &[f32], bias: &[f32]) {
     const EPSILON: f32 = 1e-12;
     let width = weight.len();
     for row in rows.chunks_exact_mut(width) {
@@ -52,7 +52,7 @@ pub(super) fn layer_norm(rows: &mut [f32], weight: &[f32], bias: &[f32]) {
 
 /// Makes a row's numbers shares of 1 (softmax).
 #[inline(always)]
-pub(super) fn softmax(row: &mut [f32]) {
+pub(crate) fn softmax(row: &mut [f32]) {
     let most = row.iter().fold(f32::NEG_INFINITY, |most, &x| if x > most { x } else { most });
     for x in &mut *row {
         *x = exp(*x - most);
@@ -65,7 +65,7 @@ pub(super) fn softmax(row: &mut [f32]) {
 
 /// Gaussian error linear units, in place: x Φ(x).
 #[inline(always)]
-pub(super) fn gelu(numbers: &mut [f32]) {
+pub(crate) fn gelu(numbers: &mut [f32]) {
     for x in numbers {
         *x *= 0.5 * (1.0 + erf(*x * std::f32::consts::FRAC_1_SQRT_2));
     }

@@ -2,7 +2,7 @@
 
 use pulp::{Arch, NullaryFnOnce};
 
-use super::{
+use crate::{
     arithmetic::{gelu, layer_norm},
     attention::attend,
     packed::{Grid, Packed},
@@ -11,7 +11,7 @@ use super::{
 
 /// A model, ready to run.
 #[derive(Debug)]
-pub(super) struct Engine<'a> {
+pub struct Engine<'a> {
     words: Rows<'a>,
     positions: Vec<f32>,
     norm: Norm,
@@ -30,7 +30,7 @@ struct Block {
 
 /// Memory that texts of a batch use one after another.
 #[derive(Debug, Default)]
-pub(super) struct Scratch {
+pub struct Scratch {
     states: Vec<f32>,
     wide: Vec<f32>,
     results: Vec<f32>,
@@ -40,13 +40,13 @@ pub(super) struct Scratch {
 
 impl<'a> Engine<'a> {
     /// Puts the matrices in the order in which they are used.
-    pub(super) fn new(weights: Weights<'a>) -> Self {
+    pub fn new(weights: Weights<'a>) -> Self {
         let Weights { words, positions, norm, layers } = weights;
         Self { words, positions, norm, layers: layers.into_iter().map(Block::new).collect() }
     }
 
     /// The mean of the last layer's states. `pieces` are word pieces and positions that the model has.
-    pub(super) fn forward(&self, pieces: &[u32], scratch: &mut Scratch) -> Vec<f32> {
+    pub fn forward(&self, pieces: &[u32], scratch: &mut Scratch) -> Vec<f32> {
         let hidden = self.words.columns;
         let states = &mut scratch.states;
         states.clear();

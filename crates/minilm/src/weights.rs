@@ -2,7 +2,7 @@
 
 use safetensors::{Dtype, SafeTensors};
 
-use super::attention::HEAD;
+use crate::attention::HEAD;
 
 /// More layers, rows or columns than any such model has.
 const MOST_LAYERS: usize = 64;
@@ -10,68 +10,85 @@ const MOST: usize = 1 << 20;
 
 /// A file does not hold the weights that are wanted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(in crate::embed) enum WeightsError {
+pub enum WeightsError {
+    /// It cannot be read at all.
     #[error("no safetensors file: {0}")]
     File(String),
+    /// A tensor is missing: its name.
     #[error("it has no tensor {0}")]
     Missing(String),
+    /// A tensor is of another type or shape.
     #[error("its tensor {name} is {found}, where {wanted} is wanted")]
-    Kind { name: String, found: String, wanted: String },
+    Kind {
+        /// Which.
+        name: String,
+        /// What it is.
+        found: String,
+        /// What it would have to be.
+        wanted: String,
+    },
+    /// It is of a width that cannot be.
     #[error("it is {width} wide, which is no multiple of {of}")]
-    Width { width: usize, of: usize },
+    Width {
+        /// Its width.
+        width: usize,
+        /// What it would have to be a multiple of.
+        of: usize,
+    },
+    /// A tensor has numbers that are not finite: its name.
     #[error("its tensor {0} has numbers that are not finite")]
     Number(String),
 }
 
 /// All weights of a model. Matrices are where they lie in the file.
 #[derive(Debug)]
-pub(in crate::embed) struct Weights<'a> {
+pub struct Weights<'a> {
     /// A row for each word piece.
-    pub(super) words: Rows<'a>,
+    pub(crate) words: Rows<'a>,
     /// A row for each position; the first token type is added, as every text here is of it.
-    pub(super) positions: Vec<f32>,
-    pub(super) norm: Norm,
-    pub(super) layers: Vec<Layer<'a>>,
+    pub(crate) positions: Vec<f32>,
+    pub(crate) norm: Norm,
+    pub(crate) layers: Vec<Layer<'a>>,
 }
 
 /// The weights of one layer.
 #[derive(Debug)]
-pub(super) struct Layer<'a> {
-    pub(super) query: Linear<'a>,
-    pub(super) key: Linear<'a>,
-    pub(super) value: Linear<'a>,
-    pub(super) output: Linear<'a>,
-    pub(super) attention_norm: Norm,
-    pub(super) up: Linear<'a>,
-    pub(super) down: Linear<'a>,
-    pub(super) norm: Norm,
+pub(crate) struct Layer<'a> {
+    pub(crate) query: Linear<'a>,
+    pub(crate) key: Linear<'a>,
+    pub(crate) value: Linear<'a>,
+    pub(crate) output: Linear<'a>,
+    pub(crate) attention_norm: Norm,
+    pub(crate) up: Linear<'a>,
+    pub(crate) down: Linear<'a>,
+    pub(crate) norm: Norm,
 }
 
 /// Rows of i8 with a scale for each.
 #[derive(Debug)]
-pub(super) struct Rows<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) scales: Vec<f32>,
-    pub(super) columns: usize,
+pub(crate) struct Rows<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) scales: Vec<f32>,
+    pub(crate) columns: usize,
 }
 
 /// A matrix that is multiplied with, and what is added. A row for each output.
 #[derive(Debug)]
-pub(super) struct Linear<'a> {
-    pub(super) rows: Rows<'a>,
-    pub(super) bias: Vec<f32>,
+pub(crate) struct Linear<'a> {
+    pub(crate) rows: Rows<'a>,
+    pub(crate) bias: Vec<f32>,
 }
 
 /// Weights of a layer normalisation.
 #[derive(Debug)]
-pub(super) struct Norm {
-    pub(super) weight: Vec<f32>,
-    pub(super) bias: Vec<f32>,
+pub(crate) struct Norm {
+    pub(crate) weight: Vec<f32>,
+    pub(crate) bias: Vec<f32>,
 }
 
 impl<'a> Weights<'a> {
     /// Reads a file; whatever it holds, what comes of it has shapes that fit together.
-    pub(in crate::embed) fn read(file: &'a [u8]) -> Result<Self, WeightsError> {
+    pub fn read(file: &'a [u8]) -> Result<Self, WeightsError> {
         let file = File(SafeTensors::deserialize(file).map_err(|error| WeightsError::File(error.to_string()))?);
         let words = file.rows("embeddings.word_embeddings.weight", None, None)?;
         let hidden = words.columns;
@@ -97,17 +114,17 @@ impl<'a> Weights<'a> {
     }
 
     /// The length of its vectors.
-    pub(in crate::embed) const fn hidden(&self) -> usize {
+    pub const fn hidden(&self) -> usize {
         self.words.columns
     }
 
     /// The longest text that it has positions for, in tokens.
-    pub(in crate::embed) const fn longest(&self) -> usize {
+    pub const fn longest(&self) -> usize {
         self.positions.len() / self.words.columns
     }
 
     /// The number of its word pieces.
-    pub(in crate::embed) const fn pieces(&self) -> usize {
+    pub const fn pieces(&self) -> usize {
         self.words.scales.len()
     }
 }

@@ -2,15 +2,15 @@
 
 use pulp::{Arch, NullaryFnOnce};
 
-use super::arithmetic::softmax;
+use crate::arithmetic::softmax;
 
 /// Width of a head.
-pub(super) const HEAD: usize = 32;
+pub(crate) const HEAD: usize = 32;
 /// Keys that are met together, so that their sums stay in registers.
 const KEYS: usize = 32;
 
 /// Reads queries, keys and values of each token, side by side, and writes the means to `seen`. `scratch` is memory for a head's keys.
-pub(super) fn attend(query_key_value: &[f32], hidden: usize, scratch: &mut Vec<f32>, seen: &mut Vec<f32>) {
+pub(crate) fn attend(query_key_value: &[f32], hidden: usize, scratch: &mut Vec<f32>, seen: &mut Vec<f32>) {
     let tokens = query_key_value.len() / (3 * hidden);
     let blocks = tokens.div_ceil(KEYS);
     seen.clear();

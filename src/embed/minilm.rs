@@ -1,18 +1,13 @@
 //! MiniLM: a sentence model of six layers, which decides whether two texts mean the same.
 //!
-//! all-MiniLM-L6-v2 (sentence-transformers): BERT (Devlin et al., 2018) distilled as in MiniLM (Wang et al., 2020). A text's vector
-//! is the mean of the last layer's states, `[CLS]` and `[SEP]` included.
-
-mod arithmetic;
-mod attention;
-mod engine;
-mod packed;
-mod weights;
+//! Its arithmetic is in `crates/minilm`; here it reads texts. A text's vector is the mean of the last layer's states, `[CLS]` and `[SEP]`
+//! included.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use self::engine::{Engine, Scratch};
-pub(super) use self::weights::Weights;
+pub(super) use signalbox_minilm::Weights;
+use signalbox_minilm::{Engine, Scratch};
+
 use super::{unit::normalise, wordpiece::WordPiece};
 use crate::cache::{EmbedError, Embedder};
 

@@ -8,7 +8,7 @@
 use pulp::x86::V3;
 use pulp::{Arch, NullaryFnOnce};
 
-use super::{
+use crate::{
     arithmetic::{largest, nearest},
     weights::Linear,
 };
@@ -23,7 +23,7 @@ type Pair<T> = [T; 2];
 
 /// A matrix of weights, in the order in which they are used.
 #[derive(Debug)]
-pub(super) struct Packed {
+pub(crate) struct Packed {
     /// For each block of outputs, for each pair of inputs, the two weights of each output.
     weights: Vec<[Pair<i8>; BLOCK]>,
     /// What a weight of each output is worth, and what is added to it.
@@ -36,14 +36,14 @@ pub(super) struct Packed {
 
 /// Rows of numbers on their grids.
 #[derive(Debug, Default)]
-pub(super) struct Grid {
+pub(crate) struct Grid {
     integers: Vec<i16>,
     scales: Vec<f32>,
 }
 
 impl Packed {
     /// Matrices over the same inputs as one: their outputs follow one another.
-    pub(super) fn new(parts: &[&Linear<'_>]) -> Self {
+    pub(crate) fn new(parts: &[&Linear<'_>]) -> Self {
         let inputs = parts[0].rows.columns;
         let bias: Vec<f32> = parts.iter().flat_map(|part| part.bias.iter().copied()).collect();
         let scales = parts.iter().flat_map(|part| part.rows.scales.iter().copied()).collect();
@@ -61,12 +61,12 @@ impl Packed {
     }
 
     /// Outputs of a row.
-    pub(super) fn outputs(&self) -> usize {
+    pub(crate) fn outputs(&self) -> usize {
         self.bias.len()
     }
 
     /// Multiplies each row of `numbers` with the matrix and writes what comes of it, row by row.
-    pub(super) fn times(&self, numbers: &[f32], grid: &mut Grid, results: &mut Vec<f32>) {
+    pub(crate) fn times(&self, numbers: &[f32], grid: &mut Grid, results: &mut Vec<f32>) {
         grid.set(numbers, self.inputs, self.limit);
         results.clear();
         results.resize(grid.scales.len() * self.outputs(), 0.0);
@@ -206,7 +206,8 @@ impl NullaryFnOnce for Setting<'_> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::weights::Rows, *};
+    use super::*;
+    use crate::weights::Rows;
 
     /// A matrix of `outputs` by `inputs` and rows of numbers, made of a seed.
     fn made(seed: u64, outputs: usize, inputs: usize, rows: usize) -> (Vec<u8>, Vec<f32>, Vec<f32>, Vec<f32>) {

@@ -1,0 +1,216 @@
+//! Answers to prompts that mean the same: over the real binary with its built-in embedders, a scripted engine and real sockets.
+#![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    client::{self, Answer, http},
+    gateway::Gateway,
+    mock::{Mock, Plan, Seen},
+    until,
+};
+
+fn policy(mock: &Mock, more: &str) -> String {
+    format!(
+        "pools:\n  p: {{ model: up, price: {{ input: 1, output: 2 }}, backends: [\"{}\"] }}\nmodels: {{ m: {{ to: p }} }}\n{more}",
+        mock.url()
+    )
+}
+
+const SHARED: &str = "cache: { semantic: { max_false_hit_rate: 5%, scope: shared } }\n";
+const CAPITAL: &str = "What is the capital of France?";
+const SAME: &str = "what is the capital of france";
+const OTHER: &str = "What is the capital of Spain?";
+
+fn ask(said: &str) -> Value {
+    json!({ "model": "m", "messages": [{ "role": "user", "content": said }] })
+}
+
+async fn send(gateway: &Gateway, body: &Value, headers: &[(&str, &str)]) -> Answer {
+    let request = client::json(http().post(gateway.at("/v1/chat/completions")), body);
+    client::answer(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
+}
+
+async fn told(gateway: &Gateway, body: &Value) -> String {
+    send(gateway, body, &[]).await.header("x-signalbox-cache").to_owned()
+}
+
+fn text(answer: &Answer) -> String {
+    answer.json()["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Says what it was asked, as a country's capital would.
+fn capitals(seen: &Seen) -> Plan {
+    let body = seen.json();
+    let said = body["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap_or_default().to_owned();
+    let lower = said.to_lowercase();
+    let answer = if lower.contains("france") { "It is Paris." } else { "It is Madrid." };
+    if seen.streams() { Plan::chat_stream(["It is ", &answer[6..]]) } else { Plan::chat(answer) }
+}
+
+async fn kept(gateway: &Gateway, entries: f64) {
+    gateway
+        .wait_metrics("the answer to be kept", |metrics| {
+            metrics.sum("signalbox_cache_entries", &["tier=\"semantic\""]) >= entries
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn what_means_the_same_is_answered_and_what_does_not_is_not() {
+    let mock = Mock::start(capitals).await;
+    let gateway = Gateway::start(&policy(&mock, SHARED)).await;
+    assert_eq!(text(&send(&gateway, &ask(CAPITAL), &[]).await), "It is Paris.");
+    kept(&gateway, 1.0).await;
+
+    let hit = send(&gateway, &ask(SAME), &[]).await;
+    assert_eq!((hit.header("x-signalbox-cache"), &*text(&hit)), ("hit-semantic", "It is Paris."), "{:?}", hit.headers);
+    assert!(hit.header("cache-status").starts_with("signalbox; hit; detail=semantic"), "{:?}", hit.headers);
+    assert!(hit.header("x-signalbox-cache-certainty").starts_with("similarity="), "{:?}", hit.headers);
+    let usage = hit.json()["usage"].clone();
+    assert_eq!(usage["prompt_tokens_details"]["cached_tokens"], usage["prompt_tokens"]);
+    // Also as a stream.
+    let mut stream = ask(SAME);
+    stream["stream"] = json!(true);
+    let streamed = send(&gateway, &stream, &[]).await;
+    assert_eq!(streamed.header("x-signalbox-cache"), "hit-semantic");
+    assert!(streamed.text().contains("Paris") && streamed.text().trim_end().ends_with("data: [DONE]"));
+    assert_eq!(mock.seen().len(), 1);
+
+    let spain = send(&gateway, &ask(OTHER), &[]).await;
+    assert_eq!((spain.header("x-signalbox-cache"), &*text(&spain)), ("miss", "It is Madrid."));
+    let metrics = gateway.metrics().await;
+    assert!(
+        metrics.sum("signalbox_cache_lookups_total", &["tier=\"semantic\"", "result=\"hit\""]) >= 2.0,
+        "{metrics:?}"
+    );
+    assert!(metrics.sum("signalbox_cache_saved_tokens_total", &["tier=\"semantic\""]) > 0.0, "{metrics:?}");
+    assert!(metrics.sum("signalbox_cache_verified_labels", &[]) < 0.1, "unverified so far");
+}
+
+#[tokio::test]
+async fn whatever_else_differs_keeps_prompts_apart() {
+    let mock = Mock::start(capitals).await;
+    let gateway = Gateway::start(&policy(&mock, SHARED)).await;
+    send(&gateway, &ask(CAPITAL), &[]).await;
+    kept(&gateway, 1.0).await;
+    let with = |name: &str, value: Value| {
+        let mut body = ask(SAME);
+        body[name] = value;
+        body
+    };
+    let said = |messages: Value| json!({ "model": "m", "messages": messages });
+    for (body, expected) in [
+        (with("temperature", json!(0.3)), "miss"),
+        (with("seed", json!(1)), "miss"),
+        (with("max_tokens", json!(5)), "miss"),
+        (said(json!([{ "role": "system", "content": "be brief" }, { "role": "user", "content": SAME }])), "miss"),
+        (
+            said(json!([
+                { "role": "user", "content": "hi" }, { "role": "assistant", "content": "hello" }, { "role": "user", "content": SAME }
+            ])),
+            "miss",
+        ),
+        (with("n", json!(2)), "bypass"),
+        (with("logprobs", json!(true)), "bypass"),
+        (with("tools", json!([{ "type": "function", "function": { "name": "f" } }])), "bypass"),
+        (ask("What is the capital of France today?"), "bypass"),
+        (ask(SAME), "hit-semantic"),
+    ] {
+        assert_eq!(told(&gateway, &body).await, expected, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn tenants_do_not_share_and_callers_may_ask_for_less() {
+    let mock = Mock::start(capitals).await;
+    let hash = |secret: &str| blake3::hash(secret.as_bytes()).to_hex().to_string();
+    let keys = format!(
+        "keys:\n  - {{ id: one, hash: \"blake3:{}\", allow: [cache] }}\n  - {{ id: two, hash: \"blake3:{}\" }}\n\
+         cache: {{ semantic: {{ max_false_hit_rate: 5% }} }}\n",
+        hash("k1"),
+        hash("k2")
+    );
+    let gateway = Gateway::start(&policy(&mock, &keys)).await;
+    let (one, two) = (("authorization", "Bearer k1"), ("authorization", "Bearer k2"));
+    send(&gateway, &ask(CAPITAL), &[one]).await;
+    gateway
+        .wait_metrics("the answer to be kept", |metrics| {
+            metrics.sum("signalbox_cache_entries", &["tier=\"semantic\""]) >= 1.0
+        })
+        .await;
+    let told = async |headers: &[(&str, &str)]| {
+        send(&gateway, &ask(SAME), headers).await.header("x-signalbox-cache").to_owned()
+    };
+    assert_eq!(told(&[two, ("cache-control", "no-store")]).await, "miss");
+    assert_eq!(told(&[one]).await, "hit-semantic");
+    assert_eq!(told(&[one, ("cache-control", "no-cache, no-store")]).await, "miss");
+    assert_eq!(told(&[one, ("x-signalbox-cache", "exact"), ("cache-control", "no-store")]).await, "bypass");
+    assert_eq!(told(&[one, ("x-signalbox-cache", "off")]).await, "bypass");
+    assert_eq!(told(&[one, ("x-signalbox-cache", "shadow"), ("cache-control", "no-store")]).await, "miss");
+    let looked =
+        gateway.metrics().await.sum("signalbox_cache_lookups_total", &["tier=\"semantic\"", "reason=\"shadow\""]);
+    assert!(looked > 0.5);
+    assert_eq!(client::post(&gateway.at("/v1/chat/completions"), &ask(SAME)).await.status, 401);
+}
+
+#[tokio::test]
+async fn hits_are_verified_and_judged_and_a_scope_over_its_budget_serves_nothing() {
+    let mock = Mock::start(capitals).await;
+    let more = format!("{SHARED}background: {{ budget: 100% }}\n");
+    let gateway = Gateway::start(&policy(&mock, &more)).await;
+    send(&gateway, &ask(CAPITAL), &[]).await;
+    kept(&gateway, 1.0).await;
+    // Made anew, it says the same.
+    until("a hit to be verified", async || {
+        assert_eq!(told(&gateway, &ask(SAME)).await, "hit-semantic");
+        // What callers' own requests cost is what verification may spend.
+        send(&gateway, &ask(&format!("tell me of the number {}", fastrand::u32(..))), &[]).await;
+        gateway
+            .metrics()
+            .await
+            .sum("signalbox_cache_labels_total", &["of=\"hit\"", "verdict=\"right\"", "source=\"rerun\""])
+            >= 1.0
+    })
+    .await;
+    assert!(gateway.metrics().await.sum("signalbox_background_requests_total", &["purpose=\"verify\""]) >= 1.0);
+
+    // Callers say that hits are wrong: from then on none is given.
+    let feedback = gateway.at("/v1/feedback");
+    until("the scope to be looked at only", async || {
+        let hit = send(&gateway, &ask(SAME), &[]).await;
+        if hit.header("x-signalbox-cache") != "hit-semantic" {
+            return gateway.metrics().await.sum("signalbox_cache_shadow_scopes", &[]) > 0.5;
+        }
+        let word = json!({ "request_id": hit.header("x-signalbox-id"), "outcome": "failed" });
+        let reply = client::post(&feedback, &word).await;
+        assert_eq!(reply.json(), json!({ "recorded": true, "learned": true }), "{}", reply.text());
+        assert_eq!(client::post(&feedback, &word).await.json()["learned"], false, "once");
+        false
+    })
+    .await;
+    let state = gateway.get_json("/admin/state").await;
+    let false_hits = &state["cache"]["false_hits"];
+    assert!(false_hits["rate"].as_f64() > Some(0.05) && false_hits["shadow_scopes"] == 1, "{state}");
+}
+
+#[tokio::test]
+async fn what_is_kept_can_be_forgotten_and_never_comes_from_a_broken_answer() {
+    let mock = Mock::start(|seen| {
+        let cut = seen.json()["messages"][0]["content"].as_str().unwrap_or_default().contains("Peru");
+        if cut { Plan::chat_stream(["It is "]).cut() } else { capitals(seen) }
+    })
+    .await;
+    let gateway = Gateway::start(&policy(&mock, SHARED)).await;
+    let mut peru = ask("What is the capital of Peru?");
+    peru["stream"] = json!(true);
+    send(&gateway, &peru, &[]).await;
+    send(&gateway, &ask(CAPITAL), &[]).await;
+    kept(&gateway, 1.0).await;
+    assert!(gateway.metrics().await.sum("signalbox_cache_entries", &["tier=\"semantic\""]) < 1.5);
+    assert_eq!(told(&gateway, &ask("what is the capital of peru")).await, "miss");
+    assert_eq!(told(&gateway, &ask(SAME)).await, "hit-semantic");
+    let purged = client::post(&gateway.admin("/admin/cache/purge?route=m"), &json!({})).await;
+    assert!(purged.json()["purged"].as_u64() >= Some(1), "{}", purged.text());
+    assert_eq!(told(&gateway, &ask(SAME)).await, "miss");
+}
