@@ -94,7 +94,9 @@ fn pairs(template: &Template<'_>) -> Vec<Pair<'static>> {
         }
     };
     for value in 0..values {
-        let text = |phrasing: usize, value: usize| fill(template.phrasings[phrasing % phrasings], template.values[value % values], phrasing);
+        let text = |phrasing: usize, value: usize| {
+            fill(template.phrasings[phrasing % phrasings], template.values[value % values], phrasing)
+        };
         if template.family == "context" {
             CONTEXTS.iter().for_each(|contexts| add(text(0, value), text(0, value), false, Some(*contexts)));
             continue;
@@ -123,7 +125,9 @@ fn fill(phrasing: &str, value: &str, turn: usize) -> String {
     let mut letters = text.chars();
     // A value may stand first in a sentence that begins with a large letter elsewhere.
     match letters.next() {
-        Some(first) if phrasing.starts_with("{x} ") && !phrasing.ends_with("{x}") => first.to_uppercase().chain(letters).collect(),
+        Some(first) if phrasing.starts_with("{x} ") && !phrasing.ends_with("{x}") => {
+            first.to_uppercase().chain(letters).collect()
+        }
         _ => text,
     }
 }

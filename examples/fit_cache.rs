@@ -21,13 +21,16 @@ use signalbox::cache::{
 };
 
 /// The share of queries with a partner that the weights stand for: low, for a budget that is kept there is kept where more repeat.
-const PREVALENCE: f64 = 0.01;
+const PREVALENCE: f64 = 0.05;
 /// The share of all weight that the adversarial pairs have.
 const ADVERSARIAL: f64 = 0.3;
 /// How strongly weights are held near 0.
 const RIDGE: f64 = 1.0;
 /// Below this similarity by recall nothing is looked at.
 const FLOOR: f32 = 0.6;
+
+/// From these log odds on the slope is fitted once more.
+const PROBABLE: f64 = -0.5;
 
 type Features = [f32; FEATURES];
 
@@ -46,7 +49,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (day, prefixes) = args.split_first().ok_or("say the date, as YYYY-MM-DD, and the prefixes of the vectors")?;
     let store = data::Store::open(prefixes)?;
-    let pairs: Vec<_> = data::question_pairs()?.into_iter().filter(|pair| store.has(&pair.a) && store.has(&pair.b)).collect();
+    let pairs: Vec<_> =
+        data::question_pairs()?.into_iter().filter(|pair| store.has(&pair.a) && store.has(&pair.b)).collect();
     let corrections: HashMap<(u64, u64), bool> =
         data::sheet("fit_labels.tsv")?.into_iter().map(|(pair, label)| (pair, label == "yes")).collect();
     let corpus = Corpus::of(&pairs, Half::Fit, &corrections);
@@ -64,6 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         weigh(&mut rows, &stream, adversarial.len());
         (weights, covariance) = solve(&rows);
     }
+    sharpen(&rows, &mut weights, &mut covariance);
     if let Some(most) = show {
         let shown = show_false(&corpus, &stream, &weights, most);
         println!("{shown}");
@@ -78,13 +83,29 @@ fn main() -> Result<(), Box<dyn Error>> {
         program: "examples/fit_cache.rs, no randomness".into(),
         date: day.clone(),
         data: vec![
-            format!("QQP dev, fit half: {} texts, {} queries over {} entries", corpus.texts.len(), stream.queries.len(), stream.stored),
+            format!(
+                "QQP dev, fit half: {} texts, {} queries over {} entries",
+                corpus.texts.len(),
+                stream.queries.len(),
+                stream.stored
+            ),
             format!("adversarial set, fit half: {} pairs that no guard keeps apart", adversarial.len()),
-            format!("candidates that serve: {}, that do not: {}; labels read again: {}", counts(true), counts(false), corrections.len()),
+            format!(
+                "candidates that serve: {}, that do not: {}; labels read again: {}",
+                counts(true),
+                counts(false),
+                corrections.len()
+            ),
         ],
     };
     let narrow = |wide: &[f64; FEATURES]| wide.map(|value| value as f32);
-    let own = Prior::new("all-MiniLM-L6-v2", PREVALENCE as f32, &narrow(&weights), &covariance.map(|row| narrow(&row)), provenance.clone());
+    let own = Prior::new(
+        "minilm-l6-w8",
+        PREVALENCE as f32,
+        &narrow(&weights),
+        &covariance.map(|row| narrow(&row)),
+        provenance.clone(),
+    );
     // Another embedder's similarities may mean less: half of what they add above .7 is taken back, and the offset is less sure.
     let mut doubted = weights;
     let level = -(0.3f64.ln());
@@ -123,7 +144,13 @@ fn chosen(stream: &Stream, weights: &[f64; FEATURES]) -> Vec<Row> {
         rated.max_by(|one, other| log_odds(weights, &one.0).total_cmp(&log_odds(weights, &other.0)))
     };
     (0..stream.queries.len())
-        .filter_map(|at| best(at).map(|(features, same)| Row { features, same, weight: if stream.queries[at].partner { 1.0 } else { -1.0 } }))
+        .filter_map(|at| {
+            best(at).map(|(features, same)| Row {
+                features,
+                same,
+                weight: if stream.queries[at].partner { 1.0 } else { -1.0 },
+            })
+        })
         .collect()
 }
 
@@ -177,7 +204,8 @@ fn solve(rows: &[Row]) -> ([f64; FEATURES], [[f64; FEATURES]; FEATURES]) {
                 hessian[i][i] += if active[i] { ridge } else { 1e12 };
             }
             inverse = invert(hessian);
-            let steps: Vec<f64> = inverse.iter().map(|row| row.iter().zip(&gradient).map(|(a, b)| a * b).sum()).collect();
+            let steps: Vec<f64> =
+                inverse.iter().map(|row| row.iter().zip(&gradient).map(|(a, b)| a * b).sum()).collect();
             let largest = steps.iter().fold(0.0f64, |most, step| most.max(step.abs()));
             let damp = (2.0 / largest).min(1.0);
             weights.iter_mut().zip(&steps).for_each(|(weight, step)| *weight += damp * step);
@@ -192,6 +220,32 @@ fn solve(rows: &[Row]) -> ([f64; FEATURES], [[f64; FEATURES]; FEATURES]) {
         };
         active[worst] = false;
     }
+}
+
+/// Stretches the log odds to what is found among the more probable candidates (Platt, 1999). The labels of improbable ones are wrong
+/// more often than their model could be, and hold the slope down for all.
+fn sharpen(rows: &[Row], weights: &mut [f64; FEATURES], covariance: &mut [[f64; FEATURES]; FEATURES]) {
+    let (mut offset, mut slope) = (0.0, 1.0);
+    for _ in 0..50 {
+        let (mut g, mut h) = ([0.0f64; 2], [[1e-9f64, 0.0], [0.0, 1e-9]]);
+        for row in rows {
+            let x = log_odds(weights, &row.features);
+            if x > PROBABLE {
+                let p = logistic(offset + slope * x);
+                let residual = row.weight * (f64::from(u8::from(row.same)) - p);
+                let curve = row.weight * p * (1.0 - p);
+                (g[0], g[1]) = (g[0] + residual, g[1] + residual * x);
+                h = [[h[0][0] + curve, h[0][1] + curve * x], [h[1][0] + curve * x, h[1][1] + curve * x * x]];
+            }
+        }
+        let determinant = h[0][0] * h[1][1] - h[0][1] * h[1][0];
+        offset += (h[1][1] * g[0] - h[0][1] * g[1]) / determinant;
+        slope += (h[0][0] * g[1] - h[1][0] * g[0]) / determinant;
+    }
+    println!("stretched by {slope:.3}, and {offset:.3} added");
+    weights.iter_mut().for_each(|weight| *weight *= slope);
+    weights[0] += offset;
+    covariance.iter_mut().flatten().for_each(|entry| *entry *= slope * slope);
 }
 
 /// By Gauss and Jordan; the matrix is positive definite.
@@ -224,7 +278,11 @@ fn table(rows: &[Row], weights: &[f64; FEATURES]) {
         let all: f64 = own.iter().map(|row| row.weight).sum();
         let stated: f64 = own.iter().map(|row| row.weight * logistic(odds(row))).sum::<f64>() / all.max(1e-9);
         let found: f64 = own.iter().filter(|row| row.same).map(|row| row.weight).sum::<f64>() / all.max(1e-9);
-        println!("{bin:>3} | {:>5} | {stated:.4} | {found:.4} | {}", own.len(), own.iter().filter(|row| !row.same).count());
+        println!(
+            "{bin:>3} | {:>5} | {stated:.4} | {found:.4} | {}",
+            own.len(),
+            own.iter().filter(|row| !row.same).count()
+        );
     }
 }
 
@@ -232,12 +290,17 @@ fn table(rows: &[Row], weights: &[f64; FEATURES]) {
 fn show_false(corpus: &Corpus, stream: &Stream, weights: &[f64; FEATURES], most: usize) -> String {
     let mut found: Vec<(f64, &str, &str)> = Vec::new();
     for query in &stream.queries {
-        for candidate in query.candidates.iter().filter(|candidate| candidate.comparison.guard.is_none() && !candidate.same) {
+        for candidate in
+            query.candidates.iter().filter(|candidate| candidate.comparison.guard.is_none() && !candidate.same)
+        {
             let odds = log_odds(weights, &candidate.signals.features(&candidate.comparison.soft));
             found.push((odds, &corpus.texts[candidate.entry], &corpus.texts[query.text]));
         }
     }
     found.sort_by(|one, other| other.0.total_cmp(&one.0));
-    let lines = found.iter().take(most).map(|(odds, a, b)| format!("{:016x}\t{:016x}\t{odds:.1}\t{a}\t{b}", fingerprint(a), fingerprint(b)));
+    let lines = found
+        .iter()
+        .take(most)
+        .map(|(odds, a, b)| format!("{:016x}\t{:016x}\t{odds:.1}\t{a}\t{b}", fingerprint(a), fingerprint(b)));
     lines.collect::<Vec<_>>().join("\n")
 }

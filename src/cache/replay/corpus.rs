@@ -79,7 +79,8 @@ impl Corpus {
             .collect();
         let groups = unite(kept.len(), pairs.iter().filter(|(.., same)| *same).map(|(a, b, _)| (*a, *b)));
         let texts: Vec<String> = kept.iter().map(|text| texts[*text].to_owned()).collect();
-        let by_print: HashMap<u64, usize> = texts.iter().enumerate().map(|(at, text)| (fingerprint(text), at)).collect();
+        let by_print: HashMap<u64, usize> =
+            texts.iter().enumerate().map(|(at, text)| (fingerprint(text), at)).collect();
         let corrected = corrections
             .iter()
             .filter_map(|((a, b), same)| Some(((*by_print.get(a)?, *by_print.get(b)?), *same)))
@@ -91,6 +92,16 @@ impl Corpus {
     pub fn same(&self, entry: usize, query: usize) -> bool {
         let corrected = self.corrected.get(&(entry, query)).or_else(|| self.corrected.get(&(query, entry)));
         corrected.copied().unwrap_or(self.groups[entry] == self.groups[query])
+    }
+
+    /// The groups of some texts.
+    pub(super) fn groups_of(&self, texts: &[usize]) -> HashSet<usize> {
+        texts.iter().map(|text| self.groups[*text]).collect()
+    }
+
+    /// Whether a text's group is one of `groups`.
+    pub(super) fn has_partner(&self, text: usize, groups: &HashSet<usize>) -> bool {
+        groups.contains(&self.groups[text])
     }
 
     /// The store and the queries of a stream: what stands first in a pair is stored, what stands second and is not stored is asked.
@@ -150,10 +161,15 @@ mod tests {
     #[test]
     fn halves_share_no_component() {
         let names: Vec<String> = (0..60).map(|at| format!("t{at}")).collect();
-        let pairs: Vec<Pair> = (0..59).filter(|at| at % 3 > 0).map(|at| pair(&names[at], &names[at + 1], at % 2 == 0)).collect();
-        let [fit, judge, all] = [Half::Fit, Half::Judge, Half::All].map(|half| Corpus::of(&pairs, half, &HashMap::new()));
+        let pairs: Vec<Pair> =
+            (0..59).filter(|at| at % 3 > 0).map(|at| pair(&names[at], &names[at + 1], at % 2 == 0)).collect();
+        let [fit, judge, all] =
+            [Half::Fit, Half::Judge, Half::All].map(|half| Corpus::of(&pairs, half, &HashMap::new()));
         assert!(fit.texts.iter().all(|text| !judge.texts.contains(text)));
-        assert_eq!((fit.pairs.len() + judge.pairs.len(), fit.texts.len() + judge.texts.len()), (all.pairs.len(), all.texts.len()));
+        assert_eq!(
+            (fit.pairs.len() + judge.pairs.len(), fit.texts.len() + judge.texts.len()),
+            (all.pairs.len(), all.texts.len())
+        );
         let reversed: Vec<Pair> = pairs.iter().rev().cloned().collect();
         let again = Corpus::of(&reversed, Half::Fit, &HashMap::new());
         assert!(again.texts.iter().all(|text| fit.texts.contains(text)));

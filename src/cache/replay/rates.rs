@@ -95,7 +95,12 @@ pub fn at_prevalence(counts: &Counts, prevalence: f64) -> Rates {
     draws.sort_by(f64::total_cmp);
     let rate = if hit_rate > 0.0 { per_request / hit_rate } else { 0.0 };
     let (low, high) = if counts.hits() == 0 { (0.0, 1.0) } else { (draws[DRAWS / 40], draws[DRAWS - DRAWS / 40]) };
-    Rates { hit_rate, per_hit: Interval { rate, low: low.min(rate), high: high.max(rate) }, per_request, hits: counts.hits() }
+    Rates {
+        hit_rate,
+        per_hit: Interval { rate, low: low.min(rate), high: high.max(rate) },
+        per_request,
+        hits: counts.hits(),
+    }
 }
 
 /// The `at`-th number of Halton's sequence (Numerische Mathematik, 1960).
@@ -120,7 +125,10 @@ mod tests {
         assert!((rates.hit_rate - (0.1 * 0.41 + 0.9 * 0.002)).abs() < 1e-12);
         assert!((rates.per_request - (0.001 + 0.0018)).abs() < 1e-12);
         assert!(rates.per_hit.low < rates.per_hit.rate && rates.per_hit.rate < rates.per_hit.high);
-        assert!(at_prevalence(&counts, 0.01).per_hit.rate > rates.per_hit.rate, "fewer partners, more of the hits are false");
+        assert!(
+            at_prevalence(&counts, 0.01).per_hit.rate > rates.per_hit.rate,
+            "fewer partners, more of the hits are false"
+        );
         let none = at_prevalence(&Counts::default(), 0.1);
         assert!(none.hits == 0 && none.per_hit.high > 0.99);
     }
@@ -128,7 +136,9 @@ mod tests {
     #[test]
     fn queries_are_counted_by_what_became_of_them() {
         let mut counts = Counts::default();
-        for (partner, served) in [(true, Some(true)), (true, Some(false)), (true, None), (false, Some(false)), (false, None)] {
+        for (partner, served) in
+            [(true, Some(true)), (true, Some(false)), (true, None), (false, Some(false)), (false, None)]
+        {
             counts.add(partner, served);
         }
         assert_eq!(counts, Counts { with_partner: 3, right: 1, wrong: 1, without: 2, false_hits: 1 });
