@@ -166,12 +166,21 @@ pub fn answers_agree(stored: &str, anew: &str, similarity: Option<f32>) -> Agree
         Some(Guard::Language) => true,
         Some(_) => short,
     };
+    // "No, it is not" denies twice, and is no yes.
+    let hard = hard || verdict(stored).zip(verdict(anew)).is_some_and(|(one, other)| one != other);
     match similarity {
         _ if hard => Agreement::Different,
         Some(similarity) if similarity < UNLIKE => Agreement::Different,
         Some(similarity) if similarity >= ALIKE && found.guard.is_none() => Agreement::Same(Source::Alike),
         _ => Agreement::Unsure,
     }
+}
+
+/// What an answer that begins with yes or no says.
+fn verdict(answer: &str) -> Option<bool> {
+    let first = answer.split(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty())?;
+    let is = |word: &str| first.eq_ignore_ascii_case(word);
+    if is("yes") || is("true") { Some(true) } else { (is("no") || is("false")).then_some(false) }
 }
 
 #[cfg(test)]
@@ -238,8 +247,11 @@ mod tests {
         assert_eq!(of("It is 42.", "it is 42", None), Agreement::Same(Source::Rerun));
         assert_eq!(of("It is 42.", "It is 43.", Some(0.99)), Agreement::Different);
         assert_eq!(of("Yes, it is.", "No, it is not.", Some(0.9)), Agreement::Different);
-        assert_eq!(of("Paris is the capital.", "The capital is Paris.", Some(0.97)), Agreement::Same(Source::Alike));
-        assert_eq!(of("Paris is the capital.", "The capital is Paris.", None), Agreement::Unsure);
+        assert_eq!(
+            of("The capital is Paris.", "The capital city is Paris.", Some(0.97)),
+            Agreement::Same(Source::Alike)
+        );
+        assert_eq!(of("The capital is Paris.", "The capital city is Paris.", None), Agreement::Unsure);
         assert_eq!(of("Boil it.", "A long walk along the river.", Some(0.1)), Agreement::Different);
     }
 

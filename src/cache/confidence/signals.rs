@@ -3,7 +3,7 @@
 use crate::cache::guard::Soft;
 
 /// How many numbers.
-pub const FEATURES: usize = 16;
+pub const FEATURES: usize = 17;
 
 /// Their names where they are stored.
 pub const NAMES: [&str; FEATURES] = [
@@ -23,11 +23,12 @@ pub const NAMES: [&str; FEATURES] = [
     "quantifiers",
     "names",
     "order",
+    "same_words",
 ];
 
 /// What each may do to the log odds: 1 only raise, −1 only lower, 0 either. A weight that came out otherwise would be chance, and
 /// would be wrong on other texts.
-pub const SIGNS: [i8; FEATURES] = [0, 1, 1, 1, 1, -1, -1, -1, 1, 0, -1, -1, -1, -1, -1, -1];
+pub const SIGNS: [i8; FEATURES] = [0, 1, 1, 1, 1, -1, -1, -1, 1, 0, -1, -1, -1, -1, -1, -1, 1];
 
 /// Similarities of a candidate.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -60,6 +61,7 @@ impl Signals {
             soft.quantifiers,
             soft.names,
             soft.order,
+            f32::from(u8::from(soft.same_words())),
         ]
     }
 }

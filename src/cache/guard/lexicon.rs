@@ -21,8 +21,8 @@ const STOPS: &str = "a an the this that these those some any of in on at for wit
     be been being am do does did done doing have has had having i me my mine myself we us our ours you your yours yourself he him \
     his she her hers it its they them their theirs what which who whom whose when where why how can could shall should will would may \
     might must there here please tell let me know thank thanks hi hello hey to into onto from by via upon within per up down out \
-    also just too very really quite actually basically exactly even ever still already again etc ok okay one ones oneself someone \
-    somebody anyone anybody everyone everybody something anything like kindly dear sir plz pls vs versus because since while during until \
+    also just too very really quite actually basically exactly even ever still already again etc ok okay one ones oneself \
+    somebody anyone anybody something anything like kindly dear sir plz pls vs versus because since while during until \
     between among through both such own go going want wanted need needed wish able explain describe";
 
 /// Says little: a text that has it and one that has not may well ask the same.
@@ -108,7 +108,7 @@ end finish conclude terminate
 close shut
 error_message error
 bug defect
-usa us united_states united_states_of_america america u_s u_s_a american
+usa united_states united_states_of_america america u_s u_s_a american
 uk united_kingdom britain great_britain u_k british
 uae united_arab_emirates
 eu european_union
@@ -196,7 +196,7 @@ const REVERSERS: &str =
 
 /// Words that say how much of all is meant.
 const QUANTIFIERS: &str = "only all always every each everything entire both half least few less fewer fewest almost mostly \
-    sometimes often once twice";
+    sometimes often once twice own someone everyone everybody";
 
 /// What is written together and means two words; the apostrophe may be missing.
 const CONTRACTIONS: &str = "
@@ -275,7 +275,7 @@ r are
 n and
 ";
 
-/// Greek and Latin of its own: what the lexicon knows of a word.
+/// What the lexicon knows of a word.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Known {
     /// The word that stands for it and for those that mean the same, as its hash.

@@ -136,6 +136,16 @@ pub struct Soft {
     pub order: f32,
 }
 
+impl Soft {
+    /// Whether the texts ask the same of the same words, and differ at most in how they ask.
+    pub fn same_words(&self) -> bool {
+        const NOTHING: f32 = 1e-3;
+        [self.query_only, self.entry_only, self.question, self.tense, self.advised, self.quantifiers]
+            .iter()
+            .all(|much| *much < NOTHING)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -188,8 +188,7 @@ fn is_letter(word: &str) -> bool {
 fn acronym(word: &str) -> String {
     match word {
         "US" | "USA" => "usa".to_owned(),
-        "IT" => "it-industry".to_owned(),
-        "WHO" => "who-organisation".to_owned(),
+        "IT" | "WHO" | "ME" | "IN" | "AM" => format!("{word} in capitals"),
         _ => word.to_lowercase(),
     }
 }
@@ -236,7 +235,8 @@ impl Reading {
             Kind::Sign => {
                 let negation = matches!(lower, "不" | "没" | "非" | "无" | "別" | "别");
                 self.turns += u32::from(negation);
-                self.push(hash(lower), lower, CONTENT, false, 0, word);
+                // As a name: nothing is known of it that would let another stand in its place.
+                self.push(hash(lower), lower, CONTENT, true, 0, word);
                 return 1;
             }
             Kind::Word | Kind::Number => {}

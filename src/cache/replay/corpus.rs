@@ -94,6 +94,16 @@ impl Corpus {
         corrected.copied().unwrap_or(self.groups[entry] == self.groups[query])
     }
 
+    /// The groups of some texts.
+    pub(super) fn groups_of(&self, texts: &[usize]) -> HashSet<usize> {
+        texts.iter().map(|text| self.groups[*text]).collect()
+    }
+
+    /// Whether a text's group is one of `groups`.
+    pub(super) fn has_partner(&self, text: usize, groups: &HashSet<usize>) -> bool {
+        groups.contains(&self.groups[text])
+    }
+
     /// The store and the queries of a stream: what stands first in a pair is stored, what stands second and is not stored is asked.
     pub fn sides(&self) -> (Vec<usize>, Vec<usize>) {
         let (mut stored, mut store) = (HashSet::new(), Vec::new());

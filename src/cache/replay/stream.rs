@@ -83,6 +83,7 @@ impl Stream {
     pub fn of(corpus: &Corpus, recall: &Vectors, decide: &Vectors, floor: f32, mut progress: impl FnMut()) -> Self {
         let (store, asked) = corpus.sides();
         let traits: Vec<Traits> = corpus.texts.iter().map(|text| Traits::of(text)).collect();
+        let groups = corpus.groups_of(&store);
         let mut near: Vec<(f32, usize)> = Vec::new();
         let queries = asked.into_iter().map(|text| {
             near.clear();
@@ -94,7 +95,8 @@ impl Stream {
             let mut found: Vec<(f32, f32, usize)> =
                 near.iter().map(|(recalled, entry)| (decide.cosine(*entry, text), *recalled, *entry)).collect();
             found.sort_by(|one, other| other.0.total_cmp(&one.0));
-            let partner = store.iter().any(|entry| corpus.same(*entry, text));
+            let partner =
+                corpus.has_partner(text, &groups) || found.iter().any(|(.., entry)| corpus.same(*entry, text));
             let similarities: Vec<f32> = found.iter().map(|(similarity, ..)| *similarity).collect();
             let candidates = found.iter().enumerate().map(|(at, (similarity, recalled, entry))| Candidate {
                 entry: *entry,

@@ -1,0 +1,289 @@
+//! The semantic cache on labelled pairs: guards, hit rate beside static thresholds and beside a policy with a threshold for each entry,
+//! calibration, and the adversarial set.
+//!
+//! Reads vectors that were made beforehand, so that all policies see the same ones. Without them, or without the pairs below
+//! `SIGNALBOX_DATA`, it says so and ends.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells on stdout")]
+
+mod data;
+mod policies;
+
+use std::{collections::BTreeMap, io, process::ExitCode};
+
+use clap::Parser;
+use signalbox::cache::{
+    confidence::{Decision, Prior, Shift, Signals, decide},
+    guard::{Traits, compare},
+    replay::{Corpus, Counts, Half, Query, Stream, at_prevalence, fingerprint},
+};
+
+/// What the command line says.
+#[derive(clap::Parser)]
+#[command(name = "cache", about = "Bench of the semantic cache on labelled pairs")]
+struct Args {
+    /// Prefixes of vectors that `benches/cache/embed.py` made
+    #[arg(long, value_delimiter = ',')]
+    vectors: Vec<String>,
+    /// Print hits of the judged half for reading: so many, drawn at random, at a budget of 3 %
+    #[arg(long)]
+    draw: Option<usize>,
+    /// Given by `cargo bench`
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+const BUDGETS: [f32; 4] = [0.01, 0.02, 0.03, 0.05];
+const PREVALENCES: [f64; 3] = [0.01, 0.05, 0.20];
+/// Below this similarity by recall nothing is looked at.
+const FLOOR: f32 = 0.6;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("skipped: {error}; the bench needs the pairs below SIGNALBOX_DATA and --vectors");
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn run(args: &Args) -> io::Result<()> {
+    if args.vectors.is_empty() {
+        return Err(io::Error::other("there are no vectors"));
+    }
+    let store = data::Store::open(&args.vectors)?;
+    let pairs: Vec<_> =
+        data::question_pairs()?.into_iter().filter(|pair| store.has(&pair.a) && store.has(&pair.b)).collect();
+    let corpus = Corpus::of(&pairs, Half::Judge, &std::collections::HashMap::new());
+    let (recall, decider) = store.vectors(&corpus.texts);
+    let stream = Stream::of(&corpus, &recall, &decider, FLOOR, || ());
+    if let Some(most) = args.draw {
+        draw(&corpus, &stream, most);
+        return Ok(());
+    }
+    guards(&corpus);
+    let partners = stream.queries.iter().filter(|query| query.partner).count();
+    println!("\n{} entries, {} queries, {partners} of them with a partner\n", stream.stored, stream.queries.len());
+    streams(&stream);
+    calibration(&stream);
+    adversarial(&store)?;
+    adjudicated(&corpus, &stream);
+    // Once more with the labels that were read: all hits up to 3 % have one.
+    let labels = data::sheet("adjudicated.tsv")?.into_iter().map(|(pair, label)| (pair, label == "yes")).collect();
+    let corpus = Corpus::of(&pairs, Half::Judge, &labels);
+    as_read(&Stream::of(&corpus, &recall, &decider, FLOOR, || ()));
+    Ok(())
+}
+
+/// What is served, by its number and whether its answer serves: of the candidates the one that is surest.
+fn served(query: &Query, budget: f32) -> Option<(usize, bool, f32)> {
+    let prior = Prior::of("minilm-l6-w8");
+    let hits = query.candidates.iter().filter_map(|candidate| {
+        match decide(prior, &Shift::scope(), &Shift::entry(), &candidate.signals, &candidate.comparison, budget) {
+            Decision::Serve(belief) => Some((candidate.entry, candidate.same, belief.probability)),
+            Decision::Grey(_) | Decision::Miss(_) => None,
+        }
+    });
+    hits.max_by(|one, other| one.2.total_cmp(&other.2))
+}
+
+fn guards(corpus: &Corpus) {
+    let mut fired: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    let mut all = [0; 2];
+    for (a, b, same) in &corpus.pairs {
+        all[usize::from(*same)] += 1;
+        if let Some(guard) = compare(&Traits::of(&corpus.texts[*b]), &Traits::of(&corpus.texts[*a])).guard {
+            fired.entry(guard.label()).or_default()[usize::from(*same)] += 1;
+        }
+    }
+    let share = |count: usize, of: usize| 100.0 * count as f64 / of as f64;
+    let sum = fired.values().fold([0; 2], |sum, count| [sum[0] + count[0], sum[1] + count[1]]);
+    println!("| guard | of {} pairs that differ | of {} that are the same |\n|---|---:|---:|", all[0], all[1]);
+    for (guard, count) in fired.iter().map(|(guard, count)| (*guard, *count)).chain([("all", sum)]) {
+        println!("| {guard} | {:.1} % | {:.1} % |", share(count[0], all[0]), share(count[1], all[1]));
+    }
+}
+
+fn streams(stream: &Stream) {
+    println!(
+        "| prevalence | budget | hits counted | hit rate | false per hit (95 %) | false per request | static at this error | per entry at this error |"
+    );
+    println!("|---:|---:|---:|---:|---:|---:|---:|---:|");
+    for prevalence in PREVALENCES {
+        for budget in BUDGETS {
+            let mut counts = Counts::default();
+            stream.queries.iter().for_each(|query| counts.add(query.partner, served(query, budget).map(|hit| hit.1)));
+            let ours = at_prevalence(&counts, prevalence);
+            let fixed = policies::fixed(stream, prevalence, ours.per_hit.rate);
+            let learned = policies::per_entry(stream, prevalence, ours.per_hit.rate);
+            println!(
+                "| {:.0} % | {:.0} % | {} | {:.3} % | {:.2} % ({:.2} to {:.2}) | {:.4} % | {:.3} % | {:.3} % |",
+                100.0 * prevalence,
+                100.0 * budget,
+                ours.hits,
+                100.0 * ours.hit_rate,
+                100.0 * ours.per_hit.rate,
+                100.0 * ours.per_hit.low,
+                100.0 * ours.per_hit.high,
+                100.0 * ours.per_request,
+                100.0 * fixed,
+                100.0 * learned,
+            );
+        }
+    }
+    println!();
+    println!("| static threshold | prevalence | hit rate | false per hit (95 %) |\n|---:|---:|---:|---:|");
+    for threshold in [0.80, 0.90, 0.95, 0.98] {
+        for prevalence in PREVALENCES {
+            let rates = at_prevalence(&policies::at_threshold(stream, threshold), prevalence);
+            let false_hits = rates.per_hit;
+            println!(
+                "| {threshold:.2} | {:.0} % | {:.3} % | {:.1} % ({:.1} to {:.1}) |",
+                100.0 * prevalence,
+                100.0 * rates.hit_rate,
+                100.0 * false_hits.rate,
+                100.0 * false_hits.low,
+                100.0 * false_hits.high
+            );
+        }
+    }
+}
+
+/// Ours with the labels that were read in the place of the collection's.
+fn as_read(stream: &Stream) {
+    println!(
+        "\n| prevalence | budget | hits counted | hit rate | false per hit, as read (95 %) | false per request |\n|---:|---:|---:|---:|---:|---:|"
+    );
+    for prevalence in PREVALENCES {
+        for budget in &BUDGETS[..3] {
+            let mut counts = Counts::default();
+            stream.queries.iter().for_each(|query| counts.add(query.partner, served(query, *budget).map(|hit| hit.1)));
+            let rates = at_prevalence(&counts, prevalence);
+            println!(
+                "| {:.0} % | {:.0} % | {} | {:.3} % | {:.2} % ({:.2} to {:.2}) | {:.4} % |",
+                100.0 * prevalence,
+                100.0 * budget,
+                rates.hits,
+                100.0 * rates.hit_rate,
+                100.0 * rates.per_hit.rate,
+                100.0 * rates.per_hit.low,
+                100.0 * rates.per_hit.high,
+                100.0 * rates.per_request
+            );
+        }
+    }
+}
+
+/// What the prior states against what is found, at the prevalence that it stands for, by the labels as they are.
+fn calibration(stream: &Stream) {
+    let prior = Prior::of("minilm-l6-w8");
+    let mut bins: Vec<(Counts, f64)> = vec![(Counts::default(), 0.0); 10];
+    for query in &stream.queries {
+        let open = query.candidates.iter().filter(|candidate| candidate.comparison.guard.is_none());
+        let odds = open
+            .map(|candidate| (prior.log_odds(&candidate.signals.features(&candidate.comparison.soft)), candidate.same));
+        let best = odds.max_by(|one, other| one.0.total_cmp(&other.0));
+        for (bin, (counts, stated)) in bins.iter_mut().enumerate() {
+            let own = best.filter(|(odds, _)| (odds + 2.0).floor().clamp(0.0, 9.0) as usize == bin && *odds >= -2.0);
+            counts.add(query.partner, own.map(|(_, same)| same));
+            *stated += own.map_or(0.0, |(odds, _)| f64::from(1.0 / (1.0 + (-odds).exp())));
+        }
+    }
+    println!(
+        "\n| log odds from | candidates | stated, mean | found at {:.0} % (95 %) |\n|---:|---:|---:|---:|",
+        100.0 * prior.prevalence
+    );
+    for (bin, (counts, stated)) in bins.iter().enumerate().filter(|(_, (counts, _))| counts.hits() > 0) {
+        let found = at_prevalence(counts, f64::from(prior.prevalence)).per_hit;
+        println!(
+            "| {} | {} | {:.3} | {:.3} ({:.3} to {:.3}) |",
+            bin as i32 - 2,
+            counts.hits(),
+            stated / counts.hits() as f64,
+            1.0 - found.rate,
+            1.0 - found.high,
+            1.0 - found.low
+        );
+    }
+}
+
+fn adversarial(store: &data::Store) -> io::Result<()> {
+    println!(
+        "\n| family | {} |",
+        BUDGETS.map(|budget| format!("served wrongly at {:.0} % | paraphrases served", 100.0 * budget)).join(" | ")
+    );
+    println!("|---|{}", "---:|".repeat(2 * BUDGETS.len()));
+    let mut families: BTreeMap<String, [[usize; 4]; 4]> = BTreeMap::new();
+    let prior = Prior::of("minilm-l6-w8");
+    for (family, pair) in
+        data::adversarial_pairs("judge")?.into_iter().filter(|(_, pair)| store.has(&pair.a) && store.has(&pair.b))
+    {
+        let (recall, decider) = store.vectors(&[pair.a.clone(), pair.b.clone()]);
+        let similarity = decider.cosine(0, 1);
+        let signals = Signals { similarity, recall: recall.cosine(0, 1), margin: similarity };
+        let comparison = compare(&Traits::of(&pair.b), &Traits::of(&pair.a));
+        for (at, budget) in BUDGETS.iter().enumerate() {
+            let decision = decide(prior, &Shift::scope(), &Shift::entry(), &signals, &comparison, *budget);
+            let hit = usize::from(matches!(decision, Decision::Serve(_)));
+            for name in [family.as_str(), "~all"] {
+                let counts = &mut families.entry(name.to_owned()).or_default()[at];
+                let side = usize::from(pair.same) * 2;
+                (counts[side], counts[side + 1]) = (counts[side] + hit, counts[side + 1] + 1);
+            }
+        }
+    }
+    for (family, budgets) in families {
+        let cells =
+            budgets.map(|[wrong, different, right, same]| format!("{wrong} of {different} | {right} of {same}"));
+        println!("| {family} | {} |", cells.join(" | "));
+    }
+    Ok(())
+}
+
+/// Hits at 3 %, in an order that only the seed decides, for reading.
+fn draw(corpus: &Corpus, stream: &Stream, most: usize) {
+    let mut hits: Vec<(usize, usize)> =
+        stream.queries.iter().filter_map(|query| Some((served(query, 0.03)?.0, query.text))).collect();
+    fastrand::Rng::with_seed(1).shuffle(&mut hits);
+    for (entry, query) in hits.into_iter().take(most) {
+        let (a, b) = (&corpus.texts[entry], &corpus.texts[query]);
+        println!("{:016x}\t{:016x}\t{a}\t{b}", fingerprint(a), fingerprint(b));
+    }
+}
+
+/// The rate of false hits by those that were read.
+fn adjudicated(corpus: &Corpus, stream: &Stream) {
+    let Ok(sheet) = data::sheet("adjudicated.tsv") else { return };
+    let labels: BTreeMap<(u64, u64), String> = sheet.into_iter().collect();
+    println!(
+        "\n| budget | hits | of them read | yes | no | unsure | false per hit, read (95 %) |\n|---:|---:|---:|---:|---:|---:|---:|"
+    );
+    for budget in BUDGETS {
+        let (mut hits, mut counts) = (0, [0usize; 3]);
+        for query in &stream.queries {
+            let Some((entry, ..)) = served(query, budget) else { continue };
+            hits += 1;
+            let pair = (fingerprint(&corpus.texts[entry]), fingerprint(&corpus.texts[query.text]));
+            match labels.get(&pair).map(String::as_str) {
+                Some("yes") => counts[0] += 1,
+                Some("no") => counts[1] += 1,
+                Some(_) => counts[2] += 1,
+                None => {}
+            }
+        }
+        let read: usize = counts.iter().sum();
+        let wrong = (counts[1] + counts[2]) as f64;
+        let (low, high) = signalbox::measure::beta::clopper_pearson(wrong, read as f64, 0.95);
+        println!(
+            "| {:.0} % | {hits} | {read} | {} | {} | {} | {:.2} % ({:.2} to {:.2}) |",
+            100.0 * budget,
+            counts[0],
+            counts[1],
+            counts[2],
+            100.0 * wrong / read.max(1) as f64,
+            100.0 * low,
+            100.0 * high
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! The policies that ours is laid beside: one threshold for all, and a threshold learned for each entry.
+
+use std::collections::HashMap;
+
+use signalbox::cache::replay::{Counts, Query, Stream, at_prevalence};
+
+/// The nearest candidate is served from a similarity on, as `GPTCache` does it.
+pub(crate) fn at_threshold(stream: &Stream, threshold: f32) -> Counts {
+    let mut counts = Counts::default();
+    for query in &stream.queries {
+        let nearest = query.candidates.first().filter(|candidate| candidate.signals.similarity >= threshold);
+        counts.add(query.partner, nearest.map(|candidate| candidate.same));
+    }
+    counts
+}
+
+/// The best hit rate that any one threshold has with no more false hits a hit than `error`.
+pub(crate) fn fixed(stream: &Stream, prevalence: f64, error: f64) -> f64 {
+    let mut order: Vec<(&Query, f32, bool)> = stream
+        .queries
+        .iter()
+        .filter_map(|query| query.candidates.first().map(|nearest| (query, nearest.signals.similarity, nearest.same)))
+        .collect();
+    order.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let mut counts = at_threshold(stream, 2.0);
+    best(&mut counts, order.into_iter().map(|(query, _, same)| (query.partner, same)), prevalence, error)
+}
+
+/// Serves one more after the other, and keeps the highest hit rate whose error is small enough.
+fn best(counts: &mut Counts, served: impl Iterator<Item = (bool, bool)>, prevalence: f64, error: f64) -> f64 {
+    let mut most = 0.0f64;
+    for (partner, same) in served {
+        match (same, partner) {
+            (true, _) => counts.right += 1,
+            (false, true) => counts.wrong += 1,
+            (false, false) => counts.false_hits += 1,
+        }
+        let of = |part: usize, all: usize| part as f64 / all.max(1) as f64;
+        let false_hits = prevalence * of(counts.wrong, counts.with_partner)
+            + (1.0 - prevalence) * of(counts.false_hits, counts.without);
+        let hits = prevalence * of(counts.right, counts.with_partner) + false_hits;
+        if false_hits <= error * hits {
+            most = most.max(hits);
+        }
+    }
+    most
+}
+
+/// Labels that an entry needs before it may serve.
+const LABELS: usize = 4;
+
+/// A logistic threshold for each entry, learned from its own labels, and exploration with the chance that keeps the error below
+/// `delta` (after Schroeder and others, vCache, 2025, from its mathematics). A query that explores goes upstream and is a label. The
+/// best hit rate over values of `delta` with no more false hits a hit than `error`.
+pub(crate) fn per_entry(stream: &Stream, prevalence: f64, error: f64) -> f64 {
+    let runs = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3].map(|delta| {
+        let rates = at_prevalence(&learn(stream, delta), prevalence);
+        if rates.per_hit.rate <= error { rates.hit_rate } else { 0.0 }
+    });
+    runs.into_iter().fold(0.0, f64::max)
+}
+
+fn learn(stream: &Stream, delta: f64) -> Counts {
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut order: Vec<&Query> = stream.queries.iter().collect();
+    rng.shuffle(&mut order);
+    let mut labels: HashMap<usize, Vec<(f64, bool)>> = HashMap::new();
+    let mut counts = Counts::default();
+    for query in order {
+        let nearest = query.candidates.first();
+        let hit = nearest.filter(|nearest| {
+            let seen = labels.get(&nearest.entry).map_or(&[][..], Vec::as_slice);
+            let explore = exploration(seen, f64::from(nearest.signals.similarity), delta);
+            rng.f64() >= explore
+        });
+        if let (Some(nearest), None) = (nearest, hit) {
+            labels.entry(nearest.entry).or_default().push((f64::from(nearest.signals.similarity), nearest.same));
+        }
+        counts.add(query.partner, hit.map(|nearest| nearest.same));
+    }
+    counts
+}
+
+/// The chance to explore: 1 below [`LABELS`], else so high that what is served is false with `delta` at most, with a cautious threshold.
+fn exploration(labels: &[(f64, bool)], similarity: f64, delta: f64) -> f64 {
+    if labels.len() < LABELS {
+        return 1.0;
+    }
+    let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
+    // The posterior of threshold and steepness over a grid, with a flat prior.
+    let (mut all, mut serves) = (0.0, 0.0);
+    for step in 0..40 {
+        let threshold = 0.5 + 0.0125 * f64::from(step);
+        for steepness in [10.0, 20.0, 40.0, 80.0] {
+            let likelihood: f64 = labels
+                .iter()
+                .map(|(near, same)| {
+                    let p = logistic(steepness * (near - threshold)).clamp(1e-9, 1.0 - 1e-9);
+                    if *same { p } else { 1.0 - p }
+                })
+                .product();
+            all += likelihood;
+            serves += likelihood * logistic(steepness * (similarity - threshold));
+        }
+    }
+    let wrong = 1.0 - serves / all;
+    if wrong <= delta { 0.0 } else { 1.0 - delta / wrong }
+}
