@@ -1,4 +1,4 @@
-//! MiniLM: a sentence model of six layers, which decides whether two texts mean the same.
+//! `MiniLM`: a sentence model of six layers, which decides whether two texts mean the same.
 //!
 //! Its arithmetic is in `crates/minilm`; here it reads texts. A text's vector is the mean of the last layer's states, `[CLS]` and `[SEP]`
 //! included.

@@ -1,6 +1,6 @@
 //! A static table: a vector for each word piece, and for a text their mean. Microseconds a text, and little sense of order.
 //!
-//! The method is Model2Vec's (MinishLab): each piece goes through a sentence model alone, the vectors are reduced by principal
+//! The method is Model2Vec's (`MinishLab`): each piece goes through a sentence model alone, the vectors are reduced by principal
 //! components and weighed down by how common their piece is (`assets/embed/distill_static.py`).
 //!
 //! A file is `SEM1`, rows and dimensions (u32 each), a scale for each row (f32), and the rows (i8), little-endian throughout. It is
@@ -41,7 +41,7 @@ pub(super) enum TableError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rows {
     file: Cow<'static, [u8]>,
-    rows: usize,
+    count: usize,
     dimensions: usize,
 }
 
@@ -60,7 +60,7 @@ impl Rows {
         if file.len() != wanted {
             return Err(TableError::Length { bytes: file.len(), wanted });
         }
-        let table = Self { file, rows, dimensions };
+        let table = Self { file, count: rows, dimensions };
         match (0..rows).find(|&row| !(table.scale(row).is_finite() && table.scale(row) > 0.0)) {
             Some(row) => Err(TableError::Scale(row)),
             None => Ok(table),
@@ -73,11 +73,11 @@ impl Rows {
 
     /// Adds a row to a sum; rows that there are not add nothing.
     fn add(&self, row: usize, sum: &mut [f32]) {
-        if row >= self.rows {
+        if row >= self.count {
             return;
         }
         let scale = self.scale(row);
-        let from = HEAD + 4 * self.rows + row * self.dimensions;
+        let from = HEAD + 4 * self.count + row * self.dimensions;
         for (sum, byte) in sum.iter_mut().zip(&self.file[from..from + self.dimensions]) {
             *sum += scale * f32::from(byte.cast_signed());
         }
@@ -91,8 +91,8 @@ fn word(file: &[u8], at: usize) -> u32 {
 impl StaticTable {
     /// A table whose rows belong to the pieces of `wordpiece`.
     pub(super) fn new(id: String, rows: Rows, wordpiece: Arc<WordPiece>, max_tokens: usize) -> Result<Self, String> {
-        if rows.rows != wordpiece.len() {
-            return Err(format!("its table has {} rows for {} word pieces", rows.rows, wordpiece.len()));
+        if rows.count != wordpiece.len() {
+            return Err(format!("its table has {} rows for {} word pieces", rows.count, wordpiece.len()));
         }
         Ok(Self { id, wordpiece, rows, max_tokens })
     }

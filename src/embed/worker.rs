@@ -257,7 +257,9 @@ fn answer(embedder: &dyn Embedder, batch: Vec<Job>) {
         }
         Ok(_) => {
             let error = EmbedError { embedder: embedder.id().to_owned(), problem: "it lost some of the texts".into() };
-            batch.into_iter().for_each(|job| drop(job.reply.send(Err(error.clone()))));
+            for job in batch {
+                drop(job.reply.send(Err(error.clone())));
+            }
         }
         Err(_) if batch.len() > 1 => batch.into_iter().for_each(|job| answer(embedder, vec![job])),
         Err(error) => batch.into_iter().for_each(|job| drop(job.reply.send(Err(error.clone())))),
@@ -319,7 +321,7 @@ mod tests {
     }
 
     fn far() -> Instant {
-        Instant::now() + Duration::from_secs(600)
+        Instant::now() + Duration::from_mins(10)
     }
 
     fn spawn(worker: &Arc<Worker>, text: &'static str) -> tokio::task::JoinHandle<Result<Vec<f32>, WorkerError>> {

@@ -164,7 +164,7 @@ fn avx2<const ROWS: usize>(
             }
         }
     }
-    sums.map(|halves| pulp::cast(halves))
+    sums.map(pulp::cast)
 }
 
 impl Grid {

@@ -24,6 +24,7 @@ pub(super) struct Allowed {
 }
 
 /// A request that may share answers.
+#[expect(clippy::struct_excessive_bools, reason = "each is a right of its own, and they come in every combination")]
 pub(super) struct Sharing {
     pub(super) said: Directives,
     /// Why it may not share answers with equal ones, if it may not.

@@ -53,7 +53,9 @@ pub(super) fn question(
 fn told(said: &Said<'_>) -> String {
     let mut told = said.text.to_owned();
     for (name, arguments) in &said.calls {
-        told += &format!("\n[calls {name} with {arguments}]");
+        for part in ["\n[calls ", name, " with ", arguments, "]"] {
+            told += part;
+        }
     }
     told
 }
