@@ -98,7 +98,9 @@ fn pairs(template: &Template<'_>) -> Vec<Pair<'static>> {
             fill(template.phrasings[phrasing % phrasings], template.values[value % values], phrasing)
         };
         if template.family == "context" {
-            CONTEXTS.iter().for_each(|contexts| add(text(0, value), text(0, value), false, Some(*contexts)));
+            for contexts in CONTEXTS {
+                add(text(0, value), text(0, value), false, Some(contexts));
+            }
             continue;
         }
         let twin = value ^ 1;

@@ -243,7 +243,9 @@ fn sharpen(rows: &[Row], weights: &mut [f64; FEATURES], covariance: &mut [[f64; 
         slope += (h[0][0] * g[1] - h[1][0] * g[0]) / determinant;
     }
     println!("stretched by {slope:.3}, and {offset:.3} added");
-    weights.iter_mut().for_each(|weight| *weight *= slope);
+    for weight in weights.iter_mut() {
+        *weight *= slope;
+    }
     weights[0] += offset;
     covariance.iter_mut().flatten().for_each(|entry| *entry *= slope * slope);
 }
@@ -251,7 +253,9 @@ fn sharpen(rows: &[Row], weights: &mut [f64; FEATURES], covariance: &mut [[f64; 
 /// By Gauss and Jordan; the matrix is positive definite.
 fn invert(mut matrix: [[f64; FEATURES]; FEATURES]) -> [[f64; FEATURES]; FEATURES] {
     let mut inverse = [[0.0; FEATURES]; FEATURES];
-    (0..FEATURES).for_each(|at| inverse[at][at] = 1.0);
+    for (at, row) in inverse.iter_mut().enumerate() {
+        row[at] = 1.0;
+    }
     for at in 0..FEATURES {
         let pivot = matrix[at][at];
         for column in 0..FEATURES {

@@ -198,7 +198,7 @@ fn calibration(stream: &Stream) {
         let found = at_prevalence(counts, f64::from(prior.prevalence)).per_hit;
         println!(
             "| {} | {} | {:.3} | {:.3} ({:.3} to {:.3}) |",
-            bin as i32 - 2,
+            i64::try_from(bin).unwrap_or(0) - 2,
             counts.hits(),
             stated / counts.hits() as f64,
             1.0 - found.rate,

@@ -49,6 +49,7 @@ pub fn share_below(x: f64, a: f64, b: f64) -> f64 {
     }
 }
 
+#[expect(clippy::many_single_char_names, reason = "the names of the reference")]
 fn fraction(x: f64, a: f64, b: f64) -> f64 {
     const TINY: f64 = 1e-300;
     let nonzero = |value: f64| if value.abs() < TINY { TINY } else { value };

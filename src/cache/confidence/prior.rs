@@ -74,6 +74,9 @@ impl Prior {
 
     /// The prior of an embedder. For one that nothing was fitted for it is the built-in one's, with the similarity's own say
     /// taken back and more doubt: its vectors may lie closer together.
+    ///
+    /// # Panics
+    /// Never: a test reads the tables that are compiled in.
     pub fn of(embedder: &str) -> &'static Self {
         let named = BUILT_IN.iter().find(|prior| !prior.embedder.is_empty() && embedder.starts_with(&prior.embedder));
         named

@@ -217,7 +217,7 @@ fn join(alone: &mut Vec<&Term>, others: &mut Vec<&Term>, entry: &Traits) -> f32 
 
 /// What the order of the words says that both sides have once.
 struct Pairs {
-    pairs: u32,
+    count: u32,
     inverted: u32,
     /// Two of them have changed places.
     swapped: bool,
@@ -227,7 +227,7 @@ struct Pairs {
 
 impl Pairs {
     fn of(query: &Traits, entry: &Traits) -> Self {
-        let mut found = Self { pairs: 0, inverted: 0, swapped: false, straight: false };
+        let mut found = Self { count: 0, inverted: 0, swapped: false, straight: false };
         let mut shared: Vec<(&Term, &Term, u16)> = Vec::with_capacity(ORDERED);
         for (at, term) in query.terms.iter().enumerate() {
             if shared.len() == ORDERED {
@@ -243,7 +243,7 @@ impl Pairs {
         let symmetric = query.symmetric || entry.symmetric;
         for (at, (x, also_x, place)) in shared.iter().enumerate() {
             for (y, also_y, other) in &shared[at + 1..] {
-                found.pairs += 1;
+                found.count += 1;
                 if place < other {
                     found.straight |= x.weight >= CONTENT && y.weight >= CONTENT;
                     continue;
@@ -259,7 +259,7 @@ impl Pairs {
     }
 
     fn turned_round(&self) -> f32 {
-        if self.pairs == 0 { 0.0 } else { self.inverted as f32 / self.pairs as f32 }
+        if self.count == 0 { 0.0 } else { self.inverted as f32 / self.count as f32 }
     }
 }
 

@@ -313,7 +313,9 @@ static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
         }
     }
     // The longest phrase first.
-    phrases.values_mut().for_each(|rests| rests.sort_by_key(|(rest, _)| std::cmp::Reverse(rest.len())));
+    for rests in phrases.values_mut() {
+        rests.sort_by_key(|(rest, _)| std::cmp::Reverse(rest.len()));
+    }
     for (list, weight) in [(LIGHTS, LIGHT), (STOPS, STOP)] {
         for word in list.split_whitespace() {
             let stem = lemma(word).into_owned();
@@ -350,7 +352,7 @@ pub(super) fn known(stem: &str) -> Option<Known> {
 }
 
 /// The phrase that begins with `first` and goes on with `rest`: how many words of `rest` belong to it, and what it means.
-pub(super) fn phrase<'a>(first: &str, rest: impl Iterator<Item = &'a str> + Clone) -> Option<(usize, &'static str)> {
+pub(super) fn phrase<'a>(first: &str, rest: &(impl Iterator<Item = &'a str> + Clone)) -> Option<(usize, &'static str)> {
     let lexicon = &*LEXICON;
     let (words, means) = lexicon
         .phrases
@@ -375,8 +377,8 @@ mod tests {
         assert_eq!(of("purchasing").word, of("buy").word);
         assert_eq!(of("approaches").word, of("ways").word);
         assert!((of("technique").weight - LIGHT).abs() < 1e-6 && of("without").negation && of("prevents").reverser);
-        assert_eq!(phrase("turn", ["on", "it"].into_iter()), Some((1, "enable")));
-        assert_eq!(phrase("united", ["states", "of", "america"].into_iter()), Some((3, "usa")));
+        assert_eq!(phrase("turn", &["on", "it"].into_iter()), Some((1, "enable")));
+        assert_eq!(phrase("united", &["states", "of", "america"].into_iter()), Some((3, "usa")));
         assert_eq!(contraction("don't"), Some(["do", "not"].as_slice()));
     }
 }

@@ -214,7 +214,7 @@ pub(super) fn read(before: Option<&str>, words: &[String]) -> Option<Quantity> {
         // "a second" of time, "the first time": only "second" has another sense, after a number or "per".
         let time = word == "second" && !matches!(before, Some("the" | "my" | "your" | "a" | "his" | "her" | "world"));
         let text = format!("{}", at + 1);
-        return (!time).then(|| Quantity { kind: What::Number, text, unit: Some("th"), taken: 1 });
+        return (!time).then_some(Quantity { kind: What::Number, text, unit: Some("th"), taken: 1 });
     }
     if word == "half" && next.is_some_and(|next| next == "a" || next == "an" || unit(next).is_some()) {
         return Some(Quantity { kind: What::Number, text: "0.5".into(), unit: None, taken: 1 });

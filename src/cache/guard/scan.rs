@@ -279,7 +279,7 @@ fn number_length(text: &str) -> usize {
             b'0'..=b'9' => end += 1,
             b',' | b'.' | b':' | b'/' if end > 0 && digit_after => end += 1,
             b'-' if end >= 4 && digit_after && bytes[..end].iter().all(|b| b.is_ascii_digit() || *b == b'-') => {
-                end += 1
+                end += 1;
             }
             _ => break,
         }

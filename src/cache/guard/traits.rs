@@ -15,6 +15,7 @@ const PIECES: usize = 384;
 const BYTES: usize = 8 << 10;
 
 /// A text as guards see it. At most about 20 KB, for a text of 384 words; about 50 bytes a word.
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing that a text does or does not")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traits {
     /// Words in their order; those without meaning are left out unless some other word excludes them.
@@ -253,7 +254,7 @@ impl Reading {
             return taken;
         }
         let rest = words[at + 1..].iter().map(|word| word.lower.as_str());
-        if let Some((taken, means)) = lexicon::phrase(lower, rest) {
+        if let Some((taken, means)) = lexicon::phrase(lower, &rest) {
             self.word(means, word, words.get(at + taken + 1));
             return taken + 1;
         }

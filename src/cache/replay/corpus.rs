@@ -122,16 +122,18 @@ impl Corpus {
     }
 }
 
+/// The root of a number; the way to it is halved.
+fn root(parents: &mut [usize], mut at: usize) -> usize {
+    while parents[at] != at {
+        parents[at] = parents[parents[at]];
+        at = parents[at];
+    }
+    at
+}
+
 /// The root of each of `count` numbers when those of `edges` are joined.
 fn unite(count: usize, edges: impl Iterator<Item = (usize, usize)>) -> Vec<usize> {
     let mut parents: Vec<usize> = (0..count).collect();
-    fn root(parents: &mut [usize], mut at: usize) -> usize {
-        while parents[at] != at {
-            parents[at] = parents[parents[at]];
-            at = parents[at];
-        }
-        at
-    }
     for (one, other) in edges {
         let (one, other) = (root(&mut parents, one), root(&mut parents, other));
         parents[one.max(other)] = one.min(other);
