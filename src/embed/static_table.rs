@@ -1,6 +1,6 @@
 //! A static table: a vector for each word piece, and for a text their mean. Microseconds a text, and little sense of order.
 //!
-//! The method is Model2Vec's (`MinishLab`): each piece goes through a sentence model alone, the vectors are reduced by principal
+//! The method is `Model2Vec`'s (`MinishLab`): each piece goes through a sentence model alone, the vectors are reduced by principal
 //! components and weighed down by how common their piece is (`assets/embed/distill_static.py`).
 //!
 //! A file is `SEM1`, rows and dimensions (u32 each), a scale for each row (f32), and the rows (i8), little-endian throughout. It is

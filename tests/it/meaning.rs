@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{
     client::{self, Answer, http},
     gateway::Gateway,
-    mock::{Mock, Plan, Seen},
+    mock::{Mock, Plan, Seen, chat_events},
     until,
 };
 
@@ -198,7 +198,7 @@ async fn hits_are_verified_and_judged_and_a_scope_over_its_budget_serves_nothing
 async fn what_is_kept_can_be_forgotten_and_never_comes_from_a_broken_answer() {
     let mock = Mock::start(|seen| {
         let cut = seen.json()["messages"][0]["content"].as_str().unwrap_or_default().contains("Peru");
-        if cut { Plan::chat_stream(["It is "]).cut() } else { capitals(seen) }
+        if cut { Plan::stream().events(&chat_events(["It is ", "Lima."])[..2]).cut() } else { capitals(seen) }
     })
     .await;
     let gateway = Gateway::start(&policy(&mock, SHARED)).await;

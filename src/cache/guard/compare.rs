@@ -49,7 +49,8 @@ pub fn compare(query: &Traits, entry: &Traits) -> Comparison {
     } else {
         differs(query, entry, &matches, &pairs, length_ratio)
     };
-    Comparison { guard, soft }
+    let alike = guard.is_none() && query.spelling == entry.spelling;
+    Comparison { guard, alike, soft }
 }
 
 /// The first kind of which the items differ.

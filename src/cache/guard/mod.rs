@@ -11,6 +11,7 @@ mod lexicon;
 mod quantity;
 mod question;
 mod scan;
+mod spelling;
 mod traits;
 
 pub use self::{compare::compare, traits::Traits};
@@ -105,6 +106,8 @@ impl Guard {
 pub struct Comparison {
     /// What keeps them apart whatever their vectors say.
     pub guard: Option<Guard>,
+    /// Whether they are equal but for spaces, signs at the ends of words, and case.
+    pub alike: bool,
     /// How they differ otherwise.
     pub soft: Soft,
 }

@@ -7,6 +7,7 @@ use super::{
     quantity::{self, What},
     question::{self, Asked, Tense},
     scan::{self, Kind, Piece},
+    spelling::spelling,
 };
 
 /// Most pieces of a text that are looked at. A longer text is compared with none.
@@ -42,6 +43,8 @@ pub struct Traits {
     pub(super) words: u16,
     /// Of all words in their order. Texts of which it is equal differ in nothing but signs and case.
     pub(super) whole: u64,
+    /// Equal for texts that are spelled alike.
+    pub(super) spelling: u64,
     /// Whether the text was too long to be looked at.
     pub(super) cut: bool,
 }
@@ -117,6 +120,7 @@ impl Traits {
             language: question::language(&text[..end], &lower),
             words: words.len().min(usize::from(u16::MAX)) as u16,
             whole,
+            spelling: spelling(&text[..end]),
             cut: !all || end < text.len(),
         }
     }
