@@ -32,7 +32,7 @@ fn vectors(body: &Value) -> Plan {
 #[tokio::test]
 async fn many_texts_come_in_batches_and_in_order() {
     let mock = Mock::start(|seen| vectors(&seen.json())).await;
-    let embeddings = embeddings(format!("{}/", mock.url()), Some("secret"), Duration::from_secs(60));
+    let embeddings = embeddings(format!("{}/", mock.url()), Some("secret"), Duration::from_mins(1));
     assert_eq!(embeddings.dimensions(), None);
     let texts: Vec<String> = (0..70).map(|length| "x".repeat(length)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -50,20 +50,20 @@ async fn many_texts_come_in_batches_and_in_order() {
 #[tokio::test]
 async fn a_server_that_fails_is_told_from_one_that_is_slow() {
     let refusing = Mock::start(|_| Plan::error(429, "too many")).await;
-    let error = embeddings(refusing.url(), None, Duration::from_secs(60)).embed(&["a"]).await.unwrap_err();
+    let error = embeddings(refusing.url(), None, Duration::from_mins(1)).embed(&["a"]).await.unwrap_err();
     assert!(error.to_string().contains("429") && error.to_string().contains("too many"), "{error}");
     let silent = Mock::start(|_| Plan::silence()).await;
     let error = embeddings(silent.url(), None, Duration::from_millis(50)).embed(&["a"]).await.unwrap_err();
     assert!(matches!(error, EmbeddingsError::Late(_)), "{error}");
     let cut = Mock::start(|_| Plan::status(200).body("{\"data\":[").cut()).await;
-    let error = embeddings(cut.url(), None, Duration::from_secs(60)).embed(&["a"]).await.unwrap_err();
+    let error = embeddings(cut.url(), None, Duration::from_mins(1)).embed(&["a"]).await.unwrap_err();
     assert!(!matches!(error, EmbeddingsError::Late(_)), "{error}");
 }
 
 #[tokio::test]
 async fn a_real_engine_embeds() {
     let Some(engine) = Engine::start(Model::Embed, 1, 2048).await else { return };
-    let embeddings = embeddings(engine.url(), None, Duration::from_secs(60));
+    let embeddings = embeddings(engine.url(), None, Duration::from_mins(1));
     let texts = ["How do I return an item?", "What is the return policy?", "How do I return an item?"];
     let vectors = embeddings.embed(&texts).await.unwrap();
     let cosine = |one: usize, other: usize| vectors[one].iter().zip(&vectors[other]).map(|(a, b)| a * b).sum::<f32>();

@@ -132,10 +132,10 @@ fn judge_of(background: &Background) -> Option<Target> {
 impl Pair {
     async fn compare(self, answer: Bytes, streamed: bool) {
         let result = self.result(&answer, streamed).await;
-        self.desk.metrics.pair(result);
         if let Some((small, large)) = qualities(result) {
             self.desk.lessons.paired(&self.id, small, large);
         }
+        self.desk.metrics.pair(result);
     }
 
     async fn result(&self, answer: &Bytes, streamed: bool) -> PairResult {
