@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
+    background::Background,
     caching::{Allowed, Cache, CacheUse},
     checks::Logprob,
     lengths::{Boundary, Context},
@@ -123,19 +124,6 @@ pub struct Learning {
     pub file: Option<Field<String>>,
     /// Whether a conversation that asks the same again counts against the answer before, and one that goes on for it. Default: `off`.
     pub re_ask: Option<Field<Switch>>,
-}
-
-/// Traffic of the gateway's own making, by which it learns: second answers that are compared with the first.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Background {
-    /// Most that it costs, as a share of what callers' own requests cost, such as `2%`: in US dollars where all pools have prices, else
-    /// in tokens.
-    pub budget: Field<Share>,
-    /// The only pools that it may go to. Default: those of the request that it is about.
-    pub pools: Option<Located<Vec<Field<Word>>>>,
-    /// The pool that compares answers whose words do not show whether they agree. Without one, such pairs teach nothing.
-    pub judge: Option<Field<Word>>,
 }
 
 /// A key that may call; `signalbox key new` makes one.

@@ -8,9 +8,14 @@ use std::{
     time::Duration,
 };
 
-use super::Wanted;
 use crate::{
-    cache::{confidence::Shift, exact::Purge, guard::Traits, key::ExactKey, record::Record},
+    cache::{
+        confidence::Shift,
+        exact::Purge,
+        guard::Traits,
+        key::ExactKey,
+        record::{Origin, Record},
+    },
     measure::lock,
     types::Moment,
 };
@@ -58,6 +63,24 @@ pub struct Entry {
     hits: AtomicU32,
     /// Whether it was given since the last look for room.
     given: AtomicBool,
+}
+
+/// An entry that the cheap vector found near.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The entry.
+    pub entry: Arc<Entry>,
+    /// Its similarity by that vector.
+    pub recall: f32,
+}
+
+/// Which entries a request may be given.
+#[derive(Copy, Clone, Debug)]
+pub struct Wanted<'a> {
+    /// Backends whose answers may be given.
+    pub acceptable: &'a [Origin],
+    /// The oldest that the caller takes.
+    pub max_age: Option<Duration>,
 }
 
 impl Entry {

@@ -18,10 +18,10 @@ use std::{
 
 use self::space::Space;
 pub use self::{
-    entry::{Entry, NewEntry},
+    entry::{Candidate, Entry, NewEntry, Wanted},
     verdict::{Judged, Verdict, Weighed, judge},
 };
-use super::{exact::Purge, key::CompatKey, record::Origin};
+use super::{exact::Purge, key::CompatKey};
 use crate::{measure::lock, types::Moment};
 
 /// Most candidates of a lookup.
@@ -66,24 +66,6 @@ impl Gone {
             Self::Purged => "purged",
         }
     }
-}
-
-/// An entry that the cheap vector found near.
-#[derive(Clone, Debug)]
-pub struct Candidate {
-    /// The entry.
-    pub entry: Arc<Entry>,
-    /// Its similarity by that vector.
-    pub recall: f32,
-}
-
-/// Which entries a request may be given.
-#[derive(Copy, Clone, Debug)]
-pub struct Wanted<'a> {
-    /// Backends whose answers may be given.
-    pub acceptable: &'a [Origin],
-    /// The oldest that the caller takes.
-    pub max_age: Option<Duration>,
 }
 
 impl Semantic {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Candidate, Entry};
+use super::entry::{Candidate, Entry};
 use crate::cache::{
     confidence::{Belief, Decision, Prior, Reason, Shift, Signals, decide},
     guard::{Guard, Traits, compare},

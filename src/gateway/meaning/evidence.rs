@@ -2,18 +2,26 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::FalseHits;
 use crate::{
     cache::{
         ScopeId,
         confidence::Shift,
-        evidence::{Evidence, Source},
+        evidence::{Evidence, FalseHitRate, Source},
     },
     types::Moment,
 };
 
 /// Scopes that are remembered; those that are new take the places of the oldest.
 const MOST: usize = 10_000;
+
+/// How often hits were false, as far as they were verified.
+#[derive(Copy, Clone, Debug)]
+pub struct FalseHits {
+    /// Over all scopes.
+    pub rate: FalseHitRate,
+    /// Scopes that serve nothing at present, because their hits were false too often.
+    pub shadow_only: usize,
+}
 
 /// Evidence by scope, and over all.
 #[derive(Debug, Default)]

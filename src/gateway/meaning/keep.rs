@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Hit, Judged, Pending};
+use super::{
+    look::{Hit, Pending},
+    recent::Judged,
+};
 use crate::{
     cache::{
         ExactKey, Record,

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Embedders, Judged, Meanings};
+use super::{
+    recent::Judged,
+    state::{Embedders, Meanings},
+};
 use crate::{
     cache::{
         self, Bypass, CompatKey, Directives, Found, Most, Origin, eligible,

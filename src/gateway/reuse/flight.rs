@@ -4,7 +4,7 @@ use std::{future::poll_fn, sync::Arc};
 
 use http::HeaderMap;
 
-use super::{Reuse, sharing::Sharing, told::Told};
+use super::{Reuse, missing::Missing, sharing::Sharing, told::Told};
 use crate::{
     cache::flights::{Begun, FlightKey, Pilot},
     gateway::{
@@ -21,16 +21,6 @@ use crate::{
     telemetry::{Lookup, Stage},
     types::{Fault, Name},
 };
-
-/// Why no kept answer was given.
-pub(super) struct Missing {
-    /// By an equal request.
-    pub(super) exact: &'static str,
-    /// What is told of it.
-    pub(super) told: Told,
-    /// The lookup by meaning, where there was one.
-    pub(super) pending: Option<Box<Pending>>,
-}
 
 impl<S: Step<Missed>> Reuse<S> {
     /// Sends a request, or shares one that is under way.

@@ -1,10 +1,10 @@
 //! An answer to a prompt that means the same, if there is one that is sure enough.
 
-use super::{Reuse, hit, sharing::Sharing, told::Tier};
+use super::{Reuse, hit, missing::Meant, sharing::Sharing, told::Tier};
 use crate::{
     gateway::{
-        Reply, Step,
-        meaning::{self, Hit, Looked, Pending, Sought},
+        Step,
+        meaning::{self, Hit, Looked, Sought},
         shadow::Origin,
         stages::{Missed, Routed},
     },
@@ -14,15 +14,6 @@ use crate::{
 
 /// The chance that a hit is made anew where the policy has a budget for that: what is verified is drawn at random, so that it speaks for all.
 const VERIFIED: f64 = 0.25;
-
-/// What came of a lookup by meaning.
-pub(super) enum Meant {
-    Hit(Box<Reply>),
-    /// None, for this reason; and what is needed to keep the answer that comes.
-    Missed(&'static str, Option<Box<Pending>>),
-    /// It may not be looked up.
-    Not,
-}
 
 impl<S: Step<Missed>> Reuse<S> {
     pub(super) async fn meant(

@@ -4,6 +4,7 @@
 mod flight;
 mod hit;
 mod meant;
+mod missing;
 mod sharing;
 mod told;
 
@@ -12,8 +13,7 @@ use std::sync::Arc;
 use http::StatusCode;
 
 use self::{
-    flight::Missing,
-    meant::Meant,
+    missing::{Meant, Missing},
     sharing::{Allowed, Bypassed, Sharing},
     told::{Tier, Told},
 };

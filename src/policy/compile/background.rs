@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use crate::{
-    config::{Problem, Share, raw},
+    config::{Problem, Share, background as raw},
     policy::{Background, Pool, offered},
     types::Endpoint,
 };

@@ -1,0 +1,23 @@
+//! What lookups came to that found no answer, and what is needed to keep the one that comes.
+
+use super::told::Told;
+use crate::gateway::{Reply, meaning::Pending};
+
+/// Why no kept answer was given.
+pub(super) struct Missing {
+    /// By an equal request.
+    pub(super) exact: &'static str,
+    /// What is told of it.
+    pub(super) told: Told,
+    /// The lookup by meaning, where there was one.
+    pub(super) pending: Option<Box<Pending>>,
+}
+
+/// What came of a lookup by meaning.
+pub(super) enum Meant {
+    Hit(Box<Reply>),
+    /// None, for this reason; and what is needed to keep the answer that comes.
+    Missed(&'static str, Option<Box<Pending>>),
+    /// It may not be looked up.
+    Not,
+}
