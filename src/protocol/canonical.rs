@@ -2,7 +2,7 @@
 //!
 //! Objects are sorted by name, numbers are written as exact decimals, escapes in strings are resolved, white space is gone, and a
 //! message's content that is one plain text part is the string of its text. The order of lists stays, and so does every byte of a text.
-//! What only says how the answer is to be carried is left out ([`TRANSPORT`]), and so are `n` of 1 and `logprobs` of false, which is what
+//! What only says how the answer is to be carried is left out (`TRANSPORT`), and so are `n` of 1 and `logprobs` of false, which is what
 //! their absence means. Nothing else has a default here: engines take an absent temperature from the model's own settings.
 //!
 //! The form is for hashing alone. Every value begins with its kind and says where it ends, so that no two bodies that differ in what
