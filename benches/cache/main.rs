@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, io, process::ExitCode};
 
 use clap::Parser;
 use signalbox::cache::{
-    confidence::{Decision, Prior, Shift, Signals, decide},
+    confidence::Prior,
     guard::{Traits, compare},
     replay::{Corpus, Counts, Half, Query, Stream, at_prevalence, fingerprint},
 };
@@ -36,6 +36,8 @@ const BUDGETS: [f32; 4] = [0.01, 0.02, 0.03, 0.05];
 const PREVALENCES: [f64; 3] = [0.01, 0.05, 0.20];
 /// Below this similarity by recall nothing is looked at.
 const FLOOR: f32 = 0.6;
+/// The embedder whose vectors these are, as its prior is named.
+const DECIDER: &str = "minilm-l6-w8";
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -76,18 +78,6 @@ fn run(args: &Args) -> io::Result<()> {
     Ok(())
 }
 
-/// What is served, by its number and whether its answer serves: of the candidates the one that is surest.
-fn served(query: &Query, budget: f32) -> Option<(usize, bool, f32)> {
-    let prior = Prior::of("minilm-l6-w8");
-    let hits = query.candidates.iter().filter_map(|candidate| {
-        match decide(prior, &Shift::scope(), &Shift::entry(), &candidate.signals, &candidate.comparison, budget) {
-            Decision::Serve(belief) => Some((candidate.entry, candidate.same, belief.probability)),
-            Decision::Grey(_) | Decision::Miss(_) => None,
-        }
-    });
-    hits.max_by(|one, other| one.2.total_cmp(&other.2))
-}
-
 fn guards(corpus: &Corpus) {
     let mut fired: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
     let mut all = [0; 2];
@@ -112,9 +102,7 @@ fn streams(stream: &Stream) {
     println!("|---:|---:|---:|---:|---:|---:|---:|---:|");
     for prevalence in PREVALENCES {
         for budget in BUDGETS {
-            let mut counts = Counts::default();
-            stream.queries.iter().for_each(|query| counts.add(query.partner, served(query, budget).map(|hit| hit.1)));
-            let ours = at_prevalence(&counts, prevalence);
+            let ours = at_prevalence(&stream.counts(Prior::of(DECIDER), budget), prevalence);
             let fixed = policies::fixed(stream, prevalence, ours.per_hit.rate);
             let learned = policies::per_entry(stream, prevalence, ours.per_hit.rate);
             println!(
@@ -122,11 +110,11 @@ fn streams(stream: &Stream) {
                 100.0 * prevalence,
                 100.0 * budget,
                 ours.hits,
-                100.0 * ours.hit_rate,
+                100.0 * ours.hit_rate.rate,
                 100.0 * ours.per_hit.rate,
                 100.0 * ours.per_hit.low,
                 100.0 * ours.per_hit.high,
-                100.0 * ours.per_request,
+                100.0 * ours.per_request.rate,
                 100.0 * fixed,
                 100.0 * learned,
             );
@@ -141,7 +129,7 @@ fn streams(stream: &Stream) {
             println!(
                 "| {threshold:.2} | {:.0} % | {:.3} % | {:.1} % ({:.1} to {:.1}) |",
                 100.0 * prevalence,
-                100.0 * rates.hit_rate,
+                100.0 * rates.hit_rate.rate,
                 100.0 * false_hits.rate,
                 100.0 * false_hits.low,
                 100.0 * false_hits.high
@@ -157,19 +145,17 @@ fn as_read(stream: &Stream) {
     );
     for prevalence in PREVALENCES {
         for budget in &BUDGETS[..3] {
-            let mut counts = Counts::default();
-            stream.queries.iter().for_each(|query| counts.add(query.partner, served(query, *budget).map(|hit| hit.1)));
-            let rates = at_prevalence(&counts, prevalence);
+            let rates = at_prevalence(&stream.counts(Prior::of(DECIDER), *budget), prevalence);
             println!(
                 "| {:.0} % | {:.0} % | {} | {:.3} % | {:.2} % ({:.2} to {:.2}) | {:.4} % |",
                 100.0 * prevalence,
                 100.0 * budget,
                 rates.hits,
-                100.0 * rates.hit_rate,
+                100.0 * rates.hit_rate.rate,
                 100.0 * rates.per_hit.rate,
                 100.0 * rates.per_hit.low,
                 100.0 * rates.per_hit.high,
-                100.0 * rates.per_request
+                100.0 * rates.per_request.rate
             );
         }
     }
@@ -177,7 +163,7 @@ fn as_read(stream: &Stream) {
 
 /// What the prior states against what is found, at the prevalence that it stands for, by the labels as they are.
 fn calibration(stream: &Stream) {
-    let prior = Prior::of("minilm-l6-w8");
+    let prior = Prior::of(DECIDER);
     let mut bins: Vec<(Counts, f64)> = vec![(Counts::default(), 0.0); 10];
     for query in &stream.queries {
         let open = query.candidates.iter().filter(|candidate| candidate.comparison.guard.is_none());
@@ -215,17 +201,14 @@ fn adversarial(store: &data::Store) -> io::Result<()> {
     );
     println!("|---|{}", "---:|".repeat(2 * BUDGETS.len()));
     let mut families: BTreeMap<String, [[usize; 4]; 4]> = BTreeMap::new();
-    let prior = Prior::of("minilm-l6-w8");
+    let prior = Prior::of(DECIDER);
     for (family, pair) in
         data::adversarial_pairs("judge")?.into_iter().filter(|(_, pair)| store.has(&pair.a) && store.has(&pair.b))
     {
         let (recall, decider) = store.vectors(&[pair.a.clone(), pair.b.clone()]);
-        let similarity = decider.cosine(0, 1);
-        let signals = Signals { similarity, recall: recall.cosine(0, 1), margin: similarity };
-        let comparison = compare(&Traits::of(&pair.b), &Traits::of(&pair.a));
+        let query = Query::alone(&pair, recall.cosine(0, 1), decider.cosine(0, 1));
         for (at, budget) in BUDGETS.iter().enumerate() {
-            let decision = decide(prior, &Shift::scope(), &Shift::entry(), &signals, &comparison, *budget);
-            let hit = usize::from(matches!(decision, Decision::Serve(_)));
+            let hit = usize::from(query.served(prior, *budget).is_some());
             for name in [family.as_str(), "~all"] {
                 let counts = &mut families.entry(name.to_owned()).or_default()[at];
                 let side = usize::from(pair.same) * 2;
@@ -243,8 +226,9 @@ fn adversarial(store: &data::Store) -> io::Result<()> {
 
 /// Hits at 3 %, in an order that only the seed decides, for reading.
 fn draw(corpus: &Corpus, stream: &Stream, most: usize) {
+    let prior = Prior::of(DECIDER);
     let mut hits: Vec<(usize, usize)> =
-        stream.queries.iter().filter_map(|query| Some((served(query, 0.03)?.0, query.text))).collect();
+        stream.queries.iter().filter_map(|query| Some((query.served(prior, 0.03)?.entry, query.text))).collect();
     fastrand::Rng::with_seed(1).shuffle(&mut hits);
     for (entry, query) in hits.into_iter().take(most) {
         let (a, b) = (&corpus.texts[entry], &corpus.texts[query]);
@@ -262,9 +246,9 @@ fn adjudicated(corpus: &Corpus, stream: &Stream) {
     for budget in BUDGETS {
         let (mut hits, mut counts) = (0, [0usize; 3]);
         for query in &stream.queries {
-            let Some((entry, ..)) = served(query, budget) else { continue };
+            let Some(hit) = query.served(Prior::of(DECIDER), budget) else { continue };
             hits += 1;
-            let pair = (fingerprint(&corpus.texts[entry]), fingerprint(&corpus.texts[query.text]));
+            let pair = (fingerprint(&corpus.texts[hit.entry]), fingerprint(&corpus.texts[query.text]));
             match labels.get(&pair).map(String::as_str) {
                 Some("yes") => counts[0] += 1,
                 Some("no") => counts[1] += 1,

@@ -55,7 +55,7 @@ const LABELS: usize = 4;
 pub(crate) fn per_entry(stream: &Stream, prevalence: f64, error: f64) -> f64 {
     let runs = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3].map(|delta| {
         let rates = at_prevalence(&learn(stream, delta), prevalence);
-        if rates.per_hit.rate <= error { rates.hit_rate } else { 0.0 }
+        if rates.per_hit.rate <= error { rates.hit_rate.rate } else { 0.0 }
     });
     runs.into_iter().fold(0.0, f64::max)
 }

@@ -10,9 +10,9 @@ use std::{
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::output;
+use super::{output, share::share};
 use crate::{
-    config::{Problem, Problems, Scalar as _, Share},
+    config::{Problem, Problems},
     prompt::complexity::{Features, Weights, score},
     protocol::RequestBody,
     types::{Complexity, Endpoint, Outline},
@@ -38,13 +38,6 @@ pub(super) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    Share::read(text).map(|Share(share)| share).map_err(|mistake| match mistake.help {
-        Some(help) => format!("{}: {help}", mistake.message),
-        None => mistake.message.into_owned(),
-    })
 }
 
 /// A prompt and what is made of it.

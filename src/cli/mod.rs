@@ -8,6 +8,7 @@ mod explain;
 mod key;
 mod output;
 mod serve;
+mod share;
 mod simulate;
 
 use std::{io, path::PathBuf, process::ExitCode};
@@ -44,10 +45,10 @@ enum Command {
     Simulate(simulate::Args),
     /// Show what the complexity of prompts is worth for routing, on prompts with known outcomes
     Evaluate(evaluate::Args),
-    /// Look after the answers that a running gateway keeps
+    /// Look after the answers that a gateway keeps
     Cache {
         #[command(subcommand)]
-        command: CacheCommand,
+        command: cache::Command,
     },
     /// Make keys for callers
     Key {
@@ -56,12 +57,6 @@ enum Command {
     },
     /// Print the JSON schema of policy files, for editors
     Schema,
-}
-
-#[derive(Debug, Subcommand)]
-enum CacheCommand {
-    /// Forget kept answers
-    Purge(cache::Purge),
 }
 
 #[derive(Debug, Subcommand)]
@@ -86,7 +81,7 @@ pub fn run() -> ExitCode {
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Simulate(args) => simulate::simulate(&args),
         Command::Evaluate(args) => evaluate::evaluate(&args),
-        Command::Cache { command: CacheCommand::Purge(args) } => cache::purge(&args),
+        Command::Cache { command } => cache::run(&command),
         Command::Key { command: KeyCommand::New { id, json } } => key::new(&id, json),
         Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),
     };

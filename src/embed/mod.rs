@@ -4,12 +4,14 @@ mod built_in;
 mod minilm;
 mod static_table;
 mod unit;
+mod vectors;
 mod wordpiece;
 mod worker;
 
 pub use self::{
     built_in::{decider, reads_whole, recall},
     unit::normalise,
+    vectors::{BuiltInVectors, built_in_vectors},
     worker::{Counts, Limits, Make, Worker, WorkerError},
 };
 

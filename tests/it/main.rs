@@ -7,6 +7,7 @@ mod accounting;
 mod admission;
 mod background;
 mod cache;
+mod cache_eval;
 mod cascade;
 mod check;
 mod clients;

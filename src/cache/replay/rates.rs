@@ -50,11 +50,11 @@ pub struct Interval {
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Rates {
     /// Hits by queries.
-    pub hit_rate: f64,
+    pub hit_rate: Interval,
     /// False hits by hits.
     pub per_hit: Interval,
     /// False hits by queries.
-    pub per_request: f64,
+    pub per_request: Interval,
     /// Hits that were counted.
     pub hits: usize,
 }
@@ -63,7 +63,7 @@ pub struct Rates {
 const DRAWS: usize = 4_000;
 
 /// The rates where `prevalence` of the queries have a partner: each query was replayed once, and those with and those without one are
-/// weighed to that share. The interval is of draws from the posteriors of the three rates that make it up (Jeffreys' prior), taken at
+/// weighed to that share. Intervals are of draws from the posteriors of the three rates that make them up (Jeffreys' prior), taken at
 /// fixed places, so that equal counts give equal ends.
 pub fn at_prevalence(counts: &Counts, prevalence: f64) -> Rates {
     let share = |part: usize, all: usize| if all == 0 { 0.0 } else { part as f64 / all as f64 };
@@ -86,20 +86,24 @@ pub fn at_prevalence(counts: &Counts, prevalence: f64) -> Rates {
     let wrong = posterior(counts.wrong, counts.with_partner);
     let falsely = posterior(counts.false_hits, counts.without);
     // Halton's sequence in three bases covers the cube evenly.
-    let mut draws: Vec<f64> = (1..=DRAWS)
-        .map(|at| {
-            let (hits, false_hits) = join(right(halton(at, 2)), wrong(halton(at, 3)), falsely(halton(at, 5)));
-            false_hits / hits.max(f64::MIN_POSITIVE)
-        })
-        .collect();
-    draws.sort_by(f64::total_cmp);
+    let draws: Vec<(f64, f64)> =
+        (1..=DRAWS).map(|at| join(right(halton(at, 2)), wrong(halton(at, 3)), falsely(halton(at, 5)))).collect();
+    let per_hit = draws.iter().map(|(hits, false_hits)| false_hits / hits.max(f64::MIN_POSITIVE)).collect();
     let rate = if hit_rate > 0.0 { per_request / hit_rate } else { 0.0 };
-    let (low, high) = if counts.hits() == 0 { (0.0, 1.0) } else { (draws[DRAWS / 40], draws[DRAWS - DRAWS / 40]) };
     Rates {
-        hit_rate,
-        per_hit: Interval { rate, low: low.min(rate), high: high.max(rate) },
-        per_request,
+        hit_rate: Interval::of(hit_rate, draws.iter().map(|(hits, _)| *hits).collect()),
+        per_hit: if counts.hits() == 0 { Interval { rate, low: 0.0, high: 1.0 } } else { Interval::of(rate, per_hit) },
+        per_request: Interval::of(per_request, draws.iter().map(|(_, false_hits)| *false_hits).collect()),
         hits: counts.hits(),
+    }
+}
+
+impl Interval {
+    /// What was measured, between the ends that 95 % of the draws lie within.
+    fn of(rate: f64, mut draws: Vec<f64>) -> Self {
+        draws.sort_by(f64::total_cmp);
+        let (low, high) = (draws[DRAWS / 40], draws[DRAWS - DRAWS / 40]);
+        Self { rate, low: low.min(rate), high: high.max(rate) }
     }
 }
 
@@ -122,15 +126,17 @@ mod tests {
     fn rates_are_weighed_to_the_prevalence() {
         let counts = Counts { with_partner: 100, right: 40, wrong: 1, without: 1_000, false_hits: 2 };
         let rates = at_prevalence(&counts, 0.1);
-        assert!((rates.hit_rate - (0.1 * 0.41 + 0.9 * 0.002)).abs() < 1e-12);
-        assert!((rates.per_request - (0.001 + 0.0018)).abs() < 1e-12);
-        assert!(rates.per_hit.low < rates.per_hit.rate && rates.per_hit.rate < rates.per_hit.high);
+        assert!((rates.hit_rate.rate - (0.1 * 0.41 + 0.9 * 0.002)).abs() < 1e-12);
+        assert!((rates.per_request.rate - (0.001 + 0.0018)).abs() < 1e-12);
+        for Interval { rate, low, high } in [rates.hit_rate, rates.per_hit, rates.per_request] {
+            assert!(0.0 < low && low < rate && rate < high && high < 1.0);
+        }
         assert!(
             at_prevalence(&counts, 0.01).per_hit.rate > rates.per_hit.rate,
             "fewer partners, more of the hits are false"
         );
         let none = at_prevalence(&Counts::default(), 0.1);
-        assert!(none.hits == 0 && none.per_hit.high > 0.99);
+        assert!(none.hits == 0 && none.per_hit.high > 0.99 && none.per_request.high > 0.1);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Queries over a store, and for each the candidates that the recall stage finds, with all that a decision asks.
 
-use super::corpus::Corpus;
+use super::{
+    corpus::{Corpus, Pair},
+    rates::Counts,
+};
 use crate::cache::{
-    confidence::Signals,
+    confidence::{Decision, Prior, Shift, Signals, decide},
     guard::{Comparison, Traits, compare},
 };
 
@@ -68,6 +71,33 @@ pub struct Query {
     pub candidates: Vec<Candidate>,
 }
 
+impl Query {
+    /// The second text of a pair asked where the store holds nothing but the first: their similarities by the embedder
+    /// that recalls and by the one that decides. Text 0 is stored, text 1 is asked.
+    pub fn alone(pair: &Pair, recall: f32, similarity: f32) -> Self {
+        let candidate = Candidate {
+            entry: 0,
+            signals: Signals { similarity, recall, margin: similarity },
+            comparison: compare(&Traits::of(&pair.b), &Traits::of(&pair.a)),
+            same: pair.same,
+        };
+        Self { text: 1, partner: pair.same, candidates: vec![candidate] }
+    }
+
+    /// What it is served with where `budget` is the share of hits that may be false, before any evidence of the scope and of the entry:
+    /// of the candidates that may be given the one that is surest.
+    pub fn served(&self, prior: &Prior, budget: f32) -> Option<&Candidate> {
+        let hits = self.candidates.iter().filter_map(|candidate| {
+            let Candidate { signals, comparison, .. } = candidate;
+            match decide(prior, &Shift::scope(), &Shift::entry(), signals, comparison, budget) {
+                Decision::Serve(belief) => Some((candidate, belief.lower)),
+                Decision::Grey(_) | Decision::Miss(_) => None,
+            }
+        });
+        hits.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(candidate, _)| candidate)
+    }
+}
+
 /// Queries over one store.
 #[derive(Clone, Debug)]
 pub struct Stream {
@@ -112,5 +142,67 @@ impl Stream {
             Query { text, partner, candidates: candidates.collect() }
         });
         Self { stored: store.len(), queries: queries.collect() }
+    }
+
+    /// What becomes of the queries with a budget.
+    pub fn counts(&self, prior: &Prior, budget: f32) -> Counts {
+        let mut counts = Counts::default();
+        for query in &self.queries {
+            counts.add(query.partner, query.served(prior, budget).map(|hit| hit.same));
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::cache::replay::Half;
+
+    fn pair(a: &str, b: &str, same: bool) -> Pair {
+        Pair { a: a.into(), b: b.into(), same }
+    }
+
+    #[test]
+    fn a_query_is_served_with_what_is_near_and_not_kept_apart() {
+        let pairs = [
+            pair("How do I reset my router?", "how do i reset my router", true),
+            pair("How do I bake 2 loaves of bread?", "How do I bake 3 loaves of bread?", false),
+        ];
+        let corpus = Corpus::of(&pairs, Half::All, &HashMap::new());
+        let near = Vectors::new(8, [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]].map(wide).concat());
+        let mut looked_at = 0;
+        let stream = Stream::of(&corpus, &near, &near, 0.8, || looked_at += 1);
+        assert_eq!((stream.stored, stream.queries.len(), looked_at), (2, 2, 2));
+        assert!(stream.queries.iter().all(|query| query.candidates.len() == 1), "what is far is no candidate");
+        let counts = stream.counts(Prior::of("minilm-l6-w8"), 0.05);
+        assert_eq!(counts, Counts { with_partner: 1, right: 1, wrong: 0, without: 1, false_hits: 0 });
+        assert_eq!(stream.counts(Prior::of("minilm-l6-w8"), 0.0).hits(), 0);
+    }
+
+    #[test]
+    fn what_is_in_no_vector_is_near_nothing() {
+        let pairs = [pair("a", "b", true)];
+        let corpus = Corpus::of(&pairs, Half::All, &HashMap::new());
+        let none = Vectors::new(8, vec![0.0; 16]);
+        let stream = Stream::of(&corpus, &none, &none, 0.8, || ());
+        assert!(stream.queries[0].partner && stream.queries[0].candidates.is_empty());
+    }
+
+    #[test]
+    fn a_pair_alone_is_decided_by_its_own_similarities() {
+        let prior = Prior::of("minilm-l6-w8");
+        let right = Query::alone(&pair("How do I reset my router?", "how do i reset my router", true), 0.99, 0.99);
+        assert!(right.partner && right.served(prior, 0.05).is_some_and(|hit| hit.same));
+        let other = Query::alone(&pair("Is 5 prime?", "Is 6 prime?", false), 0.99, 0.99);
+        assert!(!other.partner && other.served(prior, 0.05).is_none());
+    }
+
+    fn wide(two: [f32; 2]) -> [f32; 8] {
+        let mut wide = [0.0; 8];
+        wide[..2].copy_from_slice(&two);
+        wide
     }
 }

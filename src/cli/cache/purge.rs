@@ -1,4 +1,4 @@
-//! `signalbox cache`: what a running gateway keeps of answers.
+//! `signalbox cache purge`: makes a running gateway forget answers.
 
 use std::{io, process::ExitCode, time::Duration};
 
@@ -7,15 +7,17 @@ use http::{HeaderMap, Method};
 use http_body_util::BodyExt;
 use serde_json::Value;
 
-use super::output;
-use crate::upstream::{Client, client::Outgoing};
+use crate::{
+    cli::output,
+    upstream::{Client, client::Outgoing},
+};
 
 /// How long the gateway may take to be reached.
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// What the command line says.
 #[derive(Debug, clap::Args)]
-pub(super) struct Purge {
+pub(crate) struct Args {
     /// Where the gateway's operators connect
     #[arg(long, default_value = "http://127.0.0.1:4101")]
     admin: String,
@@ -34,7 +36,7 @@ pub(super) struct Purge {
 }
 
 /// Makes a running gateway forget kept answers.
-pub(super) fn purge(args: &Purge) -> io::Result<ExitCode> {
+pub(super) fn purge(args: &Args) -> io::Result<ExitCode> {
     let named = [("key", &args.key), ("route", &args.route), ("entry", &args.entry)];
     let mut query: Vec<String> = Vec::new();
     for (name, value) in named {

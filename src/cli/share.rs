@@ -1,0 +1,11 @@
+//! Shares on the command line, written as in a policy: `25%` or `0.25`.
+
+use crate::config::{Scalar as _, Share};
+
+/// The share that `text` says.
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    Share::read(text).map(|Share(share)| share).map_err(|mistake| match mistake.help {
+        Some(help) => format!("{}: {help}", mistake.message),
+        None => mistake.message.into_owned(),
+    })
+}
