@@ -56,7 +56,7 @@ pub fn decider() -> Result<Arc<dyn Embedder>, EmbedError> {
 }
 
 /// Whether the built-in embedders read all of a text. Of a longer one they see the beginning only, and two that begin alike would
-/// seem the same.
+/// seem the same; so would two that differ in signs which they do not know.
 pub fn reads_whole(text: &str) -> bool {
     wordpiece().is_ok_and(|wordpiece| wordpiece.fits(text, MAX_TOKENS - 2))
 }
@@ -134,6 +134,15 @@ mod tests {
         let mut pieces = Vec::new();
         wordpiece().unwrap().pieces(&long, decider().unwrap().max_tokens() - 2, &mut pieces).unwrap();
         assert_eq!(pieces.len(), 254);
+    }
+
+    #[test]
+    fn signs_that_are_not_known_are_not_read() {
+        for text in ["What does 😀 mean?", "Explain the word ሀገር please", "ប្រទេសកម្ពុជា"]
+        {
+            assert!(!reads_whole(text), "{text}");
+        }
+        assert!(reads_whole("Łódź, 東京 and Что такое любовь?"));
     }
 
     #[test]

@@ -38,11 +38,12 @@ impl WordPiece {
         Ok(())
     }
 
-    /// Whether `text` has at most so many pieces.
+    /// Whether `text` has at most so many pieces, all of them known.
     pub(super) fn fits(&self, text: &str, most: usize) -> bool {
-        // Each piece takes a byte at least: characters that normalisation makes longer lose the marks again that they gain.
-        text.len() <= most
-            || text.len() <= most.saturating_mul(LONGEST)
-                && self.0.encode_fast(text, false).is_ok_and(|encoding| encoding.len() <= most)
+        let unknown = self.number("[UNK]");
+        text.len() <= most.saturating_mul(LONGEST)
+            && self.0.encode_fast(text, false).is_ok_and(|encoding| {
+                encoding.len() <= most && !encoding.get_ids().iter().any(|piece| Some(*piece) == unknown)
+            })
     }
 }

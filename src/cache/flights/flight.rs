@@ -66,6 +66,8 @@ pub(super) struct Flight<H> {
 pub(super) struct State<H> {
     pub(super) head: Option<Arc<H>>,
     pub(super) failed: Option<Box<Fault>>,
+    /// Why another was called upon: what those who cannot take over are told, should nobody else be left.
+    pub(super) cause: Option<Box<Fault>>,
     pub(super) log: VecDeque<Entry>,
     /// How many entries were dropped from the log's front.
     pub(super) dropped: usize,
@@ -125,6 +127,7 @@ impl<H> Flight<H> {
         let state = State {
             head: None,
             failed: None,
+            cause: None,
             log: VecDeque::new(),
             dropped: 0,
             bytes: 0,

@@ -107,9 +107,8 @@ impl<H> Drop for Passenger<H> {
         let mut state = lock(&self.flight.state);
         state.seats[self.seat] = None;
         let called = state.called == Some(self.seat);
-        if called {
-            state.call();
-        }
+        // Those who are left have been sent already, and wait for nobody.
+        let stranded = called && !state.call();
         if state.aboard().next().is_none() {
             // Whoever asks for the same from now on asks anew.
             state.closed = true;
@@ -117,6 +116,16 @@ impl<H> Drop for Passenger<H> {
             state.wake_pilot();
             drop(state);
             if let Some(flights) = self.flights.upgrade().filter(|_| !over) {
+                flights.remove(&self.flight);
+            }
+            return;
+        }
+        if stranded {
+            state.failed = state.cause.take();
+            state.closed = true;
+            state.wake_all();
+            drop(state);
+            if let Some(flights) = self.flights.upgrade() {
                 flights.remove(&self.flight);
             }
             return;

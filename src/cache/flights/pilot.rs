@@ -105,9 +105,10 @@ impl<H> Pilot<H> {
             if others == Others::TakeOver
                 && let Some(Some(seat)) = led.map(|led| &mut state.seats[led])
             {
-                seat.failed = Some(fault.into());
+                seat.failed = Some(fault.clone().into());
                 seat.waker.take().into_iter().for_each(Waker::wake);
             }
+            state.cause = Some(fault.into());
             return;
         }
         state.failed = Some(fault.into());
@@ -131,11 +132,12 @@ impl<H> Drop for Pilot<H> {
             // Its task ended where nobody foresaw it.
             if state.head.is_none() {
                 state.takeovers += 1;
+                let fault = Fault::gateway(http::StatusCode::INTERNAL_SERVER_ERROR, "internal", "the request was lost");
                 if state.takeovers <= MOST_TAKEOVERS && state.call() {
+                    state.cause = Some(fault.into());
                     return;
                 }
-                let status = http::StatusCode::INTERNAL_SERVER_ERROR;
-                state.failed = Some(Fault::gateway(status, "internal", "the request was lost").into());
+                state.failed = Some(fault.into());
             } else {
                 state.end = Some(End::Broken("internal"));
             }

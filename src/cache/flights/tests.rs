@@ -106,6 +106,25 @@ fn everybody_reads_all_of_it_whenever_they_join() {
 }
 
 #[test]
+fn nobody_waits_for_one_who_was_called_upon_and_left() {
+    let flights = Flights::new(100);
+    let (mut leader, pilot) = board(&flights);
+    let follower = join(&flights);
+    pilot.fail(fault("lost"), Others::TakeOverForAll);
+    assert!(begun(&mut leader).is_none(), "another's request is to be sent for it");
+    drop(follower);
+    assert_eq!(begun(&mut leader), Some(Err("lost")));
+    assert!(flights.is_empty());
+    let (_, pilot) = flights.board(key());
+    assert!(pilot.is_some(), "whoever asks now is not let wait with them");
+
+    let (mut leader, pilot) = board(&Flights::new(100));
+    assert!(begun(&mut leader).is_none());
+    drop(pilot);
+    assert_eq!(begun(&mut leader), Some(Err("internal")));
+}
+
+#[test]
 fn the_request_goes_on_while_anybody_is_left() {
     let flights = Flights::new(100);
     let (leader, mut pilot) = board(&flights);

@@ -20,12 +20,15 @@ use crate::{
     types::Moment,
 };
 
-/// What an entry takes beside its record, its vectors and its traits, in bytes: itself, its places in the index and in the order.
-const ENTRY: usize = 512;
+/// What an entry takes beside its record, its vectors and its traits, in bytes: itself, its places in the index, in the order and among
+/// the texts.
+const ENTRY: usize = 576;
 
 /// What an entry is made of.
 #[derive(Clone, Debug)]
 pub struct NewEntry {
+    /// A hash of the text, byte for byte: one text has one answer of each backend.
+    pub text: u64,
     /// The text, taken apart.
     pub traits: Arc<Traits>,
     /// Its vector by the embedder that recalls.
@@ -36,6 +39,8 @@ pub struct NewEntry {
     pub record: Arc<Record>,
     /// The exact key of the request that it was the answer to.
     pub exact: ExactKey,
+    /// Since when the answer is kept, where it was under another text before.
+    pub kept: Option<Moment>,
 }
 
 /// An entry. Shared by reference between threads.
@@ -43,6 +48,8 @@ pub struct NewEntry {
 pub struct Entry {
     /// Its number among all entries.
     pub number: u64,
+    /// A hash of the text, byte for byte.
+    pub(super) text: u64,
     /// The text, taken apart.
     pub traits: Arc<Traits>,
     /// Its vector by the embedder that decides.
@@ -51,7 +58,7 @@ pub struct Entry {
     pub record: Arc<Record>,
     /// The exact key of the request that it was the answer to.
     pub exact: ExactKey,
-    /// Since when it is kept.
+    /// Since when its answer is kept.
     pub kept: Moment,
     /// Until when.
     pub expires: Moment,
@@ -85,15 +92,16 @@ pub struct Wanted<'a> {
 
 impl Entry {
     pub(super) fn new(number: u64, new: NewEntry, ttl: Duration, now: Moment) -> Self {
-        let NewEntry { traits, recall, vector, record, exact } = new;
+        let NewEntry { text, traits, recall, vector, record, exact, kept } = new;
         let bytes = ENTRY + record.bytes() + vector.len() * size_of::<f32>() + recall.len() * 2 + traits.bytes();
         Self {
             number,
+            text,
             traits,
             vector,
             record,
             exact,
-            kept: now,
+            kept: kept.unwrap_or(now),
             expires: now.plus(ttl),
             bytes,
             shift: Mutex::new(Shift::entry()),
@@ -126,6 +134,11 @@ impl Entry {
     /// How long it may still be given.
     pub fn left(&self, now: Moment) -> Duration {
         self.expires.since(now)
+    }
+
+    /// What only one entry answers: a text, by a backend.
+    pub(super) fn asked(&self) -> (u64, Origin) {
+        (self.text, self.record.origin)
     }
 
     pub(super) fn was_given(&self) -> bool {

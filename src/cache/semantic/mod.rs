@@ -40,7 +40,7 @@ pub struct Semantic {
     bytes: AtomicUsize,
     /// Most bytes.
     most: AtomicUsize,
-    evicted: [AtomicU64; 3],
+    evicted: [AtomicU64; Gone::ALL.len()],
 }
 
 /// Why an entry went; the places of the counts.
@@ -50,19 +50,22 @@ pub enum Gone {
     Space,
     /// Its time was over.
     Expired,
+    /// A newer answer to the same text took its place.
+    Replaced,
     /// Somebody asked for that, or the policy keeps nothing any more.
     Purged,
 }
 
 impl Gone {
     /// All of them, in the order of the counts.
-    pub const ALL: [Self; 3] = [Self::Space, Self::Expired, Self::Purged];
+    pub const ALL: [Self; 4] = [Self::Space, Self::Expired, Self::Replaced, Self::Purged];
 
     /// A word of low cardinality, for metric labels.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Space => "space",
             Self::Expired => "expired",
+            Self::Replaced => "replaced",
             Self::Purged => "purged",
         }
     }
@@ -90,7 +93,8 @@ impl Semantic {
             .collect()
     }
 
-    /// Keeps an answer under a text for at most `ttl`. `None` where there is no room for it.
+    /// Keeps an answer under a text for at most `ttl`, in the place of one that the same backend gave to it before. `None` where there is
+    /// no room for it.
     pub fn insert(&self, key: CompatKey, new: NewEntry, ttl: Duration, now: Moment) -> Option<Arc<Entry>> {
         let number = self.numbers.fetch_add(1, Relaxed);
         let recall = new.recall.clone();
@@ -99,8 +103,14 @@ impl Semantic {
             return None;
         }
         let space = write_all(&self.spaces).entry(key).or_insert_with(|| Arc::new(RwLock::new(Space::new()))).clone();
-        write(&space).insert(entry.clone(), &recall);
+        // Before it can be found, and so before it can go again: the count never falls below zero.
         self.bytes.fetch_add(entry.bytes, Relaxed);
+        let replaced = write(&space).insert(entry.clone(), &recall);
+        drop(space);
+        if let Some(replaced) = replaced {
+            self.bytes.fetch_sub(replaced.bytes, Relaxed);
+            self.count(Gone::Replaced);
+        }
         lock(&self.order).push_back((key, number));
         self.make_room();
         Some(entry)
@@ -122,18 +132,26 @@ impl Semantic {
         let mut gone = 0;
         for (key, space) in spaces {
             let matching: Vec<u64> = {
-                let space = read(&space);
-                space.entries.values().filter(|entry| entry.is_meant(purge)).map(|entry| entry.number).collect()
+                let entries = read(&space);
+                entries.entries.values().filter(|entry| entry.is_meant(purge)).map(|entry| entry.number).collect()
             };
+            drop(space);
             gone += matching.into_iter().filter(|number| self.remove(&key, *number)).count();
         }
         gone
     }
 
-    /// What is slow and not for the way of a request: rebuilds the indexes that need it. Returns how many were.
+    /// What is slow and not for the way of a request: rebuilds the indexes that need it, and lets go of those that are empty. Returns how
+    /// many were rebuilt.
     pub fn tend(&self) -> usize {
         let spaces: Vec<_> = read_all(&self.spaces).values().cloned().collect();
-        spaces.iter().filter(|space| Space::tend(space)).count()
+        let built = spaces.iter().filter(|space| Space::tend(space)).count();
+        drop(spaces);
+        let all = read_all(&self.spaces);
+        let empty: Vec<_> = all.iter().filter(|(_, space)| read(space).len() == 0).map(|(key, _)| *key).collect();
+        drop(all);
+        empty.iter().for_each(|key| self.leave(key));
+        built
     }
 
     /// How many entries there are.
@@ -165,20 +183,25 @@ impl Semantic {
     }
 
     fn take(&self, key: &CompatKey, number: u64) -> Option<Arc<Entry>> {
-        let space = self.space(key)?;
         let (entry, empty) = {
+            let space = self.space(key)?;
             let mut space = write(&space);
             (space.remove(number)?, space.len() == 0)
         };
         self.bytes.fetch_sub(entry.bytes, Relaxed);
         if empty {
-            let mut spaces = write_all(&self.spaces);
-            // Nobody else holds it, and so nobody is putting something in.
-            if spaces.get(key).is_some_and(|known| Arc::strong_count(known) <= 2 && read(known).len() == 0) {
-                spaces.remove(key);
-            }
+            self.leave(key);
         }
         Some(entry)
+    }
+
+    /// Lets go of the index of `key`, if it is empty. Where somebody is at it just now, [`Semantic::tend`] does it later.
+    fn leave(&self, key: &CompatKey) {
+        let mut spaces = write_all(&self.spaces);
+        // Nobody else holds it, and so nobody is putting something in.
+        if spaces.get(key).is_some_and(|known| Arc::strong_count(known) == 1 && read(known).len() == 0) {
+            spaces.remove(key);
+        }
     }
 
     /// Second chance (Corbató, "A paging experiment with the Multics system", 1969): what was given since it was last looked at stays
@@ -201,12 +224,16 @@ impl Semantic {
     /// Forgets entries whose time is over, among the `most` that were looked at longest ago.
     pub fn expire(&self, most: usize, now: Moment) -> usize {
         let mut gone = 0;
-        for _ in 0..most.min(lock(&self.order).len()) {
+        // In a statement of its own: within the loop's head the lock would be held for all of the loop.
+        let looked_at = most.min(lock(&self.order).len());
+        for _ in 0..looked_at {
             let Some((key, number)) = lock(&self.order).pop_front() else { break };
             match self.get(&key, number) {
                 Some(entry) if entry.expires <= now => {
-                    gone += usize::from(self.take(&key, number).is_some());
-                    self.count(Gone::Expired);
+                    if self.take(&key, number).is_some() {
+                        self.count(Gone::Expired);
+                        gone += 1;
+                    }
                 }
                 Some(_) => lock(&self.order).push_back((key, number)),
                 None => {}
@@ -231,3 +258,6 @@ fn read_all<T>(all: &RwLock<T>) -> RwLockReadGuard<'_, T> {
 fn write_all<T>(all: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     all.write().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,10 @@ use std::{
 };
 
 use super::entry::Entry;
-use crate::cache::index::{Adaptive, VectorIndex};
+use crate::cache::{
+    index::{Adaptive, VectorIndex},
+    record::Origin,
+};
 
 /// Entries and the index over their vectors.
 #[derive(Debug)]
@@ -14,24 +17,31 @@ pub(super) struct Space {
     /// Made with the first entry: until then the vectors' length is not known.
     index: Option<Adaptive>,
     pub(super) entries: HashMap<u64, Arc<Entry>>,
+    /// The numbers of entries by their texts, and by whose answers they are.
+    by_text: HashMap<(u64, Origin), u64>,
 }
 
 impl Space {
     pub(super) fn new() -> Self {
-        Self { index: None, entries: HashMap::new() }
+        Self { index: None, entries: HashMap::new(), by_text: HashMap::new() }
     }
 
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    pub(super) fn insert(&mut self, entry: Arc<Entry>, vector: &[f32]) {
+    /// Puts an entry in; returns the one whose place it takes. Two answers to one text would be rivals, and neither sure enough.
+    pub(super) fn insert(&mut self, entry: Arc<Entry>, vector: &[f32]) -> Option<Arc<Entry>> {
+        let replaced = self.by_text.get(&entry.asked()).copied().and_then(|number| self.remove(number));
+        self.by_text.insert(entry.asked(), entry.number);
         self.index.get_or_insert_with(|| Adaptive::new(vector.len())).insert(entry.number, vector);
         self.entries.insert(entry.number, entry);
+        replaced
     }
 
     pub(super) fn remove(&mut self, number: u64) -> Option<Arc<Entry>> {
         let entry = self.entries.remove(&number)?;
+        self.by_text.remove(&entry.asked());
         if let Some(index) = &mut self.index {
             index.remove(number);
         }

@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
     look::{Hit, Pending},
@@ -36,16 +37,18 @@ pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered
     let Pending { compat, text, traits, recall, vector, near, ttl, keeps, .. } = pending;
     let mut record = answered.record;
     let mut exact = answered.exact;
-    let mut ttl = ttl;
+    let (mut ttl, mut kept) = (ttl, None);
     if let Some((judged, would_serve)) = near
         && let Some(anew) = said(&record)
         && let Some((same, source)) = compare(&desk, &judged, &anew).await
     {
         learn(&desk, &judged, same, source, would_serve);
-        if same {
-            let entry = &judged.judged.entry;
+        let entry = &judged.judged.entry;
+        // One that was forgotten meanwhile does not come back under another text.
+        if same && desk.meanings.entries.get(&compat, entry.number).is_some() {
             (record, exact) = (entry.record.clone(), entry.exact);
             ttl = ttl.min(entry.left(desk.clock.now()));
+            kept = Some(entry.kept);
         }
     }
     if !keeps || ttl.is_zero() {
@@ -61,7 +64,8 @@ pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered
             }
         },
     };
-    let new = NewEntry { traits, recall, vector, record, exact };
+    let text = xxh3_64(text.as_bytes());
+    let new = NewEntry { text, traits, recall, vector, record, exact, kept };
     desk.meanings.entries.insert(compat, new, ttl, desk.clock.now());
 }
 

@@ -1,0 +1,166 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    cache::{
+        ExactKey, Keys, Record,
+        guard::Traits,
+        key::{Asked, ScopeId},
+    },
+    policy::Scope,
+    protocol::{Canonical, RequestBody, Transcript},
+    types::Endpoint,
+};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+fn at(seconds: u64) -> Moment {
+    Moment::from_nanos(seconds * 1_000_000_000)
+}
+
+fn scope() -> ScopeId {
+    Keys::new([0; 32]).scope(Scope::Shared, None, None).unwrap()
+}
+
+/// The key of requests to one model.
+fn key(model: u8) -> CompatKey {
+    let body = br#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#.to_vec();
+    let form = Canonical::of(Endpoint::Chat, &RequestBody::json(Endpoint::Chat, body.into()).unwrap()).unwrap();
+    let asked = Asked { scope: scope(), model: &model.to_string(), namespace: "", form: &form };
+    Keys::new([0; 32]).compat(&asked, "e", 0).unwrap()
+}
+
+fn new(text: u64, origin: u64, answer: &str) -> NewEntry {
+    let body = format!(r#"{{"choices":[{{"index":0,"message":{{"content":"{answer}"}},"finish_reason":"stop"}}]}}"#);
+    let record = Record {
+        transcript: Transcript::of_whole(Endpoint::Chat, body.as_bytes(), 1 << 20).unwrap(),
+        scope: scope(),
+        caller: None,
+        route: "r".into(),
+        pool: "p".into(),
+        origin: Origin(origin),
+        cost_usd: None,
+        seconds: 1.0,
+    };
+    let angle = text as f32;
+    let vector: Box<[f32]> = [angle.cos(), angle.sin()].into();
+    NewEntry {
+        text,
+        traits: Arc::new(Traits::of("a text")),
+        recall: vector.clone(),
+        vector,
+        record: Arc::new(record),
+        exact: ExactKey::from_bytes([text as u8; 32]),
+        kept: None,
+    }
+}
+
+fn spacious() -> Semantic {
+    let entries = Semantic::default();
+    entries.set_capacity(usize::MAX);
+    entries
+}
+
+fn found(entries: &Semantic, text: u64, origin: u64, max_age: Option<u64>, now: Moment) -> Vec<Arc<Entry>> {
+    let acceptable = [Origin(origin)];
+    let wanted = Wanted { acceptable: &acceptable, max_age: max_age.map(Duration::from_secs) };
+    let found = entries.find(&key(0), &new(text, origin, "").vector, wanted, now);
+    found.into_iter().map(|candidate| candidate.entry).collect()
+}
+
+/// Nothing is left but what the counts say.
+fn check(entries: &Semantic) {
+    let spaces = entries.spaces.read().unwrap();
+    let all: Vec<_> =
+        spaces.values().flat_map(|space| read(space).entries.values().cloned().collect::<Vec<_>>()).collect();
+    assert_eq!(entries.bytes(), all.iter().map(|entry| entry.bytes).sum::<usize>());
+    assert!(spaces.values().all(|space| read(space).len() > 0), "an empty index stays");
+    drop(spaces);
+    assert_eq!(entries.len(), all.len());
+}
+
+#[test]
+fn a_newer_answer_to_one_text_takes_the_place_of_the_older() {
+    let entries = spacious();
+    entries.insert(key(0), new(1, 1, "old"), HOUR, at(0)).unwrap();
+    entries.insert(key(0), new(1, 2, "by another backend"), HOUR, at(1)).unwrap();
+    let newer = entries.insert(key(0), new(1, 1, "newer"), HOUR, at(2)).unwrap();
+    let left = found(&entries, 1, 1, None, at(3));
+    assert_eq!(left.iter().map(|entry| entry.number).collect::<Vec<_>>(), [newer.number]);
+    assert_eq!((found(&entries, 1, 2, None, at(3)).len(), entries.evicted(Gone::Replaced)), (1, 1));
+    check(&entries);
+    assert!(entries.remove(&key(0), newer.number) && found(&entries, 1, 1, None, at(3)).is_empty());
+    entries.insert(key(0), new(1, 1, "again"), HOUR, at(4)).unwrap();
+    assert_eq!(found(&entries, 1, 1, None, at(5)).len(), 1);
+    check(&entries);
+}
+
+#[test]
+fn an_answer_is_as_old_under_a_second_text_as_under_its_first() {
+    let entries = spacious();
+    let alias = NewEntry { kept: Some(at(10)), ..new(1, 1, "a") };
+    entries.insert(key(0), alias, HOUR, at(100)).unwrap();
+    assert_eq!(found(&entries, 1, 1, Some(90), at(100)).len(), 1);
+    assert!(found(&entries, 1, 1, Some(89), at(100)).is_empty());
+}
+
+#[test]
+fn no_index_outlives_its_entries() {
+    let entries = spacious();
+    for model in 0..20 {
+        entries.insert(key(model), new(1, 1, "a"), HOUR, at(0)).unwrap();
+    }
+    assert_eq!(entries.purge(&Purge::default()), 20);
+    check(&entries);
+    for model in 0..20 {
+        entries.insert(key(model), new(1, 1, "a"), HOUR, at(0)).unwrap();
+    }
+    // Somebody is at one of them while its entry goes.
+    let held = entries.space(&key(3)).unwrap();
+    assert_eq!(entries.expire(100, at(3601)), 20);
+    assert_eq!((entries.spaces.read().unwrap().len(), entries.evicted(Gone::Expired)), (1, 20));
+    drop(held);
+    entries.tend();
+    check(&entries);
+}
+
+#[test]
+fn counts_hold_while_entries_come_and_go_at_once() {
+    let entries = spacious();
+    std::thread::scope(|threads| {
+        for thread in 0..3u64 {
+            let entries = &entries;
+            threads.spawn(move || {
+                for number in 0..500 {
+                    let text = (number * 7 + thread) % 40;
+                    entries.insert(key((text % 4) as u8), new(text, 1, "a"), HOUR, at(0));
+                    assert!(entries.bytes() < usize::MAX / 2, "fewer than none");
+                }
+            });
+        }
+        threads.spawn(|| (0..200).for_each(|_| _ = entries.purge(&Purge::default())));
+        threads.spawn(|| (0..200).for_each(|_| _ = entries.tend()));
+    });
+    entries.tend();
+    check(&entries);
+}
+
+proptest! {
+    #[test]
+    fn counts_agree_with_what_is_there(steps in prop::collection::vec((0u8..6, 0u8..4, 0u64..8), 0..60), room in 0usize..9) {
+        let entries = Semantic::default();
+        let most = room * 2000;
+        entries.set_capacity(most);
+        for (second, (step, model, text)) in (0..).zip(steps) {
+            match step {
+                0 => _ = entries.purge(&Purge { entry: Some(new(text, 1, "").exact), ..Purge::default() }),
+                1 => _ = entries.expire(2, at(second)),
+                2 => _ = entries.tend(),
+                _ => drop(entries.insert(key(model), new(text, 1, "a"), Duration::from_secs(text), at(second))),
+            }
+            entries.tend();
+            check(&entries);
+            prop_assert!(entries.bytes() <= most);
+        }
+    }
+}
