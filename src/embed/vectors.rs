@@ -52,14 +52,14 @@ pub fn built_in_vectors(
             .collect()
     });
     let (few, many) = (recall.dimensions(), decider.dimensions());
-    let (mut recalled, mut decided) = (vec![0.0; texts.len() * few], vec![0.0; texts.len() * many]);
+    let (mut recalled, mut weighed) = (vec![0.0; texts.len() * few], vec![0.0; texts.len() * many]);
     for (at, recall, decide) in &made {
         recalled[at * few..][..few].copy_from_slice(recall);
-        decided[at * many..][..many].copy_from_slice(decide);
+        weighed[at * many..][..many].copy_from_slice(decide);
     }
     Ok(BuiltInVectors {
         recall: Vectors::new(few, recalled),
-        decide: Vectors::new(many, decided),
+        decide: Vectors::new(many, weighed),
         without: texts.len() - made.len(),
     })
 }

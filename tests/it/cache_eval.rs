@@ -103,7 +103,7 @@ fn what_cannot_be_read_is_told_with_its_line() {
         ("broken.jsonl", &[lines[0], "", "nonsense"].join("\n").into_bytes()[..]),
         ("label.jsonl", br#"{"a":"one","b":"other","same":"perhaps"}"#),
         ("half.jsonl", br#"{"a":"one","same":true}"#),
-        ("long.jsonl", &[b' '; 2 << 20]),
+        ("long.jsonl", &vec![b' '; 2 << 20]),
         ("empty.jsonl", b"\n\n"),
         ("gone.jsonl.gz", &gzip(PAIRS)[..40]),
     ];

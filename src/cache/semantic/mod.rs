@@ -150,7 +150,9 @@ impl Semantic {
         let all = read_all(&self.spaces);
         let empty: Vec<_> = all.iter().filter(|(_, space)| read(space).len() == 0).map(|(key, _)| *key).collect();
         drop(all);
-        empty.iter().for_each(|key| self.leave(key));
+        for key in &empty {
+            self.leave(key);
+        }
         built
     }
 
@@ -229,14 +231,12 @@ impl Semantic {
         for _ in 0..looked_at {
             let Some((key, number)) = lock(&self.order).pop_front() else { break };
             match self.get(&key, number) {
-                Some(entry) if entry.expires <= now => {
-                    if self.take(&key, number).is_some() {
-                        self.count(Gone::Expired);
-                        gone += 1;
-                    }
+                Some(entry) if entry.expires > now => lock(&self.order).push_back((key, number)),
+                Some(_) if self.take(&key, number).is_some() => {
+                    self.count(Gone::Expired);
+                    gone += 1;
                 }
-                Some(_) => lock(&self.order).push_back((key, number)),
-                None => {}
+                Some(_) | None => {}
             }
         }
         gone

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     cache::{
-        ExactKey, Keys, Record,
+        ExactKey, Keys, Origin, Record,
         guard::Traits,
         key::{Asked, ScopeId},
     },

@@ -47,8 +47,9 @@ impl Family {
 
     /// Takes in a pair.
     pub(super) fn add(&mut self, same: bool, served: bool) {
-        let (all, some) = if same { (&mut self.same, &mut self.right) } else { (&mut self.different, &mut self.wrong) };
+        let (all, served_ones) =
+            if same { (&mut self.same, &mut self.right) } else { (&mut self.different, &mut self.wrong) };
         *all += 1;
-        *some += usize::from(served);
+        *served_ones += usize::from(served);
     }
 }
