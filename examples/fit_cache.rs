@@ -22,15 +22,16 @@ use signalbox::cache::{
 
 /// The share of queries with a partner that the weights stand for: low, for a budget that is kept there is kept where more repeat.
 const PREVALENCE: f64 = 0.05;
-/// The share of all weight that the adversarial pairs have.
-const ADVERSARIAL: f64 = 0.3;
+/// The weight of the adversarial pairs, by that of the stream. Pairs that serve count there like those that do not: they say which
+/// differences matter, and the stream alone says how probable it is.
+const ADVERSARIAL: f64 = 0.03;
 /// How strongly weights are held near 0.
 const RIDGE: f64 = 1.0;
 /// Below this similarity by recall nothing is looked at.
 const FLOOR: f32 = 0.6;
 
 /// From these log odds on the slope is fitted once more.
-const PROBABLE: f64 = -0.5;
+const PROBABLE: f64 = 2.0;
 
 type Features = [f32; FEATURES];
 
@@ -68,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         weigh(&mut rows, &stream, adversarial.len());
         (weights, covariance) = solve(&rows);
     }
-    sharpen(&rows, &mut weights, &mut covariance);
+    sharpen(&rows[..rows.len() - adversarial.len()], &mut weights, &mut covariance);
     if let Some(most) = show {
         let shown = show_false(&corpus, &stream, &weights, most);
         println!("{shown}");
@@ -163,8 +164,7 @@ fn weigh(rows: &mut [Row], stream: &Stream, adversarial: usize) {
         row.weight = match row.weight {
             weight if weight > 0.0 => PREVALENCE / partners * all,
             weight if weight < 0.0 => (1.0 - PREVALENCE) / others * all,
-            _ if row.same => PREVALENCE * ADVERSARIAL * all / adversarial as f64 * 2.0,
-            _ => (1.0 - PREVALENCE) * ADVERSARIAL * all / adversarial as f64 * 2.0,
+            _ => ADVERSARIAL * all / adversarial as f64,
         };
     }
 }
@@ -223,16 +223,21 @@ fn solve(rows: &[Row]) -> ([f64; FEATURES], [[f64; FEATURES]; FEATURES]) {
 }
 
 /// Stretches the log odds to what is found among the more probable candidates (Platt, 1999). The labels of improbable ones are wrong
-/// more often than their model could be, and hold the slope down for all.
+/// more often than their model could be, and hold the slope down for all. Targets are Platt's, so that no slope is without end.
 fn sharpen(rows: &[Row], weights: &mut [f64; FEATURES], covariance: &mut [[f64; FEATURES]; FEATURES]) {
     let (mut offset, mut slope) = (0.0, 1.0);
+    let count = |same: bool| {
+        let probable = rows.iter().filter(|row| row.same == same && log_odds(weights, &row.features) > PROBABLE);
+        probable.count() as f64
+    };
+    let targets = [1.0 / (count(false) + 2.0), (count(true) + 1.0) / (count(true) + 2.0)];
     for _ in 0..50 {
         let (mut g, mut h) = ([0.0f64; 2], [[1e-9f64, 0.0], [0.0, 1e-9]]);
         for row in rows {
             let x = log_odds(weights, &row.features);
             if x > PROBABLE {
                 let p = logistic(offset + slope * x);
-                let residual = row.weight * (f64::from(u8::from(row.same)) - p);
+                let residual = row.weight * (targets[usize::from(row.same)] - p);
                 let curve = row.weight * p * (1.0 - p);
                 (g[0], g[1]) = (g[0] + residual, g[1] + residual * x);
                 h = [[h[0][0] + curve, h[0][1] + curve * x], [h[1][0] + curve * x, h[1][1] + curve * x * x]];

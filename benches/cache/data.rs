@@ -64,9 +64,10 @@ impl Store {
                 Ok(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
             };
             let hashes = fs::read(format!("{prefix}.hash"))?;
-            for bytes in hashes.as_chunks::<8>().0 {
-                let next = store.places.len();
-                store.places.entry(u64::from_le_bytes(*bytes)).or_insert(next);
+            // A text that stands in two files has a row in each.
+            let first = store.recall.len() / DIMENSIONS.1;
+            for (row, bytes) in hashes.as_chunks::<8>().0.iter().enumerate() {
+                store.places.entry(u64::from_le_bytes(*bytes)).or_insert(first + row);
             }
             store.decide.extend(numbers("minilm")?);
             store.recall.extend(numbers("static")?);

@@ -3,7 +3,7 @@
 use crate::cache::guard::Soft;
 
 /// How many numbers.
-pub const FEATURES: usize = 17;
+pub const FEATURES: usize = 22;
 
 /// Their names where they are stored.
 pub const NAMES: [&str; FEATURES] = [
@@ -24,11 +24,19 @@ pub const NAMES: [&str; FEATURES] = [
     "names",
     "order",
     "same_words",
+    "same_content",
+    "matched",
+    "restricts",
+    "prepositions",
+    "near_content",
 ];
 
 /// What each may do to the log odds: 1 only raise, −1 only lower, 0 either. A weight that came out otherwise would be chance, and
 /// would be wrong on other texts.
-pub const SIGNS: [i8; FEATURES] = [0, 1, 1, 1, 1, -1, -1, -1, 1, 0, -1, -1, -1, -1, -1, -1, 1];
+pub const SIGNS: [i8; FEATURES] = [0, 1, 1, 1, 1, -1, -1, -1, 1, 0, -1, -1, -1, -1, -1, -1, 1, 1, 1, -1, -1, 1];
+
+/// From this similarity on it counts more where both have the same words with a meaning of their own.
+const CLOSE: f32 = 0.85;
 
 /// Similarities of a candidate.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -44,6 +52,7 @@ pub struct Signals {
 impl Signals {
     /// The numbers, bounded, so that none can outweigh all others.
     pub fn features(&self, soft: &Soft) -> [f32; FEATURES] {
+        let content = f32::from(u8::from(soft.same_content()));
         [
             1.0,
             nearness(self.similarity),
@@ -62,6 +71,11 @@ impl Signals {
             soft.names,
             soft.order,
             f32::from(u8::from(soft.same_words())),
+            content,
+            content * soft.matched,
+            soft.restricts,
+            soft.prepositions,
+            content * (nearness(self.similarity) - nearness(CLOSE)).max(0.0),
         ]
     }
 }

@@ -33,6 +33,11 @@ pub fn compare(query: &Traits, entry: &Traits) -> Comparison {
         tense: f32::from(u8::from(query.tense != entry.tense)),
         advised: f32::from(u8::from(query.advised != entry.advised)),
         quantifiers: f32::from(u8::from(query.quantifiers != entry.quantifiers)),
+        particles: f32::from(u8::from(query.particles != entry.particles)),
+        prepositions: f32::from(u8::from(query.prepositions != entry.prepositions)),
+        inflected: f32::from(matches.inflected.min(3)),
+        restricts: matches.restrictions(),
+        matched: query.items.len().min(3) as f32,
         names: matches.lone_names(),
         order: 0.0,
     };
@@ -125,12 +130,14 @@ struct Matches<'a> {
     overlap: f32,
     query_weight: f32,
     entry_weight: f32,
+    /// Words in common of which only one is a participle: "force" and "forced".
+    inflected: u8,
 }
 
 impl<'a> Matches<'a> {
     fn of(query: &'a Traits, entry: &'a Traits) -> Self {
         let (mut alone, mut others) = (Vec::new(), Vec::new());
-        let mut shared = 0.0;
+        let (mut shared, mut inflected) = (0.0, 0u8);
         let (mut i, mut j) = (0, 0);
         loop {
             let one = query.by_word.get(i).map(|at| &query.terms[usize::from(*at)]);
@@ -138,6 +145,7 @@ impl<'a> Matches<'a> {
             match (one, other) {
                 (Some(one), Some(other)) if one.word == other.word => {
                     shared += one.weight.max(other.weight);
+                    inflected = inflected.saturating_add(u8::from(one.participle != other.participle));
                     (i, j) = (i + 1, j + 1);
                 }
                 (Some(one), other) if other.is_none_or(|other| one.word < other.word) => {
@@ -159,7 +167,7 @@ impl<'a> Matches<'a> {
         let (query_weight, entry_weight) = (weight(&alone), weight(&others));
         let all = shared + query_weight + entry_weight;
         let overlap = if all > 0.0 { shared / all } else { 1.0 };
-        Self { query: alone, entry: others, overlap, query_weight, entry_weight }
+        Self { query: alone, entry: others, overlap, query_weight, entry_weight, inflected }
     }
 
     fn pairs(&self) -> impl Iterator<Item = (&'a Term, &'a Term)> {
@@ -181,6 +189,18 @@ impl<'a> Matches<'a> {
     /// Whether a name on one side has another word in its place on the other.
     fn names_differ(&self) -> bool {
         self.pairs().any(|(one, other)| (one.name || other.name) && one.weight >= CONTENT && other.weight >= CONTENT)
+    }
+
+    /// How many words only one side has that narrow what is asked, at most 3: those with others in whose place they stand ("evening"), and
+    /// those behind a word of place, time or means ("in Pune").
+    fn restrictions(&self) -> f32 {
+        static BEFORE: LazyLock<[u64; 12]> = LazyLock::new(|| {
+            ["in", "at", "on", "for", "during", "with", "without", "from", "near", "using", "under", "as"].map(hash)
+        });
+        let narrows = |term: &&&Term| {
+            term.weight >= CONTENT && (BEFORE.contains(&term.before) || !contrasts::places(term.word).is_empty())
+        };
+        self.query.iter().chain(&self.entry).filter(narrows).count().min(3) as f32
     }
 
     /// How many names only one side has, at most 3.

@@ -103,6 +103,7 @@ const IRREGULAR: &[&str] = &[
     "index indices indexes",
     "matrix matrices",
     "news",
+    "evening evenings",
     "series",
     "species",
     "physics",

@@ -367,6 +367,15 @@ pub(super) fn contraction(word: &str) -> Option<&'static [&'static str]> {
     LEXICON.contractions.get(word).map(Vec::as_slice)
 }
 
+/// Abbreviations in capitals that are other words in small letters.
+pub(super) fn acronym(word: &str) -> String {
+    match word {
+        "US" | "USA" => "usa".to_owned(),
+        "IT" | "WHO" | "ME" | "IN" | "AM" | "UP" => format!("{word} in capitals"),
+        _ => word.to_lowercase(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -133,6 +133,16 @@ pub struct Soft {
     pub advised: f32,
     /// 1 where "all", "only" and the like differ.
     pub quantifiers: f32,
+    /// 1 where "out", "off" and the like differ.
+    pub particles: f32,
+    /// 1 where "in", "for", "after" and the like differ.
+    pub prepositions: f32,
+    /// Words in common of which only one is a participle, up to 3.
+    pub inflected: f32,
+    /// Words that only one side has and that narrow what is asked, up to 3.
+    pub restricts: f32,
+    /// Numbers, dates, identifiers and the like that both have, up to 3.
+    pub matched: f32,
     /// Names that only one side has, up to 3.
     pub names: f32,
     /// Share of common words in another order: 0 to 1.
@@ -143,9 +153,14 @@ impl Soft {
     /// Whether the texts ask the same of the same words, and differ at most in how they ask.
     pub fn same_words(&self) -> bool {
         const NOTHING: f32 = 1e-3;
-        [self.query_only, self.entry_only, self.question, self.tense, self.advised, self.quantifiers]
+        [self.query_only, self.entry_only, self.question, self.tense, self.advised, self.quantifiers, self.particles]
             .iter()
             .all(|much| *much < NOTHING)
+    }
+
+    /// Whether neither has a word with a meaning of its own that the other has not, and none is used otherwise ("zoom out", "forced").
+    pub fn same_content(&self) -> bool {
+        self.query_only.max(self.entry_only) < 0.9 && self.names.max(self.particles).max(self.inflected) < 0.5
     }
 }
 
@@ -160,6 +175,20 @@ mod tests {
         let found = compare(&one, &other).guard;
         assert_eq!(found, compare(&other, &one).guard, "a comparison has no direction");
         found
+    }
+
+    #[test]
+    fn small_words_that_change_the_sense_are_seen() {
+        let soft = |one: &str, other: &str| compare(&Traits::of(one), &Traits::of(other)).soft;
+        assert_eq!(guard("What is gen y?", "What is gen z?"), Some(Guard::Names));
+        assert!(soft("How do I zoom the screen?", "How do I zoom out the screen?").particles > 0.5);
+        assert!(soft("What is a force?", "What is forced?").inflected > 0.5);
+        assert!(soft("Where can I run?", "Where can I run in the evening?").restricts > 0.5);
+        assert!(soft("jobs in ten years", "jobs after ten years").prepositions > 0.5);
+        assert!(soft("What does SMTP do?", "What is SMTP?").prepositions > 0.5);
+        assert!(!soft("What is a force?", "What is forced?").same_content());
+        let same = soft("How do I boil 3 eggs?", "how to boil three eggs");
+        assert!(same.same_content() && same.matched > 0.5 && same.particles < 0.5);
     }
 
     #[test]

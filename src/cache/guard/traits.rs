@@ -35,6 +35,10 @@ pub struct Traits {
     pub(super) negative: bool,
     /// Words of quantity ("all", "only"), as one hash whatever their order.
     pub(super) quantifiers: u64,
+    /// Particles that give a verb another sense ("zoom out"), as one hash whatever their order.
+    pub(super) particles: u64,
+    /// Prepositions that narrow or place what is asked ("for", "after"), likewise.
+    pub(super) prepositions: u64,
     /// Whether something is done "by" somebody: then who does it stands last.
     pub(super) passive: bool,
     /// Whether it does not matter which of two stands first.
@@ -66,6 +70,8 @@ pub(super) struct Term {
     pub(super) after: u64,
     pub(super) weight: f32,
     pub(super) name: bool,
+    /// Whether it ends like a participle.
+    pub(super) participle: bool,
 }
 
 /// A word while a text is read.
@@ -101,6 +107,8 @@ impl Traits {
             advised: question::advised(&lower),
             negative: reading.turns % 2 == 1,
             quantifiers: reading.quantifiers,
+            particles: reading.particles,
+            prepositions: reading.prepositions,
             passive: reading.passive,
             symmetric: lower.iter().any(|word| {
                 matches!(
@@ -169,7 +177,7 @@ fn words<'a>(pieces: &'a [Piece<'a>]) -> Vec<Word<'a>> {
         }
         let flat = flat.strip_suffix("'s").or_else(|| flat.strip_suffix("'S")).unwrap_or(&flat);
         let upper = !loud && is_upper(flat) && flat.chars().count() > 1;
-        let lower = if upper { acronym(flat) } else { flat.to_lowercase() };
+        let lower = if upper { lexicon::acronym(flat) } else { flat.to_lowercase() };
         // A verb, unless it is written like a name: then it is a programming language.
         let lower = if lower == "go" && flat == "Go" && !piece.first && !title { "golang".to_owned() } else { lower };
         let inner = flat.chars().skip(1).any(char::is_uppercase) && !loud;
@@ -189,15 +197,6 @@ fn is_letter(word: &str) -> bool {
     word.len() == 1 && word.starts_with(char::is_uppercase)
 }
 
-/// Abbreviations in capitals that are other words in small letters.
-fn acronym(word: &str) -> String {
-    match word {
-        "US" | "USA" => "usa".to_owned(),
-        "IT" | "WHO" | "ME" | "IN" | "AM" => format!("{word} in capitals"),
-        _ => word.to_lowercase(),
-    }
-}
-
 /// What is gathered on the way through a text.
 #[derive(Default)]
 struct Reading {
@@ -207,6 +206,8 @@ struct Reading {
     quotes: Vec<Vec<u64>>,
     turns: u32,
     quantifiers: u64,
+    particles: u64,
+    prepositions: u64,
     passive: bool,
     /// The word before, articles apart.
     before: u64,
@@ -331,13 +332,27 @@ impl Reading {
                 self.quantifiers = self.quantifiers.wrapping_add(base);
             }
         }
-        if lower.chars().count() == 1 && lower.is_ascii() && !word.name {
+        if matches!(lower, "out" | "off" | "up" | "down" | "away" | "back" | "over") {
+            self.particles = self.particles.wrapping_add(base);
+        }
+        // Those of place are often put for one another. At the end "do" is what is asked about: "What does it do?"
+        let placed = match lower {
+            "in" | "on" | "at" => Some(hash("in")),
+            "for" | "after" | "before" | "until" | "since" | "against" | "without" | "or" => Some(base),
+            "do" if next.is_none() => Some(base),
+            _ => None,
+        };
+        self.prepositions = self.prepositions.wrapping_add(placed.unwrap_or(0));
+        // "gen y" is not "gen z"; these are what is left of "I", "it's", "don't", "you'd", "I'm" and "is a".
+        let letter = lower.len() == 1 && lower.is_ascii();
+        let rest = letter && matches!(lower, "a" | "i" | "s" | "t" | "d" | "m");
+        if rest && !word.name {
             weight = STOP;
         }
         if word.name && weight >= CONTENT {
             weight = NAME;
         }
-        let name = word.name && weight > STOP;
+        let name = (word.name || letter) && weight > STOP;
         let turned = if weight > STOP { contrasts::turned(&stem).map_or(0, hash) } else { 0 };
         let kept = weight > STOP || !contrasts::places(base).is_empty();
         if kept {
@@ -356,7 +371,8 @@ impl Reading {
     fn push(&mut self, word: u64, lower: &str, weight: f32, name: bool, turned: u64, from: &Word<'_>) {
         self.quote(word, from);
         let before = self.pass(word);
-        self.terms.push(Term { word, raw: hash(lower), joined: 0, turned, before, after: 0, weight, name });
+        let participle = lower.len() > 4 && lower.ends_with("ed");
+        self.terms.push(Term { word, raw: hash(lower), joined: 0, turned, before, after: 0, weight, name, participle });
     }
 
     fn quote(&mut self, word: u64, from: &Word<'_>) {
