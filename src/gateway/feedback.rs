@@ -65,7 +65,6 @@ pub(super) fn hear(serving: &Serving, desk: &Desk, headers: &HeaderMap, body: &B
         Heard::Noted if known => Ok(Recorded { recorded: true, learned: false }),
         Heard::Noted | Heard::Unknown => {
             let id: String = id.chars().take(LONGEST_ID).collect();
-            let id: String = id.chars().take(LONGEST_ID).collect();
             let message =
                 format!("no request '{id}' of yours is remembered: feedback is taken for the last few thousand");
             Err(Fault {
