@@ -175,10 +175,11 @@ impl<'a> Matches<'a> {
         ones.flat_map(|one| self.entry.iter().take(UNMATCHED).map(|other| (*one, *other)))
     }
 
-    /// Whether a word of one side excludes one of the other, or is it with its sense turned.
+    /// Whether a word of one side excludes one of the other, or is it with its sense turned or with other accents.
     fn exclude(&self) -> bool {
         self.pairs().any(|(one, other)| {
             contrasts::exclude(one.word, other.word)
+                || one.folded == other.folded && one.raw != other.raw
                 || one.turned != 0 && one.turned == other.word
                 || other.turned != 0 && other.turned == one.word
                 || one.turned != 0 && one.turned == other.raw

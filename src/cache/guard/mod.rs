@@ -13,6 +13,7 @@ mod question;
 mod scan;
 mod spelling;
 mod traits;
+mod words;
 
 pub use self::{compare::compare, traits::Traits};
 
@@ -213,6 +214,14 @@ mod tests {
             ("Did the dog bite the child?", "Did the child bite the dog?", Guard::Order),
             ("Why is the sky blue?", "When is the sky blue?", Guard::Question),
             ("Wie ist das Wetter in Trier?", "What is the weather in Trier?", Guard::Language),
+            ("Ist das schon da?", "Ist das schön da?", Guard::Antonym),
+            ("¿Cuántos años tiene?", "¿Cuántos anos tiene?", Guard::Antonym),
+            ("Is a ≤ b here?", "Is a ≥ b here?", Guard::Code),
+            ("Which sign is ↑ there?", "Which sign is ↓ there?", Guard::Code),
+            ("Which part is ½ of it?", "Which part is ¼ of it?", Guard::Identifiers),
+            ("How much is ٣ here?", "How much is ٥ here?", Guard::Identifiers),
+            ("What does 😀 mean?", "What does 😡 mean?", Guard::Code),
+            ("ما هي عاصمة فرنسا", "ما هي عاصمة ألمانيا", Guard::Names),
         ] {
             assert_eq!(guard(one, other), Some(expected), "{one} | {other}");
         }

@@ -193,7 +193,7 @@ impl<'a> Scan<'a> {
                 at += number;
             } else if next.is_alphanumeric() {
                 let length = rest.find(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’').unwrap_or(rest.len());
-                let mixed = rest[..length].bytes().any(|byte| byte.is_ascii_digit());
+                let mixed = rest[..length].chars().any(char::is_numeric);
                 self.push(&rest[..length], if mixed { Kind::Identifier } else { Kind::Word }, at);
                 at += length;
             } else {
@@ -203,13 +203,21 @@ impl<'a> Scan<'a> {
                     self.push(&rest[..length], Kind::Unit, at);
                     at += length;
                     continue;
-                } else if "+*=<>^".contains(next) {
-                    self.push(&rest[..1], Kind::Operator, at);
+                } else if "+*=<>^".contains(next) || is_symbol(next) {
+                    self.push(&rest[..next.len_utf8()], Kind::Operator, at);
                 }
                 at += next.len_utf8();
             }
         }
     }
+}
+
+/// A sign that means something by itself, as those of mathematics, arrows and pictures do: neither a letter, nor a mark on one, nor
+/// punctuation.
+fn is_symbol(c: char) -> bool {
+    matches!(c, '¬' | '±' | '×' | '÷' | '§' | '¶' | '\u{2020}' | '\u{2021}' | '\u{2030}' | '\u{20a0}'..='\u{20cf}' | '\u{2100}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
+        && !c.is_alphanumeric()
+        && c != '™'
 }
 
 fn opens(sign: char) -> bool {

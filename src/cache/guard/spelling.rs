@@ -1,5 +1,6 @@
 //! Texts that are spelled alike: equal but for spaces, the signs at the ends of words, and case.
 
+use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Signs at the ends of words that change nothing about what is asked. All others count: `#` is not `##`.
@@ -18,6 +19,11 @@ pub(super) fn spelling(text: &str) -> u64 {
         hash.update(b"\n");
     }
     hash.digest()
+}
+
+/// A word without its accents; `None` where it has none. Embedders drop them, so that "schon" and "schön" look the same to these.
+pub(super) fn folded(word: &str) -> Option<String> {
+    (!word.is_ascii()).then(|| word.nfd().filter(|c| !is_combining_mark(*c)).collect())
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@ use super::{
     lexicon::{self, CONTENT, NAME, STOP, hash},
     quantity::{self, What},
     question::{self, Asked, Tense},
-    scan::{self, Kind, Piece},
-    spelling::spelling,
+    scan::{self, Kind},
+    spelling::{folded, spelling},
+    words::{Word, words},
 };
 
 /// Most pieces of a text that are looked at. A longer text is compared with none.
@@ -60,6 +61,8 @@ pub(super) struct Term {
     pub(super) word: u64,
     /// As it was written, in lower case.
     pub(super) raw: u64,
+    /// The same without accents.
+    pub(super) folded: u64,
     /// It and the word after it, as if they were one.
     pub(super) joined: u64,
     /// Its base form without the prefix that turns its sense; 0 without one.
@@ -72,13 +75,6 @@ pub(super) struct Term {
     pub(super) name: bool,
     /// Whether it ends like a participle.
     pub(super) participle: bool,
-}
-
-/// A word while a text is read.
-struct Word<'a> {
-    lower: String,
-    piece: &'a Piece<'a>,
-    name: bool,
 }
 
 impl Traits {
@@ -152,49 +148,6 @@ impl Traits {
             + size_of_val(&*self.units)
             + self.quotes.iter().map(|quote| size_of_val(&**quote) + size_of_val(quote)).sum::<usize>()
     }
-}
-
-/// Words of pieces: contractions undone, points in abbreviations gone, names told.
-fn words<'a>(pieces: &'a [Piece<'a>]) -> Vec<Word<'a>> {
-    let plain: Vec<&Piece<'_>> = pieces.iter().filter(|piece| piece.kind == Kind::Word).collect();
-    let begins_large = |piece: &Piece<'_>| piece.text.starts_with(char::is_uppercase);
-    let long: Vec<&&Piece<'_>> = plain.iter().filter(|piece| piece.text.len() > 3).collect();
-    // In a title every word begins large, and says nothing by it; shouted text is large all over.
-    let title = long.len() > 3 && long.iter().filter(|piece| begins_large(piece)).count() * 10 >= long.len() * 8;
-    let loud = plain.len() > 2 && plain.iter().filter(|piece| is_upper(piece.text)).count() * 2 > plain.len();
-    let mut words = Vec::with_capacity(pieces.len());
-    for piece in pieces {
-        if piece.kind != Kind::Word {
-            words.push(Word { lower: piece.text.to_lowercase(), piece, name: false });
-            continue;
-        }
-        let flat: String = piece.text.chars().filter(|c| *c != '.').map(|c| if c == '’' { '\'' } else { c }).collect();
-        if let Some(parts) =
-            lexicon::contraction(&flat.to_lowercase()).filter(|_| loud || !is_upper(&flat) && !is_letter(&flat))
-        {
-            words.extend(parts.iter().map(|part| Word { lower: (*part).to_owned(), piece, name: false }));
-            continue;
-        }
-        let flat = flat.strip_suffix("'s").or_else(|| flat.strip_suffix("'S")).unwrap_or(&flat);
-        let upper = !loud && is_upper(flat) && flat.chars().count() > 1;
-        let lower = if upper { lexicon::acronym(flat) } else { flat.to_lowercase() };
-        // A verb, unless it is written like a name: then it is a programming language.
-        let lower = if lower == "go" && flat == "Go" && !piece.first && !title { "golang".to_owned() } else { lower };
-        let inner = flat.chars().skip(1).any(char::is_uppercase) && !loud;
-        let name = upper || inner || begins_large(piece) && !piece.first && !title && lower != "i";
-        words.push(Word { lower, piece, name });
-    }
-    words
-}
-
-fn is_upper(word: &str) -> bool {
-    let mut letters = word.chars().filter(|c| c.is_alphabetic());
-    letters.clone().count() > 1 && letters.all(char::is_uppercase)
-}
-
-/// A single large letter, which may be a name.
-fn is_letter(word: &str) -> bool {
-    word.len() == 1 && word.starts_with(char::is_uppercase)
 }
 
 /// What is gathered on the way through a text.
@@ -372,7 +325,9 @@ impl Reading {
         self.quote(word, from);
         let before = self.pass(word);
         let participle = lower.len() > 4 && lower.ends_with("ed");
-        self.terms.push(Term { word, raw: hash(lower), joined: 0, turned, before, after: 0, weight, name, participle });
+        let raw = hash(lower);
+        let folded = folded(lower).map_or(raw, |folded| hash(&folded));
+        self.terms.push(Term { word, raw, folded, joined: 0, turned, before, after: 0, weight, name, participle });
     }
 
     fn quote(&mut self, word: u64, from: &Word<'_>) {

@@ -1,0 +1,59 @@
+//! Words of a text as guards read them: in lower case, contractions undone, names told.
+
+use super::{
+    lexicon,
+    scan::{Kind, Piece},
+};
+
+/// A word while a text is read.
+pub(super) struct Word<'a> {
+    /// In lower case, contractions undone.
+    pub(super) lower: String,
+    pub(super) piece: &'a Piece<'a>,
+    pub(super) name: bool,
+}
+
+/// Words of pieces: contractions undone, points in abbreviations gone, names told.
+pub(super) fn words<'a>(pieces: &'a [Piece<'a>]) -> Vec<Word<'a>> {
+    let plain: Vec<&Piece<'_>> = pieces.iter().filter(|piece| piece.kind == Kind::Word).collect();
+    let begins_large = |piece: &Piece<'_>| piece.text.starts_with(char::is_uppercase);
+    let long: Vec<&&Piece<'_>> = plain.iter().filter(|piece| piece.text.len() > 3).collect();
+    // In a title every word begins large, and says nothing by it; shouted text is large all over.
+    let title = long.len() > 3 && long.iter().filter(|piece| begins_large(piece)).count() * 10 >= long.len() * 8;
+    let loud = plain.len() > 2 && plain.iter().filter(|piece| is_upper(piece.text)).count() * 2 > plain.len();
+    let mut words = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        if piece.kind != Kind::Word {
+            words.push(Word { lower: piece.text.to_lowercase(), piece, name: false });
+            continue;
+        }
+        let flat: String = piece.text.chars().filter(|c| *c != '.').map(|c| if c == '’' { '\'' } else { c }).collect();
+        if let Some(parts) =
+            lexicon::contraction(&flat.to_lowercase()).filter(|_| loud || !is_upper(&flat) && !is_letter(&flat))
+        {
+            words.extend(parts.iter().map(|part| Word { lower: (*part).to_owned(), piece, name: false }));
+            continue;
+        }
+        let flat = flat.strip_suffix("'s").or_else(|| flat.strip_suffix("'S")).unwrap_or(&flat);
+        let upper = !loud && is_upper(flat) && flat.chars().count() > 1;
+        let lower = if upper { lexicon::acronym(flat) } else { flat.to_lowercase() };
+        // A verb, unless it is written like a name: then it is a programming language.
+        let lower = if lower == "go" && flat == "Go" && !piece.first && !title { "golang".to_owned() } else { lower };
+        let inner = flat.chars().skip(1).any(char::is_uppercase) && !loud;
+        // Where letters have no case, names cannot be told: any word may be one.
+        let caseless = flat.chars().all(|c| !c.is_lowercase() && !c.is_uppercase());
+        let name = upper || inner || caseless || begins_large(piece) && !piece.first && !title && lower != "i";
+        words.push(Word { lower, piece, name });
+    }
+    words
+}
+
+fn is_upper(word: &str) -> bool {
+    let mut letters = word.chars().filter(|c| c.is_alphabetic());
+    letters.clone().count() > 1 && letters.all(char::is_uppercase)
+}
+
+/// A single large letter, which may be a name.
+fn is_letter(word: &str) -> bool {
+    word.len() == 1 && word.starts_with(char::is_uppercase)
+}
