@@ -95,7 +95,7 @@ fn hits(rounds: usize) {
     let now = Moment::default();
     let key = |body: &RequestBody| {
         let form = Canonical::of(Endpoint::Chat, body).unwrap();
-        keys.exact(&Asked { scope, model: "auto", namespace: "", form: &form })
+        keys.exact(&Asked { scope, model: "auto", namespace: "", headers: b"", form: &form })
     };
     let bodies: Vec<RequestBody> = (0..KEPT.min(rounds)).map(|number| body(number, r#","temperature":0"#)).collect();
     for body in &bodies {

@@ -80,26 +80,47 @@ pub fn exact(endpoint: Endpoint, query: Option<&str>, body: &RequestBody, any_te
         match name {
             b"temperature" => cold |= is_zero(raw),
             b"audio" | b"modalities" if raw != b"null" && raw != br#"["text"]"# => return Err(Bypass::Audio),
-            b"web_search_options" if raw != b"null" => return Err(Bypass::Search),
+            name if SEARCHES.contains(&name) && !matches!(raw, b"null" | b"false" | b"[]") => {
+                return Err(Bypass::Search);
+            }
             _ => {}
         }
     }
-    if cold { Ok(()) } else { Err(Bypass::Temperature) }
+    if !cold {
+        return Err(Bypass::Temperature);
+    }
+    // Of other kinds are those that the provider runs itself, such as a search.
+    let hosted = body.tool_kinds().any(|kind| !matches!(kind, b"function" | b"custom"));
+    if hosted { Err(Bypass::Search) } else { Ok(()) }
 }
 
+/// Members by which providers are told to look things up: OpenAI, xAI, Perplexity, Qwen, `OpenRouter`, Azure.
+const SEARCHES: [&[u8]; 11] = [
+    b"web_search_options",
+    b"web_search",
+    b"search_parameters",
+    b"search_options",
+    b"search_recency_filter",
+    b"search_domain_filter",
+    b"enable_search",
+    b"enable_web_search",
+    b"plugins",
+    b"data_sources",
+    b"connectors",
+];
+
 /// Whether requests that mean the same may share an answer to this one, whose last user text is `text`: deny by default. It asks for what
-/// [`exact`] asks, the temperature aside. `most_bytes`: what the embedder reads of a text; `volatile`: whether wording that asks for what
-/// soon changes is no matter, because answers are kept for a short time only.
+/// [`exact`] asks, the temperature aside, and that its wording is not [volatile](is_volatile). `most_bytes`: what the embedder reads of a
+/// text. Returns that text.
 ///
 /// # Errors
 /// [`Bypass`] where they may not.
-pub fn semantic(
+pub fn semantic<'a>(
     body: &RequestBody,
     outline: &Outline,
-    text: Option<&str>,
+    text: Option<&'a str>,
     most_bytes: usize,
-    volatile: bool,
-) -> Result<(), Bypass> {
+) -> Result<&'a str, Bypass> {
     let given = |name: &str| body.member(name).is_some_and(|raw| !matches!(raw, b"null" | b"false" | b"[]"));
     if outline.tools + outline.tool_results > 0 || given("tools") || given("functions") {
         return Err(Bypass::Tools);
@@ -114,10 +135,7 @@ pub fn semantic(
         return Err(Bypass::Logprobs);
     }
     let text = text.filter(|text| !text.trim().is_empty()).ok_or(Bypass::NoText)?;
-    if text.len() > most_bytes {
-        return Err(Bypass::Long);
-    }
-    if !volatile && is_volatile(text) { Err(Bypass::Volatile) } else { Ok(()) }
+    if text.len() > most_bytes { Err(Bypass::Long) } else { Ok(text) }
 }
 
 /// Words that ask for what is true now, here, or for whoever asks. "I" and "me" alone say nothing: "how do I …" asks for what holds for all.
@@ -222,7 +240,11 @@ mod tests {
     #[test]
     fn equal_requests_share_only_what_is_not_drawn_at_random() {
         let of = |more| exact(Endpoint::Chat, None, &body(more), false);
-        for cold in [r#","temperature":0"#, r#","temperature":-0.0"#, r#","temperature":0e3,"tools":[],"n":2"#] {
+        for cold in [
+            r#","temperature":0"#,
+            r#","temperature":-0.0"#,
+            r#","temperature":0e3,"tools":[{"type":"function"}],"n":2,"plugins":[]"#,
+        ] {
             assert_eq!(of(cold), Ok(()), "{cold}");
         }
         for (more, want) in [
@@ -232,6 +254,10 @@ mod tests {
             (r#","temperature":0.01,"seed":1"#, Bypass::Temperature),
             (r#","temperature":0,"modalities":["text","audio"]"#, Bypass::Audio),
             (r#","temperature":0,"web_search_options":{}"#, Bypass::Search),
+            (r#","temperature":0,"enable_search":true"#, Bypass::Search),
+            (r#","temperature":0,"plugins":[{"id":"web"}]"#, Bypass::Search),
+            (r#","temperature":0,"tools":[{"type":"function"},{"type":"web_search"}]"#, Bypass::Search),
+            (r#","temperature":0,"tools":[{"name":"x"}]"#, Bypass::Search),
         ] {
             assert_eq!(of(more), Err(want), "{more}");
         }
@@ -246,10 +272,11 @@ mod tests {
             let body = body(more);
             let mut outline = Outline::default();
             body.outline(&mut outline);
-            semantic(&body, &outline, text, 100, false)
+            semantic(&body, &outline, text, 100)
         };
-        assert_eq!(of("", Some("How do I sort a list?".trim_start_matches("How do I "))), Ok(()));
-        assert_eq!(of(r#","n":1,"logprobs":false,"tools":[],"seed":1"#, Some("sort a list")), Ok(()));
+        let list = Some("sort a list");
+        assert_eq!(of("", list), Ok("sort a list"));
+        assert_eq!(of(r#","n":1,"logprobs":false,"tools":[],"seed":1"#, list), Ok("sort a list"));
         for (more, text, want) in [
             (r#","tools":[{"type":"function"}]"#, Some("a"), Bypass::Tools),
             (r#","functions":[{"name":"f"}]"#, Some("a"), Bypass::Tools),
@@ -258,7 +285,6 @@ mod tests {
             (r#","top_logprobs":2"#, Some("a"), Bypass::Logprobs),
             ("", None, Bypass::NoText),
             ("", Some(" \n"), Bypass::NoText),
-            ("", Some("what is the weather like in Rome"), Bypass::Volatile),
         ] {
             assert_eq!(of(more, text), Err(want), "{more} {text:?}");
         }

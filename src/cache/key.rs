@@ -42,6 +42,8 @@ pub struct Asked<'a> {
     pub model: &'a str,
     /// A part of the cache that the caller keeps apart; empty for the usual one.
     pub namespace: &'a str,
+    /// The headers that go upstream and may change the answer, in one spelling; empty for most.
+    pub headers: &'a [u8],
     /// The body.
     pub form: &'a Canonical,
 }
@@ -68,19 +70,20 @@ impl Keys {
 
     /// The key of all requests that ask for exactly the same.
     pub fn exact(&self, asked: &Asked<'_>) -> ExactKey {
-        let Asked { scope, model, namespace, form } = asked;
-        ExactKey(self.hash(Kind::Exact, &[&scope.0, model.as_bytes(), namespace.as_bytes(), form.bytes()]))
+        let Asked { scope, model, namespace, headers, form } = asked;
+        ExactKey(self.hash(Kind::Exact, &[&scope.0, model.as_bytes(), namespace.as_bytes(), headers, form.bytes()]))
     }
 
     /// The key of all requests that differ in nothing but the last text that a user wrote, as `embedder` sees them under the policy's
     /// `epoch`; `None` where there is no such text.
     pub fn compat(&self, asked: &Asked<'_>, embedder: &str, epoch: u64) -> Option<CompatKey> {
-        let Asked { scope, model, namespace, form } = asked;
+        let Asked { scope, model, namespace, headers, form } = asked;
         let [before, after] = form.around_last_user_text()?;
         let parts = [
             &scope.0,
             model.as_bytes(),
             namespace.as_bytes(),
+            headers,
             embedder.as_bytes(),
             &epoch.to_le_bytes(),
             before,
@@ -156,7 +159,7 @@ mod tests {
     }
 
     fn asked<'a>(scope: ScopeId, model: &'a str, form: &'a Canonical) -> Asked<'a> {
-        Asked { scope, model, namespace: "", form }
+        Asked { scope, model, namespace: "", headers: b"", form }
     }
 
     #[test]
@@ -189,6 +192,7 @@ mod tests {
             asked(scope("b"), "m", &one),
             asked(scope("a"), "m2", &one),
             Asked { namespace: "n", ..first },
+            Asked { headers: b"n", ..first },
             Asked { model: "mn", ..first },
             asked(scope("a"), "m", &other),
         ]
@@ -206,6 +210,7 @@ mod tests {
             compat(&first, "e", 2),
             compat(&asked(scope("b"), "m", &one), "e", 1),
             compat(&asked(scope("a"), "m", &other), "e", 1),
+            compat(&Asked { headers: b"n", ..first }, "e", 1),
         ];
         for (at, key) in all.iter().enumerate() {
             assert!(!all[..at].contains(key), "{at}");

@@ -1,6 +1,7 @@
 //! Runs an embedder off the runtime: a few threads, a short queue, and nobody who waits longer than he wants to.
 //!
-//! A text whose asker has left is never begun. Whoever finds the queue full, or his time over, goes on without a vector.
+//! A text whose asker has left is never begun. Whoever finds the queue full, or his time over, goes on without a vector. Texts that a
+//! caller waits for go before those that only something in the background does.
 
 use std::{
     collections::VecDeque,
@@ -25,7 +26,7 @@ pub type Make = dyn Fn() -> Result<Arc<dyn Embedder>, EmbedError> + Send + Sync;
 pub struct Limits {
     /// Threads, each with a text or a batch of its own.
     pub threads: usize,
-    /// Texts that may wait.
+    /// Texts that may wait for callers, and as many for the background.
     pub queue: usize,
     /// Texts that a thread gives to the embedder together. More than one pays only where the embedder works them out together, or is
     /// elsewhere.
@@ -81,6 +82,15 @@ struct Tally {
     failed: AtomicU64,
 }
 
+/// Who waits for a vector.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum For {
+    /// A caller.
+    Caller,
+    /// Something that may take its time.
+    Background,
+}
+
 struct Job {
     text: Box<str>,
     reply: oneshot::Sender<Result<Vec<f32>, EmbedError>>,
@@ -95,7 +105,8 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<Job>,
+    /// For callers, and for the background: each as long as it may be.
+    jobs: [VecDeque<Job>; 2],
     started: bool,
     closed: bool,
 }
@@ -115,8 +126,8 @@ impl Worker {
     ///
     /// # Errors
     /// [`WorkerError`]: the queue is full, time is over, or the embedder failed. None of them is worth more than a miss.
-    pub async fn embed(&self, text: &str, deadline: Instant) -> Result<Vec<f32>, WorkerError> {
-        let result = match self.enqueue(text) {
+    pub async fn embed(&self, text: &str, whom: For, deadline: Instant) -> Result<Vec<f32>, WorkerError> {
+        let result = match self.enqueue(text, whom) {
             None => Err(WorkerError::Full),
             Some(answer) => match tokio::time::timeout_at(deadline, answer).await {
                 Err(_) => Err(WorkerError::Late),
@@ -147,19 +158,20 @@ impl Worker {
         }
     }
 
-    fn enqueue(&self, text: &str) -> Option<oneshot::Receiver<Result<Vec<f32>, EmbedError>>> {
+    fn enqueue(&self, text: &str, whom: For) -> Option<oneshot::Receiver<Result<Vec<f32>, EmbedError>>> {
         let (reply, answer) = oneshot::channel();
         let job = Job { text: text.into(), reply };
         let start = {
             let mut queue = self.shared.lock();
-            if queue.jobs.len() >= self.limits.queue {
+            let jobs = &mut queue.jobs[whom as usize];
+            if jobs.len() >= self.limits.queue {
                 // Those who left take no room.
-                queue.jobs.retain(|job| !job.reply.is_closed());
-                if queue.jobs.len() >= self.limits.queue {
+                jobs.retain(|job| !job.reply.is_closed());
+                if jobs.len() >= self.limits.queue {
                     return None;
                 }
             }
-            queue.jobs.push_back(job);
+            jobs.push_back(job);
             !std::mem::replace(&mut queue.started, true)
         };
         if start {
@@ -183,7 +195,7 @@ impl Worker {
         if running == 0 {
             let mut queue = self.shared.lock();
             queue.started = false;
-            queue.jobs.clear();
+            queue.jobs.iter_mut().for_each(VecDeque::clear);
         }
     }
 }
@@ -231,7 +243,7 @@ impl Shared {
             }
             let mut batch = Vec::new();
             while batch.len() < most
-                && let Some(job) = queue.jobs.pop_front()
+                && let Some(job) = queue.jobs.iter_mut().find_map(VecDeque::pop_front)
             {
                 if !job.reply.is_closed() {
                     batch.push(job);
@@ -326,7 +338,7 @@ mod tests {
 
     fn spawn(worker: &Arc<Worker>, text: &'static str) -> tokio::task::JoinHandle<Result<Vec<f32>, WorkerError>> {
         let worker = worker.clone();
-        tokio::spawn(async move { worker.embed(text, far()).await })
+        tokio::spawn(async move { worker.embed(text, For::Caller, far()).await })
     }
 
     /// What the embedder was given next, without holding up the tasks of this test.
@@ -341,7 +353,7 @@ mod tests {
     }
 
     async fn waiting(worker: &Worker, texts: usize) {
-        while worker.shared.lock().jobs.len() != texts {
+        while worker.shared.lock().jobs.iter().map(VecDeque::len).sum::<usize>() != texts {
             tokio::task::yield_now().await;
         }
     }
@@ -373,13 +385,13 @@ mod tests {
         let (worker, hear, open) = scripted(1, 1);
         let first = spawn(&worker, "a");
         assert_eq!(heard(&hear).await, ["a"]);
-        assert!(matches!(worker.embed("late", Instant::now()).await, Err(WorkerError::Late)));
+        assert!(matches!(worker.embed("late", For::Caller, Instant::now()).await, Err(WorkerError::Late)));
         // Who left takes no room, and is never begun.
         let second = spawn(&worker, "bb");
-        while worker.shared.lock().jobs.iter().all(|job| &*job.text != "bb") {
+        while worker.shared.lock().jobs.iter().flatten().all(|job| &*job.text != "bb") {
             tokio::task::yield_now().await;
         }
-        assert!(matches!(worker.embed("c", far()).await, Err(WorkerError::Full)));
+        assert!(matches!(worker.embed("c", For::Caller, far()).await, Err(WorkerError::Full)));
         open.send(()).unwrap();
         open.send(()).unwrap();
         assert_eq!((first.await.unwrap().unwrap(), second.await.unwrap().unwrap()), (vec![1.0], vec![2.0]));
@@ -388,19 +400,41 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn callers_go_before_what_is_in_the_background() {
+        let (worker, hear, open) = scripted(1, 1);
+        let first = spawn(&worker, "a");
+        assert_eq!(heard(&hear).await, ["a"]);
+        let later = {
+            let worker = worker.clone();
+            tokio::spawn(async move { worker.embed("later", For::Background, far()).await })
+        };
+        waiting(&worker, 1).await;
+        let caller = spawn(&worker, "caller");
+        waiting(&worker, 2).await;
+        assert!(matches!(worker.embed("x", For::Background, far()).await, Err(WorkerError::Full)));
+        for _ in 0..3 {
+            open.send(()).unwrap();
+        }
+        for done in [first, later, caller] {
+            done.await.unwrap().unwrap();
+        }
+        assert_eq!(hear.try_iter().collect::<Vec<_>>(), [["caller"], ["later"]]);
+    }
+
+    #[tokio::test]
     async fn an_embedder_that_cannot_be_made_says_why() {
         let worker = Worker::new(Limits::for_processors(2), || {
             Err(EmbedError { embedder: "none".to_owned(), problem: "no library".into() })
         });
         assert_eq!(worker.counts(), Counts::default());
-        assert!(worker.embed("a", far()).await.unwrap_err().to_string().contains("no library"));
+        assert!(worker.embed("a", For::Caller, far()).await.unwrap_err().to_string().contains("no library"));
     }
 
     #[tokio::test]
     async fn threads_end_with_the_worker() {
         let (worker, hear, open) = scripted(1, 1);
         open.send(()).unwrap();
-        worker.embed("a", far()).await.unwrap();
+        worker.embed("a", For::Caller, far()).await.unwrap();
         assert_eq!(heard(&hear).await, ["a"]);
         drop(worker);
         // The thread lets the embedder go, and with it the other end of this channel.

@@ -28,6 +28,10 @@ pub struct Canonical {
     bytes: Vec<u8>,
     /// Where the text of the last thing that a user said stands, its head included.
     last: Option<Range<usize>>,
+    /// Where the texts of what users said before stand.
+    earlier: Vec<Range<usize>>,
+    /// Whether users said something before that is no plain text.
+    unread: bool,
 }
 
 /// The body means different things to different readers (a member twice in one object, half a surrogate pair), or nests too deep.
@@ -49,7 +53,8 @@ impl Canonical {
     /// # Errors
     /// [`Unclear`] where it has none; and for a body that was not read as JSON.
     pub fn of(endpoint: Endpoint, body: &RequestBody) -> Result<Self, Unclear> {
-        let mut form = Self { bytes: Vec::with_capacity(body.bytes().len() + 64), last: None };
+        let mut form =
+            Self { bytes: Vec::with_capacity(body.bytes().len() + 64), last: None, earlier: Vec::new(), unread: false };
         form.text(endpoint.name());
         let mut found = Vec::with_capacity(body.members.len());
         for (name, raw) in body.members() {
@@ -83,8 +88,16 @@ impl Canonical {
 
     /// The last text that a user wrote: the prompt, or the content of the last user message. `None` where that is no plain text.
     pub fn last_user_text(&self) -> Option<&str> {
-        let Range { start, end } = self.last.clone()?;
-        std::str::from_utf8(&self.bytes[start + TEXT_HEAD..end]).ok()
+        self.text_at(self.last.as_ref()?)
+    }
+
+    /// All that users wrote before that; `None` where not all of it is plain text.
+    pub fn earlier_user_texts(&self) -> Option<impl Iterator<Item = &str>> {
+        (!self.unread).then(|| self.earlier.iter().filter_map(|at| self.text_at(at)))
+    }
+
+    fn text_at(&self, at: &Range<usize>) -> Option<&str> {
+        std::str::from_utf8(&self.bytes[at.start + TEXT_HEAD..at.end]).ok()
     }
 
     /// What stands before and after that text.
@@ -145,6 +158,7 @@ impl Canonical {
             return Err(Unclear);
         }
         self.bytes.push(b'[');
+        let mut plain_so_far = true;
         for message in elements(raw) {
             if !message.starts_with(b"{") {
                 self.value(message, 2)?;
@@ -152,9 +166,10 @@ impl Canonical {
             }
             let found = named(message)?;
             let by_user = found.iter().any(|(name, raw)| name == "role" && unescaped(raw).is_ok_and(|it| it == "user"));
-            if by_user {
-                self.last = None;
+            if by_user && let Some(last) = self.last.take() {
+                self.earlier.push(last);
             }
+            self.unread |= by_user && !plain_so_far;
             let mut said = None;
             self.object(found, &mut |form, name, raw| {
                 let text = if name == "content" { plain(raw)? } else { None };
@@ -165,6 +180,7 @@ impl Canonical {
                 Ok(())
             })?;
             if by_user {
+                plain_so_far &= said.is_some();
                 self.last = said;
             }
         }

@@ -50,6 +50,12 @@ impl RequestBody {
             }
         }
     }
+
+    /// The kinds of the tools on offer, as they are written; empty for one that names none.
+    pub fn tool_kinds(&self) -> impl Iterator<Item = &[u8]> {
+        let tools = self.member("tools").into_iter().flat_map(elements);
+        tools.map(|tool| member(tool, "type").and_then(string).unwrap_or_default())
+    }
 }
 
 /// A list of messages or items: counts them, and copies the text of the last one that a user wrote.

@@ -68,21 +68,84 @@ pub fn authorise(headers: &mut HeaderMap, engine: &Engine, endpoint: Endpoint, k
 /// The client's headers that may go upstream: end-to-end ones that carry neither the client's own authority, nor framing (which
 /// is made anew), nor our directives, nor an encoding that would hide the answer from us.
 pub fn forwarded(headers: &HeaderMap) -> HeaderMap {
-    end_to_end(headers, |name| {
-        matches!(
+    end_to_end(headers, is_private)
+}
+
+fn is_private(name: &str) -> bool {
+    matches!(
+        name,
+        "authorization"
+            | "api-key"
+            | "x-api-key"
+            | "openai-organization"
+            | "openai-project"
+            | "cookie"
+            | "host"
+            | "content-length"
+            | "accept-encoding"
+            | "expect"
+    )
+}
+
+/// Those of the client's headers that go upstream and may change an answer, in one spelling: all but those that are known to change none.
+/// Empty for most clients.
+pub fn distinguishing(headers: &HeaderMap) -> Vec<u8> {
+    // Nearly always there is none, and then nothing is to be copied.
+    if headers.keys().all(|name| is_harmless(name.as_str())) {
+        return Vec::new();
+    }
+    let mut kept: Vec<(&str, &[u8])> = Vec::new();
+    let forwarded = forwarded(headers);
+    kept.extend(forwarded.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
+    kept.retain(|(name, _)| !is_harmless(name));
+    // Values of one name stay in their order.
+    kept.sort_by_key(|(name, _)| *name);
+    let mut bytes = Vec::new();
+    for part in kept.iter().flat_map(|(name, value)| [name.as_bytes(), value]) {
+        bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(part);
+    }
+    bytes
+}
+
+/// Whether an answer does not hang on a header: it is not for the engine, says how the request is carried, by what software, within which
+/// trace or conversation, or how caches are to take it, which has been read.
+fn is_harmless(name: &str) -> bool {
+    is_private(name)
+        || ["x-signalbox-", "x-stainless-", "x-forwarded-", "x-b3-", "x-datadog-", "sec-"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+        || matches!(
             name,
-            "authorization"
-                | "api-key"
-                | "x-api-key"
-                | "openai-organization"
-                | "openai-project"
-                | "cookie"
-                | "host"
-                | "content-length"
-                | "accept-encoding"
-                | "expect"
+            "accept"
+                | "b3"
+                | "baggage"
+                | "cache-control"
+                | "connection"
+                | "content-type"
+                | "conversation_id"
+                | "date"
+                | "forwarded"
+                | "idempotency-key"
+                | "keep-alive"
+                | "origin"
+                | "pragma"
+                | "priority"
+                | "referer"
+                | "sentry-trace"
+                | "session-id"
+                | "session_id"
+                | "te"
+                | "traceparent"
+                | "tracestate"
+                | "user-agent"
+                | "via"
+                | "x-claude-code-session-id"
+                | "x-correlation-id"
+                | "x-real-ip"
+                | "x-request-id"
+                | "x-session-id"
         )
-    })
 }
 
 /// The upstream's headers that may go to the client.
@@ -204,5 +267,23 @@ mod tests {
         let mut kept: Vec<_> = forwarded(&headers).keys().map(ToString::to_string).collect();
         kept.sort();
         assert_eq!(kept, ["openai-beta", "traceparent"]);
+    }
+    #[test]
+    fn headers_that_may_change_an_answer_are_told_in_one_spelling() {
+        let of = |pairs: &[(&'static str, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.append(*name, HeaderValue::from_static(value));
+            }
+            distinguishing(&headers)
+        };
+        let usual = [("authorization", "a"), ("user-agent", "b"), ("x-stainless-os", "c"), ("traceparent", "d")];
+        assert!(of(&usual).is_empty() && of(&[("x-hop", "1"), ("connection", "x-hop")]).is_empty());
+        let both = of(&[("x-b", "2"), ("user-agent", "u"), ("x-a", "1")]);
+        assert_eq!(both, of(&[("x-a", "1"), ("x-b", "2")]));
+        for other in [of(&[("x-a", "1")]), of(&[("x-a", "2"), ("x-b", "1")]), of(&[("x-a", "1x-b2")]), Vec::new()] {
+            assert_ne!(both, other);
+        }
+        assert_ne!(of(&[("x-a", "1"), ("x-a", "2")]), of(&[("x-a", "2"), ("x-a", "1")]));
     }
 }

@@ -162,10 +162,16 @@ async fn only_equal_requests_share() {
         (with(base(), "temperature", json!(0.7)), "temperature"),
         (json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] }), "temperature"),
         (with(base(), "web_search_options", json!({})), "search"),
+        (with(base(), "tools", json!([{ "type": "web_search" }])), "search"),
     ] {
         let answer = send(&gateway, &drawn, &[]).await;
         assert_eq!(answer.header("x-signalbox-cache"), "bypass");
         assert_eq!(answer.header("cache-status"), format!("signalbox; fwd=bypass; detail={reason}"));
+    }
+    for (header, value) in [("x-tenant", "a"), ("x-tenant", "b"), ("openai-beta", "a")] {
+        let headers = [(header, value), ("user-agent", value), ("traceparent", value)];
+        assert_eq!(told(&gateway, &base(), &headers).await, "miss", "an engine may heed {header}");
+        assert_eq!(told(&gateway, &base(), &[(header, value)]).await, "hit-exact");
     }
     assert!(mock.seen().iter().all(|seen| seen.json().get("cache").is_none()), "what is said to us goes no further");
 }
@@ -360,7 +366,7 @@ async fn fifty_equal_requests_are_one() {
 
 #[tokio::test]
 async fn each_caller_sees_the_usage_only_if_he_asked_for_it() {
-    let mock = Mock::start(held).await;
+    let mock = Mock::start(|seen| held(seen).header("x-ratelimit-remaining-tokens", "7")).await;
     let gateway = gateway(&mock, CACHE).await;
     let (quiet, loud) = (with(ask("hi"), "stream", true.into()), streamed(ask("hi")));
     let url = gateway.at("/v1/chat/completions");
@@ -368,6 +374,14 @@ async fn each_caller_sees_the_usage_only_if_he_asked_for_it() {
     let mut follower = Sse::post(&url, &loud).await;
     assert_eq!(follower.header("x-signalbox-cache"), "coalesced");
     mock.open(1);
+    let of_the_other = ["x-ratelimit-remaining-tokens", "x-signalbox-reason", "x-signalbox-predicted-ttft-ms"];
+    for name in of_the_other {
+        assert_ne!(leader.header(name), "", "{name}");
+        assert_eq!(follower.header(name), "", "{name}");
+    }
+    for name in ["content-type", "x-signalbox-pool", "x-signalbox-route", "cache-control"] {
+        assert_eq!(follower.header(name), leader.header(name), "{name}");
+    }
     let usage =
         |events: Vec<bytes::Bytes>| events.iter().any(|event| String::from_utf8_lossy(event).contains("\"usage\""));
     assert!(!usage(leader.rest().await.0));
@@ -461,7 +475,7 @@ async fn a_failure_within_the_answer_reaches_all_and_what_fails_for_one_fails_fo
 #[tokio::test]
 async fn a_small_pools_answer_serves_no_request_for_a_larger_one() {
     let (small, large) = (Mock::start(numbered).await, Mock::start(numbered).await);
-    let models = "models:\n  m:\n    routes:\n      - { when: 'headers[\"x-tier\"] == \"large\"', to: large }\n      - { to: small }\n\
+    let models = "models:\n  m:\n    routes:\n      - { when: 'headers[\"user-agent\"] == \"large\"', to: large }\n      - { to: small }\n\
                   cache: { exact: {} }\n";
     let gateway = Gateway::start(&policy(&[("small", &small), ("large", &large)], models)).await;
     let body = ask("hi");
@@ -471,8 +485,8 @@ async fn a_small_pools_answer_serves_no_request_for_a_larger_one() {
     };
     assert_eq!(pool(&[]).await, "miss small");
     assert_eq!(pool(&[]).await, "hit-exact small");
-    assert_eq!(pool(&[("x-tier", "large")]).await, "miss large");
-    assert_eq!(pool(&[("x-tier", "large")]).await, "hit-exact large");
+    assert_eq!(pool(&[("user-agent", "large")]).await, "miss large");
+    assert_eq!(pool(&[("user-agent", "large")]).await, "hit-exact large");
     // Which of two pools is the better one is known only among tiers.
     assert_eq!(pool(&[]).await, "miss small");
 }

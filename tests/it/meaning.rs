@@ -115,6 +115,13 @@ async fn whatever_else_differs_keeps_prompts_apart() {
         (with("logprobs", json!(true)), "bypass"),
         (with("tools", json!([{ "type": "function", "function": { "name": "f" } }])), "bypass"),
         (ask("What is the capital of France today?"), "bypass"),
+        (
+            said(json!([
+                { "role": "user", "content": "What is the weather today?" }, { "role": "assistant", "content": "Fine." },
+                { "role": "user", "content": SAME }
+            ])),
+            "bypass",
+        ),
         (ask(SAME), "hit-semantic"),
     ] {
         assert_eq!(told(&gateway, &body).await, expected, "{body}");

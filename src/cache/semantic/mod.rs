@@ -30,6 +30,9 @@ pub const CANDIDATES: usize = 8;
 /// five questions without a partner have nothing there (assets/embed/README.md).
 pub const RECALL: f32 = 0.80;
 
+/// What an index with one vector takes beside its entry, in bytes, near enough: a history that nobody else has makes one of its own.
+const SPACE: usize = 3 << 10;
+
 /// All entries. Shared by reference between threads.
 #[derive(Debug, Default)]
 pub struct Semantic {
@@ -37,6 +40,7 @@ pub struct Semantic {
     /// Every entry, in the order in which they are looked at when room is needed.
     order: Mutex<VecDeque<(CompatKey, u64)>>,
     numbers: AtomicU64,
+    count: AtomicUsize,
     bytes: AtomicUsize,
     /// Most bytes.
     most: AtomicUsize,
@@ -99,16 +103,21 @@ impl Semantic {
         let number = self.numbers.fetch_add(1, Relaxed);
         let recall = new.recall.clone();
         let entry = Arc::new(Entry::new(number, new, ttl, now));
-        if entry.bytes > self.most.load(Relaxed) {
+        if entry.bytes + SPACE > self.most.load(Relaxed) {
             return None;
         }
-        let space = write_all(&self.spaces).entry(key).or_insert_with(|| Arc::new(RwLock::new(Space::new()))).clone();
-        // Before it can be found, and so before it can go again: the count never falls below zero.
+        let new = || {
+            self.bytes.fetch_add(SPACE, Relaxed);
+            Arc::new(RwLock::new(Space::new()))
+        };
+        let space = write_all(&self.spaces).entry(key).or_insert_with(new).clone();
+        // Before it can be found, and so before it can go again: the counts never fall below zero.
         self.bytes.fetch_add(entry.bytes, Relaxed);
+        self.count.fetch_add(1, Relaxed);
         let replaced = write(&space).insert(entry.clone(), &recall);
         drop(space);
         if let Some(replaced) = replaced {
-            self.bytes.fetch_sub(replaced.bytes, Relaxed);
+            self.gone(&replaced);
             self.count(Gone::Replaced);
         }
         lock(&self.order).push_back((key, number));
@@ -158,7 +167,7 @@ impl Semantic {
 
     /// How many entries there are.
     pub fn len(&self) -> usize {
-        read_all(&self.spaces).values().map(|space| read(space).len()).sum()
+        self.count.load(Relaxed)
     }
 
     /// Whether there are none.
@@ -190,7 +199,7 @@ impl Semantic {
             let mut space = write(&space);
             (space.remove(number)?, space.len() == 0)
         };
-        self.bytes.fetch_sub(entry.bytes, Relaxed);
+        self.gone(&entry);
         if empty {
             self.leave(key);
         }
@@ -203,7 +212,13 @@ impl Semantic {
         // Nobody else holds it, and so nobody is putting something in.
         if spaces.get(key).is_some_and(|known| Arc::strong_count(known) == 1 && read(known).len() == 0) {
             spaces.remove(key);
+            self.bytes.fetch_sub(SPACE, Relaxed);
         }
+    }
+
+    fn gone(&self, entry: &Entry) {
+        self.bytes.fetch_sub(entry.bytes, Relaxed);
+        self.count.fetch_sub(1, Relaxed);
     }
 
     /// Second chance (Corbató, "A paging experiment with the Multics system", 1969): what was given since it was last looked at stays

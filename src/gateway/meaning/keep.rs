@@ -16,14 +16,16 @@ use crate::{
         evidence::{Agreement, Source, answers_agree},
         semantic::NewEntry,
     },
-    embed,
+    embed::{self, For},
     gateway::Desk,
     measure::lock,
-    protocol::Draft,
+    protocol::{Draft, LONG_BODY},
 };
 
 /// How long vectors may take that nobody waits for.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Answers that are longer together, in bytes, are compared aside.
+const LONG_ANSWERS: usize = 4 << 10;
 
 /// An answer that came after all.
 pub(in crate::gateway) struct Answered {
@@ -39,8 +41,8 @@ pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered
     let mut exact = answered.exact;
     let (mut ttl, mut kept) = (ttl, None);
     if let Some((judged, would_serve)) = near
-        && let Some(anew) = said(&record)
-        && let Some((same, source)) = compare(&desk, &judged, &anew).await
+        && let Some(anew) = text_of(&record).await
+        && let Some((same, source)) = compare(&desk, &judged, anew).await
     {
         learn(&desk, &judged, same, source, would_serve);
         let entry = &judged.judged.entry;
@@ -56,7 +58,7 @@ pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered
     }
     let vector = match vector {
         Some(vector) => vector,
-        None => match desk.meanings.decider.embed(&text, Instant::now() + PATIENCE).await {
+        None => match desk.meanings.decider.embed(&text, For::Background, Instant::now() + PATIENCE).await {
             Ok(vector) => vector.into_boxed_slice(),
             Err(error) => {
                 tracing::debug!(%error, "an answer is not kept under its meaning");
@@ -72,7 +74,7 @@ pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered
 /// A hit was made anew: what was said instead shows whether it was right.
 pub(in crate::gateway) async fn verify(desk: &Desk, hit: &Hit, anew: &Draft) {
     let Some(said) = anew.said().filter(|said| said.calls.is_empty()) else { return };
-    if let Some((same, source)) = compare(desk, &hit.judged, said.text).await {
+    if let Some((same, source)) = compare(desk, &hit.judged, said.text.to_owned()).await {
         learn(desk, &hit.judged, same, source, true);
     }
 }
@@ -96,29 +98,47 @@ pub(in crate::gateway) fn learn(desk: &Desk, judged: &Judged, same: bool, source
 }
 
 /// Whether the kept answer says the same as one that was made anew; `None` where that cannot be told.
-async fn compare(desk: &Desk, judged: &Judged, anew: &str) -> Option<(bool, Source)> {
-    let stored = said(&judged.judged.entry.record)?;
-    let told = |agreement| match agreement {
+async fn compare(desk: &Desk, judged: &Judged, anew: String) -> Option<(bool, Source)> {
+    let stored = text_of(&judged.judged.entry.record).await?;
+    let length = stored.len() + anew.len();
+    let read = move || {
+        let agreement = answers_agree(&stored, &anew, None);
+        // Of a longer answer only the beginning would be in the vector.
+        let readable = agreement == Agreement::Unsure && [&stored, &anew].iter().all(|text| embed::reads_whole(text));
+        (agreement, readable, stored, anew)
+    };
+    let (agreement, readable, stored, anew) = aside(length > LONG_ANSWERS, read).await?;
+    let label = label(agreement);
+    if label.is_some() || !readable {
+        return label;
+    }
+    let deadline = Instant::now() + PATIENCE;
+    let one = desk.meanings.decider.embed(&stored, For::Background, deadline).await.ok()?;
+    let other = desk.meanings.decider.embed(&anew, For::Background, deadline).await.ok()?;
+    let similarity = one.iter().zip(&other).map(|(one, other)| one * other).sum();
+    self::label(answers_agree(&stored, &anew, Some(similarity)))
+}
+
+/// What an agreement says of the hit, and how that is known.
+fn label(agreement: Agreement) -> Option<(bool, Source)> {
+    match agreement {
         Agreement::Same(source) => Some((true, source)),
         Agreement::Different => Some((false, Source::Alike)),
         Agreement::Unsure => None,
-    };
-    if let Some(found) = told(answers_agree(&stored, anew, None)) {
-        return Some(found);
     }
-    // Of a longer answer only the beginning would be in the vector.
-    if !embed::reads_whole(&stored) || !embed::reads_whole(anew) {
-        return None;
-    }
-    let deadline = Instant::now() + PATIENCE;
-    let one = desk.meanings.decider.embed(&stored, deadline).await.ok()?;
-    let other = desk.meanings.decider.embed(anew, deadline).await.ok()?;
-    let similarity = one.iter().zip(&other).map(|(one, other)| one * other).sum();
-    told(answers_agree(&stored, anew, Some(similarity)))
 }
 
 /// The text of a kept answer.
-fn said(record: &Record) -> Option<String> {
-    let draft = Draft::whole(record.transcript.whole())?;
-    draft.said().filter(|said| said.calls.is_empty()).map(|said| said.text.to_owned())
+async fn text_of(record: &Record) -> Option<String> {
+    let whole = record.transcript.whole().clone();
+    let read = move || {
+        let draft = Draft::whole(&whole)?;
+        draft.said().filter(|said| said.calls.is_empty()).map(|said| said.text.to_owned())
+    };
+    aside(record.transcript.whole().len() > LONG_BODY, read).await?
+}
+
+/// Does what would hold up a worker where it is `heavy` on a thread that may be held up; `None` where there is none.
+async fn aside<T: Send + 'static>(heavy: bool, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    if heavy { tokio::task::spawn_blocking(work).await.ok() } else { Some(work()) }
 }

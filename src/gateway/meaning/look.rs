@@ -14,11 +14,11 @@ use crate::{
         guard::Traits,
         semantic::{Candidate, Verdict, Wanted, Weighed, judge},
     },
-    embed::{self, WorkerError},
+    embed::{self, For, WorkerError},
     gateway::{Desk, stages::Call},
     measure::lock,
     policy::Semantic,
-    protocol::Canonical,
+    protocol::{Canonical, LONG_BODY},
     telemetry::LookupStage,
     types::{Name, Outline},
 };
@@ -79,15 +79,17 @@ pub(in crate::gateway) struct Sought<'a> {
     pub(in crate::gateway) said: &'a Directives,
     pub(in crate::gateway) caller: Option<&'a Name>,
     pub(in crate::gateway) acceptable: &'a Arc<[Origin]>,
+    /// Its headers that may change the answer, in one spelling.
+    pub(in crate::gateway) headers: &'a [u8],
     pub(in crate::gateway) form: &'a Canonical,
 }
 
 /// Looks for an answer to a prompt that means the same.
 pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &Sought<'_>) -> Looked {
     let (clock, metrics) = (desk.clock, desk.metrics.cache());
-    let Sought { call, said, caller, acceptable, form } = *sought;
-    let text = match admitted(semantic, sought) {
-        Ok(text) => text,
+    let Sought { call, said, caller, acceptable, headers, form } = *sought;
+    let (text, volatile) = match admitted(semantic, sought) {
+        Ok(admitted) => admitted,
         Err(reason) => return Looked::Bypassed(reason),
     };
     let Some(embedders) = desk.meanings.embedders().await else { return Looked::Missed("no_embedder", None) };
@@ -101,6 +103,7 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
         scope,
         model: call.body.model.as_deref().unwrap_or_default(),
         namespace: said.namespace.as_deref().unwrap_or_default(),
+        headers,
         form,
     };
     let Some(compat) = desk.cache.keys.compat(&asked, &embedders.id, 0) else {
@@ -110,7 +113,6 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
     let Some(recall) = recall(embedders, text) else { return Looked::Missed("no_vector", None) };
     let embedded = clock.now();
     metrics.took(LookupStage::Recall, embedded.since(began).as_secs_f64());
-    let volatile = eligible::is_volatile(text);
     let mut pending = Box::new(Pending {
         compat,
         text: text.into(),
@@ -130,7 +132,7 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
         return Looked::Missed("nothing_near", Some(pending));
     }
     let began = clock.now();
-    let vector = match desk.meanings.decider.embed(text, Instant::now() + PATIENCE).await {
+    let vector = match desk.meanings.decider.embed(text, For::Caller, Instant::now() + PATIENCE).await {
         Ok(vector) => vector.into_boxed_slice(),
         Err(error) => return Looked::Missed(late(&error), Some(pending)),
     };
@@ -175,16 +177,25 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
     }
 }
 
-/// The text that is looked up, if it may be.
-fn admitted<'a>(semantic: &Semantic, sought: &Sought<'a>) -> Result<&'a str, Bypass> {
-    let call = sought.call;
+/// The text that is looked up, if it may be, and whether what is asked soon changes.
+fn admitted<'a>(semantic: &Semantic, sought: &Sought<'a>) -> Result<(&'a str, bool), Bypass> {
+    let (call, form) = (sought.call, sought.form);
+    // Its history would have to be read here, and would hold up a worker.
+    if call.body.bytes().len() > LONG_BODY {
+        return Err(Bypass::Long);
+    }
     // Whatever its temperature: whoever asks for such a cache wants one answer to one question.
     eligible::exact(call.endpoint, call.query.as_deref(), &call.body, true)?;
+    let text = form.last_user_text();
+    // "And in Rome?" asks for the weather of today where the question before did.
+    let volatile = text.is_some_and(eligible::is_volatile)
+        || form.earlier_user_texts().ok_or(Bypass::NoText)?.any(eligible::is_volatile);
+    if volatile && semantic.volatile.is_none() {
+        return Err(Bypass::Volatile);
+    }
     let mut outline = Outline::default();
     call.body.outline(&mut outline);
-    let text = sought.form.last_user_text();
-    eligible::semantic(&call.body, &outline, text, LONGEST, semantic.volatile.is_some())?;
-    text.ok_or(Bypass::NoText)
+    Ok((eligible::semantic(&call.body, &outline, text, LONGEST)?, volatile))
 }
 
 /// Its vector by the embedder that recalls: microseconds, so that it is made here. `None` for a text without words.

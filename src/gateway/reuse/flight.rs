@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, sync::Arc};
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Reuse, missing::Missing, sharing::Sharing, told::Told};
 use crate::{
@@ -78,7 +78,7 @@ impl<S: Step<Missed>> Reuse<S> {
             }
         };
         let leads = passenger.leads();
-        let mut headers = head.headers.clone();
+        let mut headers = if leads { head.headers.clone() } else { shared(&head.headers) };
         let told = if leads { missed } else { Told::Coalesced };
         told.put(&mut headers);
         if !leads {
@@ -114,6 +114,25 @@ impl<S: Step<Missed>> Reuse<S> {
     }
 }
 
+/// What the head of an answer says of the answer. All else is about the request of another: what is left of his limits at the provider, why
+/// it went where it did.
+fn shared(headers: &HeaderMap) -> HeaderMap {
+    const OF_THE_ANSWER: [&str; 10] = [
+        "cache-control",
+        "content-encoding",
+        "content-language",
+        "content-type",
+        "vary",
+        "x-accel-buffering",
+        "x-signalbox-backend",
+        "x-signalbox-model",
+        "x-signalbox-pool",
+        "x-signalbox-simulated",
+    ];
+    let named = |name: &str| Some((name.parse::<HeaderName>().ok()?, headers.get(name)?.clone()));
+    OF_THE_ANSWER.into_iter().filter_map(named).collect()
+}
+
 /// What is noted of one who shares another's answer.
 fn follow(record: &Arc<Record>, route: &Name, head: &Head, headers: &mut HeaderMap) {
     let pool = headers.get("x-signalbox-pool").and_then(|pool| pool.to_str().ok()).unwrap_or_default().into();
@@ -122,5 +141,8 @@ fn follow(record: &Arc<Record>, route: &Name, head: &Head, headers: &mut HeaderM
         line.route = Some(route.clone());
         line.reused = Some(Reused::shared(pool));
     });
+    if let Ok(value) = HeaderValue::from_str(route) {
+        headers.insert("x-signalbox-route", value);
+    }
     edge::put_id(headers, &record.id());
 }

@@ -28,6 +28,7 @@ impl<S: Step<Missed>> Reuse<S> {
             said: &sharing.said,
             caller: sharing.caller.as_ref(),
             acceptable: &sharing.acceptable,
+            headers: &sharing.headers,
             form: &sharing.form,
         };
         let count = |result, reason| {

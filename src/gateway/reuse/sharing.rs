@@ -11,6 +11,7 @@ use crate::{
     policy::{Caching, Policy, Scope},
     protocol::{Canonical, LONG_BODY},
     types::{Fault, Moment, Name},
+    upstream::address,
 };
 
 /// What a request may use of the cache.
@@ -33,6 +34,8 @@ pub(super) struct Sharing {
     pub(super) debugs: bool,
     /// Its canonical form.
     pub(super) form: Canonical,
+    /// Its headers that may change the answer, in one spelling.
+    pub(super) headers: Vec<u8>,
     pub(super) key: ExactKey,
     pub(super) scope: ScopeId,
     /// Name of the caller's key, where keys are asked for.
@@ -112,10 +115,12 @@ impl Sharing {
             form.map_err(|_| past(Bypass::Unclear))?
         };
         let form = form.map_err(|_| past(Bypass::Unclear))?;
+        let headers = address::distinguishing(&call.headers);
         let key = desk.cache.keys.exact(&cache::Asked {
             scope,
             model: call.body.model.as_deref().unwrap_or_default(),
             namespace: said.namespace.as_deref().unwrap_or_default(),
+            headers: &headers,
             form: &form,
         });
         let exact = not_exact.is_none();
@@ -123,6 +128,7 @@ impl Sharing {
             not_exact,
             debugs: may_set(&call.serving.snapshot.policy, call.key),
             form,
+            headers,
             key,
             scope,
             caller,

@@ -118,6 +118,10 @@ fn only_complete_answers_are_kept() {
         whole(r#"{"choices":[{"message":{"content":"a"},"finish_reason":"length"}]}"#),
         Err(Unkept::FinishReason)
     );
+    assert_eq!(
+        whole(r#"{"choices":[{"message":{"refusal":"I will not"},"finish_reason":"stop"}]}"#),
+        Err(Unkept::Refused)
+    );
     assert_eq!(whole(r#"{"choices":[{"message":{"content":"a"}}]}"#), Err(Unkept::Unfinished));
     assert_eq!(whole(r#"{"error":{"message":"a"},"choices":[]}"#), Err(Unkept::Unfinished));
     assert_eq!(whole(r#"{"choices":[{"finish_reason":"stop"}]}"#), Err(Unkept::Unreadable));

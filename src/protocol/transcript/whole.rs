@@ -39,6 +39,8 @@ pub enum Unkept {
     Unfinished,
     /// It ended for another reason than that the model was done.
     FinishReason,
+    /// The model declined.
+    Refused,
     /// It is longer than the limit.
     TooLarge,
     /// It has a form that is not known.
@@ -51,6 +53,7 @@ impl Unkept {
         match self {
             Self::Unfinished => "unfinished",
             Self::FinishReason => "finish_reason",
+            Self::Refused => "refused",
             Self::TooLarge => "too_large",
             Self::Unreadable => "unreadable",
         }
@@ -87,6 +90,9 @@ impl Transcript {
             }
             if !(choice[said].is_object() || choice[said].is_string()) {
                 return Err(Unkept::Unreadable);
+            }
+            if choice[said].get("refusal").is_some_and(says_something) {
+                return Err(Unkept::Refused);
             }
         }
         let usage = answer.get_mut("usage").and_then(cached);
