@@ -1,11 +1,11 @@
 //! Writes the priors that are compiled in, `src/cache/confidence/priors.json`, from labelled pairs.
 //!
 //! ```sh
-//! cargo run --release --example fit_cache -- 2026-11-21 PREFIX...
+//! cargo run --release --example fit_cache -- 2026-11-21
 //! ```
 //!
-//! Reads `pairs/qqp-dev.jsonl.gz` below `SIGNALBOX_DATA` (its fit half), the fit half of the adversarial set, labels that were read again
-//! (`benches/cache/fit_labels.tsv`), and vectors that `benches/cache/embed.py` has made. Nothing is drawn at random. With `--show N` it
+//! Reads `pairs/qqp-dev.jsonl.gz` below `SIGNALBOX_DATA` (its fit half), the fit half of the adversarial set, and labels that were read again
+//! (`benches/cache/fit_labels.tsv`), and takes the vectors of the built-in embedders. Nothing is drawn at random. With `--show N` it
 //! prints the N most probable of the candidates that the labels call false instead, for reading.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program tells on stdout what it did")]
 
@@ -18,6 +18,7 @@ use signalbox::cache::{
     confidence::{FEATURES, NAMES, Prior, Provenance, SIGNS, Signals},
     guard::{Traits, compare},
     replay::{Corpus, Half, Stream, fingerprint},
+    semantic::RECALL,
 };
 
 /// The share of queries with a partner that the weights stand for: low, for a budget that is kept there is kept where more repeat.
@@ -27,8 +28,6 @@ const PREVALENCE: f64 = 0.05;
 const ADVERSARIAL: f64 = 0.03;
 /// How strongly weights are held near 0.
 const RIDGE: f64 = 1.0;
-/// Below this similarity by recall nothing is looked at.
-const FLOOR: f32 = 0.6;
 
 /// From these log odds on the slope is fitted once more.
 const PROBABLE: f64 = 2.0;
@@ -48,15 +47,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(at) => args.drain(at..at + 2).nth(1).and_then(|count| count.parse::<usize>().ok()),
         None => None,
     };
-    let (day, prefixes) = args.split_first().ok_or("say the date, as YYYY-MM-DD, and the prefixes of the vectors")?;
-    let store = data::Store::open(prefixes)?;
-    let pairs: Vec<_> =
-        data::question_pairs()?.into_iter().filter(|pair| store.has(&pair.a) && store.has(&pair.b)).collect();
+    let [day] = &args[..] else { return Err("say the date, as YYYY-MM-DD".into()) };
+    let store = data::Store::open()?;
+    let pairs = data::question_pairs()?;
     let corrections: HashMap<(u64, u64), bool> =
         data::sheet("fit_labels.tsv")?.into_iter().map(|(pair, label)| (pair, label == "yes")).collect();
     let corpus = Corpus::of(&pairs, Half::Fit, &corrections);
     let (recall, decide) = store.vectors(&corpus.texts);
-    let stream = Stream::of(&corpus, &recall, &decide, FLOOR, || ());
+    let stream = Stream::of(&corpus, &recall, &decide, RECALL, || ());
     let adversarial = adversarial(&store)?;
     let mut weights = [0.0f64; FEATURES];
     (weights[0], weights[1]) = (-9.0, 3.0);
@@ -124,9 +122,6 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn adversarial(store: &data::Store) -> Result<Vec<(Features, bool)>, Box<dyn Error>> {
     let pairs = data::adversarial_pairs("fit")?;
     let texts: Vec<String> = pairs.iter().flat_map(|(_, pair)| [pair.a.clone(), pair.b.clone()]).collect();
-    if let Some(missing) = texts.iter().find(|text| !store.has(text)) {
-        return Err(format!("there is no vector for {missing:?}").into());
-    }
     let (recall, decide) = store.vectors(&texts);
     let rows = pairs.iter().enumerate().filter_map(|(at, (_, pair))| {
         let comparison = compare(&Traits::of(&pair.b), &Traits::of(&pair.a));

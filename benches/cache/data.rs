@@ -1,19 +1,21 @@
 //! Pairs, vectors and labels from files.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     env,
+    error::Error,
     fs::{self, File},
     io::{self, BufRead, BufReader, Read},
     path::{Path, PathBuf},
 };
 
 use flate2::read::MultiGzDecoder;
+use indicatif::ProgressBar;
 use serde_json::Value;
-use signalbox::cache::replay::{Pair, Vectors, fingerprint};
-
-/// Dimensions of the embedder that decides, and of the one that recalls.
-const DIMENSIONS: (usize, usize) = (384, 256);
+use signalbox::{
+    cache::replay::{Pair, Vectors, fingerprint},
+    embed,
+};
 
 /// The question pairs below `SIGNALBOX_DATA`.
 pub(crate) fn question_pairs() -> io::Result<Vec<Pair>> {
@@ -46,47 +48,67 @@ fn lines(path: &Path) -> io::Result<Vec<Value>> {
     BufReader::new(reader).lines().map(|line| Ok(serde_json::from_str(&line?)?)).collect()
 }
 
-/// Vectors made beforehand: for each prefix `PREFIX.hash` (fingerprints of the texts), `PREFIX.minilm` and `PREFIX.static` (f32, little
-/// endian), as `benches/cache/embed.py` writes them.
-#[derive(Default)]
+/// Vectors of all texts here, by both built-in embedders.
 pub(crate) struct Store {
     places: HashMap<u64, usize>,
-    decide: Vec<f32>,
-    recall: Vec<f32>,
+    recall: Numbers,
+    decide: Numbers,
+}
+
+/// Vectors one after the other.
+struct Numbers {
+    dimensions: usize,
+    values: Vec<f32>,
 }
 
 impl Store {
-    pub(crate) fn open(prefixes: &[String]) -> io::Result<Self> {
-        let mut store = Self::default();
-        for prefix in prefixes {
-            let numbers = |name: &str| -> io::Result<Vec<f32>> {
-                let bytes = fs::read(format!("{prefix}.{name}"))?;
-                Ok(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
-            };
-            let hashes = fs::read(format!("{prefix}.hash"))?;
-            // A text that stands in two files has a row in each.
-            let first = store.recall.len() / DIMENSIONS.1;
-            for (row, bytes) in hashes.as_chunks::<8>().0.iter().enumerate() {
-                store.places.entry(u64::from_le_bytes(*bytes)).or_insert(first + row);
-            }
-            store.decide.extend(numbers("minilm")?);
-            store.recall.extend(numbers("static")?);
+    /// Reads them from `target/cache-vectors`, where they are of these texts and these embedders; else makes them, which takes minutes, and
+    /// writes them there.
+    pub(crate) fn open() -> Result<Self, Box<dyn Error>> {
+        let mut texts: BTreeSet<String> = question_pairs()?.into_iter().flat_map(|pair| [pair.a, pair.b]).collect();
+        for half in ["fit", "judge"] {
+            texts.extend(adversarial_pairs(half)?.into_iter().flat_map(|(_, pair)| [pair.a, pair.b]));
         }
-        Ok(store)
-    }
-
-    pub(crate) fn has(&self, text: &str) -> bool {
-        self.places.contains_key(&fingerprint(text))
-    }
-
-    /// Vectors of texts that are all here, of the embedder that recalls and of the one that decides.
-    pub(crate) fn vectors(&self, texts: &[String]) -> (Vectors, Vectors) {
-        let pick = |values: &[f32], dimensions: usize| {
-            let rows = texts.iter().filter_map(|text| self.places.get(&fingerprint(text)));
-            let flat = rows.flat_map(|row| &values[row * dimensions..(row + 1) * dimensions]).copied().collect();
-            Vectors::new(dimensions, flat)
+        let texts: Vec<String> = texts.into_iter().collect();
+        let (recall, decide) = (embed::recall()?, embed::decider()?);
+        let mut name = fingerprint(&format!("{} {}", recall.id(), decide.id()));
+        for text in &texts {
+            name = name.rotate_left(7) ^ fingerprint(text);
+        }
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/cache-vectors");
+        let paths = ["recall", "decide"].map(|kind| folder.join(format!("{name:016x}.{kind}")));
+        if !paths.iter().all(|path| path.exists()) {
+            eprintln!("embedding {} texts: some minutes, once", texts.len());
+            let bar = ProgressBar::new(texts.len() as u64);
+            let threads = std::thread::available_parallelism().map_or(1, usize::from);
+            let made = embed::built_in_vectors(&texts, threads, |_| true, || bar.inc(1))?;
+            bar.finish_and_clear();
+            fs::create_dir_all(&folder)?;
+            for (vectors, path) in [made.recall, made.decide].iter().zip(&paths) {
+                let values = (0..texts.len()).flat_map(|text| vectors.of(text));
+                fs::write(path, values.flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())?;
+            }
+        }
+        let read = |path: &Path, dimensions: usize| -> io::Result<Numbers> {
+            let bytes = fs::read(path)?;
+            let values = bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            Ok(Numbers { dimensions, values })
         };
-        (pick(&self.recall, DIMENSIONS.1), pick(&self.decide, DIMENSIONS.0))
+        Ok(Self {
+            places: texts.iter().enumerate().map(|(at, text)| (fingerprint(text), at)).collect(),
+            recall: read(&paths[0], recall.dimensions())?,
+            decide: read(&paths[1], decide.dimensions())?,
+        })
+    }
+
+    /// Vectors of texts that are here, of the embedder that recalls and of the one that decides.
+    pub(crate) fn vectors(&self, texts: &[String]) -> (Vectors, Vectors) {
+        let pick = |from: &Numbers| {
+            let rows = texts.iter().map(|text| self.places[&fingerprint(text)] * from.dimensions);
+            let flat = rows.flat_map(|start| &from.values[start..start + from.dimensions]).copied().collect();
+            Vectors::new(from.dimensions, flat)
+        };
+        (pick(&self.recall), pick(&self.decide))
     }
 }
 
