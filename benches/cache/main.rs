@@ -5,6 +5,7 @@
 //! says so and ends.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells on stdout")]
 
+mod chart;
 mod data;
 mod policies;
 
@@ -25,6 +26,9 @@ struct Args {
     /// Print hits of the judged half for reading: so many, drawn at random, at a budget of 3 %
     #[arg(long)]
     draw: Option<usize>,
+    /// Write stated budgets against measured rates to this file, as SVG
+    #[arg(long)]
+    plot: Option<std::path::PathBuf>,
     /// Given by `cargo bench`
     #[arg(long, hide = true)]
     bench: bool,
@@ -63,10 +67,14 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     guards(&corpus);
     let partners = stream.queries.iter().filter(|query| query.partner).count();
     println!("\n{} entries, {} queries, {partners} of them with a partner\n", stream.stored, stream.queries.len());
+    decided(&stream);
     streams(&stream);
     calibration(&stream);
     adversarial(&store)?;
-    adjudicated(&corpus, &stream);
+    let points = adjudicated(&corpus, &stream);
+    if let Some(path) = &args.plot {
+        std::fs::write(path, chart::draw(&points)?)?;
+    }
     // Once more with the labels that were read: all hits up to 3 % have one.
     let labels = data::sheet("adjudicated.tsv")?.into_iter().map(|(pair, label)| (pair, label == "yes")).collect();
     let corpus = Corpus::of(&pairs, Half::Judge, &labels);
@@ -89,6 +97,34 @@ fn guards(corpus: &Corpus) {
     for (guard, count) in fired.iter().map(|(guard, count)| (*guard, *count)).chain([("all", sum)]) {
         println!("| {guard} | {:.1} % | {:.1} % |", share(count[0], all[0]), share(count[1], all[1]));
     }
+}
+
+/// How often the embedder that decides is asked, of queries that are not served.
+fn decided(stream: &Stream) {
+    let prior = Prior::of(DECIDER);
+    println!(
+        "| prevalence | budget | misses for which the decider is asked | with a candidate |\n|---:|---:|---:|---:|"
+    );
+    for prevalence in PREVALENCES {
+        for budget in BUDGETS {
+            let share = |partner: bool, wanted: &dyn Fn(&Query) -> bool| {
+                let own =
+                    stream.queries.iter().filter(|it| it.partner == partner && it.served(prior, budget).is_none());
+                own.clone().filter(|it| wanted(it)).count() as f64 / own.count().max(1) as f64
+            };
+            let both = |wanted: &dyn Fn(&Query) -> bool| {
+                100.0 * (prevalence * share(true, wanted) + (1.0 - prevalence) * share(false, wanted))
+            };
+            println!(
+                "| {:.0} % | {:.0} % | {:.1} % | {:.1} % |",
+                100.0 * prevalence,
+                100.0 * budget,
+                both(&|query| query.asks_decider(prior, budget)),
+                both(&|query| !query.candidates.is_empty())
+            );
+        }
+    }
+    println!();
 }
 
 fn streams(stream: &Stream) {
@@ -232,8 +268,9 @@ fn draw(corpus: &Corpus, stream: &Stream, most: usize) {
 }
 
 /// The rate of false hits by those that were read.
-fn adjudicated(corpus: &Corpus, stream: &Stream) {
-    let Ok(sheet) = data::sheet("adjudicated.tsv") else { return };
+fn adjudicated(corpus: &Corpus, stream: &Stream) -> Vec<chart::Point> {
+    let mut points = Vec::new();
+    let Ok(sheet) = data::sheet("adjudicated.tsv") else { return points };
     let labels: BTreeMap<(u64, u64), String> = sheet.into_iter().collect();
     println!(
         "\n| budget | hits | of them read | yes | no | unsure | false per hit, read (95 %) |\n|---:|---:|---:|---:|---:|---:|---:|"
@@ -264,5 +301,7 @@ fn adjudicated(corpus: &Corpus, stream: &Stream) {
             100.0 * low,
             100.0 * high
         );
+        points.push(chart::Point { budget: f64::from(budget), measured: wrong / read.max(1) as f64, low, high });
     }
+    points
 }

@@ -88,6 +88,13 @@ pub fn decide(
     }
 }
 
+/// Whether a candidate may be served or be worth a label, should the embedder that decides find the texts equal: where not, it need not be
+/// asked. `recall`: similarity by the embedder that recalls.
+pub fn is_open(prior: &Prior, scope: &Shift, entry: &Shift, recall: f32, comparison: &Comparison, budget: f32) -> bool {
+    let best = Signals { similarity: 1.0, recall, margin: 1.0 };
+    !matches!(decide(prior, scope, entry, &best, comparison, budget), Decision::Miss(_))
+}
+
 /// The probability for features that no guard keeps apart.
 pub fn believe(prior: &Prior, scope: &Shift, entry: &Shift, features: &[f32; FEATURES]) -> Belief {
     Belief::of(prior.log_odds(features), prior.variance(features), *scope, *entry)

@@ -4,11 +4,11 @@ use std::{collections::HashSet, sync::Arc};
 
 use super::{Near, VectorIndex, codes::normalised, flat::Flat, graph::Graph};
 
-/// From how many vectors on a graph is built. Below, the flat index is faster, smaller and more exact (`benches/index`); where exactly
-/// they meet was not measured, this is where the flat scan of signs would take about what a graph takes by the growth of both.
-const SEALED_FROM: usize = 400_000;
-/// How many candidates a search in the graph weighs (`ef`).
-const CANDIDATES: usize = 128;
+/// From how many vectors on a graph is built. Up to 100,000 the flat index is faster, smaller and more exact (`benches/index`). Where exactly
+/// they meet was not measured: this is where its scan would take what a graph takes that finds as many, by the growth of both.
+const SEALED_FROM: usize = 1_000_000;
+/// How many candidates a search in the graph weighs (`ef`): as many as .98 of the nearest need.
+const CANDIDATES: usize = 256;
 /// A graph is built anew when so many percent of it count no more …
 const DEAD_PERCENT: usize = 30;
 /// … or when this share of it has come since. So a vector is built in about three times on the way to any size.

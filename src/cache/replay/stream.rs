@@ -5,7 +5,7 @@ use super::{
     rates::Counts,
 };
 use crate::cache::{
-    confidence::{Decision, Prior, Shift, Signals, decide},
+    confidence::{Decision, Prior, Shift, Signals, decide, is_open},
     guard::{Comparison, Traits, compare},
 };
 
@@ -82,6 +82,13 @@ impl Query {
             same: pair.same,
         };
         Self { text: 1, partner: pair.same, candidates: vec![candidate] }
+    }
+
+    /// Whether the embedder that decides is asked for it.
+    pub fn asks_decider(&self, prior: &Prior, budget: f32) -> bool {
+        let (scope, entry) = (Shift::scope(), Shift::entry());
+        let open = |it: &Candidate| is_open(prior, &scope, &entry, it.signals.recall, &it.comparison, budget);
+        self.candidates.iter().any(open)
     }
 
     /// What it is served with where `budget` is the share of hits that may be false, before any evidence of the scope and of the entry:

@@ -19,7 +19,7 @@ use std::{
 use self::space::Space;
 pub use self::{
     entry::{Candidate, Entry, NewEntry, Wanted},
-    verdict::{Judged, Verdict, Weighed, judge},
+    verdict::{Judged, Verdict, Weighed, foregone, judge},
 };
 use super::{exact::Purge, key::CompatKey};
 use crate::{measure::lock, types::Moment};

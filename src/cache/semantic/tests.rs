@@ -4,7 +4,8 @@ use super::*;
 use crate::{
     cache::{
         ExactKey, Keys, Origin, Record,
-        guard::Traits,
+        confidence::{Prior, Shift},
+        guard::{Guard, Traits},
         key::{Asked, ScopeId},
     },
     policy::Scope,
@@ -143,6 +144,27 @@ fn counts_hold_while_entries_come_and_go_at_once() {
     });
     entries.tend();
     check(&entries);
+}
+
+#[test]
+fn the_decider_is_asked_only_where_its_word_counts() {
+    let stored = |text: &str| {
+        let new = NewEntry { traits: Arc::new(Traits::of(text)), ..new(1, 1, "a") };
+        Candidate { entry: spacious().insert(key(0), new, HOUR, at(0)).unwrap(), recall: 0.95 }
+    };
+    let near = ["Is 5 a prime number?", "Is five a prime number?"].map(stored);
+    let verdict = |asked: &str, near: &[Candidate]| {
+        let traits = Traits::of(asked);
+        let weighed =
+            Weighed { traits: &traits, prior: Prior::of("minilm-l6-w8"), scope: Shift::scope(), budget: 0.05 };
+        foregone(&weighed, near)
+    };
+    assert!(matches!(verdict("Is 6 a prime number?", &near), Some(Verdict::Guarded(Guard::Numbers))));
+    assert!(verdict("Is 5 a prime?", &near).is_none());
+    assert!(matches!(
+        verdict("Is 5 a number that I should be afraid of when I cross the street?", &near),
+        Some(Verdict::Unlikely | Verdict::Guarded(_))
+    ));
 }
 
 proptest! {

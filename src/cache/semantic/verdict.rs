@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::entry::{Candidate, Entry};
 use crate::cache::{
-    confidence::{Belief, Decision, Prior, Reason, Shift, Signals, decide},
+    confidence::{Belief, Decision, Prior, Reason, Shift, Signals, decide, is_open},
     guard::{Guard, Traits, compare},
 };
 
@@ -13,8 +13,6 @@ use crate::cache::{
 pub struct Weighed<'a> {
     /// The text, taken apart.
     pub traits: &'a Traits,
-    /// Its vector by the embedder that decides, of length 1.
-    pub vector: &'a [f32],
     /// What holds for all texts under that embedder.
     pub prior: &'a Prior,
     /// What the scope's evidence says.
@@ -47,10 +45,24 @@ pub struct Judged {
     pub belief: Belief,
 }
 
-/// Weighs the candidates and takes the one that is surest.
-pub fn judge(query: &Weighed<'_>, candidates: &[Candidate]) -> Verdict {
-    let similarities: Vec<f32> =
-        candidates.iter().map(|candidate| cosine(query.vector, &candidate.entry.vector)).collect();
+/// The verdict that is certain before the query's vector is made by the embedder that decides, which takes milliseconds: guards keep all
+/// candidates apart, or no similarity would make one probable enough. `None` where it hangs on the vector.
+pub fn foregone(query: &Weighed<'_>, candidates: &[Candidate]) -> Option<Verdict> {
+    let mut guarded = None;
+    for Candidate { entry, recall } in candidates {
+        let comparison = compare(query.traits, &entry.traits);
+        if is_open(query.prior, &query.scope, &entry.shift(), *recall, &comparison, query.budget) {
+            return None;
+        }
+        // The nearest comes first.
+        guarded = guarded.or(comparison.guard);
+    }
+    Some(guarded.map_or(Verdict::Unlikely, Verdict::Guarded))
+}
+
+/// Weighs the candidates by the query's `vector`, of length 1, of the embedder that decides, and takes the one that is surest.
+pub fn judge(query: &Weighed<'_>, vector: &[f32], candidates: &[Candidate]) -> Verdict {
+    let similarities: Vec<f32> = candidates.iter().map(|candidate| cosine(vector, &candidate.entry.vector)).collect();
     let mut best: Option<(bool, Judged)> = None;
     let mut guarded: Option<(f32, Guard)> = None;
     for (at, candidate) in candidates.iter().enumerate() {

@@ -12,7 +12,7 @@ use crate::{
     cache::{
         self, Bypass, CompatKey, Directives, Found, Most, Origin, eligible,
         guard::Traits,
-        semantic::{Candidate, Verdict, Wanted, Weighed, judge},
+        semantic::{Candidate, Verdict, Wanted, Weighed, foregone, judge},
     },
     embed::{self, For, WorkerError},
     gateway::{Desk, stages::Call},
@@ -131,6 +131,19 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
     if near.is_empty() {
         return Looked::Missed("nothing_near", Some(pending));
     }
+    let weighed = Weighed {
+        traits: &pending.traits.clone(),
+        prior: embedders.prior,
+        scope: lock(&desk.meanings.scopes).shift(&scope),
+        budget: semantic.max_false_hit_rate as f32,
+    };
+    if let Some(verdict) = foregone(&weighed, &near) {
+        if let Verdict::Guarded(guard) = verdict {
+            metrics.guarded(guard.label());
+            return Looked::Missed("guard", Some(pending));
+        }
+        return Looked::Missed("unlikely", Some(pending));
+    }
     let began = clock.now();
     let vector = match desk.meanings.decider.embed(text, For::Caller, Instant::now() + PATIENCE).await {
         Ok(vector) => vector.into_boxed_slice(),
@@ -138,20 +151,8 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
     };
     metrics.took(LookupStage::Decide, clock.now().since(began).as_secs_f64());
     let now = clock.now();
-    let (shift, shadow_only) = {
-        let mut scopes = lock(&desk.meanings.scopes);
-        (scopes.shift(&scope), scopes.shadow_only(&scope, semantic.max_false_hit_rate, now))
-    };
-    let verdict = judge(
-        &Weighed {
-            traits: &pending.traits,
-            vector: &vector,
-            prior: embedders.prior,
-            scope: shift,
-            budget: semantic.max_false_hit_rate as f32,
-        },
-        &near,
-    );
+    let shadow_only = lock(&desk.meanings.scopes).shadow_only(&scope, semantic.max_false_hit_rate, now);
+    let verdict = judge(&weighed, &vector, &near);
     pending.vector = Some(vector);
     let only_looks = semantic.shadow || said.most == Most::Shadow || shadow_only;
     match verdict {
