@@ -16,6 +16,7 @@ mod mutate;
 
 use campaign::Campaign;
 use signalbox::{
+    cache::codec::fuzz_codec,
     config::fuzz_config,
     embed::fuzz_embed,
     policy::condition::fuzz_condition,
@@ -86,6 +87,11 @@ fn metrics_of_any_engine_are_read() {
 #[test]
 fn logs_of_any_bytes_are_read_frame_by_frame() {
     Campaign::new("store", fuzz_store).run(5_000);
+}
+
+#[test]
+fn kept_answers_of_any_bytes_are_read_or_refused() {
+    Campaign::new("codec", fuzz_codec).run(10_000);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use std::{
 };
 
 use super::{
+    kept::Kept,
     key::{ExactKey, ScopeId},
     record::Record,
 };
@@ -116,6 +117,15 @@ pub struct Purge {
     pub entry: Option<ExactKey>,
 }
 
+impl Purge {
+    /// Whether the answer to requests with `key` is to go.
+    pub fn means(&self, key: &ExactKey, record: &Record) -> bool {
+        self.caller.as_deref().is_none_or(|caller| record.caller.as_deref() == Some(caller))
+            && self.route.as_deref().is_none_or(|route| *record.route == *route)
+            && self.entry.is_none_or(|entry| entry == *key)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Shard {
     entries: HashMap<ExactKey, Entry>,
@@ -136,7 +146,7 @@ type Rank = u64;
 struct Entry {
     record: Arc<Record>,
     bytes: usize,
-    kept: Moment,
+    kept: Kept,
     expires: Moment,
     hits: u32,
     rank: Rank,
@@ -179,7 +189,7 @@ impl ExactCache {
             self.count(Eviction::Expired, 1);
             return Err(Missing::Expired);
         }
-        let age = now.since(entry.kept);
+        let age = entry.kept.age(now);
         if max_age.is_some_and(|most| age > most) {
             return Err(Missing::TooOld);
         }
@@ -200,20 +210,33 @@ impl ExactCache {
 
     /// Keeps an answer for at most `ttl`; whether there was room for it.
     pub fn insert(&self, key: ExactKey, record: Arc<Record>, ttl: Duration, now: Moment) -> bool {
-        let bytes = record.bytes() + ENTRY;
-        let most = self.most.load(Relaxed);
-        if bytes > most {
-            return false;
-        }
-        let scope = record.scope;
         // The key is random already: each entry goes a little sooner than it would have to, by its own part.
         let part = f64::from(u16::from_le_bytes([key.as_bytes()[30], key.as_bytes()[31]])) / f64::from(u16::MAX);
         let expires = now.plus(ttl.mul_f64(1.0 - JITTER * part));
+        let entry = Entry { bytes: record.bytes() + ENTRY, record, kept: Kept::since(now), expires, hits: 1, rank: 0 };
+        self.put(key, entry, true)
+    }
+
+    /// Takes an answer in that was kept elsewhere, for the time that is `left` of its own; never in the place of one that is here. Whether
+    /// it is in.
+    pub fn restore(&self, key: ExactKey, record: Arc<Record>, kept: Kept, left: Duration, now: Moment) -> bool {
+        let entry = Entry { bytes: record.bytes() + ENTRY, record, kept, expires: now.plus(left), hits: 1, rank: 0 };
+        self.put(key, entry, false)
+    }
+
+    fn put(&self, key: ExactKey, mut entry: Entry, replaces: bool) -> bool {
+        let most = self.most.load(Relaxed);
+        if entry.bytes > most {
+            return false;
+        }
+        let scope = entry.record.scope;
         let mut shard = lock(self.shard(&key));
+        if !replaces && shard.entries.contains_key(&key) {
+            return false;
+        }
         if shard.remove(&key).is_some() {
             self.count(Eviction::Replaced, 1);
         }
-        let mut entry = Entry { record, bytes, kept: now, expires, hits: 1, rank: 0 };
         entry.rank = entry.ranked(shard.floor);
         shard.add(key, entry);
         self.make_room(&mut shard, most, Some(scope));
@@ -222,16 +245,11 @@ impl ExactCache {
 
     /// Forgets what `purge` says; how many entries that were.
     pub fn purge(&self, purge: &Purge) -> usize {
-        let meant = |key: &ExactKey, record: &Record| {
-            purge.caller.as_deref().is_none_or(|caller| record.caller.as_deref() == Some(caller))
-                && purge.route.as_deref().is_none_or(|route| *record.route == *route)
-                && purge.entry.is_none_or(|entry| entry == *key)
-        };
         let mut gone = 0;
         for shard in &self.shards {
             let mut shard = lock(shard);
             let keys: Vec<_> =
-                shard.entries.iter().filter(|(key, it)| meant(key, &it.record)).map(|(key, _)| *key).collect();
+                shard.entries.iter().filter(|(key, it)| purge.means(key, &it.record)).map(|(key, _)| *key).collect();
             gone += keys.len();
             for key in &keys {
                 shard.remove(key);

@@ -31,6 +31,9 @@ enum Kind {
     Scope = 1,
     Exact = 2,
     Compat = 3,
+    Fingerprint = 4,
+    Tag = 5,
+    Entry = 6,
 }
 
 /// What a request asks for, and of whom, beside its body.
@@ -92,6 +95,25 @@ impl Keys {
         Some(CompatKey(self.hash(Kind::Compat, &parts)))
     }
 
+    /// Tells keys of this secret from those of others. It says nothing of the secret.
+    pub fn fingerprint(&self) -> [u8; 8] {
+        eight(self.hash(Kind::Fingerprint, &[]))
+    }
+
+    /// A short hash of a name, by which what is kept elsewhere can be deleted; never zeros. `kind` parts names of one sort from those of
+    /// another.
+    pub fn tag(&self, kind: &str, name: Option<&str>) -> [u8; 8] {
+        let known = [u8::from(name.is_some())];
+        let mut tag = eight(self.hash(Kind::Tag, &[kind.as_bytes(), &known, name.unwrap_or_default().as_bytes()]));
+        tag[0] |= 1;
+        tag
+    }
+
+    /// The name of an answer that is kept under a text, by the text's hash and by whose answer it is.
+    pub fn entry(&self, exact: &ExactKey, text: u64, origin: u64) -> [u8; 32] {
+        self.hash(Kind::Entry, &[&exact.0, &text.to_le_bytes(), &origin.to_le_bytes()])
+    }
+
     fn hash(&self, kind: Kind, parts: &[&[u8]]) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_keyed(&self.secret);
         hasher.update(&[kind as u8]);
@@ -99,6 +121,24 @@ impl Keys {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
         }
         *hasher.finalize().as_bytes()
+    }
+}
+
+fn eight(hash: [u8; 32]) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&hash[..8]);
+    bytes
+}
+
+impl ScopeId {
+    /// One of these bytes, as it was kept.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
     }
 }
 
@@ -127,6 +167,11 @@ impl fmt::Display for ExactKey {
 }
 
 impl CompatKey {
+    /// A key of these bytes, as it was kept.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// Its bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0

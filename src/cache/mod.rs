@@ -2,6 +2,7 @@
 //!
 //! Nothing here does I/O, starts a task or reads a clock. What makes vectors and what stores records stand above, behind traits.
 
+pub mod codec;
 pub mod confidence;
 mod directives;
 pub mod eligible;
@@ -11,6 +12,7 @@ mod exact;
 pub mod flights;
 pub mod guard;
 pub mod index;
+mod kept;
 mod key;
 mod record;
 pub mod replay;
@@ -21,6 +23,7 @@ pub use self::{
     eligible::Bypass,
     embedder::{EmbedError, Embedder},
     exact::{Eviction, ExactCache, Found, Missing, Purge, SHARDS},
+    kept::Kept,
     key::{Asked, CompatKey, ExactKey, Keys, ScopeId},
     record::{Origin, Record},
 };

@@ -22,6 +22,20 @@ pub struct Cache {
     pub semantic: Option<SemanticCache>,
     /// Whether equal requests that are under way at once share one request to an engine. Default: `on`.
     pub coalesce: Option<Field<Switch>>,
+    /// Kept answers on disk, to be there after a restart. Without it, they are in memory only.
+    pub persist: Option<Persist>,
+}
+
+/// Kept answers on disk, in files for the gateway's own user alone.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Persist {
+    /// The folder, for one gateway alone, made where there is none; its path from this file.
+    pub path: Field<String>,
+    /// Most bytes of answers on disk, such as `1Gi` (the default); the oldest go first.
+    pub max_size: Option<Field<u64>>,
+    /// The longest that an answer stays on disk, whatever its `ttl`. Default: `7d`.
+    pub retention: Option<Field<Duration>>,
 }
 
 /// Answers to requests that ask for exactly the same.
@@ -65,6 +79,16 @@ pub struct CacheUse {
     pub exact: Option<Field<Switch>>,
     /// Whether requests that mean the same may. Default: `on`, where the policy has such a cache.
     pub semantic: Option<Field<Switch>>,
+    /// Whether its answers, and what was asked, may be kept on disk. Default: `on`, where the policy keeps any there.
+    pub persist: Option<Field<Switch>>,
+}
+
+/// What the cache does with the answers to one key's callers.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeyCache {
+    /// Whether they, and what was asked, may be kept on disk. Default: `on`, where the policy keeps any there.
+    pub persist: Option<Field<Switch>>,
 }
 
 /// A kind of value with a fixed set of names.

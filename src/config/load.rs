@@ -34,7 +34,7 @@ pub struct Config {
     /// The text with the secrets in it masked, for showing.
     shown: Arc<str>,
     hash: String,
-    /// The folder that paths of tokenizers start from, and those of them that cannot be read.
+    /// The folder that paths start from, and tokenizers that cannot be read.
     folder: PathBuf,
     missing: HashMap<String, Mistake>,
 }
@@ -175,6 +175,11 @@ impl Config {
             },
             other => Ok(other),
         }
+    }
+
+    /// The path that `field` names, from this file's folder.
+    pub fn path(&self, field: &Field<String>) -> Result<PathBuf, Problem> {
+        self.read(field).map(|path: String| self.folder.join(path))
     }
 
     /// Looks whether the tokenizers' files are there. They are not read: large ones take seconds.

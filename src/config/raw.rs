@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{
     background::Background,
-    caching::{Allowed, Cache, CacheUse},
+    caching::{Allowed, Cache, CacheUse, KeyCache},
     checks::Logprob,
     lengths::{Boundary, Context},
     scalar::{
@@ -140,6 +140,8 @@ pub struct Key {
     pub tags: Option<Vec<Field<Word>>>,
     /// What its callers may decide by headers: `cache` for `x-signalbox-cache`.
     pub allow: Option<Vec<Field<Allowed>>>,
+    /// What the cache does with the answers to its callers.
+    pub cache: Option<KeyCache>,
 }
 
 /// Who pays.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use http::{HeaderMap, StatusCode};
 
 use crate::{
@@ -15,7 +16,8 @@ const MOST_LOGGED: usize = 8 << 20;
 
 /// What is kept.
 pub struct Cache {
-    pub(super) keys: Keys,
+    /// What names answers; a request uses one from its beginning to its end, or is not found again.
+    pub(super) keys: ArcSwap<Keys>,
     pub(super) exact: ExactCache,
     pub(super) flights: Arc<Flights<Head>>,
 }
@@ -36,13 +38,27 @@ impl Cache {
             // Every system that this runs on has randomness; a weaker secret is better than none.
             secret.fill_with(|| fastrand::u8(..));
         }
-        Self { keys: Keys::new(secret), exact: ExactCache::default(), flights: Flights::new(MOST_LOGGED) }
+        Self {
+            keys: ArcSwap::from_pointee(Keys::new(secret)),
+            exact: ExactCache::default(),
+            flights: Flights::new(MOST_LOGGED),
+        }
     }
 
     /// Keeps to another policy. Answers that it would not keep any more are forgotten.
     pub fn follow(&self, caching: Option<&Caching>) {
         let room = caching.filter(|caching| caching.exact.is_some()).map_or(0, Caching::room);
         self.exact.set_capacity(room);
+    }
+
+    /// Names answers by other keys from now on. Those of before could never be found again, and are forgotten; whether they are others.
+    pub(super) fn adopt(&self, keys: Keys) -> bool {
+        let others = keys.fingerprint() != self.keys.load().fingerprint();
+        if others {
+            self.keys.store(Arc::new(keys));
+            self.exact.purge(&Purge::default());
+        }
+        others
     }
 
     /// Forgets what `purge` says; how many answers that were.

@@ -2,13 +2,16 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
-use super::{Hall, cache::Cache, lessons::Lessons, line::Line, meaning::Meanings, shadow::Purse};
+use super::{Hall, cache::Cache, disk::Disk, lessons::Lessons, line::Line, meaning::Meanings, shadow::Purse};
 use crate::{
     cache::Purge,
     measure::{BytesPerToken, Rate},
@@ -44,6 +47,8 @@ pub struct Desk {
     pub rate: Rate,
     /// What is kept of answers.
     pub cache: Cache,
+    /// What of it is on disk.
+    pub disk: Disk,
     /// Where requests wait for room.
     pub hall: Arc<Hall>,
     /// Which of its pools each route with limits used last, by its name: the place in the route.
@@ -60,6 +65,8 @@ pub struct Desk {
     pub meanings: Arc<Meanings>,
     /// What traffic of our own making may cost.
     pub(super) purse: Arc<Purse>,
+    /// How often something was forgotten.
+    purges: AtomicU64,
     recent: Mutex<VecDeque<Arc<Line>>>,
 }
 
@@ -74,6 +81,7 @@ impl Desk {
             bytes_per_token: BytesPerToken::new(),
             rate: Rate::new(),
             cache: Cache::new(),
+            disk: Disk::default(),
             hall: Arc::default(),
             spills: DashMap::new(),
             boundaries: DashMap::new(),
@@ -82,6 +90,7 @@ impl Desk {
             counters: DashMap::new(),
             meanings: Arc::new(Meanings::new()),
             purse: Arc::default(),
+            purges: AtomicU64::new(0),
             recent: Mutex::default(),
         }
     }
@@ -126,9 +135,19 @@ impl Desk {
         self.spills.retain(|name, _| policy.models.has_route(name));
     }
 
-    /// Forgets the kept answers that `purge` says; how many those were. It looks at every one.
+    /// Forgets the kept answers that `purge` says, also on disk; how many those in memory were. It looks at every one, and waits for the
+    /// disk.
     pub fn forget(&self, purge: &Purge) -> usize {
-        self.cache.purge(purge) + self.meanings.purge(purge)
+        self.disk.note(purge);
+        self.purges.fetch_add(1, Relaxed);
+        let gone = self.cache.purge(purge) + self.meanings.purge(purge);
+        self.disk.purge(purge);
+        gone
+    }
+
+    /// How often something was forgotten so far: what is about to be kept, and was answered before, may be what was meant.
+    pub(super) fn purges(&self) -> u64 {
+        self.purges.load(Relaxed)
     }
 
     /// How each route with tiers stands, by its name.

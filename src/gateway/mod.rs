@@ -10,6 +10,7 @@ mod auth;
 mod cache;
 mod counting;
 mod desk;
+mod disk;
 mod dispatch;
 mod edge;
 mod estimate;
@@ -53,6 +54,7 @@ use self::{
 pub use self::{
     cache::Cache,
     desk::{Desk, REMEMBERED},
+    disk::{Disk, Loaded, keep_on_disk},
     edge::{Edge, refuse, reply_to},
     explain::{Explanation, explain},
     explained::{Explained, LengthChosen, PassedOver, Scored, TierChosen},

@@ -1,6 +1,6 @@
 //! Which answers are kept to be given again, for whom and for how long.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 /// What is kept of answers.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,19 @@ pub struct Caching {
     pub coalesce: bool,
     /// How answers are kept for requests that mean the same; `None` where they are not.
     pub semantic: Option<Semantic>,
+    /// Where they are kept on disk too; `None` where they are not.
+    pub persist: Option<Persist>,
+}
+
+/// Where answers are kept on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Persist {
+    /// The folder.
+    pub path: PathBuf,
+    /// Most bytes.
+    pub max_size: u64,
+    /// For how long.
+    pub retention: Duration,
 }
 
 impl Caching {
@@ -112,12 +125,14 @@ pub struct CacheUse {
     pub exact: bool,
     /// Whether requests that mean the same may.
     pub semantic: bool,
+    /// Whether answers, and what was asked, may be kept on disk.
+    pub persist: bool,
 }
 
 /// Every cache that the policy has.
 impl Default for CacheUse {
     fn default() -> Self {
-        Self { exact: true, semantic: true }
+        Self { exact: true, semantic: true, persist: true }
     }
 }
 
@@ -136,6 +151,7 @@ impl Default for Caching {
             exact: None,
             coalesce: true,
             semantic: None,
+            persist: None,
         }
     }
 }

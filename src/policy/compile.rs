@@ -143,7 +143,10 @@ impl Reader<'_> {
             let tags = tags.collect();
             let allowed: Vec<_> = raw.allow.iter().flatten().filter_map(|field| self.read(field)).collect();
             let may_set_cache = allowed.contains(&Allowed::Cache);
-            keys.push(Key { id: id.into(), hash: hash.0, team: self.word(raw.team.as_ref()), tags, may_set_cache });
+            let team = self.word(raw.team.as_ref());
+            let persist = raw.cache.as_ref().and_then(|cache| cache.persist.as_ref());
+            let Switch(persists) = self.or(persist, Switch(true));
+            keys.push(Key { id: id.into(), hash: hash.0, team, tags, may_set_cache, persists });
         }
         keys
     }

@@ -16,6 +16,11 @@ pub(super) const JOURNAL_SIZE: u64 = 64 << 20;
 /// How many rotated journals are kept.
 pub(super) const JOURNAL_KEEP: u32 = 5;
 
+/// Most bytes of kept answers on disk.
+pub(super) const PERSIST_SIZE: u64 = 1 << 30;
+/// For how long they stay there.
+pub(super) const PERSIST_RETENTION: Duration = Duration::from_hours(7 * 24);
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -30,5 +30,5 @@ pub use draft::{Draft, Said};
 pub use request::RequestBody;
 pub use seen::{Seen, StreamError};
 pub use sse::{Event, Splitter};
-pub use transcript::{Gathering, Transcript, Unkept};
+pub use transcript::{Gathering, Parts, Transcript, Unkept};
 pub use wanted::Wanted;

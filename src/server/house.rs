@@ -1,12 +1,16 @@
 //! Everything that lives as long as the process: put together once, and again in part when the policy changes.
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use crate::{
     fleet::{Pool, Registry, Snapshot},
-    gateway::{Desk, Live, Serving, lessons::StoreError},
+    gateway::{self, Desk, Live, Serving, keep_on_disk, lessons},
     policy::Policy,
     schedule::{predict::Accuracy, tiers::Standing},
+    store,
     telemetry::{self, Journal},
     types::{Clock, Moment, Name},
     upstream::{
@@ -37,7 +41,10 @@ pub enum OpenError {
     Client(#[from] SetUpError),
     /// What was learned cannot be read.
     #[error(transparent)]
-    Lessons(#[from] StoreError),
+    Lessons(#[from] lessons::StoreError),
+    /// Kept answers cannot be on disk.
+    #[error("kept answers: {0} (cache.persist.path in the policy)")]
+    Disk(#[from] store::StoreError),
     /// The journal's file cannot be written.
     #[error("the journal '{path}' cannot be opened: {error} (journal.path in the policy)")]
     Journal {
@@ -63,6 +70,7 @@ impl House {
         }
         desk.lessons.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
         desk.follow(&policy);
+        keep_on_disk(&desk, &policy)?;
         let scrapers = Scrapers::new(client.clone(), clock);
         let tokenizers = Tokenizers::new(Hub::from_env());
         let serving = Serving::new(Snapshot::new(policy, &registry), &desk, |tokenizer| tokenizers.source(tokenizer));
@@ -71,8 +79,9 @@ impl House {
     }
 
     /// Serves by `policy` from the next request on; what was learned of engines that stay is kept. On an error the old policy
-    /// stays in force.
+    /// stays in force. Waits for the disk.
     pub(super) fn replace(&self, policy: Policy) -> Result<(), OpenError> {
+        keep_on_disk(&self.desk, &policy)?;
         let old = self.live.load();
         let before = &old.snapshot.policy;
         if before.journal != policy.journal {
@@ -105,10 +114,21 @@ impl House {
         Ok(())
     }
 
+    /// Tries again to have kept answers on disk, where another gateway had the folder. Waits for the disk.
+    pub(super) fn tend_disk(&self) {
+        if let Err(problem) = keep_on_disk(&self.desk, &self.live.load().snapshot.policy) {
+            tracing::warn!("{}", OpenError::Disk(problem));
+        }
+    }
+
     /// Writes out what is queued.
     pub(super) async fn close(&self) {
-        let lessons = self.desk.lessons.clone();
-        let _ = tokio::task::spawn_blocking(move || lessons.save()).await;
+        let desk = self.desk.clone();
+        let close = move || {
+            desk.lessons.save();
+            desk.disk.close();
+        };
+        let _ = tokio::task::spawn_blocking(close).await;
         if let Some(journal) = self.desk.journal.swap(None) {
             // A panic in the writer was logged where it happened.
             let _ = tokio::task::spawn_blocking(move || journal.close()).await;
@@ -162,6 +182,7 @@ impl House {
                 sessions: self.registry.sessions().len() as u64,
             }),
             caches: self.caches(&serving.snapshot.policy),
+            log: self.log(&serving.snapshot.policy),
             false_hits: self.false_hits(&serving.snapshot.policy, now),
         }
     }
@@ -184,6 +205,30 @@ impl House {
             evictions: self.desk.meanings.evictions().collect(),
         };
         keeps.then_some(exact).into_iter().chain(means.then_some(semantic)).collect()
+    }
+
+    fn log(&self, policy: &Policy) -> Option<telemetry::CacheLogLive> {
+        policy.caching.as_ref()?.persist.as_ref()?;
+        let figures = self.desk.disk.figures();
+        let gateway::Loaded { records, meanings, passed, millis } = self.desk.disk.loaded();
+        let up = figures.is_some_and(|figures| !figures.failed);
+        let store::Figures { records: held, bytes, dropped, damaged, doubtful, evicted, compactions, failed: _ } =
+            figures.unwrap_or_default();
+        Some(telemetry::CacheLogLive {
+            up,
+            records: held,
+            bytes,
+            lost: [
+                ("queue", dropped),
+                ("doubtful", doubtful),
+                ("space", evicted),
+                ("unreadable", passed.load(Relaxed)),
+            ],
+            damaged,
+            compactions,
+            loaded: [("exact", records.load(Relaxed)), ("semantic", meanings.load(Relaxed))],
+            load_seconds: millis.load(Relaxed) as f64 / 1e3,
+        })
     }
 
     pub(super) fn false_hits(&self, policy: &Policy, now: Moment) -> Option<telemetry::FalseHitsLive> {

@@ -49,14 +49,13 @@ impl Control {
         let result = match &self.loader {
             None => Err("there is no policy file: the gateway runs without one".to_owned()),
             // Reading files blocks.
-            Some(_) => tokio::task::spawn_blocking(move || control.loader.as_ref().map(|load| load()))
-                .await
-                .map_err(|error| error.to_string())
-                .and_then(|loaded| loaded.unwrap_or_else(|| Err(String::new())))
-                .and_then(|policy| {
-                    let hash = policy.hash.clone();
-                    self.house.replace(policy).map(|()| hash).map_err(|error| error.to_string())
-                }),
+            Some(_) => tokio::task::spawn_blocking(move || {
+                let policy = control.loader.as_ref().map_or_else(|| Err(String::new()), |load| load())?;
+                let hash = policy.hash.clone();
+                control.house.replace(policy).map(|()| hash).map_err(|error| error.to_string())
+            })
+            .await
+            .unwrap_or_else(|error| Err(error.to_string())),
         };
         self.house.desk.metrics.config_reload(result.is_ok());
         match &result {

@@ -137,14 +137,17 @@ const TENDED: Duration = Duration::from_secs(30);
 
 /// Tends the cache by meaning until the process ends.
 fn tend(control: &Arc<Control>) {
-    let desk = control.house.desk.clone();
+    let control = control.clone();
     tokio::spawn(async move {
         let mut tick = tokio::time::interval(TENDED);
         loop {
             tick.tick().await;
-            let desk = desk.clone();
+            let desk = control.house.desk.clone();
             // It may take long.
             let _ = tokio::task::spawn_blocking(move || desk.meanings.tend(desk.clock.now())).await;
+            let _alone = control.reloading.lock().await;
+            let again = control.clone();
+            let _ = tokio::task::spawn_blocking(move || again.house.tend_disk()).await;
         }
     });
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::{
     frame::{Act, Frame},
-    record::Key,
+    record::{Key, covers},
 };
 
 /// Where a record lies, and what decides whether it still counts.
@@ -92,7 +92,7 @@ impl Live {
             Act::Put => self.put(at, frame),
             Act::Remove => self.remove(&frame.key),
             Act::RemoveScope => {
-                self.places.retain(|_, place| place.scope != frame.scope);
+                self.places.retain(|_, place| !covers(&frame.scope, &place.scope));
                 self.bytes = self.places.values().map(|place| place.total).sum();
             }
             Act::Clear => self.clear(),

@@ -3,7 +3,7 @@
 use std::{
     io::{self, Read},
     path::Path,
-    sync::{Arc, atomic::Ordering::Relaxed, mpsc::sync_channel},
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed, mpsc::sync_channel},
     thread,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -19,6 +19,7 @@ use super::{
     record::{Key, Record},
     writer::{Counts, Writer},
 };
+use crate::measure::lock;
 
 /// Records on disk. Nothing here waits for the disk but [`flush`](Self::flush) and [`close`](Self::close).
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub struct Log {
     secret: [u8; 32],
     queue: Arc<Queue>,
     counts: Arc<Counts>,
-    thread: Option<thread::JoinHandle<()>>,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
 impl Log {
@@ -73,7 +74,7 @@ impl Log {
         let writer = Writer { folder, head, limits, queue: queue.clone(), counts: counts.clone(), clock };
         let thread = thread::Builder::new().name("cache-log".into()).spawn(move || writer.run(file)).map_err(failed)?;
         let recovery = Recovery { queue: queue.clone() };
-        Ok((Self { secret: head.secret, queue, counts, thread: Some(thread) }, recovery))
+        Ok((Self { secret: head.secret, queue, counts, thread: Mutex::new(Some(thread)) }, recovery))
     }
 
     /// A random key that was made with the log and lives as long: for hashes that are kept in it, and that nobody outside can work out.
@@ -95,7 +96,7 @@ impl Log {
         self.queue.push(Order::Remove(Key { kind, key }))
     }
 
-    /// Deletes all records of a scope; answers like [`remove`](Self::remove).
+    /// Deletes all records whose tags are these, where a tag of zeros stands for any; answers like [`remove`](Self::remove).
     pub fn remove_scope(&self, scope: [u8; 32]) -> bool {
         self.queue.push(Order::RemoveScope(scope))
     }
@@ -111,10 +112,11 @@ impl Log {
         self.queue.push(Order::Flush(answer)) && answered.recv().is_ok()
     }
 
-    /// Writes what waits, and lets the folder go. Not for a worker. (A log that is dropped does the same in the background.)
-    pub fn close(mut self) {
+    /// Writes what waits, and lets the folder go; takes no more from then on. Not for a worker. (A log that is dropped does the same in the
+    /// background.)
+    pub fn close(&self) {
         self.queue.close();
-        if let Some(thread) = self.thread.take() {
+        if let Some(thread) = lock(&self.thread).take() {
             // A panic there has been told by its own message.
             let _ = thread.join();
         }

@@ -283,12 +283,39 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (0_u8..12, 0_u8..3, prop::collection::vec(any::<u8>(), 0..2000)).prop_map(|(key, scope, payload)| Step::Put(key, scope, payload)),
+        8 => (0_u8..12, 1_u8..4, prop::collection::vec(any::<u8>(), 0..2000)).prop_map(|(key, scope, payload)| Step::Put(key, scope, payload)),
         2 => (0_u8..12).prop_map(Step::Remove),
-        1 => (0_u8..3).prop_map(Step::RemoveScope),
+        1 => (1_u8..4).prop_map(Step::RemoveScope),
         1 => Just(Step::Clear),
         2 => Just(Step::Reopen),
     ]
+}
+
+#[test]
+fn a_tag_of_zeros_in_a_deletion_stands_for_any() {
+    let tags = |tags: [u8; 4]| {
+        let mut scope = [0; 32];
+        scope.chunks_mut(8).zip(tags).for_each(|(place, tag)| place.fill(tag));
+        scope
+    };
+    let all = [[1, 1, 1, 0], [1, 2, 2, 0], [2, 1, 3, 0], [2, 2, 0, 4]];
+    for (pattern, left) in [
+        ([1, 0, 0, 0], vec![2, 3]),
+        ([0, 1, 0, 0], vec![1, 3]),
+        ([2, 2, 0, 0], vec![0, 1, 2]),
+        ([0, 0, 3, 0], vec![0, 1, 3]),
+        ([1, 1, 2, 0], vec![0, 1, 2, 3]),
+        ([0, 0, 0, 0], vec![]),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, _) = open(folder.path());
+        for (at, scope) in (0..).zip(all) {
+            log.put(Record { scope: tags(scope), ..record(at, 0, b"") });
+        }
+        log.remove_scope(tags(pattern));
+        log.close();
+        assert_eq!(kept(folder.path()).into_keys().collect::<Vec<_>>(), left, "{pattern:?}");
+    }
 }
 
 proptest! {

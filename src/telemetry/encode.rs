@@ -189,6 +189,7 @@ impl Scrape {
             &table::CACHE_EVICTIONS,
             evictions.map(|(tier, reason, n)| ([tier, reason], ConstCounter::new(n))),
         )?;
+        self.cache_log(page)?;
         let coalesced = cache.coalesced.list();
         page.family(&table::CACHE_COALESCED, coalesced.iter().map(|(route, it)| ([&**route], it.clone())))?;
         let saved = cache.saved.list();
@@ -198,6 +199,20 @@ impl Scrape {
         page.family(&table::CACHE_SAVED_TOKENS, tokens)?;
         page.family(&table::CACHE_SAVED_COST, saved.iter().map(|(tier, it)| ([*tier], it.cost.clone())))?;
         page.family(&table::CACHE_SAVED_SECONDS, saved.iter().map(|(tier, it)| ([*tier], it.seconds.clone())))
+    }
+
+    fn cache_log(&self, page: &mut Page<'_>) -> fmt::Result {
+        let log = || self.live.log.iter();
+        page.family(&table::CACHE_LOG_UP, log().map(|it| ([""; 0], ConstGauge::new(u64::from(it.up)))))?;
+        page.family(&table::CACHE_LOG_RECORDS, log().map(|it| ([""; 0], ConstGauge::new(it.records))))?;
+        page.family(&table::CACHE_LOG_BYTES, log().map(|it| ([""; 0], ConstGauge::new(it.bytes))))?;
+        let lost = log().flat_map(|it| it.lost);
+        page.family(&table::CACHE_LOG_LOST, lost.map(|(reason, n)| ([reason], ConstCounter::new(n))))?;
+        page.family(&table::CACHE_LOG_DAMAGED, log().map(|it| ([""; 0], ConstGauge::new(it.damaged))))?;
+        page.family(&table::CACHE_LOG_COMPACTIONS, log().map(|it| ([""; 0], ConstCounter::new(it.compactions))))?;
+        let loaded = log().flat_map(|it| it.loaded);
+        page.family(&table::CACHE_LOADED, loaded.map(|(tier, n)| ([tier], ConstCounter::new(n))))?;
+        page.family(&table::CACHE_LOAD, log().map(|it| ([""; 0], ConstGauge::new(it.load_seconds))))
     }
 
     fn predictions(&self, page: &mut Page<'_>) -> fmt::Result {

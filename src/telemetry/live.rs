@@ -19,6 +19,8 @@ pub struct Live {
     pub scheduler: Option<SchedulerLive>,
     /// What is kept of answers, by tier; none where the policy has no cache.
     pub caches: Vec<CacheLive>,
+    /// Where the policy keeps answers on disk.
+    pub log: Option<CacheLogLive>,
     /// Where the policy has a cache by meaning.
     pub false_hits: Option<FalseHitsLive>,
 }
@@ -49,6 +51,27 @@ pub struct CacheLive {
     pub bytes: u64,
     /// Answers that had to go so far, by the reason.
     pub evictions: Vec<(&'static str, u64)>,
+}
+
+/// Kept answers on disk.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct CacheLogLive {
+    /// Whether answers are written: no other gateway has the folder, and the disk has not failed.
+    pub up: bool,
+    /// Answers that count.
+    pub records: u64,
+    /// Length of the file.
+    pub bytes: u64,
+    /// Answers that are not there any more, or never were, by the reason.
+    pub lost: [(&'static str, u64); 4],
+    /// Bytes of the file that were unreadable when it was opened.
+    pub damaged: u64,
+    /// How often the file was written anew without what counts no more.
+    pub compactions: u64,
+    /// Answers that were read back at the start, by tier.
+    pub loaded: [(&'static str, u64); 2],
+    /// How long that took, or has taken so far.
+    pub load_seconds: f64,
 }
 
 /// A pool's queue, and how good its predictions were lately.

@@ -209,8 +209,8 @@ mod tests {
     use super::{super::shared::MOST_BACKENDS, *};
     use crate::{
         telemetry::{
-            AccuracyLive, BackendLive, CacheLive, EngineLive, FalseHitsLive, Lookup, LookupStage, OutputLive, PoolLive,
-            SchedulerLive, Shed, TieredLive,
+            AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Lookup, LookupStage,
+            OutputLive, PoolLive, SchedulerLive, Shed, TieredLive,
         },
         types::Usage,
     };
@@ -328,6 +328,16 @@ mod tests {
                 bytes: 5000,
                 evictions: vec![("space", 1), ("purged", 0)],
             }],
+            log: Some(CacheLogLive {
+                up: true,
+                records: 3,
+                bytes: 9000,
+                lost: [("queue", 1), ("doubtful", 0), ("space", 2), ("unreadable", 0)],
+                damaged: 40,
+                compactions: 1,
+                loaded: [("exact", 2), ("semantic", 1)],
+                load_seconds: 0.25,
+            }),
             false_hits: Some(FalseHitsLive { rate: 0.01, lower: 0.002, upper: 0.03, labels: 120.0, shadow_scopes: 1 }),
         }
     }

@@ -21,8 +21,8 @@ pub use self::{
     cascade::CascadeMetrics,
     journal::{Journal, JournalCounters},
     live::{
-        AccuracyLive, BackendLive, CacheLive, EngineLive, FalseHitsLive, Live, OutputLive, PoolLive, SchedulerLive,
-        TieredLive,
+        AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Live, OutputLive, PoolLive,
+        SchedulerLive, TieredLive,
     },
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},

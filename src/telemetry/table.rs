@@ -166,6 +166,22 @@ table! {
         "Memory that they take.";
     CACHE_EVICTIONS: Counter "" "signalbox_cache_evictions_total" ["tier", "reason"]
         "Answers that had to go, by reason: space, share (of one scope), expired, replaced or purged.";
+    CACHE_LOG_UP: Gauge "" "signalbox_cache_log_up" []
+        "Whether kept answers are written to disk: 0 while another gateway has the folder, and once the disk has failed.";
+    CACHE_LOG_RECORDS: Gauge "" "signalbox_cache_log_records" []
+        "Answers on disk.";
+    CACHE_LOG_BYTES: Gauge "bytes" "signalbox_cache_log_bytes" []
+        "Length of their file.";
+    CACHE_LOG_LOST: Counter "" "signalbox_cache_log_lost_total" ["reason"]
+        "Answers that did not come to the disk or are gone from it, by reason: queue (full, or no disk to write to), space, doubtful (a damaged part of the file may have taken them back) or unreadable (of another release or embedder).";
+    CACHE_LOG_DAMAGED: Gauge "bytes" "signalbox_cache_log_damaged_bytes" []
+        "Bytes of the file that were damaged or torn when it was opened.";
+    CACHE_LOG_COMPACTIONS: Counter "" "signalbox_cache_log_compactions_total" []
+        "How often the file was written anew without what counts no more.";
+    CACHE_LOADED: Counter "" "signalbox_cache_loaded_total" ["tier"]
+        "Answers that were read back from disk.";
+    CACHE_LOAD: Gauge "seconds" "signalbox_cache_load_seconds" []
+        "How long that took, in the background, or has taken so far.";
     CACHE_COALESCED: Counter "" "signalbox_cache_coalesced_total" ["route"]
         "Requests that were answered by another's, equal and under way.";
     CACHE_SAVED_TOKENS: Counter "tokens" "signalbox_cache_saved_tokens_total" ["tier", "kind"]

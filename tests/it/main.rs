@@ -20,6 +20,7 @@ mod journal;
 mod lifecycle;
 mod meaning;
 mod page;
+mod persist;
 mod placement;
 mod policies;
 mod prediction;

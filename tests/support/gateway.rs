@@ -211,6 +211,17 @@ impl Gateway {
         within("the gateway to end", self.child.wait()).await.expect("its exit status")
     }
 
+    /// Ends it with SIGKILL, wherever it is.
+    pub fn sigkill(&self) {
+        self.signal("KILL");
+    }
+
+    /// The same, and waits until it is gone.
+    pub async fn kill(&mut self) {
+        self.sigkill();
+        self.wait_exit().await;
+    }
+
     /// Its process, while it runs.
     pub fn pid(&self) -> u32 {
         self.child.id().expect("the gateway still runs")

@@ -13,6 +13,7 @@ use crate::{
         confidence::Shift,
         exact::Purge,
         guard::Traits,
+        kept::Kept,
         key::ExactKey,
         record::{Origin, Record},
     },
@@ -40,7 +41,7 @@ pub struct NewEntry {
     /// The exact key of the request that it was the answer to.
     pub exact: ExactKey,
     /// Since when the answer is kept, where it was under another text before.
-    pub kept: Option<Moment>,
+    pub kept: Option<Kept>,
 }
 
 /// An entry. Shared by reference between threads.
@@ -49,7 +50,7 @@ pub struct Entry {
     /// Its number among all entries.
     pub number: u64,
     /// A hash of the text, byte for byte.
-    pub(super) text: u64,
+    pub text: u64,
     /// The text, taken apart.
     pub traits: Arc<Traits>,
     /// Its vector by the embedder that decides.
@@ -59,7 +60,7 @@ pub struct Entry {
     /// The exact key of the request that it was the answer to.
     pub exact: ExactKey,
     /// Since when its answer is kept.
-    pub kept: Moment,
+    pub kept: Kept,
     /// Until when.
     pub expires: Moment,
     /// Its bytes, near enough.
@@ -101,7 +102,7 @@ impl Entry {
             vector,
             record,
             exact,
-            kept: kept.unwrap_or(now),
+            kept: kept.unwrap_or(Kept::since(now)),
             expires: now.plus(ttl),
             bytes,
             shift: Mutex::new(Shift::entry()),
@@ -147,13 +148,11 @@ impl Entry {
 
     pub(super) fn may_serve(&self, wanted: Wanted<'_>, now: Moment) -> bool {
         self.expires > now
-            && wanted.max_age.is_none_or(|most| now.since(self.kept) <= most)
+            && wanted.max_age.is_none_or(|most| self.kept.age(now) <= most)
             && self.record.may_serve(wanted.acceptable)
     }
 
     pub(super) fn is_meant(&self, purge: &Purge) -> bool {
-        purge.caller.as_ref().is_none_or(|caller| self.record.caller.as_deref() == Some(caller))
-            && purge.route.as_ref().is_none_or(|route| *self.record.route == **route)
-            && purge.entry.as_ref().is_none_or(|entry| *entry == self.exact)
+        purge.means(&self.exact, &self.record)
     }
 }

@@ -100,6 +100,15 @@ impl Semantic {
     /// Keeps an answer under a text for at most `ttl`, in the place of one that the same backend gave to it before. `None` where there is
     /// no room for it.
     pub fn insert(&self, key: CompatKey, new: NewEntry, ttl: Duration, now: Moment) -> Option<Arc<Entry>> {
+        self.put(key, new, ttl, now, true)
+    }
+
+    /// The same for an answer that was kept elsewhere, where `left` is what is left of its time: never in the place of one that is here.
+    pub fn restore(&self, key: CompatKey, new: NewEntry, left: Duration, now: Moment) -> Option<Arc<Entry>> {
+        self.put(key, new, left, now, false)
+    }
+
+    fn put(&self, key: CompatKey, new: NewEntry, ttl: Duration, now: Moment, newest: bool) -> Option<Arc<Entry>> {
         let number = self.numbers.fetch_add(1, Relaxed);
         let recall = new.recall.clone();
         let entry = Arc::new(Entry::new(number, new, ttl, now));
@@ -111,10 +120,16 @@ impl Semantic {
             Arc::new(RwLock::new(Space::new()))
         };
         let space = write_all(&self.spaces).entry(key).or_insert_with(new).clone();
-        // Before it can be found, and so before it can go again: the counts never fall below zero.
-        self.bytes.fetch_add(entry.bytes, Relaxed);
-        self.count.fetch_add(1, Relaxed);
-        let replaced = write(&space).insert(entry.clone(), &recall);
+        let replaced = {
+            let mut space = write(&space);
+            if !newest && space.answers(&entry) {
+                return None;
+            }
+            // Before it can be found, and so before it can go again: the counts never fall below zero.
+            self.bytes.fetch_add(entry.bytes, Relaxed);
+            self.count.fetch_add(1, Relaxed);
+            space.insert(entry.clone(), &recall)
+        };
         drop(space);
         if let Some(replaced) = replaced {
             self.gone(&replaced);

@@ -30,6 +30,11 @@ impl Space {
         self.entries.len()
     }
 
+    /// Whether there is an answer already to the same text by the same backend.
+    pub(super) fn answers(&self, entry: &Entry) -> bool {
+        self.by_text.contains_key(&entry.asked())
+    }
+
     /// Puts an entry in; returns the one whose place it takes. Two answers to one text would be rivals, and neither sure enough.
     pub(super) fn insert(&mut self, entry: Arc<Entry>, vector: &[f32]) -> Option<Arc<Entry>> {
         let replaced = self.by_text.get(&entry.asked()).copied().and_then(|number| self.remove(number));

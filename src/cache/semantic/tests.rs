@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     cache::{
-        ExactKey, Keys, Origin, Record,
+        ExactKey, Kept, Keys, Origin, Record,
         confidence::{Prior, Shift},
         guard::{Guard, Traits},
         key::{Asked, ScopeId},
@@ -99,7 +99,7 @@ fn a_newer_answer_to_one_text_takes_the_place_of_the_older() {
 #[test]
 fn an_answer_is_as_old_under_a_second_text_as_under_its_first() {
     let entries = spacious();
-    let alias = NewEntry { kept: Some(at(10)), ..new(1, 1, "a") };
+    let alias = NewEntry { kept: Some(Kept::since(at(10))), ..new(1, 1, "a") };
     entries.insert(key(0), alias, HOUR, at(100)).unwrap();
     assert_eq!(found(&entries, 1, 1, Some(90), at(100)).len(), 1);
     assert!(found(&entries, 1, 1, Some(89), at(100)).is_empty());

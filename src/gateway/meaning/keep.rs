@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{
     look::{Hit, Pending},
     recent::Judged,
+    remake::write_down,
 };
 use crate::{
     cache::{
@@ -37,6 +38,7 @@ pub(in crate::gateway) struct Answered {
 /// one answer under two texts.
 pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered: Answered) {
     let Pending { compat, text, traits, recall, vector, near, ttl, keeps, .. } = pending;
+    let (own, purges) = (answered.record.clone(), desk.purges());
     let mut record = answered.record;
     let mut exact = answered.exact;
     let (mut ttl, mut kept) = (ttl, None);
@@ -66,9 +68,14 @@ pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered
             }
         },
     };
-    let text = xxh3_64(text.as_bytes());
-    let new = NewEntry { text, traits, recall, vector, record, exact, kept };
-    desk.meanings.entries.insert(compat, new, ttl, desk.clock.now());
+    let new = NewEntry { text: xxh3_64(text.as_bytes()), traits, recall, vector, record, exact, kept };
+    let now = desk.clock.now();
+    // The vector may have taken a while, and this may be what was to be forgotten meanwhile.
+    if desk.purges() != purges {
+        return;
+    }
+    write_down(&desk, &own, (compat, &text), &new, ttl, now).await;
+    desk.meanings.entries.insert(compat, new, ttl, now);
 }
 
 /// A hit was made anew: what was said instead shows whether it was right.
@@ -93,6 +100,9 @@ pub(in crate::gateway) fn learn(desk: &Desk, judged: &Judged, same: bool, source
         }
         before
     };
+    if given && !same {
+        desk.disk.forget(entry);
+    }
     entry.learn(belief.log_odds + scope_shift, same, source.weight());
     desk.metrics.cache().labelled(given, same, source.label());
 }

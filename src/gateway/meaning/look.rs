@@ -97,7 +97,8 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
         return Looked::Bypassed(Bypass::Long);
     }
     let user = call.body.member("user").and_then(|raw| serde_json::from_slice::<String>(raw).ok());
-    let scope = desk.cache.keys.scope(semantic.scope, caller.map(|name| &**name), user.as_deref().map(str::as_bytes));
+    let scope =
+        desk.cache.keys.load().scope(semantic.scope, caller.map(|name| &**name), user.as_deref().map(str::as_bytes));
     let Some(scope) = scope else { return Looked::Bypassed(Bypass::User) };
     let asked = cache::Asked {
         scope,
@@ -106,7 +107,7 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
         headers,
         form,
     };
-    let Some(compat) = desk.cache.keys.compat(&asked, &embedders.id, 0) else {
+    let Some(compat) = desk.cache.keys.load().compat(&asked, &embedders.id, 0) else {
         return Looked::Bypassed(Bypass::NoText);
     };
     let began = clock.now();
@@ -159,7 +160,7 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
         Verdict::Serve(judged) if !only_looks => {
             judged.entry.give();
             let entry = &judged.entry;
-            let found = Found { record: entry.record.clone(), age: now.since(entry.kept), left: entry.left(now) };
+            let found = Found { record: entry.record.clone(), age: entry.kept.age(now), left: entry.left(now) };
             Looked::Hit(Box::new(Hit { found, judged: Judged { scope, judged } }))
         }
         Verdict::Serve(judged) => {

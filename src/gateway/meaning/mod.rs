@@ -5,6 +5,7 @@ mod evidence;
 mod keep;
 mod look;
 mod recent;
+mod remake;
 mod state;
 
 pub(super) use self::{

@@ -40,6 +40,8 @@ pub(super) struct Embedders {
     pub(super) recall: Arc<dyn Embedder>,
     /// Names both: vectors of others are not comparable.
     pub(super) id: String,
+    /// Length of the vectors that decide.
+    pub(super) dimensions: usize,
     pub(super) prior: &'static Prior,
 }
 
@@ -119,5 +121,5 @@ impl Meanings {
 fn load() -> Result<Embedders, EmbedError> {
     let (recall, decider) = (embed::recall()?, embed::decider()?);
     let id = format!("{}+{}", recall.id(), decider.id());
-    Ok(Embedders { prior: Prior::of(decider.id()), recall, id })
+    Ok(Embedders { prior: Prior::of(decider.id()), recall, id, dimensions: decider.dimensions() })
 }

@@ -152,6 +152,8 @@ impl Keeper {
         }
         let Some(exact) = exact else { return Ok(true) };
         let ttl = ttl.map_or(exact.ttl, |ttl| ttl.min(exact.ttl));
+        // First the disk: what is forgotten meanwhile is forgotten in memory first, and so stays on neither.
+        self.desk.disk.record(key, &record, ttl);
         Ok(self.desk.cache.exact.insert(*key, record, ttl, now))
     }
 

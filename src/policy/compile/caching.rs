@@ -3,11 +3,16 @@
 use super::reader::Reader;
 use crate::{
     config::{Field, Problem, Share, Switch, caching as raw},
-    policy::{CacheUse, Caching, Exact, Replay, Scope, Semantic},
+    policy::{
+        CacheUse, Caching, Exact, Persist, Replay, Scope, Semantic,
+        defaults::{PERSIST_RETENTION, PERSIST_SIZE},
+    },
 };
 
 /// An answer may take this part of the memory at most: it has to fit into one of the cache's shards.
 const LARGEST_PART: u64 = 16;
+/// The least that may be on disk, in bytes.
+const LEAST_SIZE: u64 = 1 << 20;
 
 impl Reader<'_> {
     /// `keyed`: whether callers are asked for keys.
@@ -32,7 +37,26 @@ impl Reader<'_> {
             exact: exact.map(|exact| self.exact(exact, memory / (1 + u64::from(raw.semantic.is_some())))),
             coalesce,
             semantic: raw.semantic.as_ref().map(|semantic| self.semantic(semantic, keyed)),
+            persist: raw.persist.as_ref().and_then(|persist| {
+                if raw.exact.is_none() && raw.semantic.is_none() {
+                    self.report(
+                        Problem::at(persist.path.at(), "no answers are kept that could be on disk")
+                            .help("add `exact: {}` or `semantic: {}` beside `persist`"),
+                    );
+                }
+                self.persist(persist)
+            }),
         })
+    }
+
+    fn persist(&mut self, raw: &raw::Persist) -> Option<Persist> {
+        let path = self.config.path(&raw.path).map_err(|problem| self.report(problem)).ok();
+        let max_size = self.or(raw.max_size.as_ref(), PERSIST_SIZE);
+        if let Some(field) = raw.max_size.as_ref().filter(|_| max_size < LEAST_SIZE) {
+            self.report(Problem::at(field.at(), "too little for answers to stay").help("write `1Mi` at least"));
+        }
+        let retention = self.or(raw.retention.as_ref(), PERSIST_RETENTION);
+        Some(Persist { path: path?, max_size, retention })
     }
 
     fn semantic(&mut self, raw: &raw::SemanticCache, keyed: bool) -> Semantic {
@@ -85,7 +109,11 @@ impl Reader<'_> {
     pub(super) fn cache_use(&mut self, raw: Option<&raw::CacheUse>) -> CacheUse {
         let mut switch = |field: Option<&Field<Switch>>| self.or(field, Switch(true)).0;
         let Some(raw) = raw else { return CacheUse::default() };
-        CacheUse { exact: switch(raw.exact.as_ref()), semantic: switch(raw.semantic.as_ref()) }
+        CacheUse {
+            exact: switch(raw.exact.as_ref()),
+            semantic: switch(raw.semantic.as_ref()),
+            persist: switch(raw.persist.as_ref()),
+        }
     }
 }
 

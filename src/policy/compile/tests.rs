@@ -1,4 +1,4 @@
-use std::{io, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 use super::*;
 use crate::{
@@ -325,8 +325,32 @@ fn a_cache_has_its_defaults_and_is_used_unless_a_route_says_no() {
     let policy = policy(&format!(
         "{THREE}models: {{ a: {{ to: small, cache: {{ exact: off }} }}, b: {{ routes: [{{ to: large, cache: {{ semantic: off }} }}] }} }}\n"
     ));
-    assert_eq!(route(&policy, "a").cache, CacheUse { exact: false, semantic: true });
-    assert_eq!(route(&policy, "b").cache, CacheUse { exact: true, semantic: false });
+    assert_eq!(route(&policy, "a").cache, CacheUse { exact: false, ..CacheUse::default() });
+    assert_eq!(route(&policy, "b").cache, CacheUse { semantic: false, ..CacheUse::default() });
+}
+
+#[test]
+fn answers_on_disk_have_a_folder_beside_the_file_and_whoever_stays_off_it() {
+    let with = |more: &str| policy(&format!("{THREE}{more}"));
+    let kept = with("cache: { exact: {}, persist: { path: kept } }\n").caching.unwrap().persist.unwrap();
+    assert_eq!((&*kept.path, kept.max_size, kept.retention), (Path::new("kept"), 1 << 30, Duration::from_hours(168)));
+    let hash = "a".repeat(64);
+    let policy = with(&format!(
+        "cache: {{ semantic: {{}}, persist: {{ path: /k, max_size: 2Mi, retention: 1h }} }}\n\
+         models: {{ a: {{ to: small, cache: {{ persist: off }} }} }}\n\
+         keys: [{{ id: x, hash: 'blake3:{hash}', cache: {{ persist: off }} }}]\n"
+    ));
+    let kept = policy.caching.as_ref().unwrap().persist.clone().unwrap();
+    assert_eq!((kept.max_size, kept.retention), (2 << 20, Duration::from_hours(1)));
+    assert_eq!(route(&policy, "a").cache, CacheUse { persist: false, ..CacheUse::default() });
+    assert!(!policy.keys[0].persists);
+    for (cache, told) in [
+        ("{ persist: { path: a } }", "no answers are kept"),
+        ("{ exact: {}, persist: { path: a, max_size: 1Ki } }", "too little"),
+    ] {
+        let found = refused(&format!("{THREE}cache: {cache}\n"));
+        assert!(found.len() == 1 && found[0].0.contains(told), "{found:?}");
+    }
 }
 
 #[test]

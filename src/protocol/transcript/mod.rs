@@ -1,11 +1,13 @@
 //! A complete answer in both of its forms: whole, and as the events of a stream. Either can be made of the other.
 
 mod gather;
+mod parts;
 mod replay;
 mod whole;
 
 pub use self::{
     gather::Gathering,
+    parts::Parts,
     whole::{Transcript, Unkept},
 };
 

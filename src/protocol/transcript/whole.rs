@@ -103,6 +103,11 @@ impl Transcript {
         Ok(Self { endpoint, whole: whole.into(), usage, pieces: Box::default() })
     }
 
+    /// One that was kept.
+    pub(super) fn of_kept(endpoint: Endpoint, whole: Bytes, usage: Option<Usage>, pieces: Box<[Piece]>) -> Self {
+        Self { endpoint, whole, usage, pieces }
+    }
+
     /// The endpoint that gave it.
     pub fn endpoint(&self) -> Endpoint {
         self.endpoint

@@ -1,0 +1,112 @@
+//! The log in force, as those who keep and forget answers see it.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64},
+    },
+    time::Duration,
+};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+
+use super::{
+    off::Off,
+    shelf::{MEANING, Shelf},
+};
+use crate::{
+    cache::{ExactKey, Purge, Record, codec::Meaning, semantic::Entry},
+    store::Figures,
+};
+
+/// Kept answers on disk. It outlives policies.
+#[derive(Debug, Default)]
+pub struct Disk {
+    pub(super) shelf: ArcSwapOption<Shelf>,
+    pub(super) off: ArcSwap<Off>,
+    /// One change of the log at a time.
+    pub(super) changing: Mutex<()>,
+    /// Whether it was told that another process has the folder.
+    pub(super) told: AtomicBool,
+    loaded: Loaded,
+}
+
+/// What was read back.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// Answers by their exact keys.
+    pub records: AtomicU64,
+    /// Answers by their texts.
+    pub meanings: AtomicU64,
+    /// What could not be used: of another embedder or release.
+    pub passed: AtomicU64,
+    /// How long it has taken, in milliseconds.
+    pub millis: AtomicU64,
+}
+
+impl Disk {
+    /// Writes what waits, and lets the folder go. Waits for the disk.
+    pub fn close(&self) {
+        if let Some(shelf) = self.shelf.swap(None) {
+            shelf.log.close();
+        }
+    }
+
+    /// Writes an answer down that is about to be kept for `ttl`.
+    pub(in crate::gateway) fn record(&self, key: &ExactKey, record: &Record, ttl: Duration) {
+        if let Some(shelf) = self.shelf_of(record) {
+            shelf.record(key, record, Duration::ZERO, ttl);
+        }
+    }
+
+    /// Whether an answer may be on disk, and there is one.
+    pub(in crate::gateway) fn takes(&self, record: &Record) -> bool {
+        self.shelf_of(record).is_some()
+    }
+
+    /// Writes an answer down that is about to be kept under a text, of which `hash` is the hash.
+    pub(in crate::gateway) fn meaning(&self, meaning: &Meaning, hash: u64, age: Duration, left: Duration) {
+        if let Some(shelf) = self.shelf_of(&meaning.record) {
+            shelf.meaning(meaning, hash, age, left);
+        }
+    }
+
+    /// Deletes an answer that turned out to be wrong for what it was given to: what was learned of it does not outlive the process.
+    pub(in crate::gateway) fn forget(&self, entry: &Entry) {
+        if let Some(shelf) = &*self.shelf.load() {
+            shelf.log.remove(MEANING, shelf.keys.entry(&entry.exact, entry.text, entry.record.origin.0));
+        }
+    }
+
+    /// Takes note of a purge, before anything in memory is forgotten.
+    pub(in crate::gateway) fn note(&self, purge: &Purge) {
+        if let Some(shelf) = &*self.shelf.load() {
+            shelf.note(purge);
+        }
+    }
+
+    /// Deletes what `purge` says. Waits for the disk.
+    pub(in crate::gateway) fn purge(&self, purge: &Purge) {
+        if let Some(shelf) = self.shelf.load_full() {
+            shelf.purge(purge);
+        }
+    }
+
+    /// What the log holds, and what has happened to it; `None` where there is none.
+    pub fn figures(&self) -> Option<Figures> {
+        self.shelf.load().as_ref().map(|shelf| shelf.log.figures())
+    }
+
+    /// What was read back since the process began.
+    pub fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    pub(super) fn is_off(&self, record: &Record) -> bool {
+        self.off.load().means(record)
+    }
+
+    fn shelf_of(&self, record: &Record) -> Option<Arc<Shelf>> {
+        self.shelf.load_full().filter(|_| !self.is_off(record))
+    }
+}

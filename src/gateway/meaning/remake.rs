@@ -1,0 +1,53 @@
+//! Entries by meaning as they are written down, and as they come back.
+
+use std::{sync::Arc, time::Duration};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::state::Meanings;
+use crate::{
+    cache::{CompatKey, Kept, Record, codec::Meaning, guard::Traits, semantic::NewEntry},
+    gateway::Desk,
+    types::Moment,
+};
+
+/// Writes an entry down that is about to be kept under `text`, where that may be: `own` is the answer to the request that said it, which may
+/// be another than the entry's.
+pub(super) async fn write_down(
+    desk: &Desk,
+    own: &Record,
+    (compat, text): (CompatKey, &str),
+    new: &NewEntry,
+    left: Duration,
+    now: Moment,
+) {
+    if !desk.disk.takes(own) {
+        return;
+    }
+    let Some(embedders) = desk.meanings.embedders().await else { return };
+    let meaning = Meaning {
+        compat,
+        text: text.to_owned(),
+        embedder: embedders.id.clone(),
+        vector: new.vector.clone(),
+        exact: new.exact,
+        record: new.record.clone(),
+    };
+    desk.disk.meaning(&meaning, new.text, new.kept.map_or(Duration::ZERO, |kept| kept.age(now)), left);
+}
+
+impl Meanings {
+    /// An entry as it was written down: what is cheap is made anew, so that nothing of it can be another release's. `None` where other
+    /// embedders made its vector.
+    pub(in crate::gateway) async fn remade(&self, meaning: Meaning, kept: Kept) -> Option<(CompatKey, NewEntry)> {
+        let embedders = self.embedders().await?;
+        let Meaning { compat, text, embedder, vector, exact, record } = meaning;
+        if embedder != embedders.id || vector.len() != embedders.dimensions {
+            return None;
+        }
+        let recall = embedders.recall.embed(&[&*text]).ok()?.into_iter().next()?.into_boxed_slice();
+        let traits = Arc::new(Traits::of(&text));
+        let text = xxh3_64(text.as_bytes());
+        Some((compat, NewEntry { text, traits, recall, vector, record, exact, kept: Some(kept) }))
+    }
+}
