@@ -29,6 +29,8 @@ pub(super) struct State {
     requests: Requests,
     /// `None` where the policy has no cache.
     cache: Option<CacheState>,
+    /// The shares of prompt tokens that were expected to be in engines' prefix caches, and that were; `None` before any were reported.
+    prefix: Option<Prefix>,
     pools: Vec<PoolState>,
     decisions: Vec<DecisionState>,
 }
@@ -37,6 +39,13 @@ pub(super) struct State {
 struct Requests {
     total: u64,
     per_second: f64,
+}
+
+/// Shares of the prompt tokens of answers that report cached ones, since the start.
+#[derive(Serialize)]
+struct Prefix {
+    predicted: f64,
+    reported: f64,
 }
 
 /// The cache since the start.
@@ -151,6 +160,7 @@ impl State {
         let pools = serving.snapshot.pools.iter().enumerate();
         Self {
             version: env!("CARGO_PKG_VERSION"),
+        let ratios = house.desk.metrics.prefix_hits().ratios();
             hash: policy.hash.clone(),
             uptime_s: now.since(Moment::default()).as_secs_f64(),
             simulated: policy.simulated,
@@ -163,6 +173,7 @@ impl State {
             cache: policy.caching.as_ref().map(|_| cache(house, policy, now)),
             pools: pools.map(|(at, pool)| pool_state(&serving, at, pool, now)).collect(),
             decisions: house.desk.last(DECISIONS).iter().map(|line| decision(line)).collect(),
+            prefix: ratios.map(|(predicted, reported)| Prefix { predicted, reported }),
         }
     }
 }

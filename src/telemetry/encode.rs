@@ -107,7 +107,11 @@ impl Scrape {
         }
         page.split(&table::TOKENS, &all, |backend| &backend.tokens)?;
         page.each(&table::COST, &all, |backend| backend.cost.clone())?;
-        page.split(&table::PREFIX_TOKENS, &all, |backend| &backend.prefix)
+        page.split(&table::PREFIX_TOKENS, &all, |backend| &backend.prefix)?;
+        let ratios = self.shared.prefix_hits().ratios();
+        let kinds =
+            ratios.iter().flat_map(|(predicted, reported)| [("predicted", *predicted), ("reported", *reported)]);
+        page.family(&table::PREFIX_HITS, kinds.map(|(kind, ratio)| ([kind], ConstGauge::new(ratio))))
     }
 
     fn pools(&self, page: &mut Page<'_>) -> fmt::Result {

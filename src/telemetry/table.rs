@@ -109,7 +109,9 @@ table! {
         "Cost of answers at the pool's prices, those given up for a larger model's included, in US dollars.";
 
     PREFIX_TOKENS: Counter "tokens" "signalbox_prefix_tokens_total" ["pool", "backend", "model", "kind"]
-        "Cached prompt tokens of the answers that report them: as predicted at the placement, and as reported.";
+        "Prompt tokens of the answers that report how many were cached: all (prompt), those predicted to be cached at the placement, and those reported.";
+    PREFIX_HITS: Gauge "ratio" "signalbox_prefix_hit_ratio" ["kind"]
+        "Shares of the prompt tokens of these answers that were predicted to be cached, and that were reported as cached, over all backends since the start.";
 
     // Admission: what waits for room in each pool, and what is turned away.
     QUEUE_DEPTH: Gauge "" "signalbox_queue_depth" ["pool"]
