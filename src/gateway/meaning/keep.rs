@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
+    evidence::Said,
     look::{Hit, Pending},
     recent::Judged,
 };
@@ -42,7 +43,7 @@ pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered
         && let Some(anew) = said(&record)
         && let Some((same, source)) = compare(&desk, &judged, &anew).await
     {
-        learn(&desk, &judged, same, source, would_serve);
+        learn(&desk, &judged, Said::found(same, source), would_serve);
         let entry = &judged.judged.entry;
         // One that was forgotten meanwhile does not come back under another text.
         if same && desk.meanings.entries.get(&compat, entry.number).is_some() {
@@ -73,26 +74,18 @@ pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered
 pub(in crate::gateway) async fn verify(desk: &Desk, hit: &Hit, anew: &Draft) {
     let Some(said) = anew.said().filter(|said| said.calls.is_empty()) else { return };
     if let Some((same, source)) = compare(desk, &hit.judged, said.text).await {
-        learn(desk, &hit.judged, same, source, true);
+        learn(desk, &hit.judged, Said::found(same, source), true);
     }
 }
 
-/// A label came in: whether the answer served, and whether it was given (or would have been).
-pub(in crate::gateway) fn learn(desk: &Desk, judged: &Judged, same: bool, source: Source, given: bool) {
+/// A label came in; `given`: of an answer that was given, or would have been.
+pub(in crate::gateway) fn learn(desk: &Desk, judged: &Judged, said: Said, given: bool) {
     let (entry, belief) = (&judged.judged.entry, judged.judged.belief);
-    let entry_shift = entry.shift().mean();
-    let now = desk.clock.now();
-    let scope_shift = {
-        let mut scopes = lock(&desk.meanings.scopes);
-        let before = scopes.shift(&judged.scope).mean();
-        scopes.learn(judged.scope, belief.log_odds + entry_shift, same, source);
-        if given {
-            scopes.verified(judged.scope, same, source, now);
-        }
-        before
-    };
-    entry.learn(belief.log_odds + scope_shift, same, source.weight());
-    desk.metrics.cache().labelled(given, same, source.label());
+    let log_odds = belief.log_odds + entry.shift().mean();
+    let scope_shift = lock(&desk.meanings.scopes).learn(judged.scope, log_odds, said, given, desk.clock.now());
+    // Of the entry everybody may say what it was worth to him.
+    entry.learn(belief.log_odds + scope_shift, said.same, said.source.weight());
+    desk.metrics.cache().labelled(given, said.same, said.source.label());
 }
 
 /// Whether the kept answer says the same as one that was made anew; `None` where that cannot be told.

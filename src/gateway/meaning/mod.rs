@@ -11,4 +11,5 @@ pub(super) use self::{
     keep::{Answered, keep, learn, verify},
     look::{Hit, Looked, Pending, Sought, look},
     state::Meanings,
+    evidence::Said,
 };
