@@ -55,6 +55,8 @@ struct CacheState {
     saved_usd: f64,
     /// How often hits by meaning were false; `None` where the policy has no such cache.
     false_hits: Option<FalseHits>,
+    /// The embedder that decides which texts mean the same, once there was a text.
+    embedder: Option<String>,
 }
 
 /// One of its tiers: `exact` (with those who shared a request under way) or `semantic`.
@@ -158,9 +160,9 @@ impl State {
         let serving = house.live.load();
         let policy = &serving.snapshot.policy;
         let pools = serving.snapshot.pools.iter().enumerate();
+        let ratios = house.desk.metrics.prefix_hits().ratios();
         Self {
             version: env!("CARGO_PKG_VERSION"),
-        let ratios = house.desk.metrics.prefix_hits().ratios();
             hash: policy.hash.clone(),
             uptime_s: now.since(Moment::default()).as_secs_f64(),
             simulated: policy.simulated,
@@ -171,9 +173,9 @@ impl State {
                 per_second: house.desk.rate.per_second(RateSpan::TenSeconds, now),
             },
             cache: policy.caching.as_ref().map(|_| cache(house, policy, now)),
+            prefix: ratios.map(|(predicted, reported)| Prefix { predicted, reported }),
             pools: pools.map(|(at, pool)| pool_state(&serving, at, pool, now)).collect(),
             decisions: house.desk.last(DECISIONS).iter().map(|line| decision(line)).collect(),
-            prefix: ratios.map(|(predicted, reported)| Prefix { predicted, reported }),
         }
     }
 }
@@ -193,7 +195,8 @@ fn cache(house: &House, policy: &Policy, now: Moment) -> CacheState {
         shadow_scopes: live.shadow_scopes,
     });
     let tiers = house.caches(policy).into_iter().map(tier).collect();
-    CacheState { tiers, saved_usd: metrics.saved_usd(), false_hits }
+    let embedder = house.desk.meanings.embedder();
+    CacheState { tiers, saved_usd: metrics.saved_usd(), false_hits, embedder }
 }
 
 fn pool_state(serving: &Serving, at: usize, pool: &Pool, now: Moment) -> PoolState {

@@ -176,6 +176,8 @@ impl Scrape {
             let stages = LookupStage::ALL.into_iter().zip(&cache.seconds);
             page.family(&table::CACHE_LOOKUP, stages.map(|(stage, seconds)| ([stage.label()], seconds.clone())))?;
         }
+        let embeddings = cache.embeddings.list().into_iter().map(|((embedder, result), it)| ([embedder, result], it));
+        page.family(&table::CACHE_EMBEDDINGS, embeddings)?;
         page.family(&table::CACHE_GUARDS, cache.guards.list().into_iter().map(|(guard, it)| ([guard], it)))?;
         let labels = cache.labels.list().into_iter().map(|((of, verdict, source), it)| ([of, verdict, source], it));
         page.family(&table::CACHE_LABELS, labels)?;

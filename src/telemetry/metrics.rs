@@ -269,6 +269,7 @@ mod tests {
         metrics.background(Purpose::Pair, Outcome::Complete, 120, 0.000_2);
         metrics.pair(PairResult::Agreed);
         let cache = metrics.cache();
+        cache.embedded("built-in", "done");
         cache.guarded("numbers");
         cache.labelled(true, false, "feedback");
         for (result, reason) in [("hit", ""), ("miss", "absent"), ("coalesced", "absent"), ("bypass", "temperature")] {

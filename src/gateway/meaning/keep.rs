@@ -23,7 +23,7 @@ use crate::{
     protocol::Draft,
 };
 
-/// How long vectors may take that nobody waits for.
+/// How long the vectors of answers may take: nobody waits for them.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An answer that came after all.
@@ -35,7 +35,7 @@ pub(in crate::gateway) struct Answered {
 /// Keeps an answer under the text that it is the answer to. Where the one that was near says the same, the text leads to that from now on:
 /// one answer under two texts.
 pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered: Answered) {
-    let Pending { compat, text, traits, recall, vector, near, ttl, keeps, .. } = pending;
+    let Pending { compat, embedders, text, traits, recall, vector, near, ttl, keeps, .. } = pending;
     let mut record = answered.record;
     let mut exact = answered.exact;
     let (mut ttl, mut kept) = (ttl, None);
@@ -57,8 +57,8 @@ pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered
     }
     let vector = match vector {
         Some(vector) => vector,
-        None => match desk.meanings.decider.embed(&text, Instant::now() + PATIENCE).await {
-            Ok(vector) => vector.into_boxed_slice(),
+        None => match embedders.embed(&text, desk.clock, desk.metrics.cache()).await {
+            Ok(vector) => vector,
             Err(error) => {
                 tracing::debug!(%error, "an answer is not kept under its meaning");
                 return;
@@ -104,8 +104,8 @@ async fn compare(desk: &Desk, judged: &Judged, anew: &str) -> Option<(bool, Sour
         return None;
     }
     let deadline = Instant::now() + PATIENCE;
-    let one = desk.meanings.decider.embed(&stored, deadline).await.ok()?;
-    let other = desk.meanings.decider.embed(anew, deadline).await.ok()?;
+    let one = desk.meanings.built_in.embed(&stored, deadline).await.ok()?;
+    let other = desk.meanings.built_in.embed(anew, deadline).await.ok()?;
     let similarity = one.iter().zip(&other).map(|(one, other)| one * other).sum();
     told(answers_agree(&stored, anew, Some(similarity)))
 }

@@ -32,6 +32,7 @@ impl Reader<'_> {
             exact: exact.map(|exact| self.exact(exact, memory / (1 + u64::from(raw.semantic.is_some())))),
             coalesce,
             semantic: raw.semantic.as_ref().map(|semantic| self.semantic(semantic, keyed)),
+            decider: self.decider(raw.semantic.as_ref().and_then(|semantic| semantic.embedder.as_ref())),
         })
     }
 
