@@ -4,8 +4,12 @@
 //! sample is; each label weighs 1 by the chance that it had of being drawn, so that the rate is that of all hits. Old labels fade,
 //! since what a scope is asked changes.
 
+mod sums;
+
 use std::time::Duration;
 
+pub use self::sums::Voice;
+use self::sums::{Sums, Voices};
 use super::guard::{Guard, Traits, compare};
 use crate::{measure::beta, types::Moment};
 
@@ -58,10 +62,7 @@ const HEAVIEST: f64 = 50.0;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
     /// Sums of weights, as of `at`.
-    good: f64,
-    bad: f64,
-    /// Sum of their squares: how many equal labels they are worth.
-    squares: f64,
+    voices: Voices,
     at: Moment,
     shadow_only: bool,
 }
@@ -80,57 +81,69 @@ pub struct FalseHitRate {
 }
 
 impl Evidence {
-    /// Takes in a label of a hit, or of what would have been one in shadow. `share` is the chance that it had of being verified.
-    pub fn learn(&mut self, now: Moment, same: bool, source: Source, share: f64) {
+    /// Takes in what `voice` says of a hit, or of what would have been one in shadow. `share` is the chance that it had of being verified.
+    pub fn learn(&mut self, now: Moment, same: bool, source: Source, voice: Voice, share: f64) {
         if !(share > 0.0 && share <= 1.0) {
             return;
         }
-        self.fade(now);
-        let weight = f64::from(source.weight()) * (1.0 / share).min(HEAVIEST);
-        *(if same { &mut self.good } else { &mut self.bad }) += weight;
-        self.squares += weight * weight;
+        self.voices.fade(self.left(now));
+        self.at = self.at.max(now);
+        self.voices.learn(voice, same, f64::from(source.weight()) * (1.0 / share).min(HEAVIEST));
     }
 
-    fn fade(&mut self, now: Moment) {
-        let left = 0.5f64.powf(now.since(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64());
-        self.good *= left;
-        self.bad *= left;
-        // As if a share of the labels were gone, and not all of them lighter.
-        self.squares *= left;
-        self.at = self.at.max(now);
+    /// The part of each label that is left at `now`.
+    fn left(&self, now: Moment) -> f64 {
+        0.5f64.powf(now.since(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64())
     }
 
     /// The rate of false hits at `now`.
     pub fn rate(&self, now: Moment) -> FalseHitRate {
-        let mut faded = self.clone();
-        faded.fade(now);
-        let sum = faded.good + faded.bad;
-        if sum <= 0.0 || faded.squares <= 0.0 {
-            return FalseHitRate { rate: 0.0, lower: 0.0, upper: 1.0, labels: 0.0 };
-        }
-        let labels = sum * sum / faded.squares;
-        let rate = faded.bad / sum;
-        let bad = rate * labels;
-        FalseHitRate {
-            rate,
-            lower: beta::lower_bound(bad, labels, TAIL),
-            upper: beta::upper_bound(bad, labels, TAIL),
-            labels,
-        }
+        FalseHitRate::of(&self.voices.sums(None), self.left(now))
+    }
+
+    /// How much of what a voice says counts, 0 to 1.
+    pub fn part(&self, voice: Voice) -> f64 {
+        self.voices.part(voice)
     }
 
     /// Whether the scope may only look, and serves nothing, for its hits would be false more often than `budget` allows.
     ///
     /// It comes to that when the rate is surely above the budget, or when there are labels enough and they do not show it to be below.
-    /// Then would-be hits go on being verified, and it serves again when the rate is shown to be below.
+    /// No one caller among many brings it to that: without what he says the rate has to be above the budget too. Then would-be hits go
+    /// on being verified, and it serves again when the rate is shown to be below.
     pub fn shadow_only(&mut self, now: Moment, budget: f64) -> bool {
         let found = self.rate(now);
         self.shadow_only = if self.shadow_only {
             found.upper > budget
         } else {
-            found.lower > budget || found.labels * budget >= ENOUGH && found.upper > budget && found.rate > budget / 2.0
+            (found.lower > budget
+                || found.labels * budget >= ENOUGH && found.upper > budget && found.rate > budget / 2.0)
+                && self.is_said_by_several(budget)
         };
         self.shadow_only
+    }
+
+    /// Whether the rate lies above the budget whoever of the callers is not listened to.
+    fn is_said_by_several(&self, budget: f64) -> bool {
+        self.voices.bounded().all(|voice| {
+            let others = self.voices.sums(Some(voice));
+            others.bad > budget * others.weight()
+        })
+    }
+}
+
+impl FalseHitRate {
+    /// Of these sums, when only so much of each label is `left`.
+    fn of(sums: &Sums, left: f64) -> Self {
+        let sum = sums.weight();
+        // Every sum fades alike: what is left of the labels, and the same rate.
+        let labels = if sums.squares > 0.0 { left * sum * sum / sums.squares } else { 0.0 };
+        if sum <= 0.0 || labels <= 0.0 {
+            return Self { rate: 0.0, lower: 0.0, upper: 1.0, labels: 0.0 };
+        }
+        let rate = sums.bad / sum;
+        let bad = rate * labels;
+        Self { rate, lower: beta::lower_bound(bad, labels, TAIL), upper: beta::upper_bound(bad, labels, TAIL), labels }
     }
 }
 
@@ -193,8 +206,8 @@ mod tests {
 
     fn after(good: usize, bad: usize) -> Evidence {
         let mut evidence = Evidence::default();
-        (0..good).for_each(|_| evidence.learn(NOW, true, Source::Rerun, 1.0));
-        (0..bad).for_each(|_| evidence.learn(NOW, false, Source::Rerun, 1.0));
+        (0..good).for_each(|_| evidence.learn(NOW, true, Source::Rerun, Voice::Gateway, 1.0));
+        (0..bad).for_each(|_| evidence.learn(NOW, false, Source::Rerun, Voice::Gateway, 1.0));
         evidence
     }
 
@@ -222,23 +235,44 @@ mod tests {
         assert!(after(295, 5).shadow_only(NOW, 0.01), "enough labels, and not below");
         let mut evidence = after(20, 5);
         assert!(evidence.shadow_only(NOW, 0.01));
-        (0..300).for_each(|_| evidence.learn(NOW, true, Source::Rerun, 1.0));
+        (0..300).for_each(|_| evidence.learn(NOW, true, Source::Rerun, Voice::Gateway, 1.0));
         assert!(evidence.shadow_only(NOW, 0.01), "not yet shown to be below");
-        (0..2_000).for_each(|_| evidence.learn(NOW, true, Source::Rerun, 1.0));
+        (0..2_000).for_each(|_| evidence.learn(NOW, true, Source::Rerun, Voice::Gateway, 1.0));
         assert!(!evidence.shadow_only(NOW, 0.01));
     }
 
     #[test]
     fn labels_weigh_what_stands_behind_them_and_fade() {
         let mut evidence = Evidence::default();
-        evidence.learn(NOW, false, Source::Rerun, 1.0);
-        evidence.learn(NOW, true, Source::Rerun, 0.1);
+        evidence.learn(NOW, false, Source::Rerun, Voice::Gateway, 1.0);
+        evidence.learn(NOW, true, Source::Rerun, Voice::Gateway, 0.1);
         assert!((evidence.rate(NOW).rate - 1.0 / 11.0).abs() < 1e-9);
-        evidence.learn(NOW, true, Source::Rerun, 0.0);
+        evidence.learn(NOW, true, Source::Rerun, Voice::Gateway, 0.0);
         assert!((evidence.rate(NOW).rate - 1.0 / 11.0).abs() < 1e-9, "what could not be drawn says nothing");
         let old = after(100, 0);
         let later = NOW.plus(HALF_LIFE * 6);
         assert!(old.rate(later).labels < 3.0 && old.rate(later).upper > 0.5);
+    }
+
+    #[test]
+    fn one_caller_among_many_switches_nothing_off_and_several_do() {
+        let judged = |mut evidence: Evidence, voices: &[Voice]| {
+            for _ in 0..200 {
+                for voice in voices {
+                    evidence.learn(NOW, false, Source::Feedback, *voice, 1.0);
+                }
+            }
+            evidence
+        };
+        assert!(judged(Evidence::default(), &[Voice::Owner]).shadow_only(NOW, 0.01), "what is given to him alone");
+        for voice in [Voice::Caller(1), Voice::Anyone] {
+            assert!(!judged(Evidence::default(), &[voice]).shadow_only(NOW, 0.01));
+            assert!(!judged(after(400, 0), &[voice]).shadow_only(NOW, 0.01), "against what was found out");
+            assert!(judged(after(300, 4), &[voice]).shadow_only(NOW, 0.01), "with what was found out");
+            assert!(judged(after(400, 0), &[voice]).rate(NOW).rate <= 0.5 + 1e-9);
+        }
+        let four = [1, 2, 3, 4, 5].map(Voice::Caller);
+        assert!(judged(Evidence::default(), &four).shadow_only(NOW, 0.01));
     }
 
     #[test]
@@ -262,7 +296,7 @@ mod tests {
             let mut now = NOW;
             for (same, share, nanos) in labels {
                 now = now.plus(Duration::from_nanos(nanos >> 4));
-                evidence.learn(now, same, Source::Feedback, share);
+                evidence.learn(now, same, Source::Feedback, Voice::Caller(nanos % 7), share);
                 let found = evidence.rate(now);
                 prop_assert!(found.lower <= found.rate + 1e-9 && found.rate <= found.upper + 1e-9);
                 prop_assert!((0.0..=1.0).contains(&found.lower) && (0.0..=1.0).contains(&found.upper));

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use super::{
+    embedder::Embedder,
     mistake::Mistake,
     scalar::{Field, Scalar, Share, Switch, choice, choice_schema},
 };
@@ -69,6 +70,9 @@ pub struct SemanticCache {
     pub volatile: Option<Field<Duration>>,
     /// `serve` (the default), or `shadow`: hits are looked at, and measured, and never given.
     pub mode: Option<Field<SemanticMode>>,
+    /// What decides whether two texts mean the same, after a small table that is compiled in has found what is near: `built-in` (the
+    /// default), a server (`backend`), or another model on this machine (`fastembed`, `onnx`).
+    pub embedder: Option<Embedder>,
 }
 
 /// Which of the caches a model's requests use.

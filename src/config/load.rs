@@ -10,12 +10,14 @@ use std::{
 };
 
 use super::{
+    embedder::{Embedder, MODEL_FILES, OtherEmbedder},
     env::Vars,
+    key_source::KeySource,
     mask::masked,
     mistake::{At, Mistake},
     place::part,
     problem::{Problem, Problems},
-    raw::{Document, KeySource},
+    raw::Document,
     scalar::{Field, Scalar, Token},
     shape::Either,
     tokenizer::Tokenizer,
@@ -34,7 +36,7 @@ pub struct Config {
     /// The text with the secrets in it masked, for showing.
     shown: Arc<str>,
     hash: String,
-    /// The folder that paths start from, and tokenizers that cannot be read.
+    /// The folder that paths start from, and those of tokenizers and models that cannot be read.
     folder: PathBuf,
     missing: HashMap<String, Mistake>,
 }
@@ -66,6 +68,7 @@ impl Config {
         let mut config = Self::here(&name, &text)?;
         config.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
         config.look_for_tokenizers();
+        config.look_for_models();
         Ok(config)
     }
 
@@ -198,6 +201,33 @@ impl Config {
         }
     }
 
+    /// The folder of a model that `field` names, its path completed.
+    pub fn model_folder(&self, field: &Field<String>) -> Result<PathBuf, Problem> {
+        let folder = self.read(field)?;
+        match self.missing.get(field.text()) {
+            Some(mistake) => Err(Problem::mistake(field.at(), mistake.clone())),
+            None => Ok(self.folder.join(folder)),
+        }
+    }
+
+    /// Looks whether the models' files are there, without reading them.
+    fn look_for_models(&mut self) {
+        let Some(field) = embedder(&self.document).and_then(|other| other.onnx.as_ref()) else { return };
+        let Ok(folder) = self.read(field).map(|folder| self.folder.join(folder)) else { return };
+        let absent = MODEL_FILES.iter().find_map(|name| {
+            let opened = std::fs::File::open(folder.join(name)).and_then(|file| readable(&file));
+            opened.err().map(|error| (name, error))
+        });
+        if let Some((name, error)) = absent {
+            let mistake =
+                Mistake::new(format!("`{name}` of this model cannot be read: {}", plain(&error))).help(format!(
+                    "paths start from this file's folder; the model's folder has {}",
+                    MODEL_FILES.map(|name| format!("`{name}`")).join(", ")
+                ));
+            self.missing.insert(field.text().to_owned(), mistake);
+        }
+    }
+
     /// These problems, told with this file's lines.
     pub fn problems(&self, problems: Vec<Problem>) -> Problems {
         Problems::new(&self.name, Arc::clone(&self.shown), problems)
@@ -234,7 +264,16 @@ fn key_sources(document: &Document) -> impl Iterator<Item = &KeySource> {
         Either::Short(_) => None,
         Either::Long(backend, _) => backend.key.as_ref(),
     });
-    accounts.flat_map(|(_, account)| &account.keys.value).chain(backends)
+    let embedder = embedder(document).and_then(|other| other.backend.as_ref()?.value.key.as_ref());
+    accounts.flat_map(|(_, account)| &account.keys.value).chain(backends).chain(embedder)
+}
+
+/// The embedder that the file names in the long form.
+fn embedder(document: &Document) -> Option<&OtherEmbedder> {
+    match document.cache.as_ref()?.semantic.as_ref()?.embedder.as_ref()? {
+        Embedder::Long(other, _) => Some(other),
+        Embedder::Short(_) => None,
+    }
 }
 
 fn unreadable(error: &io::Error) -> Problem {

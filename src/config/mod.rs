@@ -3,7 +3,9 @@
 pub mod background;
 pub mod caching;
 mod checks;
+pub mod embedder;
 mod env;
+mod key_source;
 mod lengths;
 mod load;
 mod mask;
@@ -21,6 +23,7 @@ mod yaml;
 
 pub use self::{
     checks::Logprob,
+    key_source::{KeyFile, KeySource},
     lengths::{Boundary, Context},
     load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},

@@ -2,12 +2,16 @@
 
 mod built_in;
 mod minilm;
+#[cfg(feature = "fastembed")]
+mod onnx;
 mod static_table;
 mod unit;
 mod vectors;
 mod wordpiece;
 mod worker;
 
+#[cfg(feature = "fastembed")]
+pub use self::onnx::{Onnx, OnnxError};
 pub use self::{
     built_in::{decider, reads_whole, recall},
     unit::normalise,

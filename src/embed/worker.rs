@@ -273,7 +273,10 @@ fn answer(embedder: &dyn Embedder, batch: Vec<Job>) {
                 drop(job.reply.send(Err(error.clone())));
             }
         }
-        Err(_) if batch.len() > 1 => batch.into_iter().for_each(|job| answer(embedder, vec![job])),
+        Err(_) if batch.len() > 1 => {
+            // Each may take its time: who has left meanwhile is not asked for.
+            batch.into_iter().filter(|job| !job.reply.is_closed()).for_each(|job| answer(embedder, vec![job]));
+        }
         Err(error) => batch.into_iter().for_each(|job| drop(job.reply.send(Err(error.clone())))),
     }
 }

@@ -1,4 +1,5 @@
-//! `POST /v1/feedback`: what a caller says of an answer, for routes with tiers to learn from.
+//! What callers say of answers: `POST /v1/feedback` of any, for routes with tiers to learn from, and `POST /v1/cache/feedback` of one that the
+//! cache gave, for it to learn from.
 
 use std::borrow::Cow;
 
@@ -6,8 +7,15 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 
-use super::{Desk, Serving, auth, lessons::Heard, meaning};
-use crate::{cache::evidence::Source, prompt::complexity::learn::Verdict, types::Fault};
+use super::{
+    Desk, Serving, auth,
+    lessons::Heard,
+    meaning::{self, Said},
+};
+use crate::{
+    prompt::complexity::learn::Verdict,
+    types::{Fault, Name},
+};
 
 /// What is shown of an id, in characters.
 const LONGEST_ID: usize = 128;
@@ -28,49 +36,106 @@ struct Word<'a> {
     outcome: Option<Cow<'a, str>>,
 }
 
+#[derive(Deserialize)]
+struct OfHit<'a> {
+    #[serde(borrow)]
+    request_id: Option<Cow<'a, str>>,
+    served: Option<bool>,
+}
+
 /// What became of it.
 #[derive(Serialize)]
 pub(super) struct Recorded {
     recorded: bool,
-    /// Whether weights are learned from it; not where no choice between tiers was made.
+    /// Whether anything is learned from it: not where no choice between tiers was made, nor the second time.
     learned: bool,
 }
 
 /// Takes a word on an answer.
 pub(super) fn hear(serving: &Serving, desk: &Desk, headers: &HeaderMap, body: &Bytes) -> Result<Recorded, Fault> {
-    let keys = &serving.snapshot.policy.keys;
-    let caller = auth::check(keys, headers)?.map(|at| keys[at].id.clone());
-    let word: Word<'_> = serde_json::from_slice(body).map_err(|error| {
-        let message = format!(
-            "the body is not feedback ({error}): send {{\"request_id\": \"…\", \"outcome\": \"ok\"}}, the id from 'x-signalbox-id'"
-        );
-        Fault::client(StatusCode::BAD_REQUEST, "bad_json", message).with_code("invalid_json")
-    })?;
-    let Some(id) = word.request_id.as_deref() else {
-        return Err(Fault::field("request_id", "'request_id' is missing: it is the answer's 'x-signalbox-id'"));
-    };
+    let caller = caller(serving, headers)?;
+    let word: Word<'_> = read(body, r#"{"request_id": "…", "outcome": "ok"}"#)?;
+    let id = named(word.request_id.as_deref())?;
     let verdict = OUTCOMES.iter().find(|(name, _)| word.outcome.as_deref() == Some(name)).map(|(_, verdict)| *verdict);
     let Some(verdict) = verdict else {
         let names = OUTCOMES.map(|(name, _)| format!("'{name}'")).join(", ");
         return Err(Fault::field("outcome", format!("'outcome' is one of {names}")));
     };
-    if let Some(judged) = desk.meanings.judged(id, caller.as_ref()) {
-        let right = matches!(verdict, Verdict::Ok | Verdict::Overprovisioned);
-        meaning::learn(desk, &judged, right, Source::Feedback, true);
+    let served = matches!(verdict, Verdict::Ok | Verdict::Overprovisioned);
+    if judge(serving, desk, id, caller.as_ref(), served) {
         return Ok(Recorded { recorded: true, learned: true });
     }
     let known = desk.find(id).is_some_and(|line| line.key == caller);
     match desk.lessons.feedback(id, caller.as_ref(), verdict) {
         Heard::Learned => Ok(Recorded { recorded: true, learned: true }),
         Heard::Noted if known => Ok(Recorded { recorded: true, learned: false }),
-        Heard::Noted | Heard::Unknown => {
-            let id: String = id.chars().take(LONGEST_ID).collect();
-            let message =
-                format!("no request '{id}' of yours is remembered: feedback is taken for the last few thousand");
-            Err(Fault {
-                param: Some("request_id".into()),
-                ..Fault::client(StatusCode::NOT_FOUND, "unknown_request", message).with_code("request_not_found")
-            })
-        }
+        Heard::Noted | Heard::Unknown => Err(unknown(id)),
+    }
+}
+
+/// Takes a word on an answer that the cache gave.
+pub(super) fn hear_of_hit(
+    serving: &Serving,
+    desk: &Desk,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<Recorded, Fault> {
+    let caller = caller(serving, headers)?;
+    let word: OfHit<'_> = read(body, r#"{"request_id": "…", "served": false}"#)?;
+    let id = named(word.request_id.as_deref())?;
+    let Some(served) = word.served else {
+        return Err(Fault::field(
+            "served",
+            "'served' is missing: true where the answer was one to the question, else false",
+        ));
+    };
+    if judge(serving, desk, id, caller.as_ref(), served) {
+        return Ok(Recorded { recorded: true, learned: true });
+    }
+    let line = desk.find(id).filter(|line| line.key == caller).ok_or_else(|| unknown(id))?;
+    // Equal requests have no doubt to learn about, and a hit is judged once.
+    if line.reused.as_ref().is_some_and(|reused| reused.result.starts_with("hit")) {
+        return Ok(Recorded { recorded: true, learned: false });
+    }
+    let message =
+        format!("the answer to '{}' did not come from the cache: 'POST /v1/feedback' takes a word on it", shown(id));
+    Err(Fault::field("request_id", message).with_code("not_a_hit"))
+}
+
+/// Learns whether a hit by meaning served; whether there was one of this id to learn of.
+fn judge(serving: &Serving, desk: &Desk, id: &str, caller: Option<&Name>, served: bool) -> bool {
+    let Some(judged) = desk.meanings.judged(id, caller) else { return false };
+    let semantic = serving.snapshot.policy.caching.as_ref().and_then(|caching| caching.semantic);
+    let scope = semantic.map(|semantic| semantic.scope).unwrap_or_default();
+    meaning::learn(desk, &judged, Said::by(caller, scope, served), true);
+    true
+}
+
+fn caller(serving: &Serving, headers: &HeaderMap) -> Result<Option<Name>, Fault> {
+    let keys = &serving.snapshot.policy.keys;
+    Ok(auth::check(keys, headers)?.map(|at| keys[at].id.clone()))
+}
+
+fn read<'a, T: Deserialize<'a>>(body: &'a Bytes, example: &str) -> Result<T, Fault> {
+    serde_json::from_slice(body).map_err(|error| {
+        let message = format!("the body is not feedback ({error}): send {example}, the id from 'x-signalbox-id'");
+        Fault::client(StatusCode::BAD_REQUEST, "bad_json", message).with_code("invalid_json")
+    })
+}
+
+fn named(id: Option<&str>) -> Result<&str, Fault> {
+    id.ok_or_else(|| Fault::field("request_id", "'request_id' is missing: it is the answer's 'x-signalbox-id'"))
+}
+
+fn shown(id: &str) -> String {
+    id.chars().take(LONGEST_ID).collect()
+}
+
+fn unknown(id: &str) -> Fault {
+    let message =
+        format!("no request '{}' of yours is remembered: feedback is taken for the last few thousand", shown(id));
+    Fault {
+        param: Some("request_id".into()),
+        ..Fault::client(StatusCode::NOT_FOUND, "unknown_request", message).with_code("request_not_found")
     }
 }

@@ -1,5 +1,5 @@
 //! Questions and answers beside the traffic: `POST /v1/route/explain` says what would become of a request, or of many, without any of them
-//! being sent; `POST /v1/feedback` hears what callers say of answers.
+//! being sent; `POST /v1/feedback` and `POST /v1/cache/feedback` hear what callers say of answers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -38,6 +38,7 @@ impl Inquiry {
         Router::new()
             .route("/v1/route/explain", post(one_or_many))
             .route("/v1/feedback", post(word))
+            .route("/v1/cache/feedback", post(word_on_hit))
             .method_not_allowed_fallback(wrong_method)
             .with_state(Shared { live, desk })
     }
@@ -90,11 +91,21 @@ async fn one_or_many(State(Shared { live, desk }): State<Shared>, request: Reque
     reply(&head.headers, explained)
 }
 
-async fn word(State(Shared { live, desk }): State<Shared>, request: Request<Body>) -> Reply {
+async fn word(State(shared): State<Shared>, request: Request<Body>) -> Reply {
+    hear(&shared, request, feedback::hear).await
+}
+
+async fn word_on_hit(State(shared): State<Shared>, request: Request<Body>) -> Reply {
+    hear(&shared, request, feedback::hear_of_hit).await
+}
+
+type Hear = fn(&Serving, &Desk, &HeaderMap, &Bytes) -> Result<feedback::Recorded, Fault>;
+
+async fn hear(Shared { live, desk }: &Shared, request: Request<Body>, by: Hear) -> Reply {
     let serving = live.load();
     let (head, body) = request.into_parts();
     let result = match read(&serving, body).await {
-        Ok(body) => feedback::hear(&serving, &desk, &head.headers, &body),
+        Ok(body) => by(&serving, desk, &head.headers, &body),
         Err(fault) => Err(fault),
     };
     reply(&head.headers, result.map(|recorded| json(&recorded)))

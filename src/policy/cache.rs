@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use super::Secret;
+
 /// What is kept of answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caching {
@@ -17,6 +19,8 @@ pub struct Caching {
     pub coalesce: bool,
     /// How answers are kept for requests that mean the same; `None` where they are not.
     pub semantic: Option<Semantic>,
+    /// What decides whether requests mean the same.
+    pub decider: Decider,
     /// Where they are kept on disk too; `None` where they are not.
     pub persist: Option<Persist>,
 }
@@ -60,6 +64,47 @@ impl Semantic {
     pub fn ttl_of(&self, volatile: bool) -> Duration {
         if volatile { self.volatile.unwrap_or_default().min(self.ttl) } else { self.ttl }
     }
+}
+
+/// What decides whether two texts mean the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Decider {
+    /// The sentence model that is compiled in.
+    #[default]
+    BuiltIn,
+    /// A server that speaks OpenAI's `/v1/embeddings`.
+    Backend(EmbeddingBackend),
+    /// A model that fastembed knows by this name.
+    Fastembed(String),
+    /// The model in this folder, in ONNX form.
+    Onnx(PathBuf),
+}
+
+impl Decider {
+    /// The name used in policies and metrics.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::BuiltIn => "built-in",
+            Self::Backend(_) => "backend",
+            Self::Fastembed(_) => "fastembed",
+            Self::Onnx(_) => "onnx",
+        }
+    }
+}
+
+/// A server that speaks OpenAI's `/v1/embeddings`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmbeddingBackend {
+    /// Base address of its API.
+    pub url: String,
+    /// The model's name there.
+    pub model: String,
+    /// The key it is called with.
+    pub key: Option<Secret>,
+    /// Length of its vectors, where it is to be asked for.
+    pub dimensions: Option<u64>,
+    /// How long a lookup waits for a vector.
+    pub timeout: Duration,
 }
 
 impl Default for Semantic {
@@ -152,6 +197,7 @@ impl Default for Caching {
             coalesce: true,
             semantic: None,
             persist: None,
+            decider: Decider::default(),
         }
     }
 }

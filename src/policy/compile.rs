@@ -4,6 +4,7 @@ mod background;
 mod caching;
 mod cascade;
 mod conditions;
+mod decider;
 mod engines;
 mod models;
 mod pools;

@@ -14,7 +14,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use bytes::Bytes;
 
 pub use self::{
-    cache::{CacheUse, Caching, Exact, Persist, Replay, Scope, Semantic},
+    cache::{CacheUse, Caching, Decider, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic},
     compile::compile,
     models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
     simulated::{Found, discovered, simulated},

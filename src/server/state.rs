@@ -29,6 +29,8 @@ pub(super) struct State {
     requests: Requests,
     /// `None` where the policy has no cache.
     cache: Option<CacheState>,
+    /// The shares of prompt tokens that were expected to be in engines' prefix caches, and that were; `None` before any were reported.
+    prefix: Option<Prefix>,
     pools: Vec<PoolState>,
     decisions: Vec<DecisionState>,
 }
@@ -39,6 +41,13 @@ struct Requests {
     per_second: f64,
 }
 
+/// Shares of the prompt tokens of answers that report cached ones, since the start.
+#[derive(Serialize)]
+struct Prefix {
+    predicted: f64,
+    reported: f64,
+}
+
 /// The cache since the start.
 #[derive(Serialize)]
 struct CacheState {
@@ -46,6 +55,8 @@ struct CacheState {
     saved_usd: f64,
     /// How often hits by meaning were false; `None` where the policy has no such cache.
     false_hits: Option<FalseHits>,
+    /// The embedder that decides which texts mean the same, once there was a text.
+    embedder: Option<String>,
 }
 
 /// One of its tiers: `exact` (with those who shared a request under way) or `semantic`.
@@ -149,6 +160,7 @@ impl State {
         let serving = house.live.load();
         let policy = &serving.snapshot.policy;
         let pools = serving.snapshot.pools.iter().enumerate();
+        let ratios = house.desk.metrics.prefix_hits().ratios();
         Self {
             version: env!("CARGO_PKG_VERSION"),
             hash: policy.hash.clone(),
@@ -161,6 +173,7 @@ impl State {
                 per_second: house.desk.rate.per_second(RateSpan::TenSeconds, now),
             },
             cache: policy.caching.as_ref().map(|_| cache(house, policy, now)),
+            prefix: ratios.map(|(predicted, reported)| Prefix { predicted, reported }),
             pools: pools.map(|(at, pool)| pool_state(&serving, at, pool, now)).collect(),
             decisions: house.desk.last(DECISIONS).iter().map(|line| decision(line)).collect(),
         }
@@ -182,7 +195,8 @@ fn cache(house: &House, policy: &Policy, now: Moment) -> CacheState {
         shadow_scopes: live.shadow_scopes,
     });
     let tiers = house.caches(policy).into_iter().map(tier).collect();
-    CacheState { tiers, saved_usd: metrics.saved_usd(), false_hits }
+    let embedder = house.desk.meanings.embedder();
+    CacheState { tiers, saved_usd: metrics.saved_usd(), false_hits, embedder }
 }
 
 fn pool_state(serving: &Serving, at: usize, pool: &Pool, now: Moment) -> PoolState {

@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::AtomicU64};
 
 use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 
-use super::series::Series;
+use super::{prefix::PrefixHits, series::Series};
 use crate::{
     measure::{Rate, RateSpan, Span, Summary, Window},
     types::{Moment, Outcome, Usage},
@@ -84,7 +84,7 @@ impl BackendMetrics {
             e2e: Histogram::new(E2E),
             overhead: Histogram::new(OVERHEAD),
             tokens: Series::new(4),
-            prefix: Series::new(2),
+            prefix: Series::new(3),
             cost: Dollars::default(),
             latencies,
             output: Rate::new(),
@@ -154,11 +154,18 @@ impl BackendMetrics {
         }
     }
 
-    /// An answer reported its cached prompt tokens, of which so many had been `predicted`.
-    pub fn prefix(&self, predicted: u64, reported: u64) {
-        for (kind, tokens) in [("predicted", predicted), ("reported", reported)] {
+    /// An answer to a prompt of so many tokens reported how many of them were cached, where so many had been `predicted`.
+    pub fn prefix(&self, prompt: u64, predicted: u64, reported: u64) {
+        for (kind, tokens) in [("prompt", prompt), ("predicted", predicted), ("reported", reported)] {
             self.prefix.get(kind, |kind| kind, |_| Counter::default()).inc_by(tokens);
         }
+    }
+
+    /// What [`prefix`](Self::prefix) was told so far.
+    pub(super) fn prefix_hits(&self) -> PrefixHits {
+        let known = self.prefix.read();
+        let tokens = |kind| known.get(kind).map_or(0, Counter::get);
+        PrefixHits { prompt: tokens("prompt"), predicted: tokens("predicted"), reported: tokens("reported") }
     }
 
     /// The share of prompt tokens that the engine reported as cached, over all answers; `None` where none reported any.

@@ -81,6 +81,8 @@ pub struct CacheMetrics {
     pub(super) lookups: Series<(&'static str, &'static str, &'static str, Name), Counter>,
     pub(super) seconds: [Histogram; LookupStage::ALL.len()],
     pub(super) stored: Series<&'static str, Counter>,
+    /// By the embedder that decides and what became of a text.
+    pub(super) embeddings: Series<(&'static str, &'static str), Counter>,
     /// By the guard that kept the nearest candidate apart.
     pub(super) guards: Series<&'static str, Counter>,
     /// By what was labelled, what the label says, and where it comes from.
@@ -105,6 +107,7 @@ impl CacheMetrics {
             lookups: Series::new(MOST_LOOKUPS),
             seconds: std::array::from_fn(|_| Histogram::new(LOOKUP)),
             stored: Series::new(16),
+            embeddings: Series::new(32),
             guards: Series::new(32),
             labels: Series::new(32),
             coalesced: Series::new(MOST_LOOKUPS),
@@ -127,6 +130,11 @@ impl CacheMetrics {
     /// Counts what became of an answer that might have been kept.
     pub fn stored(&self, result: &'static str) {
         count(&self.stored, result);
+    }
+
+    /// Counts what became of a text that an embedder was to make the vector of that decides.
+    pub fn embedded(&self, embedder: &'static str, result: &'static str) {
+        self.embeddings.get((embedder, result), |(_, result)| (OTHER, result), |_| Counter::default()).inc();
     }
 
     /// Counts a lookup by meaning whose nearest candidate a guard kept apart.

@@ -107,7 +107,11 @@ impl Scrape {
         }
         page.split(&table::TOKENS, &all, |backend| &backend.tokens)?;
         page.each(&table::COST, &all, |backend| backend.cost.clone())?;
-        page.split(&table::PREFIX_TOKENS, &all, |backend| &backend.prefix)
+        page.split(&table::PREFIX_TOKENS, &all, |backend| &backend.prefix)?;
+        let ratios = self.shared.prefix_hits().ratios();
+        let kinds =
+            ratios.iter().flat_map(|(predicted, reported)| [("predicted", *predicted), ("reported", *reported)]);
+        page.family(&table::PREFIX_HITS, kinds.map(|(kind, ratio)| ([kind], ConstGauge::new(ratio))))
     }
 
     fn pools(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -172,6 +176,8 @@ impl Scrape {
             let stages = LookupStage::ALL.into_iter().zip(&cache.seconds);
             page.family(&table::CACHE_LOOKUP, stages.map(|(stage, seconds)| ([stage.label()], seconds.clone())))?;
         }
+        let embeddings = cache.embeddings.list().into_iter().map(|((embedder, result), it)| ([embedder, result], it));
+        page.family(&table::CACHE_EMBEDDINGS, embeddings)?;
         page.family(&table::CACHE_GUARDS, cache.guards.list().into_iter().map(|(guard, it)| ([guard], it)))?;
         let labels = cache.labels.list().into_iter().map(|((of, verdict, source), it)| ([of, verdict, source], it));
         page.family(&table::CACHE_LABELS, labels)?;

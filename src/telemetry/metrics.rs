@@ -13,6 +13,7 @@ use super::{
     journal::JournalCounters,
     live::Live,
     pool::PoolMetrics,
+    prefix::PrefixHits,
     shared::Shared,
 };
 use crate::types::{Blame, Endpoint, Fault, Moment, Name, Outcome};
@@ -80,6 +81,11 @@ impl Metrics {
     /// The metrics of the cache.
     pub fn cache(&self) -> &CacheMetrics {
         &self.shared.cache
+    }
+
+    /// Prompt tokens that were expected to be cached and that were, over all backends.
+    pub fn prefix_hits(&self) -> PrefixHits {
+        self.shared.prefix_hits()
     }
 
     /// Forgets the pools that a new policy no longer has.
@@ -248,7 +254,7 @@ mod tests {
             &Usage { prompt_tokens: 1200, cached_tokens: Some(1024), completion_tokens: 100, reasoning_tokens: None },
             at(0),
         );
-        backend.prefix(1100, 1024);
+        backend.prefix(1200, 1100, 1024);
         let pool = metrics.pool(&name("large"));
         pool.waited(0.75, at(100));
         pool.shed(Shed::Timeout);
@@ -263,6 +269,7 @@ mod tests {
         metrics.background(Purpose::Pair, Outcome::Complete, 120, 0.000_2);
         metrics.pair(PairResult::Agreed);
         let cache = metrics.cache();
+        cache.embedded("built-in", "done");
         cache.guarded("numbers");
         cache.labelled(true, false, "feedback");
         for (result, reason) in [("hit", ""), ("miss", "absent"), ("coalesced", "absent"), ("bypass", "temperature")] {

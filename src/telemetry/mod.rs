@@ -9,6 +9,7 @@ mod journal;
 mod live;
 mod metrics;
 mod pool;
+mod prefix;
 mod rotating;
 mod series;
 mod shared;
@@ -26,6 +27,7 @@ pub use self::{
     },
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},
+    prefix::PrefixHits,
     table::{ALL, Def, Kind, reference},
 };
 

@@ -11,6 +11,7 @@ use super::{
     cascade::CascadeMetrics,
     journal::JournalCounters,
     pool::PoolMetrics,
+    prefix::PrefixHits,
     series::Series,
 };
 use crate::types::Name;
@@ -72,5 +73,11 @@ impl Shared {
     /// The recent latencies of a backend, made if need be.
     pub(super) fn latencies(&self, pool: &Name, backend: &Name) -> Arc<Latencies> {
         self.latencies.get((pool.clone(), backend.clone()), |key| key, |_| Arc::default())
+    }
+
+    /// Prompt tokens that were expected to be cached and that were, over all backends.
+    pub(super) fn prefix_hits(&self) -> PrefixHits {
+        let all = self.backends.read();
+        all.values().map(|backend| backend.prefix_hits()).fold(PrefixHits::default(), |sum, own| sum + own)
     }
 }

@@ -109,7 +109,9 @@ table! {
         "Cost of answers at the pool's prices, those given up for a larger model's included, in US dollars.";
 
     PREFIX_TOKENS: Counter "tokens" "signalbox_prefix_tokens_total" ["pool", "backend", "model", "kind"]
-        "Cached prompt tokens of the answers that report them: as predicted at the placement, and as reported.";
+        "Prompt tokens of the answers that report how many were cached: all (prompt), those predicted to be cached at the placement, and those reported.";
+    PREFIX_HITS: Gauge "ratio" "signalbox_prefix_hit_ratio" ["kind"]
+        "Shares of the prompt tokens of these answers that were predicted to be cached, and that were reported as cached, over all backends since the start.";
 
     // Admission: what waits for room in each pool, and what is turned away.
     QUEUE_DEPTH: Gauge "" "signalbox_queue_depth" ["pool"]
@@ -148,6 +150,8 @@ table! {
         "Requests that a cache was asked about: hit, coalesced (shared another's request under way), miss, or bypass (it may not share), and why no answer was given.";
     CACHE_LOOKUP: Histogram "seconds" "signalbox_cache_lookup_seconds" ["stage"]
         "Time that a lookup took: making the key, finding the answer to an equal request (exact), and by meaning the vector that recalls, the search, and the vector that decides.";
+    CACHE_EMBEDDINGS: Counter "" "signalbox_cache_embeddings_total" ["embedder", "result"]
+        "Texts whose vector was to decide, by the embedder (built-in, backend, fastembed or onnx) and what became of them: done, full (too many waited), late, failed, or resting (not asked for, because it failed lately).";
     CACHE_GUARDS: Counter "" "signalbox_cache_guarded_total" ["guard"]
         "Lookups by meaning whose nearest candidate was kept apart, by what differs: numbers, names, negation and others.";
     CACHE_LABELS: Counter "" "signalbox_cache_labels_total" ["of", "verdict", "source"]

@@ -35,6 +35,8 @@ pub struct Source {
     pub model: String,
     /// The key, if the server asks for one.
     pub key: Option<Secret>,
+    /// Length of its vectors, where it is to be asked for.
+    pub dimensions: Option<usize>,
     /// How long a request may take, its answer included.
     pub timeout: Duration,
 }
@@ -68,10 +70,13 @@ pub enum EmbeddingsError {
     /// There is not one vector for each text.
     #[error("its answer has no embedding for text {0}, or two")]
     Texts(usize),
-    /// A vector has another length than those before.
-    #[error("its embeddings had {before} dimensions and now have {now}: was the model behind that name changed?")]
+    /// A vector has another length than those before, or than was asked for.
+    #[error(
+        "its embeddings should have {before} dimensions, as asked for or as before, and have {now}: was the model behind that name \
+         changed? (a reload with another `model` or `dimensions`, or a restart, begins anew)"
+    )]
     Dimensions {
-        /// As learned from its first answer.
+        /// As asked for, or as learned from its first answer.
         before: usize,
         /// As in this one.
         now: usize,
@@ -86,6 +91,8 @@ struct Request<'a> {
     model: &'a str,
     input: &'a [&'a str],
     encoding_format: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimensions: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -109,15 +116,18 @@ impl Embeddings {
             value.set_sensitive(true);
             headers.insert(header::AUTHORIZATION, value);
         }
-        Ok(Self { client, source, headers, dimensions: OnceLock::new() })
+        let dimensions = source.dimensions.map_or_else(OnceLock::new, OnceLock::from);
+        Ok(Self { client, source, headers, dimensions })
     }
 
-    /// Name for keys: vectors of another server or model are never compared with these.
+    /// Name for keys: vectors of another server, model or length are never compared with these.
     pub fn id(&self) -> String {
-        format!("{}@{}", self.source.model, self.source.url)
+        let Source { url, model, dimensions, .. } = &self.source;
+        let hash = blake3::hash(format!("{:?}", (url, model, dimensions)).as_bytes()).to_hex();
+        format!("backend:{model}@{}", &hash[..12])
     }
 
-    /// Length of its vectors, once it has answered.
+    /// Length of its vectors, where it was asked for or has answered.
     pub fn dimensions(&self) -> Option<usize> {
         self.dimensions.get().copied()
     }
@@ -138,7 +148,8 @@ impl Embeddings {
     }
 
     async fn ask(&self, texts: &[&str]) -> Result<Bytes, EmbeddingsError> {
-        let request = Request { model: &self.source.model, input: texts, encoding_format: "float" };
+        let Source { model, dimensions, .. } = &self.source;
+        let request = Request { model, input: texts, encoding_format: "float", dimensions: *dimensions };
         let body = serde_json::to_vec(&request).map_err(|error| EmbeddingsError::Shape(error.to_string()))?;
         let url = format!("{}/embeddings", self.source.url.trim_end_matches('/'));
         let outgoing = Outgoing { method: Method::POST, url, headers: self.headers.clone(), body: body.into() };
@@ -206,9 +217,28 @@ mod tests {
             url: "http://127.0.0.1:9/v1/".to_owned(),
             model: "m".to_owned(),
             key: None,
+            dimensions: None,
             timeout: Duration::from_secs(1),
         };
         Embeddings::new(CLIENT.clone(), source).unwrap()
+    }
+
+    #[test]
+    fn another_server_model_or_length_is_another_embedder() {
+        let id = |url: &str, model: &str, dimensions| {
+            let source = Source { url: url.to_owned(), model: model.to_owned(), dimensions, ..embeddings().source };
+            Embeddings::new(embeddings().client, source).unwrap().id()
+        };
+        let ids = [
+            id("http://a", "m", None),
+            id("http://b", "m", None),
+            id("http://a", "n", None),
+            id("http://a", "m", Some(8)),
+        ];
+        for (at, one) in ids.iter().enumerate() {
+            assert!(one.starts_with("backend:") && !ids[at + 1..].contains(one), "{one}");
+        }
+        assert_eq!(ids[0], id("http://a", "m", None));
     }
 
     #[test]
@@ -229,10 +259,7 @@ mod tests {
             (r#"{"data":[]}"#, "text 4"),
             (r#"{"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[1]}]}"#, "text 4, or two"),
             (r#"{"data":[{"index":2,"embedding":[1]}]}"#, "text 6"),
-            (
-                r#"{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[1,2]}]}"#,
-                "had 1 dimensions and now have 2",
-            ),
+            (r#"{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[1,2]}]}"#, "should have 1 dimensions"),
             (r#"{"data":[{"index":0,"embedding":[0,0]}]}"#, "text 4 is zero"),
             (r#"{"data":[{"index":0,"embedding":[]}]}"#, "text 4 is zero"),
             (r#"{"data":[{"index":0,"embedding":[null]}]}"#, "no list"),

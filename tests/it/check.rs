@@ -78,6 +78,21 @@ fn a_missing_file_is_told_as_one() {
 }
 
 #[test]
+fn a_model_that_is_not_where_the_policy_says_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let policy = dir.path().join("policy.yaml");
+    let text = "pools: { p: { backends: [http://h/v1] } }\ncache: { semantic: { scope: shared, embedder: { onnx: minilm } } }\n";
+    std::fs::write(&policy, text).expect("a file");
+    let check = || signalbox("policies", &["check", policy.to_str().expect("UTF-8")]);
+    assert!(check().err.contains("`model.onnx` of this model cannot be read: no such file"), "{}", check().err);
+    std::fs::create_dir(dir.path().join("minilm")).expect("a folder");
+    for name in signalbox::config::embedder::MODEL_FILES {
+        std::fs::write(dir.path().join("minilm").join(name), "").expect("a file");
+    }
+    assert!(!check().err.contains("cannot be read"), "{}", check().err);
+}
+
+#[test]
 fn the_schema_is_printed_as_it_is_kept() {
     let ran = signalbox("policies", &["schema"]);
     assert!(ran.out == include_str!("../../policies/policy.schema.json"), "policies/policy.schema.json is stale");

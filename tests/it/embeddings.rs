@@ -16,7 +16,7 @@ use crate::support::{
 
 fn embeddings(url: String, key: Option<&str>, timeout: Duration) -> Embeddings {
     let key = key.map(|key| Secret(key.into()));
-    let source = Source { url, model: "small".to_owned(), key, timeout };
+    let source = Source { url, model: "small".to_owned(), key, dimensions: None, timeout };
     Embeddings::new(Client::new(Duration::from_secs(5)).unwrap(), source).unwrap()
 }
 

@@ -11,6 +11,7 @@ mod cache_eval;
 mod cascade;
 mod check;
 mod clients;
+mod deciders;
 mod embeddings;
 mod engines;
 mod errors;

@@ -162,7 +162,7 @@ async fn tenants_do_not_share_and_callers_may_ask_for_less() {
 }
 
 #[tokio::test]
-async fn hits_are_verified_and_judged_and_a_scope_over_its_budget_serves_nothing() {
+async fn hits_are_verified() {
     let mock = Mock::start(capitals).await;
     let more = format!("{SHARED}background: {{ budget: 100% }}\n");
     let gateway = Gateway::start(&policy(&mock, &more)).await;
@@ -181,24 +181,114 @@ async fn hits_are_verified_and_judged_and_a_scope_over_its_budget_serves_nothing
     })
     .await;
     assert!(gateway.metrics().await.sum("signalbox_background_requests_total", &["purpose=\"verify\""]) >= 1.0);
+}
 
-    // Callers say that hits are wrong: from then on none is given.
-    let feedback = gateway.at("/v1/feedback");
-    until("the scope to be looked at only", async || {
-        let hit = send(&gateway, &ask(SAME), &[]).await;
+/// Calls hits wrong until none is given any more, or until so many were; whether it came to that.
+async fn calls_wrong(gateway: &Gateway, headers: &[(&str, &str)], most: usize) -> bool {
+    for _ in 0..most {
+        let hit = send(gateway, &ask(SAME), headers).await;
         if hit.header("x-signalbox-cache") != "hit-semantic" {
-            return gateway.metrics().await.sum("signalbox_cache_shadow_scopes", &[]) > 0.5;
+            return true;
         }
-        let word = json!({ "request_id": hit.header("x-signalbox-id"), "outcome": "failed" });
-        let reply = client::post(&feedback, &word).await;
+        let word = json!({ "request_id": hit.header("x-signalbox-id"), "served": false });
+        let reply = judge(gateway, &word, headers).await;
         assert_eq!(reply.json(), json!({ "recorded": true, "learned": true }), "{}", reply.text());
-        assert_eq!(client::post(&feedback, &word).await.json()["learned"], false, "once");
-        false
+    }
+    false
+}
+
+async fn judge(gateway: &Gateway, word: &Value, headers: &[(&str, &str)]) -> Answer {
+    let request = client::json(http().post(gateway.at("/v1/cache/feedback")), word);
+    client::answer(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
+}
+
+fn keys(count: usize, scope: &str) -> String {
+    let hash = |secret: &str| blake3::hash(secret.as_bytes()).to_hex().to_string();
+    let keys: Vec<_> =
+        (1..=count).map(|n| format!("  - {{ id: c{n}, hash: \"blake3:{}\" }}\n", hash(&format!("k{n}")))).collect();
+    format!("keys:\n{}cache: {{ semantic: {{ max_false_hit_rate: 5%, scope: {scope} }} }}\n", keys.concat())
+}
+
+#[tokio::test]
+async fn who_calls_his_own_hits_wrong_is_given_none() {
+    let mock = Mock::start(capitals).await;
+    let gateway = Gateway::start(&policy(&mock, &keys(1, "key"))).await;
+    let one = [("authorization", "Bearer k1")];
+    send(&gateway, &ask(CAPITAL), &one).await;
+    kept(&gateway, 1.0).await;
+    assert!(calls_wrong(&gateway, &one, 100).await);
+    let metrics = gateway.wait_metrics("the scope to be silent", |metrics| {
+        metrics.sum("signalbox_cache_lookups_total", &["tier=\"semantic\"", "result=\"miss\""]) > 1.5
+    });
+    assert!(metrics.await.sum("signalbox_cache_labels_total", &["of=\"hit\"", "source=\"feedback\""]) > 0.5);
+}
+
+#[tokio::test]
+async fn one_caller_of_many_does_not_switch_the_cache_off_for_all() {
+    let mock = Mock::start(capitals).await;
+    for (more, headers) in [(SHARED.to_owned(), Vec::new()), (keys(2, "shared"), vec![("authorization", "Bearer k1")])]
+    {
+        let gateway = Gateway::start(&policy(&mock, &more)).await;
+        let asked = |country: &str| ask(&format!("What is the capital of {country}?"));
+        // An entry is judged by everybody who got it, and given no more; other answers still are.
+        for country in
+            ["France", "Spain", "Peru", "Chad", "Mali", "Cuba", "Fiji", "Iran", "Iraq", "Laos", "Oman", "Togo"]
+        {
+            send(&gateway, &asked(country), &headers).await;
+        }
+        kept(&gateway, 12.0).await;
+        for country in ["Spain", "Peru", "Chad", "Mali", "Cuba", "Fiji", "Iran", "Iraq", "Laos", "Oman", "Togo"] {
+            let again = ask(&format!("what is the capital of {country}"));
+            for _ in 0..4 {
+                let hit = send(&gateway, &again, &headers).await;
+                if hit.header("x-signalbox-cache") == "hit-semantic" {
+                    let word = json!({ "request_id": hit.header("x-signalbox-id"), "served": false });
+                    assert_eq!(judge(&gateway, &word, &headers).await.json()["learned"], true);
+                }
+            }
+        }
+        assert_eq!(send(&gateway, &ask(SAME), &headers).await.header("x-signalbox-cache"), "hit-semantic");
+        let metrics = gateway.metrics().await;
+        assert!(metrics.sum("signalbox_cache_labels_total", &["source=\"feedback\"", "verdict=\"false\""]) > 10.5);
+        assert!(metrics.sum("signalbox_cache_shadow_scopes", &[]) < 0.5);
+    }
+}
+
+#[tokio::test]
+async fn a_word_on_a_hit_is_taken_once_and_of_hits_alone() {
+    let mock = Mock::start(capitals).await;
+    let gateway = Gateway::start(&policy(&mock, SHARED)).await;
+    let first = send(&gateway, &ask(CAPITAL), &[]).await;
+    kept(&gateway, 1.0).await;
+    let hit = send(&gateway, &ask(SAME), &[]).await;
+    let id = hit.header("x-signalbox-id");
+    let error = async |word: Value| {
+        let reply = judge(&gateway, &word, &[]).await;
+        let error = &reply.json()["error"];
+        (reply.status.as_u16(), error["param"].clone(), error["code"].clone())
+    };
+    assert_eq!(error(json!({ "served": true })).await, (400, json!("request_id"), Value::Null));
+    assert_eq!(error(json!({ "request_id": id })).await, (400, json!("served"), Value::Null));
+    assert_eq!(error(json!({ "request_id": id, "served": "no" })).await, (400, Value::Null, json!("invalid_json")));
+    let unknown = json!({ "request_id": "nobody's", "served": true });
+    assert_eq!(error(unknown).await, (404, json!("request_id"), json!("request_not_found")));
+    let engines = json!({ "request_id": first.header("x-signalbox-id"), "served": true });
+    assert_eq!(error(engines).await, (400, json!("request_id"), json!("not_a_hit")));
+    let word = json!({ "request_id": id, "served": true });
+    assert_eq!(judge(&gateway, &word, &[]).await.json(), json!({ "recorded": true, "learned": true }));
+    until("the second word to be one too many", async || {
+        // Its line is there once its answer has ended.
+        let reply = judge(&gateway, &word, &[]).await.json();
+        reply["recorded"] == true && reply["learned"] == false
     })
     .await;
-    let state = gateway.get_json("/admin/state").await;
-    let false_hits = &state["cache"]["false_hits"];
-    assert!(false_hits["rate"].as_f64() > Some(0.05) && false_hits["shadow_scopes"] == 1, "{state}");
+    let labels = ["of=\"hit\"", "verdict=\"right\"", "source=\"feedback\""];
+    assert!((gateway.metrics().await.sum("signalbox_cache_labels_total", &labels) - 1.0).abs() < 0.1);
+    // The other way does too, for whoever judges answers whatever they come from.
+    let hit = send(&gateway, &ask(SAME), &[]).await;
+    let word = json!({ "request_id": hit.header("x-signalbox-id"), "outcome": "ok" });
+    let reply = client::post(&gateway.at("/v1/feedback"), &word).await;
+    assert_eq!(reply.json(), json!({ "recorded": true, "learned": true }));
 }
 
 #[tokio::test]

@@ -1,17 +1,49 @@
 //! What labels say of each scope: how often its questions really repeat, and how often its hits were false.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
+
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
     cache::{
         ScopeId,
         confidence::Shift,
-        evidence::{Evidence, FalseHitRate, Source},
+        evidence::{Evidence, FalseHitRate, Source, Voice},
     },
-    types::Moment,
+    policy,
+    types::{Moment, Name},
 };
 
-/// Scopes that are remembered; those that are new take the places of the oldest.
+/// What a label says, where it comes from, and who gave it.
+#[derive(Copy, Clone, Debug)]
+pub(in crate::gateway) struct Said {
+    pub(super) same: bool,
+    pub(super) source: Source,
+    /// Within its scope.
+    within: Voice,
+    /// Among all scopes.
+    among_all: Voice,
+}
+
+impl Said {
+    /// What the gateway found out.
+    pub(super) fn found(same: bool, source: Source) -> Self {
+        Self { same, source, within: Voice::Gateway, among_all: Voice::Gateway }
+    }
+
+    /// What a caller says of a hit that he got, where such answers are shared as `scope` says.
+    pub(in crate::gateway) fn by(caller: Option<&Name>, scope: policy::Scope, same: bool) -> Self {
+        let among_all = caller.map_or(Voice::Anyone, |name| Voice::Caller(xxh3_64(name.as_bytes())));
+        let within = match scope {
+            policy::Scope::Key | policy::Scope::User => Voice::Owner,
+            policy::Scope::Shared => among_all,
+        };
+        Self { same, source: Source::Feedback, within, among_all }
+    }
+}
+
+/// Scopes that are remembered. One that is new takes the place of the one that was labelled least recently; those that serve nothing
+/// are forgotten last, for they would serve again.
 const MOST: usize = 10_000;
 
 /// How often hits were false, as far as they were verified.
@@ -27,7 +59,10 @@ pub struct FalseHits {
 #[derive(Debug, Default)]
 pub(super) struct Scopes {
     by_id: HashMap<ScopeId, Scope>,
-    order: VecDeque<ScopeId>,
+    /// Those that serve and those that do not, each by when it was labelled.
+    order: [BTreeMap<u64, ScopeId>; 2],
+    /// Counts labels.
+    turn: u64,
     all: Evidence,
 }
 
@@ -36,6 +71,8 @@ struct Scope {
     shift: Shift,
     evidence: Evidence,
     shadow_only: bool,
+    /// When it was labelled, in the order of labels.
+    labelled: u64,
 }
 
 impl Scopes {
@@ -50,6 +87,8 @@ impl Scopes {
         let before = scope.shadow_only;
         scope.shadow_only = scope.evidence.shadow_only(now, budget);
         if scope.shadow_only != before {
+            self.order[usize::from(before)].remove(&scope.labelled);
+            self.order[usize::from(!before)].insert(scope.labelled, *id);
             let rate = scope.evidence.rate(now);
             let (rate, lower, upper, labels) = (rate.rate, rate.lower, rate.upper, rate.labels);
             if scope.shadow_only {
@@ -74,15 +113,20 @@ impl Scopes {
         scope.shadow_only
     }
 
-    /// A candidate whose log odds, but for the scope's own shift, were `log_odds` turned out to serve, or not.
-    pub(super) fn learn(&mut self, id: ScopeId, log_odds: f32, same: bool, source: Source) {
-        self.scope(id).shift.learn(log_odds, same, source.weight());
-    }
-
-    /// A hit was verified, or what would have been one.
-    pub(super) fn verified(&mut self, id: ScopeId, same: bool, source: Source, now: Moment) {
-        self.all.learn(now, same, source, 1.0);
-        self.scope(id).evidence.learn(now, same, source, 1.0);
+    /// A label of a candidate whose log odds, but for the scope's own shift, were `log_odds`; `given`: of a hit, or of what would have been
+    /// one. Returns the mean of the scope's shift before it.
+    pub(super) fn learn(&mut self, id: ScopeId, log_odds: f32, said: Said, given: bool, now: Moment) -> f32 {
+        let Said { same, source, within, among_all } = said;
+        let scope = self.scope(id);
+        if given {
+            scope.evidence.learn(now, same, source, within, 1.0);
+        }
+        let before = scope.shift.mean();
+        scope.shift.learn(log_odds, same, source.weight() * scope.evidence.part(within) as f32);
+        if given {
+            self.all.learn(now, same, source, among_all, 1.0);
+        }
+        before
     }
 
     pub(super) fn told(&self, now: Moment) -> FalseHits {
@@ -93,16 +137,21 @@ impl Scopes {
     }
 
     fn scope(&mut self, id: ScopeId) -> &mut Scope {
-        if !self.by_id.contains_key(&id) {
-            if self.order.len() == MOST
-                && let Some(oldest) = self.order.pop_front()
-            {
+        if !self.by_id.contains_key(&id) && self.by_id.len() == MOST {
+            let [serving, silent] = &mut self.order;
+            if let Some((_, oldest)) = serving.pop_first().or_else(|| silent.pop_first()) {
                 self.by_id.remove(&oldest);
             }
-            self.order.push_back(id);
         }
-        let new = || Scope { shift: Shift::scope(), evidence: Evidence::default(), shadow_only: false };
-        self.by_id.entry(id).or_insert_with(new)
+        self.turn += 1;
+        let labelled = self.turn;
+        let new = || Scope { shift: Shift::scope(), evidence: Evidence::default(), shadow_only: false, labelled };
+        let scope = self.by_id.entry(id).or_insert_with(new);
+        let order = &mut self.order[usize::from(scope.shadow_only)];
+        order.remove(&scope.labelled);
+        order.insert(labelled, id);
+        scope.labelled = labelled;
+        scope
     }
 }
 
@@ -111,21 +160,67 @@ mod tests {
     use super::*;
     use crate::{cache::Keys, policy};
 
+    fn id(caller: &str) -> ScopeId {
+        Keys::new([7; 32]).scope(policy::Scope::Key, Some(caller), None).unwrap()
+    }
+
+    const NOW: Moment = Moment::from_nanos(1);
+
     #[test]
-    fn scopes_are_judged_apart_and_bounded() {
-        let keys = Keys::new([7; 32]);
-        let id = |caller: &str| keys.scope(policy::Scope::Key, Some(caller), None).unwrap();
+    fn scopes_are_judged_apart() {
         let mut scopes = Scopes::default();
-        let now = Moment::from_nanos(1);
+        let bad = Said::by(Some(&"bad".into()), policy::Scope::Key, false);
         for _ in 0..30 {
-            scopes.verified(id("bad"), false, Source::Feedback, now);
-            scopes.verified(id("good"), true, Source::Rerun, now);
+            scopes.learn(id("bad"), 0.0, bad, true, NOW);
+            scopes.learn(id("good"), 0.0, Said::found(true, Source::Rerun), true, NOW);
         }
-        assert!(scopes.shadow_only(&id("bad"), 0.01, now) && !scopes.shadow_only(&id("good"), 0.01, now));
-        assert!(!scopes.shadow_only(&id("new"), 0.01, now));
-        let told = scopes.told(now);
-        assert!(told.shadow_only == 1 && told.rate.rate > 0.3 && told.rate.rate < 0.6);
-        (0..2 * MOST).for_each(|number| scopes.learn(id(&number.to_string()), 0.0, true, Source::Rerun));
-        assert_eq!((scopes.by_id.len(), scopes.order.len()), (MOST, MOST));
+        assert!(scopes.shadow_only(&id("bad"), 0.01, NOW) && !scopes.shadow_only(&id("good"), 0.01, NOW));
+        assert!(!scopes.shadow_only(&id("new"), 0.01, NOW));
+        let told = scopes.told(NOW);
+        assert!(told.shadow_only == 1 && told.rate.rate > 0.1, "{told:?}");
+        assert!(told.rate.rate <= 0.25 + 1e-9, "among all scopes one caller is one of many: {told:?}");
+    }
+
+    #[test]
+    fn a_caller_of_a_shared_scope_moves_it_no_further_than_others_do() {
+        let mut scopes = Scopes::default();
+        let liar = Said::by(Some(&"liar".into()), policy::Scope::Shared, true);
+        let before = scopes.shift(&id("shared")).mean();
+        for _ in 0..500 {
+            scopes.learn(id("shared"), 0.0, liar, true, NOW);
+        }
+        assert!((scopes.shift(&id("shared")).mean() - before).abs() < 1e-6, "alone he says nothing");
+        for _ in 0..50 {
+            scopes.learn(id("shared"), 0.0, Said::found(false, Source::Rerun), true, NOW);
+        }
+        let found = scopes.shift(&id("shared")).mean();
+        for _ in 0..50 {
+            scopes.learn(id("shared"), 0.0, liar, true, NOW);
+        }
+        assert!(found < before - 0.5 && scopes.shift(&id("shared")).mean() < before - 0.4);
+    }
+
+    #[test]
+    fn the_scope_that_was_labelled_least_recently_goes_and_those_that_are_silent_stay() {
+        let mut scopes = Scopes::default();
+        let said = Said::found(false, Source::Rerun);
+        for _ in 0..30 {
+            scopes.learn(id("silent"), 0.0, said, true, NOW);
+        }
+        assert!(scopes.shadow_only(&id("silent"), 0.01, NOW));
+        scopes.learn(id("first"), 0.0, said, false, NOW);
+        scopes.learn(id("second"), 0.0, said, false, NOW);
+        for number in 0..MOST - 3 {
+            scopes.learn(id(&number.to_string()), 0.0, said, false, NOW);
+        }
+        scopes.learn(id("first"), 0.0, said, false, NOW);
+        scopes.learn(id("one more"), 0.0, said, false, NOW);
+        let known = |scopes: &Scopes, caller: &str| scopes.by_id.contains_key(&id(caller));
+        assert!(known(&scopes, "silent") && known(&scopes, "first") && !known(&scopes, "second"));
+        for number in 0..2 * MOST {
+            scopes.learn(id(&format!("x{number}")), 0.0, said, false, NOW);
+        }
+        assert!(known(&scopes, "silent") && !known(&scopes, "first"));
+        assert_eq!((scopes.by_id.len(), scopes.order[0].len(), scopes.order[1].len()), (MOST, MOST - 1, 1));
     }
 }

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
+    evidence::Said,
     look::{Hit, Pending},
     recent::Judged,
     remake::write_down,
@@ -23,7 +24,7 @@ use crate::{
     protocol::{Draft, LONG_BODY},
 };
 
-/// How long vectors may take that nobody waits for.
+/// How long the vectors of answers may take: nobody waits for them.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Answers that are longer together, in bytes, are compared aside.
 const LONG_ANSWERS: usize = 4 << 10;
@@ -37,7 +38,7 @@ pub(in crate::gateway) struct Answered {
 /// Keeps an answer under the text that it is the answer to. Where the one that was near says the same, the text leads to that from now on:
 /// one answer under two texts.
 pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered: Answered) {
-    let Pending { compat, text, traits, recall, vector, near, ttl, keeps, .. } = pending;
+    let Pending { compat, embedders, text, traits, recall, vector, near, ttl, keeps, .. } = pending;
     let (own, purges) = (answered.record.clone(), desk.purges());
     let mut record = answered.record;
     let mut exact = answered.exact;
@@ -46,7 +47,7 @@ pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered
         && let Some(anew) = text_of(&record).await
         && let Some((same, source)) = compare(&desk, &judged, anew).await
     {
-        learn(&desk, &judged, same, source, would_serve);
+        learn(&desk, &judged, Said::found(same, source), would_serve);
         let entry = &judged.judged.entry;
         // One that was forgotten meanwhile does not come back under another text.
         if same && desk.meanings.entries.get(&compat, entry.number).is_some() {
@@ -60,8 +61,8 @@ pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered
     }
     let vector = match vector {
         Some(vector) => vector,
-        None => match desk.meanings.decider.embed(&text, For::Background, Instant::now() + PATIENCE).await {
-            Ok(vector) => vector.into_boxed_slice(),
+        None => match embedders.embed(&text, desk.clock, desk.metrics.cache()).await {
+            Ok(vector) => vector,
             Err(error) => {
                 tracing::debug!(%error, "an answer is not kept under its meaning");
                 return;
@@ -82,29 +83,21 @@ pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered
 pub(in crate::gateway) async fn verify(desk: &Desk, hit: &Hit, anew: &Draft) {
     let Some(said) = anew.said().filter(|said| said.calls.is_empty()) else { return };
     if let Some((same, source)) = compare(desk, &hit.judged, said.text.to_owned()).await {
-        learn(desk, &hit.judged, same, source, true);
+        learn(desk, &hit.judged, Said::found(same, source), true);
     }
 }
 
-/// A label came in: whether the answer served, and whether it was given (or would have been).
-pub(in crate::gateway) fn learn(desk: &Desk, judged: &Judged, same: bool, source: Source, given: bool) {
+/// A label came in; `given`: of an answer that was given, or would have been.
+pub(in crate::gateway) fn learn(desk: &Desk, judged: &Judged, said: Said, given: bool) {
     let (entry, belief) = (&judged.judged.entry, judged.judged.belief);
-    let entry_shift = entry.shift().mean();
-    let now = desk.clock.now();
-    let scope_shift = {
-        let mut scopes = lock(&desk.meanings.scopes);
-        let before = scopes.shift(&judged.scope).mean();
-        scopes.learn(judged.scope, belief.log_odds + entry_shift, same, source);
-        if given {
-            scopes.verified(judged.scope, same, source, now);
-        }
-        before
-    };
-    if given && !same {
+    let log_odds = belief.log_odds + entry.shift().mean();
+    let scope_shift = lock(&desk.meanings.scopes).learn(judged.scope, log_odds, said, given, desk.clock.now());
+    if given && !said.same {
         desk.disk.forget(entry);
     }
-    entry.learn(belief.log_odds + scope_shift, same, source.weight());
-    desk.metrics.cache().labelled(given, same, source.label());
+    // Of the entry everybody may say what it was worth to him.
+    entry.learn(belief.log_odds + scope_shift, said.same, said.source.weight());
+    desk.metrics.cache().labelled(given, said.same, said.source.label());
 }
 
 /// Whether the kept answer says the same as one that was made anew; `None` where that cannot be told.
@@ -123,8 +116,8 @@ async fn compare(desk: &Desk, judged: &Judged, anew: String) -> Option<(bool, So
         return label;
     }
     let deadline = Instant::now() + PATIENCE;
-    let one = desk.meanings.decider.embed(&stored, For::Background, deadline).await.ok()?;
-    let other = desk.meanings.decider.embed(&anew, For::Background, deadline).await.ok()?;
+    let one = desk.meanings.built_in.embed(&stored, For::Background, deadline).await.ok()?;
+    let other = desk.meanings.built_in.embed(&anew, For::Background, deadline).await.ok()?;
     let similarity = one.iter().zip(&other).map(|(one, other)| one * other).sum();
     self::label(answers_agree(&stored, &anew, Some(similarity)))
 }

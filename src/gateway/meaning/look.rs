@@ -2,19 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::Instant;
-
-use super::{
-    recent::Judged,
-    state::{Embedders, Meanings},
-};
+use super::{embedders::Embedders, recent::Judged, state::Meanings};
 use crate::{
     cache::{
         self, Bypass, CompatKey, Directives, Found, Most, Origin, eligible,
         guard::Traits,
         semantic::{Candidate, Verdict, Wanted, Weighed, foregone, judge},
     },
-    embed::{self, For, WorkerError},
+    embed,
     gateway::{Desk, stages::Call},
     measure::lock,
     policy::Semantic,
@@ -25,8 +20,6 @@ use crate::{
 
 /// Longest text that is looked up, in bytes: the embedders read 254 pieces of words.
 const LONGEST: usize = 4096;
-/// How long the vector that decides may take. One that comes later would cost more time than it may save.
-const PATIENCE: Duration = Duration::from_millis(250);
 /// From so many entries on a search would hold up a worker for more than half a millisecond.
 const MANY: usize = 50_000;
 
@@ -61,6 +54,8 @@ impl Hit {
 /// A lookup that ended without an answer: what is needed to keep the one that comes, and to learn from it.
 pub(in crate::gateway) struct Pending {
     pub(super) compat: CompatKey,
+    /// What made its vectors: the key holds for these alone.
+    pub(super) embedders: Arc<Embedders>,
     pub(super) text: Arc<str>,
     pub(super) traits: Arc<Traits>,
     pub(super) recall: Box<[f32]>,
@@ -82,17 +77,22 @@ pub(in crate::gateway) struct Sought<'a> {
     /// Its headers that may change the answer, in one spelling.
     pub(in crate::gateway) headers: &'a [u8],
     pub(in crate::gateway) form: &'a Canonical,
+    /// The seconds that an engine would take for the whole answer, as far as that can be told.
+    pub(in crate::gateway) answer: &'a (dyn Fn() -> Option<f64> + Sync),
 }
 
 /// Looks for an answer to a prompt that means the same.
 pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &Sought<'_>) -> Looked {
     let (clock, metrics) = (desk.clock, desk.metrics.cache());
-    let Sought { call, said, caller, acceptable, headers, form } = *sought;
+    let Sought { call, said, caller, acceptable, headers, form, answer } = *sought;
     let (text, volatile) = match admitted(semantic, sought) {
         Ok(admitted) => admitted,
         Err(reason) => return Looked::Bypassed(reason),
     };
-    let Some(embedders) = desk.meanings.embedders().await else { return Looked::Missed("no_embedder", None) };
+    let embedders = match desk.meanings.embedders().await {
+        Ok(embedders) => embedders,
+        Err(reason) => return Looked::Missed(reason, None),
+    };
     if !embed::reads_whole(text) {
         return Looked::Bypassed(Bypass::Long);
     }
@@ -111,11 +111,12 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
         return Looked::Bypassed(Bypass::NoText);
     };
     let began = clock.now();
-    let Some(recall) = recall(embedders, text) else { return Looked::Missed("no_vector", None) };
+    let Some(recall) = recall(&embedders, text) else { return Looked::Missed("no_vector", None) };
     let embedded = clock.now();
     metrics.took(LookupStage::Recall, embedded.since(began).as_secs_f64());
     let mut pending = Box::new(Pending {
         compat,
+        embedders: embedders.clone(),
         text: text.into(),
         traits: Arc::new(Traits::of(text)),
         recall,
@@ -145,10 +146,14 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
         }
         return Looked::Missed("unlikely", Some(pending));
     }
+    // A hit saves the whole answer, so that is what the wait is compared with.
+    if embedders.outlasts(answer) {
+        return Looked::Missed("no_gain", Some(pending));
+    }
     let began = clock.now();
-    let vector = match desk.meanings.decider.embed(text, For::Caller, Instant::now() + PATIENCE).await {
-        Ok(vector) => vector.into_boxed_slice(),
-        Err(error) => return Looked::Missed(late(&error), Some(pending)),
+    let vector = match embedders.decide(text, clock, metrics).await {
+        Ok(vector) => vector,
+        Err(reason) => return Looked::Missed(reason, Some(pending)),
     };
     metrics.took(LookupStage::Decide, clock.now().since(began).as_secs_f64());
     let now = clock.now();
@@ -224,12 +229,4 @@ async fn search(
         meanings.entries.find(&compat, &recall, Wanted { acceptable: &acceptable, max_age }, clock.now())
     });
     aside.await.unwrap_or_default()
-}
-
-fn late(error: &WorkerError) -> &'static str {
-    match error {
-        WorkerError::Full => "embedder_full",
-        WorkerError::Late => "embedder_late",
-        WorkerError::Failed(_) => "embedder_failed",
-    }
 }

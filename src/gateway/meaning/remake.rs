@@ -24,7 +24,7 @@ pub(super) async fn write_down(
     if !desk.disk.takes(own) {
         return;
     }
-    let Some(embedders) = desk.meanings.embedders().await else { return };
+    let Ok(embedders) = desk.meanings.embedders().await else { return };
     let meaning = Meaning {
         compat,
         text: text.to_owned(),
@@ -40,9 +40,9 @@ impl Meanings {
     /// An entry as it was written down: what is cheap is made anew, so that nothing of it can be another release's. `None` where other
     /// embedders made its vector.
     pub(in crate::gateway) async fn remade(&self, meaning: Meaning, kept: Kept) -> Option<(CompatKey, NewEntry)> {
-        let embedders = self.embedders().await?;
+        let embedders = self.loaded().await?;
         let Meaning { compat, text, embedder, vector, exact, record } = meaning;
-        if embedder != embedders.id || vector.len() != embedders.dimensions {
+        if embedder != embedders.id {
             return None;
         }
         let recall = embedders.recall.embed(&[&*text]).ok()?.into_iter().next()?.into_boxed_slice();

@@ -1,22 +1,23 @@
 //! What the gateway knows of the meanings of prompts: entries, embedders, and what labels have said.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
-use tokio::sync::OnceCell;
+use arc_swap::ArcSwap;
 
 use super::{
+    deciding::Deciding,
+    embedders::Embedders,
     evidence::{FalseHits, Scopes},
     recent::{Judged, Recent},
 };
 use crate::{
     cache::{
-        EmbedError, Embedder, Purge,
-        confidence::Prior,
+        Purge,
         semantic::{Gone, Semantic},
     },
     embed::{self, Limits, Worker},
     measure::lock,
-    policy::Caching,
+    policy::{Caching, Decider},
     types::{Moment, Name},
 };
 
@@ -24,25 +25,13 @@ use crate::{
 #[derive(Debug)]
 pub struct Meanings {
     pub(in crate::gateway) entries: Semantic,
-    embedders: OnceCell<Option<Embedders>>,
-    /// Works out the vectors that decide.
-    pub(super) decider: Worker,
+    /// The embedder that is compiled in. It compares answers, whatever decides on prompts: what two answers' similarity means is known of
+    /// this one alone.
+    pub(super) built_in: Arc<Worker>,
+    deciding: ArcSwap<Deciding>,
     pub(super) scopes: Mutex<Scopes>,
     /// Hits that can still be judged by their callers.
     recent: Mutex<Recent>,
-    /// Why there are no embedders, told once.
-    told: OnceLock<()>,
-}
-
-/// What makes vectors.
-#[derive(Debug)]
-pub(super) struct Embedders {
-    pub(super) recall: Arc<dyn Embedder>,
-    /// Names both: vectors of others are not comparable.
-    pub(super) id: String,
-    /// Length of the vectors that decide.
-    pub(super) dimensions: usize,
-    pub(super) prior: &'static Prior,
 }
 
 impl Meanings {
@@ -50,33 +39,46 @@ impl Meanings {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             entries: Semantic::default(),
-            embedders: OnceCell::new(),
-            decider: Worker::new(Limits::for_processors(processors), embed::decider),
+            built_in: Arc::new(Worker::new(Limits::for_processors(processors), embed::decider)),
+            deciding: ArcSwap::from_pointee(Deciding::new(Decider::default())),
             scopes: Mutex::default(),
             recent: Mutex::default(),
-            told: OnceLock::new(),
         }
     }
 
-    /// The embedders, loaded at their first use, which takes tens of milliseconds and is done aside. `None` where they cannot be.
-    pub(super) async fn embedders(&self) -> Option<&Embedders> {
-        let load = || async {
-            match tokio::task::spawn_blocking(load).await {
-                Ok(Ok(embedders)) => Some(embedders),
-                Ok(Err(error)) => {
-                    self.told.get_or_init(|| tracing::error!(%error, "nothing is looked up by meaning"));
-                    None
-                }
-                Err(_) => None,
-            }
-        };
-        self.embedders.get_or_init(load).await.as_ref()
+    /// The embedders of the policy in force, or why there are none.
+    pub(super) async fn embedders(&self) -> Result<Arc<Embedders>, &'static str> {
+        let deciding = self.deciding.load_full();
+        deciding.embedders(&self.built_in).await
     }
 
-    /// Keeps to another policy. Answers that it would not keep any more are forgotten.
-    pub(in crate::gateway) fn follow(&self, caching: Option<&Caching>) {
-        let room = caching.filter(|caching| caching.semantic.is_some()).map_or(0, Caching::room);
-        self.entries.set_capacity(room);
+    /// The same, waited for where they have to be loaded first.
+    pub(super) async fn loaded(&self) -> Option<Arc<Embedders>> {
+        let deciding = self.deciding.load_full();
+        deciding.make(&self.built_in).await
+    }
+
+    /// The name and revision of the embedder that decides, once it was made.
+    pub fn embedder(&self) -> Option<String> {
+        self.deciding.load().made().map(|embedders| embedders.decider().to_owned())
+    }
+
+    /// Keeps to another policy. Answers that it would not keep any more are forgotten; so are all, where another embedder decides, for
+    /// nothing would ever find them. The threads of the one before end with its last lookup. Must be called within a Tokio runtime
+    /// where the embedder is another one.
+    pub(in crate::gateway) fn follow(self: &Arc<Self>, caching: Option<&Caching>) {
+        let caching = caching.filter(|caching| caching.semantic.is_some());
+        self.entries.set_capacity(caching.map_or(0, Caching::room));
+        let wanted = caching.map(|caching| caching.decider.clone()).unwrap_or_default();
+        if *self.deciding.load().of() == wanted {
+            return;
+        }
+        let deciding = Arc::new(Deciding::new(wanted));
+        deciding.begin(&self.built_in);
+        self.deciding.store(deciding);
+        let meanings = self.clone();
+        // It looks at every entry.
+        tokio::task::spawn_blocking(move || meanings.entries.purge(&Purge::default()));
     }
 
     /// Remembers a hit, so that its caller can judge it.
@@ -116,10 +118,4 @@ impl Meanings {
         self.entries.expire(MOST, now);
         self.entries.tend();
     }
-}
-
-fn load() -> Result<Embedders, EmbedError> {
-    let (recall, decider) = (embed::recall()?, embed::decider()?);
-    let id = format!("{}+{}", recall.id(), decider.id());
-    Ok(Embedders { prior: Prior::of(decider.id()), recall, id, dimensions: decider.dimensions() })
 }

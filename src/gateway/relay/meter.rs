@@ -297,7 +297,7 @@ impl Meter {
         if let Some(usage) = &self.usage {
             self.metrics.usage(usage, self.desk.clock.now());
             if let Some(reported) = usage.cached_tokens {
-                self.metrics.prefix(self.cached_tokens, reported);
+                self.metrics.prefix(usage.prompt_tokens, self.cached_tokens, reported);
             }
         }
         let estimate = (outcome == Outcome::Escalated && self.usage.is_none()).then(|| self.estimate());

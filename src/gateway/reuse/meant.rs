@@ -1,6 +1,6 @@
 //! An answer to a prompt that means the same, if there is one that is sure enough.
 
-use super::{Reuse, hit, missing::Meant, sharing::Sharing, told::Tier};
+use super::{Reuse, hit, missing::Meant, sharing::Sharing, told::Tier, worth};
 use crate::{
     gateway::{
         Step,
@@ -30,6 +30,7 @@ impl<S: Step<Missed>> Reuse<S> {
             acceptable: &sharing.acceptable,
             headers: &sharing.headers,
             form: &sharing.form,
+            answer: &|| worth::seconds(&self.desk, routed),
         };
         let count = |result, reason| {
             let lookup = Lookup { tier: "semantic", result, reason };

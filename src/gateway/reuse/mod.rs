@@ -7,6 +7,7 @@ mod meant;
 mod missing;
 mod sharing;
 mod told;
+mod worth;
 
 use std::sync::Arc;
 

@@ -46,6 +46,7 @@ impl Reader<'_> {
                 }
                 self.persist(persist)
             }),
+            decider: self.decider(raw.semantic.as_ref().and_then(|semantic| semantic.embedder.as_ref())),
         })
     }
 

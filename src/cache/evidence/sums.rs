@@ -1,0 +1,206 @@
+//! Sums of labels, kept apart by who gave them, and how much each of them may count.
+//!
+//! What the gateway found out itself counts in full, and so does a caller on what is given to him alone. Where many share answers, one of
+//! them could else switch the cache off for all by calling every hit wrong, or have wrong answers given to all by calling them right:
+//! so there nobody has more than a share of the weight.
+
+/// Who says what a hit was worth.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Voice {
+    /// The gateway: the answer was made anew.
+    Gateway,
+    /// The caller whose answers are given to nobody else.
+    Owner,
+    /// One of those who share answers, by a hash of his key's name.
+    Caller(u64),
+    /// Somebody, where nobody is asked for a key: any number of them may be one.
+    Anyone,
+}
+
+impl Voice {
+    /// Most of the weight that it may have.
+    const fn share(self) -> Option<f64> {
+        match self {
+            Self::Gateway | Self::Owner => None,
+            Self::Caller(_) => Some(0.25),
+            Self::Anyone => Some(0.5),
+        }
+    }
+}
+
+/// Sums of weights.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub(super) struct Sums {
+    pub(super) good: f64,
+    pub(super) bad: f64,
+    /// Sum of their squares: how many equal labels they are worth.
+    pub(super) squares: f64,
+}
+
+impl Sums {
+    fn add(&mut self, same: bool, weight: f64) {
+        *(if same { &mut self.good } else { &mut self.bad }) += weight;
+        self.squares += weight * weight;
+    }
+
+    pub(super) fn weight(&self) -> f64 {
+        self.good + self.bad
+    }
+
+    /// As if a share of the labels were gone, and not all of them lighter.
+    fn fade(&mut self, left: f64) {
+        self.good *= left;
+        self.bad *= left;
+        self.squares *= left;
+    }
+
+    /// With as much of `other` as `part` says, 0 to 1.
+    fn plus(self, other: &Self, part: f64) -> Self {
+        Self {
+            good: self.good + part * other.good,
+            bad: self.bad + part * other.bad,
+            squares: self.squares + part * other.squares,
+        }
+    }
+}
+
+/// Callers whose labels are kept apart; a new one takes the place of the one who weighs least.
+const MOST: usize = 16;
+
+/// Sums by voices.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Voices {
+    /// Of those whose weight is not bounded.
+    full: Sums,
+    bounded: Vec<(Voice, Sums)>,
+}
+
+impl Voices {
+    pub(super) fn learn(&mut self, voice: Voice, same: bool, weight: f64) {
+        if voice.share().is_none() {
+            self.full.add(same, weight);
+            return;
+        }
+        let known = self.bounded.iter().position(|(known, _)| *known == voice);
+        let at = known.unwrap_or_else(|| {
+            if self.bounded.len() == MOST {
+                let lightest = (0..MOST)
+                    .min_by(|one, other| self.bounded[*one].1.weight().total_cmp(&self.bounded[*other].1.weight()));
+                self.bounded.swap_remove(lightest.unwrap_or(0));
+            }
+            self.bounded.push((voice, Sums::default()));
+            self.bounded.len() - 1
+        });
+        self.bounded[at].1.add(same, weight);
+    }
+
+    /// Only so much of each label is left.
+    pub(super) fn fade(&mut self, left: f64) {
+        self.full.fade(left);
+        self.bounded.iter_mut().for_each(|(_, sums)| sums.fade(left));
+    }
+
+    /// All of them, each as far as it may count; but for `without`.
+    pub(super) fn sums(&self, without: Option<Voice>) -> Sums {
+        let total = self.total(without);
+        let bounded = self.bounded.iter().filter(|(voice, _)| Some(*voice) != without);
+        bounded.fold(self.full, |sums, (voice, own)| sums.plus(own, part(*voice, own, total)))
+    }
+
+    /// How much of what a voice says counts, 0 to 1.
+    pub(super) fn part(&self, voice: Voice) -> f64 {
+        let own = self.bounded.iter().find(|(known, _)| *known == voice);
+        own.map_or(1.0, |(voice, own)| part(*voice, own, self.total(None)))
+    }
+
+    /// Those whose weight is bounded.
+    pub(super) fn bounded(&self) -> impl Iterator<Item = Voice> {
+        self.bounded.iter().map(|(voice, _)| *voice)
+    }
+
+    /// The largest weight of all together of which nobody has more than his share.
+    fn total(&self, without: Option<Voice>) -> f64 {
+        let own = || self.bounded.iter().filter(move |(voice, _)| Some(*voice) != without);
+        let mut total = self.full.weight() + own().map(|(_, sums)| sums.weight()).sum::<f64>();
+        // Whoever has more than his share has exactly that of what is left; then others may come to have more than theirs.
+        for _ in 0..=own().count() {
+            let (mut rest, mut shares) = (self.full.weight(), 0.0);
+            for (voice, sums) in own() {
+                match voice.share() {
+                    Some(share) if sums.weight() > share * total => shares += share,
+                    _ => rest += sums.weight(),
+                }
+            }
+            let next = if shares < 1.0 { (rest / (1.0 - shares)).min(total) } else { 0.0 };
+            if next >= total {
+                break;
+            }
+            total = next;
+        }
+        total
+    }
+}
+
+/// How much of the labels of a voice counts among all that weigh `total`.
+fn part(voice: Voice, own: &Sums, total: f64) -> f64 {
+    match voice.share() {
+        Some(share) if own.weight() > 0.0 => (share * total / own.weight()).min(1.0),
+        _ => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn voices(gateway: usize, callers: &[usize]) -> Voices {
+        let mut voices = Voices::default();
+        (0..gateway).for_each(|_| voices.learn(Voice::Gateway, true, 1.0));
+        for (caller, labels) in callers.iter().enumerate() {
+            (0..*labels).for_each(|_| voices.learn(Voice::Caller(caller as u64), false, 1.0));
+        }
+        voices
+    }
+
+    #[test]
+    fn nobody_has_more_than_his_share() {
+        assert!((voices(30, &[1000]).sums(None).bad - 10.0).abs() < 1e-9, "a quarter of 40");
+        assert!((voices(30, &[5]).sums(None).bad - 5.0).abs() < 1e-9, "less is left as it is");
+        assert!(voices(0, &[1000, 1000, 1000]).sums(None).weight() < 1e-9, "three have a third each");
+        assert!((voices(0, &[9, 9, 9, 9]).sums(None).bad - 36.0).abs() < 1e-9);
+        assert!((voices(0, &[100, 1, 1, 1]).sums(None).bad - 4.0).abs() < 1e-9);
+        let mut anyone = voices(8, &[]);
+        (0..100).for_each(|_| anyone.learn(Voice::Anyone, false, 1.0));
+        assert!((anyone.sums(None).bad - 8.0).abs() < 1e-9 && (anyone.part(Voice::Anyone) - 0.08).abs() < 1e-9);
+        assert!((anyone.sums(Some(Voice::Anyone)).weight() - 8.0).abs() < 1e-9);
+        let mut owner = voices(0, &[]);
+        (0..7).for_each(|_| owner.learn(Voice::Owner, false, 1.0));
+        assert!((owner.sums(None).bad - 7.0).abs() < 1e-9 && owner.bounded().count() == 0);
+    }
+
+    #[test]
+    fn callers_are_bounded_and_the_lightest_goes() {
+        let labels: Vec<usize> = (1..=40).collect();
+        let voices = voices(0, &labels);
+        assert_eq!(voices.bounded.len(), MOST);
+        assert!(voices.bounded().any(|voice| voice == Voice::Caller(39)));
+    }
+
+    proptest! {
+        #[test]
+        fn shares_hold_for_any_labels(gateway in 0usize..40, callers in prop::collection::vec(0usize..200, 0..12)) {
+            let voices = voices(gateway, &callers);
+            let total = voices.sums(None).weight();
+            prop_assert!(total <= (gateway + callers.iter().sum::<usize>()) as f64 + 1e-6);
+            for (voice, own) in &voices.bounded {
+                let counted = own.weight() * voices.part(*voice);
+                prop_assert!(counted <= 0.25 * total + 1e-6, "{counted} of {total}");
+            }
+            if callers.iter().filter(|labels| **labels > 0).count() >= 4 || gateway > 0 {
+                prop_assert!(total > 0.0);
+            }
+        }
+    }
+}
