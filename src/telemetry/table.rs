@@ -163,7 +163,7 @@ table! {
     CACHE_SHADOW: Gauge "" "signalbox_cache_shadow_scopes" []
         "Scopes that are given no answers by meaning at present, because theirs were false more often than the policy allows.";
     CACHE_STORED: Counter "" "signalbox_cache_stored_total" ["result"]
-        "Answers that might be kept, by what became of them: kept, no_room, or why not (unfinished, finish_reason, too_large, unreadable).";
+        "Answers that might be kept, by what became of them: kept, no_room, or why not (unfinished, finish_reason, refused, too_large, unreadable).";
     CACHE_ENTRIES: Gauge "" "signalbox_cache_entries" ["tier"]
         "Answers kept.";
     CACHE_BYTES: Gauge "bytes" "signalbox_cache_bytes" ["tier"]
