@@ -1,6 +1,9 @@
 //! What labels say of each scope: how often its questions really repeat, and how often its hits were false.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -45,6 +48,8 @@ impl Said {
 /// Scopes that are remembered. One that is new takes the place of the one that was labelled least recently; those that serve nothing
 /// are forgotten last, for they would serve again.
 const MOST: usize = 10_000;
+/// So long a scope without new labels is taken to be as it was.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// How often hits were false, as far as they were verified.
 #[derive(Copy, Clone, Debug)]
@@ -73,6 +78,8 @@ struct Scope {
     shadow_only: bool,
     /// When it was labelled, in the order of labels.
     labelled: u64,
+    /// When and with which budget it was looked at last; `None` after a label.
+    looked_at: Option<(Moment, f64)>,
 }
 
 impl Scopes {
@@ -84,6 +91,11 @@ impl Scopes {
     /// Whether its hits may only be looked at, for they were false more often than `budget` allows.
     pub(super) fn shadow_only(&mut self, id: &ScopeId, budget: f64, now: Moment) -> bool {
         let Some(scope) = self.by_id.get_mut(id) else { return false };
+        // Bounds take tens of microseconds, and every lookup that comes this far asks.
+        if scope.looked_at.is_some_and(|(at, of)| now.since(at) < FRESH && of.total_cmp(&budget).is_eq()) {
+            return scope.shadow_only;
+        }
+        scope.looked_at = Some((now, budget));
         let before = scope.shadow_only;
         scope.shadow_only = scope.evidence.shadow_only(now, budget);
         if scope.shadow_only != before {
@@ -145,12 +157,13 @@ impl Scopes {
         }
         self.turn += 1;
         let labelled = self.turn;
-        let new = || Scope { shift: Shift::scope(), evidence: Evidence::default(), shadow_only: false, labelled };
+        let new = || Scope { shift: Shift::scope(), evidence: Evidence::default(), shadow_only: false, labelled, looked_at: None };
         let scope = self.by_id.entry(id).or_insert_with(new);
         let order = &mut self.order[usize::from(scope.shadow_only)];
         order.remove(&scope.labelled);
         order.insert(labelled, id);
         scope.labelled = labelled;
+        scope.looked_at = None;
         scope
     }
 }
