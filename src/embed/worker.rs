@@ -1,6 +1,7 @@
 //! Runs an embedder off the runtime: a few threads, a short queue, and nobody who waits longer than he wants to.
 //!
-//! A text whose asker has left is never begun. Whoever finds the queue full, or his time over, goes on without a vector.
+//! The text whose asker can wait least comes first, so that lookups do not wait for what is kept for later. A text whose asker has left is
+//! never begun. Whoever finds the queue full, or his time over, goes on without a vector.
 
 use std::{
     collections::VecDeque,
@@ -83,6 +84,7 @@ struct Tally {
 
 struct Job {
     text: Box<str>,
+    deadline: Instant,
     reply: oneshot::Sender<Result<Vec<f32>, EmbedError>>,
 }
 
@@ -116,11 +118,11 @@ impl Worker {
     /// # Errors
     /// [`WorkerError`]: the queue is full, time is over, or the embedder failed. None of them is worth more than a miss.
     pub async fn embed(&self, text: &str, deadline: Instant) -> Result<Vec<f32>, WorkerError> {
-        let result = match self.enqueue(text) {
+        let result = match self.enqueue(text, deadline) {
             None => Err(WorkerError::Full),
             Some(answer) => match tokio::time::timeout_at(deadline, answer).await {
                 Err(_) => Err(WorkerError::Late),
-                // A thread that could not be started leaves nobody to answer.
+                // It gave way to one that could wait less, or there is no thread to answer.
                 Ok(Err(_)) => Err(WorkerError::Full),
                 Ok(Ok(result)) => result.map_err(WorkerError::Failed),
             },
@@ -147,16 +149,18 @@ impl Worker {
         }
     }
 
-    fn enqueue(&self, text: &str) -> Option<oneshot::Receiver<Result<Vec<f32>, EmbedError>>> {
+    fn enqueue(&self, text: &str, deadline: Instant) -> Option<oneshot::Receiver<Result<Vec<f32>, EmbedError>>> {
         let (reply, answer) = oneshot::channel();
-        let job = Job { text: text.into(), reply };
+        let job = Job { text: text.into(), deadline, reply };
         let start = {
             let mut queue = self.shared.lock();
             if queue.jobs.len() >= self.limits.queue {
                 // Those who left take no room.
                 queue.jobs.retain(|job| !job.reply.is_closed());
                 if queue.jobs.len() >= self.limits.queue {
-                    return None;
+                    let last = (0..queue.jobs.len()).max_by_key(|at| queue.jobs[*at].deadline);
+                    let last = last.filter(|at| queue.jobs[*at].deadline > deadline)?;
+                    queue.jobs.remove(last);
                 }
             }
             queue.jobs.push_back(job);
@@ -231,7 +235,8 @@ impl Shared {
             }
             let mut batch = Vec::new();
             while batch.len() < most
-                && let Some(job) = queue.jobs.pop_front()
+                && let Some(next) = (0..queue.jobs.len()).min_by_key(|at| queue.jobs[*at].deadline)
+                && let Some(job) = queue.jobs.remove(next)
             {
                 if !job.reply.is_closed() {
                     batch.push(job);
@@ -388,6 +393,34 @@ mod tests {
         assert_eq!((first.await.unwrap().unwrap(), second.await.unwrap().unwrap()), (vec![1.0], vec![2.0]));
         assert_eq!(hear.try_iter().collect::<Vec<_>>(), [["bb"]]);
         assert_eq!(worker.counts(), Counts { done: 2, full: 1, late: 1, ..Counts::default() });
+    }
+
+    #[tokio::test]
+    async fn who_can_wait_least_comes_first_and_takes_the_place_of_who_can_wait_longest() {
+        let (worker, hear, open) = scripted(3, 1);
+        let first = spawn(&worker, "a");
+        assert_eq!(heard(&hear).await, ["a"]);
+        let wait = |text: &'static str, minutes: u64| {
+            let worker = worker.clone();
+            tokio::spawn(async move { worker.embed(text, Instant::now() + Duration::from_mins(minutes)).await })
+        };
+        let mut asked = Vec::new();
+        for (waiting_now, (text, minutes)) in (1..).zip([("in an hour", 60), ("in a day", 1440), ("soon", 10)]) {
+            asked.push(wait(text, minutes));
+            waiting(&worker, waiting_now).await;
+        }
+        asked.push(wait("at once", 1));
+        assert!(matches!(asked.remove(1).await.unwrap(), Err(WorkerError::Full)), "in a day");
+        let week = Instant::now() + Duration::from_hours(168);
+        assert!(matches!(worker.embed("in a week", week).await, Err(WorkerError::Full)));
+        for _ in 0..4 {
+            open.send(()).unwrap();
+        }
+        first.await.unwrap().unwrap();
+        for asked in asked {
+            asked.await.unwrap().unwrap();
+        }
+        assert_eq!(hear.try_iter().flatten().collect::<Vec<_>>(), ["at once", "soon", "in an hour"]);
     }
 
     #[tokio::test]

@@ -313,3 +313,17 @@ async fn a_library_that_is_none_is_told_and_costs_nothing() {
     gateway.wait_log("no ONNX Runtime that can be used").await;
     assert_eq!(told(&gateway, CAPITAL).await, "miss");
 }
+
+/// With a runtime or without, a hub that nobody answers for leaves the built-in embedder to decide.
+#[cfg(feature = "fastembed")]
+#[tokio::test]
+async fn a_hub_that_cannot_be_reached_is_told_and_costs_nothing() {
+    let (engine, cache) = (engine().await, tempfile::tempdir().unwrap());
+    let start = Start::with(&policy(&engine, "{ fastembed: BGESmallENV15 }"))
+        .env("HF_ENDPOINT", "http://127.0.0.1:9")
+        .env("HF_HOME", cache.path().to_str().unwrap());
+    let gateway = start.start().await;
+    gateway.wait_log("the built-in one decides in its place").await;
+    keep(&gateway, CAPITAL).await;
+    assert_eq!(told(&gateway, SAME).await, "hit-semantic");
+}
