@@ -77,7 +77,7 @@ pub enum OnnxError {
         problem: std::io::Error,
     },
     /// There is no model that embeds.
-    #[error("{model} is no model that embeds texts: {problem}")]
+    #[error("the model {model} cannot be used: {problem}")]
     Model {
         /// Its name, or its folder.
         model: String,

@@ -1,7 +1,7 @@
 //! Runs an embedder off the runtime: a few threads, a short queue, and nobody who waits longer than he wants to.
 //!
-//! A text whose asker has left is never begun. Whoever finds the queue full, or his time over, goes on without a vector. Texts that a
-//! caller waits for go before those that only something in the background does.
+//! The text whose asker can wait least comes first, so that lookups do not wait for what is kept for later. A text whose asker has left is
+//! never begun. Whoever finds the queue full, or his time over, goes on without a vector.
 
 use std::{
     collections::VecDeque,
@@ -26,7 +26,7 @@ pub type Make = dyn Fn() -> Result<Arc<dyn Embedder>, EmbedError> + Send + Sync;
 pub struct Limits {
     /// Threads, each with a text or a batch of its own.
     pub threads: usize,
-    /// Texts that may wait for callers, and as many for the background.
+    /// Texts that may wait.
     pub queue: usize,
     /// Texts that a thread gives to the embedder together. More than one pays only where the embedder works them out together, or is
     /// elsewhere.
@@ -82,17 +82,9 @@ struct Tally {
     failed: AtomicU64,
 }
 
-/// Who waits for a vector.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum For {
-    /// A caller.
-    Caller,
-    /// Something that may take its time.
-    Background,
-}
-
 struct Job {
     text: Box<str>,
+    deadline: Instant,
     reply: oneshot::Sender<Result<Vec<f32>, EmbedError>>,
 }
 
@@ -105,8 +97,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    /// For callers, and for the background: each as long as it may be.
-    jobs: [VecDeque<Job>; 2],
+    jobs: VecDeque<Job>,
     started: bool,
     closed: bool,
 }
@@ -126,12 +117,12 @@ impl Worker {
     ///
     /// # Errors
     /// [`WorkerError`]: the queue is full, time is over, or the embedder failed. None of them is worth more than a miss.
-    pub async fn embed(&self, text: &str, whom: For, deadline: Instant) -> Result<Vec<f32>, WorkerError> {
-        let result = match self.enqueue(text, whom) {
+    pub async fn embed(&self, text: &str, deadline: Instant) -> Result<Vec<f32>, WorkerError> {
+        let result = match self.enqueue(text, deadline) {
             None => Err(WorkerError::Full),
             Some(answer) => match tokio::time::timeout_at(deadline, answer).await {
                 Err(_) => Err(WorkerError::Late),
-                // A thread that could not be started leaves nobody to answer.
+                // It gave way to one that could wait less, or there is no thread to answer.
                 Ok(Err(_)) => Err(WorkerError::Full),
                 Ok(Ok(result)) => result.map_err(WorkerError::Failed),
             },
@@ -158,20 +149,21 @@ impl Worker {
         }
     }
 
-    fn enqueue(&self, text: &str, whom: For) -> Option<oneshot::Receiver<Result<Vec<f32>, EmbedError>>> {
+    fn enqueue(&self, text: &str, deadline: Instant) -> Option<oneshot::Receiver<Result<Vec<f32>, EmbedError>>> {
         let (reply, answer) = oneshot::channel();
-        let job = Job { text: text.into(), reply };
+        let job = Job { text: text.into(), deadline, reply };
         let start = {
             let mut queue = self.shared.lock();
-            let jobs = &mut queue.jobs[whom as usize];
-            if jobs.len() >= self.limits.queue {
+            if queue.jobs.len() >= self.limits.queue {
                 // Those who left take no room.
-                jobs.retain(|job| !job.reply.is_closed());
-                if jobs.len() >= self.limits.queue {
-                    return None;
+                queue.jobs.retain(|job| !job.reply.is_closed());
+                if queue.jobs.len() >= self.limits.queue {
+                    let last = (0..queue.jobs.len()).max_by_key(|at| queue.jobs[*at].deadline);
+                    let last = last.filter(|at| queue.jobs[*at].deadline > deadline)?;
+                    queue.jobs.remove(last);
                 }
             }
-            jobs.push_back(job);
+            queue.jobs.push_back(job);
             !std::mem::replace(&mut queue.started, true)
         };
         if start {
@@ -195,7 +187,7 @@ impl Worker {
         if running == 0 {
             let mut queue = self.shared.lock();
             queue.started = false;
-            queue.jobs.iter_mut().for_each(VecDeque::clear);
+            queue.jobs.clear();
         }
     }
 }
@@ -243,7 +235,8 @@ impl Shared {
             }
             let mut batch = Vec::new();
             while batch.len() < most
-                && let Some(job) = queue.jobs.iter_mut().find_map(VecDeque::pop_front)
+                && let Some(next) = (0..queue.jobs.len()).min_by_key(|at| queue.jobs[*at].deadline)
+                && let Some(job) = queue.jobs.remove(next)
             {
                 if !job.reply.is_closed() {
                     batch.push(job);
@@ -341,7 +334,7 @@ mod tests {
 
     fn spawn(worker: &Arc<Worker>, text: &'static str) -> tokio::task::JoinHandle<Result<Vec<f32>, WorkerError>> {
         let worker = worker.clone();
-        tokio::spawn(async move { worker.embed(text, For::Caller, far()).await })
+        tokio::spawn(async move { worker.embed(text, far()).await })
     }
 
     /// What the embedder was given next, without holding up the tasks of this test.
@@ -356,7 +349,7 @@ mod tests {
     }
 
     async fn waiting(worker: &Worker, texts: usize) {
-        while worker.shared.lock().jobs.iter().map(VecDeque::len).sum::<usize>() != texts {
+        while worker.shared.lock().jobs.len() != texts {
             tokio::task::yield_now().await;
         }
     }
@@ -388,13 +381,13 @@ mod tests {
         let (worker, hear, open) = scripted(1, 1);
         let first = spawn(&worker, "a");
         assert_eq!(heard(&hear).await, ["a"]);
-        assert!(matches!(worker.embed("late", For::Caller, Instant::now()).await, Err(WorkerError::Late)));
+        assert!(matches!(worker.embed("late", Instant::now()).await, Err(WorkerError::Late)));
         // Who left takes no room, and is never begun.
         let second = spawn(&worker, "bb");
-        while worker.shared.lock().jobs.iter().flatten().all(|job| &*job.text != "bb") {
+        while worker.shared.lock().jobs.iter().all(|job| &*job.text != "bb") {
             tokio::task::yield_now().await;
         }
-        assert!(matches!(worker.embed("c", For::Caller, far()).await, Err(WorkerError::Full)));
+        assert!(matches!(worker.embed("c", far()).await, Err(WorkerError::Full)));
         open.send(()).unwrap();
         open.send(()).unwrap();
         assert_eq!((first.await.unwrap().unwrap(), second.await.unwrap().unwrap()), (vec![1.0], vec![2.0]));
@@ -403,25 +396,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn callers_go_before_what_is_in_the_background() {
-        let (worker, hear, open) = scripted(1, 1);
+    async fn who_can_wait_least_comes_first_and_takes_the_place_of_who_can_wait_longest() {
+        let (worker, hear, open) = scripted(3, 1);
         let first = spawn(&worker, "a");
         assert_eq!(heard(&hear).await, ["a"]);
-        let later = {
+        let wait = |text: &'static str, minutes: u64| {
             let worker = worker.clone();
-            tokio::spawn(async move { worker.embed("later", For::Background, far()).await })
+            tokio::spawn(async move { worker.embed(text, Instant::now() + Duration::from_mins(minutes)).await })
         };
-        waiting(&worker, 1).await;
-        let caller = spawn(&worker, "caller");
-        waiting(&worker, 2).await;
-        assert!(matches!(worker.embed("x", For::Background, far()).await, Err(WorkerError::Full)));
-        for _ in 0..3 {
+        let mut asked = Vec::new();
+        for (waiting_now, (text, minutes)) in (1..).zip([("in an hour", 60), ("in a day", 1440), ("soon", 10)]) {
+            asked.push(wait(text, minutes));
+            waiting(&worker, waiting_now).await;
+        }
+        asked.push(wait("at once", 1));
+        assert!(matches!(asked.remove(1).await.unwrap(), Err(WorkerError::Full)), "in a day");
+        let week = Instant::now() + Duration::from_hours(168);
+        assert!(matches!(worker.embed("in a week", week).await, Err(WorkerError::Full)));
+        for _ in 0..4 {
             open.send(()).unwrap();
         }
-        for done in [first, later, caller] {
-            done.await.unwrap().unwrap();
+        first.await.unwrap().unwrap();
+        for asked in asked {
+            asked.await.unwrap().unwrap();
         }
-        assert_eq!(hear.try_iter().collect::<Vec<_>>(), [["caller"], ["later"]]);
+        assert_eq!(hear.try_iter().flatten().collect::<Vec<_>>(), ["at once", "soon", "in an hour"]);
     }
 
     #[tokio::test]
@@ -430,14 +429,14 @@ mod tests {
             Err(EmbedError { embedder: "none".to_owned(), problem: "no library".into() })
         });
         assert_eq!(worker.counts(), Counts::default());
-        assert!(worker.embed("a", For::Caller, far()).await.unwrap_err().to_string().contains("no library"));
+        assert!(worker.embed("a", far()).await.unwrap_err().to_string().contains("no library"));
     }
 
     #[tokio::test]
     async fn threads_end_with_the_worker() {
         let (worker, hear, open) = scripted(1, 1);
         open.send(()).unwrap();
-        worker.embed("a", For::Caller, far()).await.unwrap();
+        worker.embed("a", far()).await.unwrap();
         assert_eq!(heard(&hear).await, ["a"]);
         drop(worker);
         // The thread lets the embedder go, and with it the other end of this channel.

@@ -252,6 +252,16 @@ fn an_embedder_that_nothing_is_known_of_serves_nothing_wrong() {
     assert!(others > 2_000 && served[2] > served[0], "{others} {served:?}");
 }
 
+/// Asks until an answer is kept: while an embedder is being loaded, none is.
+#[cfg(feature = "fastembed")]
+async fn keep_when_loaded(gateway: &Gateway) {
+    until("an answer to be kept", async || {
+        ask(gateway, CAPITAL).await;
+        gateway.metrics().await.sum("signalbox_cache_entries", &["tier=\"semantic\""]) > 0.5
+    })
+    .await;
+}
+
 /// A folder with the names of a model's files.
 #[cfg(feature = "fastembed")]
 fn model_folder() -> tempfile::TempDir {
@@ -270,11 +280,7 @@ async fn without_its_library_the_built_in_embedder_decides() {
     let start = Start::with(&policy(&engine, &embedder)).env("ORT_DYLIB_PATH", "/nowhere/onnxruntime");
     let gateway = start.start().await;
     gateway.wait_log("pip install onnxruntime").await;
-    until("the built-in embedder to be ready", async || {
-        ask(&gateway, CAPITAL).await;
-        gateway.metrics().await.sum("signalbox_cache_entries", &["tier=\"semantic\""]) > 0.5
-    })
-    .await;
+    keep_when_loaded(&gateway).await;
     assert_eq!(told(&gateway, SAME).await, "hit-semantic");
     assert!(embedded(&gateway, "built-in", "done").await > 0.5);
 }
@@ -290,11 +296,7 @@ async fn a_model_on_this_machine_decides() {
     let engine = engine().await;
     let start = Start::with(&policy(&engine, &format!("{{ onnx: \"{folder}\" }}"))).env("ORT_DYLIB_PATH", &library);
     let gateway = start.start().await;
-    until("the model to be loaded", async || {
-        ask(&gateway, CAPITAL).await;
-        gateway.metrics().await.sum("signalbox_cache_entries", &["tier=\"semantic\""]) > 0.5
-    })
-    .await;
+    keep_when_loaded(&gateway).await;
     assert_eq!(told(&gateway, SAME).await, "hit-semantic", "{}", gateway.log());
     assert!(embedded(&gateway, "onnx", "done").await > 0.5, "{}", gateway.log());
     let state = gateway.get_json("/admin/state").await;
@@ -312,4 +314,18 @@ async fn a_library_that_is_none_is_told_and_costs_nothing() {
     let gateway = start.start().await;
     gateway.wait_log("no ONNX Runtime that can be used").await;
     assert_eq!(told(&gateway, CAPITAL).await, "miss");
+}
+
+/// With a runtime or without, a hub that nobody answers for leaves the built-in embedder to decide.
+#[cfg(feature = "fastembed")]
+#[tokio::test]
+async fn a_hub_that_cannot_be_reached_is_told_and_costs_nothing() {
+    let (engine, cache) = (engine().await, tempfile::tempdir().unwrap());
+    let start = Start::with(&policy(&engine, "{ fastembed: BGESmallENV15 }"))
+        .env("HF_ENDPOINT", "http://127.0.0.1:9")
+        .env("HF_HOME", cache.path().to_str().unwrap());
+    let gateway = start.start().await;
+    gateway.wait_log("the built-in one decides in its place").await;
+    keep_when_loaded(&gateway).await;
+    assert_eq!(told(&gateway, SAME).await, "hit-semantic");
 }

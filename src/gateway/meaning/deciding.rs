@@ -79,7 +79,8 @@ impl Deciding {
                     Some(decides)
                 }
                 Some(Err(error)) => {
-                    tracing::warn!(%error, "the policy's embedder cannot be had: the built-in one decides in its place");
+                    let EmbedError { embedder, problem } = error;
+                    tracing::warn!(%embedder, %problem, "the policy's embedder cannot be had: the built-in one decides in its place");
                     None
                 }
             };

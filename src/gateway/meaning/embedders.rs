@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::cost::Cost;
 use crate::{
     cache::{Embedder, confidence::Prior},
-    embed::{For, Worker, WorkerError},
+    embed::{Worker, WorkerError},
     fleet::Breaker,
     telemetry::CacheMetrics,
     types::{Clock, Moment},
@@ -87,7 +87,7 @@ impl Embedders {
             metrics.embedded(self.decider.kind, "resting");
             return Err("embedder_resting");
         }
-        let result = worker.embed(text, For::Caller, Instant::now() + *patience).await;
+        let result = worker.embed(text, Instant::now() + *patience).await;
         let now = clock.now();
         if !matches!(result, Err(WorkerError::Full)) {
             self.cost.took(now.since(began));
@@ -112,7 +112,7 @@ impl Embedders {
         clock: Clock,
         metrics: &CacheMetrics,
     ) -> Result<Box<[f32]>, WorkerError> {
-        let result = self.decider.worker.embed(text, For::Background, Instant::now() + UNHURRIED).await;
+        let result = self.decider.worker.embed(text, Instant::now() + UNHURRIED).await;
         self.count(&result, clock.now(), metrics);
         result.map(Vec::into_boxed_slice)
     }

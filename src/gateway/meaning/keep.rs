@@ -18,7 +18,7 @@ use crate::{
         evidence::{Agreement, Source, answers_agree},
         semantic::NewEntry,
     },
-    embed::{self, For},
+    embed,
     gateway::Desk,
     measure::lock,
     protocol::{Draft, LONG_BODY},
@@ -116,8 +116,8 @@ async fn compare(desk: &Desk, judged: &Judged, anew: String) -> Option<(bool, So
         return label;
     }
     let deadline = Instant::now() + PATIENCE;
-    let one = desk.meanings.built_in.embed(&stored, For::Background, deadline).await.ok()?;
-    let other = desk.meanings.built_in.embed(&anew, For::Background, deadline).await.ok()?;
+    let one = desk.meanings.built_in.embed(&stored, deadline).await.ok()?;
+    let other = desk.meanings.built_in.embed(&anew, deadline).await.ok()?;
     let similarity = one.iter().zip(&other).map(|(one, other)| one * other).sum();
     self::label(answers_agree(&stored, &anew, Some(similarity)))
 }

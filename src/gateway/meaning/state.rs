@@ -119,3 +119,38 @@ impl Meanings {
         self.entries.tend();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::policy::{self, EmbeddingBackend};
+
+    #[tokio::test]
+    async fn another_embedder_takes_over_and_the_one_before_ends() {
+        let with = |decider| Caching { semantic: Some(policy::Semantic::default()), decider, ..Caching::default() };
+        let backend = Decider::Backend(EmbeddingBackend {
+            url: "http://127.0.0.1:9/v1".to_owned(),
+            model: "m".to_owned(),
+            key: None,
+            dimensions: None,
+            timeout: Duration::from_secs(1),
+        });
+        let meanings = Arc::new(Meanings::new());
+        let built_in = meanings.embedders().await.unwrap();
+        meanings.follow(Some(&with(backend.clone())));
+        let first = meanings.embedders().await.unwrap();
+        assert!(first.decider().starts_with("backend:m@") && first.id != built_in.id);
+        meanings.follow(Some(&with(backend.clone())));
+        assert!(Arc::ptr_eq(&first, &meanings.embedders().await.unwrap()), "the same goes on");
+        let kept = Arc::downgrade(&first);
+        drop(first);
+        meanings.follow(Some(&with(Decider::BuiltIn)));
+        assert!(kept.upgrade().is_none(), "its threads end with it");
+        assert_eq!(meanings.embedders().await.unwrap().id, built_in.id);
+        meanings.follow(Some(&with(backend)));
+        meanings.follow(None);
+        assert_eq!(meanings.embedders().await.unwrap().id, built_in.id);
+    }
+}
