@@ -11,11 +11,12 @@ use std::{
 
 use super::{
     env::Vars,
+    keys::KeySource,
     mask::masked,
     mistake::{At, Mistake},
     place::part,
     problem::{Problem, Problems},
-    raw::{Document, KeySource},
+    raw::Document,
     scalar::{Field, Scalar, Token},
     shape::Either,
     tokenizer::Tokenizer,
@@ -234,7 +235,8 @@ fn key_sources(document: &Document) -> impl Iterator<Item = &KeySource> {
         Either::Short(_) => None,
         Either::Long(backend, _) => backend.key.as_ref(),
     });
-    accounts.flat_map(|(_, account)| &account.keys.value).chain(backends)
+    let shared = document.cache.iter().filter_map(|cache| cache.shared.as_ref()).map(|shared| &shared.key);
+    accounts.flat_map(|(_, account)| &account.keys.value).chain(backends).chain(shared)
 }
 
 fn unreadable(error: &io::Error) -> Problem {

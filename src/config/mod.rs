@@ -4,6 +4,7 @@ pub mod background;
 pub mod caching;
 mod checks;
 mod env;
+mod keys;
 mod lengths;
 mod load;
 mod mask;
@@ -21,6 +22,7 @@ mod yaml;
 
 pub use self::{
     checks::Logprob,
+    keys::KeySource,
     lengths::{Boundary, Context},
     load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},

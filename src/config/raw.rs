@@ -10,10 +10,9 @@ use super::{
     background::Background,
     caching::{Allowed, Cache, CacheUse, KeyCache},
     checks::Logprob,
+    keys::KeySource,
     lengths::{Boundary, Context},
-    scalar::{
-        Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Scrape, Share, Switch, Token, Total, Url, Word,
-    },
+    scalar::{Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Scrape, Share, Switch, Total, Url, Word},
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
 };
@@ -150,21 +149,6 @@ pub struct Key {
 pub struct Account {
     /// Provider keys, used in turn: `"${NAME}"` or `{ file: path }`.
     pub keys: Located<Vec<KeySource>>,
-}
-
-/// Where a provider key is found: the value itself (from the environment, at best), or a file.
-pub type KeySource = Either<Token, KeyFile>;
-
-/// A file that holds a provider key.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct KeyFile {
-    /// Its path.
-    pub file: Field<String>,
-}
-
-impl Shapes for KeyFile {
-    const EXPECTED: &'static str = "a key such as `\"${KEY}\"`, or `{ file: path }`";
 }
 
 /// One server process, or one hosted endpoint, that runs models.

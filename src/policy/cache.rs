@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use super::Secret;
+
 /// What is kept of answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caching {
@@ -19,6 +21,19 @@ pub struct Caching {
     pub semantic: Option<Semantic>,
     /// Where they are kept on disk too; `None` where they are not.
     pub persist: Option<Persist>,
+    /// With whom they are shared; `None` where with nobody.
+    pub shared: Option<Shared>,
+}
+
+/// The gateways that kept answers are shared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// Address of their server, which may hold a password.
+    pub url: Secret,
+    /// What they have in common.
+    pub key: Secret,
+    /// How long a request waits for an answer from there.
+    pub timeout: Duration,
 }
 
 /// Where answers are kept on disk.
@@ -125,7 +140,7 @@ pub struct CacheUse {
     pub exact: bool,
     /// Whether requests that mean the same may.
     pub semantic: bool,
-    /// Whether answers, and what was asked, may be kept on disk.
+    /// Whether answers, and what was asked, may be on disk and with other gateways.
     pub persist: bool,
 }
 
@@ -152,6 +167,7 @@ impl Default for Caching {
             coalesce: true,
             semantic: None,
             persist: None,
+            shared: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use crate::{
-    config::{At, Field, Problem, Scrape, Token, Url, Word, authority, raw},
+    config::{At, Field, KeySource, Problem, Scrape, Token, Url, Word, authority, raw},
     policy::{Dialect, Engine, Secret, offered::free},
     types::Name,
 };
@@ -30,7 +30,7 @@ impl Reader<'_> {
         accounts
     }
 
-    fn secret(&mut self, source: &raw::KeySource) -> Option<Secret> {
+    pub(super) fn secret(&mut self, source: &KeySource) -> Option<Secret> {
         match self.config.secret(source) {
             Ok(Token(key)) => Some(Secret(key.into())),
             Err(problem) => {
@@ -114,7 +114,7 @@ impl Engines {
         &mut self,
         reader: &mut Reader<'_>,
         field: &Field<Url>,
-        key: Option<&raw::KeySource>,
+        key: Option<&KeySource>,
     ) -> Option<usize> {
         let url = reader.read(field);
         let keys: Vec<_> = key.and_then(|source| reader.secret(source)).into_iter().collect();
