@@ -15,7 +15,7 @@
 //! | 6 | [`sim`], [`embed`], [`store`] | simulated engines: a pure model, the same behind HTTP, and policies compared on it; vectors of texts; records on disk |
 //! | 5 | [`fleet`], [`cache`] | engines and backends as they live: load, tickets, readings; answers that are given again |
 //! | 4 | [`schedule`], [`policy`] | which backend; what the operator decided |
-//! | 3 | [`config`], [`telemetry`] | policy files as text; metrics and the journal |
+//! | 3 | [`config`], [`telemetry`], [`redis`] | policy files as text; metrics and the journal; a server for what gateways share |
 //! | 2 | [`protocol`], [`prompt`] | requests, answers and event streams over bytes; what a prompt's bytes tell |
 //! | 1 | [`measure`] | windows, averages, rates |
 //! | 0 | [`types`] | the vocabulary |
@@ -35,6 +35,7 @@ pub mod measure;
 pub mod policy;
 pub mod prompt;
 pub mod protocol;
+pub mod redis;
 pub mod schedule;
 pub mod server;
 pub mod sim;

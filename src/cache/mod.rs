@@ -17,6 +17,7 @@ mod key;
 mod record;
 pub mod replay;
 pub mod semantic;
+mod tags;
 
 pub use self::{
     directives::{Directives, Misread, Most},
@@ -26,4 +27,5 @@ pub use self::{
     kept::Kept,
     key::{Asked, CompatKey, ExactKey, Keys, ScopeId},
     record::{Origin, Record},
+    tags::Tags,
 };

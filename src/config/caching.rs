@@ -7,8 +7,9 @@ use serde::Deserialize;
 
 use super::{
     embedder::Embedder,
+    key_source::KeySource,
     mistake::Mistake,
-    scalar::{Field, Scalar, Share, Switch, choice, choice_schema},
+    scalar::{Field, Scalar, Share, Switch, Token, choice, choice_schema},
 };
 
 /// Answers that are kept, to be given again. Without it, none are.
@@ -25,6 +26,20 @@ pub struct Cache {
     pub coalesce: Option<Field<Switch>>,
     /// Kept answers on disk, to be there after a restart. Without it, they are in memory only.
     pub persist: Option<Persist>,
+    /// Kept answers of several gateways, shared through Redis or Valkey. Without it, each has its own.
+    pub shared: Option<Shared>,
+}
+
+/// Kept answers of several gateways, shared through one server.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Shared {
+    /// A Redis or Valkey: `redis://host:6379`, with a password `"redis://:${PASSWORD}@host:6379"`.
+    pub url: Field<Token>,
+    /// What all gateways that share have in common, and nobody else knows: it names and seals what they share. At least 16 characters.
+    pub key: KeySource,
+    /// How long a request waits for an answer from there. Default: `20ms`.
+    pub timeout: Option<Field<Duration>>,
 }
 
 /// Kept answers on disk, in files for the gateway's own user alone.
@@ -83,7 +98,7 @@ pub struct CacheUse {
     pub exact: Option<Field<Switch>>,
     /// Whether requests that mean the same may. Default: `on`, where the policy has such a cache.
     pub semantic: Option<Field<Switch>>,
-    /// Whether its answers, and what was asked, may be kept on disk. Default: `on`, where the policy keeps any there.
+    /// Whether its answers, and what was asked, may be on disk and with other gateways. Default: `on`, where the policy has that.
     pub persist: Option<Field<Switch>>,
 }
 
@@ -91,7 +106,7 @@ pub struct CacheUse {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyCache {
-    /// Whether they, and what was asked, may be kept on disk. Default: `on`, where the policy keeps any there.
+    /// Whether they, and what was asked, may be on disk and with other gateways. Default: `on`, where the policy has that.
     pub persist: Option<Field<Switch>>,
 }
 

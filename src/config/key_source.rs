@@ -1,4 +1,4 @@
-//! Where provider keys are found.
+//! Where secrets are found: the value itself, from the environment at best, or a file.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,10 +8,10 @@ use super::{
     shape::{Either, Shapes},
 };
 
-/// Where a provider key is found: the value itself (from the environment, at best), or a file.
+/// Where a key is found: the value itself (from the environment, at best), or a file.
 pub type KeySource = Either<Token, KeyFile>;
 
-/// A file that holds a provider key.
+/// A file that holds a key.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyFile {

@@ -265,7 +265,8 @@ fn key_sources(document: &Document) -> impl Iterator<Item = &KeySource> {
         Either::Long(backend, _) => backend.key.as_ref(),
     });
     let embedder = embedder(document).and_then(|other| other.backend.as_ref()?.value.key.as_ref());
-    accounts.flat_map(|(_, account)| &account.keys.value).chain(backends).chain(embedder)
+    let shared = document.cache.iter().filter_map(|cache| cache.shared.as_ref()).map(|shared| &shared.key);
+    accounts.flat_map(|(_, account)| &account.keys.value).chain(backends).chain(embedder).chain(shared)
 }
 
 /// The embedder that the file names in the long form.

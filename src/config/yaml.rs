@@ -9,9 +9,9 @@ use super::{
 };
 
 /// Keys that the design names and this version does not have.
-const LATER: [&str; 13] = [
-    "dcgm", "gpu_hour", "health", "labels", "limits", "mirror", "models", "prefer", "priority", "require", "shared",
-    "teams", "when",
+const LATER: [&str; 12] = [
+    "dcgm", "gpu_hour", "health", "labels", "limits", "mirror", "models", "prefer", "priority", "require", "teams",
+    "when",
 ];
 
 /// How YAML is read: no deeper than policies go, because every level takes its share of the stack.
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn keys_of_later_versions_are_named_as_such() {
         let help = |text| parse::<Document>(text).unwrap_err().help.unwrap();
-        assert_eq!(help("cache: { shared: {} }"), "`shared` is not supported yet by this version");
+        assert_eq!(help("teams: {}"), "`teams` is not supported yet by this version");
         assert_eq!(help("listn: x"), "did you mean `listen`?");
         assert_eq!(help("keys: [{ id: a, hash: b, limits: {} }]"), "`limits` is not supported yet by this version");
         assert!(help("models: { a: { timeouts: { connect: 1s } } }").contains("at the top of the file"));

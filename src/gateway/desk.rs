@@ -11,7 +11,9 @@ use std::{
 use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
-use super::{Hall, cache::Cache, disk::Disk, lessons::Lessons, line::Line, meaning::Meanings, shadow::Purse};
+use super::{
+    Hall, cache::Cache, disk::Disk, lessons::Lessons, line::Line, meaning::Meanings, shadow::Purse, shared::Shared,
+};
 use crate::{
     cache::Purge,
     measure::{BytesPerToken, Rate},
@@ -49,6 +51,8 @@ pub struct Desk {
     pub cache: Cache,
     /// What of it is on disk.
     pub disk: Disk,
+    /// What of it other gateways have.
+    pub shared: Shared,
     /// Where requests wait for room.
     pub hall: Arc<Hall>,
     /// Which of its pools each route with limits used last, by its name: the place in the route.
@@ -82,6 +86,7 @@ impl Desk {
             rate: Rate::new(),
             cache: Cache::new(),
             disk: Disk::default(),
+            shared: Shared::default(),
             hall: Arc::default(),
             spills: DashMap::new(),
             boundaries: DashMap::new(),
@@ -135,9 +140,15 @@ impl Desk {
         self.spills.retain(|name, _| policy.models.has_route(name));
     }
 
-    /// Forgets the kept answers that `purge` says, also on disk; how many those in memory were. It looks at every one, and waits for the
-    /// disk.
+    /// Forgets the kept answers that `purge` says, also on disk; how many those in memory were. Other gateways that share are told. It
+    /// looks at every one, and waits for the disk.
     pub fn forget(&self, purge: &Purge) -> usize {
+        self.shared.purge(purge);
+        self.forget_here(purge)
+    }
+
+    /// The same for what another gateway has told.
+    pub(super) fn forget_here(&self, purge: &Purge) -> usize {
         self.disk.note(purge);
         self.purges.fetch_add(1, Relaxed);
         let gone = self.cache.purge(purge) + self.meanings.purge(purge);

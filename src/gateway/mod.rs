@@ -32,8 +32,10 @@ mod seat;
 mod serving;
 mod session;
 mod shadow;
+mod shared;
 mod stages;
 mod step;
+mod wall;
 mod work;
 
 use std::sync::Arc;
@@ -63,6 +65,7 @@ pub use self::{
     line::{Admission, Attempted, Line, Predicted, Reused, Weighed},
     models::Models,
     serving::{Live, Serving},
+    shared::{Shared, share},
     step::{Reply, Step},
 };
 use crate::upstream::Client;

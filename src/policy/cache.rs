@@ -23,6 +23,19 @@ pub struct Caching {
     pub decider: Decider,
     /// Where they are kept on disk too; `None` where they are not.
     pub persist: Option<Persist>,
+    /// With whom they are shared; `None` where with nobody.
+    pub shared: Option<Shared>,
+}
+
+/// The gateways that kept answers are shared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// Address of their server, which may hold a password.
+    pub url: Secret,
+    /// What they have in common.
+    pub key: Secret,
+    /// How long a request waits for an answer from there.
+    pub timeout: Duration,
 }
 
 /// Where answers are kept on disk.
@@ -170,7 +183,7 @@ pub struct CacheUse {
     pub exact: bool,
     /// Whether requests that mean the same may.
     pub semantic: bool,
-    /// Whether answers, and what was asked, may be kept on disk.
+    /// Whether answers, and what was asked, may be on disk and with other gateways.
     pub persist: bool,
 }
 
@@ -198,6 +211,7 @@ impl Default for Caching {
             semantic: None,
             persist: None,
             decider: Decider::default(),
+            shared: None,
         }
     }
 }

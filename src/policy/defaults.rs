@@ -21,6 +21,9 @@ pub(super) const PERSIST_SIZE: u64 = 1 << 30;
 /// For how long they stay there.
 pub(super) const PERSIST_RETENTION: Duration = Duration::from_hours(7 * 24);
 
+/// How long a request waits for an answer that another gateway may have.
+pub(super) const SHARED_TIMEOUT: Duration = Duration::from_millis(20);
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -14,7 +14,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use bytes::Bytes;
 
 pub use self::{
-    cache::{CacheUse, Caching, Decider, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic},
+    cache::{CacheUse, Caching, Decider, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
     compile::compile,
     models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
     simulated::{Found, discovered, simulated},
@@ -68,7 +68,7 @@ pub struct Key {
     pub tags: Vec<Name>,
     /// Whether its callers may say by a header how the cache is used.
     pub may_set_cache: bool,
-    /// Whether the answers to its callers may be kept on disk.
+    /// Whether the answers to its callers may be on disk and with other gateways.
     pub persists: bool,
 }
 

@@ -7,8 +7,9 @@ use std::{
 
 use crate::{
     fleet::{Pool, Registry, Snapshot},
-    gateway::{self, Desk, Live, Serving, keep_on_disk, lessons},
+    gateway::{self, Desk, Live, Serving, keep_on_disk, lessons, share},
     policy::Policy,
+    redis::LinkError,
     schedule::{predict::Accuracy, tiers::Standing},
     store,
     telemetry::{self, Journal},
@@ -45,6 +46,9 @@ pub enum OpenError {
     /// Kept answers cannot be on disk.
     #[error("kept answers: {0} (cache.persist.path in the policy)")]
     Disk(#[from] store::StoreError),
+    /// They cannot be shared.
+    #[error("kept answers: {0} (cache.shared.url in the policy)")]
+    Shared(#[from] LinkError),
     /// The journal's file cannot be written.
     #[error("the journal '{path}' cannot be opened: {error} (journal.path in the policy)")]
     Journal {
@@ -71,6 +75,7 @@ impl House {
         desk.lessons.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
         desk.follow(&policy);
         keep_on_disk(&desk, &policy)?;
+        share(&desk, &policy)?;
         let scrapers = Scrapers::new(client.clone(), clock);
         let tokenizers = Tokenizers::new(Hub::from_env());
         let serving = Serving::new(Snapshot::new(policy, &registry), &desk, |tokenizer| tokenizers.source(tokenizer));
@@ -82,6 +87,7 @@ impl House {
     /// stays in force. Waits for the disk.
     pub(super) fn replace(&self, policy: Policy) -> Result<(), OpenError> {
         keep_on_disk(&self.desk, &policy)?;
+        share(&self.desk, &policy)?;
         let old = self.live.load();
         let before = &old.snapshot.policy;
         if before.journal != policy.journal {
@@ -183,6 +189,7 @@ impl House {
             }),
             caches: self.caches(&serving.snapshot.policy),
             log: self.log(&serving.snapshot.policy),
+            shared: self.desk.shared.is_up(),
             false_hits: self.false_hits(&serving.snapshot.policy, now),
         }
     }

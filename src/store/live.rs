@@ -4,8 +4,9 @@ use std::collections::{HashMap, VecDeque};
 
 use super::{
     frame::{Act, Frame},
-    record::{Key, covers},
+    record::Key,
 };
+use crate::cache::Tags;
 
 /// Where a record lies, and what decides whether it still counts.
 #[derive(Copy, Clone, Debug)]
@@ -92,7 +93,8 @@ impl Live {
             Act::Put => self.put(at, frame),
             Act::Remove => self.remove(&frame.key),
             Act::RemoveScope => {
-                self.places.retain(|_, place| !covers(&frame.scope, &place.scope));
+                let pattern = Tags::from_bytes(frame.scope);
+                self.places.retain(|_, place| !pattern.cover(&Tags::from_bytes(place.scope)));
                 self.bytes = self.places.values().map(|place| place.total).sum();
             }
             Act::Clear => self.clear(),

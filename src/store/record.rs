@@ -9,7 +9,7 @@ pub struct Record {
     pub kind: u8,
     /// What it is found by. A later record of the same kind and key takes its place.
     pub key: [u8; 32],
-    /// Four tags of eight bytes: whose it is, where it came from, whatever its owner deletes records by. See [`Log::remove_scope`](super::Log::remove_scope).
+    /// [`Tags`](crate::cache::Tags), by which it can be deleted together with others.
     pub scope: [u8; 32],
     /// When it was made, in milliseconds since 1970.
     pub written: u64,
@@ -24,9 +24,4 @@ pub struct Record {
 pub(super) struct Key {
     pub(super) kind: u8,
     pub(super) key: [u8; 32],
-}
-
-/// Whether a deletion of `pattern` means a record of `scope`: a tag of zeros stands for any.
-pub(super) fn covers(pattern: &[u8; 32], scope: &[u8; 32]) -> bool {
-    pattern.chunks(8).zip(scope.chunks(8)).all(|(wanted, tag)| wanted == [0; 8] || wanted == tag)
 }

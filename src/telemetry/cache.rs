@@ -50,6 +50,8 @@ pub enum LookupStage {
     Key,
     /// Finding the answer to an equal request.
     Exact,
+    /// Asking other gateways for it.
+    Shared,
     /// Making the vector that recalls.
     Recall,
     /// Finding what is near it.
@@ -60,13 +62,14 @@ pub enum LookupStage {
 
 impl LookupStage {
     /// All, in the order in which they come.
-    pub(super) const ALL: [Self; 5] = [Self::Key, Self::Exact, Self::Recall, Self::Search, Self::Decide];
+    pub(super) const ALL: [Self; 6] = [Self::Key, Self::Exact, Self::Shared, Self::Recall, Self::Search, Self::Decide];
 
     /// The name used in metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Key => "key",
             Self::Exact => "exact",
+            Self::Shared => "shared",
             Self::Recall => "recall",
             Self::Search => "search",
             Self::Decide => "decide",
@@ -87,6 +90,8 @@ pub struct CacheMetrics {
     pub(super) guards: Series<&'static str, Counter>,
     /// By what was labelled, what the label says, and where it comes from.
     pub(super) labels: Series<(&'static str, &'static str, &'static str), Counter>,
+    /// By what was done with the server that gateways share, and what came of it.
+    pub(super) shared: Series<(&'static str, &'static str), Counter>,
     /// By route.
     pub(super) coalesced: Series<Name, Counter>,
     /// By tier.
@@ -110,6 +115,7 @@ impl CacheMetrics {
             embeddings: Series::new(32),
             guards: Series::new(32),
             labels: Series::new(32),
+            shared: Series::new(64),
             coalesced: Series::new(MOST_LOOKUPS),
             saved: Series::new(8),
         }
@@ -146,6 +152,11 @@ impl CacheMetrics {
     pub fn labelled(&self, hit: bool, same: bool, source: &'static str) {
         let key = (if hit { "hit" } else { "near" }, if same { "right" } else { "false" }, source);
         self.labels.get(key, |(of, verdict, _)| (of, verdict, OTHER), |_| Counter::default()).inc();
+    }
+
+    /// Counts what was done with the server that gateways share, and what came of it.
+    pub fn shared(&self, what: &'static str, result: &'static str) {
+        self.shared.get((what, result), |(what, _)| (what, OTHER), |_| Counter::default()).inc();
     }
 
     /// Counts a request that shared another's; `route` must be a name from the policy.

@@ -196,6 +196,9 @@ impl Scrape {
             evictions.map(|(tier, reason, n)| ([tier, reason], ConstCounter::new(n))),
         )?;
         self.cache_log(page)?;
+        let up = self.live.shared.iter().map(|up| ([""; 0], ConstGauge::new(u64::from(*up))));
+        page.family(&table::CACHE_SHARED_UP, up)?;
+        page.family(&table::CACHE_SHARED, cache.shared.list().into_iter().map(|((a, b), it)| ([a, b], it)))?;
         let coalesced = cache.coalesced.list();
         page.family(&table::CACHE_COALESCED, coalesced.iter().map(|(route, it)| ([&**route], it.clone())))?;
         let saved = cache.saved.list();

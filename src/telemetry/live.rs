@@ -21,6 +21,8 @@ pub struct Live {
     pub caches: Vec<CacheLive>,
     /// Where the policy keeps answers on disk.
     pub log: Option<CacheLogLive>,
+    /// Whether the server that gateways share is there; `None` where the policy has none.
+    pub shared: Option<bool>,
     /// Where the policy has a cache by meaning.
     pub false_hits: Option<FalseHitsLive>,
 }

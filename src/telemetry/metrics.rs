@@ -278,6 +278,7 @@ mod tests {
         cache.took(LookupStage::Key, 0.000_02);
         cache.took(LookupStage::Exact, 0.000_002);
         cache.stored("kept");
+        cache.shared("get", "hit");
         cache.coalesced(&name("chat"));
         let usage = Usage { prompt_tokens: 50, completion_tokens: 9, ..Usage::default() };
         cache.saved("exact").answer(Some(&usage), Some(0.0002), 1.5);
@@ -345,6 +346,7 @@ mod tests {
                 loaded: [("exact", 2), ("semantic", 1)],
                 load_seconds: 0.25,
             }),
+            shared: Some(true),
             false_hits: Some(FalseHitsLive { rate: 0.01, lower: 0.002, upper: 0.03, labels: 120.0, shadow_scopes: 1 }),
         }
     }

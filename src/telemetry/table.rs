@@ -149,7 +149,7 @@ table! {
     CACHE_LOOKUPS: Counter "" "signalbox_cache_lookups_total" ["tier", "result", "reason", "route"]
         "Requests that a cache was asked about: hit, coalesced (shared another's request under way), miss, or bypass (it may not share), and why no answer was given.";
     CACHE_LOOKUP: Histogram "seconds" "signalbox_cache_lookup_seconds" ["stage"]
-        "Time that a lookup took: making the key, finding the answer to an equal request (exact), and by meaning the vector that recalls, the search, and the vector that decides.";
+        "Time that a lookup took: making the key, finding the answer to an equal request (exact), asking other gateways for it (shared), and by meaning the vector that recalls, the search, and the vector that decides.";
     CACHE_EMBEDDINGS: Counter "" "signalbox_cache_embeddings_total" ["embedder", "result"]
         "Texts whose vector was to decide, by the embedder (built-in, backend, fastembed or onnx) and what became of them: done, full (too many waited), late, failed, or resting (not asked for, because it failed lately).";
     CACHE_GUARDS: Counter "" "signalbox_cache_guarded_total" ["guard"]
@@ -186,6 +186,10 @@ table! {
         "Answers that were read back from disk.";
     CACHE_LOAD: Gauge "seconds" "signalbox_cache_load_seconds" []
         "How long that took, in the background, or has taken so far.";
+    CACHE_SHARED_UP: Gauge "" "signalbox_cache_shared_up" []
+        "Whether the server that gateways share is there: 0 while it is away, and nobody waits for it.";
+    CACHE_SHARED: Counter "" "signalbox_cache_shared_total" ["what", "result"]
+        "Dealings with it: get (answers looked for: hit, miss, old, or refused, since they did not verify or were purged), set and tell (given: ok, queue, too_large), hear (entries by meaning that others told: kept, known, old, embedder, refused), purge (ok, heard of others, or refused: not sealed by one of them); down, late and failed where it was not there.";
     CACHE_COALESCED: Counter "" "signalbox_cache_coalesced_total" ["route"]
         "Requests that were answered by another's, equal and under way.";
     CACHE_SAVED_TOKENS: Counter "tokens" "signalbox_cache_saved_tokens_total" ["tier", "kind"]

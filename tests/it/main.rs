@@ -31,6 +31,7 @@ mod requests;
 mod routes;
 mod scheduling;
 mod sdk;
+mod shared;
 mod simulate;
 mod streams;
 mod testbed;

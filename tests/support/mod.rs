@@ -12,6 +12,7 @@ pub mod engine;
 pub mod gateway;
 pub mod mock;
 pub mod prometheus;
+pub mod redis;
 pub mod replay;
 pub mod sdk;
 

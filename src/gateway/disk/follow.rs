@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use super::{load::load, off::Off, shelf::Shelf};
 use crate::{
     cache::Purge,
-    gateway::Desk,
+    gateway::{Desk, shared},
     measure::lock,
     policy::{Caching, Persist, Policy},
     store::{Limits, Log, Recovery, StoreError},
@@ -32,7 +32,9 @@ pub fn keep_on_disk(desk: &Arc<Desk>, policy: &Policy) -> Result<(), StoreError>
         kept.close();
         return Ok(());
     };
-    if let Some(shelf) = kept.shelf.load().as_ref().filter(|shelf| shelf.spec == *spec) {
+    let shared = caching.shared.as_ref().map(shared::keys);
+    let same = |shelf: &Shelf| shelf.spec == *spec && shelf.is_named_by(shared.as_ref());
+    if let Some(shelf) = kept.shelf.load().as_ref().filter(|shelf| same(shelf)) {
         if others {
             shelf.keep_off(&off);
         }
@@ -44,7 +46,7 @@ pub fn keep_on_disk(desk: &Arc<Desk>, policy: &Policy) -> Result<(), StoreError>
     match Log::open(&spec.path, limits(caching, spec)) {
         Ok((log, recovery)) => {
             kept.close();
-            open(desk, caching, Shelf::new(log, spec.clone()), recovery);
+            open(desk, caching, Shelf::new(log, spec.clone(), shared), recovery);
             Ok(())
         }
         Err(problem @ StoreError::InUse { .. }) => {

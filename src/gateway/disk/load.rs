@@ -7,14 +7,14 @@ use std::{
 
 use tokio::runtime::Handle;
 
-use super::shelf::{MEANING, RECORD, Shelf, now};
+use super::shelf::{MEANING, RECORD, Shelf};
 use crate::{
     cache::{
         ExactKey, Kept,
         codec::{read_meaning, read_record},
         eligible,
     },
-    gateway::Desk,
+    gateway::{Desk, wall::now},
     policy::Caching,
     store::{Record, Recovery},
 };

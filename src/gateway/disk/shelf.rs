@@ -1,16 +1,14 @@
 //! A log that is in use: what is written into it, and under which tags it can be deleted again.
 
-use std::{
-    sync::Mutex,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Mutex, time::Duration};
 
 use super::off::Off;
 use crate::{
     cache::{
-        ExactKey, Keys, Purge, Record,
+        ExactKey, Keys, Origin, Purge, Record, Tags,
         codec::{self, Meaning},
     },
+    gateway::wall::{millis, now},
     measure::lock,
     policy::Persist,
     store::{self, Log},
@@ -29,17 +27,25 @@ pub(super) struct Shelf {
     pub(super) log: Log,
     /// How the policy describes it.
     pub(super) spec: Persist,
-    /// Its own: they name answers for as long as it lives.
+    /// What answers are named by, in memory as here.
     pub(super) keys: Keys,
+    /// The log's own, which live as long as it does: for what can be deleted together.
+    names: Keys,
     /// What was purged since answers began to be read back; `None` when all have been.
     loading: Mutex<Option<Vec<Purge>>>,
 }
 
 impl Shelf {
-    /// Over a log whose answers are about to be read back.
-    pub(super) fn new(log: Log, spec: Persist) -> Self {
-        let keys = Keys::new(*log.secret());
-        Self { log, spec, keys, loading: Mutex::new(Some(Vec::new())) }
+    /// Over a log whose answers are about to be read back. `shared`: what they are named by, where that is not the log's own affair.
+    pub(super) fn new(log: Log, spec: Persist, shared: Option<Keys>) -> Self {
+        let names = Keys::new(*log.secret());
+        let keys = shared.unwrap_or_else(|| names.clone());
+        Self { log, spec, keys, names, loading: Mutex::new(Some(Vec::new())) }
+    }
+
+    /// Whether answers are named by `shared`, or by the log's own keys where there are none.
+    pub(super) fn is_named_by(&self, shared: Option<&Keys>) -> bool {
+        self.keys.fingerprint() == shared.unwrap_or(&self.names).fingerprint()
     }
 
     /// Keeps an answer that is so old for as long as is left of its time.
@@ -50,7 +56,7 @@ impl Shelf {
 
     /// The same of an answer under a text; `text`: the text's hash.
     pub(super) fn meaning(&self, meaning: &Meaning, text: u64, age: Duration, left: Duration) {
-        let key = self.keys.entry(&meaning.exact, text, meaning.record.origin.0);
+        let key = self.entry(&meaning.exact, text, meaning.record.origin);
         let payload = codec::write_meaning(&self.keys, meaning);
         self.put(MEANING, key, self.tags(&meaning.exact, &meaning.record), payload, age, left);
     }
@@ -62,10 +68,8 @@ impl Shelf {
         self.log.put(store::Record { kind, key, scope, written, expires, payload: payload.into() });
     }
 
-    /// What an answer can be deleted by: its caller, its route, and the key that it is known by.
     fn tags(&self, key: &ExactKey, record: &Record) -> [u8; 32] {
-        let caller = self.keys.tag("caller", record.caller.as_deref());
-        tags(caller, self.keys.tag("route", Some(&record.route)), Some(key))
+        *Tags::of(&self.names, key, record).as_bytes()
     }
 
     /// Takes note of a purge before anything is forgotten, so that answers which are being read back do not bring it to nothing.
@@ -81,24 +85,31 @@ impl Shelf {
 
     /// Deletes what `purge` says; it is gone when this returns. Waits for the disk.
     pub(super) fn purge(&self, purge: &Purge) {
-        let tag = |kind, name: Option<&str>| name.map_or([0; 8], |name| self.keys.tag(kind, Some(name)));
-        if *purge == Purge::default() {
-            self.log.clear();
-        } else {
-            let (caller, route) = (tag("caller", purge.caller.as_deref()), tag("route", purge.route.as_deref()));
-            self.log.remove_scope(tags(caller, route, purge.entry.as_ref()));
-        }
+        self.delete(purge);
         self.log.flush();
     }
 
     /// Deletes what is to stay off the disk.
     pub(super) fn keep_off(&self, off: &Off) {
         for route in &off.routes {
-            self.log.remove_scope(tags([0; 8], self.keys.tag("route", Some(route)), None));
+            self.delete(&Purge { route: Some(route.to_string()), ..Purge::default() });
         }
         for caller in &off.callers {
-            self.log.remove_scope(tags(self.keys.tag("caller", Some(caller)), [0; 8], None));
+            self.delete(&Purge { caller: Some(caller.to_string()), ..Purge::default() });
         }
+    }
+
+    fn delete(&self, purge: &Purge) {
+        if *purge == Purge::default() {
+            self.log.clear();
+        } else {
+            self.log.remove_scope(*Tags::meant(&self.names, purge).as_bytes());
+        }
+    }
+
+    /// What an answer under a text is called, by the text's hash.
+    pub(super) fn entry(&self, exact: &ExactKey, text: u64, origin: Origin) -> [u8; 32] {
+        self.names.entry(exact, text, origin.0)
     }
 
     /// Takes an answer in that was read back, unless it was purged meanwhile: a purge waits until `take` is done, or `take` is not called.
@@ -114,30 +125,11 @@ impl Shelf {
     }
 }
 
-fn tags(caller: [u8; 8], route: [u8; 8], key: Option<&ExactKey>) -> [u8; 32] {
-    let mut tags = [0; 32];
-    tags[..8].copy_from_slice(&caller);
-    tags[8..16].copy_from_slice(&route);
-    if let Some(key) = key {
-        tags[16..].copy_from_slice(&key.as_bytes()[..16]);
-    }
-    tags
-}
-
-/// Milliseconds since 1970: what counts on a disk, where no process's own clock is known.
-pub(super) fn now() -> u64 {
-    millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        cache::{Origin, ScopeId},
+        cache::ScopeId,
         protocol::Transcript,
         store::{Limits, Recovery},
         types::Endpoint,
@@ -147,7 +139,7 @@ mod tests {
         let limits = Limits { bytes: 1 << 20, age: Duration::from_hours(1), queue: 1 << 20 };
         let (log, recovery) = Log::open(folder, limits).unwrap();
         let spec = Persist { path: folder.into(), max_size: 1 << 20, retention: Duration::from_hours(1) };
-        (Shelf::new(log, spec), recovery)
+        (Shelf::new(log, spec, None), recovery)
     }
 
     fn record(caller: Option<&str>, route: &str) -> Record {

@@ -59,9 +59,9 @@ impl Disk {
         }
     }
 
-    /// Whether an answer may be on disk, and there is one.
-    pub(in crate::gateway) fn takes(&self, record: &Record) -> bool {
-        self.shelf_of(record).is_some()
+    /// Whether there is a log.
+    pub(in crate::gateway) fn is_on(&self) -> bool {
+        self.shelf.load().is_some()
     }
 
     /// Writes an answer down that is about to be kept under a text, of which `hash` is the hash.
@@ -74,7 +74,7 @@ impl Disk {
     /// Deletes an answer that turned out to be wrong for what it was given to: what was learned of it does not outlive the process.
     pub(in crate::gateway) fn forget(&self, entry: &Entry) {
         if let Some(shelf) = &*self.shelf.load() {
-            shelf.log.remove(MEANING, shelf.keys.entry(&entry.exact, entry.text, entry.record.origin.0));
+            shelf.log.remove(MEANING, shelf.entry(&entry.exact, entry.text, entry.record.origin));
         }
     }
 
@@ -102,7 +102,8 @@ impl Disk {
         &self.loaded
     }
 
-    pub(super) fn is_off(&self, record: &Record) -> bool {
+    /// Whether an answer is to stay in this gateway's memory.
+    pub(in crate::gateway) fn is_off(&self, record: &Record) -> bool {
         self.off.load().means(record)
     }
 

@@ -7,12 +7,12 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::state::Meanings;
 use crate::{
     cache::{CompatKey, Kept, Record, codec::Meaning, guard::Traits, semantic::NewEntry},
-    gateway::Desk,
+    gateway::{Desk, shared::give_meaning},
     types::Moment,
 };
 
-/// Writes an entry down that is about to be kept under `text`, where that may be: `own` is the answer to the request that said it, which may
-/// be another than the entry's.
+/// Writes an entry down that is about to be kept under `text`, and gives it to other gateways, where that may be: `own` is the answer to the
+/// request that said it, which may be another than the entry's.
 pub(super) async fn write_down(
     desk: &Desk,
     own: &Record,
@@ -21,7 +21,7 @@ pub(super) async fn write_down(
     left: Duration,
     now: Moment,
 ) {
-    if !desk.disk.takes(own) {
+    if desk.disk.is_off(own) || !desk.disk.is_on() && !desk.shared.is_on() {
         return;
     }
     let Ok(embedders) = desk.meanings.embedders().await else { return };
@@ -33,7 +33,9 @@ pub(super) async fn write_down(
         exact: new.exact,
         record: new.record.clone(),
     };
-    desk.disk.meaning(&meaning, new.text, new.kept.map_or(Duration::ZERO, |kept| kept.age(now)), left);
+    let age = new.kept.map_or(Duration::ZERO, |kept| kept.age(now));
+    desk.disk.meaning(&meaning, new.text, age, left);
+    give_meaning(desk, &meaning, age, left);
 }
 
 impl Meanings {

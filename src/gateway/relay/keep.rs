@@ -12,6 +12,7 @@ use crate::{
         Desk, Serving,
         meaning::{self, Answered, Pending},
         record::{Record, Served},
+        shared::give_record,
         stages::Routed,
     },
     policy::{Exact, Replay},
@@ -154,6 +155,7 @@ impl Keeper {
         let ttl = ttl.map_or(exact.ttl, |ttl| ttl.min(exact.ttl));
         // First the disk: what is forgotten meanwhile is forgotten in memory first, and so stays on neither.
         self.desk.disk.record(key, &record, ttl);
+        give_record(&self.desk, key, &record, ttl);
         Ok(self.desk.cache.exact.insert(*key, record, ttl, now))
     }
 

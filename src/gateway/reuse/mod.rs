@@ -1,6 +1,7 @@
 //! Was it answered already: a kept answer to an equal request, or one that is under way, is given instead of a new one. Requests that may
 //! not share answers go past, and where the policy has no cache, nothing of this is on their path.
 
+mod elsewhere;
 mod flight;
 mod hit;
 mod meant;
@@ -72,6 +73,12 @@ impl<S: Step<Missed>> Reuse<S> {
         metrics.took(LookupStage::Key, keyed.since(began).as_secs_f64());
         let found = sharing.look(&self.desk.cache.exact, keyed);
         metrics.took(LookupStage::Exact, clock.now().since(keyed).as_secs_f64());
+        let found = match (found, &caching.exact) {
+            (Err("absent" | "expired"), Some(exact)) if self.desk.shared.is_on() => {
+                self.look_elsewhere(exact, &sharing).await
+            }
+            (found, _) => found,
+        };
         let missing = match found {
             Ok(found) => {
                 self.count(&routed, "hit", "");

@@ -2,15 +2,17 @@
 
 use super::reader::Reader;
 use crate::{
-    config::{Field, Problem, Share, Switch, caching as raw},
+    config::{Field, Problem, Share, Switch, Token, caching as raw},
     policy::{
-        CacheUse, Caching, Exact, Persist, Replay, Scope, Semantic,
-        defaults::{PERSIST_RETENTION, PERSIST_SIZE},
+        CacheUse, Caching, Exact, Persist, Replay, Scope, Secret, Semantic, Shared,
+        defaults::{PERSIST_RETENTION, PERSIST_SIZE, SHARED_TIMEOUT},
     },
 };
 
 /// An answer may take this part of the memory at most: it has to fit into one of the cache's shards.
 const LARGEST_PART: u64 = 16;
+/// The shortest key of gateways that share.
+const LEAST_KEY: usize = 16;
 /// The least that may be on disk, in bytes.
 const LEAST_SIZE: u64 = 1 << 20;
 
@@ -47,7 +49,28 @@ impl Reader<'_> {
                 self.persist(persist)
             }),
             decider: self.decider(raw.semantic.as_ref().and_then(|semantic| semantic.embedder.as_ref())),
+            shared: raw.shared.as_ref().and_then(|shared| self.shared(shared)),
         })
+    }
+
+    fn shared(&mut self, raw: &raw::Shared) -> Option<Shared> {
+        let Token(url) = self.read(&raw.url)?;
+        if !url.starts_with("redis://") {
+            self.report(
+                Problem::at(raw.url.at(), "not the address of a Redis or Valkey that can be used here")
+                    .help("write `redis://host:6379`; TLS is a tunnel's affair"),
+            );
+        }
+        let key = self.secret(&raw.key)?;
+        if key.0.len() < LEAST_KEY {
+            self.report(
+                Problem::at(raw.url.at(), "the `key` beside this address can be guessed").help(
+                    "give all gateways that share one of 16 characters at least: `openssl rand -hex 32` makes one",
+                ),
+            );
+        }
+        let timeout = self.or(raw.timeout.as_ref(), SHARED_TIMEOUT);
+        Some(Shared { url: Secret(url.into()), key, timeout })
     }
 
     fn persist(&mut self, raw: &raw::Persist) -> Option<Persist> {

@@ -354,6 +354,24 @@ fn answers_on_disk_have_a_folder_beside_the_file_and_whoever_stays_off_it() {
 }
 
 #[test]
+fn gateways_share_through_a_server_by_a_key_that_nobody_guesses() {
+    let shared = |shared: &str| format!("{THREE}cache: {{ exact: {{}}, shared: {{ {shared} }} }}\n");
+    let key = "key: 0123456789abcdef";
+    let shared_by =
+        policy(&shared(&format!("url: 'redis://h:1', {key}, timeout: 5ms"))).caching.unwrap().shared.unwrap();
+    assert_eq!((&*shared_by.url.0, &*shared_by.key.0), ("redis://h:1", "0123456789abcdef"));
+    assert_eq!(shared_by.timeout, Duration::from_millis(5));
+    assert_eq!(format!("{shared_by:?}").matches("[secret]").count(), 2);
+    for (text, told) in [
+        (format!("url: 'http://h', {key}"), "not the address of a Redis"),
+        ("url: 'redis://h', key: short".to_owned(), "can be guessed"),
+    ] {
+        let found = refused(&shared(&text));
+        assert!(found.len() == 1 && found[0].0.contains(told), "{found:?}");
+    }
+}
+
+#[test]
 fn answers_are_acceptable_from_where_a_request_would_go_and_from_better_tiers() {
     let policy = policy(&format!(
         "{THREE}models:\n  plain: {{ to: small, fallback: [large] }}\n  tiers: {{ complexity: {{ tiers: [small, large], shares: [50%, 50%] }}, fallback: [long] }}\n  \

@@ -1,0 +1,18 @@
+//! An answer that another gateway may have kept, where none is in memory.
+
+use super::{Reuse, sharing::Sharing};
+use crate::{cache::Found, gateway::Step, policy::Exact, telemetry::LookupStage};
+
+impl<S: Step<super::Missed>> Reuse<S> {
+    /// Looks again when the other gateways have been asked.
+    pub(super) async fn look_elsewhere(&self, exact: &Exact, sharing: &Sharing) -> Result<Found, &'static str> {
+        let (clock, metrics) = (self.desk.clock, self.desk.metrics.cache());
+        let began = clock.now();
+        let into = (exact, &self.desk.cache.exact);
+        if let Some(result) = self.desk.shared.find(&sharing.key, into, clock).await {
+            metrics.shared("get", result);
+            metrics.took(LookupStage::Shared, clock.now().since(began).as_secs_f64());
+        }
+        sharing.look(&self.desk.cache.exact, clock.now())
+    }
+}

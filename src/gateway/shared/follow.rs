@@ -1,0 +1,39 @@
+//! Sharing as policies say, from one to the next.
+
+use std::sync::Arc;
+
+use super::{
+    circle::Circle,
+    session::{attend, deliver},
+};
+use crate::{cache::Purge, gateway::Desk, measure::lock, policy::Policy, redis::LinkError};
+
+/// Shares kept answers as `policy` says, from now on. Within a runtime.
+///
+/// # Errors
+/// [`LinkError`] where the server's address is none; all stays as it was then.
+pub fn share(desk: &Arc<Desk>, policy: &Policy) -> Result<(), LinkError> {
+    // What simulated engines say is nobody else's affair.
+    let caching = policy.caching.as_ref().filter(|_| !policy.simulated);
+    let spec = caching.and_then(|caching| caching.shared.as_ref());
+    let shared = &desk.shared;
+    let Some((caching, spec)) = caching.zip(spec) else {
+        shared.close();
+        return Ok(());
+    };
+    if shared.circle.load().as_ref().is_some_and(|circle| circle.is_of(spec, caching)) {
+        return Ok(());
+    }
+    let (circle, outgoing) = Circle::new(spec.clone(), caching)?;
+    shared.close();
+    if desk.cache.adopt(circle.keys.clone()) {
+        // They were found by keys of the same kind.
+        desk.meanings.purge(&Purge::default());
+    }
+    let circle = Arc::new(circle);
+    shared.circle.store(Some(circle.clone()));
+    let sends = tokio::spawn(deliver(desk.clone(), circle.clone(), outgoing));
+    let attends = tokio::spawn(attend(desk.clone(), circle));
+    lock(&shared.tasks).extend([sends.abort_handle(), attends.abort_handle()]);
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! Being there: the connection is made, what happened meanwhile is caught up with, and what the others tell is read until it breaks.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ::redis::{Cmd, FromRedisValue, RedisError, aio::MultiplexedConnection, cmd};
+use tokio::{runtime::Handle, sync::mpsc, time::timeout};
+
+use super::circle::{Circle, LONGEST, Outgoing};
+use crate::{
+    cache::{Kept, codec::read_meaning, eligible},
+    gateway::{
+        Desk,
+        wall::{millis, now},
+    },
+    policy::Semantic,
+    redis::Absent,
+};
+
+/// The first pause before the next try.
+const SHORTEST: Duration = Duration::from_millis(100);
+/// And the longest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long the server may take to answer what nobody waits for.
+const ANSWER: Duration = Duration::from_secs(2);
+/// How long it holds a question for what is new.
+const BLOCK: Duration = Duration::from_secs(2);
+/// Entries that are read at once.
+const BATCH: usize = 64;
+
+/// Why it is over.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error(transparent)]
+    Server(#[from] RedisError),
+    #[error("it answers no more")]
+    Silent,
+}
+
+/// What `XREAD` gives: streams, their entries, the fields of those.
+type Read = Option<Vec<(String, Vec<(String, HashMap<String, Vec<u8>>)>)>>;
+
+/// Is there for as long as the policy says so: ends by being aborted.
+pub(super) async fn attend(desk: Arc<Desk>, circle: Arc<Circle>) {
+    let (mut pause, mut told) = (SHORTEST, false);
+    let mut session = Session { desk, circle, last: "0".to_owned() };
+    loop {
+        let began = Instant::now();
+        let Err(broken) = session.run().await;
+        let was_up = session.circle.link.is_up();
+        session.circle.link.lower();
+        if was_up || !told {
+            told = true;
+            tracing::warn!(error = %broken, "kept answers are not shared until the server is there again (cache.shared)");
+        }
+        if began.elapsed() > LONGEST_PAUSE {
+            pause = SHORTEST;
+        }
+        // Gateways that lost it together do not come back together.
+        tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Gives the server what is on its way there.
+pub(super) async fn deliver(desk: Arc<Desk>, circle: Arc<Circle>, mut outgoing: mpsc::Receiver<Outgoing>) {
+    while let Some(next) = outgoing.recv().await {
+        let what = next.what;
+        let result = circle.deliver(next).await.map_or_else(Absent::label, |()| "ok");
+        desk.metrics.cache().shared(what, result);
+    }
+}
+
+struct Session {
+    desk: Arc<Desk>,
+    circle: Arc<Circle>,
+    /// The last entry of the stream that was read.
+    last: String,
+}
+
+impl Session {
+    async fn run(&mut self) -> Result<Infallible, Broken> {
+        let circle = self.circle.clone();
+        let mut asks = circle.link.connect(Some(ANSWER)).await?;
+        let mut reads = circle.link.connect(None).await?;
+        // First what was purged: until that is known, nothing is taken from there.
+        self.tell(&mut asks).await?;
+        self.catch_up(&mut asks).await?;
+        circle.link.raise(asks.clone());
+        tracing::info!("kept answers are shared");
+        loop {
+            let question = self.question();
+            let read = tokio::select! {
+                () = circle.link.lost() => return Err(Broken::Silent),
+                () = circle.purged.notified() => {
+                    self.tell(&mut asks).await?;
+                    continue;
+                }
+                read = answered::<Read>(&question, &mut reads, BLOCK + ANSWER) => read?,
+            };
+            self.take(read, &mut asks).await?;
+        }
+    }
+
+    fn question(&self) -> Cmd {
+        let mut question = cmd("XREAD");
+        question.arg("COUNT").arg(BATCH).arg("BLOCK").arg(millis(BLOCK));
+        question.arg("STREAMS").arg(self.circle.stream()).arg(&self.last);
+        question
+    }
+
+    /// Tells the server of what was purged here.
+    async fn tell(&self, asks: &mut MultiplexedConnection) -> Result<(), Broken> {
+        while let Some((pattern, purge)) = self.circle.purges.pending() {
+            let stamp: String = answered(&self.circle.telling(&pattern, &purge), asks, ANSWER).await?;
+            self.circle.purges.told(pattern, stamp.parse().map_err(|_| Broken::Silent)?);
+            self.desk.metrics.cache().shared("purge", "ok");
+        }
+        Ok(())
+    }
+
+    /// Learns what was purged elsewhere, and forgets it here.
+    async fn catch_up(&self, asks: &mut MultiplexedConnection) -> Result<(), Broken> {
+        let mut question = cmd("HGETALL");
+        question.arg(self.circle.purges_at());
+        let all: HashMap<Vec<u8>, Vec<u8>> = answered(&question, asks, ANSWER).await?;
+        // What was written before these is gone by itself.
+        let old = now().saturating_sub(millis(LONGEST)) * 1000;
+        let mut listed = Vec::with_capacity(all.len());
+        for (pattern, value) in &all {
+            match self.circle.listed(pattern, value) {
+                Some(purge) if purge.1 >= old => listed.push(purge),
+                _ => {
+                    let mut deletion = cmd("HDEL");
+                    deletion.arg(self.circle.purges_at()).arg(pattern);
+                    let _: u64 = answered(&deletion, asks, ANSWER).await?;
+                }
+            }
+        }
+        // Answers that are older than this are gone here too; the minute is for clocks that differ.
+        let gone = now().saturating_sub(millis(self.circle.ttl) + 60_000) * 1000;
+        for (_, purge) in self.circle.purges.learn(listed).into_iter().filter(|(stamp, _)| *stamp >= gone) {
+            let heard = purge.is_some();
+            if let Some(purge) = purge {
+                let desk = self.desk.clone();
+                // It looks at every entry.
+                let _ = tokio::task::spawn_blocking(move || desk.forget_here(&purge)).await;
+            }
+            self.desk.metrics.cache().shared("purge", if heard { "heard" } else { "refused" });
+        }
+        Ok(())
+    }
+
+    /// Takes in what others tell.
+    async fn take(&mut self, read: Read, asks: &mut MultiplexedConnection) -> Result<(), Broken> {
+        let entries: Vec<_> = read.into_iter().flatten().flat_map(|(_, entries)| entries).collect();
+        let Some((last, _)) = entries.last() else { return Ok(()) };
+        self.last.clone_from(last);
+        if entries.iter().any(|(_, fields)| fields.contains_key("p")) {
+            self.catch_up(asks).await?;
+        }
+        let Some(semantic) = self.circle.semantic else { return Ok(()) };
+        let letters: Vec<_> = entries.into_iter().filter_map(|(_, mut fields)| fields.remove("e")).collect();
+        if !letters.is_empty() {
+            let (desk, circle, runtime) = (self.desk.clone(), self.circle.clone(), Handle::current());
+            // Each takes a fraction of a millisecond, and the first time there may be thousands.
+            let taken = tokio::task::spawn_blocking(move || {
+                for letter in letters {
+                    let result = take_in(&desk, &circle, &semantic, &letter, &runtime);
+                    desk.metrics.cache().shared("hear", result);
+                }
+            });
+            let _ = taken.await;
+        }
+        Ok(())
+    }
+}
+
+/// Keeps what another gateway tells; what came of it.
+fn take_in(desk: &Desk, circle: &Circle, semantic: &Semantic, bytes: &[u8], runtime: &Handle) -> &'static str {
+    let Some(letter) = circle.letter(&circle.stream(), bytes) else { return "refused" };
+    let Ok(meaning) = read_meaning(&circle.keys, letter.payload) else { return "refused" };
+    let age = Duration::from_millis(now().saturating_sub(letter.written));
+    let ttl = semantic.ttl_of(eligible::is_volatile(&meaning.text));
+    let left = Duration::from_millis(letter.expires.saturating_sub(now())).min(ttl.saturating_sub(age));
+    let moment = desk.clock.now();
+    if left.is_zero() {
+        return "old";
+    }
+    let Some((compat, new)) = runtime.block_on(desk.meanings.remade(meaning, Kept::aged(moment, age))) else {
+        return "embedder";
+    };
+    let Some(entry) = desk.meanings.entries.restore(compat, new, left, moment) else { return "known" };
+    if circle.purges.mean(&letter.tags, letter.after) {
+        // It was purged meanwhile, and may have come in behind that.
+        desk.meanings.entries.remove(&compat, entry.number);
+        return "refused";
+    }
+    "kept"
+}
+
+/// Asks on a connection of its own.
+async fn answered<T: FromRedisValue>(
+    question: &Cmd,
+    connection: &mut MultiplexedConnection,
+    patience: Duration,
+) -> Result<T, Broken> {
+    timeout(patience, question.query_async(connection)).await.map_err(|_| Broken::Silent)?.map_err(Broken::from)
+}

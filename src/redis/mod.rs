@@ -1,0 +1,5 @@
+//! Redis or Valkey, as something that is there or not: whoever asks waits a few milliseconds at most, and nothing at all while it is away.
+
+mod link;
+
+pub use self::link::{Absent, Link, LinkError};

@@ -1,0 +1,250 @@
+//! Kept answers of several gateways: over the real binary, a scripted engine and a real Redis that comes and goes.
+#![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
+
+use futures_util::future::join_all;
+use redis::cmd;
+use serde_json::{Value, json};
+
+use crate::support::{
+    client::{self, Answer, http},
+    gateway::Gateway,
+    mock::{Mock, Plan, Seen},
+    redis::Redis,
+    until,
+};
+
+/// An engine whose answers tell what they are the answer to, and how many came before.
+async fn engine() -> Mock {
+    Mock::start(|seen: &Seen| {
+        let body = seen.json();
+        let said = body["messages"][0]["content"].as_str().unwrap().to_owned();
+        Plan::chat(&format!("{said}! ({})", seen.number))
+    })
+    .await
+}
+
+fn policy(mock: &Mock, redis: &Redis, more: &str) -> String {
+    format!(
+        "pools:\n  p: {{ model: up, backends: [\"{}\"] }}\n\
+         models: {{ m: {{ to: p }}, other: {{ to: p }}, quiet: {{ to: p, cache: {{ persist: off }} }} }}\n\
+         cache:\n  exact: {{}}\n  semantic: {{ max_false_hit_rate: 5%, scope: shared }}\n  \
+         shared: {{ url: \"{}\", timeout: 5s{more} }}\n",
+        mock.url(),
+        redis.url()
+    )
+}
+
+const KEY: &str = ", key: 'what-we-have-in-common'";
+
+async fn gateway(mock: &Mock, redis: &Redis) -> Gateway {
+    let gateway = Gateway::start(&policy(mock, redis, KEY)).await;
+    is_up(&gateway, true).await;
+    gateway
+}
+
+async fn is_up(gateway: &Gateway, up: bool) {
+    let what = if up { "the server to be there" } else { "the server to be away" };
+    gateway.wait_metrics(what, |metrics| (metrics.sum("signalbox_cache_shared_up", &[]) > 0.5) == up).await;
+}
+
+/// Waits until this has come of dealings with the server so often.
+async fn dealt(gateway: &Gateway, what: &str, result: &str, times: f64) {
+    let labels = [format!("what=\"{what}\""), format!("result=\"{result}\"")];
+    gateway
+        .wait_metrics(&format!("{what} {result}"), |metrics| {
+            metrics.sum("signalbox_cache_shared_total", &labels.each_ref().map(|label| &**label)) >= times
+        })
+        .await;
+}
+
+/// What is asked for by its exact key alone: no text that could be looked up.
+fn exactly(model: &str, prompt: &str) -> Value {
+    json!({ "model": model, "temperature": 0, "tools": [{ "type": "function", "function": { "name": "f" } }],
+            "messages": [{ "role": "user", "content": prompt }] })
+}
+
+fn meaning(prompt: &str) -> Value {
+    json!({ "model": "m", "messages": [{ "role": "user", "content": prompt }] })
+}
+
+const CAPITAL: &str = "What is the capital of France?";
+const SAME: &str = "what is the capital of france";
+
+async fn send(gateway: &Gateway, body: &Value) -> Answer {
+    let answer = client::answer(client::json(http().post(gateway.at("/v1/chat/completions")), body)).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer
+}
+
+/// What the cache made of a request, whose answer has to be one to it.
+async fn told(gateway: &Gateway, body: &Value) -> String {
+    let answer = send(gateway, body).await;
+    let text = answer.json()["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
+    let said = body["messages"][0]["content"].as_str().unwrap();
+    assert!(text.to_lowercase().starts_with(&said.to_lowercase()), "{text} for {said}");
+    answer.header("x-signalbox-cache").to_owned()
+}
+
+#[tokio::test]
+async fn what_one_gateway_has_kept_the_others_give() {
+    let Some(redis) = Redis::start().await else { return };
+    let mock = engine().await;
+    let (one, two) = tokio::join!(gateway(&mock, &redis), gateway(&mock, &redis));
+    assert_eq!(told(&one, &exactly("m", "hi")).await, "miss");
+    dealt(&one, "set", "ok", 1.0).await;
+    let hit = send(&two, &exactly("m", "hi")).await;
+    assert_eq!(hit.header("x-signalbox-cache"), "hit-exact");
+    assert!(hit.header("cache-status").starts_with("signalbox; hit; detail=exact; ttl="), "{:?}", hit.headers);
+    assert_eq!(told(&two, &exactly("m", "hi")).await, "hit-exact", "in its own memory now");
+    assert_eq!(mock.seen().len(), 1);
+
+    assert_eq!(told(&two, &meaning(CAPITAL)).await, "miss");
+    dealt(&one, "hear", "kept", 1.0).await;
+    assert_eq!(told(&one, &meaning(SAME)).await, "hit-semantic");
+    // One that comes later reads what there is; one with another key finds nothing.
+    let three = gateway(&mock, &redis).await;
+    dealt(&three, "hear", "kept", 1.0).await;
+    assert_eq!(told(&three, &meaning(SAME)).await, "hit-semantic");
+    assert_eq!(mock.seen().len(), 2);
+    let stranger = Gateway::start(&policy(&mock, &redis, ", key: 'something-else-entirely'")).await;
+    is_up(&stranger, true).await;
+    assert_eq!(told(&stranger, &exactly("m", "hi")).await, "miss");
+    assert_eq!(told(&stranger, &meaning(SAME)).await, "miss");
+    // What is to stay in memory stays there.
+    assert_eq!(told(&one, &exactly("quiet", "a secret")).await, "miss");
+    assert_eq!(told(&one, &exactly("m", "the last")).await, "miss");
+    dealt(&one, "set", "ok", 2.0).await;
+    assert_eq!(told(&two, &exactly("quiet", "a secret")).await, "miss");
+}
+
+#[tokio::test]
+async fn a_server_that_goes_and_comes_back_is_nobodys_trouble() {
+    let Some(mut redis) = Redis::start().await else { return };
+    let mock = engine().await;
+    let (one, two) = tokio::join!(gateway(&mock, &redis), gateway(&mock, &redis));
+    let ask = async |prefix: &str| {
+        let prompts: Vec<Value> = (0..20).map(|number| exactly("m", &format!("{prefix} {number}"))).collect();
+        join_all(prompts.iter().map(|prompt| told(&one, prompt))).await;
+    };
+    tokio::join!(ask("while it goes"), redis.kill());
+    is_up(&one, false).await;
+    ask("while it is away").await;
+    assert_eq!(told(&one, &exactly("m", "while it is away 1")).await, "hit-exact");
+    // Purged while nobody can be told: the others hear of it when they can.
+    assert_eq!(told(&two, &exactly("other", "old")).await, "miss");
+    client::post(&one.admin("/admin/cache/purge?route=other"), &json!({})).await;
+    assert_eq!(told(&two, &exactly("other", "old")).await, "hit-exact");
+    redis.again().await;
+    is_up(&one, true).await;
+    is_up(&two, true).await;
+    dealt(&two, "purge", "heard", 1.0).await;
+    assert_eq!(told(&two, &exactly("other", "old")).await, "miss");
+    assert_eq!(told(&one, &exactly("m", "again")).await, "miss");
+    dealt(&one, "set", "ok", 1.0).await;
+    until("what is new to be shared", async || told(&two, &exactly("m", "again")).await == "hit-exact").await;
+    assert_eq!(told(&two, &meaning(CAPITAL)).await, "miss");
+    dealt(&one, "hear", "kept", 1.0).await;
+    assert_eq!(told(&one, &meaning(SAME)).await, "hit-semantic");
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_asked_no_more() {
+    let Some(redis) = Redis::start().await else { return };
+    let mock = engine().await;
+    let policy = policy(&mock, &redis, KEY).replace("timeout: 5s", "timeout: 5ms");
+    let gateway = Gateway::start(&policy).await;
+    is_up(&gateway, true).await;
+    redis.signal("STOP");
+    for number in 0..10 {
+        assert_eq!(told(&gateway, &exactly("m", &format!("number {number}"))).await, "miss");
+    }
+    is_up(&gateway, false).await;
+    dealt(&gateway, "get", "late", 3.0).await;
+    assert_eq!(told(&gateway, &exactly("m", "one more")).await, "miss");
+    dealt(&gateway, "get", "down", 1.0).await;
+    redis.signal("CONT");
+    is_up(&gateway, true).await;
+    assert_eq!(told(&gateway, &exactly("m", "number 1")).await, "hit-exact");
+}
+
+#[tokio::test]
+async fn what_one_forgets_all_forget() {
+    let Some(redis) = Redis::start().await else { return };
+    let mock = engine().await;
+    let (one, two) = tokio::join!(gateway(&mock, &redis), gateway(&mock, &redis));
+    assert_eq!(told(&one, &exactly("m", "hi")).await, "miss");
+    assert_eq!(told(&one, &exactly("other", "ho")).await, "miss");
+    assert_eq!(told(&one, &meaning(CAPITAL)).await, "miss");
+    dealt(&one, "set", "ok", 2.0).await;
+    dealt(&two, "hear", "kept", 1.0).await;
+    assert_eq!(told(&two, &exactly("m", "hi")).await, "hit-exact");
+    assert_eq!(told(&two, &meaning(SAME)).await, "hit-semantic");
+    client::post(&one.admin("/admin/cache/purge?route=m"), &json!({})).await;
+    dealt(&two, "purge", "heard", 1.0).await;
+    assert_eq!(told(&two, &exactly("m", "hi")).await, "miss");
+    assert_eq!(told(&two, &meaning(SAME)).await, "miss");
+    assert_eq!(told(&two, &exactly("other", "ho")).await, "hit-exact", "nobody meant that");
+    // Neither does one that comes later read it, though the server may still hold it.
+    let three = gateway(&mock, &redis).await;
+    assert_eq!(told(&three, &exactly("other", "ho")).await, "hit-exact");
+    dealt(&three, "hear", "refused", 1.0).await;
+    // An entry by its name.
+    let two_again = http().post(two.at("/v1/chat/completions")).header("x-request-id", "ho");
+    client::answer(client::json(two_again, &exactly("other", "ho"))).await;
+    let entry = two.get_json("/admin/decisions/ho").await["reused"]["entry"].as_str().unwrap().to_owned();
+    assert!(redis.names("x").iter().any(|name| name.ends_with(&entry)));
+    client::post(&two.admin(&format!("/admin/cache/purge?entry={entry}")), &json!({})).await;
+    dealt(&one, "purge", "heard", 1.0).await;
+    until("the server to forget it", async || redis.names("x").iter().all(|name| !name.ends_with(&entry))).await;
+    assert_eq!(told(&one, &exactly("other", "ho")).await, "miss");
+    // Everything.
+    dealt(&one, "set", "ok", 3.0).await;
+    client::post(&one.admin("/admin/cache/purge"), &json!({})).await;
+    dealt(&three, "purge", "heard", 3.0).await;
+    assert_eq!(told(&three, &exactly("other", "ho")).await, "miss");
+}
+
+#[tokio::test]
+async fn what_others_have_written_there_is_not_believed() {
+    let Some(redis) = Redis::start().await else { return };
+    let mock = engine().await;
+    let (one, two) = tokio::join!(gateway(&mock, &redis), gateway(&mock, &redis));
+    for prompt in ["first", "second", "third"] {
+        assert_eq!(told(&one, &exactly("m", prompt)).await, "miss");
+    }
+    dealt(&one, "set", "ok", 3.0).await;
+    let names = redis.names("x");
+    let values: Vec<Vec<u8>> = names.iter().map(|name| redis.ask(cmd("GET").arg(name))).collect();
+    assert_eq!(names.len(), 3);
+    // Of one a bit is flipped, one is put in another's place, and one is cut.
+    let mut flipped = values[0].clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    for (name, value) in names.iter().zip([&flipped[..], &values[0], &values[2][..20]]) {
+        let _: String = redis.ask(cmd("SET").arg(name).arg(value));
+    }
+    for prompt in ["first", "second", "third"] {
+        assert_eq!(told(&two, &exactly("m", prompt)).await, "miss");
+    }
+    dealt(&two, "get", "refused", 3.0).await;
+    // The same in the stream.
+    assert_eq!(told(&one, &meaning(CAPITAL)).await, "miss");
+    dealt(&two, "hear", "kept", 1.0).await;
+    let stream = redis.names("s").pop().unwrap();
+    let read: Vec<(String, Vec<Vec<u8>>)> = redis.ask(cmd("XRANGE").arg(&stream).arg("-").arg("+"));
+    let mut forged = read[0].1[1].clone();
+    let at = forged.len() - 200;
+    forged[at] ^= 1;
+    for value in [&forged[..], &values[0], b"nothing"] {
+        let _: String = redis.ask(cmd("XADD").arg(&stream).arg("*").arg("e").arg(value));
+    }
+    dealt(&two, "hear", "refused", 3.0).await;
+    // A purge that no gateway has sealed makes what is there count no more, and forgets nothing here.
+    assert_eq!(told(&one, &exactly("m", "fourth")).await, "miss");
+    dealt(&one, "set", "ok", 4.0).await;
+    let (purges, later) = (format!("{}p", stream.strip_suffix('s').unwrap()), "9999999999999999");
+    let _: u64 = redis.ask(cmd("HSET").arg(&purges).arg(&[0_u8; 32]).arg(format!("{later}:made up")));
+    let _: String = redis.ask(cmd("XADD").arg(&stream).arg("*").arg("p").arg(later));
+    dealt(&two, "purge", "refused", 1.0).await;
+    assert_eq!(told(&two, &exactly("m", "fourth")).await, "miss");
+    assert_eq!(told(&two, &meaning(SAME)).await, "hit-semantic");
+}
