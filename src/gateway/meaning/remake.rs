@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::time::Instant;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::state::Meanings;
@@ -10,6 +11,9 @@ use crate::{
     gateway::{Desk, shared::give_meaning},
     types::Moment,
 };
+
+/// How long it may take to have the deciding embedder ready.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Writes an entry down that is about to be kept under `text`, and gives it to other gateways, where that may be: `own` is the answer to the
 /// request that said it, which may be another than the entry's.
@@ -47,6 +51,8 @@ impl Meanings {
         if embedder != embedders.id || vector.len() != embedders.dimensions {
             return None;
         }
+        // Where there is an entry, a question is about to come, which would be answered too late if it had to wait for this.
+        self.warm.get_or_init(async || drop(self.decider.embed(&text, Instant::now() + PATIENCE).await)).await;
         let recall = embedders.recall.embed(&[&*text]).ok()?.into_iter().next()?.into_boxed_slice();
         let traits = Arc::new(Traits::of(&text));
         let text = xxh3_64(text.as_bytes());

@@ -27,6 +27,8 @@ pub struct Meanings {
     embedders: OnceCell<Option<Embedders>>,
     /// Works out the vectors that decide.
     pub(super) decider: Worker,
+    /// Whether that has been loaded ahead of its first question.
+    pub(super) warm: OnceCell<()>,
     pub(super) scopes: Mutex<Scopes>,
     /// Hits that can still be judged by their callers.
     recent: Mutex<Recent>,
@@ -52,6 +54,7 @@ impl Meanings {
             entries: Semantic::default(),
             embedders: OnceCell::new(),
             decider: Worker::new(Limits::for_processors(processors), embed::decider),
+            warm: OnceCell::new(),
             scopes: Mutex::default(),
             recent: Mutex::default(),
             told: OnceLock::new(),
