@@ -212,6 +212,15 @@ async fn what_one_forgets_all_forget() {
     client::post(&one.admin("/admin/cache/purge"), &json!({})).await;
     dealt(&three, "purge", "heard", 3.0).await;
     assert_eq!(told(&three, &exactly("other", "ho")).await, "miss");
+    assert_eq!(told(&one, &exactly("m", "kept at last")).await, "miss");
+    // More than the server is to remember is everything too.
+    let many = "local now = redis.call('TIME')[1] for at = 1, 10000 do redis.call('HSET', KEYS[1], string.format('%032d', at), now .. '000000:') end";
+    let purges = redis.names("p").pop().unwrap();
+    let _: () = redis.ask(cmd("EVAL").arg(many).arg(1).arg(&purges));
+    client::post(&two.admin("/admin/cache/purge?route=none"), &json!({})).await;
+    dealt(&one, "purge", "heard", 3.0).await;
+    assert_eq!(redis.ask::<u64>(cmd("HLEN").arg(&purges)), 2);
+    assert_eq!(told(&one, &exactly("m", "kept at last")).await, "miss");
 }
 
 #[tokio::test]
