@@ -19,6 +19,7 @@ use signalbox::{
     cache::codec::fuzz_codec,
     config::fuzz_config,
     embed::fuzz_embed,
+    gateway::fuzz_shared,
     policy::condition::fuzz_condition,
     prompt::tokens::fuzz_tokens,
     protocol::{
@@ -92,6 +93,11 @@ fn logs_of_any_bytes_are_read_frame_by_frame() {
 #[test]
 fn kept_answers_of_any_bytes_are_read_or_refused() {
     Campaign::new("codec", fuzz_codec).run(10_000);
+}
+
+#[test]
+fn what_a_shared_server_holds_is_read_or_refused() {
+    Campaign::new("shared", fuzz_shared).run(5_000);
 }
 
 #[test]

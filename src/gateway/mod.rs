@@ -65,7 +65,7 @@ pub use self::{
     line::{Admission, Attempted, Line, Predicted, Reused, Weighed},
     models::Models,
     serving::{Live, Serving},
-    shared::{Shared, share},
+    shared::{Shared, fuzz_shared, share},
     step::{Reply, Step},
 };
 use crate::upstream::Client;

@@ -118,9 +118,14 @@ async fn a_killed_gateway_is_warm_when_it_comes_back() {
     assert_eq!(read_back(&gateway).await, (1, 1));
     assert!(gateway.metrics().await.sum("signalbox_cache_log_up", &[]) > 0.5);
     assert_eq!(told(&gateway, &exactly("m", "one")).await, "hit-exact");
-    let hit = send(&gateway, &meaning("what is the capital of france"), &[]).await;
-    assert_eq!((hit.header("x-signalbox-cache"), text(&hit)), ("hit-semantic", answer_to(capital)));
     assert_eq!(mock.seen().len(), 2, "nobody was asked again");
+    // On a busy machine a lookup may be given up for being late: then it is asked again, and what comes instead is not kept.
+    until("the same question to be answered", async || {
+        let same = meaning("what is the capital of france");
+        let answer = send(&gateway, &same, &[("cache-control", "no-store")]).await;
+        answer.header("x-signalbox-cache") == "hit-semantic" && text(&answer) == answer_to(capital)
+    })
+    .await;
     // An orderly end leaves the same.
     gateway.sigterm();
     assert_eq!(gateway.wait_exit().await.code(), Some(0), "{}", gateway.log());
@@ -128,12 +133,13 @@ async fn a_killed_gateway_is_warm_when_it_comes_back() {
     assert_eq!(read_back(&gateway).await, (1, 1));
 }
 
-/// Asks for `prompts` at once until the gateway is gone or all are answered; what is answered is right.
+/// Asks for `prompts` at once, each by its exact key and by its meaning, until the gateway is gone or all are answered; what is answered
+/// is right.
 async fn flood(gateway: &Gateway, prompts: &[String]) {
     let url = gateway.at("/v1/chat/completions");
-    join_all(prompts.iter().map(async |prompt| {
-        let request = client::json(http().post(&url), &exactly("m", prompt));
-        let Ok(reply) = request.send().await else { return };
+    let both = prompts.iter().flat_map(|prompt| [(prompt, exactly("m", prompt)), (prompt, meaning(prompt))]);
+    join_all(both.map(async |(prompt, body)| {
+        let Ok(reply) = client::json(http().post(&url), &body).send().await else { return };
         let Ok(bytes) = reply.bytes().await else { return };
         let body: Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(body["choices"][0]["message"]["content"], answer_to(prompt));
@@ -148,15 +154,15 @@ async fn killed_in_the_middle_of_writes_no_answer_is_wrong_and_none_that_was_wri
     let (mut prompts, mut before): (Vec<String>, usize) = (Vec::new(), 0);
     for round in 0..5 {
         let mut gateway = Gateway::start(&policy).await;
-        let warm = read_back(&gateway).await.0;
-        assert!(warm >= before, "{warm} of {before} that were written");
+        let (exact, semantic) = read_back(&gateway).await;
+        assert!(exact + semantic >= before, "{exact} + {semantic} of {before} that were written");
         let asked = &prompts[..prompts.len().min(20)];
-        let cold = prompts.len() - warm;
+        let cold = prompts.len() - exact;
         assert!(hits(&gateway, asked).await >= asked.len().saturating_sub(cold));
-        let new: Vec<String> = (0..60).map(|number| format!("round {round} prompt {number}")).collect();
+        let new: Vec<String> = (0..40).map(|number| format!("Which is prompt {number} of round {round}?")).collect();
         let kill = async {
             // At another place each time.
-            mock.wait_seen(mock.seen().len() + 10 * (round + 1)).await;
+            mock.wait_seen(mock.seen().len() + 15 * (round + 1)).await;
             let written = on_disk(&gateway.metrics().await);
             gateway.sigkill();
             written
@@ -166,9 +172,13 @@ async fn killed_in_the_middle_of_writes_no_answer_is_wrong_and_none_that_was_wri
         prompts.extend(new);
     }
     let gateway = Gateway::start(&policy).await;
-    let warm = read_back(&gateway).await.0;
-    assert!(warm >= before && before > 50, "{warm} of {before}");
-    assert_eq!(hits(&gateway, &prompts).await, warm);
+    let (exact, semantic) = read_back(&gateway).await;
+    assert!(exact + semantic >= before && before > 50, "{exact} + {semantic} of {before}");
+    assert!(semantic > 0, "none by meaning");
+    assert_eq!(hits(&gateway, &prompts).await, exact);
+    for prompt in &prompts {
+        told(&gateway, &meaning(prompt)).await;
+    }
 }
 
 #[tokio::test]

@@ -85,6 +85,17 @@ async fn told(gateway: &Gateway, body: &Value) -> String {
     answer.header("x-signalbox-cache").to_owned()
 }
 
+/// A question that means the same as the one about the capital finds its answer. On a busy machine a lookup may be given up for being late:
+/// then it is asked again, and what comes instead is not kept.
+async fn means_the_same(gateway: &Gateway) {
+    until("the same question to be answered", async || {
+        let request = client::json(http().post(gateway.at("/v1/chat/completions")), &meaning(SAME));
+        let answer = client::answer(request.header("cache-control", "no-store")).await;
+        answer.header("x-signalbox-cache") == "hit-semantic" && answer.text().contains(CAPITAL)
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_one_gateway_has_kept_the_others_give() {
     let Some(redis) = Redis::start().await else { return };
@@ -100,12 +111,11 @@ async fn what_one_gateway_has_kept_the_others_give() {
 
     assert_eq!(told(&two, &meaning(CAPITAL)).await, "miss");
     dealt(&one, "hear", "kept", 1.0).await;
-    assert_eq!(told(&one, &meaning(SAME)).await, "hit-semantic");
+    means_the_same(&one).await;
     // One that comes later reads what there is; one with another key finds nothing.
     let three = gateway(&mock, &redis).await;
     dealt(&three, "hear", "kept", 1.0).await;
-    assert_eq!(told(&three, &meaning(SAME)).await, "hit-semantic");
-    assert_eq!(mock.seen().len(), 2);
+    means_the_same(&three).await;
     let stranger = Gateway::start(&policy(&mock, &redis, ", key: 'something-else-entirely'")).await;
     is_up(&stranger, true).await;
     assert_eq!(told(&stranger, &exactly("m", "hi")).await, "miss");
@@ -144,7 +154,7 @@ async fn a_server_that_goes_and_comes_back_is_nobodys_trouble() {
     until("what is new to be shared", async || told(&two, &exactly("m", "again")).await == "hit-exact").await;
     assert_eq!(told(&two, &meaning(CAPITAL)).await, "miss");
     dealt(&one, "hear", "kept", 1.0).await;
-    assert_eq!(told(&one, &meaning(SAME)).await, "hit-semantic");
+    means_the_same(&one).await;
 }
 
 #[tokio::test]
@@ -178,7 +188,7 @@ async fn what_one_forgets_all_forget() {
     dealt(&one, "set", "ok", 2.0).await;
     dealt(&two, "hear", "kept", 1.0).await;
     assert_eq!(told(&two, &exactly("m", "hi")).await, "hit-exact");
-    assert_eq!(told(&two, &meaning(SAME)).await, "hit-semantic");
+    means_the_same(&two).await;
     client::post(&one.admin("/admin/cache/purge?route=m"), &json!({})).await;
     dealt(&two, "purge", "heard", 1.0).await;
     assert_eq!(told(&two, &exactly("m", "hi")).await, "miss");
@@ -202,6 +212,15 @@ async fn what_one_forgets_all_forget() {
     client::post(&one.admin("/admin/cache/purge"), &json!({})).await;
     dealt(&three, "purge", "heard", 3.0).await;
     assert_eq!(told(&three, &exactly("other", "ho")).await, "miss");
+    assert_eq!(told(&one, &exactly("m", "kept at last")).await, "miss");
+    // More than the server is to remember is everything too.
+    let many = "local now = redis.call('TIME')[1] for at = 1, 10000 do redis.call('HSET', KEYS[1], string.format('%032d', at), now .. '000000:') end";
+    let purges = redis.names("p").pop().unwrap();
+    let _: () = redis.ask(cmd("EVAL").arg(many).arg(1).arg(&purges));
+    client::post(&two.admin("/admin/cache/purge?route=none"), &json!({})).await;
+    dealt(&one, "purge", "heard", 3.0).await;
+    assert_eq!(redis.ask::<u64>(cmd("HLEN").arg(&purges)), 2);
+    assert_eq!(told(&one, &exactly("m", "kept at last")).await, "miss");
 }
 
 #[tokio::test]
@@ -246,5 +265,5 @@ async fn what_others_have_written_there_is_not_believed() {
     let _: String = redis.ask(cmd("XADD").arg(&stream).arg("*").arg("p").arg(later));
     dealt(&two, "purge", "refused", 1.0).await;
     assert_eq!(told(&two, &exactly("m", "fourth")).await, "miss");
-    assert_eq!(told(&two, &meaning(SAME)).await, "hit-semantic");
+    means_the_same(&two).await;
 }

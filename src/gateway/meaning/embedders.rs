@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
+use tokio::{sync::OnceCell, time::Instant};
 
 use super::cost::Cost;
 use crate::{
@@ -36,6 +36,8 @@ pub(in crate::gateway) struct Embedders {
     /// What its similarities mean.
     pub(super) prior: &'static Prior,
     decider: Decides,
+    /// Whether that was made ready ahead of its first question.
+    warm: OnceCell<()>,
     /// What waiting for it has taken lookups of late.
     cost: Cost,
     /// Nanoseconds of the [`Moment`] when a failure was told last.
@@ -59,7 +61,7 @@ impl Embedders {
     pub(super) fn new(recall: Arc<dyn Embedder>, decider: Decides) -> Self {
         let id = format!("{}+{}", recall.id(), decider.id);
         let prior = Prior::of(&decider.id);
-        Self { recall, id, prior, decider, cost: Cost::default(), told: AtomicU64::new(0) }
+        Self { recall, id, prior, decider, warm: OnceCell::new(), cost: Cost::default(), told: AtomicU64::new(0) }
     }
 
     /// The name and revision of what decides.
@@ -115,6 +117,12 @@ impl Embedders {
         let result = self.decider.worker.embed(text, Instant::now() + UNHURRIED).await;
         self.count(&result, clock.now(), metrics);
         result.map(Vec::into_boxed_slice)
+    }
+
+    /// Has what decides ready before its first question, if it is not; `text`: any.
+    pub(super) async fn warm(&self, text: &str) {
+        let begin = async || drop(self.decider.worker.embed(text, Instant::now() + UNHURRIED).await);
+        self.warm.get_or_init(begin).await;
     }
 
     fn count(&self, result: &Result<Vec<f32>, WorkerError>, now: Moment, metrics: &CacheMetrics) {

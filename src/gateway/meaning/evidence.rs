@@ -157,7 +157,13 @@ impl Scopes {
         }
         self.turn += 1;
         let labelled = self.turn;
-        let new = || Scope { shift: Shift::scope(), evidence: Evidence::default(), shadow_only: false, labelled, looked_at: None };
+        let new = || Scope {
+            shift: Shift::scope(),
+            evidence: Evidence::default(),
+            shadow_only: false,
+            labelled,
+            looked_at: None,
+        };
         let scope = self.by_id.entry(id).or_insert_with(new);
         let order = &mut self.order[usize::from(scope.shadow_only)];
         order.remove(&scope.labelled);

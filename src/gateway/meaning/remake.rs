@@ -47,6 +47,8 @@ impl Meanings {
         if embedder != embedders.id {
             return None;
         }
+        // Where there is an entry, a question is about to come, which would be answered too late if it had to wait for this.
+        embedders.warm(&text).await;
         let recall = embedders.recall.embed(&[&*text]).ok()?.into_iter().next()?.into_boxed_slice();
         let traits = Arc::new(Traits::of(&text));
         let text = xxh3_64(text.as_bytes());

@@ -19,4 +19,4 @@ pub(super) use self::{
     circle::keys,
     give::{give_meaning, give_record},
 };
-pub use self::{follow::share, state::Shared};
+pub use self::{follow::share, state::Shared, told::fuzz_shared};

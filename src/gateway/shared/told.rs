@@ -4,7 +4,10 @@ use ::redis::{Cmd, cmd};
 use serde::{Deserialize, Serialize};
 
 use super::{circle::Circle, purges::Stamp, seal::Letter};
-use crate::cache::{ExactKey, Purge, Tags};
+use crate::{
+    cache::{ExactKey, Purge, Tags},
+    policy,
+};
 
 /// Most purges that the server keeps. One more, and it keeps that everything was.
 const MOST: usize = 10_000;
@@ -66,4 +69,28 @@ impl Circle {
         let letter = self.seal.open(&self.purges_at(), &value[colon + 1..]).filter(|letter| letter.tags == pattern);
         Some((pattern, stamp, letter.and_then(read)))
     }
+}
+
+/// Reads any bytes as what a server may hold: an answer, an entry, a purge, as they are and sealed. An entry for fuzzers, which must never
+/// panic.
+///
+/// # Panics
+/// Where what was sealed is not read.
+pub fn fuzz_shared(bytes: &[u8]) {
+    let secret = |text: &str| policy::Secret(text.into());
+    let spec = policy::Shared {
+        url: secret("redis://localhost"),
+        key: secret("what is fuzzed"),
+        timeout: std::time::Duration::ZERO,
+    };
+    let Ok((circle, _)) = Circle::new(spec, &policy::Caching::default()) else { return };
+    let place = circle.purges_at();
+    let _ = circle.letter(&place, bytes);
+    let pattern = Tags::from_bytes([1; 32]);
+    let _ = circle.listed(bytes, bytes);
+    let _ = circle.listed(pattern.as_bytes(), bytes);
+    let letter = Letter { written: 0, expires: u64::MAX, after: 0, tags: pattern, payload: bytes };
+    let sealed = circle.seal.close(&place, &letter);
+    assert!(circle.letter(&place, &sealed).is_some(), "what was sealed is not read");
+    let _ = circle.listed(pattern.as_bytes(), &[b"12:", &sealed[..]].concat());
 }
