@@ -152,17 +152,17 @@ fn the_decider_is_asked_only_where_its_word_counts() {
         let new = NewEntry { traits: Arc::new(Traits::of(text)), ..new(1, 1, "a") };
         Candidate { entry: spacious().insert(key(0), new, HOUR, at(0)).unwrap(), recall: 0.95 }
     };
-    let near = ["Is 5 a prime number?", "Is five a prime number?"].map(stored);
+    let near = ["How do I turn on dark mode?", "How can I turn on the dark mode of 2 screens?"].map(stored);
     let verdict = |asked: &str, near: &[Candidate]| {
         let traits = Traits::of(asked);
         let weighed =
             Weighed { traits: &traits, prior: Prior::of("minilm-l6-w8"), scope: Shift::scope(), budget: 0.05 };
         foregone(&weighed, near)
     };
-    assert!(matches!(verdict("Is 6 a prime number?", &near), Some(Verdict::Guarded(Guard::Numbers))));
-    assert!(verdict("Is 5 a prime?", &near).is_none());
+    assert!(matches!(verdict("How do I turn off dark mode?", &near), Some(Verdict::Guarded(Guard::Antonym))));
+    assert!(verdict("How can I enable dark mode?", &near).is_none());
     assert!(matches!(
-        verdict("Is 5 a number that I should be afraid of when I cross the street?", &near),
+        verdict("How much longer does a battery last in a mode that is dark?", &near),
         Some(Verdict::Unlikely | Verdict::Guarded(_))
     ));
 }
