@@ -267,3 +267,29 @@ async fn what_others_have_written_there_is_not_believed() {
     assert_eq!(told(&two, &exactly("m", "fourth")).await, "miss");
     means_the_same(&two).await;
 }
+
+#[tokio::test]
+async fn sharing_begins_and_ends_with_a_reload() {
+    let Some(redis) = Redis::start().await else { return };
+    let mock = engine().await;
+    let with = policy(&mock, &redis, KEY);
+    let without: String =
+        with.lines().filter(|line| !line.contains("shared: {")).map(|line| format!("{line}\n")).collect();
+    let one = Gateway::start(&without).await;
+    assert_eq!(told(&one, &exactly("m", "hi")).await, "miss");
+    assert_eq!(told(&one, &exactly("m", "hi")).await, "hit-exact");
+    // Nobody is there yet: that is nobody's trouble either.
+    one.rewrite(&with.replace(&redis.url(), "redis://127.0.0.1:1"));
+    one.wait_log("kept answers are not shared until the server is there").await;
+    assert_eq!(told(&one, &exactly("m", "hi")).await, "miss", "answers have other names now");
+    one.rewrite(&with);
+    is_up(&one, true).await;
+    assert_eq!(told(&one, &exactly("m", "hi")).await, "hit-exact", "the key is the same");
+    assert_eq!(told(&one, &exactly("m", "ho")).await, "miss");
+    dealt(&one, "set", "ok", 1.0).await;
+    let two = gateway(&mock, &redis).await;
+    assert_eq!(told(&two, &exactly("m", "ho")).await, "hit-exact");
+    one.rewrite(&without);
+    is_up(&one, false).await;
+    assert_eq!(told(&one, &exactly("m", "ho")).await, "hit-exact", "in memory it stays");
+}
