@@ -273,8 +273,8 @@ async fn sharing_begins_and_ends_with_a_reload() {
     let Some(redis) = Redis::start().await else { return };
     let mock = engine().await;
     let with = policy(&mock, &redis, KEY);
-    let without: String =
-        with.lines().filter(|line| !line.contains("shared: {")).map(|line| format!("{line}\n")).collect();
+    let without: Vec<&str> = with.lines().filter(|line| !line.contains("shared: {")).collect();
+    let without = without.join("\n");
     let one = Gateway::start(&without).await;
     assert_eq!(told(&one, &exactly("m", "hi")).await, "miss");
     assert_eq!(told(&one, &exactly("m", "hi")).await, "hit-exact");

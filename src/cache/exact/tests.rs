@@ -82,7 +82,7 @@ fn what_was_kept_elsewhere_keeps_its_age_and_takes_no_place() {
     let restore = |route: &str, now| {
         let record = Record { route: route.into(), ..(*record("a", 10, 0.1)).clone() };
         let kept = Kept::aged(at(now), Duration::from_secs(50));
-        cache.restore(key(0, 1), Arc::new(record), kept, Duration::from_secs(60), at(now))
+        cache.restore(key(0, 1), Arc::new(record), kept, Duration::from_mins(1), at(now))
     };
     assert!(restore("first", 100));
     assert_eq!(get(102, 60), Ok((52, 58, "first".to_owned())));

@@ -108,7 +108,7 @@ fn an_answer_is_as_old_under_a_second_text_as_under_its_first() {
 fn what_was_kept_elsewhere_keeps_its_age_and_takes_no_place() {
     let entries = spacious();
     let old = |answer| NewEntry { kept: Some(Kept::aged(at(100), Duration::from_secs(50))), ..new(1, 1, answer) };
-    let restored = entries.restore(key(0), old("a"), Duration::from_secs(60), at(100)).unwrap();
+    let restored = entries.restore(key(0), old("a"), Duration::from_mins(1), at(100)).unwrap();
     assert_eq!((restored.kept.age(at(110)).as_secs(), restored.left(at(110)).as_secs()), (60, 50));
     assert_eq!(
         (found(&entries, 1, 1, Some(60), at(110)).len(), found(&entries, 1, 1, Some(59), at(110)).len()),
