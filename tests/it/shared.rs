@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     client::{self, Answer, http},
-    gateway::Gateway,
+    gateway::{Gateway, Metrics},
     mock::{Mock, Plan, Seen},
     redis::Redis,
     until,
@@ -47,14 +47,15 @@ async fn is_up(gateway: &Gateway, up: bool) {
     gateway.wait_metrics(what, |metrics| (metrics.sum("signalbox_cache_shared_up", &[]) > 0.5) == up).await;
 }
 
-/// Waits until this has come of dealings with the server so often.
-async fn dealt(gateway: &Gateway, what: &str, result: &str, times: f64) {
+/// How often this has come of dealings with the server.
+fn dealings(metrics: &Metrics, what: &str, result: &str) -> f64 {
     let labels = [format!("what=\"{what}\""), format!("result=\"{result}\"")];
-    gateway
-        .wait_metrics(&format!("{what} {result}"), |metrics| {
-            metrics.sum("signalbox_cache_shared_total", &labels.each_ref().map(|label| &**label)) >= times
-        })
-        .await;
+    metrics.sum("signalbox_cache_shared_total", &labels.each_ref().map(|label| &**label))
+}
+
+/// Waits until it has so often.
+async fn dealt(gateway: &Gateway, what: &str, result: &str, times: f64) {
+    gateway.wait_metrics(&format!("{what} {result}"), |metrics| dealings(metrics, what, result) >= times).await;
 }
 
 /// What is asked for by its exact key alone: no text that could be looked up.
@@ -149,9 +150,10 @@ async fn a_server_that_goes_and_comes_back_is_nobodys_trouble() {
     is_up(&two, true).await;
     dealt(&two, "purge", "heard", 1.0).await;
     assert_eq!(told(&two, &exactly("other", "old")).await, "miss");
+    let before = dealings(&one.metrics().await, "set", "ok");
     assert_eq!(told(&one, &exactly("m", "again")).await, "miss");
-    dealt(&one, "set", "ok", 1.0).await;
-    until("what is new to be shared", async || told(&two, &exactly("m", "again")).await == "hit-exact").await;
+    dealt(&one, "set", "ok", before + 1.0).await;
+    assert_eq!(told(&two, &exactly("m", "again")).await, "hit-exact", "what is new is shared again");
     assert_eq!(told(&two, &meaning(CAPITAL)).await, "miss");
     dealt(&one, "hear", "kept", 1.0).await;
     means_the_same(&one).await;
@@ -266,4 +268,30 @@ async fn what_others_have_written_there_is_not_believed() {
     dealt(&two, "purge", "refused", 1.0).await;
     assert_eq!(told(&two, &exactly("m", "fourth")).await, "miss");
     means_the_same(&two).await;
+}
+
+#[tokio::test]
+async fn sharing_begins_and_ends_with_a_reload() {
+    let Some(redis) = Redis::start().await else { return };
+    let mock = engine().await;
+    let with = policy(&mock, &redis, KEY);
+    let without: Vec<&str> = with.lines().filter(|line| !line.contains("shared: {")).collect();
+    let without = without.join("\n");
+    let one = Gateway::start(&without).await;
+    assert_eq!(told(&one, &exactly("m", "hi")).await, "miss");
+    assert_eq!(told(&one, &exactly("m", "hi")).await, "hit-exact");
+    // Nobody is there yet: that is nobody's trouble either.
+    one.rewrite(&with.replace(&redis.url(), "redis://127.0.0.1:1"));
+    one.wait_log("kept answers are not shared until the server is there").await;
+    assert_eq!(told(&one, &exactly("m", "hi")).await, "miss", "answers have other names now");
+    one.rewrite(&with);
+    is_up(&one, true).await;
+    assert_eq!(told(&one, &exactly("m", "hi")).await, "hit-exact", "the key is the same");
+    assert_eq!(told(&one, &exactly("m", "ho")).await, "miss");
+    dealt(&one, "set", "ok", 1.0).await;
+    let two = gateway(&mock, &redis).await;
+    assert_eq!(told(&two, &exactly("m", "ho")).await, "hit-exact");
+    one.rewrite(&without);
+    is_up(&one, false).await;
+    assert_eq!(told(&one, &exactly("m", "ho")).await, "hit-exact", "in memory it stays");
 }

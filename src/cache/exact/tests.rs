@@ -73,6 +73,26 @@ fn what_was_kept_is_found_until_its_time_is_over() {
 }
 
 #[test]
+fn what_was_kept_elsewhere_keeps_its_age_and_takes_no_place() {
+    let cache = cache(100 * one());
+    let get = |now, most| {
+        let found = cache.get(&key(0, 1), Some(Duration::from_secs(most)), |_| true, at(now));
+        found.map(|found| (found.age.as_secs(), found.left.as_secs(), found.record.route.to_string()))
+    };
+    let restore = |route: &str, now| {
+        let record = Record { route: route.into(), ..(*record("a", 10, 0.1)).clone() };
+        let kept = Kept::aged(at(now), Duration::from_secs(50));
+        cache.restore(key(0, 1), Arc::new(record), kept, Duration::from_mins(1), at(now))
+    };
+    assert!(restore("first", 100));
+    assert_eq!(get(102, 60), Ok((52, 58, "first".to_owned())));
+    assert_eq!(get(102, 51), Err(Missing::TooOld));
+    assert!(!restore("second", 110), "there is one");
+    assert_eq!(get(111, 99).unwrap().2, "first");
+    assert_eq!(get(160, 999), Err(Missing::Expired));
+}
+
+#[test]
 fn entries_that_came_together_do_not_go_together() {
     let cache = cache(100 * one());
     let mut late = [0xFF; 32];

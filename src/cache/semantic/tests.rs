@@ -106,6 +106,22 @@ fn an_answer_is_as_old_under_a_second_text_as_under_its_first() {
 }
 
 #[test]
+fn what_was_kept_elsewhere_keeps_its_age_and_takes_no_place() {
+    let entries = spacious();
+    let old = |answer| NewEntry { kept: Some(Kept::aged(at(100), Duration::from_secs(50))), ..new(1, 1, answer) };
+    let restored = entries.restore(key(0), old("a"), Duration::from_mins(1), at(100)).unwrap();
+    assert_eq!((restored.kept.age(at(110)).as_secs(), restored.left(at(110)).as_secs()), (60, 50));
+    assert_eq!(
+        (found(&entries, 1, 1, Some(60), at(110)).len(), found(&entries, 1, 1, Some(59), at(110)).len()),
+        (1, 0)
+    );
+    let newer = entries.insert(key(0), new(1, 1, "newer"), HOUR, at(111)).unwrap();
+    assert!(entries.restore(key(0), old("a"), HOUR, at(112)).is_none());
+    assert_eq!(found(&entries, 1, 1, None, at(113))[0].number, newer.number);
+    check(&entries);
+}
+
+#[test]
 fn no_index_outlives_its_entries() {
     let entries = spacious();
     for model in 0..20 {

@@ -9,6 +9,8 @@ use crate::{
 
 /// Purges that wait for the server one by one. One more, and all answers are purged instead.
 const PENDING: usize = 1024;
+/// Purges up to which those are remembered that the server does not list any more.
+const REMEMBERED: usize = 20_000;
 
 /// When something was purged, by the server's clock, in microseconds since 1970.
 pub(super) type Stamp = u64;
@@ -60,6 +62,12 @@ impl Purges {
             state.note(pattern, stamp);
             if before.get(&pattern) != Some(&stamp) {
                 new.push((stamp, purge));
+            }
+        }
+        // A server that was set back has forgotten some, and has what they meant.
+        for (pattern, stamp) in before {
+            if state.known.len() < REMEMBERED {
+                state.note(pattern, stamp);
             }
         }
         new
@@ -116,6 +124,8 @@ mod tests {
         assert_eq!(purges.learn(all(20)), [], "once");
         assert_eq!(purges.learn(all(30)), [(30, Some(named("theirs")))], "and again where it was purged again");
         assert!(purges.mean(&tags(3, 2), 29) && !purges.mean(&tags(3, 3), 0));
+        assert_eq!(purges.learn(Vec::new()), []);
+        assert!(purges.mean(&tags(3, 2), 29), "the server was set back, and we were not");
     }
 
     #[test]

@@ -47,13 +47,13 @@ type Read = Option<Vec<(String, Vec<(String, HashMap<String, Vec<u8>>)>)>>;
 /// Is there for as long as the policy says so: ends by being aborted.
 pub(super) async fn attend(desk: Arc<Desk>, circle: Arc<Circle>) {
     let (mut pause, mut told) = (SHORTEST, false);
-    let mut session = Session { desk, circle, last: "0".to_owned() };
+    let mut session = Session { desk, circle, last: String::new(), was_up: false };
     loop {
         let began = Instant::now();
         let Err(broken) = session.run().await;
-        let was_up = session.circle.link.is_up();
         session.circle.link.lower();
-        if was_up || !told {
+        told &= !std::mem::take(&mut session.was_up);
+        if !told {
             told = true;
             tracing::warn!(error = %broken, "kept answers are not shared until the server is there again (cache.shared)");
         }
@@ -80,6 +80,8 @@ struct Session {
     circle: Arc<Circle>,
     /// The last entry of the stream that was read.
     last: String,
+    /// Whether the server was there since that was last asked.
+    was_up: bool,
 }
 
 impl Session {
@@ -90,7 +92,10 @@ impl Session {
         // First what was purged: until that is known, nothing is taken from there.
         self.tell(&mut asks).await?;
         self.catch_up(&mut asks).await?;
+        // From the beginning: a server that was set back counts on from an earlier entry. What is known is passed over.
+        "0".clone_into(&mut self.last);
         circle.link.raise(asks.clone());
+        self.was_up = true;
         tracing::info!("kept answers are shared");
         loop {
             let question = self.question();

@@ -32,8 +32,8 @@ impl Shared {
         self.circle.load().as_ref().map(|circle| circle.link.is_up())
     }
 
-    /// Takes the answer to requests with `key` into memory, if the others have one that still counts. What came of it; `None` where there
-    /// are no others, or none to ask just now.
+    /// Takes the answer to requests with `key` into memory, if the others have one that still counts. What came of it, in a word for
+    /// metrics; `None` where there are no others.
     pub(in crate::gateway) async fn find(
         &self,
         key: &ExactKey,

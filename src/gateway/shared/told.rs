@@ -16,6 +16,7 @@ const SCRIPT: &str = "
 local time = redis.call('TIME')
 local stamp = string.format('%.0f', time[1] * 1000000 + time[2])
 for at = 3, #KEYS do redis.call('UNLINK', KEYS[at]) end
+if ARGV[6] == 'all' then redis.call('XTRIM', KEYS[2], 'MAXLEN', 0) end
 if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[3]) then
     redis.call('UNLINK', KEYS[1])
     redis.call('HSET', KEYS[1], ARGV[4], stamp .. ':' .. ARGV[5])
@@ -36,15 +37,15 @@ struct Written {
 impl Circle {
     /// Tells the server of a purge; the answer is its stamp.
     pub(super) fn telling(&self, pattern: &Tags, purge: &Purge) -> Cmd {
-        let deleted: Vec<String> = match purge {
-            Purge { caller: None, route: None, entry: None } => vec![self.stream()],
+        let deleted = match purge {
             Purge { caller: None, route: None, entry: Some(entry) } => vec![self.record_at(entry)],
             _ => Vec::new(),
         };
+        let everything = if *purge == Purge::default() { "all" } else { "" };
         let mut command = cmd("EVAL");
         command.arg(SCRIPT).arg(2 + deleted.len()).arg(self.purges_at()).arg(self.stream()).arg(deleted);
         command.arg(pattern.as_bytes()).arg(self.written(purge)).arg(MOST);
-        command.arg(&[0_u8; 32]).arg(self.written(&Purge::default()));
+        command.arg(&[0_u8; 32]).arg(self.written(&Purge::default())).arg(everything);
         command
     }
 
