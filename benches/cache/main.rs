@@ -9,7 +9,7 @@ mod chart;
 mod data;
 mod policies;
 
-use std::{collections::BTreeMap, error::Error, io, process::ExitCode};
+use std::{collections::BTreeMap, error::Error, io, process::ExitCode, sync::LazyLock};
 
 use clap::Parser;
 use signalbox::cache::{
@@ -38,6 +38,17 @@ const BUDGETS: [f32; 4] = [0.01, 0.02, 0.03, 0.05];
 const PREVALENCES: [f64; 3] = [0.01, 0.05, 0.20];
 /// The embedder whose vectors these are, as its prior is named.
 const DECIDER: &str = "minilm-l6-w8";
+
+/// The prior as `examples/fit_cache.rs` has written it last, compiled in or not.
+fn prior() -> &'static Prior {
+    static READ: LazyLock<Prior> = LazyLock::new(|| {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cache/confidence/priors.json");
+        let priors: Vec<Prior> =
+            std::fs::read_to_string(path).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        priors.into_iter().find(|prior| prior.embedder == DECIDER).unwrap_or_else(|| Prior::of(DECIDER).clone())
+    });
+    &READ
+}
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -101,7 +112,7 @@ fn guards(corpus: &Corpus) {
 
 /// How often the embedder that decides is asked, of queries that are not served.
 fn decided(stream: &Stream) {
-    let prior = Prior::of(DECIDER);
+    let prior = prior();
     println!(
         "| prevalence | budget | misses for which the decider is asked | with a candidate |\n|---:|---:|---:|---:|"
     );
@@ -134,7 +145,7 @@ fn streams(stream: &Stream) {
     println!("|---:|---:|---:|---:|---:|---:|---:|---:|");
     for prevalence in PREVALENCES {
         for budget in BUDGETS {
-            let ours = at_prevalence(&stream.counts(Prior::of(DECIDER), budget), prevalence);
+            let ours = at_prevalence(&stream.counts(prior(), budget), prevalence);
             let fixed = policies::fixed(stream, prevalence, ours.per_hit.rate);
             let learned = policies::per_entry(stream, prevalence, ours.per_hit.rate);
             println!(
@@ -177,7 +188,7 @@ fn as_read(stream: &Stream) {
     );
     for prevalence in PREVALENCES {
         for budget in &BUDGETS[..3] {
-            let rates = at_prevalence(&stream.counts(Prior::of(DECIDER), *budget), prevalence);
+            let rates = at_prevalence(&stream.counts(prior(), *budget), prevalence);
             println!(
                 "| {:.0} % | {:.0} % | {} | {:.3} % | {:.2} % ({:.2} to {:.2}) | {:.4} % |",
                 100.0 * prevalence,
@@ -195,7 +206,7 @@ fn as_read(stream: &Stream) {
 
 /// What the prior states against what is found, at the prevalence that it stands for, by the labels as they are.
 fn calibration(stream: &Stream) {
-    let prior = Prior::of(DECIDER);
+    let prior = prior();
     let mut bins: Vec<(Counts, f64)> = vec![(Counts::default(), 0.0); 10];
     for query in &stream.queries {
         let open = query.candidates.iter().filter(|candidate| candidate.comparison.guard.is_none());
@@ -233,7 +244,7 @@ fn adversarial(store: &data::Store) -> io::Result<()> {
     );
     println!("|---|{}", "---:|".repeat(2 * BUDGETS.len()));
     let mut families: BTreeMap<String, [[usize; 4]; 4]> = BTreeMap::new();
-    let prior = Prior::of(DECIDER);
+    let prior = prior();
     for (family, pair) in data::adversarial_pairs("judge")? {
         let (recall, decider) = store.vectors(&[pair.a.clone(), pair.b.clone()]);
         let recall = recall.cosine(0, 1);
@@ -257,7 +268,7 @@ fn adversarial(store: &data::Store) -> io::Result<()> {
 
 /// Hits at 3 %, in an order that only the seed decides, for reading.
 fn draw(corpus: &Corpus, stream: &Stream, most: usize) {
-    let prior = Prior::of(DECIDER);
+    let prior = prior();
     let mut hits: Vec<(usize, usize)> =
         stream.queries.iter().filter_map(|query| Some((query.served(prior, 0.03)?.entry, query.text))).collect();
     fastrand::Rng::with_seed(1).shuffle(&mut hits);
@@ -278,7 +289,7 @@ fn adjudicated(corpus: &Corpus, stream: &Stream) -> Vec<chart::Point> {
     for budget in BUDGETS {
         let (mut hits, mut counts) = (0, [0usize; 3]);
         for query in &stream.queries {
-            let Some(hit) = query.served(Prior::of(DECIDER), budget) else { continue };
+            let Some(hit) = query.served(prior(), budget) else { continue };
             hits += 1;
             let pair = (fingerprint(&corpus.texts[hit.entry]), fingerprint(&corpus.texts[query.text]));
             match labels.get(&pair).map(String::as_str) {
