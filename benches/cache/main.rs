@@ -286,7 +286,8 @@ fn adjudicated(corpus: &Corpus, stream: &Stream) -> Vec<chart::Point> {
     println!(
         "\n| budget | hits | of them read | yes | no | unsure | false per hit, read (95 %) |\n|---:|---:|---:|---:|---:|---:|---:|"
     );
-    for budget in BUDGETS {
+    // Hits that only a larger budget gives were not read.
+    for budget in BUDGETS.into_iter().take(3) {
         let (mut hits, mut counts) = (0, [0usize; 3]);
         for query in &stream.queries {
             let Some(hit) = query.served(prior(), budget) else { continue };
