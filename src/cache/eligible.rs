@@ -63,8 +63,8 @@ impl Bypass {
     }
 }
 
-/// Whether equal requests may share an answer to this one. Cheap: nothing is looked at but the names of its members, and the values of a
-/// few.
+/// Whether equal requests may share an answer to this one. Cheap: nothing is looked at but the names of its members, the values of a few,
+/// and, of those that may share otherwise, the kinds of their tools.
 ///
 /// # Errors
 /// [`Bypass`] where they may not.
