@@ -24,11 +24,23 @@ pub(crate) fn question_pairs() -> io::Result<Vec<Pair>> {
     Ok(lines.iter().map(pair).collect())
 }
 
-/// The adversarial pairs of a half: their family and the pair. Those that only their context tells apart are left to keys.
-pub(crate) fn adversarial_pairs(half: &str) -> io::Result<Vec<(String, Pair)>> {
+/// An adversarial pair, and what it was made of.
+pub(crate) struct Adversarial {
+    /// What it tries.
+    pub(crate) family: String,
+    /// The template, one of its family.
+    #[allow(dead_code, reason = "the fit asks it, the bench does not")]
+    pub(crate) template: String,
+    pub(crate) pair: Pair,
+}
+
+/// The adversarial pairs of a half. Those that only their context tells apart are left to keys.
+pub(crate) fn adversarial_pairs(half: &str) -> io::Result<Vec<Adversarial>> {
     let lines = lines(&folder().join("adversarial.jsonl"))?;
     let own = lines.iter().filter(|line| line["half"] == half && line["context_a"].is_null());
-    Ok(own.map(|line| (line["family"].as_str().unwrap_or_default().to_owned(), pair(line))).collect())
+    let text = |line: &Value, key: &str| line[key].as_str().unwrap_or_default().to_owned();
+    let made = |line| Adversarial { family: text(line, "family"), template: text(line, "template"), pair: pair(line) };
+    Ok(own.map(made).collect())
 }
 
 /// The folder of the bench.
@@ -67,7 +79,7 @@ impl Store {
     pub(crate) fn open() -> Result<Self, Box<dyn Error>> {
         let mut texts: BTreeSet<String> = question_pairs()?.into_iter().flat_map(|pair| [pair.a, pair.b]).collect();
         for half in ["fit", "judge"] {
-            texts.extend(adversarial_pairs(half)?.into_iter().flat_map(|(_, pair)| [pair.a, pair.b]));
+            texts.extend(adversarial_pairs(half)?.into_iter().flat_map(|it| [it.pair.a, it.pair.b]));
         }
         let texts: Vec<String> = texts.into_iter().collect();
         let (recall, decide) = (embed::recall()?, embed::decider()?);

@@ -90,13 +90,14 @@ fn differs(query: &Traits, entry: &Traits, matches: &Matches<'_>, pairs: &Pairs,
     if !quoted(query, entry) || !quoted(entry, query) {
         return Some(Guard::Quotes);
     }
-    if matches.exclude() {
+    if matches.exclude() || matches.both_sides(query, entry) {
         return Some(Guard::Antonym);
     }
     if matches.names_differ() {
         return Some(Guard::Names);
     }
-    if query.asked.distance(entry.asked) >= 1.0 {
+    // "… and why?": the answer to a part leaves the rest unsaid.
+    if query.asked.distance(entry.asked) >= 1.0 || query.questions.max(1) != entry.questions.max(1) {
         return Some(Guard::Question);
     }
     // Where one tells who did it by "by", the same order means that they have changed places.
@@ -185,6 +186,18 @@ impl<'a> Matches<'a> {
                 || one.turned != 0 && one.turned == other.raw
                 || other.turned != 0 && other.turned == one.raw
         })
+    }
+
+    /// Whether one has both sides of what the other has one side of: "pros and cons", and the pros.
+    fn both_sides(&self, query: &Traits, entry: &Traits) -> bool {
+        let more = |alone: &[&Term], own: &Traits| {
+            let in_common = || own.terms.iter().filter(|term| alone.iter().all(|one| one.word != term.word));
+            alone
+                .iter()
+                .take(UNMATCHED)
+                .any(|one| in_common().take(UNMATCHED).any(|other| contrasts::exclude(one.word, other.word)))
+        };
+        more(&self.query, query) || more(&self.entry, entry)
     }
 
     /// Whether a name on one side has another word in its place on the other.

@@ -56,6 +56,7 @@ love / hate
 like / dislike
 accept / reject decline refuse
 agree / disagree
+for / against
 allow permit / forbid prohibit block deny prevent
 approve / disapprove
 appear / disappear vanish

@@ -34,28 +34,9 @@ impl Asked {
         if way(words) {
             return Self::Manner;
         }
-        if matches!(
-            at(0),
-            "is" | "are"
-                | "was"
-                | "were"
-                | "am"
-                | "do"
-                | "does"
-                | "did"
-                | "can"
-                | "could"
-                | "should"
-                | "would"
-                | "will"
-                | "has"
-                | "have"
-                | "may"
-        ) {
+        if whether(at(0)) {
             return Self::Whether;
         }
-        let asks =
-            |word: &str| matches!(word, "what" | "which" | "how" | "why" | "when" | "where" | "who" | "whom" | "whose");
         // Later in a text "when", "where", "who" and "which" mostly join clauses.
         let place = words
             .iter()
@@ -107,14 +88,46 @@ impl Asked {
 
     /// How far two are from asking the same: 0 not at all, 1 so far that no answer serves both.
     pub(super) fn distance(self, other: Self) -> f32 {
-        use Asked::{Manner, Open, Thing, Whether};
+        use Asked::{Open, Thing};
         match (self, other) {
             (one, other) if one == other => 0.0,
             (Open | Thing, Open | Thing) => 0.25,
-            (Open | Thing, _) | (_, Open | Thing) | (Manner, Whether) | (Whether, Manner) => 0.5,
+            (Open | Thing, _) | (_, Open | Thing) => 0.5,
             _ => 1.0,
         }
     }
+}
+
+/// Whether a sentence that begins with this word is a question.
+pub(super) fn begins(word: &str) -> bool {
+    asks(word) || whether(word)
+}
+
+/// Whether the word asks for something.
+pub(super) fn asks(word: &str) -> bool {
+    matches!(word, "what" | "which" | "how" | "why" | "when" | "where" | "who" | "whom" | "whose")
+}
+
+/// Whether a sentence that begins with this word is answered by yes or no.
+fn whether(word: &str) -> bool {
+    matches!(
+        word,
+        "is" | "are"
+            | "was"
+            | "were"
+            | "am"
+            | "do"
+            | "does"
+            | "did"
+            | "can"
+            | "could"
+            | "should"
+            | "would"
+            | "will"
+            | "has"
+            | "have"
+            | "may"
+    )
 }
 
 /// "the best way to", "any methods for", "steps to".
@@ -272,6 +285,7 @@ mod tests {
         assert!(asked("how many birds").distance(asked("how old are birds")) > 0.9);
         assert!(asked("why do birds sing").distance(asked("how do birds sing")) > 0.9);
         assert!(asked("is it red").distance(asked("what is it")) < 0.9);
+        assert!(asked("can i swim there").distance(asked("how can i swim there")) > 0.9);
     }
 
     #[test]

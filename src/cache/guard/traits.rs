@@ -31,6 +31,8 @@ pub struct Traits {
     /// Quotations: their words in order.
     pub(super) quotes: Box<[Box<[u64]>]>,
     pub(super) asked: Asked,
+    /// How many questions it asks.
+    pub(super) questions: u8,
     pub(super) tense: Tense,
     pub(super) advised: bool,
     pub(super) negative: bool,
@@ -99,6 +101,7 @@ impl Traits {
             units: reading.units.into(),
             quotes: reading.quotes.into_iter().filter(|quote| !quote.is_empty()).map(Vec::into_boxed_slice).collect(),
             asked: Asked::of(&lower),
+            questions: questions(&words),
             tense: Tense::of(&lower),
             advised: question::advised(&lower),
             negative: reading.turns % 2 == 1,
@@ -148,6 +151,18 @@ impl Traits {
             + size_of_val(&*self.units)
             + self.quotes.iter().map(|quote| size_of_val(&**quote) + size_of_val(quote)).sum::<usize>()
     }
+}
+
+/// How many of the words begin a question: at the beginning of a sentence, and those that ask behind an "and".
+fn questions(words: &[Word<'_>]) -> u8 {
+    let begins = |at: usize| {
+        let before = at.checked_sub(1).map(|at| &words[at]);
+        // "what's" is two words in one piece.
+        let first = words[at].piece.first && before.is_none_or(|before| !std::ptr::eq(before.piece, words[at].piece));
+        let joined = before.is_some_and(|before| matches!(&*before.lower, "and" | "or"));
+        first && question::begins(&words[at].lower) || joined && question::asks(&words[at].lower)
+    };
+    (0..words.len()).filter(|at| begins(*at)).count().min(255) as u8
 }
 
 /// What is gathered on the way through a text.
