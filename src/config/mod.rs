@@ -29,8 +29,8 @@ pub use self::{
     mistake::{At, Mistake, nearest},
     problem::{Problem, Problems},
     scalar::{
-        Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Scalar, Scrape, Share, Switch, Token, Total, Url,
-        Word,
+        Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Predicted, Scalar, Scrape, Share, Switch, Token,
+        Total, Url, Word,
     },
     schema::schema,
     shape::{Either, Located, Named, Open, Shapes},

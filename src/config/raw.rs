@@ -12,7 +12,9 @@ use super::{
     checks::Logprob,
     key_source::KeySource,
     lengths::{Boundary, Context},
-    scalar::{Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Scrape, Share, Switch, Total, Url, Word},
+    scalar::{
+        Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Predicted, Scrape, Share, Switch, Total, Url, Word,
+    },
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
 };
@@ -83,8 +85,8 @@ pub struct Queue {
 pub struct Timeouts {
     /// Until the upstream connection stands. Default: `5s`.
     pub connect: Option<Field<Duration>>,
-    /// Until the first token. Default: `120s`.
-    pub first_token: Option<Field<Duration>>,
+    /// Until another backend is asked beside one that has given no token yet. Default: `auto`, 10 s, and more where its prediction says so.
+    pub first_token: Option<Field<Predicted>>,
     /// Between two events of a stream. Default: `60s`.
     pub idle: Option<Field<Duration>>,
     /// From arrival to the last byte, or `none` (the default).
@@ -95,8 +97,8 @@ pub struct Timeouts {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteTimeouts {
-    /// Until the first token.
-    pub first_token: Option<Field<Duration>>,
+    /// Until another backend is asked beside one that has given no token yet, or `auto`.
+    pub first_token: Option<Field<Predicted>>,
     /// Between two events of a stream.
     pub idle: Option<Field<Duration>>,
     /// From arrival to the last byte, or `none`.
@@ -272,6 +274,9 @@ pub struct Model {
     pub fallback: Option<Vec<Field<Word>>>,
     /// Whether the pools after the first also take requests that it has no room for, or would serve late. Default: `on`.
     pub spill: Option<Field<Switch>>,
+    /// Whether another backend may be asked early, beside one whose first token is late; the first answer counts. Default: where its
+    /// pool has no price.
+    pub hedge: Option<Field<Switch>>,
     /// Its deadlines.
     pub timeouts: Option<RouteTimeouts>,
     /// What each of its requests is to keep to: one that will hardly do so may be refused at once.
@@ -306,6 +311,9 @@ pub struct Route {
     pub fallback: Option<Vec<Field<Word>>>,
     /// Whether the pools after the first also take requests that it has no room for, or would serve late. Default: `on`.
     pub spill: Option<Field<Switch>>,
+    /// Whether another backend may be asked early, beside one whose first token is late; the first answer counts. Default: where its
+    /// pool has no price.
+    pub hedge: Option<Field<Switch>>,
     /// Its deadlines.
     pub timeouts: Option<RouteTimeouts>,
     /// What each of its requests is to keep to: one that will hardly do so may be refused at once.
@@ -336,8 +344,8 @@ pub struct Cascade {
     pub checks: Option<Located<Vec<Field<Check>>>>,
     /// Tokens of a stream that are held back to be looked at. Default: 32.
     pub hold: Option<Field<u64>>,
-    /// How long after its arrival a request is still sent to the larger pool, such as `8s`. Default: half of the least of `bound.ttft`
-    /// (of a stream), `timeouts.first_token` and `timeouts.total`.
+    /// How long after its arrival a request is still sent to the larger pool, such as `8s`. Default: half of the least of two
+    /// minutes, `bound.ttft` (of a stream), `timeouts.first_token` and `timeouts.total`.
     pub within: Option<Field<Duration>>,
     /// The mean logprob below which an answer does not pass, such as `-1.2`, for clients that ask for logprobs.
     pub min_logprob: Option<Field<Logprob>>,

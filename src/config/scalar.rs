@@ -201,6 +201,16 @@ impl Scalar for Total {
     }
 }
 
+/// A duration, or `auto`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Predicted(pub Option<Duration>);
+
+impl Scalar for Predicted {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        if text == "auto" { Ok(Self(None)) } else { Duration::read(text).map(|duration| Self(Some(duration))) }
+    }
+}
+
 /// A duration that may be nothing.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Pause(pub Duration);

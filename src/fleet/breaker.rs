@@ -1,7 +1,10 @@
 //! Whether an engine failed so lately that others should be tried first.
 
 use std::{
-    sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{
+        AtomicU32, AtomicU64,
+        Ordering::{AcqRel, Relaxed},
+    },
     time::Duration,
 };
 
@@ -9,51 +12,167 @@ use crate::types::Moment;
 
 /// Failures in a row after which an engine that can be reached is avoided.
 const TOLERATED: u32 = 3;
-/// How long an engine is avoided at first; doubled with each further failure.
+/// Over how long the share of failures is looked at, and from how many of them on.
+const WINDOW: Duration = Duration::from_secs(30);
+const MANY: u32 = 5;
+/// How long an engine is avoided at first; doubled each time it fails again when it is looked at.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest it is avoided without another look.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// The longest that it is avoided because it asked for it.
+const LONGEST_COOLDOWN: Duration = Duration::from_mins(5);
+/// For how long one request alone may find out whether an engine is back. If it has not said by then, another may.
+const PROBE: Duration = Duration::from_secs(15);
 
-/// Counts an engine's failures in a row. Those that come while it is avoided say nothing new: they were sent before. An engine that cannot be reached is avoided at once, one that answers with errors
-/// after a few. When the pause is over, requests go there again, and one success clears its name.
+/// Counts an engine's failures. One that cannot be reached is avoided at once; one that answers with errors after three in a row, or when
+/// half of its requests fail; one that asks to be left alone for as long. Then one request finds out whether it is back: its
+/// success clears the engine's name, its failure doubles the pause. Failures that come while it is avoided say nothing new: they
+/// were sent before.
+///
+/// Avoided does not mean shut off: where nobody else is left, requests go there all the same.
 #[derive(Debug, Default)]
 pub struct Breaker {
+    /// Failures in a row.
     failures: AtomicU32,
-    /// Nanoseconds of the [`Moment`] until which it is avoided.
+    /// How often in a row it was opened.
+    trips: AtomicU32,
+    /// How often it was opened at all.
+    opened: AtomicU64,
+    /// Nanoseconds of the [`Moment`] until which it is avoided; 0 while it is in good standing.
     avoided_until: AtomicU64,
+    /// Nanoseconds of the [`Moment`] until which one request finds out whether it is back; 0 where none does.
+    probed_until: AtomicU64,
+    /// Since the first failure within the window: when that was, and what has ended since.
+    window: AtomicU64,
+    good: AtomicU32,
+    bad: AtomicU32,
+}
+
+/// What a breaker lets through.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// All.
+    Closed,
+    /// What has nowhere else to go.
+    Open,
+    /// One request, to find out.
+    HalfOpen,
+}
+
+impl BreakerState {
+    /// A word for metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half_open",
+        }
+    }
+}
+
+/// How an engine failed.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No connection came about.
+    Unreachable,
+    /// It answered with an error, or not in time.
+    Error,
+    /// It refused, and says for how long.
+    Refused(Duration),
 }
 
 impl Breaker {
     /// A request got a proper answer.
     pub fn succeeded(&self) {
+        if self.window.load(Relaxed) != 0 {
+            self.good.fetch_add(1, Relaxed);
+        }
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);
+        }
+        if self.avoided_until.load(Relaxed) != 0 {
+            self.trips.store(0, Relaxed);
             self.avoided_until.store(0, Relaxed);
+            self.probed_until.store(0, Relaxed);
+            self.window.store(0, Relaxed);
         }
     }
 
-    /// A request failed; `unreachable` says that no connection came about.
-    pub fn failed(&self, now: Moment, unreachable: bool) {
-        if self.is_open(now) {
+    /// A request failed.
+    pub fn failed(&self, now: Moment, failure: Failure) {
+        if let Failure::Refused(pause) = failure {
+            self.avoid(now, pause.min(LONGEST_COOLDOWN));
             return;
         }
-        let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
-        let beyond = if unreachable { failures } else { failures.saturating_sub(TOLERATED - 1) };
-        if beyond > 0 {
-            let pause = FIRST_PAUSE.saturating_mul(1 << (beyond - 1).min(10)).min(LONGEST_PAUSE);
-            self.avoided_until.fetch_max(now.plus(pause).nanos(), Relaxed);
+        if now.nanos() < self.avoided_until.load(Relaxed) {
+            return;
         }
+        let looked_at = self.avoided_until.load(Relaxed) != 0;
+        let in_a_row = self.failures.fetch_add(1, Relaxed).saturating_add(1);
+        let trips = looked_at || failure == Failure::Unreachable || in_a_row >= TOLERATED || self.most_fail(now);
+        if trips {
+            let before = self.trips.fetch_add(1, Relaxed).min(10);
+            self.avoid(now, FIRST_PAUSE.saturating_mul(1 << before).min(LONGEST_PAUSE));
+        }
+    }
+
+    fn avoid(&self, now: Moment, pause: Duration) {
+        self.opened.fetch_add(1, Relaxed);
+        self.avoided_until.fetch_max(now.plus(pause).nanos(), Relaxed);
+        self.probed_until.store(0, Relaxed);
+    }
+
+    /// Counts a failure; whether it is one of many, and they are half of what ended since the first.
+    fn most_fail(&self, now: Moment) -> bool {
+        let began = self.window.load(Relaxed);
+        if began == 0 || now.since(Moment::from_nanos(began)) > WINDOW {
+            self.good.store(0, Relaxed);
+            self.bad.store(1, Relaxed);
+            self.window.store(now.nanos().max(1), Relaxed);
+            return false;
+        }
+        let bad = self.bad.fetch_add(1, Relaxed) + 1;
+        bad >= MANY && bad >= self.good.load(Relaxed)
     }
 
     /// Whether others should be tried first.
     pub fn is_open(&self, now: Moment) -> bool {
-        now.nanos() < self.avoided_until.load(Relaxed)
+        now.nanos() < self.avoided_until.load(Relaxed).max(self.probed_until.load(Relaxed))
+    }
+
+    /// A request is about to be sent there; `false` where another has just been sent to find out whether the engine is back, so that
+    /// this one should look elsewhere first.
+    pub fn enter(&self, now: Moment) -> bool {
+        if self.state(now) != BreakerState::HalfOpen {
+            return true;
+        }
+        let probed = self.probed_until.load(Relaxed);
+        if now.nanos() < probed {
+            return true;
+        }
+        let until = now.plus(PROBE).nanos();
+        self.probed_until.compare_exchange(probed, until, AcqRel, Relaxed).is_ok()
+    }
+
+    /// What it lets through.
+    pub fn state(&self, now: Moment) -> BreakerState {
+        match self.avoided_until.load(Relaxed) {
+            0 => BreakerState::Closed,
+            until if now.nanos() < until => BreakerState::Open,
+            _ => BreakerState::HalfOpen,
+        }
+    }
+
+    /// How often it was opened.
+    pub fn opened(&self) -> u64 {
+        self.opened.load(Relaxed)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Failure::{Error, Refused, Unreachable};
 
     fn at(seconds: u64) -> Moment {
         Moment::default().plus(Duration::from_secs(seconds))
@@ -62,13 +181,13 @@ mod tests {
     #[test]
     fn what_cannot_be_reached_is_avoided_at_once_and_looked_at_again() {
         let breaker = Breaker::default();
-        breaker.failed(at(0), true);
+        breaker.failed(at(0), Unreachable);
         assert!(breaker.is_open(at(0)));
         assert!(!breaker.is_open(at(1)));
-        breaker.failed(at(1), true);
+        breaker.failed(at(1), Unreachable);
         assert!(breaker.is_open(at(2)) && !breaker.is_open(at(3)));
         for second in 3..100 {
-            breaker.failed(at(second), true);
+            breaker.failed(at(second), Unreachable);
         }
         assert!(!breaker.is_open(at(110)));
     }
@@ -76,24 +195,75 @@ mod tests {
     #[test]
     fn many_that_fail_together_count_as_one() {
         let breaker = Breaker::default();
-        (0..50).for_each(|_| breaker.failed(at(0), true));
+        (0..50).for_each(|_| breaker.failed(at(0), Unreachable));
         assert!(breaker.is_open(at(0)) && !breaker.is_open(at(1)));
-        (0..50).for_each(|_| breaker.failed(at(1), true));
+        (0..50).for_each(|_| breaker.failed(at(1), Unreachable));
         assert!(breaker.is_open(at(2)) && !breaker.is_open(at(3)));
+        assert_eq!(breaker.opened(), 2);
     }
 
     #[test]
     fn errors_are_tolerated_a_few_times_in_a_row() {
         let breaker = Breaker::default();
-        for _ in 0..10 {
-            breaker.failed(at(0), false);
-            breaker.failed(at(0), false);
+        for second in 0..10 {
+            breaker.failed(at(40 * second), Error);
+            breaker.failed(at(40 * second), Error);
             breaker.succeeded();
         }
-        assert!(!breaker.is_open(at(0)));
-        (0..3).for_each(|_| breaker.failed(at(0), false));
-        assert!(breaker.is_open(at(0)));
+        assert!(!breaker.is_open(at(400)));
+        (0..3).for_each(|_| breaker.failed(at(400), Error));
+        assert!(breaker.is_open(at(400)));
         breaker.succeeded();
-        assert!(!breaker.is_open(at(0)));
+        assert!(!breaker.is_open(at(400)));
+    }
+
+    #[test]
+    fn what_fails_half_of_the_time_is_avoided() {
+        let breaker = Breaker::default();
+        for second in 0..5 {
+            assert!(!breaker.is_open(at(second)));
+            breaker.failed(at(second), Error);
+            breaker.succeeded();
+        }
+        assert!(!breaker.is_open(at(4)), "cleared by its own success");
+        let breaker = Breaker::default();
+        let failing = |second: u64| {
+            (0..second % 3).for_each(|_| breaker.succeeded());
+            breaker.failed(at(second), Error);
+            breaker.is_open(at(second))
+        };
+        assert!((0..12).any(failing));
+    }
+
+    #[test]
+    fn it_is_left_alone_for_as_long_as_it_asks() {
+        let breaker = Breaker::default();
+        breaker.failed(at(0), Refused(Duration::from_secs(20)));
+        assert!(breaker.is_open(at(19)) && !breaker.is_open(at(20)));
+        breaker.failed(at(20), Refused(Duration::from_hours(24)));
+        assert!(!breaker.is_open(at(321)), "not for a day");
+    }
+
+    #[test]
+    fn one_request_finds_out_whether_it_is_back() {
+        let breaker = Breaker::default();
+        assert!(breaker.enter(at(0)) && breaker.enter(at(0)));
+        breaker.failed(at(0), Unreachable);
+        assert!(breaker.enter(at(0)), "where nobody else is left");
+        assert_eq!(breaker.state(at(1)), BreakerState::HalfOpen);
+        let entered = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| breaker.enter(at(1)))).collect();
+            threads.into_iter().map(|thread| usize::from(thread.join().unwrap())).sum::<usize>()
+        });
+        assert!(entered >= 1 && breaker.is_open(at(1)), "the others look elsewhere first");
+        assert!(
+            breaker.is_open(at(15)) && !breaker.is_open(at(16)),
+            "a probe that never ends holds nobody off for ever"
+        );
+        breaker.failed(at(2), Error);
+        assert!(breaker.is_open(at(3)) && !breaker.is_open(at(4)), "it failed: twice as long");
+        assert!(breaker.enter(at(4)));
+        breaker.succeeded();
+        assert_eq!(breaker.state(at(4)), BreakerState::Closed);
     }
 }

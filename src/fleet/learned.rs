@@ -13,8 +13,10 @@ use crate::{
     measure::{BytesPerToken, PeakEwma},
     schedule::{
         affinity::Affinity,
+        hedge,
         predict::{BackendPredictor, PoolPredictor},
         prefix::{HolderId, PrefixIndex},
+        retry,
     },
     types::Moment,
 };
@@ -96,6 +98,10 @@ pub struct PoolLearned {
     pub predictor: PoolPredictor,
     /// How long its answers are.
     pub outputs: PoolOutputs,
+    /// How many of its requests may be tried again.
+    pub retries: retry::Budget,
+    /// How many may be sent a second time while the first try is awaited.
+    pub hedges: hedge::Budget,
     /// Bits of the mean seconds per token of late.
     step: AtomicU64,
     /// Bits of the mean number of requests that an engine had under way then.
@@ -109,6 +115,8 @@ impl Default for PoolLearned {
         Self {
             predictor: PoolPredictor::new(),
             outputs: PoolOutputs::default(),
+            retries: retry::Budget::new(),
+            hedges: hedge::Budget::new(),
             step: AtomicU64::new(IDLE_STEP.to_bits()),
             crowd: AtomicU64::new(0.0_f64.to_bits()),
             idle_step: AtomicU64::new(IDLE_STEP.to_bits()),

@@ -14,7 +14,7 @@ mod registry;
 mod snapshot;
 mod ticket;
 
-pub use breaker::Breaker;
+pub use breaker::{Breaker, BreakerState, Failure};
 pub use engine::{Contexts, Engine, Reading};
 pub use learned::{Learned, PoolLearned};
 pub use ledger::{Ledger, View, Work};

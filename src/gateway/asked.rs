@@ -8,7 +8,7 @@ use super::{
     seat::Seat,
 };
 use crate::{
-    fleet::{Ask, Placement, Pool, Scratch, Ticket},
+    fleet::{Ask, Forecast, Placement, Pool, Scratch, Ticket},
     policy::{Route, Target},
     prompt::Blocks,
     schedule::{
@@ -52,8 +52,10 @@ pub(super) struct Asked {
 pub(super) struct Tries {
     /// How long their answers are.
     outputs: Arc<OutputLengths>,
-    /// Backends, by their places in the pool.
+    /// Backends that are not chosen any more, by their places in the pool: they were tried, or cannot help.
     tried: Vec<usize>,
+    /// How many attempts were made.
+    attempts: usize,
 }
 
 /// A choice that nothing was done about yet.
@@ -65,6 +67,25 @@ pub(super) struct Chosen {
     in_flight: u32,
     /// The chance that the request's limits are kept.
     attainment: f64,
+    /// Whether its engine failed lately, like all others there.
+    avoided: bool,
+}
+
+impl Chosen {
+    /// Place of the target in the route.
+    pub(super) fn target(&self) -> usize {
+        self.target
+    }
+
+    /// What is expected there.
+    pub(super) fn forecast(&self) -> &Forecast {
+        &self.placement.forecast
+    }
+
+    /// Whether others should be tried first.
+    pub(super) fn is_avoided(&self) -> bool {
+        self.avoided
+    }
 }
 
 /// A backend that was chosen, with a place on its engine.
@@ -76,6 +97,8 @@ pub(super) struct Placed {
     /// Place of the backend in the pool.
     pub(super) backend: usize,
     pub(super) seat: Seat,
+    /// What is expected there.
+    pub(super) forecast: Forecast,
     pub(super) told: Attempted,
 }
 
@@ -83,7 +106,7 @@ impl Tries {
     /// None yet of a `target` of the route called `route`.
     pub(super) fn none(serving: &Serving, target: &Target, route: &Name) -> Self {
         let pool = &serving.snapshot.pools[target.pool];
-        Self { outputs: pool.learned.outputs.of(target, route), tried: Vec::new() }
+        Self { outputs: pool.learned.outputs.of(target, route), ..Self::default() }
     }
 }
 
@@ -100,10 +123,16 @@ impl Asked {
             return self.preferred().and_then(|at| self.look(at, now));
         }
         if self.tries.len() < 2 || !open().any(|at| self.limits(at, now) != (None, None)) {
-            return open().find_map(|at| self.look(at, now));
+            return first_in_good_standing(open().filter_map(|at| self.look(at, now)));
         }
         let mut looks: Vec<Option<Chosen>> =
             (0..self.tries.len()).map(|at| self.may_try(at).then(|| self.look(at, now)).flatten()).collect();
+        // Where some pools fail and others do not, those that fail are no choice.
+        if looks.iter().flatten().any(|look| !look.avoided) {
+            for look in &mut looks {
+                look.take_if(|look| look.avoided);
+            }
+        }
         let chances: Vec<_> = looks.iter().map(|look| look.as_ref().map(|look| look.attainment)).collect();
         let used = self.desk.spills.get(&self.route.name).map_or(0, |used| *used);
         let picked = spill::pick(&chances, used)?;
@@ -113,26 +142,88 @@ impl Asked {
         looks.swap_remove(picked)
     }
 
+    /// A backend with room in the pool of a target, and a place there; `None` where none is in good standing that was not tried yet.
+    pub(super) fn place_beside(&self, target: usize, now: Moment) -> Option<Placed> {
+        let look = || self.may_try(target).then(|| self.look(target, now)).flatten();
+        let chosen = (0..MOST_RACES).map_while(|_| look().filter(|chosen| !chosen.avoided));
+        chosen.into_iter().find_map(|chosen| self.take(chosen, now))
+    }
+
+    /// A place on the backend that was tried already.
+    pub(super) fn place_again(&self, target: usize, backend: usize, now: Moment) -> Option<Placed> {
+        let (_, pool) = self.pool(target);
+        let others: Vec<usize> = (0..pool.backends.len()).filter(|other| *other != backend).collect();
+        let look = || self.look_past(target, &others, now).filter(|_| self.may_try(target));
+        (0..MOST_RACES).map_while(|_| look()).find_map(|chosen| self.take(chosen, now))
+    }
+
+    /// How often a backend was tried.
+    pub(super) fn times_tried(&self, target: usize, backend: usize) -> usize {
+        self.tries[target].tried.iter().filter(|tried| **tried == backend).count()
+    }
+
+    /// From now on only backends are tried that have `model` upstream.
+    pub(super) fn keep_model(&mut self, model: Option<&Name>) {
+        for at in 0..self.tries.len() {
+            let (_, pool) = self.pool(at);
+            let other = |place: &usize| pool.backends[*place].spec.model.as_ref() != model;
+            let others: Vec<usize> = (0..pool.backends.len()).filter(other).collect();
+            let tried = &mut self.tries[at].tried;
+            tried.extend(others.into_iter().filter(|place| !tried.contains(place)).collect::<Vec<_>>());
+        }
+    }
+
+    /// Where a backend stands, by its pool's name and its own.
+    pub(super) fn spot_of(&self, pool: &Name, backend: &Name) -> Option<(usize, usize)> {
+        let target = (0..self.tries.len()).find(|at| self.pool(*at).1.spec.name == *pool)?;
+        let place = self.pool(target).1.backends.iter().position(|it| it.name() == backend)?;
+        Some((target, place))
+    }
+
+    /// Whether there is a backend that was not tried.
+    pub(super) fn has_untried(&self) -> bool {
+        self.preferred().is_some()
+    }
+
+    /// From now on only pools are tried whose context is known to be longer than that of the one of `target`; whether there are any.
+    pub(super) fn keep_longer_than(&mut self, target: usize) -> bool {
+        let context = |at: usize| self.pool(at).1.context(&self.route.targets[at]);
+        let own = context(target);
+        let longer: Vec<bool> =
+            (0..self.tries.len()).map(|at| context(at).zip(own).is_some_and(|(it, own)| it > own)).collect();
+        for (at, _) in longer.iter().enumerate().filter(|(_, longer)| !**longer) {
+            let (_, pool) = self.pool(at);
+            self.tries[at].tried = (0..pool.backends.len()).collect();
+        }
+        longer.contains(&true)
+    }
+
     /// Takes the place that was chosen, unless another was faster.
     pub(super) fn take(&self, chosen: Chosen, now: Moment) -> Option<Placed> {
         let Chosen { target, placement, told, .. } = chosen;
         let (at, pool) = self.pool(target);
         let backend = pool.backends[placement.backend].clone();
+        if !backend.engine.breaker.enter(now) {
+            return None;
+        }
         let (learned, outputs) = (pool.learned.clone(), self.tries[target].outputs.clone());
         let blocks = self.blocks.clone();
         let ticket = Ticket::take_if_room(learned, outputs, backend, placement.forecast, blocks, now)?;
         let seat = Seat::new(ticket, self.desk.clone());
-        Some(Placed { target, pool: at, backend: placement.backend, seat, told })
+        let forecast = placement.forecast;
+        Some(Placed { target, pool: at, backend: placement.backend, seat, forecast, told })
     }
 
     /// Notes that what was placed is tried now.
     pub(super) fn tries(&mut self, placed: &Placed) {
-        self.tries[placed.target].tried.push(placed.backend);
+        let tries = &mut self.tries[placed.target];
+        tries.tried.push(placed.backend);
+        tries.attempts += 1;
     }
 
     /// Whether nothing was tried yet.
     pub(super) fn is_new(&self) -> bool {
-        !self.escalates && self.tries.iter().all(|tries| tries.tried.is_empty())
+        !self.escalates && self.tries.iter().all(|tries| tries.attempts == 0)
     }
 
     /// The pool in which to wait: the first that has a backend left.
@@ -182,12 +273,17 @@ impl Asked {
     }
 
     fn look(&self, target: usize, now: Moment) -> Option<Chosen> {
+        self.look_past(target, &self.tries[target].tried, now)
+    }
+
+    /// The best backend of a target that is not among `tried`.
+    fn look_past(&self, target: usize, tried: &[usize], now: Moment) -> Option<Chosen> {
         let (at, pool) = self.pool(target);
         let route_target: &Target = &self.route.targets[target];
         let (ttft_limit, tpot_limit) = self.limits(target, now);
         let ask = Ask {
             target: route_target,
-            tried: &self.tries[target].tried,
+            tried,
             prompt: self.blocks.prompt(),
             session: self.session,
             room_only: true,
@@ -202,9 +298,9 @@ impl Asked {
             let placement = pool.place(&ask, now, fastrand::f64(), scratch)?;
             self.serving.pool_meter(at).decision(self.desk.clock.now().since(began).as_secs_f64());
             let chosen = &scratch.candidates[placement.choice.index];
-            let (in_flight, attainment) = (chosen.in_flight, chosen.attainment);
+            let (in_flight, attainment, avoided) = (chosen.in_flight, chosen.attainment, chosen.avoided);
             let told = tell(pool, scratch, &placement, self.blocks.prompt().bytes);
-            Some(Chosen { target, placement, told, in_flight, attainment })
+            Some(Chosen { target, placement, told, in_flight, attainment, avoided })
         })
     }
 
@@ -213,12 +309,21 @@ impl Asked {
     }
 }
 
+/// The first choice whose engine did not fail lately, or else the first.
+fn first_in_good_standing(mut choices: impl Iterator<Item = Chosen>) -> Option<Chosen> {
+    let first = choices.next()?;
+    if !first.avoided {
+        return Some(first);
+    }
+    Some(choices.find(|chosen| !chosen.avoided).unwrap_or(first))
+}
+
 /// Whether another attempt may be made at a target: a large pool that is down leaves one for each of those not tried yet, and every
 /// pool gets one while there are any.
 fn may_try(tries: &[Tries], target: usize) -> bool {
-    let made: usize = tries.iter().map(|tries| tries.tried.len()).sum();
+    let made: usize = tries.iter().map(|tries| tries.attempts).sum();
     let others = tries.iter().enumerate().filter(|(at, tries)| *at != target && tries.tried.is_empty()).count();
-    let kept = if tries[target].tried.is_empty() { 0 } else { others };
+    let kept = if tries[target].attempts == 0 { 0 } else { others };
     made + kept < MOST_ATTEMPTS
 }
 
@@ -267,9 +372,10 @@ mod tests {
         for round in 0..100 {
             if let Some(target) = order(round).into_iter().find(|&target| may_try(&tries, target)) {
                 tries[target].tried.push(round);
+                tries[target].attempts += 1;
             }
         }
-        tries.iter().map(|tries| tries.tried.len()).collect()
+        tries.iter().map(|tries| tries.attempts).collect()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -29,6 +29,8 @@ pub(super) struct Record {
     arrived: Moment,
     /// Nanoseconds spent waiting for upstream.
     waited: AtomicU64,
+    /// Whether one of the attempts under way has answered, so that the others are of no use.
+    won: AtomicBool,
     /// `None` once it is settled.
     line: Mutex<Option<Box<Line>>>,
     /// What was known of the prompt's tokens, to be compared with the engine's own count.
@@ -86,6 +88,7 @@ impl Record {
             id,
             arrived,
             waited: AtomicU64::new(0),
+            won: AtomicBool::new(false),
             line: Mutex::new(Some(Box::new(line))),
             counted: OnceLock::new(),
             served: OnceLock::new(),
@@ -108,6 +111,16 @@ impl Record {
 
     pub(super) fn waited(&self) -> Duration {
         Duration::from_nanos(self.waited.load(Relaxed))
+    }
+
+    /// Notes whether one of the attempts under way has answered.
+    pub(super) fn won(&self, won: bool) {
+        self.won.store(won, Relaxed);
+    }
+
+    /// Whether one of them has.
+    pub(super) fn is_won(&self) -> bool {
+        self.won.load(Relaxed)
     }
 
     /// Notes something, unless the record is settled.
@@ -144,6 +157,12 @@ impl Record {
     /// The end of a request that got no answer but this fault.
     pub(super) fn fail(&self, fault: &Fault) {
         self.note(|line| line.status = fault.status.as_u16());
+        self.desk.metrics.fault(fault);
+        self.settle(Outcome::Failed(fault.kind));
+    }
+
+    /// The end of a request whose answer had begun, by its head at least, before this fault.
+    pub(super) fn break_off(&self, fault: &Fault) {
         self.desk.metrics.fault(fault);
         self.settle(Outcome::Failed(fault.kind));
     }

@@ -37,6 +37,7 @@ pub(super) struct Authed {
 }
 
 /// A request that was read.
+#[derive(Clone)]
 pub(super) struct Call {
     /// When the last byte of the body had come.
     pub(super) read_at: Moment,

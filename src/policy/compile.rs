@@ -21,7 +21,9 @@ use super::{
     defaults::{ADMIN, JOURNAL_KEEP, JOURNAL_SIZE, LISTEN},
     offered,
 };
-use crate::config::{Admin, Config, Field, Pause, Problem, Problems, Switch, Total, Word, caching::Allowed, raw};
+use crate::config::{
+    Admin, Config, Field, Pause, Predicted, Problem, Problems, Switch, Total, Word, caching::Allowed, raw,
+};
 
 /// The policy that `config` describes, or everything that is wrong with it.
 pub fn compile(config: &Config) -> Result<Policy, Problems> {
@@ -96,9 +98,10 @@ impl Reader<'_> {
     fn timeouts(&mut self, raw: &raw::Timeouts) -> Timeouts {
         let default = Timeouts::default();
         let Total(total) = self.or(raw.total.as_ref(), Total(default.total));
+        let Predicted(first_token) = self.or(raw.first_token.as_ref(), Predicted(default.first_token));
         Timeouts {
             connect: self.or(raw.connect.as_ref(), default.connect),
-            first_token: self.or(raw.first_token.as_ref(), default.first_token),
+            first_token,
             idle: self.or(raw.idle.as_ref(), default.idle),
             total,
         }

@@ -39,12 +39,7 @@ impl Default for Limits {
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(5),
-            first_token: Duration::from_mins(2),
-            idle: Duration::from_mins(1),
-            total: None,
-        }
+        Self { connect: Duration::from_secs(5), first_token: None, idle: Duration::from_mins(1), total: None }
     }
 }
 

@@ -188,8 +188,8 @@ pub struct Limits {
 pub struct Timeouts {
     /// Until the upstream connection stands.
     pub connect: Duration,
-    /// Until the first content, reasoning or tool delta of a stream. An answer that comes whole gets ten minutes at least.
-    pub first_token: Duration,
+    /// Until the first content, reasoning or tool delta of a stream: then another backend is asked beside. `None`: by the prediction.
+    pub first_token: Option<Duration>,
     /// Between two events of a stream.
     pub idle: Duration,
     /// From arrival to the last byte, where limited.

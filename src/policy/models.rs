@@ -9,6 +9,8 @@ use crate::types::{Aim, Checks, Name};
 
 /// Longest name that is taken for a mistyped one, in bytes.
 const LONGEST_MISTAKE: usize = 256;
+/// No first token is waited for longer before a larger pool is not worth asking.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A name that may be asked for, and the ways its requests go.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +72,8 @@ pub struct Route {
     pub timeouts: Timeouts,
     /// The time to the first token that each request is to keep to.
     pub bound: Option<Duration>,
+    /// Whether a second backend may be asked early, beside one that is late; `None`: where its tokens cost nothing.
+    pub hedge: Option<bool>,
     /// How long each can wait for room; `None` as [`Limits`](super::Limits) say.
     pub queue: Option<Duration>,
     /// What is asked instead where an answer is of no use.
@@ -133,6 +137,7 @@ impl Route {
             spill: true,
             timeouts,
             bound: None,
+            hedge: None,
             queue: None,
             cascade: None,
             tiers: Arc::default(),
@@ -154,7 +159,8 @@ impl Route {
     /// or half of what the whole answer may take, whichever is least.
     pub fn last_escalation(&self, cascade: &Cascade, streamed: bool) -> Duration {
         let bound = self.bound.filter(|_| streamed);
-        let least = [bound, self.timeouts.total].into_iter().flatten().fold(self.timeouts.first_token, Duration::min);
+        let limits = [bound, self.timeouts.first_token, self.timeouts.total];
+        let least = limits.into_iter().flatten().fold(PATIENCE, Duration::min);
         cascade.within.unwrap_or(least / 2)
     }
 }

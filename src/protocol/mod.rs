@@ -13,6 +13,7 @@ pub mod outline;
 mod refusal;
 pub mod request;
 mod responses;
+pub mod rest;
 mod seen;
 mod splice;
 pub mod sse;

@@ -1,6 +1,6 @@
 //! Chunks of `/v1/chat/completions` and `/v1/completions`, and the `usage` object they share with whole answers.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -30,7 +30,7 @@ struct Choice<'a> {
     #[serde(borrow)]
     delta: Option<Delta<'a>>,
     #[serde(borrow)]
-    text: Option<Cow<'a, str>>,
+    text: Option<&'a RawValue>,
     #[serde(borrow)]
     finish_reason: Option<&'a RawValue>,
 }
@@ -96,6 +96,10 @@ pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
         error,
         ..Seen::default()
     };
+    if let Some([choice]) = chunk.choices.as_deref() {
+        let text = choice.text.or_else(|| choice.delta.as_ref().and_then(Delta::only_text));
+        seen.text_at = text.filter(|text| says_something(text) && choice.bit() == 1).map(|text| place(text, data));
+    }
     for choice in chunk.choices.iter().flatten() {
         let bit = choice.bit();
         seen.choices |= bit;
@@ -103,13 +107,19 @@ pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
             seen.finished = true;
             seen.finished_choices |= bit;
         }
-        let text = choice.text.as_ref().map_or(0, |text| text.len());
+        let text = choice.text.map_or(0, unescaped_length);
         let delta = choice.delta.as_ref().map_or(0, Delta::text_bytes);
         seen.reasoning |= choice.delta.as_ref().is_some_and(Delta::reasons);
         seen.text_bytes += text + delta;
         seen.token |= text > 0 || delta > 0;
     }
     Ok(seen)
+}
+
+/// Where a value that was read from `data` stands in it.
+fn place(value: &RawValue, data: &[u8]) -> Range<usize> {
+    let start = value.get().as_ptr().addr() - data.as_ptr().addr();
+    start..start + value.get().len()
 }
 
 impl Choice<'_> {
@@ -137,8 +147,22 @@ impl Delta<'_> {
         ]
         .into_iter()
         .flatten()
-        .filter(|raw| says_something(raw))
-        .map(|raw| serde_json::from_str::<Cow<'_, str>>(raw.get()).map_or(raw.get().len(), |text| text.len()))
+        .map(unescaped_length)
         .sum()
     }
+
+    /// Its content, where it carries nothing else.
+    fn only_text(&self) -> Option<&RawValue> {
+        let others =
+            [self.reasoning_content, self.reasoning, self.refusal, self.tool_calls, self.function_call, self.audio];
+        self.content.filter(|_| !others.into_iter().flatten().any(says_something))
+    }
+}
+
+/// Bytes of a string as it is read, and of anything else as it is written; none of what says nothing.
+fn unescaped_length(raw: &RawValue) -> usize {
+    if !says_something(raw) {
+        return 0;
+    }
+    serde_json::from_str::<Cow<'_, str>>(raw.get()).map_or(raw.get().len(), |text| text.len())
 }

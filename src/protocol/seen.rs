@@ -1,5 +1,7 @@
 //! What an event of a streamed answer may say, whichever API it is of.
 
+use std::ops::Range;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -18,6 +20,8 @@ pub struct Seen {
     pub alive: bool,
     /// Bytes of text that it carries.
     pub text_bytes: usize,
+    /// Where the text of the only choice stands in its data, as a JSON string, where that is all it carries.
+    pub text_at: Option<Range<usize>>,
     /// Token counts that it reports.
     pub usage: Option<Usage>,
     /// It carries usage and nothing else, so that a client which did not ask for it need not see it.

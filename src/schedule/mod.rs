@@ -10,6 +10,7 @@ mod cost;
 pub mod hedge;
 pub mod predict;
 pub mod prefix;
+pub mod retry;
 pub mod spill;
 pub mod tiers;
 

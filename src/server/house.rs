@@ -173,6 +173,8 @@ impl House {
                 prefix_hits: reading.as_ref().and_then(|reading| reading.prefix_hit_ratio),
                 preemptions: signals.and_then(|signals| signals.preemptions),
                 restarts: engine.restarts().into(),
+                breaker: engine.breaker.state(now).label(),
+                breaker_opened: engine.breaker.opened(),
             }
         });
         let prefixes = self.registry.prefixes();

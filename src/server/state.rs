@@ -97,6 +97,8 @@ struct BackendState {
     engine: Name,
     model: Option<Name>,
     state: &'static str,
+    /// What the breaker of its engine lets through.
+    breaker: &'static str,
     in_flight: u32,
     queued_tokens: u64,
     decoding: u32,
@@ -224,6 +226,7 @@ fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Mom
         name: backend.name().clone(),
         engine: engine.name.clone(),
         model: backend.spec.model.clone(),
+        breaker: engine.breaker.state(now).label(),
         state: match engine.is_up(now) {
             None => "unknown",
             Some(true) => "up",

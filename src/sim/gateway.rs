@@ -14,7 +14,7 @@ use super::{
     traffic::Request,
 };
 use crate::{
-    fleet::{Ask, Engine, Registry, Scratch, Snapshot, Ticket},
+    fleet::{Ask, Engine, Failure, Registry, Scratch, Snapshot, Ticket},
     policy::{Policy, Route, Target},
     prompt::Blocks,
     schedule::{
@@ -246,7 +246,7 @@ impl Scheduler for Gateway {
             return;
         }
         let engine = &self.engines[engine];
-        engine.breaker.failed(now, true);
+        engine.breaker.failed(now, Failure::Unreachable);
         engine.gone();
         if first_token.is_some() {
             self.open.remove(&request);

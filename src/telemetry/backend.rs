@@ -56,6 +56,7 @@ pub struct BackendMetrics {
     pub(super) requests: Series<&'static str, Counter>,
     pub(super) attempts: Series<&'static str, Counter>,
     pub(super) fresh_retries: Counter,
+    pub(super) bad_events: Counter,
     pub(super) ttft: Histogram,
     pub(super) upstream_ttft: Histogram,
     pub(super) tpot: Histogram,
@@ -77,6 +78,7 @@ impl BackendMetrics {
             requests: Series::new(MOST_OUTCOMES),
             attempts: Series::new(MOST_OUTCOMES),
             fresh_retries: Counter::default(),
+            bad_events: Counter::default(),
             ttft: Histogram::new(TTFT),
             upstream_ttft: Histogram::new(TTFT),
             tpot: Histogram::new(GAP),
@@ -104,6 +106,11 @@ impl BackendMetrics {
     /// Counts an attempt that was repeated on a fresh connection.
     pub fn fresh_connection_retry(&self) {
         self.fresh_retries.inc();
+    }
+
+    /// Counts an event that was left out of a stream.
+    pub fn bad_event(&self) {
+        self.bad_events.inc();
     }
 
     /// The first delta was handed to the client's connection, `seconds` after its request.

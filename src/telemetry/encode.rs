@@ -8,13 +8,13 @@ use std::{
 
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric, text},
+    encoding::{DescriptorEncoder, text},
     metrics::{
         counter::{ConstCounter, Counter},
         gauge::ConstGauge,
         histogram::Histogram,
     },
-    registry::{Registry, Unit},
+    registry::Registry,
 };
 
 use super::{
@@ -22,8 +22,10 @@ use super::{
     cache::LookupStage,
     cascade::CascadeMetrics,
     live::{AccuracyLive, BackendLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive, TieredLive},
+    page::Page,
+    pool::PoolMetrics,
     series::Series,
-    shared::{BackendKey, Shared},
+    shared::Shared,
     table::{self, Def},
 };
 use crate::{measure::Span, types::Moment};
@@ -33,6 +35,9 @@ const WINDOWS: [Span; 2] = [Span::Minute, Span::FiveMinutes];
 
 /// A metric and where its value is found.
 type Column<T, V> = (&'static Def, fn(&T) -> V);
+
+/// A metric of a pool that is told by words.
+type WordColumn = (&'static Def, fn(&PoolMetrics) -> &Series<&'static str, Counter>);
 
 /// The whole text.
 pub(super) fn text(shared: Arc<Shared>, now: Moment, live: Live) -> String {
@@ -94,6 +99,7 @@ impl Scrape {
         page.split(&table::BACKEND_REQUESTS, &all, |backend| &backend.requests)?;
         page.split(&table::BACKEND_ATTEMPTS, &all, |backend| &backend.attempts)?;
         page.each(&table::FRESH_RETRIES, &all, |backend| backend.fresh_retries.clone())?;
+        page.each(&table::BAD_EVENTS, &all, |backend| backend.bad_events.clone())?;
         let histograms: [Column<BackendMetrics, Histogram>; 6] = [
             (&table::TTFT, |backend| backend.ttft.clone()),
             (&table::UPSTREAM_TTFT, |backend| backend.upstream_ttft.clone()),
@@ -120,12 +126,19 @@ impl Scrape {
         page.family(&table::QUEUE_OLDEST, live.iter().map(|pool| ([&*pool.pool], ConstGauge::new(pool.queue_oldest))))?;
         page.family(&table::QUEUE_WAIT, all.iter().map(|(pool, it)| ([&**pool], it.waits.clone())))?;
         page.family(&table::QUEUE_ADMITTED, all.iter().map(|(pool, it)| ([&**pool], it.admitted.clone())))?;
-        let shed = all.iter().flat_map(|(pool, it)| {
-            let reasons = it.shed.list().into_iter();
-            reasons.map(|(reason, counter)| ([pool.to_string(), reason.to_owned()], counter))
-        });
-        page.family(&table::SHED, shed)?;
         page.family(&table::SPILLED, all.iter().map(|(pool, it)| ([&**pool], it.spilled.clone())))?;
+        let words: [WordColumn; 3] = [
+            (&table::SHED, |pool| &pool.shed),
+            (&table::FURTHER, |pool| &pool.further),
+            (&table::RESCUES, |pool| &pool.rescues),
+        ];
+        for (def, series) in words {
+            let rows = all.iter().flat_map(|(pool, it)| {
+                let rows = series(it).list().into_iter();
+                rows.map(|(word, counter)| ([pool.to_string(), word.to_owned()], counter))
+            });
+            page.family(def, rows)?;
+        }
         self.cascades(page)?;
         self.background(page)?;
         self.cache(page)?;
@@ -325,66 +338,14 @@ impl Scrape {
         let rows = known.values().filter_map(|live| row(live, live.preemptions));
         page.family(&table::ENGINE_PREEMPTIONS, rows.map(|(labels, value)| (labels, ConstCounter::new(value))))?;
         let rows = known.values().map(|live| ([live.engine.to_string()], ConstCounter::new(live.restarts)));
-        page.family(&table::ENGINE_RESTARTS, rows)
-    }
-}
-
-/// The text as it grows.
-struct Page<'a> {
-    encoder: DescriptorEncoder<'a>,
-}
-
-impl Page<'_> {
-    /// A metric with its series, each with the values of the labels of `def`.
-    fn family<const N: usize, L: AsRef<str>, M: EncodeMetric>(
-        &mut self,
-        def: &Def,
-        series: impl IntoIterator<Item = ([L; N], M)>,
-    ) -> fmt::Result {
-        debug_assert_eq!(def.labels.len(), N, "{}", def.name);
-        let mut series = series.into_iter().peekable();
-        if series.peek().is_none() {
-            return Ok(());
-        }
-        let unit = (!def.unit.is_empty()).then(|| Unit::Other(def.unit.to_owned()));
-        let kind = def.kind.metric_type();
-        let mut metric = self.encoder.encode_descriptor(def.stem(), def.help, unit.as_ref(), kind)?;
-        for (values, series) in series {
-            if N == 0 {
-                // A metric without labels is one series; written as a family it would get empty braces.
-                return series.encode(metric);
-            }
-            let labels: Vec<_> = def.labels.iter().copied().zip(values.iter().map(AsRef::as_ref)).collect();
-            series.encode(metric.encode_family(&labels)?)?;
-        }
-        Ok(())
-    }
-
-    /// A metric with one series for each model at a backend.
-    fn each<M: EncodeMetric>(
-        &mut self,
-        def: &Def,
-        all: &[(BackendKey, Arc<BackendMetrics>)],
-        metric: impl Fn(&BackendMetrics) -> M,
-    ) -> fmt::Result {
-        let row = |((pool, backend, model), metrics): &(BackendKey, Arc<BackendMetrics>)| {
-            ([pool.clone(), backend.clone(), model.clone()], metric(metrics))
-        };
-        self.family(def, all.iter().map(row))
-    }
-
-    /// A counter with series for each model at a backend and each value of one more label.
-    fn split(
-        &mut self,
-        def: &Def,
-        all: &[(BackendKey, Arc<BackendMetrics>)],
-        counters: impl Fn(&BackendMetrics) -> &Series<&'static str, Counter>,
-    ) -> fmt::Result {
-        let rows = all.iter().flat_map(|((pool, backend, model), metrics)| {
-            let series = counters(metrics).list().into_iter();
-            series.map(|(label, counter)| ([pool.clone(), backend.clone(), model.clone(), label.into()], counter))
+        page.family(&table::ENGINE_RESTARTS, rows)?;
+        let states = known.values().flat_map(|live| {
+            ["closed", "open", "half_open"].map(|state| (&*live.engine, state, u64::from(live.breaker == state)))
         });
-        self.family(def, rows)
+        let rows = states.map(|(engine, state, is)| ([engine, state], ConstGauge::new(is)));
+        page.family(&table::ENGINE_BREAKER, rows)?;
+        let rows = known.values().map(|live| ([&*live.engine], ConstCounter::new(live.breaker_opened)));
+        page.family(&table::ENGINE_OPENED, rows)
     }
 }
 

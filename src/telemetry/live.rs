@@ -182,4 +182,8 @@ pub struct EngineLive {
     pub preemptions: Option<f64>,
     /// How often it is known to have started anew.
     pub restarts: u64,
+    /// What its breaker lets through, as a word.
+    pub breaker: &'static str,
+    /// How often that was opened.
+    pub breaker_opened: u64,
 }

@@ -242,6 +242,7 @@ mod tests {
         backend.attempt(Outcome::Failed("connect"));
         backend.attempt(Outcome::Complete);
         backend.fresh_connection_retry();
+        backend.bad_event();
         for (ttft, tpot) in [(0.12, 0.021), (0.18, 0.024), (2.5, 0.06)] {
             backend.ttft(ttft, at(100));
             backend.upstream_ttft(ttft - 0.01);
@@ -259,6 +260,8 @@ mod tests {
         pool.waited(0.75, at(100));
         pool.shed(Shed::Timeout);
         pool.spilled();
+        pool.further("hedge");
+        pool.rescue("continued");
         pool.decision(0.000_007);
         let cascade = metrics.cascade(&name("chat"));
         cascade.result("kept");
@@ -304,6 +307,8 @@ mod tests {
             prefix_hits: Some(0.8),
             preemptions: Some(7.0),
             restarts: 1,
+            breaker: "half_open",
+            breaker_opened: 3,
         };
         let silent = EngineLive { engine: name("gpu-2"), up: Some(false), ..EngineLive::default() };
         let accuracy = AccuracyLive { coverage: 0.9, relative_error: 0.1, pinball: 0.02, baseline_pinball: 0.05 };

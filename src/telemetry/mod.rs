@@ -8,6 +8,7 @@ mod encode;
 mod journal;
 mod live;
 mod metrics;
+mod page;
 mod pool;
 mod prefix;
 mod rotating;

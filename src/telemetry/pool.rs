@@ -49,6 +49,8 @@ pub struct PoolMetrics {
     pub(super) admitted: Counter,
     pub(super) shed: Series<&'static str, Counter>,
     pub(super) spilled: Counter,
+    pub(super) further: Series<&'static str, Counter>,
+    pub(super) rescues: Series<&'static str, Counter>,
     pub(super) decisions: Histogram,
     /// Requests that left the queue for an engine.
     rate: Rate,
@@ -78,6 +80,8 @@ impl PoolMetrics {
             admitted: Counter::default(),
             shed: Series::new(3),
             spilled: Counter::default(),
+            further: Series::new(4),
+            rescues: Series::new(3),
             decisions: Histogram::new(DECISION),
             rate: Rate::new(),
             recent: Recent {
@@ -136,6 +140,16 @@ impl PoolMetrics {
     /// Counts a request that another pool of its route took.
     pub fn spilled(&self) {
         self.spilled.inc();
+    }
+
+    /// Counts an attempt beyond a request's first; `why`: `elsewhere`, `again`, `late` or `hedge`.
+    pub fn further(&self, why: &'static str) {
+        count(&self.further, why);
+    }
+
+    /// Counts an answer that broke off; `result`: `continued`, `repeated` or `lost`.
+    pub fn rescue(&self, result: &'static str) {
+        count(&self.rescues, result);
     }
 
     /// A decision took so many seconds.

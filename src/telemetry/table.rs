@@ -91,6 +91,8 @@ table! {
         "Attempts at this backend, retries and hedges included, by how they ended.";
     FRESH_RETRIES: Counter "" "signalbox_fresh_connection_retries_total" ["pool", "backend", "model"]
         "Attempts repeated at once on a new connection, because a pooled one had been closed under them.";
+    BAD_EVENTS: Counter "" "signalbox_invalid_events_total" ["pool", "backend", "model"]
+        "Events that were left out of a stream, because they were no JSON.";
     TTFT: Histogram "seconds" "signalbox_ttft_seconds" ["pool", "backend", "model"]
         "Time to first token as the client saw it: from its request to the first delta handed to its connection.";
     UPSTREAM_TTFT: Histogram "seconds" "signalbox_upstream_ttft_seconds" ["pool", "backend", "model"]
@@ -126,6 +128,11 @@ table! {
         "Requests refused before they were dispatched, by reason: slo_unattainable, queue_full or queue_timeout.";
     SPILLED: Counter "" "signalbox_spilled_total" ["pool"]
         "Requests for this pool that another pool of their route took, because it had no room or would hardly have kept their limits.";
+
+    FURTHER: Counter "" "signalbox_further_attempts_total" ["pool", "why"]
+        "Attempts in this pool beyond a request's first, by why: elsewhere or again (one failed), late (one gave no first token) or hedge.";
+    RESCUES: Counter "" "signalbox_rescues_total" ["pool", "result"]
+        "Answers of this pool that broke off in the middle, by what became of the rest: continued, repeated or lost.";
 
     // Cascades: what became of the answers of smaller models.
     CASCADES: Counter "" "signalbox_cascade_total" ["route", "result"]
@@ -262,6 +269,10 @@ table! {
     // What each engine says of itself; absent where it does not.
     ENGINE_UP: Gauge "" "signalbox_engine_up" ["engine"]
         "Whether anybody answered there when last asked, by a scrape or a request, and it did not fail lately.";
+    ENGINE_BREAKER: Gauge "" "signalbox_engine_breaker" ["engine", "state"]
+        "1 for the state of the engine's breaker (closed, open or half_open), 0 for the others.";
+    ENGINE_OPENED: Counter "" "signalbox_engine_breaker_opened_total" ["engine"]
+        "How often the engine's breaker was opened.";
     ENGINE_SCRAPE_AGE: Gauge "seconds" "signalbox_engine_scrape_age_seconds" ["engine"]
         "Time since the engine's metrics were last read.";
     ENGINE_RUNNING: Gauge "" "signalbox_engine_running" ["engine"]

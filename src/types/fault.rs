@@ -23,8 +23,10 @@ pub enum Blame {
 pub enum Retry {
     /// The same request fails everywhere.
     Never,
-    /// Another backend may answer.
+    /// Another backend may answer, or the same one later.
     OtherBackend,
+    /// A pool with a longer context may answer.
+    LongerContext,
 }
 
 /// An answer from upstream that is passed on as it came.

@@ -9,6 +9,8 @@ pub enum Outcome {
     ClientGone,
     /// Its answer was given up for a larger model's (an attempt's outcome, never a request's).
     Escalated,
+    /// Another attempt at the same request answered first (an attempt's outcome, never a request's).
+    Outrun,
     /// It failed; the value is the [`Fault`](super::Fault)'s kind.
     Failed(&'static str),
 }
@@ -20,6 +22,7 @@ impl Outcome {
             Self::Complete => "ok",
             Self::ClientGone => "client_gone",
             Self::Escalated => "escalated",
+            Self::Outrun => "outrun",
             Self::Failed(kind) => kind,
         }
     }

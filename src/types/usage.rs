@@ -14,6 +14,17 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Usage that comes in parts: Anthropic's prompt tokens at the start, its output tokens at the end.
+    #[must_use]
+    pub fn with(self, now: Self) -> Self {
+        Self {
+            prompt_tokens: self.prompt_tokens.max(now.prompt_tokens),
+            cached_tokens: now.cached_tokens.or(self.cached_tokens),
+            completion_tokens: self.completion_tokens.max(now.completion_tokens),
+            reasoning_tokens: now.reasoning_tokens.or(self.reasoning_tokens),
+        }
+    }
+
     /// Tokens of the answer that a stream showed; reasoning is among them only where it was shown.
     pub fn shown_tokens(&self, reasoning_shown: bool) -> u64 {
         let hidden = if reasoning_shown { 0 } else { self.reasoning_tokens.unwrap_or(0) };

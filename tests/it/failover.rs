@@ -116,13 +116,16 @@ fn is_down(value: Option<&f64>) -> bool {
 
 #[tokio::test]
 async fn an_engine_that_goes_away_in_mid_answer_leaves_no_request_hanging() {
+    // With a tool in play, nobody can say how the answer would have gone on.
     let plan = |seen: &Seen| {
         if seen.streams() { Plan::stream().events(&chat_events(["Hel"])[..2]).hang() } else { Plan::silence() }
     };
     let (a, b) = (Mock::start(plan).await, Mock::start(polite).await);
     let gateway = Gateway::start(&two(&a, &b, "balance: round_robin,", "")).await;
     // Round robin: the first and the third go to `a`.
-    let mut stream = Sse::post(&gateway.at("/v1/chat/completions"), &chat("m", "hi", true)).await;
+    let mut asked = chat("m", "hi", true);
+    asked["tools"] = json!([{ "type": "function", "function": { "name": "f" } }]);
+    let mut stream = Sse::post(&gateway.at("/v1/chat/completions"), &asked).await;
     assert_eq!(stream.header("x-signalbox-backend"), "a");
     assert_eq!(ask(&gateway, "m").await.2, "b");
     let url = gateway.at("/v1/chat/completions");

@@ -17,6 +17,7 @@ mod engines;
 mod errors;
 mod evaluate;
 mod failover;
+mod faults;
 mod journal;
 mod lifecycle;
 mod meaning;

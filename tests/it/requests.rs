@@ -330,8 +330,7 @@ async fn what_must_not_be_done_twice_is_not() {
         "close" => Plan::close(),
         "error" => Plan::error(503, "busy"),
         "cut" => Plan::stream().cut(),
-        "empty" => Plan::stream().event(r#"{"type":"error","message":"broken"}"#),
-        _ => Plan::silence(),
+        _ => Plan::stream().event(r#"{"type":"error","message":"broken"}"#),
     })
     .await;
     let other = Mock::start(|_| Plan::json(200, &json!({ "id": "r" }))).await;
@@ -342,14 +341,15 @@ async fn what_must_not_be_done_twice_is_not() {
         pool("first", &mock),
         pool("second", &other)
     );
-    let gateway = Gateway::start(&policy).await;
-    let models =
-        [("garbage", false), ("close", false), ("error", false), ("cut", true), ("empty", true), ("mute", true)];
+    let models = [("garbage", false), ("close", false), ("error", false), ("cut", true), ("empty", true)];
     for (model, stream) in models {
+        // Of its own each: one that failed a few times is not the first choice any more.
+        let gateway = Gateway::start(&policy).await;
         let body = json!({ "model": model, "stream": stream, "input": "x", "store": true });
         let answer = client::post(&gateway.at("/v1/responses"), &body).await;
         assert!(answer.status.is_server_error(), "{model}: {}", answer.text());
     }
+    let gateway = Gateway::start(&policy).await;
     assert_eq!((mock.seen().len(), other.seen().len()), (models.len(), 0));
     // What never left may go elsewhere.
     mock.stop().await;

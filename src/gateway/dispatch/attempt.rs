@@ -1,53 +1,65 @@
 //! One attempt at one backend: send, and wait until its answer has begun or failed.
 
-use std::future::Future;
+use std::{future::Future, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 
 use super::{
-    deadline::Deadline,
-    upstream_fault::{garbage, refusal},
+    job::{Job, Spot},
+    upstream_fault::{LOST, UNREACHABLE, garbage, refusal},
 };
 use crate::{
     fleet::Backend,
     gateway::{
-        asked::{Asked, Placed},
+        Desk,
+        asked::Placed,
         relay::{Answer, Committed, Decision, Events, Gauges, Meter, is_events},
-        stages::Call,
     },
     protocol::{LONG_BODY, answer, request::Edits},
     types::{Endpoint, Fault, Retry, Usage},
-    upstream::{Client, SendError, address, client::Outgoing},
+    upstream::{SendError, address, client::Outgoing},
 };
 
-/// The kind of a fault that came before anything was sent.
-const UNREACHABLE: &str = "upstream_unreachable";
-/// The kind of a fault that came after the request had left: it may be what brought the engine down.
-pub(super) const LOST: &str = "connection_lost";
 /// Most of a whole answer that is kept to be looked through, in bytes.
 const LARGEST_ANSWER: usize = 64 << 20;
 /// Most of an error's body that is passed on, in bytes.
 const LARGEST_ERROR: usize = 1 << 20;
 
-/// What every attempt at a request shares.
+/// An attempt at a request, at the backend that was chosen for it.
 pub(super) struct Attempt<'a> {
-    pub(super) client: &'a Client,
-    pub(super) call: &'a Call,
-    pub(super) asked: &'a Asked,
-    /// The client's headers that may go upstream.
-    pub(super) headers: &'a HeaderMap,
+    pub(super) job: &'a Job,
+    pub(super) desk: Arc<Desk>,
+    /// Of the prompt, as it was hashed.
+    pub(super) prompt_bytes: u64,
+    pub(super) placed: Placed,
 }
 
 impl Attempt<'_> {
-    /// Runs the attempt. It has its ticket from the start, and releases it wherever this future is dropped.
-    pub(super) async fn run(&self, placed: Placed) -> Result<Committed, Fault> {
+    /// Runs the attempt; where it was, and what came of it. It has its ticket from the start, and releases it wherever this future is
+    /// dropped.
+    pub(super) async fn run(self) -> (Spot, Result<Committed, Fault>) {
+        let Self { job, desk, prompt_bytes, placed } = self;
+        let spot = Spot { target: placed.target, backend: placed.backend };
+        (spot, Running { job, desk, prompt_bytes }.run(placed).await)
+    }
+}
+
+/// An attempt that is under way.
+struct Running<'a> {
+    job: &'a Job,
+    desk: Arc<Desk>,
+    prompt_bytes: u64,
+}
+
+impl Running<'_> {
+    async fn run(&self, placed: Placed) -> Result<Committed, Fault> {
         let Placed { pool, backend, seat, told, .. } = placed;
-        let serving = &self.call.serving;
+        let serving = &self.job.call.serving;
         let alive = &serving.snapshot.pools[pool];
         let backend_at = &alive.backends[backend];
-        let explain = self.call.headers.get("x-signalbox-explain").is_some_and(|asked| asked == "1");
+        let explain = self.job.call.headers.get("x-signalbox-explain").is_some_and(|asked| asked == "1");
         let decision = Decision {
             pool: alive.spec.name.clone(),
             backend: backend_at.name().clone(),
@@ -59,20 +71,20 @@ impl Attempt<'_> {
         };
         let cached_tokens = told.predicted.cached_tokens;
         let mut number = 0;
-        self.call.record.note(|line| {
+        self.job.call.record.note(|line| {
             number = line.attempts.len();
             line.attempts.push(told);
         });
         let gauges = Gauges {
-            desk: self.asked.desk.clone(),
-            record: self.call.record.clone(),
+            desk: self.desk.clone(),
+            record: self.job.call.record.clone(),
             number,
             metrics: serving.meter(pool, backend).clone(),
             pool_metrics: serving.pool_meter(pool).clone(),
             objectives: alive.spec.objectives,
             backend: backend_at.clone(),
             price: alive.spec.price,
-            prompt_bytes: self.asked.blocks.prompt().bytes,
+            prompt_bytes: self.prompt_bytes,
             cached_tokens,
         };
         let mut meter = Meter::begin(gauges, seat);
@@ -81,45 +93,44 @@ impl Attempt<'_> {
             Err(fault) => {
                 meter.fail(&fault);
                 // What must not be done twice is tried again only where it never left.
-                let again = self.call.endpoint.repeatable() || fault.kind == UNREACHABLE;
+                let again = self.job.call.endpoint.repeatable() || fault.kind == UNREACHABLE;
                 Err(Fault { retry: if again { fault.retry } else { Retry::Never }, ..fault })
             }
         }
     }
 
     async fn answer(&self, backend: &Backend, meter: &mut Meter) -> Result<(http::response::Parts, Answer), Fault> {
-        let streamed = self.call.body.stream;
-        let deadline = Deadline::new(&self.asked.route.timeouts, streamed, meter.age());
+        let streamed = self.job.call.body.stream;
         // Usage is asked for where this API has it, the backend takes it, and the client did not ask itself.
         let ask_usage = streamed
-            && matches!(self.call.endpoint, Endpoint::Chat | Endpoint::Completions)
-            && !self.call.body.include_usage
+            && matches!(self.job.call.endpoint, Endpoint::Chat | Endpoint::Completions)
+            && !self.job.call.body.include_usage
             && !backend.spec.drop.iter().any(|drop| drop == "stream_options");
         let outgoing = self.outgoing(backend, ask_usage);
 
-        let begun = self.begin(deadline, backend, outgoing, meter).await?;
-        let (head, answer) = self.look(deadline, backend, begun, meter).await?;
+        let begun = self.begin(backend, outgoing, meter).await?;
+        let (head, answer) = self.look(backend, begun, meter).await?;
         Ok(match answer {
             Answer::Events { events, .. } => {
-                (head, Answer::Events { events, hide_usage: ask_usage && !self.call.keeps_usage })
+                (head, Answer::Events { events, hide_usage: ask_usage && !self.job.call.keeps_usage })
             }
             other => (head, other),
         })
     }
 
-    /// Awaits what upstream owes us until the deadline; the time is upstream's, not ours.
-    async fn upstream<T>(&self, deadline: Deadline, work: impl Future<Output = T>) -> Result<T, Fault> {
-        let clock = self.asked.desk.clock;
+    /// Awaits what upstream owes us; the time is upstream's, not ours.
+    async fn upstream<T>(&self, work: impl Future<Output = T>) -> T {
+        let clock = self.desk.clock;
         let began = clock.now();
-        let done = deadline.bound(work).await;
-        self.call.record.wait(clock.now().since(began));
+        let done = work.await;
+        self.job.call.record.wait(clock.now().since(began));
         done
     }
 
     fn outgoing(&self, backend: &Backend, ask_usage: bool) -> Outgoing {
-        let call = self.call;
+        let call = &self.job.call;
         let engine = &call.serving.snapshot.policy.engines[backend.spec.engine];
-        let mut headers = self.headers.clone();
+        let mut headers = self.job.headers.clone();
         if let Ok(id) = HeaderValue::from_str(&call.record.id()) {
             headers.insert("x-request-id", id);
         }
@@ -141,15 +152,14 @@ impl Attempt<'_> {
     /// of an answer is made good once, on a fresh one.
     async fn begin(
         &self,
-        deadline: Deadline,
         backend: &Backend,
         outgoing: Outgoing,
         meter: &Meter,
     ) -> Result<(http::response::Parts, reqwest::Body), Fault> {
-        let mut sent = self.upstream(deadline, self.client.send(outgoing.clone())).await?;
-        if self.call.endpoint.repeatable() && matches!(sent, Err(SendError::Lost(_))) {
+        let mut sent = self.upstream(self.job.client.send(outgoing.clone())).await;
+        if self.job.call.endpoint.repeatable() && matches!(sent, Err(SendError::Lost(_))) {
             meter.fresh_connection_retry();
-            sent = self.upstream(deadline, self.client.send_fresh(outgoing)).await?;
+            sent = self.upstream(self.job.client.send_fresh(outgoing)).await;
         }
         let name = backend.name();
         match sent {
@@ -168,31 +178,30 @@ impl Attempt<'_> {
     /// Looks at the answer until it is known to have begun.
     async fn look(
         &self,
-        deadline: Deadline,
         backend: &Backend,
         (head, body): (http::response::Parts, reqwest::Body),
         meter: &mut Meter,
     ) -> Result<(http::response::Parts, Answer), Fault> {
-        let endpoint = self.call.endpoint;
+        let endpoint = self.job.call.endpoint;
         if !head.status.is_success() {
-            let keys = &self.call.serving.snapshot.policy.engines[backend.spec.engine].keys;
-            let body = self.upstream(deadline, Limited::new(body, LARGEST_ERROR).collect()).await?;
+            let keys = &self.job.call.serving.snapshot.policy.engines[backend.spec.engine].keys;
+            let body = self.upstream(Limited::new(body, LARGEST_ERROR).collect()).await;
             let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             return Err(refusal(&head, body, keys));
         }
-        if is_encoded(&head.headers) || self.call.method == Method::HEAD {
+        if is_encoded(&head.headers) || self.job.call.method == Method::HEAD {
             // We asked for no encoding; what cannot be read can still be passed on. An answer to HEAD has nothing to be read.
             return Ok((head, Answer::Opaque(body)));
         }
         if is_events(&head.headers) {
-            let mut events = Events::new(body, endpoint);
-            self.upstream(deadline, events.commit(|seen| meter.read(seen))).await??;
+            let mut events = Events::new(body, endpoint, meter.metrics());
+            self.upstream(events.commit(|seen| meter.read(seen))).await?;
             return Ok((head, Answer::Events { events, hide_usage: false }));
         }
         if !is_whole(endpoint, &head.headers) {
             return Ok((head, Answer::Opaque(body)));
         }
-        let body = self.collect(deadline, body).await?;
+        let body = self.collect(body).await?;
         match read_whole(endpoint, body.clone()).await {
             Ok(usage) => meter.whole(usage),
             Err(answer::NotJson) => return Err(garbage(&body)),
@@ -200,8 +209,8 @@ impl Attempt<'_> {
         Ok((head, Answer::Whole(body)))
     }
 
-    async fn collect(&self, deadline: Deadline, body: reqwest::Body) -> Result<Bytes, Fault> {
-        let collected = self.upstream(deadline, Limited::new(body, LARGEST_ANSWER).collect()).await?;
+    async fn collect(&self, body: reqwest::Body) -> Result<Bytes, Fault> {
+        let collected = self.upstream(Limited::new(body, LARGEST_ANSWER).collect()).await;
         let body = collected.map_err(|error| {
             let message = format!("the backend's answer broke off: {error}");
             Fault::upstream(StatusCode::BAD_GATEWAY, "answer_cut", message)

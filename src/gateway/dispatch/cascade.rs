@@ -9,19 +9,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
 
-use super::tries::commit;
+use super::{job::Job, race::commit};
 use crate::{
     gateway::{
         admit::enter,
         asked::{Asked, Tries},
         line::Cascaded,
         relay::{Answer, Committed, Events, Held, Meter, cut},
-        stages::Call,
     },
     policy::{Cascade, Route, Timeouts},
     protocol::{Draft, Event, LONG_BODY, Seen, Wanted, verdict::Bar},
     types::{Check, Fault},
-    upstream::Client,
 };
 
 /// Longest whole answer that is looked at, in bytes.
@@ -31,8 +29,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// An answer that has begun, and who may be asked for a better one.
 pub(super) struct Escalation<'a> {
-    pub(super) client: &'a Client,
-    pub(super) call: &'a Call,
+    pub(super) job: &'a Job,
     pub(super) asked: &'a Asked,
     pub(super) cascade: &'a Cascade,
 }
@@ -65,7 +62,7 @@ impl Escalation<'_> {
     /// The answer that the client gets: the first, or a larger model's.
     pub(super) async fn judge(&self, mut first: Committed) -> Committed {
         let to = &self.asked.serving.snapshot.pools[self.cascade.to.pool].spec.name;
-        if !Draft::reads(self.call.endpoint) || first.decision.pool == *to {
+        if !Draft::reads(self.job.call.endpoint) || first.decision.pool == *to {
             return first;
         }
         let until = Instant::now() + self.left(&first.meter);
@@ -95,19 +92,19 @@ impl Escalation<'_> {
         };
         let cascaded = Cascaded { result, check };
         self.asked.desk.metrics.cascade(&self.asked.route.name).result(result);
-        self.call.record.note(|line| line.cascade = Some(cascaded));
+        self.job.call.record.note(|line| line.cascade = Some(cascaded));
         first.decision.cascade = Some(cascaded);
         first
     }
 
     /// The time that is left for asking a larger model.
     fn left(&self, meter: &Meter) -> Duration {
-        let last = self.asked.route.last_escalation(self.cascade, self.call.body.stream);
+        let last = self.asked.route.last_escalation(self.cascade, self.job.call.body.stream);
         last.saturating_sub(meter.age())
     }
 
     fn bar(&self) -> impl FnOnce() -> Bar + Send + 'static {
-        let (checks, min_logprob, body) = (self.cascade.checks, self.cascade.min_logprob, self.call.body.clone());
+        let (checks, min_logprob, body) = (self.cascade.checks, self.cascade.min_logprob, self.job.call.body.clone());
         move || Bar { checks, min_logprob, wanted: Wanted::read(&body) }
     }
 
@@ -116,7 +113,7 @@ impl Escalation<'_> {
         if body.len() > LARGEST {
             return Found::Unread;
         }
-        let (bar, length) = (self.bar(), body.len().max(self.call.body.bytes().len()));
+        let (bar, length) = (self.bar(), body.len().max(self.job.call.body.bytes().len()));
         let found = aside(length, move || match Draft::whole(&body) {
             Some(draft) => bar().fails(&draft).map_or(Found::Good, bad),
             None => Found::Unread,
@@ -126,7 +123,7 @@ impl Escalation<'_> {
 
     /// Holds a stream back until enough of it has come, it is over or fails, or time is up.
     async fn hold(&self, events: &mut Events, meter: &mut Meter, until: Instant) -> Found {
-        let Some(bar) = aside(self.call.body.bytes().len(), self.bar()).await else { return Found::Unread };
+        let Some(bar) = aside(self.job.call.body.bytes().len(), self.bar()).await else { return Found::Unread };
         let clock = self.asked.desk.clock;
         let began = clock.now();
         let mut watch = Watch::default();
@@ -158,7 +155,7 @@ impl Escalation<'_> {
             while !watch.done && matches!(timeout_at(last, watch.next(events, meter)).await, Ok(Held::One)) {}
             meter.vacate();
         }
-        self.call.record.wait(clock.now().since(began));
+        self.job.call.record.wait(clock.now().since(began));
         found
     }
 
@@ -172,18 +169,19 @@ impl Escalation<'_> {
         let most = route.queue.unwrap_or(serving.snapshot.policy.limits.queue_wait);
         let patience = if first.is_vacated() { most.min(left) } else { Duration::ZERO };
         // A first token that the client was promised by then comes from nobody later.
-        let total = [route.timeouts.total, self.call.body.stream.then_some(route.timeouts.first_token)];
+        let first_token = route.timeouts.first_token.filter(|_| self.job.call.body.stream);
+        let total = [route.timeouts.total, first_token];
         let timeouts = Timeouts { total: total.into_iter().flatten().min(), ..route.timeouts };
         let to = vec![self.cascade.to.clone()];
         let larger = Route { targets: to, timeouts, queue: Some(patience), cascade: None, ..Route::clone(route) };
         let tries = vec![Tries::default()];
         let mut asked = Asked { route: larger.into(), tries, escalates: true, ..self.asked.clone() };
-        let placed = enter(&asked, &self.call.record).await.map_err(|_| Kept::Failed)?;
-        let bound = asked.bound(asked.desk.clock.now()).filter(|_| self.call.body.stream);
+        let placed = enter(&asked, &self.job.call.record).await.map_err(|_| Kept::Failed)?;
+        let bound = asked.bound(asked.desk.clock.now()).filter(|_| self.job.call.body.stream);
         if bound.is_some_and(|bound| placed.told.predicted.ttft_ms > bound.as_secs_f64() * 1e3) {
             return Err(Kept::TooLate);
         }
-        commit(self.client, self.call, &mut asked, placed).await.map_err(|_| Kept::Failed)
+        commit(self.job, &mut asked, placed).await.map_err(|_| Kept::Failed)
     }
 
     /// The first answer is of no use any more.

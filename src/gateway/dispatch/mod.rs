@@ -1,13 +1,26 @@
-//! The answer: an attempt at the backend that was chosen, and on to the next one while another try may help.
+//! The answer: an attempt at the backend that was chosen, on to the next one while another try may help, and another beside one that
+//! says nothing for too long. The first to begin an answer has it.
 
 mod attempt;
 mod cascade;
 mod deadline;
-mod tries;
+mod early;
+mod job;
+mod late;
+mod next;
+mod race;
+mod rescue;
 mod upstream_fault;
 
-use self::{cascade::Escalation, tries::commit};
-use super::{Reply, Step, relay, stages::Admitted};
+use std::sync::Arc;
+
+use self::{cascade::Escalation, job::Job, race::commit, rescue::Rescuer};
+use super::{
+    Reply, Step,
+    asked::{Asked, Placed},
+    relay,
+    stages::{Admitted, Place},
+};
 use crate::{telemetry::Stage, types::Fault, upstream::Client};
 
 pub(super) struct Dispatch {
@@ -22,14 +35,25 @@ impl Dispatch {
 
 impl Step<Admitted> for Dispatch {
     async fn call(&self, admitted: Admitted) -> Result<Reply, Fault> {
-        let Admitted { call, mut asked, first, place } = admitted;
+        let Admitted { call, asked, first, place } = admitted;
         call.record.note(|line| line.stage = Stage::Prefill);
-        let mut committed = commit(&self.client, &call, &mut asked, first).await?;
-        if let Some(cascade) = &asked.route.cascade {
-            let escalation = Escalation { client: &self.client, call: &call, asked: &asked, cascade };
-            // In a box, so that requests without a cascade have no room for one.
-            committed = Box::pin(escalation.judge(committed)).await;
+        let job = Job::new(self.client.clone(), call);
+        if job.streams() {
+            late::in_time(&job.call.record.clone(), job.call.endpoint, answer(job, asked, first, place)).await
+        } else {
+            answer(job, asked, first, place).await
         }
-        Ok(relay::reply(committed, &call, &asked.route, place))
     }
+}
+
+/// The reply of the backend that has begun to answer.
+async fn answer(job: Arc<Job>, mut asked: Asked, first: Placed, place: Place) -> Result<Reply, Fault> {
+    let mut committed = commit(&job, &mut asked, first).await?;
+    if let Some(cascade) = &asked.route.cascade {
+        let escalation = Escalation { job: &job, asked: &asked, cascade };
+        // In a box, so that requests without a cascade have no room for one.
+        committed = Box::pin(escalation.judge(committed)).await;
+    }
+    let rescue = Rescuer::of(&job, &asked, &committed);
+    Ok(relay::reply(committed, &job.call, &asked.route, place, rescue))
 }

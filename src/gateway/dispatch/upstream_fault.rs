@@ -1,5 +1,7 @@
 //! What an upstream's refusal means: whose fault, whether another backend may help, and how much of it the caller sees.
 
+use std::time::{Duration, SystemTime};
+
 use bytes::Bytes;
 use http::{StatusCode, response::Parts};
 use memchr::memmem;
@@ -10,6 +12,11 @@ use crate::{
     types::{Blame, Fault, Retry, fault::Unmasked},
     upstream::address,
 };
+
+/// The kind of a fault that came before anything was sent.
+pub(super) const UNREACHABLE: &str = "upstream_unreachable";
+/// The kind of a fault that came after the request had left: it may be what brought the engine down.
+pub(super) const LOST: &str = "connection_lost";
 
 /// The fault that an answer without success stands for.
 /// `keys` are the provider's, which the caller never sees.
@@ -22,6 +29,7 @@ pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret]) -> Fault {
         404 => ("upstream_not_found", Blame::Upstream, Retry::Never),
         408 => ("upstream_timeout", Blame::Upstream, Retry::OtherBackend),
         429 => ("upstream_rate_limited", Blame::Upstream, Retry::OtherBackend),
+        400 | 413 | 422 if too_long(&body) => ("context_length_exceeded", Blame::Client, Retry::LongerContext),
         400..=499 => ("upstream_refused", Blame::Client, Retry::Never),
         500..=599 => ("upstream_error", Blame::Upstream, Retry::OtherBackend),
         _ => {
@@ -38,7 +46,29 @@ pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret]) -> Fault {
         format!("the backend answered {status} without a readable reason")
     };
     let unmasked = (readable && !quoted).then(|| Unmasked { headers: address::returned(&head.headers), body }.into());
-    Fault { blame, retry, unmasked, ..Fault::upstream(status, kind, message) }
+    let retry_after = retry_after(head).filter(|_| blame == Blame::Upstream);
+    Fault { blame, retry, retry_after, unmasked, ..Fault::upstream(status, kind, message) }
+}
+
+/// Whether a refusal says that the prompt does not fit.
+fn too_long(body: &[u8]) -> bool {
+    memmem::find(body, b"context_length_exceeded").is_some()
+}
+
+/// How long the provider asks to be left alone, in whichever way it says it.
+fn retry_after(head: &Parts) -> Option<Duration> {
+    let text = |name: &str| head.headers.get(name)?.to_str().ok().map(str::trim);
+    let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
+    if let Some(milliseconds) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {
+        return seconds(milliseconds / 1e3);
+    }
+    let after = text("retry-after")?;
+    match after.parse::<f64>() {
+        Ok(after) => seconds(after),
+        Err(_) => httpdate::parse_http_date(after)
+            .ok()
+            .map(|at| at.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO)),
+    }
 }
 
 /// Whether an answer repeats one of `keys`, as some servers do with a key that they refuse.

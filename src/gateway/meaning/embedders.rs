@@ -14,7 +14,7 @@ use super::cost::Cost;
 use crate::{
     cache::{Embedder, confidence::Prior},
     embed::{Worker, WorkerError},
-    fleet::Breaker,
+    fleet::{Breaker, Failure},
     telemetry::CacheMetrics,
     types::{Clock, Moment},
 };
@@ -96,7 +96,7 @@ impl Embedders {
         }
         match (breaker, &result) {
             (Some(breaker), Ok(_)) => breaker.succeeded(),
-            (Some(breaker), Err(WorkerError::Late | WorkerError::Failed(_))) => breaker.failed(now, false),
+            (Some(breaker), Err(WorkerError::Late | WorkerError::Failed(_))) => breaker.failed(now, Failure::Error),
             _ => {}
         }
         self.count(&result, now, metrics);

@@ -4,6 +4,7 @@ use std::{
     collections::VecDeque,
     future::poll_fn,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -12,6 +13,7 @@ use http_body::Body as _;
 
 use crate::{
     protocol::{Event, Seen, Splitter, StreamError, answer},
+    telemetry::BackendMetrics,
     types::{Endpoint, Fault},
 };
 
@@ -23,6 +25,8 @@ const MOST_HELD: usize = 256 << 10;
 /// The events of an upstream answer.
 pub(in crate::gateway) struct Events {
     upstream: reqwest::Body,
+    /// Where what is left out is counted.
+    metrics: Arc<BackendMetrics>,
     splitter: Splitter,
     endpoint: Endpoint,
     /// Events that were read before the answer was committed.
@@ -47,9 +51,10 @@ pub(in crate::gateway) enum Held {
 }
 
 impl Events {
-    pub(in crate::gateway) fn new(upstream: reqwest::Body, endpoint: Endpoint) -> Self {
+    pub(in crate::gateway) fn new(upstream: reqwest::Body, endpoint: Endpoint, metrics: Arc<BackendMetrics>) -> Self {
         Self {
             upstream,
+            metrics,
             splitter: Splitter::new(LARGEST_EVENT),
             endpoint,
             held: VecDeque::new(),
@@ -144,7 +149,7 @@ impl Events {
                     if !seen.broken {
                         return Poll::Ready(Some(Ok((event, seen))));
                     }
-                    tracing::debug!("an event that is not JSON was left out of a stream");
+                    self.metrics.bad_event();
                     continue;
                 }
                 Ok(None) if self.over => return Poll::Ready(None),
@@ -187,12 +192,12 @@ fn look(endpoint: Endpoint, event: &Event) -> Seen {
 }
 
 /// Whether answers of this endpoint say when they are complete.
-pub(super) fn is_generation(endpoint: Endpoint) -> bool {
+pub(in crate::gateway) fn is_generation(endpoint: Endpoint) -> bool {
     matches!(endpoint, Endpoint::Chat | Endpoint::Completions | Endpoint::Responses | Endpoint::Messages)
 }
 
 /// The fault of an error that came within a stream: some engines refuse bad requests so, and name the status as its code.
-fn reported(error: &StreamError) -> Fault {
+pub(super) fn reported(error: &StreamError) -> Fault {
     let message = format!("the backend reported an error in its stream: {}", error.message);
     match error.status.and_then(|status| StatusCode::from_u16(status).ok()) {
         Some(status) if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {

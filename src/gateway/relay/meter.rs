@@ -2,8 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use http::StatusCode;
+
 use crate::{
-    fleet::Backend,
+    fleet::{Backend, Failure},
     gateway::{
         Desk,
         record::{Record, millis},
@@ -50,6 +52,8 @@ pub(in crate::gateway) struct Meter {
     choices: u64,
     /// Reasoning was shown as it came, and so is among the tokens seen.
     reasoning: bool,
+    /// Whether the attempt is over, and whether its request is, too.
+    ended: bool,
     over: bool,
 }
 
@@ -109,6 +113,7 @@ impl Meter {
             usage: None,
             choices: 0,
             reasoning: false,
+            ended: false,
             over: false,
         }
     }
@@ -119,6 +124,11 @@ impl Meter {
         let waited = self.record.waited();
         self.overhead = self.desk.clock.now().since(read_at).saturating_sub(waited);
         self.metrics.overhead(self.overhead.as_secs_f64());
+    }
+
+    /// Where the backend's figures are.
+    pub(in crate::gateway) fn metrics(&self) -> Arc<BackendMetrics> {
+        self.metrics.clone()
     }
 
     /// Our own share of the time to the head of the answer, in whole microseconds.
@@ -138,7 +148,7 @@ impl Meter {
     /// An event came from upstream.
     pub(in crate::gateway) fn read(&mut self, seen: &Seen) {
         if let Some(usage) = seen.usage {
-            self.usage = Some(merge(self.usage, usage));
+            self.usage = Some(self.usage.map_or(usage, |before| before.with(usage)));
         }
         self.choices |= seen.choices;
         self.reasoning |= seen.reasoning;
@@ -188,6 +198,21 @@ impl Meter {
         self.end_attempt(Outcome::Failed(fault.kind));
     }
 
+    /// The attempt broke off in mid-answer; the request may still get the rest from elsewhere.
+    pub(in crate::gateway) fn break_off(&mut self, fault: &Fault) {
+        self.judge(fault);
+        self.end_attempt(Outcome::Failed(fault.kind));
+        self.over = false;
+    }
+
+    /// Goes on for the meter of an attempt that broke off.
+    pub(in crate::gateway) fn take_over(&mut self, mut before: Self) {
+        self.place = before.place.take();
+        self.handed = before.handed.take();
+        self.overhead = before.overhead;
+        before.over = true;
+    }
+
     /// The engine is done with the answer, though the client does not have it yet: the place there is free for others.
     pub(in crate::gateway) fn vacate(&mut self) {
         let (tpot, now) = (self.tpot(Outcome::Complete), self.desk.clock.now());
@@ -233,14 +258,19 @@ impl Meter {
         if fault.kind == DEADLINE {
             return;
         }
-        if fault.blame == Blame::Upstream && fault.status.is_server_error() {
-            let unreachable = fault.kind == "upstream_unreachable";
-            breaker.failed(self.desk.clock.now(), unreachable);
-            if unreachable {
+        let now = self.desk.clock.now();
+        let unreachable = fault.kind == "upstream_unreachable";
+        match fault.retry_after {
+            _ if fault.blame != Blame::Upstream => breaker.succeeded(),
+            Some(pause) => breaker.failed(now, Failure::Refused(pause)),
+            None if unreachable => {
+                breaker.failed(now, Failure::Unreachable);
                 self.backend.engine.gone();
             }
-        } else {
-            breaker.succeeded();
+            None if fault.status.is_server_error() || fault.status == StatusCode::TOO_MANY_REQUESTS => {
+                breaker.failed(now, Failure::Error);
+            }
+            None => breaker.succeeded(),
         }
     }
 
@@ -257,8 +287,9 @@ impl Meter {
                 self.backend.engine.breaker.succeeded();
                 self.backend.engine.heard(true);
             }
-            Outcome::Failed(DEADLINE) | Outcome::ClientGone | Outcome::Escalated => {}
-            Outcome::Failed(_) => self.backend.engine.breaker.failed(now, false),
+            Outcome::Failed(DEADLINE) | Outcome::ClientGone | Outcome::Escalated | Outcome::Outrun => {}
+            Outcome::Failed(_) if self.ended => {}
+            Outcome::Failed(_) => self.backend.engine.breaker.failed(now, Failure::Error),
         }
         if let Some(seat) = self.seat.take_if(|_| outcome == Outcome::Complete) {
             seat.finish(self.usage.as_ref(), tpot, now);
@@ -293,6 +324,9 @@ impl Meter {
     fn end_attempt(&mut self, outcome: Outcome) {
         self.over = true;
         self.seat = None;
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
         self.metrics.attempt(outcome);
         if let Some(usage) = &self.usage {
             self.metrics.usage(usage, self.desk.clock.now());
@@ -360,18 +394,7 @@ impl Drop for Meter {
         if self.place.is_some() {
             self.finish(Outcome::ClientGone);
         } else if !self.over {
-            self.end_attempt(Outcome::ClientGone);
+            self.end_attempt(if self.record.is_won() { Outcome::Outrun } else { Outcome::ClientGone });
         }
-    }
-}
-
-/// Usage that comes in parts: Anthropic's prompt tokens at the start, its output tokens at the end.
-fn merge(before: Option<Usage>, now: Usage) -> Usage {
-    let Some(before) = before else { return now };
-    Usage {
-        prompt_tokens: before.prompt_tokens.max(now.prompt_tokens),
-        cached_tokens: now.cached_tokens.or(before.cached_tokens),
-        completion_tokens: before.completion_tokens.max(now.completion_tokens),
-        reasoning_tokens: now.reasoning_tokens.or(before.reasoning_tokens),
     }
 }

@@ -4,6 +4,7 @@ mod committed;
 mod events;
 mod head;
 mod keep;
+mod lifeline;
 mod meter;
 mod patience;
 mod plain;
@@ -14,15 +15,16 @@ mod tail;
 
 pub(super) use self::{
     committed::{Answer, Committed, Decision},
-    events::{Events, Held, cut},
+    events::{Events, Held, cut, is_generation},
     head::{is_events, put_stream_headers},
     keep::{Keeper, KeptAs},
+    lifeline::{Rescue, Rest},
     meter::{Gauges, Meter},
     pump::fly,
     replay::Replay,
     tail::{Share, tail},
 };
-use self::{patience::Patience, plain::Plain, stream::Stream};
+use self::{lifeline::Lifeline, patience::Patience, plain::Plain, stream::Stream};
 use super::{
     Reply,
     record::Served,
@@ -30,8 +32,15 @@ use super::{
 };
 use crate::policy::Route;
 
-/// Makes the reply. The place among the requests under way is given back when its body is over.
-pub(super) fn reply(committed: Committed, call: &Call, route: &Route, place: Place) -> Reply {
+/// Makes the reply. The place among the requests under way is given back when its body is over. `rescue`: who can get the rest of a
+/// stream that breaks off.
+pub(super) fn reply(
+    committed: Committed,
+    call: &Call,
+    route: &Route,
+    place: Place,
+    rescue: Option<Box<dyn Rescue>>,
+) -> Reply {
     let Committed { head, answer, mut meter, decision } = committed;
     meter.commit(place, call.read_at);
     call.record.note(|line| line.status = head.status.as_u16());
@@ -44,7 +53,8 @@ pub(super) fn reply(committed: Committed, call: &Call, route: &Route, place: Pla
         Answer::Whole(bytes) => axum::body::Body::new(Plain::new(http_body_util::Full::new(bytes), meter, None)),
         Answer::Opaque(body) => axum::body::Body::new(Plain::new(body, meter, Some(patience()))),
         Answer::Events { events, hide_usage } => {
-            axum::body::Body::new(Stream::new(events, meter, hide_usage, patience()))
+            let lifeline = rescue.map(|rescue| Box::new(Lifeline::new(rescue)));
+            axum::body::Body::new(Stream::new(events, meter, hide_usage, patience(), lifeline))
         }
     };
     let mut reply = Reply::new(body);

@@ -50,12 +50,18 @@ impl Patience {
         self.total.as_ref().filter(|total| total.deadline() <= Instant::now()).map(|_| deadline())
     }
 
+    /// Waits until the time for all of it is over.
+    pub(super) fn poll_total(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
+        match &mut self.total {
+            Some(total) => total.as_mut().poll(cx).map(|()| deadline()),
+            None => Poll::Pending,
+        }
+    }
+
     /// Waits until time is up.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
-        if let Some(total) = &mut self.total
-            && total.as_mut().poll(cx).is_ready()
-        {
-            return Poll::Ready(deadline());
+        if let Poll::Ready(fault) = self.poll_total(cx) {
+            return Poll::Ready(fault);
         }
         loop {
             ready!(self.timer.as_mut().poll(cx));

@@ -108,7 +108,10 @@ impl Pump<'_> {
         if seen.error.is_some() {
             self.broken = Some(cut("").kind);
         }
-        self.keeper.push(&event);
+        // What only keeps a connection alive is no part of the answer.
+        if event.data().is_some() {
+            self.keeper.push(&event);
+        }
         if seen.done && self.broken.is_none() {
             // Its readers may leave once they have this.
             self.keeper.keep().await;

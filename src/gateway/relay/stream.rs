@@ -11,13 +11,14 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 
 use super::{
-    Events, Meter,
-    events::{cut, is_generation},
+    Answer, Committed, Events, Meter,
+    events::{cut, is_generation, reported},
+    lifeline::Lifeline,
     patience::Patience,
 };
 use crate::{
     protocol::{Event, Seen, error},
-    types::{Fault, Outcome},
+    types::{Fault, Outcome, fault::DEADLINE},
 };
 
 /// How long the upstream may take to close after it said that it is done.
@@ -30,6 +31,8 @@ pub(super) struct Stream {
     /// Whether the usage chunk is kept from the client, who did not ask for it.
     hide_usage: bool,
     patience: Patience,
+    /// How to get the rest, should it break off.
+    lifeline: Option<Box<Lifeline>>,
     /// The choices begun and those finished, a bit for each.
     choices: (u64, u64),
     end: End,
@@ -50,20 +53,52 @@ enum End {
 }
 
 impl Stream {
-    pub(super) fn new(events: Events, meter: Meter, hide_usage: bool, patience: Patience) -> Self {
-        Self { events, meter, hide_usage, patience, choices: (0, 0), end: End::Missing, over: false }
+    pub(super) fn new(
+        events: Events,
+        meter: Meter,
+        hide_usage: bool,
+        patience: Patience,
+        lifeline: Option<Box<Lifeline>>,
+    ) -> Self {
+        Self { events, meter, hide_usage, patience, lifeline, choices: (0, 0), end: End::Missing, over: false }
     }
 
-    /// Notes what an event says; whether it goes to the client.
-    fn pass(&mut self, seen: &Seen, held: bool) -> bool {
+    /// Notes what an event says; what of it goes to the client, if anything.
+    fn pass(&mut self, event: Event, seen: &Seen, held: bool) -> Result<Option<Bytes>, Fault> {
         if !held {
             self.meter.read(seen);
         }
+        let raw = match &mut self.lifeline {
+            Some(lifeline) => lifeline.pass(event, seen)?,
+            None => Some(event.raw),
+        };
         self.note_end(seen);
         if seen.token {
             self.meter.hand();
         }
-        !(seen.only_usage && self.hide_usage)
+        Ok(raw.filter(|_| !(seen.only_usage && self.hide_usage)))
+    }
+
+    /// The stream broke off: goes on if the rest can be had from elsewhere, else ends with an error.
+    fn rescue(&mut self, fault: Fault) -> Option<Bytes> {
+        match &mut self.lifeline {
+            Some(lifeline) => lifeline.begin(&mut self.meter, fault).err().map(|fault| self.break_off(&fault)),
+            None => Some(self.break_off(&fault)),
+        }
+    }
+
+    /// Takes the rest up.
+    fn resume(&mut self, committed: Committed) -> Option<Bytes> {
+        let Committed { answer, meter, .. } = committed;
+        let before = std::mem::replace(&mut self.meter, meter);
+        self.meter.take_over(before);
+        match answer {
+            Answer::Events { events, .. } => self.events = events,
+            Answer::Whole(_) | Answer::Opaque(_) => return Some(self.break_off(&cut("before its end"))),
+        }
+        self.patience.heard();
+        self.choices = (0, 0);
+        None
     }
 
     fn note_end(&mut self, seen: &Seen) {
@@ -90,15 +125,19 @@ impl Stream {
 
     /// The end of the upstream's stream: what it means depends on what came before.
     fn end(&mut self) -> Option<Bytes> {
+        if self.end == End::Missing && is_generation(self.events.endpoint()) {
+            return self.rescue(cut("before its end"));
+        }
         self.over = true;
         match self.end {
-            End::Missing if is_generation(self.events.endpoint()) => {
-                return Some(self.break_off(&cut("before its end")));
-            }
             End::Missing | End::Finished | End::Done => self.meter.finish(Outcome::Complete),
             End::Failed => self.meter.finish(Outcome::Failed("upstream_error")),
         }
         None
+    }
+
+    fn may_be_rescued(&self) -> bool {
+        self.end == End::Missing && self.lifeline.as_ref().is_some_and(|lifeline| lifeline.is_live())
     }
 
     /// Ends the stream with an error that the client can read, and without `[DONE]`.
@@ -110,11 +149,40 @@ impl Stream {
 
     /// Time is up: it matters only where something is missing.
     fn expire(&mut self, fault: &Fault) -> Option<Bytes> {
-        if self.end >= End::Finished { self.end() } else { Some(self.break_off(fault)) }
+        if self.end >= End::Finished {
+            return self.end();
+        }
+        // What took too long in all is not given more time.
+        if fault.kind == DEADLINE { Some(self.break_off(fault)) } else { self.rescue(fault.clone()) }
+    }
+
+    /// Waits for the rest of the answer, where it is being fetched; what the client is told where there is none.
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Some(lifeline) = self.lifeline.as_mut().filter(|lifeline| lifeline.is_fetching()) else {
+            return Poll::Ready(None);
+        };
+        if let Some(fault) = self.patience.overdue() {
+            lifeline.give_up();
+            return Poll::Ready(Some(self.break_off(&fault)));
+        }
+        match lifeline.poll_rest(cx) {
+            Poll::Ready(Ok(committed)) => Poll::Ready(self.resume(committed)),
+            Poll::Ready(Err(fault)) => Poll::Ready(Some(self.break_off(&fault))),
+            Poll::Pending => self.patience.poll_total(cx).map(|fault| {
+                self.lifeline.iter_mut().for_each(|lifeline| drop(lifeline.give_up()));
+                Some(self.break_off(&fault))
+            }),
+        }
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
+            if let Some(last) = ready!(self.poll_rest(cx)) {
+                return Poll::Ready(Some(last));
+            }
+            if self.over {
+                return Poll::Ready(None);
+            }
             if let Some(fault) = self.patience.overdue() {
                 return Poll::Ready(self.expire(&fault));
             }
@@ -126,21 +194,40 @@ impl Stream {
             }
             let held = self.events.has_held();
             match self.events.poll_next(cx) {
-                Poll::Ready(Some(Ok((Event { raw }, seen)))) => {
+                Poll::Ready(Some(Ok((event, seen)))) => {
                     if seen.alive && self.end < End::Done {
                         self.patience.heard();
                     }
-                    if self.pass(&seen, held) {
-                        return Poll::Ready(Some(raw));
+                    // An engine's error is not passed on where the rest may come from elsewhere.
+                    if let Some(error) = seen.error.as_ref().filter(|_| self.may_be_rescued()) {
+                        if let Some(last) = self.rescue(reported(error)) {
+                            return Poll::Ready(Some(last));
+                        }
+                        continue;
+                    }
+                    match self.pass(event, &seen, held) {
+                        Ok(Some(raw)) => return Poll::Ready(Some(raw)),
+                        Ok(None) => {}
+                        Err(fault) => return Poll::Ready(Some(self.break_off(&fault))),
                     }
                 }
                 // A connection that breaks after the end has been said takes nothing away.
-                Poll::Ready(Some(Err(_))) if self.end >= End::Done => return Poll::Ready(self.end()),
-                Poll::Ready(Some(Err(fault))) => return Poll::Ready(Some(self.break_off(&fault))),
-                Poll::Ready(None) => return Poll::Ready(self.end()),
+                Poll::Ready(Some(Err(_))) if self.end >= End::Finished => return Poll::Ready(self.end()),
+                Poll::Ready(Some(Err(fault))) => {
+                    if let Some(last) = self.rescue(fault) {
+                        return Poll::Ready(Some(last));
+                    }
+                }
+                Poll::Ready(None) => {
+                    if let Some(last) = self.end() {
+                        return Poll::Ready(Some(last));
+                    }
+                }
                 Poll::Pending => {
                     let fault = ready!(self.patience.poll(cx));
-                    return Poll::Ready(self.expire(&fault));
+                    if let Some(last) = self.expire(&fault) {
+                        return Poll::Ready(Some(last));
+                    }
                 }
             }
         }

@@ -98,10 +98,9 @@ impl Reader<'_> {
                 None
             }
             (0, None, Some(routes)) => {
-                self.report(
-                    Problem::at(routes.at, "settings beside `routes`")
-                        .help("put `fallback`, `spill`, `timeouts`, `bound`, `queue` and `cascade` into the route"),
-                );
+                self.report(Problem::at(routes.at, "settings beside `routes`").help(
+                    "put `fallback`, `spill`, `hedge`, `timeouts`, `bound`, `queue` and `cascade` into the route",
+                ));
                 None
             }
             _ => {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::reader::Reader;
 use crate::{
-    config::{At, Boundary, Field, Located, Pause, Problem, Switch, Total, Word, caching, raw},
+    config::{At, Boundary, Field, Located, Pause, Predicted, Problem, Switch, Total, Word, caching, raw},
     policy::{
         ByLength, Model, Pool, Route, Rule, Target, Tiers, Timeouts, Way,
         condition::Names,
@@ -31,6 +31,7 @@ pub(super) struct RawWay<'a> {
     length: Option<&'a raw::Length>,
     fallback: Option<&'a [Field<Word>]>,
     spill: Option<&'a Field<Switch>>,
+    hedge: Option<&'a Field<Switch>>,
     timeouts: Option<&'a raw::RouteTimeouts>,
     bound: Option<&'a raw::Bound>,
     queue: Option<&'a Field<Pause>>,
@@ -48,6 +49,7 @@ impl<'a> RawWay<'a> {
             length: raw.length.as_ref(),
             fallback: raw.fallback.as_deref(),
             spill: raw.spill.as_ref(),
+            hedge: raw.hedge.as_ref(),
             timeouts: raw.timeouts.as_ref(),
             bound: raw.bound.as_ref(),
             queue: raw.queue.as_ref(),
@@ -65,6 +67,7 @@ impl<'a> RawWay<'a> {
             length: raw.length.as_ref(),
             fallback: raw.fallback.as_deref(),
             spill: raw.spill.as_ref(),
+            hedge: raw.hedge.as_ref(),
             timeouts: raw.timeouts.as_ref(),
             bound: raw.bound.as_ref(),
             queue: raw.queue.as_ref(),
@@ -82,6 +85,7 @@ impl<'a> RawWay<'a> {
     pub(super) fn is_bare(&self) -> bool {
         self.fallback.is_none()
             && self.spill.is_none()
+            && self.hedge.is_none()
             && self.timeouts.is_none()
             && self.bound.is_none()
             && self.queue.is_none()
@@ -143,10 +147,12 @@ impl Reader<'_> {
         }
         let fallback = self.targets(raw.fallback.unwrap_or_default(), &[], pools);
         let Switch(spill) = self.or(raw.spill, Switch(true));
+        let hedge = self.optional(raw.hedge).map(|Switch(hedge)| hedge);
         let pattern = Route {
             name: name.clone(),
             targets: Vec::new(),
             spill,
+            hedge,
             timeouts: self.route_timeouts(raw.timeouts, given.timeouts),
             bound: self.bound(raw.bound),
             queue: self.wait(raw.queue),
@@ -199,12 +205,8 @@ impl Reader<'_> {
     fn route_timeouts(&mut self, raw: Option<&raw::RouteTimeouts>, top: Timeouts) -> Timeouts {
         let Some(raw) = raw else { return top };
         let Total(total) = self.or(raw.total.as_ref(), Total(top.total));
-        Timeouts {
-            connect: top.connect,
-            first_token: self.or(raw.first_token.as_ref(), top.first_token),
-            idle: self.or(raw.idle.as_ref(), top.idle),
-            total,
-        }
+        let Predicted(first_token) = self.or(raw.first_token.as_ref(), Predicted(top.first_token));
+        Timeouts { connect: top.connect, first_token, idle: self.or(raw.idle.as_ref(), top.idle), total }
     }
 
     /// The pools that are `called`, none of them twice, nor one of the `others` of the same route.

@@ -123,7 +123,7 @@ models:
         auto.timeouts,
         Timeouts {
             connect: Duration::from_secs(1),
-            first_token: Duration::from_secs(3),
+            first_token: Some(Duration::from_secs(3)),
             idle: Duration::from_secs(2),
             total: None,
         }

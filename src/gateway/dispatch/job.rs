@@ -1,0 +1,46 @@
+//! What all attempts at a request share.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+
+use crate::{
+    gateway::{relay::is_generation, stages::Call},
+    upstream::{Client, address},
+};
+
+/// A request that is being answered.
+pub(super) struct Job {
+    pub(super) client: Client,
+    pub(super) call: Call,
+    /// The client's headers that may go upstream.
+    pub(super) headers: HeaderMap,
+}
+
+/// Where an attempt is made.
+#[derive(Copy, Clone)]
+pub(super) struct Spot {
+    /// Place of the target in the route.
+    pub(super) target: usize,
+    /// Place of the backend in the pool.
+    pub(super) backend: usize,
+}
+
+impl Job {
+    pub(super) fn new(client: Client, call: Call) -> Arc<Self> {
+        Self { client, headers: address::forwarded(&call.headers), call }.into()
+    }
+
+    /// Whether its answer comes token by token.
+    pub(super) fn streams(&self) -> bool {
+        self.call.body.stream && is_generation(self.call.endpoint)
+    }
+
+    /// Whether the model is asked to think first, which may take it a minute before it says anything.
+    pub(super) fn reasons(&self) -> bool {
+        ["reasoning", "reasoning_effort", "thinking", "thinking_budget"]
+            .iter()
+            .filter_map(|name| self.call.body.member(name))
+            .any(|value| !matches!(value, b"null" | b"\"none\"" | b"\"minimal\"" | b"false" | b"0"))
+    }
+}

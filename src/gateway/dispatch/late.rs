@@ -1,0 +1,126 @@
+//! The head of a stream whose first token keeps being awaited: it is withheld, so that a failure is told by its status, until clients and
+//! proxies would take the silence for a dead connection. From then on the stream is open, and comments keep it alive.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderValue, StatusCode, header};
+use http_body::Frame;
+use tokio::time::{Instant, Sleep, sleep, timeout};
+
+use crate::{
+    gateway::{
+        Reply, edge,
+        record::Record,
+        relay::{is_events, put_stream_headers},
+    },
+    protocol::error,
+    types::{Endpoint, Fault},
+};
+
+/// How long the head is withheld, and the time between two comments.
+const SILENCE: Duration = Duration::from_secs(10);
+/// What clients of server-sent events skip (WHATWG HTML, section 9.2.6).
+const COMMENT: &[u8] = b": waiting for the first token\n\n";
+
+/// The reply of `answer` where it comes in time; else one that waits for it.
+pub(super) async fn in_time(
+    record: &Arc<Record>,
+    endpoint: Endpoint,
+    answer: impl Future<Output = Result<Reply, Fault>> + Send + 'static,
+) -> Result<Reply, Fault> {
+    let mut answer = Box::pin(answer);
+    if let Ok(answered) = timeout(SILENCE, &mut answer).await {
+        return answered;
+    }
+    record.note(|line| line.status = StatusCode::OK.as_u16());
+    let body = Late {
+        record: record.clone(),
+        endpoint,
+        state: State::Waiting { answer, comment: Box::pin(sleep(Duration::ZERO)) },
+    };
+    let mut reply = Reply::new(Body::new(body));
+    let headers = reply.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    put_stream_headers(headers);
+    edge::put_id(headers, &record.id());
+    Ok(reply)
+}
+
+/// The body of a stream that was opened before its first token.
+struct Late {
+    record: Arc<Record>,
+    endpoint: Endpoint,
+    state: State,
+}
+
+enum State {
+    Waiting { answer: BoxFuture<'static, Result<Reply, Fault>>, comment: Pin<Box<Sleep>> },
+    Answering(Body),
+    Over,
+}
+
+impl Late {
+    /// Ends the stream with an error that the client can read.
+    fn break_off(&mut self, fault: &Fault) -> Bytes {
+        self.state = State::Over;
+        self.record.break_off(fault);
+        error::event(self.endpoint, fault)
+    }
+}
+
+impl http_body::Body for Late {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        loop {
+            match &mut self.state {
+                State::Waiting { answer, comment } => match answer.as_mut().poll(cx) {
+                    Poll::Ready(Ok(reply)) if is_events(reply.headers()) => {
+                        self.state = State::Answering(reply.into_body());
+                    }
+                    Poll::Ready(Ok(_)) => {
+                        let message =
+                            "the backend gave a whole answer, where a stream was asked for and is open already";
+                        let fault = Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", message);
+                        return Poll::Ready(Some(Ok(Frame::data(self.break_off(&fault)))));
+                    }
+                    Poll::Ready(Err(fault)) => {
+                        return Poll::Ready(Some(Ok(Frame::data(self.break_off(&fault)))));
+                    }
+                    Poll::Pending => {
+                        if comment.as_mut().poll(cx).is_pending() {
+                            return Poll::Pending;
+                        }
+                        comment.as_mut().reset(Instant::now() + SILENCE);
+                        return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(COMMENT)))));
+                    }
+                },
+                State::Answering(body) => match Pin::new(body).poll_frame(cx) {
+                    Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Some(Ok(frame))),
+                    Poll::Ready(Some(Err(_)) | None) => self.state = State::Over,
+                    Poll::Pending => return Poll::Pending,
+                },
+                State::Over => return Poll::Ready(None),
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.state {
+            State::Waiting { .. } => false,
+            State::Answering(body) => body.is_end_stream(),
+            State::Over => true,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Attempts until one has begun to answer: one after the other where they fail, beside one another where one says nothing.
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::time::{Instant, sleep_until};
+
+use super::{
+    attempt::Attempt,
+    deadline::Deadline,
+    early::Clocks,
+    job::{Job, Spot},
+    next::Failures,
+};
+use crate::{
+    fleet::Failure,
+    gateway::{
+        asked::{Asked, Placed},
+        hall::LOOK,
+        relay::Committed,
+    },
+    schedule::hedge::Alternative,
+    types::{Blame, Fault, Retry},
+};
+
+/// Most attempts at a request that are under way at once.
+const MOST_BESIDE: usize = 3;
+
+/// Tries backends, from the first one placed on, until one has begun to answer.
+pub(super) async fn commit(job: &Job, asked: &mut Asked, first: Placed) -> Result<Committed, Fault> {
+    let record = &job.call.record;
+    let deadline = Deadline::new(&asked.route.timeouts, asked.desk.clock.now().since(asked.arrived));
+    let mut race = Race { job, asked, failures: Failures::default(), awaited: Vec::new() };
+    let mut under_way = FuturesUnordered::new();
+    let mut clocks = race.begin(&first);
+    under_way.push(race.attempt(first).run());
+    loop {
+        let look = clocks.next().map_or(deadline.at, |at| at.min(deadline.at));
+        let ended = tokio::select! {
+            biased;
+            Some(ended) = under_way.next() => Some(ended),
+            () = sleep_until(look) => None,
+        };
+        let placed = match ended {
+            Some((_, Ok(committed))) => {
+                // The others end as outrun.
+                record.won(true);
+                drop(under_way);
+                record.won(false);
+                return Ok(committed);
+            }
+            Some((spot, Err(fault))) => {
+                race.awaited.retain(|other| (other.target, other.backend) != (spot.target, spot.backend));
+                // What is wrong with the request is wrong everywhere; all else leaves the others their chance.
+                let hopeless = fault.retry == Retry::Never && fault.blame == Blame::Client;
+                if !under_way.is_empty() && !hopeless {
+                    continue;
+                }
+                let next = race.failures.next(&job.call, race.asked, spot, fault);
+                Some(tokio::time::timeout_at(deadline.at, next).await.map_err(|_| deadline.missed())??)
+            }
+            None if Instant::now() >= deadline.at => return Err(race.failures.tell(deadline.missed())),
+            None => race.beside(&mut clocks, under_way.len()),
+        };
+        if let Some(placed) = placed {
+            clocks = race.begin(&placed);
+            under_way.push(race.attempt(placed).run());
+        }
+    }
+}
+
+/// The attempts at one request.
+struct Race<'a> {
+    job: &'a Job,
+    asked: &'a mut Asked,
+    failures: Failures,
+    /// Those whose answer is still to begin.
+    awaited: Vec<Spot>,
+}
+
+impl<'a> Race<'a> {
+    /// Notes that an attempt begins.
+    fn begin(&mut self, placed: &Placed) -> Clocks {
+        let now = self.asked.desk.clock.now();
+        let learned = &self.asked.pool(placed.target).1.learned;
+        if self.asked.is_new() {
+            learned.retries.earn();
+            learned.hedges.earn();
+        }
+        self.asked.tries(placed);
+        self.awaited.push(Spot { target: placed.target, backend: placed.backend });
+        Clocks::start(self.asked, placed.target, &placed.forecast, self.job.streams(), now)
+    }
+
+    fn attempt(&self, placed: Placed) -> Attempt<'a> {
+        Attempt { job: self.job, desk: self.asked.desk.clone(), prompt_bytes: self.asked.blocks.prompt().bytes, placed }
+    }
+
+    /// It is time to look whether another is to be asked beside those `under_way`: the place for it, if so.
+    fn beside(&mut self, clocks: &mut Clocks, under_way: usize) -> Option<Placed> {
+        let (now, at) = (self.asked.desk.clock.now(), Instant::now());
+        if clocks.hedge_at.is_some_and(|hedge| hedge <= at) {
+            clocks.not_hedged(now);
+            // How long a model thinks is not predicted.
+            if under_way == 1
+                && !self.job.reasons()
+                && let Some(placed) = self.hedge(clocks)
+            {
+                self.count(&placed, "hedge");
+                return Some(placed);
+            }
+        }
+        if clocks.limit_at.is_none_or(|limit| limit > at) {
+            return None;
+        }
+        if self.job.reasons() && clocks.allow_thinking() {
+            return None;
+        }
+        // It is late by our own measure, too.
+        for Spot { target, backend } in self.awaited.drain(..) {
+            let engine = &self.asked.pool(target).1.backends[backend].engine;
+            engine.breaker.failed(now, Failure::Error);
+        }
+        clocks.limit_at = None;
+        if under_way >= MOST_BESIDE || !self.job.call.endpoint.repeatable() || !self.asked.has_untried() {
+            return None;
+        }
+        let placed = self.asked.place(now);
+        if placed.is_none() {
+            // There is no room now; there may be in a moment.
+            clocks.limit_at = Some(at + LOOK);
+        }
+        let placed = placed.filter(|placed| self.asked.pool(placed.target).1.learned.retries.take())?;
+        self.count(&placed, "late");
+        Some(placed)
+    }
+
+    fn count(&self, placed: &Placed, why: &'static str) {
+        self.asked.serving.pool_meter(placed.pool).further(why);
+    }
+
+    /// The place for a hedge, if one pays, is in the budget, and costs nobody money.
+    fn hedge(&self, clocks: &Clocks) -> Option<Placed> {
+        let now = self.asked.desk.clock.now();
+        if !self.job.call.endpoint.repeatable() {
+            return None;
+        }
+        let chosen = self.asked.choose(now)?;
+        let pool = self.asked.pool(chosen.target()).1;
+        let work = &chosen.forecast().work;
+        let other = Alternative { ttft: work.prediction.seconds, uncached: work.uncached_tokens };
+        let may = self.asked.route.hedge.unwrap_or(pool.spec.price.is_none());
+        let pays = may && !chosen.is_avoided() && clocks.awaited?.pays(&other, now) && pool.learned.hedges.take();
+        if !pays {
+            return None;
+        }
+        self.asked.take(chosen, now)
+    }
+}

@@ -1,0 +1,284 @@
+//! The rest of an answer that broke off: the request for it, and its events in the place of the first stream's.
+//!
+//! A model can be asked to go on from what it has said, where its server lets the last message be the model's own; or the same
+//! request is sent again, and what was said already is taken out of the new answer, if that begins with it to the letter. Either
+//! way the caller sees one answer: one role, one id, no word twice.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use super::RequestBody;
+use crate::types::Endpoint;
+
+/// How a server is asked to go on.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Prefill {
+    /// A last message of the assistant's, and the word to continue it (vLLM, `SGLang`).
+    Flagged,
+    /// A last message of the assistant's (llama.cpp).
+    Plain,
+}
+
+/// Members that make more of an answer than its text, each with the values that do not.
+const MORE_THAN_TEXT: [(&str, &[&str]); 16] = [
+    ("tools", &["null", "[]"]),
+    ("functions", &["null", "[]"]),
+    ("n", &["null", "1"]),
+    ("best_of", &["null", "1"]),
+    ("logprobs", &["null", "false"]),
+    ("top_logprobs", &["null", "0"]),
+    ("prompt_logprobs", &["null"]),
+    ("response_format", &["null", "{\"type\":\"text\"}", "{\"type\": \"text\"}"]),
+    ("guided_json", &["null"]),
+    ("audio", &["null"]),
+    ("store", &["null", "false"]),
+    ("reasoning", &["null"]),
+    ("reasoning_effort", &["null", "\"none\""]),
+    ("thinking", &["null"]),
+    ("echo", &["null", "false"]),
+    ("suffix", &["null", "\"\""]),
+];
+
+/// Whether an answer to this request is its text and nothing else, so that it can be taken up where it broke off.
+pub fn is_plain_text(endpoint: Endpoint, body: &RequestBody) -> bool {
+    let plain = |(name, harmless): &(&str, &[&str])| {
+        body.member(name).is_none_or(|value| harmless.iter().any(|it| it.as_bytes() == value))
+    };
+    matches!(endpoint, Endpoint::Chat | Endpoint::Completions) && MORE_THAN_TEXT.iter().all(plain)
+}
+
+/// The request that asks for what follows `said`, which took about `tokens`. `None` where this request cannot ask so.
+pub fn request(
+    endpoint: Endpoint,
+    body: &RequestBody,
+    prefill: Option<Prefill>,
+    said: &str,
+    tokens: u64,
+) -> Option<RequestBody> {
+    let mut members: Map<String, Value> = serde_json::from_slice(body.bytes()).ok()?;
+    match endpoint {
+        Endpoint::Chat => {
+            let messages = members.get_mut("messages")?.as_array_mut()?;
+            // The last word is the caller's, or there is one of the model's already that is being continued.
+            if messages.last()?.get("role")? == "assistant" {
+                return None;
+            }
+            messages.push(serde_json::json!({ "role": "assistant", "content": said }));
+            if prefill? == Prefill::Flagged {
+                members.insert("continue_final_message".to_owned(), true.into());
+                members.insert("add_generation_prompt".to_owned(), false.into());
+            }
+        }
+        // Every completion continues its prompt.
+        Endpoint::Completions => {
+            let Some(Value::String(prompt)) = members.get_mut("prompt") else { return None };
+            prompt.push_str(said);
+        }
+        _ => return None,
+    }
+    for name in ["max_tokens", "max_completion_tokens"] {
+        if let Some(most) = members.get(name).and_then(Value::as_u64) {
+            members.insert(name.to_owned(), most.saturating_sub(tokens).max(1).into());
+        }
+    }
+    RequestBody::json(endpoint, serde_json::to_vec(&members).ok()?.into()).ok()
+}
+
+/// The new answer does not begin with what was said already.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("asked again, the model gave another answer")]
+pub struct Differs;
+
+/// Fits the events of the rest to those that were sent.
+#[derive(Debug)]
+pub struct Tailor {
+    /// What every event of the first stream says of itself.
+    own: Map<String, Value>,
+    /// What the new answer must still repeat before it goes on.
+    expected: String,
+    /// Tokens that were said already, which the usage of the rest does not know of.
+    before: u64,
+}
+
+impl Tailor {
+    /// For a first stream of which `event` was one; of the rest, `expected` comes again first, and `before` tokens are not counted.
+    pub fn new(event: &[u8], expected: &str, before: u64) -> Self {
+        let own: Map<String, Value> = serde_json::from_slice(event).unwrap_or_default();
+        let named = |name: &str| matches!(name, "id" | "created" | "model" | "system_fingerprint" | "object");
+        let own = own.into_iter().filter(|(name, _)| named(name)).collect();
+        Self { own, expected: expected.to_owned(), before }
+    }
+
+    /// An event of the rest as one of the first stream; `None` where the caller has all of it already.
+    ///
+    /// # Errors
+    /// [`Differs`] where what was said already does not come again.
+    pub fn fit(&mut self, data: &[u8]) -> Result<Option<Bytes>, Differs> {
+        if data.trim_ascii() == b"[DONE]" {
+            return if self.expected.is_empty() { Ok(Some(event("[DONE]"))) } else { Err(Differs) };
+        }
+        let Ok(mut chunk) = serde_json::from_slice::<Map<String, Value>>(data) else { return Ok(None) };
+        chunk.extend(self.own.clone());
+        let mut says_something = self.count(&mut chunk);
+        if let Some(choice) = chunk.get_mut("choices").and_then(|choices| choices.get_mut(0)) {
+            says_something |= self.choice(choice)?;
+        }
+        Ok(says_something.then(|| event(&Value::Object(chunk).to_string())))
+    }
+
+    /// Adds what was said already to the usage of the rest; whether there is any.
+    fn count(&self, chunk: &mut Map<String, Value>) -> bool {
+        let Some(usage) = chunk.get_mut("usage").and_then(Value::as_object_mut) else { return false };
+        let count = |usage: &Map<String, Value>, name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let (prompt, completion) = (count(usage, "prompt_tokens"), count(usage, "completion_tokens"));
+        let moved = self.before.min(prompt);
+        usage.insert("prompt_tokens".to_owned(), (prompt - moved).into());
+        usage.insert("completion_tokens".to_owned(), (completion + moved).into());
+        true
+    }
+
+    fn choice(&mut self, choice: &mut Value) -> Result<bool, Differs> {
+        let finished = choice.get("finish_reason").is_some_and(|reason| !reason.is_null());
+        if let Some(delta) = choice.get_mut("delta").and_then(Value::as_object_mut) {
+            delta.remove("role");
+        }
+        let delta = choice.get_mut("delta").filter(|delta| delta.is_object());
+        let (holder, name) = match delta {
+            Some(delta) => (delta, "content"),
+            None => (choice, "text"),
+        };
+        let mut more = false;
+        if let Some(Value::String(text)) = holder.get_mut(name) {
+            let rest = self.past(text)?.into_owned();
+            more = !rest.is_empty();
+            *text = rest;
+        }
+        if finished && !self.expected.is_empty() {
+            return Err(Differs);
+        }
+        Ok(more || finished)
+    }
+
+    /// What of `text` the caller does not have yet.
+    fn past<'a>(&mut self, text: &'a str) -> Result<Cow<'a, str>, Differs> {
+        if let Some(left) = self.expected.strip_prefix(text) {
+            self.expected = left.to_owned();
+            return Ok("".into());
+        }
+        let rest = text.strip_prefix(&*self.expected).ok_or(Differs)?;
+        self.expected.clear();
+        Ok(rest.into())
+    }
+}
+
+fn event(data: &str) -> Bytes {
+    Bytes::from(format!("data: {data}\n\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn chunk(text: &str, finish: Option<&str>) -> Vec<u8> {
+        json!({ "id": "new", "model": "m2", "choices": [{ "index": 0, "delta": { "role": "assistant", "content": text }, "finish_reason": finish }] })
+            .to_string()
+            .into_bytes()
+    }
+
+    /// The text that a caller reads out of the fitted events.
+    fn text(events: &[Bytes]) -> String {
+        let read = |event: &Bytes| {
+            let data = std::str::from_utf8(event).unwrap().trim_start_matches("data: ").trim_end().to_owned();
+            let value: Value = serde_json::from_str(&data).ok()?;
+            assert_eq!((&value["id"], &value["model"]), (&json!("old"), &json!("m")));
+            assert!(value["choices"][0]["delta"].get("role").is_none());
+            value["choices"][0]["delta"]["content"].as_str().map(str::to_owned)
+        };
+        events.iter().filter_map(read).collect()
+    }
+
+    const FIRST: &[u8] =
+        br#"{"id":"old","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"a"}}]}"#;
+
+    #[test]
+    fn what_makes_more_of_an_answer_than_text_is_left_alone() {
+        let plain = |more: &str| {
+            let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"hi"}}]{more}}}"#);
+            is_plain_text(Endpoint::Chat, &RequestBody::json(Endpoint::Chat, body.into()).unwrap())
+        };
+        for harmless in ["", r#","tools":[]"#, r#","n":1,"temperature":0.3"#, r#","response_format":{"type":"text"}"#] {
+            assert!(plain(harmless), "{harmless}");
+        }
+        for more in
+            [r#","tools":[{}]"#, r#","n":2"#, r#","logprobs":true"#, r#","response_format":{"type":"json_object"}"#]
+        {
+            assert!(!plain(more), "{more}");
+        }
+    }
+
+    #[test]
+    fn a_request_goes_on_where_the_answer_broke_off() {
+        let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":60,"x":1.50}"#;
+        let body = RequestBody::json(Endpoint::Chat, body.into()).unwrap();
+        let more = request(Endpoint::Chat, &body, Some(Prefill::Flagged), "Hel\"lo", 40).unwrap();
+        let value: Value = serde_json::from_slice(more.bytes()).unwrap();
+        assert_eq!(value["messages"][1], json!({ "role": "assistant", "content": "Hel\"lo" }));
+        assert_eq!((&value["max_tokens"], &value["continue_final_message"]), (&json!(20), &json!(true)));
+        assert_eq!(more.max_tokens, Some(20));
+        assert!(request(Endpoint::Chat, &body, None, "a", 1).is_none(), "nobody knows how to ask");
+        assert!(request(Endpoint::Chat, &more, Some(Prefill::Plain), "a", 1).is_none(), "it is one already");
+        let prompt = RequestBody::json(Endpoint::Completions, r#"{"model":"m","prompt":"Once"}"#.into()).unwrap();
+        let more = request(Endpoint::Completions, &prompt, None, " upon", 1).unwrap();
+        assert_eq!(more.member("prompt"), Some(&br#""Once upon""#[..]));
+    }
+
+    #[test]
+    fn the_usage_is_that_of_both() {
+        let mut tailor = Tailor::new(FIRST, "", 40);
+        let usage =
+            br#"{"id":"new","choices":[],"usage":{"prompt_tokens":50,"completion_tokens":20,"total_tokens":70}}"#;
+        let fitted = tailor.fit(usage).unwrap().unwrap();
+        assert!(std::str::from_utf8(&fitted).unwrap().contains(r#""completion_tokens":60"#), "{fitted:?}");
+        assert!(std::str::from_utf8(&fitted).unwrap().contains(r#""prompt_tokens":10"#), "{fitted:?}");
+    }
+
+    proptest! {
+        /// Whatever the chunks: the caller has either the whole answer once, or is told that it is another one.
+        #[test]
+        fn no_answer_is_glued_to_another(
+            pieces in prop::collection::vec("[a-z \u{e4}\u{1F600}]{0,4}", 1..20),
+            cut in 0usize..40,
+            other in prop::option::of(0usize..20),
+        ) {
+            let whole = pieces.concat();
+            let said: String = whole.chars().take(cut).collect();
+            let mut again = pieces.clone();
+            if let Some(at) = other.filter(|at| *at < again.len()) {
+                again[at].push('#');
+            }
+            let mut tailor = Tailor::new(FIRST, &said, 0);
+            let mut events = Vec::new();
+            let mut fits = || -> Result<(), Differs> {
+                for piece in &again {
+                    events.extend(tailor.fit(&chunk(piece, None))?);
+                }
+                events.extend(tailor.fit(&chunk("", Some("stop")))?);
+                events.extend(tailor.fit(b"[DONE]")?);
+                Ok(())
+            };
+            let fits = fits();
+            let read = said.clone() + &text(&events);
+            if fits.is_ok() {
+                prop_assert_eq!(read, again.concat());
+            } else {
+                prop_assert!(!again.concat().starts_with(&said));
+                prop_assert_eq!(read, said);
+            }
+        }
+    }
+}

@@ -1,0 +1,543 @@
+//! The sixteen faults of a public catalogue, and a seventeenth, each driven from outside: a provider that misbehaves, a fallback, a caller
+//! who streams, and a policy that says nothing of any of this. Beside what the caller gets, what the provider saw is asserted.
+
+#![expect(clippy::print_stdout, reason = "the table in the documentation is made of these lines")]
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    client::{End, Sse, data, http, json as with_json},
+    gateway::Gateway,
+    mock::{Mock, Plan, Seen, chat_events, polite, usage_event},
+    until,
+};
+
+const TOKENS: usize = 60;
+
+/// The whole answer's tokens.
+fn words() -> Vec<String> {
+    (0..TOKENS).map(|number| format!("w{number} ")).collect()
+}
+
+fn sound() -> Plan {
+    Plan::chat_stream(words())
+}
+
+/// A provider that misbehaves, one that does not, and when each was asked.
+struct Bed {
+    primary: Mock,
+    backup: Mock,
+    times: Arc<Mutex<Vec<Instant>>>,
+    gateway: Gateway,
+}
+
+impl Bed {
+    /// `plan` is asked with the number of the request at the primary.
+    async fn start(plan: impl Fn(usize, &Seen) -> Plan + Send + Sync + 'static) -> Self {
+        Self::with("", plan, |_| sound()).await
+    }
+
+    async fn with(
+        policy: &str,
+        plan: impl Fn(usize, &Seen) -> Plan + Send + Sync + 'static,
+        backup: impl Fn(&Seen) -> Plan + Send + Sync + 'static,
+    ) -> Self {
+        Self::with_pools("", policy, plan, backup).await
+    }
+
+    async fn with_pools(
+        pool: &str,
+        policy: &str,
+        plan: impl Fn(usize, &Seen) -> Plan + Send + Sync + 'static,
+        backup: impl Fn(&Seen) -> Plan + Send + Sync + 'static,
+    ) -> Self {
+        let times = Arc::new(Mutex::new(Vec::new()));
+        let noted = times.clone();
+        let primary = Mock::start(move |seen| {
+            let mut times = noted.lock().expect("the times");
+            times.push(Instant::now());
+            plan(times.len() - 1, seen)
+        })
+        .await;
+        let backup = Mock::start(backup).await;
+        let policy = format!(
+            "pools:\n  primary: {{ {pool} model: large, backends: [\"{}\"] }}\n  backup: {{ {pool} model: other, backends: [\"{}\"] }}\n\
+             models: {{ auto: {{ to: primary, fallback: [backup] }} }}\n{policy}",
+            primary.url(),
+            backup.url()
+        );
+        Self { primary, backup, times, gateway: Gateway::start(&policy).await }
+    }
+
+    async fn ask(&self) -> Heard {
+        self.ask_with(&json!({})).await
+    }
+
+    async fn ask_with(&self, more: &Value) -> Heard {
+        let mut body = json!({ "model": "auto", "stream": true, "stream_options": { "include_usage": true },
+            "messages": [{ "role": "user", "content": "Count." }] });
+        for (name, value) in more.as_object().into_iter().flatten() {
+            body[name] = value.clone();
+        }
+        let began = Instant::now();
+        let mut stream = Sse::send(with_json(http().post(self.gateway.at("/v1/chat/completions")), &body)).await;
+        let status = stream.status.as_u16();
+        let model = stream.header("x-signalbox-model").to_owned();
+        let (events, end) = stream.rest().await;
+        Heard::of(status, model, &events, &end, began.elapsed())
+    }
+
+    /// Attempts at the primary, and at the fallback.
+    fn attempts(&self) -> (usize, usize) {
+        (self.primary.seen().len(), self.backup.seen().len())
+    }
+
+    /// The times between the attempts at the primary.
+    fn gaps(&self) -> Vec<Duration> {
+        self.times.lock().expect("the times").windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+
+    /// Tells a line of the table in the documentation.
+    fn tell(&self, fault: &str, heard: &Heard) {
+        let (primary, backup) = self.attempts();
+        println!("| {fault} | {} | {:.1} s | {primary} | {backup} |", heard.told(), heard.took.as_secs_f64());
+    }
+}
+
+/// What a caller heard.
+#[derive(Debug)]
+struct Heard {
+    status: u16,
+    /// As the head has it.
+    model: String,
+    text: String,
+    /// The code of the error that was given, in place of an answer or within it.
+    error: Option<String>,
+    done: bool,
+    usage: Option<u64>,
+    roles: usize,
+    comments: usize,
+    took: Duration,
+}
+
+impl Heard {
+    fn of(status: u16, model: String, events: &[bytes::Bytes], end: &End, took: Duration) -> Self {
+        assert!(matches!(end, End::Clean), "{end:?}");
+        let datas: Vec<String> = match status {
+            200 => events.iter().filter_map(|event| data(event)).collect(),
+            _ => vec![events.iter().map(|event| String::from_utf8_lossy(event).into_owned()).collect()],
+        };
+        let values: Vec<Value> = datas.iter().filter_map(|data| serde_json::from_str(data).ok()).collect();
+        let delta = |value: &Value, name: &str| value["choices"][0]["delta"][name].as_str().map(str::to_owned);
+        let code = |error: &Value| error["code"].as_str().or(error["type"].as_str()).unwrap_or("an error").to_owned();
+        Self {
+            status,
+            model,
+            text: values.iter().filter_map(|value| delta(value, "content")).collect(),
+            error: values.iter().find(|value| value["error"].is_object()).map(|value| code(&value["error"])),
+            done: datas.last().is_some_and(|last| last == "[DONE]"),
+            usage: values.iter().find_map(|value| value["usage"]["completion_tokens"].as_u64()),
+            roles: values.iter().filter(|value| delta(value, "role").is_some()).count(),
+            comments: events.len() - datas.len().min(events.len()),
+            took,
+        }
+    }
+
+    fn told(&self) -> String {
+        match &self.error {
+            None => "the whole answer".to_owned(),
+            Some(error) => format!("`{error}`"),
+        }
+    }
+
+    /// The whole answer, once.
+    fn is_whole(&self) {
+        assert_eq!((self.status, self.text.clone()), (200, words().concat()), "{self:?}");
+        assert!(self.error.is_none() && self.roles <= 1 && self.usage == Some(TOKENS as u64), "{self:?}");
+    }
+}
+
+#[tokio::test]
+async fn fault_1_a_short_wait_that_is_asked_for_is_waited() {
+    let limited = |after: &str| Plan::error(429, "slow down").header("retry-after", after);
+    let bed = Bed::start(move |number, _| if number == 0 { limited("2") } else { sound() }).await;
+    let heard = bed.ask().await;
+    heard.is_whole();
+    assert_eq!((bed.attempts(), &*heard.model), ((2, 0), "large"));
+    assert!(bed.gaps()[0] >= Duration::from_secs(2), "{:?}", bed.gaps());
+    bed.tell("1 429, `Retry-After: 2`, once", &heard);
+
+    let bed = Bed::start(move |_, _| limited("20")).await;
+    for _ in 0..3 {
+        bed.ask().await.is_whole();
+    }
+    assert_eq!(bed.attempts(), (1, 3), "it is left alone for as long as it asks");
+}
+
+#[tokio::test]
+async fn fault_2_a_limit_without_a_word_is_not_hammered() {
+    let bed = Bed::start(|_, _| Plan::error(429, "slow down")).await;
+    let heard = bed.ask().await;
+    heard.is_whole();
+    let (primary, backup) = bed.attempts();
+    assert!(primary <= 4 && backup == 1, "{primary}");
+    assert!(bed.gaps().iter().all(|gap| *gap >= Duration::from_millis(300)), "{:?}", bed.gaps());
+    bed.tell("2 429 always", &heard);
+}
+
+#[tokio::test]
+async fn fault_3_one_error_is_made_good_where_it_happened() {
+    let bed = Bed::start(|number, _| if number == 0 { Plan::error(500, "oops") } else { sound() }).await;
+    let heard = bed.ask().await;
+    heard.is_whole();
+    assert_eq!(bed.attempts(), (2, 0));
+    bed.tell("3 500 once", &heard);
+}
+
+#[tokio::test]
+async fn fault_4_what_is_down_is_passed_by_and_told_where_there_is_nobody_else() {
+    let bed = Bed::start(|_, _| Plan::error(503, "down")).await;
+    let heard = bed.ask().await;
+    heard.is_whole();
+    assert_eq!(bed.attempts(), (2, 1));
+    bed.tell("4 503 always", &heard);
+
+    let bed = Bed::with("", |_, _| Plan::error(503, "the cause"), |_| Plan::error(500, "another")).await;
+    let heard = bed.ask().await;
+    assert_eq!((heard.status, heard.error.as_deref()), (503, Some("server_error")), "the original error: {heard:?}");
+    let (primary, backup) = bed.attempts();
+    assert!(primary + backup <= 6, "{primary} + {backup}");
+}
+
+#[tokio::test]
+async fn fault_5_a_connection_that_is_reset_is_made_good() {
+    let bed = Bed::start(|number, _| if number == 0 { Plan::reset_at_once() } else { sound() }).await;
+    let heard = bed.ask().await;
+    heard.is_whole();
+    assert_eq!(bed.attempts(), (2, 0));
+    bed.tell("5 reset before the head, once", &heard);
+}
+
+#[tokio::test]
+async fn fault_6_one_that_never_answers_is_answered_for() {
+    let bed = Bed::start(|_, _| Plan::silence()).await;
+    let heard = bed.ask().await;
+    heard.is_whole();
+    assert!(heard.took < Duration::from_secs(15), "{:?}", heard.took);
+    assert_eq!(bed.attempts(), (1, 1));
+    bed.primary.gone().await;
+    bed.tell("6 accepts, never answers", &heard);
+}
+
+#[tokio::test]
+async fn fault_7_a_first_token_that_is_late_is_taken_from_elsewhere() {
+    let late = || {
+        let events = chat_events(words());
+        Plan::stream().event(&events[0]).pause(Duration::from_secs(20)).events(&events[1..]).done()
+    };
+    let bed = Bed::start(move |_, _| late()).await;
+    let heard = bed.ask().await;
+    heard.is_whole();
+    assert!(heard.took < Duration::from_secs(15) && heard.roles == 1, "{heard:?}");
+    assert_eq!(bed.attempts(), (1, 1));
+    bed.tell("7 head at once, first token after 20 s", &heard);
+}
+
+#[tokio::test]
+async fn faults_6_and_7_are_answered_for_where_every_token_costs_money() {
+    let late = |number: usize| {
+        let events = chat_events(words());
+        let begun = Plan::stream().event(&events[0]);
+        if number == 0 { Plan::silence() } else { begun.hang() }
+    };
+    let price = "price: { input: 1, output: 2 },";
+    let bed = Bed::with_pools(price, "", move |number, _| late(number), |_| sound()).await;
+    for fault in ["6 the same, where tokens have a price", "7 the same, where tokens have a price"] {
+        let heard = bed.ask().await;
+        heard.is_whole();
+        assert!(heard.took < Duration::from_secs(15) && heard.took > Duration::from_secs(9), "{:?}", heard.took);
+        bed.tell(fault, &heard);
+    }
+    assert_eq!(bed.attempts(), (2, 2), "no hedge is paid for unasked");
+}
+
+/// The first `tokens` of the answer, and then nothing.
+fn begun(tokens: usize) -> Plan {
+    Plan::stream().events(&chat_events(words())[..=tokens])
+}
+
+#[tokio::test]
+async fn fault_8_a_stream_that_dies_is_completed_by_a_model_that_repeats_itself() {
+    let bed = Bed::start(|number, _| if number == 0 { begun(40).cut() } else { sound() }).await;
+    let heard = bed.ask().await;
+    heard.is_whole();
+    assert!(heard.done && heard.roles == 1, "{heard:?}");
+    assert_eq!((bed.attempts(), &*heard.model), ((2, 0), "large"));
+    bed.tell("8 dies after 40 of 60 tokens", &heard);
+}
+
+#[tokio::test]
+async fn fault_8_a_stream_that_dies_is_never_glued_to_another_answer() {
+    let other = || Plan::chat_stream(["Quite ", "another ", "answer."]);
+    let bed = Bed::start(move |number, _| if number == 0 { begun(40).cut() } else { other() }).await;
+    let heard = bed.ask().await;
+    assert_eq!(heard.text, words()[..40].concat());
+    assert_eq!((heard.status, heard.error.as_deref(), heard.done), (200, Some("stream_cut"), false));
+    assert_eq!(bed.attempts(), (2, 0), "no other model is asked for the rest");
+    bed.tell("8 the same, and the model says something else when asked again", &heard);
+}
+
+#[tokio::test]
+async fn fault_9_a_stream_that_stalls_is_taken_up_and_the_gateway_lives() {
+    let bed = Bed::with(
+        "timeouts: { idle: 1s }\n",
+        |number, _| if number == 0 { begun(40).hang() } else { sound() },
+        |_| sound(),
+    )
+    .await;
+    let heard = bed.ask().await;
+    heard.is_whole();
+    assert!(heard.done);
+    assert_eq!(bed.attempts(), (2, 0));
+    bed.tell("9 stalls (idle limit of 1 s)", &heard);
+    bed.ask().await.is_whole();
+}
+
+#[tokio::test]
+async fn fault_10_an_event_that_is_no_json_is_left_out() {
+    let bed = Bed::start(|_, _| {
+        let events = chat_events(words());
+        Plan::stream()
+            .events(&events[..10])
+            .event("{\"choices\": [{\"index\"")
+            .events(&events[10..])
+            .event(&usage_event(7, TOKENS))
+            .done()
+    })
+    .await;
+    let heard = bed.ask().await;
+    heard.is_whole();
+    assert!(heard.done);
+    assert_eq!(bed.attempts(), (1, 0));
+    bed.tell("10 the tenth event is no JSON", &heard);
+}
+
+#[tokio::test]
+async fn fault_11_an_answer_without_the_last_word_ends_promptly() {
+    let bed = Bed::start(|_, _| Plan::stream().events(chat_events(words())).event(&usage_event(7, TOKENS))).await;
+    let heard = bed.ask().await;
+    heard.is_whole();
+    assert!(heard.took < Duration::from_secs(5), "{:?}", heard.took);
+    assert_eq!(bed.attempts(), (1, 0));
+    bed.tell("11 complete, but no `[DONE]`", &heard);
+}
+
+fn refusal(code: &str) -> Plan {
+    Plan::json(
+        400,
+        &json!({ "error": { "message": "no", "type": "invalid_request_error", "param": null, "code": code } }),
+    )
+}
+
+#[tokio::test]
+async fn fault_12_a_prompt_that_is_too_long_goes_to_a_longer_context_or_back() {
+    let bed = Bed::start(|_, _| refusal("context_length_exceeded")).await;
+    let heard = bed.ask().await;
+    assert_eq!((heard.status, heard.error.as_deref()), (400, Some("context_length_exceeded")));
+    assert_eq!(bed.attempts(), (1, 0));
+    bed.tell("12 400 `context_length_exceeded`", &heard);
+
+    let longer = Mock::start(|_| sound()).await;
+    let short = Mock::start(|_| refusal("context_length_exceeded")).await;
+    let policy = format!(
+        "pools:\n  short: {{ model: a, context: 8k, backends: [\"{}\"] }}\n  long: {{ model: b, context: 64k, backends: [\"{}\"] }}\n\
+         models: {{ auto: {{ to: short, fallback: [long] }} }}\n",
+        short.url(),
+        longer.url()
+    );
+    let gateway = Gateway::start(&policy).await;
+    let body = json!({ "model": "auto", "stream": true, "messages": [{ "role": "user", "content": "Count." }] });
+    let stream = Sse::send(with_json(http().post(gateway.at("/v1/chat/completions")), &body)).await;
+    assert_eq!((stream.status.as_u16(), stream.header("x-signalbox-pool")), (200, "long"));
+    assert_eq!(short.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn fault_13_a_content_filter_is_the_provider_s_word() {
+    let bed = Bed::start(|_, _| refusal("content_filter")).await;
+    let heard = bed.ask().await;
+    assert_eq!((heard.status, heard.error.as_deref()), (400, Some("content_filter")));
+    assert_eq!(bed.attempts(), (1, 0));
+    bed.tell("13 400 `content_filter`", &heard);
+}
+
+#[tokio::test]
+async fn fault_14_a_backend_that_takes_no_prefill_never_hides_the_cause() {
+    let takes_none = |seen: &Seen| {
+        let last = seen.json()["messages"].as_array().and_then(|all| all.last().cloned()).unwrap_or_default();
+        last["role"] == "assistant"
+    };
+    // It says that it is vLLM, and so is asked to go on; then it is asked anew.
+    let bed = Bed::start(move |number, seen| match number {
+        0 => begun(40).cut(),
+        _ if takes_none(seen) => Plan::error(400, "prefill is not supported"),
+        _ => sound(),
+    })
+    .await;
+    bed.primary.set_vllm(0, 0, 0.1);
+    bed.gateway.wait_metrics("the engine to be known", |now| now.sum("signalbox_engine_running", &[]) < 0.5).await;
+    until("its kind to be known", async || bed.gateway.get_json("/admin/state").await.to_string().contains("vllm"))
+        .await;
+    let heard = bed.ask().await;
+    heard.is_whole();
+    assert!(heard.done);
+    assert_eq!(bed.attempts(), (3, 0));
+    bed.tell("14 dies, and takes no prefill", &heard);
+}
+
+#[tokio::test]
+async fn a_model_that_can_go_on_is_asked_to() {
+    let goes_on = |seen: &Seen| {
+        let body = seen.json();
+        let last = body["messages"].as_array().and_then(|all| all.last().cloned()).unwrap_or_default();
+        if last["role"] != "assistant" {
+            return begun(40).cut();
+        }
+        assert_eq!((&last["content"], &body["continue_final_message"]), (&json!(words()[..40].concat()), &json!(true)));
+        let rest = chat_events(&words()[40..]);
+        Plan::stream().events(rest).event(&usage_event(47, 20)).done()
+    };
+    let bed = Bed::start(move |_, seen| goes_on(seen)).await;
+    bed.primary.set_vllm(0, 0, 0.1);
+    until("its kind to be known", async || bed.gateway.get_json("/admin/state").await.to_string().contains("vllm"))
+        .await;
+    let heard = bed.ask().await;
+    assert_eq!((heard.text.clone(), heard.roles, heard.done), (words().concat(), 1, true), "{heard:?}");
+    assert!(heard.usage.is_some_and(|usage| usage > 20), "what was said before counts: {heard:?}");
+    assert_eq!(bed.attempts(), (2, 0));
+}
+
+#[tokio::test]
+async fn fault_15_what_comes_back_is_found_out_soon_and_gently() {
+    let down = Instant::now() + Duration::from_secs(6);
+    // Its pace is the fallback's.
+    let bed = Bed::with(
+        "",
+        move |_, _| if Instant::now() < down { Plan::error(503, "down") } else { sound() },
+        |_| sound().after(Duration::from_millis(250)),
+    )
+    .await;
+    let mut back = None;
+    let began = Instant::now();
+    while back.is_none() && began.elapsed() < Duration::from_secs(25) {
+        let heard = bed.ask().await;
+        heard.is_whole();
+        if heard.model == "large" {
+            back = Some(Instant::now());
+        }
+    }
+    let took = back.expect("it is used again").saturating_duration_since(down);
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    let (probes, asked) = bed.attempts();
+    assert!(probes <= 12 && asked >= 20, "{probes} of {asked}");
+    println!(
+        "| 15 down for 6 s, a request every 250 ms | the whole answer, each | back after {:.1} s | {probes} | {asked} |",
+        took.as_secs_f64()
+    );
+}
+
+#[tokio::test]
+async fn fault_16_an_answer_bears_the_name_and_the_usage_of_who_gave_it() {
+    let bed = Bed::start(|_, _| Plan::error(503, "down")).await;
+    let heard = bed.ask().await;
+    heard.is_whole();
+    assert_eq!(heard.model, "other");
+    let line = &bed.gateway.get_json("/admin/decisions").await[0];
+    assert_eq!(line["usage"]["completion_tokens"], TOKENS as u64, "{line}");
+    let attempts = line["attempts"].as_array().unwrap();
+    let billed = attempts.iter().filter(|attempt| attempt["usage"].is_object()).count();
+    assert_eq!((attempts.len(), billed), (3, 1), "{line}");
+    bed.tell("16 503 always, the fallback answers", &heard);
+}
+
+#[tokio::test]
+async fn fault_17_a_model_that_thinks_in_silence_is_let_think() {
+    // Longer than the limit for others; a minute is the same to the gateway.
+    let thinks = || {
+        Plan::stream().pause(Duration::from_secs(13)).events(chat_events(words())).event(&usage_event(7, TOKENS)).done()
+    };
+    let bed = Bed::start(move |_, _| thinks()).await;
+    let heard = bed.ask_with(&json!({ "reasoning_effort": "high" })).await;
+    heard.is_whole();
+    assert!(heard.comments >= 1 && heard.took >= Duration::from_secs(13), "{heard:?}");
+    assert_eq!(bed.attempts(), (1, 0));
+    bed.tell("17 thinks for 13 s in silence", &heard);
+}
+
+#[tokio::test]
+async fn where_nobody_else_is_left_a_late_answer_is_waited_for() {
+    let late = |_: &Seen| Plan::stream().pause(Duration::from_secs(2)).events(chat_events(["late"])).done();
+    let only = Mock::start(late).await;
+    let gateway = Gateway::start(&format!(
+        "timeouts: {{ first_token: 300ms }}\npools: {{ p: {{ backends: [\"{}\"] }} }}\nmodels: {{ m: {{ to: p }} }}\n",
+        only.url()
+    ))
+    .await;
+    let body = json!({ "model": "m", "stream": true, "messages": [{ "role": "user", "content": "hi" }] });
+    let (text, _) = Sse::post(&gateway.at("/v1/chat/completions"), &body).await.text().await;
+    assert_eq!((&*text, only.seen().len()), ("late", 1));
+}
+
+#[tokio::test]
+async fn a_stream_that_stays_open_hears_of_its_failure_within() {
+    let bed = Bed::with(
+        "",
+        |_, _| Plan::error(500, "in the end").after(Duration::from_secs(11)),
+        |_| Plan::error(500, "here, too").after(Duration::from_secs(12)),
+    )
+    .await;
+    let heard = bed.ask().await;
+    assert_eq!((heard.status, heard.done), (200, false), "{heard:?}");
+    assert!(heard.error.is_some() && heard.comments >= 1, "{heard:?}");
+}
+
+#[tokio::test]
+async fn a_full_outage_is_not_made_worse() {
+    const REQUESTS: usize = 400;
+    let down = Mock::start(|_| Plan::error(503, "down")).await;
+    let policy = format!("pools: {{ p: {{ backends: [\"{}\"] }} }}\nmodels: {{ m: {{ to: p }} }}\n", down.url());
+    let gateway = Gateway::start(&policy).await;
+    let client = http();
+    let asking: Vec<_> = (0..REQUESTS)
+        .map(|_| {
+            let body = json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] });
+            let request = with_json(client.post(gateway.at("/v1/chat/completions")), &body);
+            tokio::spawn(async move { request.send().await.unwrap().status().as_u16() })
+        })
+        .collect();
+    for one in asking {
+        assert_eq!(one.await.unwrap(), 503);
+    }
+    let seen = down.seen().len();
+    assert!((seen as f64) <= 1.2 * REQUESTS as f64, "{seen} attempts at {REQUESTS}");
+}
+
+#[tokio::test]
+async fn a_late_first_token_is_hedged_where_that_costs_nothing() {
+    let bed = Bed::start(|number, seen| if number < 20 { polite(seen) } else { Plan::silence() }).await;
+    for _ in 0..20 {
+        assert_eq!(bed.ask().await.status, 200);
+    }
+    // It is known how soon the first token comes; one that does not come is made good long before the limit.
+    let heard = bed.ask().await;
+    heard.is_whole();
+    assert!(heard.took < Duration::from_secs(6), "{:?}", heard.took);
+    assert_eq!(bed.attempts(), (21, 1));
+    let metrics = bed.gateway.metrics().await;
+    assert!(metrics.sum("signalbox_backend_attempts_total", &[r#"outcome="outrun""#]) > 0.5, "{metrics:?}");
+}
