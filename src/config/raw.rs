@@ -8,11 +8,12 @@ use serde::Deserialize;
 
 use super::{
     background::Background,
-    caching::{Allowed, Cache, CacheUse, KeyCache},
+    caching::{Cache, CacheUse},
     checks::Logprob,
     key_source::KeySource,
+    keys::Key,
     lengths::{Boundary, Context},
-    scalar::{Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Scrape, Share, Switch, Total, Url, Word},
+    scalar::{Admin, Balance, Dialect, Expression, Field, Pause, Scrape, Share, Switch, Total, Url, Word},
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
 };
@@ -123,24 +124,6 @@ pub struct Learning {
     pub file: Option<Field<String>>,
     /// Whether a conversation that asks the same again counts against the answer before, and one that goes on for it. Default: `off`.
     pub re_ask: Option<Field<Switch>>,
-}
-
-/// A key that may call; `signalbox key new` makes one.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Key {
-    /// Its name in logs and metrics.
-    pub id: Field<Word>,
-    /// `blake3:` and 64 hex digits.
-    pub hash: Field<KeyHash>,
-    /// The team it belongs to: `key.team` in conditions.
-    pub team: Option<Field<Word>>,
-    /// What else it is known by: `key.tags` in conditions.
-    pub tags: Option<Vec<Field<Word>>>,
-    /// What its callers may decide by headers: `cache` for `x-signalbox-cache`.
-    pub allow: Option<Vec<Field<Allowed>>>,
-    /// What the cache does with the answers to its callers.
-    pub cache: Option<KeyCache>,
 }
 
 /// Who pays.

@@ -9,10 +9,7 @@ use super::{
 };
 
 /// Keys that the design names and this version does not have.
-const LATER: [&str; 12] = [
-    "dcgm", "gpu_hour", "health", "labels", "limits", "mirror", "models", "prefer", "priority", "require", "teams",
-    "when",
-];
+const LATER: [&str; 9] = ["dcgm", "gpu_hour", "health", "labels", "limits", "mirror", "prefer", "require", "teams"];
 
 /// How YAML is read: no deeper than policies go, because every level takes its share of the stack.
 pub(super) fn options() -> serde_saphyr::Options {
@@ -107,7 +104,7 @@ mod tests {
         let help = |text| parse::<Document>(text).unwrap_err().help.unwrap();
         assert_eq!(help("teams: {}"), "`teams` is not supported yet by this version");
         assert_eq!(help("listn: x"), "did you mean `listen`?");
-        assert_eq!(help("keys: [{ id: a, hash: b, limits: {} }]"), "`limits` is not supported yet by this version");
+        assert_eq!(help("engines: { a: { url: b, labels: {} } }"), "`labels` is not supported yet by this version");
         assert!(help("models: { a: { timeouts: { connect: 1s } } }").contains("at the top of the file"));
         assert!(help("zzz: 1").starts_with("known here: `listen`"));
     }

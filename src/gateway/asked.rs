@@ -37,6 +37,8 @@ pub(super) struct Asked {
     pub(super) route: Arc<Route>,
     pub(super) blocks: Blocks,
     pub(super) session: Option<u64>,
+    /// How urgent it is where it has to wait.
+    pub(super) priority: u8,
     pub(super) max_tokens: Option<u64>,
     /// Whether its answer comes whole.
     pub(super) whole: bool,

@@ -1,4 +1,5 @@
-//! Who is asking: a key is looked up by its hash before a byte of the body is read. A policy without keys lets anyone in.
+//! Who is asking: a key is looked up by its hash, and its requests are counted, before a byte of the body is read. A policy without keys lets
+//! anyone in.
 
 use http::{HeaderMap, StatusCode, header};
 
@@ -15,7 +16,9 @@ impl<S: Step<Authed>> Step<Arrival> for Auth<S> {
         let keys = &arrival.serving.snapshot.policy.keys;
         let key = check(keys, arrival.request.headers())?;
         if let Some(at) = key {
-            arrival.record.note(|line| line.key = Some(keys[at].id.clone()));
+            let Arrival { record, serving, .. } = &arrival;
+            record.note(|line| line.key = Some(keys[at].id.clone()));
+            record.charge(serving.caller(at).clone()).enter(record.arrived())?;
         }
         self.0.call(Authed { arrival, key }).await
     }

@@ -60,13 +60,14 @@ impl<S: Step<Arrival>> Edge<S> {
         };
         let record = Record::open(self.desk.clone(), id.clone(), endpoint, None);
         let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), request };
-        match self.walk.call(arrival).await {
-            Ok(reply) => reply,
-            Err(fault) => {
-                record.fail(&fault);
-                reply_to(Some(endpoint), &id, &fault)
-            }
+        let mut reply = self.walk.call(arrival).await.unwrap_or_else(|fault| {
+            record.fail(&fault);
+            reply_to(Some(endpoint), &id, &fault)
+        });
+        if let Some(bill) = record.bill() {
+            bill.put(reply.headers_mut(), self.desk.clock.now());
         }
+        reply
     }
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::explained::Explained;
 use crate::{
     telemetry::{Purpose, Stage},
-    types::{Candidate, Name, Usage},
+    types::{Candidate, Name, Outcome, Usage},
 };
 
 /// Most bytes of the header that lists candidates.
@@ -72,6 +72,18 @@ pub struct Line {
     pub overhead_us: Option<f64>,
     /// Cost of all attempts in US dollars, where prices and tokens are known.
     pub cost_usd: Option<f64>,
+    /// What answers took whose engines had not counted when they ended: by our estimate, and for the caller's limits alone.
+    #[serde(skip)]
+    pub(super) uncounted: Spent,
+}
+
+/// What a request used of what its caller may use.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub(super) struct Spent {
+    /// Tokens, of prompts and answers together.
+    pub(super) tokens: u64,
+    /// What they cost in US dollars, where prices are known.
+    pub(super) usd: f64,
 }
 
 /// What the cache made of a request.
@@ -275,6 +287,21 @@ impl Attempted {
 }
 
 impl Line {
+    /// What all its attempts used. A client that left while a prompt was read has used that: else prompts would cost nothing who leave early.
+    pub(super) fn spent(&self) -> Spent {
+        let counted = self.attempts.iter().filter_map(|attempt| attempt.usage);
+        let mut tokens =
+            self.uncounted.tokens + counted.map(|usage| usage.prompt_tokens + usage.completion_tokens).sum::<u64>();
+        if tokens == 0
+            && self.stage == Stage::Prefill
+            && self.outcome == Outcome::ClientGone.label()
+            && !self.attempts.is_empty()
+        {
+            tokens = self.estimated_prompt_tokens;
+        }
+        Spent { tokens, usd: self.uncounted.usd + self.cost_usd.unwrap_or(0.0) }
+    }
+
     /// The attempt that answered; where none did, the last one.
     pub fn last(&self) -> Option<&Attempted> {
         self.answered.and_then(|at| self.attempts.get(at)).or(self.attempts.last())

@@ -12,7 +12,8 @@ use http::StatusCode;
 
 use super::{
     Desk,
-    line::{Line, since_1970},
+    callers::{Bill, Caller},
+    line::{Line, Spent, since_1970},
     shadow::Worth,
 };
 use crate::{
@@ -35,6 +36,8 @@ pub(super) struct Record {
     counted: OnceLock<(Arc<Counter>, Known)>,
     /// What answered it.
     served: OnceLock<Served>,
+    /// What it took of its caller's limits.
+    bill: OnceLock<Bill>,
     _in_flight: InFlight,
 }
 
@@ -77,6 +80,7 @@ impl Record {
             e2e_ms: 0.0,
             overhead_us: None,
             cost_usd: None,
+            uncounted: Spent::default(),
         };
         let in_flight = desk.metrics.enter();
         let arrived = desk.clock.now();
@@ -89,6 +93,7 @@ impl Record {
             line: Mutex::new(Some(Box::new(line))),
             counted: OnceLock::new(),
             served: OnceLock::new(),
+            bill: OnceLock::new(),
             _in_flight: in_flight,
         })
     }
@@ -130,6 +135,16 @@ impl Record {
         }
     }
 
+    /// Notes who is to be charged for it.
+    pub(super) fn charge(&self, caller: Arc<Caller>) -> &Bill {
+        self.bill.get_or_init(|| Bill::new(caller))
+    }
+
+    /// What it took of its caller's limits, where it has a caller.
+    pub(super) fn bill(&self) -> Option<&Bill> {
+        self.bill.get()
+    }
+
     /// Notes what answers it.
     pub(super) fn serve(&self, served: Served) {
         // An answer begins once.
@@ -157,6 +172,9 @@ impl Record {
         let free = line.reused.as_ref().filter(|reused| reused.is_free()).map(|_| 0.0);
         line.cost_usd =
             line.attempts.iter().filter_map(|attempt| attempt.cost_usd).reduce(|sum, cost| sum + cost).or(free);
+        if let Some(bill) = self.bill() {
+            bill.settle(line.spent().tokens);
+        }
         let metrics = &self.desk.metrics;
         let worth = Worth::total(&line.attempts);
         if let Some(purpose) = line.background {

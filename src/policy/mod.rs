@@ -4,6 +4,7 @@ mod cache;
 mod compile;
 pub mod condition;
 mod defaults;
+mod keys;
 mod models;
 mod offered;
 mod simulated;
@@ -16,10 +17,12 @@ use bytes::Bytes;
 pub use self::{
     cache::{CacheUse, Caching, Decider, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
     compile::compile,
+    keys::{Key, ModelPattern, PRIORITY},
     models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
     simulated::{Found, discovered, simulated},
     tokenizer::{Encoding, Tokenizer},
 };
+pub use crate::config::keys::Allowed;
 use crate::types::{Endpoint, Name, Price, Strategy};
 
 /// A policy, checked whole and ready to serve. Names are resolved to indices, defaults are filled in.
@@ -53,23 +56,6 @@ pub struct Policy {
     pub simulated: bool,
     /// First 12 hex digits of the BLAKE3 hash of the policy's text.
     pub hash: String,
-}
-
-/// A key that may call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
-    /// Its public name.
-    pub id: Name,
-    /// BLAKE3 hash of the secret.
-    pub hash: [u8; 32],
-    /// The team it belongs to, if any.
-    pub team: Option<Name>,
-    /// What else it is known by.
-    pub tags: Vec<Name>,
-    /// Whether its callers may say by a header how the cache is used.
-    pub may_set_cache: bool,
-    /// Whether the answers to its callers may be on disk and with other gateways.
-    pub persists: bool,
 }
 
 /// An engine: one server process (or one hosted endpoint) that runs models.

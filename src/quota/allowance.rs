@@ -144,11 +144,7 @@ impl Allowance {
         let mut state = lock(&self.0);
         let figures = |bucket: &mut Option<Bucket>| {
             let bucket = bucket.as_mut()?;
-            Some(Figures {
-                limit: bucket.per_minute(),
-                remaining: bucket.remaining(now),
-                reset: bucket.reset(now),
-            })
+            Some(Figures { limit: bucket.per_minute(), remaining: bucket.remaining(now), reset: bucket.reset(now) })
         };
         let (requests, tokens) = (figures(&mut state.requests), figures(&mut state.tokens));
         Standing { requests, tokens, in_flight: state.in_flight }
@@ -231,7 +227,8 @@ mod tests {
         let _third = allowance.enter(at(0)).unwrap();
         drop(_second);
         let refused = allowance.enter(at(0)).unwrap_err();
-        let want = Exceeded { kind: Kind::Requests, limit: 3, remaining: 0, asked: 1, after: Some(Duration::from_secs(20)) };
+        let want =
+            Exceeded { kind: Kind::Requests, limit: 3, remaining: 0, asked: 1, after: Some(Duration::from_secs(20)) };
         assert_eq!(refused, want);
         assert!(allowance.enter(at(20)).is_ok());
     }

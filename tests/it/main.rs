@@ -18,6 +18,7 @@ mod errors;
 mod evaluate;
 mod failover;
 mod journal;
+mod keys;
 mod lifecycle;
 mod meaning;
 mod page;

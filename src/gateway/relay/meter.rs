@@ -302,12 +302,18 @@ impl Meter {
         }
         let estimate = (outcome == Outcome::Escalated && self.usage.is_none()).then(|| self.estimate());
         let usage = self.usage.or(estimate);
+        let uncounted = usage.is_none() && (self.tokens.is_some() || outcome == Outcome::Complete);
+        let uncounted = uncounted.then(|| self.estimate());
         let cost = usage.and_then(|usage| Some(self.price?.cost(&usage)));
         if let Some(cost) = cost {
             self.metrics.cost(cost);
         }
         let ttft = self.tokens.map(|(first, _)| millis(first.since(self.started)));
         self.record.note(|line| {
+            if let Some(usage) = uncounted {
+                line.uncounted.tokens += usage.prompt_tokens + usage.completion_tokens;
+                line.uncounted.usd += self.price.map_or(0.0, |price| price.cost(&usage));
+            }
             if let Some(attempt) = line.attempts.get_mut(self.number) {
                 attempt.outcome = Some(outcome.label());
                 attempt.ttft_ms = ttft;
