@@ -1,4 +1,6 @@
-//! Callers' keys as they are typed: who may call, for what, how much, and what a caller may decide itself.
+//! Callers' keys and teams as they are typed: who may call, for what, how much, and what a caller may decide itself.
+
+use std::time::Duration;
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
@@ -9,6 +11,7 @@ use super::{
     scalar::{Field, KeyHash, Scalar, Word, choice, choice_schema},
     shape::Located,
 };
+use crate::quota::Period;
 
 /// A key that may call; `signalbox key new` makes one.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -45,6 +48,79 @@ pub struct KeyLimits {
     pub tpm: Option<Field<u64>>,
     /// Requests under way at once.
     pub concurrency: Option<Field<u64>>,
+}
+
+/// Callers who have a budget together.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Team {
+    /// What they may spend. Without it, there is no limit.
+    pub budget: Option<Budget>,
+}
+
+/// What a team may spend: `usd` or `tokens`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// US dollars, at the prices of the pools.
+    pub usd: Option<Field<f64>>,
+    /// Tokens of prompts and answers together, such as `10M`.
+    pub tokens: Option<Field<u64>>,
+    /// When it begins anew: at midnight (`day`), or on the first (`month`), in UTC.
+    pub per: Field<Period>,
+    /// What becomes of requests that it has no room for: `reject` (the default).
+    pub on_exceeded: Option<Field<OnExceeded>>,
+}
+
+/// What was used, by day, key and model: where it is kept, with budgets and revocations. Without it, it is lost with the process.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Usage {
+    /// The folder, for one gateway alone, made where there is none; its path from this file.
+    pub path: Field<String>,
+    /// How long days are remembered by the process; their files stay. Default: `62d`.
+    pub retention: Option<Field<Duration>>,
+}
+
+/// What becomes of requests that a budget has no room for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum OnExceeded {
+    /// They are refused.
+    Reject,
+}
+
+/// The choices, as files write them.
+const PERIODS: [(&str, Period); 2] = [("day", Period::Day), ("month", Period::Month)];
+const ON_EXCEEDED: [(&str, OnExceeded); 1] = [("reject", OnExceeded::Reject)];
+
+impl Scalar for Period {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        choice(text, &PERIODS)
+    }
+
+    fn schema() -> Schema {
+        choice_schema(&PERIODS)
+    }
+}
+
+impl Scalar for OnExceeded {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        choice(text, &ON_EXCEEDED)
+    }
+
+    fn schema() -> Schema {
+        choice_schema(&ON_EXCEEDED)
+    }
+}
+
+/// What an account at a provider lets us use.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AccountLimits {
+    /// Requests per minute, such as `5000`.
+    pub rpm: Option<Field<u64>>,
+    /// Tokens per minute, of prompts and answers together, such as `2M`.
+    pub tpm: Option<Field<u64>>,
 }
 
 /// How urgent a request is.

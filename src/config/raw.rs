@@ -11,7 +11,7 @@ use super::{
     caching::{Cache, CacheUse},
     checks::Logprob,
     key_source::KeySource,
-    keys::Key,
+    keys::{AccountLimits, Key, Team, Usage},
     lengths::{Boundary, Context},
     scalar::{Admin, Balance, Dialect, Expression, Field, Pause, Scrape, Share, Switch, Total, Url, Word},
     shape::{Either, Located, Named, Open, Shapes},
@@ -42,6 +42,10 @@ pub struct Document {
     pub background: Option<Background>,
     /// Who may call. Without it, anyone who can connect.
     pub keys: Option<Located<Vec<Key>>>,
+    /// Callers who have a budget together.
+    pub teams: Option<Named<Team>>,
+    /// Where it is kept what was used. Without it, it is lost with the process.
+    pub usage: Option<Usage>,
     /// Who pays: provider keys, used in turn.
     pub accounts: Option<Named<Account>>,
     /// What runs where. An engine may also be named by its address alone, in a pool.
@@ -132,6 +136,8 @@ pub struct Learning {
 pub struct Account {
     /// Provider keys, used in turn: `"${NAME}"` or `{ file: path }`.
     pub keys: Located<Vec<KeySource>>,
+    /// What all of its keys together may use. Requests that it has no room for go elsewhere, or wait.
+    pub limits: Option<AccountLimits>,
 }
 
 /// One server process, or one hosted endpoint, that runs models.

@@ -121,6 +121,6 @@ pub(super) fn put_id(headers: &mut HeaderMap, id: &str) {
 
 /// The answer to a caller whose `headers` carry no key that is known, where keys are asked for.
 pub fn refuse(serving: &Serving, headers: &HeaderMap) -> Option<Reply> {
-    let fault = auth::check(&serving.snapshot.policy.keys, headers).err()?;
+    let fault = auth::check(serving, headers).err()?;
     Some(reply_to(None, &request_id(headers), &fault))
 }

@@ -7,7 +7,10 @@ use super::{
     Desk, Reply, Step,
     stages::{Covered, Missed, Routed},
 };
-use crate::types::Fault;
+use crate::{
+    quota::Spent,
+    types::{Fault, Usage},
+};
 
 pub(super) struct Limit<S> {
     inner: S,
@@ -23,16 +26,28 @@ impl<S> Limit<S> {
 impl<S: Step<Covered>> Step<Missed> for Limit<S> {
     async fn call(&self, Missed(routed): Missed) -> Result<Reply, Fault> {
         if let Some(bill) = routed.call.record.bill() {
-            bill.reserve(tokens(&self.desk, &routed), self.desk.clock.now())?;
+            let (prompt, whole) = expected(&self.desk, &routed);
+            bill.reserve(prompt, whole, self.desk.clock.now())?;
         }
         self.inner.call(Covered(routed)).await
     }
 }
 
-/// The tokens that a request will probably take: those of its prompt, and of the answer that such requests have had, within its own limit.
-fn tokens(desk: &Desk, Routed { call, route, .. }: &Routed) -> u64 {
-    let prompt = desk.bytes_per_token.prompt_tokens(call.body.prompt_bytes as u64);
-    let Some(target) = route.targets.first().filter(|_| call.endpoint.generates()) else { return prompt };
-    let outputs = call.serving.snapshot.pools[target.pool].learned.outputs.of(target, &route.name);
-    prompt + outputs.forecast(call.body.max_tokens).mean.ceil() as u64
+/// What a request will probably take: its prompt alone, and with the answer that such requests have had, within its own limit, at the prices of
+/// the pool that it goes to first.
+fn expected(desk: &Desk, Routed { call, route, .. }: &Routed) -> (Spent, Spent) {
+    let mut usage =
+        Usage { prompt_tokens: desk.bytes_per_token.prompt_tokens(call.body.prompt_bytes as u64), ..Usage::default() };
+    let Some(target) = route.targets.first() else { return Default::default() };
+    let pool = &call.serving.snapshot.pools[target.pool];
+    let spent = |usage: &Usage| Spent {
+        tokens: usage.prompt_tokens + usage.completion_tokens,
+        usd: pool.spec.price.map_or(0.0, |price| price.cost(usage)),
+    };
+    let prompt = spent(&usage);
+    if call.endpoint.generates() {
+        let outputs = pool.learned.outputs.of(target, &route.name);
+        usage.completion_tokens = outputs.forecast(call.body.max_tokens).mean.ceil() as u64;
+    }
+    (prompt, spent(&usage))
 }

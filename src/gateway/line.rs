@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use super::explained::Explained;
 use crate::{
+    quota::Spent,
     telemetry::{Purpose, Stage},
-    types::{Candidate, Name, Outcome, Usage},
+    types::{Candidate, Name, Usage},
 };
 
 /// Most bytes of the header that lists candidates.
@@ -75,15 +76,6 @@ pub struct Line {
     /// What answers took whose engines had not counted when they ended: by our estimate, and for the caller's limits alone.
     #[serde(skip)]
     pub(super) uncounted: Spent,
-}
-
-/// What a request used of what its caller may use.
-#[derive(Copy, Clone, Debug, Default, PartialEq)]
-pub(super) struct Spent {
-    /// Tokens, of prompts and answers together.
-    pub(super) tokens: u64,
-    /// What they cost in US dollars, where prices are known.
-    pub(super) usd: f64,
 }
 
 /// What the cache made of a request.
@@ -287,19 +279,12 @@ impl Attempted {
 }
 
 impl Line {
-    /// What all its attempts used. A client that left while a prompt was read has used that: else prompts would cost nothing who leave early.
+    /// What all its attempts used.
     pub(super) fn spent(&self) -> Spent {
         let counted = self.attempts.iter().filter_map(|attempt| attempt.usage);
-        let mut tokens =
-            self.uncounted.tokens + counted.map(|usage| usage.prompt_tokens + usage.completion_tokens).sum::<u64>();
-        if tokens == 0
-            && self.stage == Stage::Prefill
-            && self.outcome == Outcome::ClientGone.label()
-            && !self.attempts.is_empty()
-        {
-            tokens = self.estimated_prompt_tokens;
-        }
-        Spent { tokens, usd: self.uncounted.usd + self.cost_usd.unwrap_or(0.0) }
+        let counted: u64 = counted.map(|usage| usage.prompt_tokens + usage.completion_tokens).sum();
+        let Spent { tokens, usd } = self.uncounted;
+        Spent { tokens: tokens + counted, usd: usd + self.cost_usd.unwrap_or(0.0) }
     }
 
     /// The attempt that answered; where none did, the last one.

@@ -59,6 +59,7 @@ use self::{
 };
 pub use self::{
     cache::Cache,
+    callers::{Callers, KeepError, KeyTold, TeamTold},
     desk::{Desk, REMEMBERED},
     disk::{Disk, Loaded, keep_on_disk},
     edge::{Edge, refuse, reply_to},

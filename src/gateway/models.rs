@@ -78,7 +78,7 @@ fn answer(
     let serving = live.load();
     let id = edge::request_id(headers);
     let keys = &serving.snapshot.policy.keys;
-    let answered = auth::check(keys, headers).and_then(|key| make(&serving, key.map(|at| &keys[at])));
+    let answered = auth::check(&serving, headers).and_then(|key| make(&serving, key.map(|at| &keys[at])));
     let body = match answered {
         Ok(body) => body,
         Err(fault) => return edge::reply_to(None, &id, &fault),

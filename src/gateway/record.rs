@@ -13,11 +13,12 @@ use http::StatusCode;
 use super::{
     Desk,
     callers::{Bill, Caller},
-    line::{Line, Spent, since_1970},
+    line::{Line, since_1970},
     shadow::Worth,
 };
 use crate::{
     prompt::tokens::{Counter, Known},
+    quota::Spent,
     telemetry::{InFlight, Purpose, Stage},
     types::{Endpoint, Fault, Moment, Name, Outcome},
 };
@@ -173,7 +174,7 @@ impl Record {
         line.cost_usd =
             line.attempts.iter().filter_map(|attempt| attempt.cost_usd).reduce(|sum, cost| sum + cost).or(free);
         if let Some(bill) = self.bill() {
-            bill.settle(line.spent().tokens);
+            bill.settle(&line);
         }
         let metrics = &self.desk.metrics;
         let worth = Worth::total(&line.attempts);
@@ -183,6 +184,7 @@ impl Record {
             self.desk.keep(*line);
             return;
         }
+        self.desk.callers.note(&line, self.bill().and_then(Bill::team));
         self.desk.purse.earn(worth);
         // A client that left before there was an answer never saw a status: 499, as nginx notes it.
         let status = StatusCode::from_u16(if line.status == 0 { 499 } else { line.status }).unwrap_or_default();

@@ -11,6 +11,7 @@ mod models;
 mod pools;
 mod reader;
 mod routes;
+mod teams;
 mod tiers;
 
 use std::{collections::HashSet, path::PathBuf};
@@ -64,6 +65,9 @@ impl Reader<'_> {
             listen,
             admin,
             keys,
+            teams: self.teams(document),
+            accounts,
+            usage: document.usage.as_ref().and_then(|raw| self.usage(raw)),
             models,
             engines,
             pools,

@@ -1,7 +1,13 @@
 //! Who may call, for which models, how much, and what callers may decide themselves.
 
-use super::Policy;
-use crate::{config::keys::Allowed, quota::RateLimits, types::Name};
+use std::{path::PathBuf, time::Duration};
+
+use super::{Policy, Secret};
+use crate::{
+    config::keys::Allowed,
+    quota::{Budget, RateLimits},
+    types::Name,
+};
 
 /// What a request's priority is where neither its key nor its caller says another.
 pub const PRIORITY: u8 = 5;
@@ -27,6 +33,35 @@ pub struct Key {
     pub allow: Vec<Allowed>,
     /// Whether the answers to its callers may be on disk and with other gateways.
     pub persists: bool,
+}
+
+/// Callers who have a budget together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Team {
+    /// Their name, as keys have it.
+    pub name: Name,
+    /// What they may spend.
+    pub budget: Budget,
+}
+
+/// Where it is kept what was used, with budgets and revocations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// The folder.
+    pub path: PathBuf,
+    /// How long days are remembered.
+    pub retention: Duration,
+}
+
+/// An account at a provider: who pays, and what it lets us use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Account {
+    /// Its name.
+    pub name: Name,
+    /// Its keys, used in turn.
+    pub keys: Vec<Secret>,
+    /// What all of them together may use.
+    pub limits: RateLimits,
 }
 
 /// A model's name, or the beginning of names.

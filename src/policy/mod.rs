@@ -17,7 +17,8 @@ use bytes::Bytes;
 pub use self::{
     cache::{CacheUse, Caching, Decider, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
     compile::compile,
-    keys::{Key, ModelPattern, PRIORITY},
+    defaults::USAGE_RETENTION,
+    keys::{Account, Key, ModelPattern, PRIORITY, Team, Usage},
     models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
     simulated::{Found, discovered, simulated},
     tokenizer::{Encoding, Tokenizer},
@@ -34,6 +35,12 @@ pub struct Policy {
     pub admin: Option<SocketAddr>,
     /// Who may call; empty means anyone.
     pub keys: Vec<Key>,
+    /// Teams with a budget.
+    pub teams: Vec<Team>,
+    /// Where it is kept what was used; `None` where it is lost with the process.
+    pub usage: Option<Usage>,
+    /// Accounts at providers, by their place in this list.
+    pub accounts: Vec<Account>,
     /// The engines, by their place in this list.
     pub engines: Vec<Engine>,
     /// The pools, by their place in this list.
@@ -69,6 +76,8 @@ pub struct Engine {
     pub dialect: Dialect,
     /// Provider keys, used in turn; empty when it asks for none.
     pub keys: Vec<Secret>,
+    /// Place of the account that they belong to, if it is called through one.
+    pub account: Option<usize>,
     /// The time between two readings of its `/metrics`; `None` where they are not read.
     pub scrape: Option<Duration>,
     /// Most requests there at once, those of others included, where limited.

@@ -46,18 +46,19 @@ pub struct Exceeded {
 }
 
 /// One limit as its caller is told of it.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Figures {
     /// What it is.
     pub limit: u64,
     /// What is left of it now.
     pub remaining: u64,
     /// The time until all of it is left.
+    #[serde(skip)]
     pub reset: Duration,
 }
 
 /// How a caller stands.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Standing {
     /// Requests per minute, where limited.
     pub requests: Option<Figures>,
@@ -139,6 +140,24 @@ impl Allowance {
         Ok(Reserved { allowance: self.clone(), tokens })
     }
 
+    /// Whether it lets in a request of so many tokens now. One of more than there may be in a minute goes when nothing else is used: this is
+    /// about an estimate, and the provider has the last word.
+    pub fn has_room(&self, tokens: u64, now: Moment) -> bool {
+        lock(&self.0).has_room(tokens, now)
+    }
+
+    /// Lets in a request of so many tokens, if there is room for it; without a place among those at once.
+    pub fn admit(self: &Arc<Self>, tokens: u64, now: Moment) -> Option<Reserved> {
+        let mut state = lock(&self.0);
+        if !state.has_room(tokens, now) {
+            return None;
+        }
+        for (bucket, count) in state.buckets(tokens) {
+            bucket.take(count);
+        }
+        Some(Reserved { allowance: self.clone(), tokens })
+    }
+
     /// How it stands.
     pub fn standing(&self, now: Moment) -> Standing {
         let mut state = lock(&self.0);
@@ -156,6 +175,21 @@ impl Allowance {
             bucket.give_back(before.saturating_sub(used));
             bucket.take(used.saturating_sub(before));
         }
+    }
+}
+
+impl State {
+    /// The limits per minute, and what a request of so many tokens takes of each.
+    fn buckets(&mut self, tokens: u64) -> impl Iterator<Item = (&mut Bucket, u64)> {
+        let requests = self.requests.iter_mut().map(|bucket| (bucket, 1));
+        requests.chain(self.tokens.iter_mut().map(move |bucket| (bucket, tokens)))
+    }
+
+    fn has_room(&mut self, tokens: u64, now: Moment) -> bool {
+        self.buckets(tokens).all(|(bucket, count)| {
+            let most = bucket.per_minute();
+            bucket.wait(count.min(most), now) == Some(Duration::ZERO)
+        })
     }
 }
 
@@ -243,6 +277,19 @@ mod tests {
         drop(allowance.reserve(50, at(60)).unwrap());
         assert_eq!(left(&allowance, at(60)).1, 80, "what is not settled comes back");
         assert_eq!(allowance.reserve(101, at(600)).unwrap_err().after, None);
+    }
+
+    #[test]
+    fn an_account_lets_in_what_it_has_room_for() {
+        let account = allowance(2, 100, 1);
+        let first = account.admit(60, at(0)).unwrap();
+        assert!(account.admit(60, at(0)).is_none() && account.has_room(40, at(0)));
+        first.settle(20);
+        let second = account.admit(60, at(0)).unwrap();
+        assert!(!account.has_room(1, at(0)), "two requests were sent");
+        drop(second);
+        assert!(account.has_room(500, at(60)), "what is larger than all goes when nothing else is used");
+        assert!(account.admit(500, at(60)).is_some());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod admin;
 mod house;
+mod keys;
 mod listen;
 mod patient;
 mod reload;

@@ -216,7 +216,7 @@ mod tests {
     use crate::{
         telemetry::{
             AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Lookup, LookupStage,
-            OutputLive, PoolLive, SchedulerLive, Shed, TieredLive,
+            OutputLive, PoolLive, SchedulerLive, Shed, TeamLive, TieredLive,
         },
         types::Usage,
     };
@@ -347,6 +347,25 @@ mod tests {
                 load_seconds: 0.25,
             }),
             shared: Some(true),
+            limited: vec![(name("web"), "tokens", 2)],
+            teams: vec![
+                TeamLive {
+                    team: name("search"),
+                    per: "month",
+                    spent_usd: 1.25,
+                    spent_tokens: 900,
+                    budget_usd: Some(500.0),
+                    budget_tokens: None,
+                },
+                TeamLive {
+                    team: name("tools"),
+                    per: "day",
+                    spent_usd: 0.0,
+                    spent_tokens: 70,
+                    budget_usd: None,
+                    budget_tokens: Some(1000),
+                },
+            ],
             false_hits: Some(FalseHitsLive { rate: 0.01, lower: 0.002, upper: 0.03, labels: 120.0, shadow_scopes: 1 }),
         }
     }

@@ -23,7 +23,7 @@ pub use self::{
     journal::{Journal, JournalCounters},
     live::{
         AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Live, OutputLive, PoolLive,
-        SchedulerLive, TieredLive,
+        SchedulerLive, TeamLive, TieredLive,
     },
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},

@@ -42,7 +42,7 @@ pub(crate) fn used(seen: &Seen, prompt: u64, completion: u64) -> Plan {
     Plan::json(200, &json!({ "id": "x", "object": "chat.completion", "choices": [message], "usage": usage }))
 }
 
-fn chat(model: &str, max_tokens: u64) -> Value {
+pub(crate) fn chat(model: &str, max_tokens: u64) -> Value {
     json!({ "model": model, "max_tokens": max_tokens, "messages": [{ "role": "user", "content": "hi" }] })
 }
 
@@ -51,7 +51,7 @@ pub(crate) async fn ask(gateway: &Gateway, key: &str, body: &Value, headers: &[(
     client::answer(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
 }
 
-fn code(answer: &Answer) -> (u16, String) {
+pub(crate) fn code(answer: &Answer) -> (u16, String) {
     (answer.status.as_u16(), answer.json()["error"]["code"].as_str().unwrap_or_default().to_owned())
 }
 

@@ -35,5 +35,6 @@ mod sdk;
 mod shared;
 mod simulate;
 mod streams;
+mod teams;
 mod testbed;
 mod trace;

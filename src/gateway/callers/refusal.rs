@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::headers::written;
 use crate::{
-    quota::{Exceeded, Kind},
+    quota::{Amount, Exceeded, Kind, Overspent, calendar},
     types::{Fault, Name},
 };
 
@@ -14,7 +14,7 @@ use crate::{
 const SOON: Duration = Duration::from_secs(1);
 
 /// The key `id` would exceed one of its limits. It is the gateway's refusal, not a fault of the request's: another caller may send the same.
-pub(in crate::gateway) fn refused(id: &Name, exceeded: &Exceeded) -> Fault {
+pub(super) fn refused(id: &Name, exceeded: &Exceeded) -> Fault {
     let &Exceeded { kind, limit, remaining, asked, after } = exceeded;
     let (class, what) = match kind {
         Kind::Requests => ("requests", "requests per min (RPM)"),
@@ -43,8 +43,26 @@ pub(in crate::gateway) fn refused(id: &Name, exceeded: &Exceeded) -> Fault {
     Fault { retry_after: after, ..fault.with_class(class).with_code("rate_limit_exceeded") }
 }
 
+/// The team of the key `id` has nothing left to spend.
+pub(super) fn overspent(id: &Name, team: &Name, exceeded: &Overspent, unix: i64) -> Fault {
+    let Overspent { budget, renewed } = exceeded;
+    let amount = match budget.amount {
+        Amount::Usd(usd) => format!("{usd} USD"),
+        Amount::Tokens(tokens) => format!("{tokens} tokens"),
+    };
+    let message = format!(
+        "You exceeded your current quota: what is left of the budget of {amount} per {} of the team '{team}' (key '{id}') does not \
+         suffice for this request. It is renewed at {}.",
+        budget.per.name(),
+        calendar::written(*renewed)
+    );
+    let fault = Fault::gateway(StatusCode::TOO_MANY_REQUESTS, "over_budget", message);
+    let after = Duration::from_secs(u64::try_from(renewed - unix).unwrap_or(1).max(1));
+    Fault { retry_after: Some(after), ..fault.with_class("insufficient_quota").with_code("insufficient_quota") }
+}
+
 /// Rounded up: `Retry-After` counts in seconds, and who comes back earlier comes in vain.
-pub(in crate::gateway) fn whole_seconds(time: Duration) -> Duration {
+fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
 }
 

@@ -1,0 +1,24 @@
+//! What callers and teams use of what they may use, on the page of metrics.
+
+use std::fmt;
+
+use prometheus_client::metrics::{counter::ConstCounter, gauge::ConstGauge};
+
+use super::{Page, Scrape, table};
+
+impl Scrape {
+    pub(super) fn quotas(&self, page: &mut Page<'_>) -> fmt::Result {
+        let limited = self.live.limited.iter();
+        let limited = limited.map(|(key, limit, count)| ([&**key, *limit], ConstCounter::new(*count)));
+        page.family(&table::KEY_LIMITED, limited)?;
+        let teams = || self.live.teams.iter();
+        let spent = teams().map(|team| ([&*team.team, team.per], ConstGauge::new(team.spent_usd)));
+        page.family(&table::TEAM_SPENT_USD, spent)?;
+        let budget = teams().filter_map(|team| Some(([&*team.team, team.per], ConstGauge::new(team.budget_usd?))));
+        page.family(&table::TEAM_BUDGET_USD, budget)?;
+        let spent = teams().map(|team| ([&*team.team, team.per], ConstGauge::new(team.spent_tokens)));
+        page.family(&table::TEAM_SPENT_TOKENS, spent)?;
+        let budget = teams().filter_map(|team| Some(([&*team.team, team.per], ConstGauge::new(team.budget_tokens?))));
+        page.family(&table::TEAM_BUDGET_TOKENS, budget)
+    }
+}
