@@ -122,8 +122,13 @@ impl Asked {
         let backend = pool.backends[placement.backend].clone();
         let (learned, outputs) = (pool.learned.clone(), self.tries[target].outputs.clone());
         let blocks = self.blocks.clone();
+        let work = placement.forecast.work;
+        let charge = match &backend.account {
+            Some(account) => Some(account.admit(work.prompt_tokens + work.output_tokens, now)?),
+            None => None,
+        };
         let ticket = Ticket::take_if_room(learned, outputs, backend, placement.forecast, blocks, now)?;
-        let seat = Seat::new(ticket, self.desk.clone());
+        let seat = Seat::new(ticket, charge, self.desk.clone());
         Some(Placed { target, pool: at, backend: placement.backend, seat, told })
     }
 

@@ -5,8 +5,8 @@ mod allowance;
 mod book;
 mod bucket;
 mod budget;
-mod key_ring;
 pub mod calendar;
+mod key_ring;
 
 pub use self::{
     allowance::{Allowance, Exceeded, Figures, Kind, RateLimits, Reserved, Standing, Stay},

@@ -209,6 +209,7 @@ impl House {
             caches: self.caches(&serving.snapshot.policy),
             log: self.log(&serving.snapshot.policy),
             shared: self.desk.shared.is_up(),
+            accounts: accounts(&serving.snapshot.pools, now),
             limited: self.limited(&serving.snapshot.policy, now),
             teams: self.desk.callers.teams().into_iter().map(team).collect(),
             false_hits: self.false_hits(&serving.snapshot.policy, now),
@@ -310,6 +311,26 @@ fn tiered(route: Name, standing: &Standing) -> telemetry::TieredLive {
         quality: standing.quality,
         flips: standing.flips,
     }
+}
+
+fn accounts(pools: &[Pool], now: Moment) -> Vec<telemetry::AccountLive> {
+    let backends = pools.iter().flat_map(|pool| &pool.backends);
+    let mut all: Vec<telemetry::AccountLive> = Vec::new();
+    for account in backends.filter_map(|backend| backend.account.as_ref()) {
+        if all.iter().any(|known| known.account == account.name) {
+            continue;
+        }
+        let (ready, standing) = (account.keys.ready(now), account.standing(now));
+        let limits = [("requests", standing.requests), ("tokens", standing.tokens)];
+        all.push(telemetry::AccountLive {
+            account: account.name.clone(),
+            ready: ready as u64,
+            left_out: account.keys.len().saturating_sub(ready) as u64,
+            ejected: account.ejected(),
+            remaining: limits.iter().filter_map(|(limit, figures)| Some((*limit, (*figures)?.remaining))).collect(),
+        });
+    }
+    all
 }
 
 fn team(told: gateway::TeamTold) -> telemetry::TeamLive {

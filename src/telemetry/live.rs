@@ -27,6 +27,8 @@ pub struct Live {
     pub limited: Vec<(Name, &'static str, u64)>,
     /// Every team with a budget.
     pub teams: Vec<TeamLive>,
+    /// Every account at a provider.
+    pub accounts: Vec<AccountLive>,
     /// Where the policy has a cache by meaning.
     pub false_hits: Option<FalseHitsLive>,
 }
@@ -46,6 +48,21 @@ pub struct TeamLive {
     pub budget_usd: Option<f64>,
     /// The budget, where it is in tokens.
     pub budget_tokens: Option<u64>,
+}
+
+/// What an account at a provider lets us use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountLive {
+    /// Its name.
+    pub account: Name,
+    /// Keys that may be used.
+    pub ready: u64,
+    /// Keys that are left out for now.
+    pub left_out: u64,
+    /// How often one was.
+    pub ejected: u64,
+    /// What is left in this minute, by limit.
+    pub remaining: Vec<(&'static str, u64)>,
 }
 
 /// How often hits by meaning were false, as far as they were verified.

@@ -215,8 +215,8 @@ mod tests {
     use super::{super::shared::MOST_BACKENDS, *};
     use crate::{
         telemetry::{
-            AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Lookup, LookupStage,
-            OutputLive, PoolLive, SchedulerLive, Shed, TeamLive, TieredLive,
+            AccountLive, AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Lookup,
+            LookupStage, OutputLive, PoolLive, SchedulerLive, Shed, TeamLive, TieredLive,
         },
         types::Usage,
     };
@@ -348,6 +348,13 @@ mod tests {
             }),
             shared: Some(true),
             limited: vec![(name("web"), "tokens", 2)],
+            accounts: vec![AccountLive {
+                account: name("openai"),
+                ready: 1,
+                left_out: 1,
+                ejected: 3,
+                remaining: vec![("requests", 4990)],
+            }],
             teams: vec![
                 TeamLive {
                     team: name("search"),

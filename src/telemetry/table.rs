@@ -157,6 +157,14 @@ table! {
     TEAM_BUDGET_TOKENS: Gauge "tokens" "signalbox_team_budget_tokens" ["team", "per"]
         "What it may spend in it, where its budget is in tokens.";
 
+    // What accounts at providers let us use.
+    ACCOUNT_KEYS: Gauge "" "signalbox_account_keys" ["account", "state"]
+        "Keys of an account: ready, or ejected because its provider refused them (401); those are tried again after a while.";
+    ACCOUNT_EJECTED: Counter "" "signalbox_account_keys_ejected_total" ["account"]
+        "How often a key of an account was left out because its provider refused it.";
+    ACCOUNT_LEFT: Gauge "" "signalbox_account_remaining" ["account", "limit"]
+        "What is left of the limits that the policy gives an account, in requests and tokens per minute.";
+
     // The cache: what was looked up, what is kept, and what was saved.
     CACHE_LOOKUPS: Counter "" "signalbox_cache_lookups_total" ["tier", "result", "reason", "route"]
         "Requests that a cache was asked about: hit, coalesced (shared another's request under way), miss, or bypass (it may not share), and why no answer was given.";

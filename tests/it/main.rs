@@ -4,6 +4,7 @@
 mod support;
 
 mod accounting;
+mod accounts;
 mod admission;
 mod background;
 mod cache;

@@ -8,6 +8,7 @@ use http_body_util::{BodyExt, Limited};
 
 use super::{
     deadline::Deadline,
+    provider_key::ProviderKey,
     upstream_fault::{garbage, refusal},
 };
 use crate::{
@@ -17,6 +18,7 @@ use crate::{
         relay::{Answer, Committed, Decision, Events, Gauges, Meter, is_events},
         stages::Call,
     },
+    policy::Secret,
     protocol::{LONG_BODY, answer, request::Edits},
     types::{Endpoint, Fault, Retry, Usage},
     upstream::{Client, SendError, address, client::Outgoing},
@@ -95,9 +97,7 @@ impl Attempt<'_> {
             && matches!(self.call.endpoint, Endpoint::Chat | Endpoint::Completions)
             && !self.call.body.include_usage
             && !backend.spec.drop.iter().any(|drop| drop == "stream_options");
-        let outgoing = self.outgoing(backend, ask_usage);
-
-        let begun = self.begin(deadline, backend, outgoing, meter).await?;
+        let begun = self.sent(deadline, backend, ask_usage, meter).await?;
         let (head, answer) = self.look(deadline, backend, begun, meter).await?;
         Ok(match answer {
             Answer::Events { events, .. } => {
@@ -105,6 +105,27 @@ impl Attempt<'_> {
             }
             other => (head, other),
         })
+    }
+
+    /// Sends with one of the engine's keys, and with another where the provider refuses that one. A refused one is left out, so that this
+    /// comes to an end with the keys.
+    async fn sent(
+        &self,
+        deadline: Deadline,
+        backend: &Backend,
+        ask_usage: bool,
+        meter: &Meter,
+    ) -> Result<(http::response::Parts, reqwest::Body), Fault> {
+        let (engine, clock) = (&self.call.serving.snapshot.policy.engines[backend.spec.engine], self.asked.desk.clock);
+        let mut left = engine.keys.len();
+        loop {
+            let key = ProviderKey::next(engine, backend, clock.now());
+            let begun = self.begin(deadline, backend, self.outgoing(backend, key.secret, ask_usage), meter).await?;
+            left = left.saturating_sub(1);
+            if !key.told(begun.0.status, clock.now()) || left == 0 {
+                return Ok(begun);
+            }
+        }
     }
 
     /// Awaits what upstream owes us until the deadline; the time is upstream's, not ours.
@@ -116,14 +137,14 @@ impl Attempt<'_> {
         done
     }
 
-    fn outgoing(&self, backend: &Backend, ask_usage: bool) -> Outgoing {
+    fn outgoing(&self, backend: &Backend, key: Option<&Secret>, ask_usage: bool) -> Outgoing {
         let call = self.call;
         let engine = &call.serving.snapshot.policy.engines[backend.spec.engine];
         let mut headers = self.headers.clone();
         if let Ok(id) = HeaderValue::from_str(&call.record.id()) {
             headers.insert("x-request-id", id);
         }
-        if let Some(key) = fastrand::choice(&engine.keys) {
+        if let Some(key) = key {
             address::authorise(&mut headers, engine, call.endpoint, key);
         }
         let body = call.body.edited(&Edits {

@@ -3,6 +3,7 @@
 mod attempt;
 mod cascade;
 mod deadline;
+mod provider_key;
 mod tries;
 mod upstream_fault;
 

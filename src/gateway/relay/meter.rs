@@ -191,6 +191,7 @@ impl Meter {
     /// The engine is done with the answer, though the client does not have it yet: the place there is free for others.
     pub(in crate::gateway) fn vacate(&mut self) {
         let (tpot, now) = (self.tpot(Outcome::Complete), self.desk.clock.now());
+        self.settle_account();
         if let Some(seat) = self.seat.take() {
             seat.finish(self.usage.as_ref(), tpot, now);
             self.vacated = Some(now);
@@ -260,6 +261,7 @@ impl Meter {
             Outcome::Failed(DEADLINE) | Outcome::ClientGone | Outcome::Escalated => {}
             Outcome::Failed(_) => self.backend.engine.breaker.failed(now, false),
         }
+        self.settle_account();
         if let Some(seat) = self.seat.take_if(|_| outcome == Outcome::Complete) {
             seat.finish(self.usage.as_ref(), tpot, now);
         }
@@ -290,8 +292,16 @@ impl Meter {
         self.record.settle(outcome);
     }
 
+    /// Tells the account what was used of it, by our estimate where the engine has not counted. Nothing came: nothing was used.
+    fn settle_account(&mut self) {
+        let begun = || self.tokens.map(|_| self.estimate());
+        let usage = self.usage.or_else(begun).unwrap_or_default();
+        self.seat.iter_mut().for_each(|seat| seat.used(usage.prompt_tokens + usage.completion_tokens));
+    }
+
     fn end_attempt(&mut self, outcome: Outcome) {
         self.over = true;
+        self.settle_account();
         self.seat = None;
         self.metrics.attempt(outcome);
         if let Some(usage) = &self.usage {
