@@ -254,12 +254,12 @@ mod tests {
     fn a_request_takes_its_turn_and_its_place() {
         let allowance = allowance(3, 100, 2);
         let first = allowance.enter(at(0)).unwrap();
-        let _second = allowance.enter(at(0)).unwrap();
+        let second = allowance.enter(at(0)).unwrap();
         assert_eq!(allowance.enter(at(0)).unwrap_err().kind, Kind::Concurrency);
         assert_eq!(left(&allowance, at(0)), (1, 100), "what is refused takes nothing");
         drop(first);
         let _third = allowance.enter(at(0)).unwrap();
-        drop(_second);
+        drop(second);
         let refused = allowance.enter(at(0)).unwrap_err();
         let want =
             Exceeded { kind: Kind::Requests, limit: 3, remaining: 0, asked: 1, after: Some(Duration::from_secs(20)) };

@@ -71,7 +71,7 @@ impl Bucket {
     }
 
     fn fill(&mut self, now: Moment) {
-        let passed = now.since(self.at).as_nanos() as i128;
+        let passed = now.since(self.at).as_nanos().cast_signed();
         self.at = self.at.max(now);
         self.left = self.left.saturating_add(passed.saturating_mul(i128::from(self.per_minute))).min(self.capacity());
     }

@@ -172,9 +172,9 @@ async fn a_kept_answer_costs_a_request_and_no_tokens() {
 
 #[tokio::test]
 async fn a_client_that_leaves_gives_its_place_back() {
-    let mock = Mock::start(|seen| match seen.streams() {
-        true => Plan::stream().events(&chat_events(["a", "b"])[..2]).hang(),
-        false => Plan::chat("a"),
+    let mock = Mock::start(|seen| {
+        let begun = Plan::stream().events(&chat_events(["a", "b"])[..2]);
+        if seen.streams() { begun.hang() } else { Plan::chat("a") }
     })
     .await;
     let list = keys(&[("web", ", limits: { concurrency: 1, tpm: 1M }")]);

@@ -21,11 +21,11 @@ async fn admin(gateway: &Gateway, method: Method, path: &str) -> Answer {
 
 async fn rows(gateway: &Gateway) -> Vec<Value> {
     let answer = admin(gateway, Method::GET, "/admin/usage").await;
-    answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    answer.text().lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
 }
 
 fn signalbox(args: &[&str]) -> (bool, String) {
-    let ran = std::process::Command::new(env!("CARGO_BIN_EXE_signalbox")).args(args).output().unwrap();
+    let ran = std::process::Command::new(env!("CARGO_BIN_EXE_signalbox")).args(args).output().expect("the binary runs");
     (ran.status.success(), String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned())
 }
 

@@ -48,7 +48,7 @@ pub struct Callers {
     /// What teams had spent when the process began.
     before: Mutex<BTreeMap<Name, Tally>>,
     /// Where all that is kept, if anywhere.
-    shelf: Mutex<Option<Shelf>>,
+    kept: Mutex<Option<Shelf>>,
     /// Whether use is noted at all: where nobody is asked for a key and nothing is kept, it is not.
     notes: AtomicBool,
 }
@@ -147,28 +147,28 @@ impl Callers {
     /// # Errors
     /// Where the folder cannot be had, or what is in it cannot be read.
     pub fn keep(&self, usage: &policy::Usage) -> Result<(), KeepError> {
-        let (shelf, found) = Shelf::open(&usage.path, first_day(usage.retention))?;
+        let (disk, found) = Shelf::open(&usage.path, first_day(usage.retention))?;
         self.book.restore(found.rows);
         *lock(&self.revoked) = found.revoked;
         *lock(&self.before) = found.teams;
-        *lock(&self.shelf) = Some(shelf);
+        *lock(&self.kept) = Some(disk);
         Ok(())
     }
 
     /// Whether it is kept anywhere.
     pub fn is_kept(&self) -> bool {
-        lock(&self.shelf).is_some()
+        lock(&self.kept).is_some()
     }
 
     /// Writes what has changed, and forgets the days that are over `retention` ago. Waits for the disk.
     pub fn write(&self, retention: Duration) {
         self.book.forget_before(first_day(retention));
-        let mut shelf = lock(&self.shelf);
-        let Some(shelf) = &mut *shelf else { return };
+        let mut kept = lock(&self.kept);
+        let Some(disk) = &mut *kept else { return };
         let revoked = lock(&self.revoked).clone();
         let mut teams = lock(&self.before).clone();
         teams.extend(self.funds.iter().map(|fund| (fund.key().clone(), fund.tally())));
-        shelf.write(&self.book, revoked, teams);
+        disk.write(&self.book, revoked, teams);
     }
 }
 

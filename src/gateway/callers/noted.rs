@@ -4,7 +4,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::Callers;
 use crate::{
-    gateway::{line::Line, wall},
+    gateway::{
+        line::{Line, Reused},
+        wall,
+    },
     quota::{Entry, Spent, Used, calendar},
     types::{Name, Outcome},
 };
@@ -38,7 +41,7 @@ impl Callers {
         let request = Used {
             requests: 1,
             failed: u64::from(line.outcome != Outcome::Complete.label()),
-            reused: u64::from(line.reused.as_ref().is_some_and(|reused| reused.is_free())),
+            reused: u64::from(line.reused.as_ref().is_some_and(Reused::is_free)),
             estimated_tokens: estimated.tokens,
             cost_usd: estimated.usd,
             ..Used::default()

@@ -9,8 +9,8 @@ use crate::{
 
 impl Reader<'_> {
     pub(super) fn teams(&mut self, document: &Document) -> Vec<Team> {
-        let Some(named) = &document.teams else { return Vec::new() };
-        let names = || named.entries.iter().map(|(name, _)| name.text());
+        let Some(all) = &document.teams else { return Vec::new() };
+        let names = || all.entries.iter().map(|(name, _)| name.text());
         let keys = document.keys.iter().flat_map(|keys| &keys.value).filter_map(|key| key.team.as_ref());
         for field in keys {
             // What cannot be read was told already.
@@ -20,8 +20,8 @@ impl Reader<'_> {
                 self.report(unknown("team", field.text(), field.at(), nearest(&team, names())));
             }
         }
-        let mut teams = Vec::with_capacity(named.entries.len());
-        for (key, raw) in &named.entries {
+        let mut teams = Vec::with_capacity(all.entries.len());
+        for (key, raw) in &all.entries {
             let name = self.name(key);
             if let Some(budget) = raw.budget.as_ref().and_then(|raw| self.budget(key, raw)) {
                 teams.push(Team { name, budget });
