@@ -189,6 +189,10 @@ fn notes(policy: &Policy) -> Vec<String> {
     for (_, engine) in policy.engines.iter().enumerate().filter(|(at, _)| !used(*at)) {
         notes.push(format!("engine {} is in no pool", engine.name));
     }
+    if policy.usage.is_none() && !policy.teams.is_empty() {
+        notes
+            .push("budgets begin anew when the process does; `usage: { path: usage }` keeps what was spent".to_owned());
+    }
     let in_dollars = policy.teams.iter().find(|team| matches!(team.budget.amount, Amount::Usd(_)));
     if let Some(team) = in_dollars {
         for pool in policy.pools.iter().filter(|pool| pool.price.is_none()) {

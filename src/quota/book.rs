@@ -130,14 +130,24 @@ impl Book {
 
     /// Forgets the days before the one of `unix`.
     pub fn forget_before(&self, unix: i64) {
-        let first = calendar::date(unix).to_string();
-        lock(&self.0).rows.retain(|entry, _| *entry.day >= *first);
+        let first = Entry { day: calendar::date(unix).to_string().into(), ..Entry::default() };
+        let mut pages = lock(&self.0);
+        pages.rows = pages.rows.split_off(&first);
+        pages.changed = pages.changed.split_off(&first.day);
     }
 
     /// The rows for which `wanted` says so, by day and key.
     pub fn rows(&self, wanted: impl Fn(&Entry) -> bool) -> Vec<Row> {
         let pages = lock(&self.0);
         let rows = pages.rows.iter().filter(|(entry, _)| wanted(entry));
+        rows.map(|(entry, used)| Row { entry: entry.clone(), used: *used }).collect()
+    }
+
+    /// The rows of one day, by key.
+    pub fn day(&self, day: &Name) -> Vec<Row> {
+        let pages = lock(&self.0);
+        let rows = pages.rows.range(Entry { day: day.clone(), ..Entry::default() }..);
+        let rows = rows.take_while(|(entry, _)| entry.day == *day);
         rows.map(|(entry, used)| Row { entry: entry.clone(), used: *used }).collect()
     }
 
@@ -174,7 +184,7 @@ mod tests {
         book.add(entry("2026-11-21", "a"), &one(9));
         assert_eq!(book.take_changed().len(), 2);
         assert!(book.take_changed().is_empty());
-        let rows = book.rows(|entry| *entry.day == *"2026-11-21");
+        let rows = book.day(&"2026-11-21".into());
         assert_eq!((rows.len(), rows[0].used.requests, rows[0].used.prompt_tokens), (1, 2, 16));
         assert!((rows[0].used.cost_usd - 1.0).abs() < 1e-9);
         book.forget_before(1_795_219_200);

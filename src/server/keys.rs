@@ -11,7 +11,7 @@ use axum::{
 use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
 
-use super::{Control, admin::is_same_origin};
+use super::{Control, origin::is_same_origin};
 use crate::quota::{Entry, Row, Used};
 
 /// The routes for the admin listener.

@@ -4,6 +4,7 @@ mod admin;
 mod house;
 mod keys;
 mod listen;
+mod origin;
 mod patient;
 mod reload;
 mod run;

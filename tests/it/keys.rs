@@ -94,6 +94,13 @@ async fn a_key_reaches_its_models_only() {
     }
     let unnamed = client::answer(http().get(gateway.at("/v1/files")).bearer_auth("some")).await;
     assert_eq!(code(&unnamed), (403, "endpoint_not_allowed".to_owned()));
+    // What is in a batch, or is handed on as another's fallback, is read by nobody here.
+    let mut fallbacks = chat("auto", 5);
+    fallbacks["models"] = json!(["m"]);
+    assert_eq!(code(&ask(&gateway, "some", &fallbacks, &[]).await), (403, "model_not_found".to_owned()));
+    let batch = json!({ "model": "auto", "requests": [{ "custom_id": "a", "params": { "model": "m" } }] });
+    let batch = client::json(http().post(gateway.at("/v1/messages/batches")), &batch).bearer_auth("some");
+    assert_eq!(client::answer(batch).await.status, 403);
     assert_eq!(mock.seen().len(), seen, "none of them may reach an engine");
 }
 
@@ -252,4 +259,45 @@ async fn a_reload_keeps_what_was_used() {
     gateway.rewrite(&with(", limits: { rpm: 2 }, tags: [a]"));
     gateway.wait_metrics("a reload", |now| now.sum("signalbox_config_reloads_total", &["result=\"ok\""]) > 0.5).await;
     assert_eq!(status().await, 429);
+}
+
+#[tokio::test]
+async fn after_a_storm_nothing_is_held() {
+    let mock = Mock::start(crate::accounting::fate).await;
+    let list = keys(&[("web", ", limits: { rpm: 1G, tpm: 1G, concurrency: 50 }, team: all")]);
+    let teams = "teams: { all: { budget: { usd: 1000000, per: month } } }\n";
+    let gateway =
+        Gateway::start(&format!("{teams}{list}cache: {{ coalesce: on, exact: {{ ttl: 1h }} }}\n{}", pool(&mock, "")))
+            .await;
+    let fates = [
+        "whole", "stream", "400", "429", "500", "cut-head", "reset", "garbage", "cut", "in-band", "silent", "prefill",
+        "answer",
+    ];
+    let mut dice = crate::accounting::Dice(7);
+    for _ in 0..8 {
+        let storm = fates.map(|fate| {
+            // Some of them are equal, and share.
+            let mut body = chat("auto", 5 + dice.roll(2) as u64);
+            body["stream"] = (dice.roll(2) == 0).into();
+            body["temperature"] = 0.into();
+            let request = client::json(http().post(gateway.at(CHAT)), &body).bearer_auth("web").header("x-fate", fate);
+            let patience = std::time::Duration::from_millis(10 + dice.roll(60) as u64);
+            tokio::time::timeout(patience, async move {
+                if let Ok(answer) = request.send().await {
+                    let _ = answer.bytes().await;
+                }
+            })
+        });
+        futures_util::future::join_all(storm).await;
+    }
+    until("everything to be given back", async || {
+        let told = gateway.get_json("/admin/keys").await;
+        told["keys"][0]["standing"]["in_flight"] == 0 && mock.under_way() == 0
+    })
+    .await;
+    let told = gateway.get_json("/admin/keys").await;
+    let used = 1_000_000_000 - told["keys"][0]["standing"]["tokens"]["remaining"].as_u64().unwrap();
+    // What is reserved for one answer is some hundred tokens; more than a few of them left over would show.
+    let spent = told["teams"][0]["spent_tokens"].as_u64().unwrap();
+    assert!(used <= spent, "{used} of {spent}");
 }

@@ -175,6 +175,8 @@ async fn a_budget_in_dollars_counts_what_answers_cost() {
     }
     assert_eq!(statuses, [200, 200, 429]);
     assert!((gateway.metrics().await.sum("signalbox_team_spent_usd", &[]) - 1.0).abs() < 1e-9);
+    let public = client::answer(http().get(gateway.at("/metrics")).bearer_auth("a")).await;
+    assert!(public.text().contains("signalbox_requests_total") && !public.text().contains("signalbox_team_spent"));
 }
 
 #[tokio::test]

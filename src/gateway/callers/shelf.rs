@@ -132,7 +132,7 @@ impl Shelf {
 
     fn write_day(&self, book: &Book, day: &Name) -> io::Result<()> {
         let mut text = Vec::new();
-        for row in book.rows(|entry| entry.day == *day) {
+        for row in book.day(day) {
             serde_json::to_writer(&mut text, &row)?;
             text.push(b'\n');
         }

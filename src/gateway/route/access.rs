@@ -5,21 +5,27 @@ use http::StatusCode;
 use super::Asking;
 use crate::{
     policy::{Key, ModelPattern},
-    types::Fault,
+    types::{Endpoint, Fault},
 };
 
 impl Asking<'_> {
-    /// Refuses a request for a model that its key may not use; and one that names none, where the key may not use all: what it would do
-    /// upstream, a batch in a file for one, is seen by nobody here.
+    /// Refuses a request for a model that its key may not use. Where the key may not use all, also what may name models in places that
+    /// nobody here reads: batches and files, requests without a model, and `models`, by which some providers are told of others to fall back to.
     pub(super) fn check_access(&self) -> Result<(), Fault> {
-        let Some(key) = self.key.map(|at| &self.policy().keys[at]) else { return Ok(()) };
+        let key = self.key.map(|at| &self.policy().keys[at]);
+        let Some(key) = key.filter(|key| key.models.is_some()) else { return Ok(()) };
+        let unread = matches!(self.endpoint, Endpoint::Batches | Endpoint::Files);
         match &self.body.model {
-            Some(model) if key.may_use(model) => Ok(()),
-            Some(model) => Err(refused(key, model)),
-            None if key.models.is_none() => Ok(()),
-            None => {
+            Some(model) if !key.may_use(model) => Err(refused(key, model)),
+            Some(_) if self.body.members().any(|(name, _)| name.eq_ignore_ascii_case(b"models")) => {
+                let message = format!("the key '{}' may use certain models only: name one, in 'model'", key.id);
+                let fault = Fault::client(StatusCode::FORBIDDEN, "model_refused", message).with_code("model_not_found");
+                Err(Fault { param: Some("models".into()), ..fault })
+            }
+            Some(_) if !unread => Ok(()),
+            _ => {
                 let message = format!(
-                    "the key '{}' may use certain models only, and this request to '{}' names none",
+                    "the key '{}' may use certain models only, and which ones this request to '{}' would use cannot be told",
                     key.id,
                     self.endpoint.name()
                 );

@@ -91,8 +91,11 @@ impl Reader<'_> {
     pub(super) fn check_key_models(&mut self, raw: Option<&Located<Vec<raw::Key>>>, models: &ModelTable) {
         let fields = raw.iter().flat_map(|raw| &raw.value).filter_map(|key| key.models.as_ref());
         for field in fields.flat_map(|models| &models.value) {
-            // What cannot be read was told already.
+            // What cannot be read, or is no pattern, was told already.
             let Ok(Word(text)) = self.config.read(field) else { continue };
+            if text.strip_suffix('*').unwrap_or(&text).contains('*') {
+                continue;
+            }
             let there = match ModelPattern::new(&text) {
                 ModelPattern::Exact(name) => models.get(&name).is_some(),
                 pattern @ ModelPattern::Prefix(_) => {
