@@ -16,11 +16,11 @@
 //! | 5 | [`fleet`], [`cache`] | engines and backends as they live: load, tickets, readings; answers that are given again |
 //! | 4 | [`schedule`], [`policy`] | which backend; what the operator decided |
 //! | 3 | [`config`], [`telemetry`], [`redis`] | policy files as text; metrics and the journal; a server for what gateways share |
-//! | 2 | [`protocol`], [`prompt`] | requests, answers and event streams over bytes; what a prompt's bytes tell |
+//! | 2 | [`protocol`], [`prompt`], [`quota`] | requests, answers and event streams over bytes; what a prompt's bytes tell; what callers may use |
 //! | 1 | [`measure`] | windows, averages, rates |
 //! | 0 | [`types`] | the vocabulary |
 //!
-//! `measure`, `prompt`, `policy`, `schedule`, `fleet` and `cache` do no I/O, spawn nothing and never read a clock: `now` is an argument, so that
+//! `measure`, `prompt`, `quota`, `policy`, `schedule`, `fleet` and `cache` do no I/O, spawn nothing and never read a clock: `now` is an argument, so that
 //! the same code runs in tests, in benches and on a simulation's clock.
 
 #![forbid(unsafe_code)]
@@ -35,6 +35,7 @@ pub mod measure;
 pub mod policy;
 pub mod prompt;
 pub mod protocol;
+pub mod quota;
 pub mod redis;
 pub mod schedule;
 pub mod server;

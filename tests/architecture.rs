@@ -11,11 +11,12 @@ use rules::{House, breaches, test_breaches};
 use source::Source;
 
 /// A room may import only from rooms on lower floors. `lib.rs` and `main.rs` are the roof.
-const FLOORS: [(&str, u32); 18] = [
+const FLOORS: [(&str, u32); 19] = [
     ("types", 0),
     ("measure", 1),
     ("protocol", 2),
     ("prompt", 2),
+    ("quota", 2),
     ("config", 3),
     ("redis", 3),
     ("telemetry", 3),
@@ -33,7 +34,7 @@ const FLOORS: [(&str, u32); 18] = [
 ];
 
 /// Rooms that do no input or output, start no tasks, and are handed the time.
-const PURE: [&str; 7] = ["types", "measure", "prompt", "policy", "schedule", "fleet", "cache"];
+const PURE: [&str; 8] = ["types", "measure", "prompt", "quota", "policy", "schedule", "fleet", "cache"];
 
 /// Files in pure rooms that may do otherwise, with the reason.
 const IMPURE: [(&str, &str); 1] = [("src/types/clock.rs", "it is the one place where time is read")];

@@ -8,6 +8,7 @@ use super::output;
 use crate::{
     config::{Config, Problems},
     policy::{Backend, Dialect, Engine, Model, Policy, Pool, Rule, Way, compile, condition::Condition},
+    quota::Amount,
     types::Aim,
 };
 
@@ -187,6 +188,19 @@ fn notes(policy: &Policy) -> Vec<String> {
     let used = |at| policy.pools.iter().flat_map(|pool| &pool.backends).any(|backend| backend.engine == at);
     for (_, engine) in policy.engines.iter().enumerate().filter(|(at, _)| !used(*at)) {
         notes.push(format!("engine {} is in no pool", engine.name));
+    }
+    if policy.usage.is_none() && !policy.teams.is_empty() {
+        notes
+            .push("budgets begin anew when the process does; `usage: { path: usage }` keeps what was spent".to_owned());
+    }
+    let in_dollars = policy.teams.iter().find(|team| matches!(team.budget.amount, Amount::Usd(_)));
+    if let Some(team) = in_dollars {
+        for pool in policy.pools.iter().filter(|pool| pool.price.is_none()) {
+            notes.push(format!(
+                "pool {} has no price: what it does costs the budget of team {} nothing",
+                pool.name, team.name
+            ));
+        }
     }
     if policy.keys.is_empty() && !policy.listen.ip().is_loopback() {
         notes.push(format!(

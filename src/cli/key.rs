@@ -1,16 +1,99 @@
-//! `signalbox key new`: a secret for a caller, and the line that lets it in.
+//! `signalbox key`: a secret for a caller, and the line that lets it in; how a running gateway's keys stand, and whether one is let in.
 
 use std::{io, process::ExitCode};
 
-use serde_json::json;
+use http::Method;
+use serde_json::{Value, json};
 
-use super::output;
+use super::{
+    operator::{Gateway, encoded},
+    output,
+};
 use crate::config::{Scalar, Word};
 
 /// Random bytes in a secret: as many as its hash has.
 const BYTES: usize = 32;
 
-pub(super) fn new(id: &str, json: bool) -> io::Result<ExitCode> {
+/// What can be done with keys.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Command {
+    /// Make a key: the secret for the caller, the line for the policy
+    New {
+        /// The key's name in logs and metrics
+        #[arg(long, default_value = "web")]
+        id: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show how a running gateway's keys stand
+    List {
+        #[command(flatten)]
+        gateway: Gateway,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let a key in no longer, from now on and until it is restored
+    Revoke {
+        #[command(flatten)]
+        gateway: Gateway,
+        /// The key's id in the policy
+        id: String,
+    },
+    /// Let a revoked key in again
+    Restore {
+        #[command(flatten)]
+        gateway: Gateway,
+        /// The key's id in the policy
+        id: String,
+    },
+}
+
+pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
+    match command {
+        Command::New { id, json } => new(id, *json),
+        Command::List { gateway, json } => list(gateway, *json),
+        Command::Revoke { gateway, id } => change(gateway, id, "revoke"),
+        Command::Restore { gateway, id } => change(gateway, id, "restore"),
+    }
+}
+
+fn list(gateway: &Gateway, json: bool) -> io::Result<ExitCode> {
+    let Some(body) = gateway.ask(Method::GET, "/admin/keys", &[])? else { return Ok(ExitCode::FAILURE) };
+    let body: Value = serde_json::from_slice(&body).map_err(io::Error::other)?;
+    if json {
+        return output::json(&body).map(|()| ExitCode::SUCCESS);
+    }
+    let rows = body["keys"].as_array().into_iter().flatten().map(|key| {
+        let state = match (key["revoked"] == true, key["in_policy"] == true) {
+            (false, _) => "lets in",
+            (true, true) => "revoked",
+            (true, false) => "revoked, not in the policy",
+        };
+        let left = |what: &str| match key.pointer(&format!("/standing/{what}")) {
+            Some(figures) if figures.is_object() => format!("{} of {}", figures["remaining"], figures["limit"]),
+            _ => "no limit".to_owned(),
+        };
+        let text = |name: &str| key[name].as_str().unwrap_or_default().to_owned();
+        [text("id"), text("team"), state.to_owned(), left("requests"), left("tokens")]
+    });
+    output::print(&output::table(["key", "team", "state", "requests/min left", "tokens/min left"], rows))
+        .map(|()| ExitCode::SUCCESS)
+}
+
+fn change(gateway: &Gateway, id: &str, what: &str) -> io::Result<ExitCode> {
+    let path = format!("/admin/keys/{}/{what}", encoded(id));
+    let Some(body) = gateway.ask(Method::POST, &path, &[])? else { return Ok(ExitCode::FAILURE) };
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let mut said = format!("the key '{id}' is {}\n", if body["revoked"] == true { "revoked" } else { "let in again" });
+    if body["kept"] == false {
+        said += "note: this ends with the process; with `usage: { path: … }` in the policy it outlives it\n";
+    }
+    output::print(&said).map(|()| ExitCode::SUCCESS)
+}
+
+fn new(id: &str, json: bool) -> io::Result<ExitCode> {
     if Word::read(id).is_err() {
         output::complain("signalbox: an id is visible ASCII characters without spaces, such as `web`\n");
         return Ok(ExitCode::FAILURE);

@@ -6,10 +6,12 @@ mod check;
 mod evaluate;
 mod explain;
 mod key;
+mod operator;
 mod output;
 mod serve;
 mod share;
 mod simulate;
+mod usage;
 
 use std::{io, path::PathBuf, process::ExitCode};
 
@@ -50,26 +52,15 @@ enum Command {
         #[command(subcommand)]
         command: cache::Command,
     },
-    /// Make keys for callers
+    /// Make keys for callers, and look after those of a running gateway
     Key {
         #[command(subcommand)]
-        command: KeyCommand,
+        command: key::Command,
     },
+    /// Show what was used, by day, key and model
+    Usage(usage::Args),
     /// Print the JSON schema of policy files, for editors
     Schema,
-}
-
-#[derive(Debug, Subcommand)]
-enum KeyCommand {
-    /// Make a key: the secret for the caller, the line for the policy
-    New {
-        /// The key's name in logs and metrics
-        #[arg(long, default_value = "web")]
-        id: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
 }
 
 /// Runs the command that the process was started with.
@@ -82,7 +73,8 @@ pub fn run() -> ExitCode {
         Command::Simulate(args) => simulate::simulate(&args),
         Command::Evaluate(args) => evaluate::evaluate(&args),
         Command::Cache { command } => cache::run(&command),
-        Command::Key { command: KeyCommand::New { id, json } } => key::new(&id, json),
+        Command::Key { command } => key::run(&command),
+        Command::Usage(args) => usage::usage(&args),
         Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),
     };
     match result {

@@ -163,15 +163,7 @@ pub enum SemanticMode {
     Shadow,
 }
 
-/// What a key may decide by headers.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Allowed {
-    /// `x-signalbox-cache`
-    Cache,
-}
-
 choices!(Scope, [("key", Self::Key), ("user", Self::User), ("shared", Self::Shared)]);
 choices!(Temperature, [("zero", Self::Zero), ("any", Self::Any)]);
 choices!(Replay, [("burst", Self::Burst), ("paced", Self::Paced)]);
 choices!(SemanticMode, [("serve", Self::Serve), ("shadow", Self::Shadow)]);
-choices!(Allowed, [("cache", Self::Cache)]);

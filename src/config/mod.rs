@@ -6,6 +6,7 @@ mod checks;
 pub mod embedder;
 mod env;
 mod key_source;
+pub mod keys;
 mod lengths;
 mod load;
 mod mask;

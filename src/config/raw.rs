@@ -8,13 +8,12 @@ use serde::Deserialize;
 
 use super::{
     background::Background,
-    caching::{Allowed, Cache, CacheUse, KeyCache},
+    caching::{Cache, CacheUse},
     checks::Logprob,
     key_source::KeySource,
+    keys::{AccountLimits, Key, Team, Usage},
     lengths::{Boundary, Context},
-    scalar::{
-        Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Predicted, Scrape, Share, Switch, Total, Url, Word,
-    },
+    scalar::{Admin, Balance, Dialect, Expression, Field, Pause, Predicted, Scrape, Share, Switch, Total, Url, Word},
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
 };
@@ -43,6 +42,10 @@ pub struct Document {
     pub background: Option<Background>,
     /// Who may call. Without it, anyone who can connect.
     pub keys: Option<Located<Vec<Key>>>,
+    /// Callers who have a budget together.
+    pub teams: Option<Named<Team>>,
+    /// Where it is kept what was used. Without it, it is lost with the process.
+    pub usage: Option<Usage>,
     /// Who pays: provider keys, used in turn.
     pub accounts: Option<Named<Account>>,
     /// What runs where. An engine may also be named by its address alone, in a pool.
@@ -127,30 +130,14 @@ pub struct Learning {
     pub re_ask: Option<Field<Switch>>,
 }
 
-/// A key that may call; `signalbox key new` makes one.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Key {
-    /// Its name in logs and metrics.
-    pub id: Field<Word>,
-    /// `blake3:` and 64 hex digits.
-    pub hash: Field<KeyHash>,
-    /// The team it belongs to: `key.team` in conditions.
-    pub team: Option<Field<Word>>,
-    /// What else it is known by: `key.tags` in conditions.
-    pub tags: Option<Vec<Field<Word>>>,
-    /// What its callers may decide by headers: `cache` for `x-signalbox-cache`.
-    pub allow: Option<Vec<Field<Allowed>>>,
-    /// What the cache does with the answers to its callers.
-    pub cache: Option<KeyCache>,
-}
-
 /// Who pays.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
     /// Provider keys, used in turn: `"${NAME}"` or `{ file: path }`.
     pub keys: Located<Vec<KeySource>>,
+    /// What all of its keys together may use. Requests that it has no room for go elsewhere, or wait.
+    pub limits: Option<AccountLimits>,
 }
 
 /// One server process, or one hosted endpoint, that runs models.

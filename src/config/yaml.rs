@@ -9,10 +9,7 @@ use super::{
 };
 
 /// Keys that the design names and this version does not have.
-const LATER: [&str; 12] = [
-    "dcgm", "gpu_hour", "health", "labels", "limits", "mirror", "models", "prefer", "priority", "require", "teams",
-    "when",
-];
+const LATER: [&str; 8] = ["dcgm", "gpu_hour", "health", "labels", "limits", "mirror", "prefer", "require"];
 
 /// How YAML is read: no deeper than policies go, because every level takes its share of the stack.
 pub(super) fn options() -> serde_saphyr::Options {
@@ -105,9 +102,9 @@ mod tests {
     #[test]
     fn keys_of_later_versions_are_named_as_such() {
         let help = |text| parse::<Document>(text).unwrap_err().help.unwrap();
-        assert_eq!(help("teams: {}"), "`teams` is not supported yet by this version");
+        assert_eq!(help("mirror: {}"), "`mirror` is not supported yet by this version");
         assert_eq!(help("listn: x"), "did you mean `listen`?");
-        assert_eq!(help("keys: [{ id: a, hash: b, limits: {} }]"), "`limits` is not supported yet by this version");
+        assert_eq!(help("engines: { a: { url: b, labels: {} } }"), "`labels` is not supported yet by this version");
         assert!(help("models: { a: { timeouts: { connect: 1s } } }").contains("at the top of the file"));
         assert!(help("zzz: 1").starts_with("known here: `listen`"));
     }

@@ -1,6 +1,7 @@
 //! The engines and backends as they live: what is under way on each, what they said of themselves, what was learned of them.
 //! It outlives a change of policy.
 
+mod account;
 mod breaker;
 mod engine;
 mod learned;
@@ -14,6 +15,7 @@ mod registry;
 mod snapshot;
 mod ticket;
 
+pub use account::Account;
 pub use breaker::{Breaker, BreakerState, Failure};
 pub use engine::{Contexts, Engine, Reading};
 pub use learned::{Learned, PoolLearned};

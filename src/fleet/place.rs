@@ -76,6 +76,13 @@ pub struct Scratch {
     pub(super) matched: Vec<u32>,
 }
 
+impl Ask<'_> {
+    /// Tokens that it will probably take on `backend`, with its answer.
+    fn tokens(&self, backend: &Backend) -> u64 {
+        backend.prompt_tokens(self.prompt.bytes as usize) + self.outputs.forecast(self.max_tokens).mean as u64
+    }
+}
+
 impl Pool {
     /// Chooses among the backends that `ask` allows; `None` when there are none. `chance` is uniform in `0..1`. Allocates nothing once
     /// `scratch` has been used for a pool of this size.
@@ -97,7 +104,7 @@ impl Pool {
         views.clear();
         candidates.clear();
         let untried = || self.members(ask.target).filter(|member| !ask.tried.contains(member));
-        let avoided = |member: usize| self.backends[member].engine.breaker.is_open(now);
+        let avoided = |member: usize| self.backends[member].is_avoided(now);
         for member in untried() {
             let backend = &*self.backends[member];
             let Backend { engine, learned, .. } = backend;
@@ -144,6 +151,7 @@ impl Pool {
             tpot: self.learned.step_among(in_flight + 1, CROWDED),
         };
         occupancy.has_room(ask.tpot_limit.map(|limit| limit.as_secs_f64()))
+            && backend.account.as_ref().is_none_or(|account| account.has_room(ask.tokens(backend), now))
     }
 }
 
@@ -224,7 +232,7 @@ impl Look<'_> {
                 _ => 0.0,
             },
             weight: spec.weight,
-            avoided: engine.breaker.is_open(self.now),
+            avoided: backend.is_avoided(self.now),
         }
     }
 

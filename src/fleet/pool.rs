@@ -8,11 +8,11 @@ use std::{
     },
 };
 
-use super::{Engine, Learned, Load, PoolLearned};
+use super::{Account, Engine, Learned, Load, PoolLearned};
 use crate::{
     policy::{self, Target},
     schedule::Draw,
-    types::Name,
+    types::{Moment, Name},
 };
 
 /// Counters of turns; targets that share one by chance share their turns.
@@ -39,6 +39,8 @@ pub struct Backend {
     pub spec: policy::Backend,
     /// The engine it is on.
     pub engine: Arc<Engine>,
+    /// The account that its engine is called through, if any.
+    pub account: Option<Arc<Account>>,
     /// Most requests on its engine at once, where limited.
     pub max_concurrency: Option<u32>,
     /// Size of its engine's KV cache as the policy has it, in tokens.
@@ -81,6 +83,11 @@ impl Backend {
     /// Its name in headers, metrics and the journal.
     pub fn name(&self) -> &Name {
         &self.spec.name
+    }
+
+    /// Whether others are tried first: it failed lately, or its provider takes none of its account's keys.
+    pub(super) fn is_avoided(&self, now: Moment) -> bool {
+        self.engine.breaker.is_open(now) || self.account.as_ref().is_some_and(|account| account.is_shut(now))
     }
 
     /// Tokens that its engine's KV cache holds, by the policy or as it says itself.

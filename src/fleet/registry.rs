@@ -4,8 +4,9 @@ use std::{collections::HashSet, sync::Arc};
 
 use dashmap::DashMap;
 
-use super::{Engine, Learned, Load, PoolLearned};
+use super::{Account, Engine, Learned, Load, PoolLearned, account::Used};
 use crate::{
+    policy,
     schedule::{affinity::Affinity, prefix::PrefixIndex},
     types::Name,
 };
@@ -18,6 +19,7 @@ pub struct Registry {
     engines: DashMap<String, Arc<Engine>>,
     learned: DashMap<(String, Option<Name>), Arc<Learned>>,
     pools: DashMap<Name, Arc<PoolLearned>>,
+    accounts: DashMap<Name, Arc<Used>>,
     /// By pool and backend.
     loads: DashMap<(Name, Name), Arc<Load>>,
     prefixes: Arc<PrefixIndex>,
@@ -37,6 +39,7 @@ impl Registry {
             engines: DashMap::new(),
             learned: DashMap::new(),
             pools: DashMap::new(),
+            accounts: DashMap::new(),
             loads: DashMap::new(),
             prefixes: Arc::new(PrefixIndex::new(bytes)),
             sessions: Arc::default(),
@@ -66,6 +69,17 @@ impl Registry {
     /// What is under way for a backend of a pool.
     pub fn load(&self, pool: &Name, backend: &Name) -> Arc<Load> {
         self.loads.entry((pool.clone(), backend.clone())).or_default().clone()
+    }
+
+    /// The account that `spec` describes: what was used of it stays used, and all of its keys are tried again.
+    pub fn account(&self, spec: &policy::Account) -> Arc<Account> {
+        let used = self.accounts.entry(spec.name.clone()).or_insert_with(|| Arc::new(Used::new(spec))).clone();
+        Arc::new(Account::new(spec, used))
+    }
+
+    /// Forgets the accounts that are not among these.
+    pub fn retain_accounts(&self, accounts: &[policy::Account]) {
+        self.accounts.retain(|name, _| accounts.iter().any(|account| account.name == *name));
     }
 
     /// Forgets the engines at none of these addresses, with the models that are not among `backends` (address and model), and the

@@ -21,7 +21,9 @@ impl Snapshot {
         let backends = policy.pools.iter().flat_map(|pool| &pool.backends);
         let backends =
             backends.map(|backend| (policy.engines[backend.engine].url.as_str(), backend.model.as_ref())).collect();
+        registry.retain_accounts(&policy.accounts);
         registry.retain(&urls, &backends, &policy.pools.iter().map(|pool| &pool.name).collect());
+        let accounts: Vec<_> = policy.accounts.iter().map(|account| registry.account(account)).collect();
         let pools = policy
             .pools
             .iter()
@@ -30,6 +32,7 @@ impl Snapshot {
                     let engine = &policy.engines[spec.engine];
                     Arc::new(Backend {
                         spec: spec.clone(),
+                        account: engine.account.map(|at| accounts[at].clone()),
                         max_concurrency: engine.max_concurrency,
                         kv_tokens: engine.kv_tokens,
                         load: registry.load(&pool.name, &spec.name),

@@ -215,6 +215,7 @@ mod tests {
     /// A pool of two backends on engines of their own.
     fn pool(registry: &Registry) -> Snapshot {
         let engine = |name: &str| policy::Engine {
+            account: None,
             name: name.into(),
             url: format!("http://{name}"),
             dialect: policy::Dialect::OpenAi,
@@ -386,6 +387,7 @@ mod tests {
         let snapshot = pool(&registry);
         let first = take(&snapshot.pools[0], &prompt(1, 10), false, at(0));
         let limited = Backend {
+            account: None,
             spec: first.backend.spec.clone(),
             engine: first.backend.engine.clone(),
             max_concurrency: Some(2),

@@ -21,7 +21,8 @@ use super::{
     hall::{Full, Guest, LOOK},
     line::Admission,
     record::{Record, millis},
-    stages::{Admitted, Call, Missed, Place, Routed},
+    route::priority,
+    stages::{Admitted, Call, Covered, Place, Routed},
 };
 use crate::{
     measure::lock,
@@ -29,9 +30,6 @@ use crate::{
     telemetry::Shed,
     types::{Fault, Moment},
 };
-
-/// What every request has, as long as nothing gives it another.
-const PRIORITY: u8 = 5;
 
 pub(super) struct Admit<S> {
     inner: S,
@@ -46,8 +44,8 @@ impl<S> Admit<S> {
     }
 }
 
-impl<S: Step<Admitted>> Step<Missed> for Admit<S> {
-    async fn call(&self, Missed(routed): Missed) -> Result<Reply, Fault> {
+impl<S: Step<Admitted>> Step<Covered> for Admit<S> {
+    async fn call(&self, Covered(routed): Covered) -> Result<Reply, Fault> {
         let most = routed.call.serving.snapshot.policy.limits.in_flight;
         let Some(place) = Place::take(&self.taken, most) else {
             let message = format!("{most} requests are under way, the most that this gateway takes (limits.in_flight)");
@@ -73,6 +71,7 @@ impl<S> Admit<S> {
             route,
             blocks,
             session,
+            priority: priority(&call.serving.snapshot.policy, call.key, &call.headers),
             max_tokens: call.body.max_tokens,
             whole: !call.body.stream,
             arrived: call.record.arrived(),
@@ -184,7 +183,8 @@ async fn wait(asked: &Asked, target: usize, began: Moment) -> Result<(Placed, bo
     let guest = Waiter { asked: asked.clone(), offer: Mutex::new(Some(offer)), undelivered: Mutex::default() };
     // Even who has no time to wait is looked at once: those who wait may wait for something else.
     let deadline = began.plus(most.max(Duration::from_nanos(1)));
-    let waiting = Waiting { priority: PRIORITY, deadline: Some(deadline), item: Box::new(guest) as Box<dyn Guest> };
+    let waiting =
+        Waiting { priority: asked.priority, deadline: Some(deadline), item: Box::new(guest) as Box<dyn Guest> };
     let until = Instant::now() + most;
     // Declared after `offered`, and so dropped before it: while one stands in the queue, somebody takes what it is offered.
     let Ok(stay) = asked.desk.hall.join(&pool.spec.name, limits.queue_length, waiting, began) else {

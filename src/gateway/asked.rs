@@ -37,6 +37,8 @@ pub(super) struct Asked {
     pub(super) route: Arc<Route>,
     pub(super) blocks: Blocks,
     pub(super) session: Option<u64>,
+    /// How urgent it is where it has to wait.
+    pub(super) priority: u8,
     pub(super) max_tokens: Option<u64>,
     /// Whether its answer comes whole.
     pub(super) whole: bool,
@@ -203,14 +205,19 @@ impl Asked {
         let Chosen { target, placement, told, .. } = chosen;
         let (at, pool) = self.pool(target);
         let backend = pool.backends[placement.backend].clone();
+        let (learned, outputs) = (pool.learned.clone(), self.tries[target].outputs.clone());
+        let blocks = self.blocks.clone();
+        let work = placement.forecast.work;
+        let charge = match &backend.account {
+            Some(account) => Some(account.admit(work.prompt_tokens + work.output_tokens, now)?),
+            None => None,
+        };
         if !backend.engine.breaker.enter(now) {
             return None;
         }
-        let (learned, outputs) = (pool.learned.clone(), self.tries[target].outputs.clone());
-        let blocks = self.blocks.clone();
         let ticket = Ticket::take_if_room(learned, outputs, backend, placement.forecast, blocks, now)?;
-        let seat = Seat::new(ticket, self.desk.clone());
         let forecast = placement.forecast;
+        let seat = Seat::new(ticket, charge, self.desk.clone());
         Some(Placed { target, pool: at, backend: placement.backend, seat, forecast, told })
     }
 

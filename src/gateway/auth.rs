@@ -1,28 +1,32 @@
-//! Who is asking: a key is looked up by its hash before a byte of the body is read. A policy without keys lets anyone in.
+//! Who is asking: a key is looked up by its hash, and its requests are counted, before a byte of the body is read. A policy without keys lets
+//! anyone in.
 
 use http::{HeaderMap, StatusCode, header};
 
 use super::{
-    Reply, Step,
+    Reply, Serving, Step,
     stages::{Arrival, Authed},
 };
-use crate::{policy::Key, types::Fault};
+use crate::types::Fault;
 
 pub(super) struct Auth<S>(pub S);
 
 impl<S: Step<Authed>> Step<Arrival> for Auth<S> {
     async fn call(&self, arrival: Arrival) -> Result<Reply, Fault> {
-        let keys = &arrival.serving.snapshot.policy.keys;
-        let key = check(keys, arrival.request.headers())?;
+        let key = check(&arrival.serving, arrival.request.headers())?;
         if let Some(at) = key {
-            arrival.record.note(|line| line.key = Some(keys[at].id.clone()));
+            let Arrival { record, serving, .. } = &arrival;
+            let caller = serving.caller(at);
+            record.note(|line| line.key = Some(caller.id.clone()));
+            record.charge(caller.clone()).enter(record.arrived())?;
         }
         self.0.call(Authed { arrival, key }).await
     }
 }
 
-/// The place in `keys` of the one that `headers` carry, or `None` where none is asked for.
-pub(super) fn check(keys: &[Key], headers: &HeaderMap) -> Result<Option<usize>, Fault> {
+/// The place in the policy of the key that `headers` carry, or `None` where none is asked for.
+pub(super) fn check(serving: &Serving, headers: &HeaderMap) -> Result<Option<usize>, Fault> {
+    let keys = &serving.snapshot.policy.keys;
     if keys.is_empty() {
         return Ok(None);
     }
@@ -32,6 +36,9 @@ pub(super) fn check(keys: &[Key], headers: &HeaderMap) -> Result<Option<usize>, 
     let hash = blake3::hash(secret.as_bytes());
     // Comparing blake3 hashes takes the same time wherever they differ.
     match keys.iter().position(|key| hash == blake3::Hash::from_bytes(key.hash)) {
+        Some(at) if serving.caller(at).is_revoked() => {
+            Err(refused("the API key was revoked: ask the operator of this gateway for another"))
+        }
         Some(at) => Ok(Some(at)),
         None => Err(refused("the API key is not known here: check it, or ask the operator of this gateway for one")),
     }

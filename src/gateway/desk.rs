@@ -12,7 +12,8 @@ use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
 use super::{
-    Hall, cache::Cache, disk::Disk, lessons::Lessons, line::Line, meaning::Meanings, shadow::Purse, shared::Shared,
+    Hall, cache::Cache, callers::Callers, disk::Disk, lessons::Lessons, line::Line, meaning::Meanings, shadow::Purse,
+    shared::Shared,
 };
 use crate::{
     cache::Purge,
@@ -53,6 +54,8 @@ pub struct Desk {
     pub disk: Disk,
     /// What of it other gateways have.
     pub shared: Shared,
+    /// What callers use of what they may use.
+    pub callers: Callers,
     /// Where requests wait for room.
     pub hall: Arc<Hall>,
     /// Which of its pools each route with limits used last, by its name: the place in the route.
@@ -87,6 +90,7 @@ impl Desk {
             cache: Cache::new(),
             disk: Disk::default(),
             shared: Shared::default(),
+            callers: Callers::default(),
             hall: Arc::default(),
             spills: DashMap::new(),
             boundaries: DashMap::new(),

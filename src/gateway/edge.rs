@@ -60,13 +60,14 @@ impl<S: Step<Arrival>> Edge<S> {
         };
         let record = Record::open(self.desk.clone(), id.clone(), endpoint, None);
         let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), request };
-        match self.walk.call(arrival).await {
-            Ok(reply) => reply,
-            Err(fault) => {
-                record.fail(&fault);
-                reply_to(Some(endpoint), &id, &fault)
-            }
+        let mut reply = self.walk.call(arrival).await.unwrap_or_else(|fault| {
+            record.fail(&fault);
+            reply_to(Some(endpoint), &id, &fault)
+        });
+        if let Some(bill) = record.bill() {
+            bill.put(reply.headers_mut(), self.desk.clock.now());
         }
+        reply
     }
 }
 
@@ -120,6 +121,6 @@ pub(super) fn put_id(headers: &mut HeaderMap, id: &str) {
 
 /// The answer to a caller whose `headers` carry no key that is known, where keys are asked for.
 pub fn refuse(serving: &Serving, headers: &HeaderMap) -> Option<Reply> {
-    let fault = auth::check(&serving.snapshot.policy.keys, headers).err()?;
+    let fault = auth::check(serving, headers).err()?;
     Some(reply_to(None, &request_id(headers), &fault))
 }

@@ -113,7 +113,7 @@ fn judge(serving: &Serving, desk: &Desk, id: &str, caller: Option<&Name>, served
 
 fn caller(serving: &Serving, headers: &HeaderMap) -> Result<Option<Name>, Fault> {
     let keys = &serving.snapshot.policy.keys;
-    Ok(auth::check(keys, headers)?.map(|at| keys[at].id.clone()))
+    Ok(auth::check(serving, headers)?.map(|at| keys[at].id.clone()))
 }
 
 fn read<'a, T: Deserialize<'a>>(body: &'a Bytes, example: &str) -> Result<T, Fault> {

@@ -133,8 +133,7 @@ async fn read(serving: &Serving, body: Body) -> Result<Bytes, Fault> {
 }
 
 async fn answer(serving: &Arc<Serving>, desk: &Arc<Desk>, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Fault> {
-    let policy = &serving.snapshot.policy;
-    let key = auth::check(&policy.keys, headers)?;
+    let key = auth::check(serving, headers)?;
     let bytes = read(serving, body).await?;
     // Tokens may be counted for it, which takes milliseconds: on a thread that may block, one inquiry at a time.
     let explained = async |body: Bytes| {

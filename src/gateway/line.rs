@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::explained::Explained;
 use crate::{
+    quota::Spent,
     telemetry::{Purpose, Stage},
     types::{Candidate, Name, Usage},
 };
@@ -72,6 +73,9 @@ pub struct Line {
     pub overhead_us: Option<f64>,
     /// Cost of all attempts in US dollars, where prices and tokens are known.
     pub cost_usd: Option<f64>,
+    /// What answers took whose engines had not counted when they ended: by our estimate, and for the caller's limits alone.
+    #[serde(skip)]
+    pub(super) uncounted: Spent,
 }
 
 /// What the cache made of a request.
@@ -275,6 +279,14 @@ impl Attempted {
 }
 
 impl Line {
+    /// What all its attempts used.
+    pub(super) fn spent(&self) -> Spent {
+        let counted = self.attempts.iter().filter_map(|attempt| attempt.usage);
+        let counted: u64 = counted.map(|usage| usage.prompt_tokens + usage.completion_tokens).sum();
+        let Spent { tokens, usd } = self.uncounted;
+        Spent { tokens: tokens + counted, usd: usd + self.cost_usd.unwrap_or(0.0) }
+    }
+
     /// The attempt that answered; where none did, the last one.
     pub fn last(&self) -> Option<&Attempted> {
         self.answered.and_then(|at| self.attempts.get(at)).or(self.attempts.last())

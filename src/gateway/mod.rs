@@ -1,6 +1,7 @@
 //! The walk: a request goes through the house once, from door to door, and [`walk`] shows the order.
 //!
-//! The request changes type as it climbs (`Arrival` → `Authed` → `Call` → `Estimated` → `Routed` → `Missed` → `Admitted`), so a step put in
+//! The request changes type as it climbs (`Arrival` → `Authed` → `Call` → `Estimated` → `Routed` → `Missed` → `Covered` →
+//! `Admitted`), so a step put in
 //! the wrong place does not compile. Steps are composed by [`tower::Layer`]; only the [`Edge`] is a [`tower::Service`]: it boxes
 //! once, and is the only place where a [`Fault`](crate::types::Fault) becomes HTTP.
 
@@ -8,6 +9,7 @@ mod admit;
 mod asked;
 mod auth;
 mod cache;
+mod callers;
 mod counting;
 mod desk;
 mod disk;
@@ -20,6 +22,7 @@ mod feedback;
 mod hall;
 mod inquiry;
 pub mod lessons;
+mod limit;
 mod line;
 mod meaning;
 mod models;
@@ -47,6 +50,7 @@ use self::{
     auth::Auth,
     dispatch::Dispatch,
     estimate::Estimation,
+    limit::Limit,
     parse::Parse,
     reuse::Reuse,
     route::Routing,
@@ -55,6 +59,7 @@ use self::{
 };
 pub use self::{
     cache::Cache,
+    callers::{Callers, KeepError, KeyTold, TeamTold},
     desk::{Desk, REMEMBERED},
     disk::{Disk, Loaded, keep_on_disk},
     edge::{Edge, refuse, reply_to},
@@ -84,6 +89,8 @@ pub fn walk(live: Arc<Live>, desk: Arc<Desk>, client: Client) -> Edge<impl Step<
         .layer(step(|inner| Routing::new(inner, desk.clone())))
         // Was it answered already?
         .layer(step(|inner| Reuse::new(inner, desk.clone(), errands.clone())))
+        // Do its caller's limits leave room for it?
+        .layer(step(|inner| Limit::new(inner, desk.clone())))
         // Is another tier's answer wanted too, to learn from?
         .layer(step(|inner| Pairs::new(inner, desk.clone(), errands.clone())))
         // Is there room for it?

@@ -1,4 +1,4 @@
-//! `GET /v1/models` and `/v1/models/{id}`: every name that may be asked for.
+//! `GET /v1/models` and `/v1/models/{id}`: every name that the caller may ask for.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 
 use super::{Live, Reply, auth, edge, route, serving::Serving};
-use crate::types::Fault;
+use crate::{policy::Key, types::Fault};
 
 /// The listing of models, as a router to be merged into the API.
 pub struct Models;
@@ -43,15 +43,20 @@ struct Model<'a> {
 }
 
 async fn list(State(live): State<Arc<Live>>, headers: HeaderMap) -> Reply {
-    answer(&live, &headers, |serving| {
-        let data = serving.snapshot.policy.models.names().map(|name| model(serving, name)).collect();
+    answer(&live, &headers, |serving, key| {
+        let names = serving.snapshot.policy.models.names();
+        let names = names.filter(|name| key.is_none_or(|key| key.may_use(name)));
+        let data = names.map(|name| model(serving, name)).collect();
         Ok(json(&List { object: "list", data }))
     })
 }
 
 async fn one(State(live): State<Arc<Live>>, Path(id): Path<String>, headers: HeaderMap) -> Reply {
-    answer(&live, &headers, |serving| {
+    answer(&live, &headers, |serving, key| {
         let policy = &serving.snapshot.policy;
+        if let Some(key) = key.filter(|key| !key.may_use(&id)) {
+            return Err(route::refused(key, &id));
+        }
         match policy.models.get(&id) {
             Some(_) => Ok(json(&model(serving, &id))),
             None => Err(route::unknown(policy, &id)),
@@ -65,10 +70,15 @@ async fn wrong_method(method: Method, headers: HeaderMap) -> Reply {
     edge::reply_to(None, &edge::request_id(&headers), &fault)
 }
 
-fn answer(live: &Live, headers: &HeaderMap, make: impl FnOnce(&Serving) -> Result<Vec<u8>, Fault>) -> Reply {
+fn answer(
+    live: &Live,
+    headers: &HeaderMap,
+    make: impl FnOnce(&Serving, Option<&Key>) -> Result<Vec<u8>, Fault>,
+) -> Reply {
     let serving = live.load();
     let id = edge::request_id(headers);
-    let answered = auth::check(&serving.snapshot.policy.keys, headers).and_then(|_| make(&serving));
+    let keys = &serving.snapshot.policy.keys;
+    let answered = auth::check(&serving, headers).and_then(|key| make(&serving, key.map(|at| &keys[at])));
     let body = match answered {
         Ok(body) => body,
         Err(fault) => return edge::reply_to(None, &id, &fault),

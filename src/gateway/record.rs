@@ -12,11 +12,13 @@ use http::StatusCode;
 
 use super::{
     Desk,
+    callers::{Bill, Caller},
     line::{Line, since_1970},
     shadow::Worth,
 };
 use crate::{
     prompt::tokens::{Counter, Known},
+    quota::Spent,
     telemetry::{InFlight, Purpose, Stage},
     types::{Endpoint, Fault, Moment, Name, Outcome},
 };
@@ -37,6 +39,8 @@ pub(super) struct Record {
     counted: OnceLock<(Arc<Counter>, Known)>,
     /// What answered it.
     served: OnceLock<Served>,
+    /// What it took of its caller's limits.
+    bill: OnceLock<Bill>,
     _in_flight: InFlight,
 }
 
@@ -79,6 +83,7 @@ impl Record {
             e2e_ms: 0.0,
             overhead_us: None,
             cost_usd: None,
+            uncounted: Spent::default(),
         };
         let in_flight = desk.metrics.enter();
         let arrived = desk.clock.now();
@@ -92,6 +97,7 @@ impl Record {
             line: Mutex::new(Some(Box::new(line))),
             counted: OnceLock::new(),
             served: OnceLock::new(),
+            bill: OnceLock::new(),
             _in_flight: in_flight,
         })
     }
@@ -143,6 +149,16 @@ impl Record {
         }
     }
 
+    /// Notes who is to be charged for it.
+    pub(super) fn charge(&self, caller: Arc<Caller>) -> &Bill {
+        self.bill.get_or_init(|| Bill::new(caller))
+    }
+
+    /// What it took of its caller's limits, where it has a caller.
+    pub(super) fn bill(&self) -> Option<&Bill> {
+        self.bill.get()
+    }
+
     /// Notes what answers it.
     pub(super) fn serve(&self, served: Served) {
         // An answer begins once.
@@ -176,6 +192,9 @@ impl Record {
         let free = line.reused.as_ref().filter(|reused| reused.is_free()).map(|_| 0.0);
         line.cost_usd =
             line.attempts.iter().filter_map(|attempt| attempt.cost_usd).reduce(|sum, cost| sum + cost).or(free);
+        if let Some(bill) = self.bill() {
+            bill.settle(&line);
+        }
         let metrics = &self.desk.metrics;
         let worth = Worth::total(&line.attempts);
         if let Some(purpose) = line.background {
@@ -184,6 +203,7 @@ impl Record {
             self.desk.keep(*line);
             return;
         }
+        self.desk.callers.note(&line, self.bill().and_then(Bill::team));
         self.desk.purse.earn(worth);
         // A client that left before there was an answer never saw a status: 499, as nginx notes it.
         let status = StatusCode::from_u16(if line.status == 0 { 499 } else { line.status }).unwrap_or_default();

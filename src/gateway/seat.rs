@@ -5,18 +5,22 @@ use std::sync::Arc;
 use super::Desk;
 use crate::{
     fleet::Ticket,
+    quota::Reserved,
     types::{Moment, Usage},
 };
 
-/// A ticket, and the hall that is told when it is over: the ticket itself knows no time, and nobody who waits.
+/// A ticket, what it takes of the account that pays, and the hall that is told when it is over: the ticket itself knows no time, and nobody
+/// who waits.
 pub(super) struct Seat {
     ticket: Option<Ticket>,
+    /// Given back where nothing says what was used.
+    charge: Option<Reserved>,
     desk: Arc<Desk>,
 }
 
 impl Seat {
-    pub(super) fn new(ticket: Ticket, desk: Arc<Desk>) -> Self {
-        Self { ticket: Some(ticket), desk }
+    pub(super) fn new(ticket: Ticket, charge: Option<Reserved>, desk: Arc<Desk>) -> Self {
+        Self { ticket: Some(ticket), charge, desk }
     }
 
     pub(super) fn first_token(&mut self, now: Moment) {
@@ -26,6 +30,13 @@ impl Seat {
 
     pub(super) fn streamed(&mut self, tokens: u64) {
         self.ticket.iter_mut().for_each(|ticket| ticket.streamed(tokens));
+    }
+
+    /// What the provider will have counted for its account.
+    pub(super) fn used(&mut self, tokens: u64) {
+        if let Some(charge) = self.charge.take() {
+            charge.settle(tokens);
+        }
     }
 
     pub(super) fn finish(mut self, usage: Option<&Usage>, tpot: Option<f64>, now: Moment) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Desk;
+use super::{Desk, callers::Caller};
 use crate::{
     cache::Origin,
     fleet::Snapshot,
@@ -27,6 +27,8 @@ pub struct Serving {
     origins: Vec<Vec<Origin>>,
     /// What counts the tokens of prompts, by pool.
     counters: Vec<Arc<Counter>>,
+    /// Who may call, by the places of their keys.
+    callers: Vec<Arc<Caller>>,
 }
 
 impl Serving {
@@ -65,7 +67,8 @@ impl Serving {
         let counters = counters.collect();
         let pools = &snapshot.policy.pools;
         let origins = pools.iter().map(|pool| origins(pool, &snapshot.policy.engines)).collect();
-        Self { snapshot, meters, pool_meters, origins, counters }
+        let callers = desk.callers.follow(&snapshot.policy, desk.clock.now());
+        Self { snapshot, meters, pool_meters, origins, counters, callers }
     }
 
     /// The metric handle of a backend, by the places of its pool and itself.
@@ -76,6 +79,11 @@ impl Serving {
     /// What a backend is, as far as that may change its answers.
     pub(super) fn origin(&self, pool: usize, backend: usize) -> Origin {
         self.origins[pool][backend]
+    }
+
+    /// Who calls with the key at this place.
+    pub(super) fn caller(&self, key: usize) -> &Arc<Caller> {
+        &self.callers[key]
     }
 
     /// What counts the tokens of prompts for the pool at this place.

@@ -72,6 +72,9 @@ pub(super) struct Routed {
 /// A call that nothing kept or under way has answered.
 pub(super) struct Missed(pub(super) Routed);
 
+/// A call that its caller's limits leave room for.
+pub(super) struct Covered(pub(super) Routed);
+
 /// A call that may be dispatched; it holds its place until its answer ends.
 pub(super) struct Admitted {
     pub(super) call: Call,

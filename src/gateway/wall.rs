@@ -11,3 +11,8 @@ pub(super) fn now() -> u64 {
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+/// Seconds since 1970.
+pub(super) fn seconds() -> i64 {
+    i64::try_from(now() / 1000).unwrap_or(i64::MAX)
+}

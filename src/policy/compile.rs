@@ -6,24 +6,24 @@ mod cascade;
 mod conditions;
 mod decider;
 mod engines;
+mod keys;
 mod models;
 mod pools;
 mod reader;
 mod routes;
+mod teams;
 mod tiers;
 
 use std::{collections::HashSet, path::PathBuf};
 
 use self::{engines::Engines, reader::Reader, routes::Given};
 use super::{
-    Journal, Key, Learning, Limits, Policy, Timeouts,
+    Journal, Learning, Limits, Policy, Timeouts,
     condition::Names,
     defaults::{ADMIN, JOURNAL_KEEP, JOURNAL_SIZE, LISTEN},
     offered,
 };
-use crate::config::{
-    Admin, Config, Field, Pause, Predicted, Problem, Problems, Switch, Total, Word, caching::Allowed, raw,
-};
+use crate::config::{Admin, Config, Field, Pause, Predicted, Problem, Problems, Switch, Total, raw};
 
 /// The policy that `config` describes, or everything that is wrong with it.
 pub fn compile(config: &Config) -> Result<Policy, Problems> {
@@ -53,17 +53,22 @@ impl Reader<'_> {
         let mut pools = self.pools(document, &mut engines);
         let engines = engines.list;
         offered::name_backends(&engines, &mut pools);
-        let keys = self.keys(document);
+        let keys = self.keys(document.keys.as_ref());
         let names = Names {
             pools: pools.iter().map(|pool| pool.name.clone()).collect(),
             keys: keys.iter().map(|key| key.id.clone()).collect(),
         };
+        let models = self.models(document, &Given { pools: &pools, names, timeouts });
+        self.check_key_models(document.keys.as_ref(), &models);
         let background = document.background.as_ref().and_then(|raw| self.background(raw, &pools));
         Policy {
             listen,
             admin,
             keys,
-            models: self.models(document, &Given { pools: &pools, names, timeouts }),
+            teams: self.teams(document),
+            accounts,
+            usage: document.usage.as_ref().and_then(|raw| self.usage(raw)),
+            models,
             engines,
             pools,
             limits: document.limits.as_ref().map_or_else(Limits::default, |raw| self.limits(raw)),
@@ -117,42 +122,6 @@ impl Reader<'_> {
     fn learning(&mut self, raw: &raw::Learning) -> Learning {
         let Switch(re_ask) = self.or(raw.re_ask.as_ref(), Switch(false));
         Learning { file: self.optional(raw.file.as_ref()).map(|file: String| PathBuf::from(file)), re_ask }
-    }
-
-    fn keys(&mut self, document: &raw::Document) -> Vec<Key> {
-        let Some(raw) = &document.keys else { return Vec::new() };
-        if raw.value.is_empty() {
-            self.report(
-                Problem::at(raw.at, "an empty list of keys")
-                    .help("`signalbox key new` makes a key; to let in everyone who can connect, remove `keys`"),
-            );
-        }
-        let (mut ids, mut hashes) = (HashSet::new(), HashSet::new());
-        let mut keys = Vec::with_capacity(raw.value.len());
-        for raw in &raw.value {
-            let (Some(Word(id)), hash) = (self.read(&raw.id), self.read(&raw.hash)) else { continue };
-            if !ids.insert(id.clone()) {
-                self.report(
-                    Problem::at(raw.id.at(), "two keys of the same name").help("give each key an `id` of its own"),
-                );
-            }
-            let Some(hash) = hash else { continue };
-            if !hashes.insert(hash.0) {
-                self.report(
-                    Problem::at(raw.hash.at(), "the same key under two names")
-                        .help("`signalbox key new` makes another"),
-                );
-            }
-            let tags = raw.tags.iter().flatten().filter_map(|field| self.word(Some(field)));
-            let tags = tags.collect();
-            let allowed: Vec<_> = raw.allow.iter().flatten().filter_map(|field| self.read(field)).collect();
-            let may_set_cache = allowed.contains(&Allowed::Cache);
-            let team = self.word(raw.team.as_ref());
-            let persist = raw.cache.as_ref().and_then(|cache| cache.persist.as_ref());
-            let Switch(persists) = self.or(persist, Switch(true));
-            keys.push(Key { id: id.into(), hash: hash.0, team, tags, may_set_cache, persists });
-        }
-        keys
     }
 }
 

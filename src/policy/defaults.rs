@@ -24,6 +24,9 @@ pub(super) const PERSIST_RETENTION: Duration = Duration::from_hours(7 * 24);
 /// How long a request waits for an answer that another gateway may have.
 pub(super) const SHARED_TIMEOUT: Duration = Duration::from_millis(20);
 
+/// How long days of usage are remembered: the month that is charged for, and the one before it.
+pub const USAGE_RETENTION: Duration = Duration::from_hours(62 * 24);
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -50,6 +53,9 @@ impl Default for Policy {
             listen: LISTEN,
             admin: Some(ADMIN),
             keys: Vec::new(),
+            teams: Vec::new(),
+            usage: None,
+            accounts: Vec::new(),
             engines: Vec::new(),
             pools: Vec::new(),
             models: ModelTable::default(),

@@ -4,6 +4,7 @@ mod cache;
 mod compile;
 pub mod condition;
 mod defaults;
+mod keys;
 mod models;
 mod offered;
 mod simulated;
@@ -16,10 +17,13 @@ use bytes::Bytes;
 pub use self::{
     cache::{CacheUse, Caching, Decider, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
     compile::compile,
+    defaults::USAGE_RETENTION,
+    keys::{Account, Key, ModelPattern, PRIORITY, Team, Usage},
     models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
     simulated::{Found, discovered, simulated},
     tokenizer::{Encoding, Tokenizer},
 };
+pub use crate::config::keys::Allowed;
 use crate::types::{Endpoint, Name, Price, Strategy};
 
 /// A policy, checked whole and ready to serve. Names are resolved to indices, defaults are filled in.
@@ -31,6 +35,12 @@ pub struct Policy {
     pub admin: Option<SocketAddr>,
     /// Who may call; empty means anyone.
     pub keys: Vec<Key>,
+    /// Teams with a budget.
+    pub teams: Vec<Team>,
+    /// Where it is kept what was used; `None` where it is lost with the process.
+    pub usage: Option<Usage>,
+    /// Accounts at providers, by their place in this list.
+    pub accounts: Vec<Account>,
     /// The engines, by their place in this list.
     pub engines: Vec<Engine>,
     /// The pools, by their place in this list.
@@ -55,23 +65,6 @@ pub struct Policy {
     pub hash: String,
 }
 
-/// A key that may call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
-    /// Its public name.
-    pub id: Name,
-    /// BLAKE3 hash of the secret.
-    pub hash: [u8; 32],
-    /// The team it belongs to, if any.
-    pub team: Option<Name>,
-    /// What else it is known by.
-    pub tags: Vec<Name>,
-    /// Whether its callers may say by a header how the cache is used.
-    pub may_set_cache: bool,
-    /// Whether the answers to its callers may be on disk and with other gateways.
-    pub persists: bool,
-}
-
 /// An engine: one server process (or one hosted endpoint) that runs models.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Engine {
@@ -83,6 +76,8 @@ pub struct Engine {
     pub dialect: Dialect,
     /// Provider keys, used in turn; empty when it asks for none.
     pub keys: Vec<Secret>,
+    /// Place of the account that they belong to, if it is called through one.
+    pub account: Option<usize>,
     /// The time between two readings of its `/metrics`; `None` where they are not read.
     pub scrape: Option<Duration>,
     /// Most requests there at once, those of others included, where limited.

@@ -119,6 +119,11 @@ impl RequestBody {
                     self.max_tokens = value.count()?.or(self.max_tokens);
                     4
                 }
+                // Servers that take names of fields in any case would read it in the place of the one that was looked at here.
+                name if name.eq_ignore_ascii_case(b"model") => {
+                    let name = value.name();
+                    return Err(Fault::field(name.clone(), format!("'{name}' is no field: write 'model'")));
+                }
                 b"messages" => {
                     value.list()?;
                     self.prompt_bytes += raw.len();

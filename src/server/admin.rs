@@ -16,7 +16,7 @@ use futures_util::{Stream, stream};
 use http::{HeaderMap, StatusCode, header, uri::Authority};
 use serde_json::json;
 
-use super::{Control, state::State};
+use super::{Control, keys, origin::is_same_origin, state::State};
 use crate::{
     cache::{ExactKey, Purge},
     gateway::{REMEMBERED, refuse, reply_to},
@@ -54,7 +54,8 @@ pub(super) fn admin(control: Arc<Control>, local: bool) -> Router {
         .route("/admin/complexity/rollback", post(roll_back))
         .route("/admin/cache/purge", post(purge))
         .route("/admin/reload", post(reload))
-        .with_state(control);
+        .with_state(control.clone())
+        .merge(keys::routes(control));
     if local { routes.layer(middleware::from_fn(by_local_name)) } else { routes }
 }
 
@@ -121,7 +122,7 @@ async fn metrics(Extract(control): Extract<Arc<Control>>) -> Response {
 async fn metrics_if_allowed(Extract(control): Extract<Arc<Control>>, headers: HeaderMap) -> Response {
     match refuse(&control.house.live.load(), &headers) {
         Some(refusal) => refusal,
-        None => metrics(Extract(control)).await,
+        None => ([(header::CONTENT_TYPE, CONTENT_TYPE)], control.house.public_metrics()).into_response(),
     }
 }
 
@@ -240,14 +241,6 @@ async fn reload(Extract(control): Extract<Arc<Control>>, headers: HeaderMap) -> 
         Ok(hash) => Json(json!({ "reloaded": true, "hash": hash })).into_response(),
         Err(message) => (StatusCode::BAD_REQUEST, Json(json!({ "reloaded": false, "error": { "message": message } })))
             .into_response(),
-    }
-}
-
-fn is_same_origin(headers: &HeaderMap) -> bool {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    match (text(header::ORIGIN), text(header::HOST)) {
-        (Some(origin), Some(host)) => origin.split_once("://").is_some_and(|(_, origin)| origin == host),
-        _ => false,
     }
 }
 

@@ -3,12 +3,13 @@
 use std::{
     io,
     sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
 };
 
 use crate::{
     fleet::{Pool, Registry, Snapshot},
     gateway::{self, Desk, Live, Serving, keep_on_disk, lessons, share},
-    policy::Policy,
+    policy::{self, Policy},
     redis::LinkError,
     schedule::{predict::Accuracy, tiers::Standing},
     store,
@@ -43,6 +44,9 @@ pub enum OpenError {
     /// What was learned cannot be read.
     #[error(transparent)]
     Lessons(#[from] lessons::StoreError),
+    /// Usage cannot be kept.
+    #[error("usage: {0} (usage.path in the policy)")]
+    Usage(#[from] gateway::KeepError),
     /// Kept answers cannot be on disk.
     #[error("kept answers: {0} (cache.persist.path in the policy)")]
     Disk(#[from] store::StoreError),
@@ -73,6 +77,9 @@ impl House {
             desk.lessons.load(file)?;
         }
         desk.lessons.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
+        if let Some(usage) = &policy.usage {
+            desk.callers.keep(usage)?;
+        }
         desk.follow(&policy);
         keep_on_disk(&desk, &policy)?;
         share(&desk, &policy)?;
@@ -101,6 +108,7 @@ impl House {
             ("admin", before.admin != policy.admin),
             ("limits.header", before.limits.header != policy.limits.header),
             ("timeouts.connect", before.timeouts.connect != policy.timeouts.connect),
+            ("usage.path", before.usage.as_ref().map(|it| &it.path) != policy.usage.as_ref().map(|it| &it.path)),
         ] {
             if changed {
                 tracing::warn!("'{what}' changed in the policy: it takes effect after a restart");
@@ -127,10 +135,21 @@ impl House {
         }
     }
 
+    /// Writes what was used, and forgets what is too old. Waits for the disk.
+    pub(super) fn write_usage(&self) {
+        self.desk.callers.write(self.usage_retention());
+    }
+
+    fn usage_retention(&self) -> Duration {
+        let serving = self.live.load();
+        serving.snapshot.policy.usage.as_ref().map_or(policy::USAGE_RETENTION, |usage| usage.retention)
+    }
+
     /// Writes out what is queued.
     pub(super) async fn close(&self) {
-        let desk = self.desk.clone();
+        let (desk, retention) = (self.desk.clone(), self.usage_retention());
         let close = move || {
+            desk.callers.write(retention);
             desk.lessons.save();
             desk.disk.close();
         };
@@ -145,6 +164,17 @@ impl House {
     pub(super) fn metrics(&self) -> String {
         let now = self.desk.clock.now();
         self.desk.metrics.encode(now, &self.reading())
+    }
+
+    /// The same for callers: where they have keys, what others use is none of their business.
+    pub(super) fn public_metrics(&self) -> String {
+        let mut reading = self.reading();
+        if !self.live.load().snapshot.policy.keys.is_empty() {
+            reading.limited.clear();
+            reading.teams.clear();
+            reading.accounts.clear();
+        }
+        self.desk.metrics.encode(self.desk.clock.now(), &reading)
     }
 
     fn reading(&self) -> telemetry::Live {
@@ -192,6 +222,9 @@ impl House {
             caches: self.caches(&serving.snapshot.policy),
             log: self.log(&serving.snapshot.policy),
             shared: self.desk.shared.is_up(),
+            accounts: accounts(&serving.snapshot.pools, now),
+            limited: self.limited(&serving.snapshot.policy, now),
+            teams: self.desk.callers.teams().into_iter().map(team).collect(),
             false_hits: self.false_hits(&serving.snapshot.policy, now),
         }
     }
@@ -240,6 +273,13 @@ impl House {
         })
     }
 
+    fn limited(&self, policy: &Policy, now: Moment) -> Vec<(Name, &'static str, u64)> {
+        let keys = self.desk.callers.keys(policy, now).into_iter();
+        let refused =
+            keys.flat_map(|key| key.refused.into_iter().map(move |(limit, count)| (key.id.clone(), limit, count)));
+        refused.filter(|(.., count)| *count > 0).collect()
+    }
+
     pub(super) fn false_hits(&self, policy: &Policy, now: Moment) -> Option<telemetry::FalseHitsLive> {
         policy.caching.as_ref()?.semantic?;
         let told = self.desk.meanings.false_hits(now);
@@ -284,6 +324,31 @@ fn tiered(route: Name, standing: &Standing) -> telemetry::TieredLive {
         quality: standing.quality,
         flips: standing.flips,
     }
+}
+
+fn accounts(pools: &[Pool], now: Moment) -> Vec<telemetry::AccountLive> {
+    let backends = pools.iter().flat_map(|pool| &pool.backends);
+    let mut all: Vec<telemetry::AccountLive> = Vec::new();
+    for account in backends.filter_map(|backend| backend.account.as_ref()) {
+        if all.iter().any(|known| known.account == account.name) {
+            continue;
+        }
+        let (ready, standing) = (account.keys.ready(now), account.standing(now));
+        let limits = [("requests", standing.requests), ("tokens", standing.tokens)];
+        all.push(telemetry::AccountLive {
+            account: account.name.clone(),
+            ready: ready as u64,
+            left_out: account.keys.len().saturating_sub(ready) as u64,
+            ejected: account.ejected(),
+            remaining: limits.iter().filter_map(|(limit, figures)| Some((*limit, (*figures)?.remaining))).collect(),
+        });
+    }
+    all
+}
+
+fn team(told: gateway::TeamTold) -> telemetry::TeamLive {
+    let gateway::TeamTold { team, per, spent_usd, spent_tokens, budget_usd, budget_tokens } = told;
+    telemetry::TeamLive { team, per, spent_usd, spent_tokens, budget_usd, budget_tokens }
 }
 
 fn accuracy(of: Accuracy) -> telemetry::AccuracyLive {

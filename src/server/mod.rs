@@ -2,7 +2,9 @@
 
 mod admin;
 mod house;
+mod keys;
 mod listen;
+mod origin;
 mod patient;
 mod reload;
 mod run;

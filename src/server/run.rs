@@ -135,8 +135,21 @@ async fn bind(address: SocketAddr, key: &'static str) -> Result<TcpListener, Run
 /// How often kept answers are looked through for those whose time is over, and indexes for those that are to be built anew.
 const TENDED: Duration = Duration::from_secs(30);
 
-/// Tends the cache by meaning until the process ends.
+/// How often usage is written: what the end of the process, however it comes, may cost.
+const USAGE_WRITTEN: Duration = Duration::from_secs(2);
+
+/// Tends the cache by meaning, and the book of usage, until the process ends.
 fn tend(control: &Arc<Control>) {
+    let writing = control.clone();
+    tokio::spawn(async move {
+        let mut tick = tokio::time::interval(USAGE_WRITTEN);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tick.tick().await;
+            let writing = writing.clone();
+            let _ = tokio::task::spawn_blocking(move || writing.house.write_usage()).await;
+        }
+    });
     let control = control.clone();
     tokio::spawn(async move {
         let mut tick = tokio::time::interval(TENDED);

@@ -23,8 +23,46 @@ pub struct Live {
     pub log: Option<CacheLogLive>,
     /// Whether the server that gateways share is there; `None` where the policy has none.
     pub shared: Option<bool>,
+    /// Requests refused because of a limit, by key and limit.
+    pub limited: Vec<(Name, &'static str, u64)>,
+    /// Every team with a budget.
+    pub teams: Vec<TeamLive>,
+    /// Every account at a provider.
+    pub accounts: Vec<AccountLive>,
     /// Where the policy has a cache by meaning.
     pub false_hits: Option<FalseHitsLive>,
+}
+
+/// What a team has spent of its budget in the present period.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TeamLive {
+    /// Its name.
+    pub team: Name,
+    /// `day` or `month`.
+    pub per: &'static str,
+    /// US dollars spent.
+    pub spent_usd: f64,
+    /// Tokens spent.
+    pub spent_tokens: u64,
+    /// The budget, where it is in US dollars.
+    pub budget_usd: Option<f64>,
+    /// The budget, where it is in tokens.
+    pub budget_tokens: Option<u64>,
+}
+
+/// What an account at a provider lets us use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountLive {
+    /// Its name.
+    pub account: Name,
+    /// Keys that may be used.
+    pub ready: u64,
+    /// Keys that are left out for now.
+    pub left_out: u64,
+    /// How often one was.
+    pub ejected: u64,
+    /// What is left in this minute, by limit.
+    pub remaining: Vec<(&'static str, u64)>,
 }
 
 /// How often hits by meaning were false, as far as they were verified.

@@ -215,8 +215,8 @@ mod tests {
     use super::{super::shared::MOST_BACKENDS, *};
     use crate::{
         telemetry::{
-            AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Lookup, LookupStage,
-            OutputLive, PoolLive, SchedulerLive, Shed, TieredLive,
+            AccountLive, AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Lookup,
+            LookupStage, OutputLive, PoolLive, SchedulerLive, Shed, TeamLive, TieredLive,
         },
         types::Usage,
     };
@@ -352,6 +352,32 @@ mod tests {
                 load_seconds: 0.25,
             }),
             shared: Some(true),
+            limited: vec![(name("web"), "tokens", 2)],
+            accounts: vec![AccountLive {
+                account: name("openai"),
+                ready: 1,
+                left_out: 1,
+                ejected: 3,
+                remaining: vec![("requests", 4990)],
+            }],
+            teams: vec![
+                TeamLive {
+                    team: name("search"),
+                    per: "month",
+                    spent_usd: 1.25,
+                    spent_tokens: 900,
+                    budget_usd: Some(500.0),
+                    budget_tokens: None,
+                },
+                TeamLive {
+                    team: name("tools"),
+                    per: "day",
+                    spent_usd: 0.0,
+                    spent_tokens: 70,
+                    budget_usd: None,
+                    budget_tokens: Some(1000),
+                },
+            ],
             false_hits: Some(FalseHitsLive { rate: 0.01, lower: 0.002, upper: 0.03, labels: 120.0, shadow_scopes: 1 }),
         }
     }

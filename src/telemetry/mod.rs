@@ -23,8 +23,8 @@ pub use self::{
     cascade::CascadeMetrics,
     journal::{Journal, JournalCounters},
     live::{
-        AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Live, OutputLive, PoolLive,
-        SchedulerLive, TieredLive,
+        AccountLive, AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Live, OutputLive,
+        PoolLive, SchedulerLive, TeamLive, TieredLive,
     },
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},

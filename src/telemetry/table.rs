@@ -152,6 +152,26 @@ table! {
     PAIRS: Counter "" "signalbox_pairs_total" ["result"]
         "Comparisons of two tiers' answers: agreed or disagreed by their words; same, smaller or larger by the judge; undecided, unread or failed without a lesson.";
 
+    // What callers and teams use of what they may use.
+    KEY_LIMITED: Counter "" "signalbox_key_limited_total" ["key", "limit"]
+        "Requests refused because of a limit of their key (requests, tokens, concurrency) or of its team (budget).";
+    TEAM_SPENT_USD: Gauge "usd" "signalbox_team_spent_usd" ["team", "per"]
+        "What a team has spent in the present day or month, at the pools' prices, in US dollars.";
+    TEAM_BUDGET_USD: Gauge "usd" "signalbox_team_budget_usd" ["team", "per"]
+        "What it may spend in it, where its budget is in US dollars.";
+    TEAM_SPENT_TOKENS: Gauge "tokens" "signalbox_team_spent_tokens" ["team", "per"]
+        "What a team has spent in the present day or month, in tokens of prompts and answers.";
+    TEAM_BUDGET_TOKENS: Gauge "tokens" "signalbox_team_budget_tokens" ["team", "per"]
+        "What it may spend in it, where its budget is in tokens.";
+
+    // What accounts at providers let us use.
+    ACCOUNT_KEYS: Gauge "" "signalbox_account_keys" ["account", "state"]
+        "Keys of an account: ready, or ejected because its provider refused them (401); those are tried again after a while.";
+    ACCOUNT_EJECTED: Counter "" "signalbox_account_keys_ejected_total" ["account"]
+        "How often a key of an account was left out because its provider refused it.";
+    ACCOUNT_LEFT: Gauge "" "signalbox_account_remaining" ["account", "limit"]
+        "What is left of the limits that the policy gives an account, in requests and tokens per minute.";
+
     // The cache: what was looked up, what is kept, and what was saved.
     CACHE_LOOKUPS: Counter "" "signalbox_cache_lookups_total" ["tier", "result", "reason", "route"]
         "Requests that a cache was asked about: hit, coalesced (shared another's request under way), miss, or bypass (it may not share), and why no answer was given.";

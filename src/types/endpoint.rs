@@ -88,6 +88,11 @@ impl Endpoint {
         }
     }
 
+    /// Whether its answers are text that a model writes, token by token.
+    pub const fn generates(self) -> bool {
+        matches!(self, Self::Chat | Self::Completions | Self::Responses | Self::Messages)
+    }
+
     /// Whether doing the work twice has no effect but its cost, so that it may be tried again elsewhere.
     pub const fn repeatable(self) -> bool {
         !matches!(self, Self::Responses | Self::Files | Self::Batches | Self::Images)

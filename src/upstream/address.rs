@@ -202,6 +202,7 @@ mod tests {
             url: url.into(),
             dialect,
             keys: Vec::new(),
+            account: None,
             scrape: None,
             max_concurrency: None,
             kv_tokens: None,

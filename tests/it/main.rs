@@ -4,6 +4,7 @@
 mod support;
 
 mod accounting;
+mod accounts;
 mod admission;
 mod background;
 mod cache;
@@ -19,6 +20,7 @@ mod evaluate;
 mod failover;
 mod faults;
 mod journal;
+mod keys;
 mod lifecycle;
 mod meaning;
 mod page;
@@ -35,5 +37,6 @@ mod sdk;
 mod shared;
 mod simulate;
 mod streams;
+mod teams;
 mod testbed;
 mod trace;

@@ -8,6 +8,7 @@ use http_body_util::{BodyExt, Limited};
 
 use super::{
     job::{Job, Spot},
+    provider_key::ProviderKey,
     upstream_fault::{LOST, UNREACHABLE, garbage, refusal},
 };
 use crate::{
@@ -17,6 +18,7 @@ use crate::{
         asked::Placed,
         relay::{Answer, Committed, Decision, Events, Gauges, Meter, is_events},
     },
+    policy::Secret,
     protocol::{LONG_BODY, answer, request::Edits},
     types::{Endpoint, Fault, Retry, Usage},
     upstream::{SendError, address, client::Outgoing},
@@ -106,9 +108,7 @@ impl Running<'_> {
             && matches!(self.job.call.endpoint, Endpoint::Chat | Endpoint::Completions)
             && !self.job.call.body.include_usage
             && !backend.spec.drop.iter().any(|drop| drop == "stream_options");
-        let outgoing = self.outgoing(backend, ask_usage);
-
-        let begun = self.begin(backend, outgoing, meter).await?;
+        let begun = self.sent(backend, ask_usage, meter).await?;
         let (head, answer) = self.look(backend, begun, meter).await?;
         Ok(match answer {
             Answer::Events { events, .. } => {
@@ -116,6 +116,26 @@ impl Running<'_> {
             }
             other => (head, other),
         })
+    }
+
+    /// Sends with one of the engine's keys, and with another where the provider refuses that one. A refused one is left out, so that this
+    /// comes to an end with the keys.
+    async fn sent(
+        &self,
+        backend: &Backend,
+        ask_usage: bool,
+        meter: &Meter,
+    ) -> Result<(http::response::Parts, reqwest::Body), Fault> {
+        let (engine, clock) = (&self.job.call.serving.snapshot.policy.engines[backend.spec.engine], self.desk.clock);
+        let mut left = engine.keys.len();
+        loop {
+            let key = ProviderKey::next(engine, backend, clock.now());
+            let begun = self.begin(backend, self.outgoing(backend, key.secret, ask_usage), meter).await?;
+            left = left.saturating_sub(1);
+            if !key.told(begun.0.status, clock.now()) || left == 0 {
+                return Ok(begun);
+            }
+        }
     }
 
     /// Awaits what upstream owes us; the time is upstream's, not ours.
@@ -127,14 +147,14 @@ impl Running<'_> {
         done
     }
 
-    fn outgoing(&self, backend: &Backend, ask_usage: bool) -> Outgoing {
+    fn outgoing(&self, backend: &Backend, key: Option<&Secret>, ask_usage: bool) -> Outgoing {
         let call = &self.job.call;
         let engine = &call.serving.snapshot.policy.engines[backend.spec.engine];
         let mut headers = self.job.headers.clone();
         if let Ok(id) = HeaderValue::from_str(&call.record.id()) {
             headers.insert("x-request-id", id);
         }
-        if let Some(key) = fastrand::choice(&engine.keys) {
+        if let Some(key) = key {
             address::authorise(&mut headers, engine, call.endpoint, key);
         }
         let body = call.body.edited(&Edits {

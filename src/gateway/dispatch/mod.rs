@@ -8,6 +8,7 @@ mod early;
 mod job;
 mod late;
 mod next;
+mod provider_key;
 mod race;
 mod rescue;
 mod upstream_fault;

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::StatusCode;
 
+use super::gauges::Gauges;
 use crate::{
     fleet::{Backend, Failure},
     gateway::{
@@ -55,23 +56,6 @@ pub(in crate::gateway) struct Meter {
     /// Whether the attempt is over, and whether its request is, too.
     ended: bool,
     over: bool,
-}
-
-/// What an attempt is measured with.
-pub(in crate::gateway) struct Gauges {
-    pub(in crate::gateway) desk: Arc<Desk>,
-    pub(in crate::gateway) record: Arc<Record>,
-    /// Place of the attempt among those at the request.
-    pub(in crate::gateway) number: usize,
-    pub(in crate::gateway) metrics: Arc<BackendMetrics>,
-    pub(in crate::gateway) pool_metrics: Arc<PoolMetrics>,
-    /// What the pool is to keep to.
-    pub(in crate::gateway) objectives: Objectives,
-    pub(in crate::gateway) backend: Arc<Backend>,
-    pub(in crate::gateway) price: Option<Price>,
-    pub(in crate::gateway) prompt_bytes: u64,
-    /// Prompt tokens that the engine should have cached.
-    pub(in crate::gateway) cached_tokens: u64,
 }
 
 impl Meter {
@@ -216,6 +200,7 @@ impl Meter {
     /// The engine is done with the answer, though the client does not have it yet: the place there is free for others.
     pub(in crate::gateway) fn vacate(&mut self) {
         let (tpot, now) = (self.tpot(Outcome::Complete), self.desk.clock.now());
+        self.settle_account();
         if let Some(seat) = self.seat.take() {
             seat.finish(self.usage.as_ref(), tpot, now);
             self.vacated = Some(now);
@@ -291,6 +276,7 @@ impl Meter {
             Outcome::Failed(_) if self.ended => {}
             Outcome::Failed(_) => self.backend.engine.breaker.failed(now, Failure::Error),
         }
+        self.settle_account();
         if let Some(seat) = self.seat.take_if(|_| outcome == Outcome::Complete) {
             seat.finish(self.usage.as_ref(), tpot, now);
         }
@@ -321,8 +307,16 @@ impl Meter {
         self.record.settle(outcome);
     }
 
+    /// Tells the account what was used of it, by our estimate where the engine has not counted. Nothing came: nothing was used.
+    fn settle_account(&mut self) {
+        let begun = || self.tokens.map(|_| self.estimate());
+        let usage = self.usage.or_else(begun).unwrap_or_default();
+        self.seat.iter_mut().for_each(|seat| seat.used(usage.prompt_tokens + usage.completion_tokens));
+    }
+
     fn end_attempt(&mut self, outcome: Outcome) {
         self.over = true;
+        self.settle_account();
         self.seat = None;
         if std::mem::replace(&mut self.ended, true) {
             return;
@@ -336,12 +330,18 @@ impl Meter {
         }
         let estimate = (outcome == Outcome::Escalated && self.usage.is_none()).then(|| self.estimate());
         let usage = self.usage.or(estimate);
+        let uncounted = usage.is_none() && (self.tokens.is_some() || outcome == Outcome::Complete);
+        let uncounted = uncounted.then(|| self.estimate());
         let cost = usage.and_then(|usage| Some(self.price?.cost(&usage)));
         if let Some(cost) = cost {
             self.metrics.cost(cost);
         }
         let ttft = self.tokens.map(|(first, _)| millis(first.since(self.started)));
         self.record.note(|line| {
+            if let Some(usage) = uncounted {
+                line.uncounted.tokens += usage.prompt_tokens + usage.completion_tokens;
+                line.uncounted.usd += self.price.map_or(0.0, |price| price.cost(&usage));
+            }
             if let Some(attempt) = line.attempts.get_mut(self.number) {
                 attempt.outcome = Some(outcome.label());
                 attempt.ttft_ms = ttft;

@@ -2,6 +2,7 @@
 
 mod committed;
 mod events;
+mod gauges;
 mod head;
 mod keep;
 mod lifeline;
@@ -16,10 +17,11 @@ mod tail;
 pub(super) use self::{
     committed::{Answer, Committed, Decision},
     events::{Events, Held, cut, is_generation},
+    gauges::Gauges,
     head::{is_events, put_stream_headers},
     keep::{Keeper, KeptAs},
     lifeline::{Rescue, Rest},
-    meter::{Gauges, Meter},
+    meter::Meter,
     pump::fly,
     replay::Replay,
     tail::{Share, tail},

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::{
     cache::{self, Bypass, Directives, ExactCache, ExactKey, Found, Most, Origin, ScopeId, eligible},
     gateway::{Desk, relay::KeptAs, stages::Routed},
-    policy::{Caching, Policy, Scope},
+    policy::{self, Caching, Scope},
     protocol::{Canonical, LONG_BODY},
     types::{Fault, Moment, Name},
     upstream::address,
@@ -65,7 +65,8 @@ impl Sharing {
             let message = misread.to_string();
             Bypassed::Refused(Fault::field(misread.field, message).into())
         })?;
-        if call.headers.contains_key(OURS) && !may_set(&call.serving.snapshot.policy, call.key) {
+        if call.headers.contains_key(OURS) && !call.serving.snapshot.policy.may_decide(call.key, policy::Allowed::Cache)
+        {
             return Err(Bypassed::Refused(refused().into()));
         }
         let past = |reason| Bypassed::Past { reason, only_if_cached: said.only_if_cached };
@@ -126,7 +127,7 @@ impl Sharing {
         let exact = not_exact.is_none();
         Ok(Self {
             not_exact,
-            debugs: may_set(&call.serving.snapshot.policy, call.key),
+            debugs: call.serving.snapshot.policy.may_decide(call.key, policy::Allowed::Cache),
             form,
             headers,
             key,
@@ -173,15 +174,6 @@ fn acceptable(routed: &Routed) -> Arc<[Origin]> {
         members.into_iter().map(move |backend| serving.origin(pool, backend))
     };
     routed.route.acceptable().flat_map(of).collect()
-}
-
-/// Whether a caller may say by our own header how the cache is used: one whose key allows it; and everybody, where nobody is asked for a
-/// key and only this machine can ask.
-fn may_set(policy: &Policy, key: Option<usize>) -> bool {
-    match key {
-        Some(at) => policy.keys[at].may_set_cache,
-        None => policy.keys.is_empty() && policy.listen.ip().is_loopback(),
-    }
 }
 
 fn refused() -> Fault {

@@ -1,6 +1,7 @@
 //! Where it may go: the first rule of its model that applies, the pools that this gives it, and of these the ones that speak what is
 //! asked and can take the prompt.
 
+mod access;
 mod asking;
 mod facts;
 mod fit;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
-pub(super) use self::{asking::Asking, rules::unknown};
+pub(super) use self::{access::refused, asking::Asking, overrides::priority, rules::unknown};
 use super::{
     Desk, Reply, Serving, Step,
     counting::{Counting, is_slow},

@@ -1,4 +1,5 @@
-//! What a client may decide itself, by headers: where nobody is asked for a key and only this machine can ask, everybody may.
+//! What a client may decide itself, by headers: what its key allows; where nobody is asked for a key and only this machine can ask,
+//! everything.
 
 use std::time::Duration;
 
@@ -6,12 +7,14 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::{
     config::{duration, nearest},
-    policy::Policy,
+    policy::{Allowed, PRIORITY, Policy},
     types::Fault,
 };
 
 const BOUND: &str = "x-signalbox-bound-ttft";
 const POOL: &str = "x-signalbox-pool";
+const PRIORITY_OF: &str = "x-signalbox-priority";
+const SESSION: &str = "x-signalbox-session";
 
 /// What a client decides itself.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -23,13 +26,15 @@ pub(super) struct Overrides {
 }
 
 impl Overrides {
-    pub(super) fn read(policy: &Policy, headers: &HeaderMap) -> Result<Self, Fault> {
-        let bound = value(policy, headers, BOUND)?.map(|value| {
+    /// `key`: place of the caller's in the policy.
+    pub(super) fn read(policy: &Policy, key: Option<usize>, headers: &HeaderMap) -> Result<Self, Fault> {
+        let value = |name, what| value(policy, key, headers, name, what);
+        let bound = value(BOUND, Allowed::BoundTtft)?.map(|value| {
             let bound = value.to_str().ok().and_then(|text| duration(text).ok());
             let fault = || Fault::field(BOUND, format!("'{BOUND}' is a time with its unit, such as 800ms or 2s"));
             bound.ok_or_else(fault)
         });
-        let pool = value(policy, headers, POOL)?.map(|value| {
+        let pool = value(POOL, Allowed::Pool)?.map(|value| {
             let name = value.to_str().unwrap_or_default();
             let names = || policy.pools.iter().map(|pool| &*pool.name);
             names().position(|pool| pool == name).ok_or_else(|| {
@@ -42,14 +47,47 @@ impl Overrides {
                 Fault::field(POOL, format!("'{POOL}' names no pool of this gateway: {help}"))
             })
         });
+        if let Some(given) = value(PRIORITY_OF, Allowed::Priority)?
+            && digit(given).is_none()
+        {
+            let message = format!("'{PRIORITY_OF}' is a digit from 0 (last) to 9 (first)");
+            return Err(Fault::field(PRIORITY_OF, message));
+        }
+        // Which conversation a request belongs to is no privilege, so that nobody loses it who was asked for no key.
+        if key.is_some() {
+            value(SESSION, Allowed::Session)?;
+        }
         Ok(Self { bound: bound.transpose()?, pool: pool.transpose()? })
     }
 }
 
-fn value<'a>(policy: &Policy, headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a HeaderValue>, Fault> {
+/// How urgent a request is: as its caller says, whose right to do so was looked at before, or as its key does.
+pub(in crate::gateway) fn priority(policy: &Policy, key: Option<usize>, headers: &HeaderMap) -> u8 {
+    let usual = key.map_or(PRIORITY, |at| policy.keys[at].priority);
+    headers.get(PRIORITY_OF).and_then(digit).unwrap_or(usual)
+}
+
+fn digit(value: &HeaderValue) -> Option<u8> {
+    match value.as_bytes() {
+        [digit @ b'0'..=b'9'] => Some(digit - b'0'),
+        _ => None,
+    }
+}
+
+fn value<'a>(
+    policy: &Policy,
+    key: Option<usize>,
+    headers: &'a HeaderMap,
+    name: &'static str,
+    what: Allowed,
+) -> Result<Option<&'a HeaderValue>, Fault> {
     let Some(value) = headers.get(name) else { return Ok(None) };
-    if !policy.keys.is_empty() || !policy.listen.ip().is_loopback() {
-        let message = format!("'{name}' may be set only where the gateway asks for no keys and listens on loopback");
+    if !policy.may_decide(key, what) {
+        let message = format!(
+            "'{name}' may be set only with a key that allows it (allow: [{}] in the policy), or where the gateway asks for no keys and \
+             listens on loopback",
+            what.name()
+        );
         return Err(Fault::client(StatusCode::FORBIDDEN, "override_refused", message).with_code("override_refused"));
     }
     Ok(Some(value))

@@ -21,7 +21,8 @@ impl Asking<'_> {
     /// The way it goes, and why.
     pub(in crate::gateway) fn route(&self) -> Result<(Arc<Route>, Explained), Fault> {
         let mut explained = Explained::default();
-        let overrides = Overrides::read(self.policy(), self.headers)?;
+        self.check_access()?;
+        let overrides = Overrides::read(self.policy(), self.key, self.headers)?;
         let mut route = match (&self.body.model, overrides.pool) {
             (None, pool) => self.unnamed(pool)?,
             (Some(name), None) => {

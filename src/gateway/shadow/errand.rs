@@ -95,6 +95,7 @@ impl Errands {
             route,
             blocks: estimate.blocks,
             session: None,
+            priority: 0,
             max_tokens: body.max_tokens,
             whole: true,
             arrived: record.arrived(),

@@ -16,7 +16,7 @@ use crate::{
     gateway::{
         Desk, Reply, Step,
         relay::is_events,
-        stages::{Missed, Routed},
+        stages::{Covered, Routed},
     },
     policy::{Background, Target, Tiers, Way},
     protocol::{Draft, RequestBody, Splitter},
@@ -39,9 +39,9 @@ impl<S> Pairs<S> {
     }
 }
 
-impl<S: Step<Missed>> Step<Missed> for Pairs<S> {
-    async fn call(&self, Missed(routed): Missed) -> Result<Reply, Fault> {
-        let Some(pair) = self.begin(&routed) else { return self.inner.call(Missed(routed)).await };
+impl<S: Step<Covered>> Step<Covered> for Pairs<S> {
+    async fn call(&self, Covered(routed): Covered) -> Result<Reply, Fault> {
+        let Some(pair) = self.begin(&routed) else { return self.inner.call(Covered(routed)).await };
         // In a box, so that other requests have no room for one.
         Box::pin(self.with(pair, routed)).await
     }
@@ -63,9 +63,9 @@ struct Pair {
     _claim: Claim,
 }
 
-impl<S: Step<Missed>> Pairs<S> {
+impl<S: Step<Covered>> Pairs<S> {
     async fn with(&self, pair: Pair, routed: Routed) -> Result<Reply, Fault> {
-        let reply = self.inner.call(Missed(routed)).await?;
+        let reply = self.inner.call(Covered(routed)).await?;
         let pools = &pair.origin.serving.snapshot.policy.pools;
         let answered = reply.headers().get("x-signalbox-pool").map(http::HeaderValue::as_bytes);
         if !reply.status().is_success() || answered != Some(pools[pair.expected.pool].name.as_bytes()) {

@@ -3,12 +3,9 @@
 use super::reader::Reader;
 use crate::{
     config::{At, Field, KeySource, Problem, Scrape, Token, Url, Word, authority, raw},
-    policy::{Dialect, Engine, Secret, offered::free},
-    types::Name,
+    policy::{Account, Dialect, Engine, Secret, offered::free},
+    quota::RateLimits,
 };
-
-/// Accounts by name, with their keys.
-pub(super) type Accounts = Vec<(Name, Vec<Secret>)>;
 
 /// The engines so far: first those that the file names, then those that it knows by their address.
 pub(super) struct Engines {
@@ -17,7 +14,7 @@ pub(super) struct Engines {
 }
 
 impl Reader<'_> {
-    pub(super) fn accounts(&mut self, document: &raw::Document) -> Accounts {
+    pub(super) fn accounts(&mut self, document: &raw::Document) -> Vec<Account> {
         let mut accounts = Vec::new();
         for (key, raw) in document.accounts.iter().flat_map(|named| &named.entries) {
             let name = self.name(key);
@@ -25,7 +22,13 @@ impl Reader<'_> {
                 self.report(Problem::at(raw.keys.at, "an account without keys").help("add one: `keys: [\"${KEY}\"]`"));
             }
             let keys = raw.keys.value.iter().filter_map(|source| self.secret(source)).collect();
-            accounts.push((name, keys));
+            let limits = raw.limits.as_ref();
+            let limits = RateLimits {
+                rpm: self.optional(limits.and_then(|limits| limits.rpm.as_ref())),
+                tpm: self.optional(limits.and_then(|limits| limits.tpm.as_ref())),
+                concurrency: None,
+            };
+            accounts.push(Account { name, keys, limits });
         }
         accounts
     }
@@ -40,7 +43,7 @@ impl Reader<'_> {
         }
     }
 
-    fn engine(&mut self, key: &Field<String>, raw: &raw::Engine, accounts: &Accounts) -> Engine {
+    fn engine(&mut self, key: &Field<String>, raw: &raw::Engine, accounts: &[Account]) -> Engine {
         let name = self.name(key);
         let url = self.read(&raw.url).map(|Url(url)| url).unwrap_or_default();
         let version = self.word(raw.api_version.as_ref());
@@ -71,14 +74,15 @@ impl Reader<'_> {
         let account = raw
             .account
             .as_ref()
-            .and_then(|field| self.find("account", field, accounts.iter().map(|(name, _)| &**name)));
+            .and_then(|field| self.find("account", field, accounts.iter().map(|account| &*account.name)));
         let Scrape(scrape) = self.or(raw.scrape.as_ref(), scraped(&url, &dialect));
         let most = self.optional(raw.max_concurrency.as_ref());
         Engine {
             name,
             url,
             dialect,
-            keys: account.map(|at| accounts[at].1.clone()).unwrap_or_default(),
+            keys: account.map(|at| accounts[at].keys.clone()).unwrap_or_default(),
+            account,
             scrape,
             max_concurrency: most.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
             kv_tokens: self.optional(raw.kv_tokens.as_ref()),
@@ -94,7 +98,7 @@ fn scraped(url: &str, dialect: &Dialect) -> Scrape {
 
 impl Engines {
     /// The engines that the file names.
-    pub(super) fn declared(reader: &mut Reader<'_>, document: &raw::Document, accounts: &Accounts) -> Self {
+    pub(super) fn declared(reader: &mut Reader<'_>, document: &raw::Document, accounts: &[Account]) -> Self {
         let mut list: Vec<Engine> = Vec::new();
         for (key, raw) in document.engines.iter().flat_map(|named| &named.entries) {
             let engine = reader.engine(key, raw, accounts);
@@ -130,7 +134,8 @@ impl Engines {
         let name = free(authority(&url), |name| self.list.iter().any(|engine| &*engine.name == name));
         let Scrape(scrape) = scraped(&url, &Dialect::OpenAi);
         let dialect = Dialect::OpenAi;
-        self.list.push(Engine { name, url, dialect, keys, scrape, max_concurrency: None, kv_tokens: None });
+        let (max_concurrency, kv_tokens) = (None, None);
+        self.list.push(Engine { name, url, dialect, keys, account: None, scrape, max_concurrency, kv_tokens });
         Some(self.list.len() - 1)
     }
 

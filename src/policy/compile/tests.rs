@@ -2,7 +2,8 @@ use std::{io, path::Path, time::Duration};
 
 use super::*;
 use crate::{
-    policy::{CacheUse, Caching, Cascade, Dialect, Encoding, Exact, Replay, Route, Scope, Tokenizer},
+    policy::{Allowed, CacheUse, Caching, Cascade, Dialect, Encoding, Exact, Replay, Route, Scope, Tokenizer},
+    quota::Amount,
     types::{Check, Endpoint},
 };
 
@@ -389,4 +390,23 @@ fn answers_are_acceptable_from_where_a_request_would_go_and_from_better_tiers() 
     let tiers = policy.models.get("tiers").unwrap().first().unwrap();
     let cut = Route { targets: tiers.targets[1..].to_vec(), ..Route::clone(tiers) };
     assert_eq!(cut.acceptable().map(|target| target.pool).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn keys_and_teams_say_what_may_be_used() {
+    let hash = blake3::hash(b"x").to_hex();
+    let text = format!(
+        "teams: {{ search: {{ budget: {{ usd: 500, per: month }} }}, free: {{}} }}\nusage: {{ path: u }}\nkeys:\n  - {{ id: a, hash: 'blake3:{hash}', \
+         team: search, models: [qwen, 'c*'], limits: {{ rpm: 600, tpm: 200k }}, priority: 9, allow: [pool, bound-ttft] }}\n\
+         pools: {{ p: {{ model: qwen, backends: [http://h/v1] }} }}\nmodels: {{ claude: {{ to: p }} }}\n"
+    );
+    let policy = policy(&text);
+    let key = &policy.keys[0];
+    assert_eq!((key.limits.rpm, key.limits.tpm, key.limits.concurrency), (Some(600), Some(200_000), None));
+    assert!(key.may_use("qwen") && key.may_use("claude") && !key.may_use("auto"));
+    assert_eq!((key.priority, &key.allow), (9, &vec![Allowed::Pool, Allowed::BoundTtft]));
+    assert_eq!((policy.teams.len(), policy.teams[0].budget.amount), (1, Amount::Usd(500.0)), "the other has no budget");
+    assert_eq!(policy.usage.unwrap().retention, Duration::from_hours(62 * 24));
+    let text = text.replace("teams: {", "teams: { tools: {},").replace("team: search", "team: tool");
+    assert_eq!(refused(&text), [("there is no team `tool`".to_owned(), "did you mean `tools`?".to_owned())]);
 }

@@ -1,0 +1,62 @@
+//! What commands ask of a running gateway, where its operators connect.
+
+use std::{io, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use http_body_util::BodyExt;
+use serde_json::Value;
+
+use super::output;
+use crate::upstream::{Client, client::Outgoing};
+
+/// How long the gateway may take to be reached.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Where a running gateway is asked.
+#[derive(Debug, clap::Args)]
+pub(super) struct Gateway {
+    /// Where the gateway's operators connect
+    #[arg(long, default_value = "http://127.0.0.1:4101")]
+    admin: String,
+}
+
+impl Gateway {
+    /// What it answers at `path` with this query; `None` where it refuses, which is told then.
+    pub(super) fn ask(&self, method: Method, path: &str, query: &[(&str, &str)]) -> io::Result<Option<Bytes>> {
+        let query: Vec<_> = query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+        let url = format!("{}{path}?{}", self.admin.trim_end_matches('/'), query.join("&"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (status, body) = runtime.block_on(send(method, url))?;
+        if status.is_success() {
+            return Ok(Some(body));
+        }
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let message = body.pointer("/error/message").and_then(Value::as_str).unwrap_or("no reason was given");
+        output::complain(&format!("signalbox: the gateway answered {}: {message}\n", status.as_u16()));
+        Ok(None)
+    }
+}
+
+async fn send(method: Method, url: String) -> io::Result<(http::StatusCode, Bytes)> {
+    let client = Client::new(CONNECT).map_err(io::Error::other)?;
+    let asked = Outgoing { method, url, headers: HeaderMap::new(), body: Bytes::new() };
+    let (head, body) = client.send(asked).await.map_err(io::Error::other)?.into_parts();
+    let body = body.collect().await.map_err(io::Error::other)?;
+    Ok((head.status, body.to_bytes()))
+}
+
+/// A value as it stands in a query or a path.
+pub(super) fn encoded(value: &str) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
+    value.bytes().map(|byte| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn values_stand_in_a_query_as_they_are() {
+        assert_eq!(super::encoded("web-1"), "web-1");
+        assert_eq!(super::encoded("a b&c=ü"), "a%20b%26c%3D%C3%BC");
+    }
+}

@@ -1,0 +1,73 @@
+//! How a caller stands, in the headers that OpenAI's servers use (<https://platform.openai.com/docs/guides/rate-limits>, "Rate limits in
+//! headers").
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::quota::{Figures, Standing};
+
+const REQUESTS: [&str; 3] =
+    ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"];
+const TOKENS: [&str; 3] = ["x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"];
+
+/// Puts them on an answer to a caller with limits. What a provider says of the account's own limits is then no business of the caller's.
+pub(super) fn put(headers: &mut HeaderMap, standing: &Standing) {
+    if standing.requests.is_none() && standing.tokens.is_none() {
+        return;
+    }
+    for (names, figures) in [(REQUESTS, standing.requests), (TOKENS, standing.tokens)] {
+        for name in names {
+            headers.remove(name);
+        }
+        let Some(Figures { limit, remaining, reset }) = figures else { continue };
+        let [of, left, until] = names.map(HeaderName::from_static);
+        headers.insert(of, limit.into());
+        headers.insert(left, remaining.into());
+        if let Ok(value) = HeaderValue::from_str(&written(reset)) {
+            headers.insert(until, value);
+        }
+    }
+}
+
+/// A time as these headers have it: `120ms`, `8.64s`, `6m0s`.
+pub(super) fn written(time: Duration) -> String {
+    let millis = time.as_nanos().div_ceil(1_000_000);
+    if millis < 1000 {
+        return format!("{millis}ms");
+    }
+    let (minutes, rest) = (millis / 60_000, millis % 60_000);
+    let seconds = format!("{}.{:03}", rest / 1000, rest % 1000);
+    let seconds = seconds.trim_end_matches('0').trim_end_matches('.');
+    match (minutes / 60, minutes % 60) {
+        (0, 0) => format!("{seconds}s"),
+        (0, minutes) => format!("{minutes}m{seconds}s"),
+        (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_openai_writes_them() {
+        let of = |millis| written(Duration::from_millis(millis));
+        assert_eq!([of(0), of(17), of(1000), of(8640)], ["0ms", "17ms", "1s", "8.64s"]);
+        assert_eq!([of(360_000), of(61_500), of(3_600_000), of(10_000)], ["6m0s", "1m1.5s", "1h0m0s", "10s"]);
+        assert_eq!(written(Duration::from_nanos(1)), "1ms", "rounded up: who waits so long does not come too early");
+    }
+
+    #[test]
+    fn what_a_provider_says_of_its_account_is_not_passed_on() {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-ratelimit-remaining-tokens", 9.into());
+        put(&mut headers, &Standing::default());
+        assert_eq!(headers.len(), 1, "without limits of ours all stays as it is");
+        let requests = Some(Figures { limit: 60, remaining: 59, reset: Duration::from_secs(1) });
+        put(&mut headers, &Standing { requests, ..Standing::default() });
+        assert_eq!(headers.len(), 3);
+        assert_eq!(headers["x-ratelimit-remaining-requests"], "59");
+        assert_eq!(headers["x-ratelimit-reset-requests"], "1s");
+    }
+}

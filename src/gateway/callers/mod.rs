@@ -1,0 +1,179 @@
+//! What each caller uses of what it may use, alive: it outlives policies, keyed by the key's id and the team's name.
+
+mod bill;
+mod headers;
+mod known;
+mod noted;
+mod refusal;
+mod shelf;
+mod told;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use dashmap::DashMap;
+
+pub(super) use self::bill::Bill;
+use self::{known::Known, shelf::Shelf};
+pub use self::{
+    shelf::KeepError,
+    told::{KeyTold, TeamTold},
+};
+use super::wall;
+use crate::{
+    measure::lock,
+    policy::{self, Policy},
+    quota::{Allowance, Book, Fund, Tally},
+    types::{Moment, Name},
+};
+
+/// Seconds of a day.
+const DAY: i64 = 86_400;
+
+/// Every caller with a key in the policy in force, every team with a budget, and what all of them used.
+#[derive(Default)]
+pub struct Callers {
+    known: DashMap<Name, Arc<Known>>,
+    funds: DashMap<Name, Arc<Fund>>,
+    /// Ids of the keys that are revoked, by their hashes: another secret under the same id is another key.
+    revoked: Mutex<BTreeMap<[u8; 32], Name>>,
+    /// What was used, day by day.
+    pub book: Book,
+    /// What teams had spent when the process began.
+    before: Mutex<BTreeMap<Name, Tally>>,
+    /// Where all that is kept, if anywhere.
+    kept: Mutex<Option<Shelf>>,
+    /// Whether use is noted at all: where nobody is asked for a key and nothing is kept, it is not.
+    notes: AtomicBool,
+}
+
+/// Who calls with one key, as one policy has it.
+pub(super) struct Caller {
+    /// The key's id.
+    pub(super) id: Name,
+    /// Its team, where it has one.
+    pub(super) team: Option<Name>,
+    /// What its team may spend, where that is limited.
+    fund: Option<Arc<Fund>>,
+    known: Arc<Known>,
+}
+
+impl Caller {
+    /// Whether its key was revoked.
+    pub(super) fn is_revoked(&self) -> bool {
+        self.known.revoked.load(Relaxed)
+    }
+}
+
+impl Callers {
+    /// Keeps to another policy; gives its callers, in the order of its keys.
+    pub(super) fn follow(&self, policy: &Policy, now: Moment) -> Vec<Arc<Caller>> {
+        self.notes.store(!policy.keys.is_empty() || policy.usage.is_some(), Relaxed);
+        self.known.retain(|id, _| policy.keys.iter().any(|key| key.id == *id));
+        self.fund(policy);
+        // Held, so that no revocation comes in between.
+        let revoked = lock(&self.revoked);
+        let caller = |key: &policy::Key| {
+            let known = self.known(key, now);
+            known.revoked.store(revoked.contains_key(&key.hash), Relaxed);
+            let fund = key.team.as_ref().and_then(|team| self.funds.get(team)).map(|fund| fund.clone());
+            Arc::new(Caller { id: key.id.clone(), team: key.team.clone(), fund, known })
+        };
+        policy.keys.iter().map(caller).collect()
+    }
+
+    fn known(&self, key: &policy::Key, now: Moment) -> Arc<Known> {
+        let known = self.known.get(&key.id).map(|known| known.clone());
+        if let Some(known) = known {
+            known.allowance.follow(key.limits, now);
+            return known;
+        }
+        let new = Arc::new(Known::new(Allowance::new(key.limits, now)));
+        self.known.insert(key.id.clone(), new.clone());
+        new
+    }
+
+    fn fund(&self, policy: &Policy) {
+        let unix = wall::seconds();
+        self.funds.retain(|name, fund| {
+            let stays = policy.teams.iter().any(|team| team.name == *name);
+            if !stays {
+                // It may come back within its period.
+                lock(&self.before).insert(name.clone(), fund.tally());
+            }
+            stays
+        });
+        for team in &policy.teams {
+            let fund = self.funds.get(&team.name).map(|fund| fund.clone());
+            if let Some(fund) = fund {
+                fund.follow(team.budget, unix);
+            } else {
+                let before = lock(&self.before).get(&team.name).copied();
+                self.funds.insert(team.name.clone(), Arc::new(Fund::new(team.budget, before, unix)));
+            }
+        }
+    }
+
+    /// Revokes the key called `id`, until that is undone; whether there is one. Requests of it that are under way are finished.
+    pub fn revoke(&self, policy: &Policy, id: &str) -> bool {
+        let Some(key) = policy.keys.iter().find(|key| *key.id == *id) else { return false };
+        let mut revoked = lock(&self.revoked);
+        revoked.insert(key.hash, key.id.clone());
+        if let Some(known) = self.known.get(&key.id) {
+            known.revoked.store(true, Relaxed);
+        }
+        true
+    }
+
+    /// Lets the key called `id` in again; whether it was revoked.
+    pub fn restore(&self, policy: &Policy, id: &str) -> bool {
+        let mut revoked = lock(&self.revoked);
+        let before = revoked.len();
+        revoked.retain(|_, revoked| **revoked != *id);
+        if let (Some(key), Some(known)) = (policy.keys.iter().find(|key| *key.id == *id), self.known.get(id)) {
+            known.revoked.store(revoked.contains_key(&key.hash), Relaxed);
+        }
+        revoked.len() < before
+    }
+
+    /// Keeps all of it in a folder from now on, and takes up what is there. Waits for the disk.
+    ///
+    /// # Errors
+    /// Where the folder cannot be had, or what is in it cannot be read.
+    pub fn keep(&self, usage: &policy::Usage) -> Result<(), KeepError> {
+        let (disk, found) = Shelf::open(&usage.path, first_day(usage.retention))?;
+        self.book.restore(found.rows);
+        *lock(&self.revoked) = found.revoked;
+        *lock(&self.before) = found.teams;
+        *lock(&self.kept) = Some(disk);
+        Ok(())
+    }
+
+    /// Whether it is kept anywhere.
+    pub fn is_kept(&self) -> bool {
+        lock(&self.kept).is_some()
+    }
+
+    /// Writes what has changed, and forgets the days that are over `retention` ago. Waits for the disk.
+    pub fn write(&self, retention: Duration) {
+        self.book.forget_before(first_day(retention));
+        let mut kept = lock(&self.kept);
+        let Some(disk) = &mut *kept else { return };
+        let revoked = lock(&self.revoked).clone();
+        let mut teams = lock(&self.before).clone();
+        teams.extend(self.funds.iter().map(|fund| (fund.key().clone(), fund.tally())));
+        disk.write(&self.book, revoked, teams);
+    }
+}
+
+/// A second of the first day that is still remembered.
+fn first_day(retention: Duration) -> i64 {
+    let retention = i64::try_from(retention.as_secs()).unwrap_or(i64::MAX);
+    wall::seconds().saturating_sub(retention.max(DAY)).max(0)
+}

@@ -1,0 +1,52 @@
+//! What a request that is over used, as the book of usage has it: each answer by the model that gave it.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::Callers;
+use crate::{
+    gateway::{
+        line::{Line, Reused},
+        wall,
+    },
+    quota::{Entry, Spent, Used, calendar},
+    types::{Name, Outcome},
+};
+
+impl Callers {
+    /// Notes what a request used that is over.
+    pub(in crate::gateway) fn note(&self, line: &Line, team: Option<&Name>) {
+        if !self.notes.load(Relaxed) {
+            return;
+        }
+        // What does not exist is named in endless ways.
+        let model: Name = line.model.as_deref().filter(|_| line.route.is_some()).unwrap_or_default().into();
+        let entry = |served: Name| Entry {
+            day: calendar::date(wall::seconds()).to_string().into(),
+            key: line.key.clone().unwrap_or_default(),
+            team: team.cloned().unwrap_or_default(),
+            model: model.clone(),
+            served,
+        };
+        let served = |upstream: &Option<Name>| upstream.clone().unwrap_or_else(|| model.clone());
+        let mut estimated = Spent { usd: line.uncounted.usd, ..line.uncounted };
+        for attempt in &line.attempts {
+            let Some(usage) = &attempt.usage else { continue };
+            if attempt.usage_estimated {
+                estimated.tokens += usage.prompt_tokens + usage.completion_tokens;
+                estimated.usd += attempt.cost_usd.unwrap_or(0.0);
+            } else {
+                self.book.add(entry(served(&attempt.upstream_model)), &Used::answer(usage, attempt.cost_usd));
+            }
+        }
+        let request = Used {
+            requests: 1,
+            failed: u64::from(line.outcome != Outcome::Complete.label()),
+            reused: u64::from(line.reused.as_ref().is_some_and(Reused::is_free)),
+            estimated_tokens: estimated.tokens,
+            cost_usd: estimated.usd,
+            ..Used::default()
+        };
+        let last = line.last().map(|attempt| served(&attempt.upstream_model));
+        self.book.add(entry(last.unwrap_or_default()), &request);
+    }
+}

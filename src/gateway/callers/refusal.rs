@@ -1,0 +1,91 @@
+//! What a caller is told whose limits leave no room, in OpenAI's words.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::headers::written;
+use crate::{
+    quota::{Amount, Exceeded, Kind, Overspent, calendar},
+    types::{Fault, Name},
+};
+
+/// When to come back where nobody can know.
+const SOON: Duration = Duration::from_secs(1);
+
+/// The key `id` would exceed one of its limits. It is the gateway's refusal, not a fault of the request's: another caller may send the same.
+pub(super) fn refused(id: &Name, exceeded: &Exceeded) -> Fault {
+    let &Exceeded { kind, limit, remaining, asked, after } = exceeded;
+    let (class, what) = match kind {
+        Kind::Requests => ("requests", "requests per min (RPM)"),
+        Kind::Tokens => ("tokens", "tokens per min (TPM)"),
+        Kind::Concurrency => ("requests", "concurrent requests"),
+    };
+    let message = match (kind, after) {
+        (Kind::Concurrency, _) => format!(
+            "Rate limit reached for the key '{id}' on {what}: Limit {limit}. Wait for one of them to end, and try again."
+        ),
+        (_, Some(after)) => format!(
+            "Rate limit reached for the key '{id}' on {what}: Limit {limit}, Remaining {remaining}, Requested {asked}. \
+             Please try again in {}.",
+            written(after)
+        ),
+        (_, None) => format!(
+            "Request too large for the key '{id}' on {what}: Limit {limit}, Requested {asked}. \
+             The input or max_tokens must be reduced in order to run successfully."
+        ),
+    };
+    let after = match kind {
+        Kind::Concurrency => Some(SOON),
+        _ => after.map(whole_seconds),
+    };
+    let fault = Fault::gateway(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message);
+    Fault { retry_after: after, ..fault.with_class(class).with_code("rate_limit_exceeded") }
+}
+
+/// The team of the key `id` has nothing left to spend.
+pub(super) fn overspent(id: &Name, team: &Name, exceeded: &Overspent, unix: i64) -> Fault {
+    let Overspent { budget, renewed } = exceeded;
+    let amount = match budget.amount {
+        Amount::Usd(usd) => format!("{usd} USD"),
+        Amount::Tokens(tokens) => format!("{tokens} tokens"),
+    };
+    let message = format!(
+        "You exceeded your current quota: what is left of the budget of {amount} per {} of the team '{team}' (key '{id}') does not \
+         suffice for this request. It is renewed at {}.",
+        budget.per.name(),
+        calendar::written(*renewed)
+    );
+    let fault = Fault::gateway(StatusCode::TOO_MANY_REQUESTS, "over_budget", message);
+    let after = Duration::from_secs(u64::try_from(renewed - unix).unwrap_or(1).max(1));
+    Fault { retry_after: Some(after), ..fault.with_class("insufficient_quota").with_code("insufficient_quota") }
+}
+
+/// Rounded up: `Retry-After` counts in seconds, and who comes back earlier comes in vain.
+fn whole_seconds(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_the_limit_and_when_to_come_back() {
+        let exceeded = |kind, after| Exceeded { kind, limit: 600, remaining: 2, asked: 40, after };
+        let told = |kind, after| {
+            let fault = refused(&"web".into(), &exceeded(kind, after));
+            assert_eq!((fault.status.as_u16(), fault.code), (429, Some("rate_limit_exceeded")));
+            (fault.class, fault.retry_after.map(|after| after.as_secs()), fault.message.into_owned())
+        };
+        let (class, after, message) = told(Kind::Tokens, Some(Duration::from_millis(3_800)));
+        assert_eq!((class, after), ("tokens", Some(4)));
+        assert_eq!(
+            message,
+            "Rate limit reached for the key 'web' on tokens per min (TPM): Limit 600, Remaining 2, Requested 40. \
+             Please try again in 3.8s."
+        );
+        assert_eq!(told(Kind::Tokens, None).1, None, "to come back would be in vain");
+        assert_eq!(told(Kind::Concurrency, None).1, Some(1));
+    }
+}

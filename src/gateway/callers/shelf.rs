@@ -1,0 +1,217 @@
+//! Usage, budgets and revocations on disk: a file of rows for each day, and one for the rest. Each is written whole and put in place in one step,
+//! so that the end of the process costs the seconds since the last time at most, and never a file.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    quota::{Book, Row, Tally, calendar},
+    types::Name,
+};
+
+/// What is neither of a day nor of the present: budgets and revocations.
+const STANDING: &str = "standing.json";
+
+/// Usage cannot be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// The system says no.
+    #[error("'{path}': {error}")]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// Two would overwrite each other's.
+    #[error("'{0}' is in use by another gateway: each needs a folder of its own")]
+    InUse(PathBuf),
+    /// It is not what was written.
+    #[error("'{path}' cannot be read ({error}): mend it, or move it away")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: serde_json::Error,
+    },
+}
+
+/// What was there.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) rows: Vec<Row>,
+    pub(super) revoked: BTreeMap<[u8; 32], Name>,
+    pub(super) teams: BTreeMap<Name, Tally>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Standing {
+    teams: BTreeMap<Name, Tally>,
+    /// Ids by hashes.
+    revoked: BTreeMap<String, Name>,
+}
+
+/// The folder.
+pub(super) struct Shelf {
+    folder: PathBuf,
+    /// What its file for budgets and revocations says.
+    standing: Vec<u8>,
+    /// Whether the last writing failed: it is told once.
+    failed: bool,
+    /// Held until it is closed, which the end of the process does too.
+    _lock: File,
+}
+
+impl Shelf {
+    /// Makes it where there is none, takes hold of it, and reads what is there from the day of `first` on.
+    pub(super) fn open(folder: &Path, first: i64) -> Result<(Self, Found), KeepError> {
+        let failed = |error| KeepError::Io { path: folder.into(), error };
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.recursive(true).create(folder).map_err(failed)?;
+        let lock = options().create(true).open(folder.join("lock")).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(KeepError::InUse(folder.into())),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let mut found = Found::default();
+        let first = calendar::date(first).to_string();
+        for entry in fs::read_dir(folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if day(&path).is_some_and(|day| *day >= *first) {
+                read_rows(&path, &mut found.rows)?;
+            }
+        }
+        let path = folder.join(STANDING);
+        let standing = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(KeepError::Io { path, error }),
+        };
+        if !standing.is_empty() {
+            let read: Standing =
+                serde_json::from_slice(&standing).map_err(|error| KeepError::Unreadable { path, error })?;
+            let hash = |(hash, id): (String, Name)| Some((*blake3::Hash::from_hex(hash).ok()?.as_bytes(), id));
+            found.revoked = read.revoked.into_iter().filter_map(hash).collect();
+            found.teams = read.teams;
+        }
+        Ok((Self { folder: folder.into(), standing, failed: false, _lock: lock }, found))
+    }
+
+    /// Writes what has changed.
+    pub(super) fn write(&mut self, book: &Book, revoked: BTreeMap<[u8; 32], Name>, teams: BTreeMap<Name, Tally>) {
+        let changed = book.take_changed();
+        let result = changed.iter().try_for_each(|day| self.write_day(book, day)).and_then(|()| {
+            let revoked =
+                revoked.into_iter().map(|(hash, id)| (blake3::Hash::from_bytes(hash).to_hex().to_string(), id));
+            let standing = serde_json::to_vec_pretty(&Standing { teams, revoked: revoked.collect() })?;
+            if standing != self.standing {
+                self.put(STANDING, &standing)?;
+                self.standing = standing;
+            }
+            Ok(())
+        });
+        match result {
+            Ok(()) => self.failed = false,
+            Err(error) => {
+                book.put_back(changed);
+                if !std::mem::replace(&mut self.failed, true) {
+                    tracing::error!(%error, folder = %self.folder.display(), "usage cannot be written (usage.path); it is tried again");
+                }
+            }
+        }
+    }
+
+    fn write_day(&self, book: &Book, day: &Name) -> io::Result<()> {
+        let mut text = Vec::new();
+        for row in book.day(day) {
+            serde_json::to_writer(&mut text, &row)?;
+            text.push(b'\n');
+        }
+        self.put(&format!("usage-{day}.jsonl"), &text)
+    }
+
+    fn put(&self, name: &str, text: &[u8]) -> io::Result<()> {
+        let draft = self.folder.join("draft");
+        let mut file = options().create(true).truncate(true).open(&draft)?;
+        file.write_all(text)?;
+        file.sync_all()?;
+        fs::rename(draft, self.folder.join(name))
+    }
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// The day that a file is about.
+fn day(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()?.strip_prefix("usage-")?.strip_suffix(".jsonl")
+}
+
+fn read_rows(path: &Path, rows: &mut Vec<Row>) -> Result<(), KeepError> {
+    let text = fs::read_to_string(path).map_err(|error| KeepError::Io { path: path.into(), error })?;
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        let row = serde_json::from_str(line);
+        rows.push(row.map_err(|error| KeepError::Unreadable { path: path.into(), error })?);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quota::{Entry, Used};
+
+    fn add(book: &Book, day: &str) {
+        let entry = Entry { day: day.into(), key: "web".into(), ..Entry::default() };
+        book.add(entry, &Used { requests: 1, ..Used::default() });
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("usage");
+        let (mut shelf, found) = Shelf::open(&folder, 0).unwrap();
+        assert!(found.rows.is_empty());
+        assert!(matches!(Shelf::open(&folder, 0), Err(KeepError::InUse(_))));
+        let book = Book::default();
+        add(&book, "2026-11-20");
+        add(&book, "2026-11-21");
+        let tally = Tally { since: 7, tokens: 8, picodollars: 9 };
+        let (revoked, teams) = (BTreeMap::from([([3; 32], "old".into())]), BTreeMap::from([("search".into(), tally)]));
+        shelf.write(&book, revoked.clone(), teams.clone());
+        drop(shelf);
+        let (_, found) = Shelf::open(&folder, 1_795_219_200).unwrap();
+        assert_eq!((found.rows.len(), &found.revoked, &found.teams), (1, &revoked, &teams), "the day before is over");
+        fs::write(folder.join("usage-2026-11-21.jsonl"), "{\"day\":").unwrap();
+        assert!(matches!(Shelf::open(&folder, 0), Err(KeepError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_written_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("usage");
+        let (mut shelf, _) = Shelf::open(&folder, 0).unwrap();
+        let book = Book::default();
+        add(&book, "2026-11-21");
+        fs::create_dir(folder.join("draft")).unwrap();
+        shelf.write(&book, BTreeMap::new(), BTreeMap::new());
+        fs::remove_dir(folder.join("draft")).unwrap();
+        shelf.write(&book, BTreeMap::new(), BTreeMap::new());
+        drop(shelf);
+        assert_eq!(Shelf::open(&folder, 0).unwrap().1.rows.len(), 1);
+    }
+}

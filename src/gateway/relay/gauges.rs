@@ -1,0 +1,29 @@
+//! What an attempt is measured with.
+
+use std::sync::Arc;
+
+use crate::{
+    fleet::Backend,
+    gateway::{Desk, record::Record},
+    policy::Objectives,
+    telemetry::{BackendMetrics, PoolMetrics},
+    types::Price,
+};
+
+/// What an attempt is measured with.
+pub(in crate::gateway) struct Gauges {
+    pub(in crate::gateway) desk: Arc<Desk>,
+    pub(in crate::gateway) record: Arc<Record>,
+    /// Place of the attempt among those at the request.
+    pub(in crate::gateway) number: usize,
+    pub(in crate::gateway) metrics: Arc<BackendMetrics>,
+    pub(in crate::gateway) pool_metrics: Arc<PoolMetrics>,
+    /// What the pool is to keep to.
+    pub(in crate::gateway) objectives: Objectives,
+    pub(in crate::gateway) backend: Arc<Backend>,
+    pub(in crate::gateway) price: Option<Price>,
+    /// Of the prompt, as it was hashed.
+    pub(in crate::gateway) prompt_bytes: u64,
+    /// Prompt tokens that the engine should have cached.
+    pub(in crate::gateway) cached_tokens: u64,
+}

@@ -1,0 +1,62 @@
+//! Teams and their budgets, and where usage is kept.
+
+use super::reader::{Reader, unknown};
+use crate::{
+    config::{Field, Problem, Word, keys as raw, nearest, raw::Document},
+    policy::{Team, USAGE_RETENTION, Usage},
+    quota::{Amount, Budget},
+};
+
+impl Reader<'_> {
+    pub(super) fn teams(&mut self, document: &Document) -> Vec<Team> {
+        let Some(all) = &document.teams else { return Vec::new() };
+        let names = || all.entries.iter().map(|(name, _)| name.text());
+        let keys = document.keys.iter().flat_map(|keys| &keys.value).filter_map(|key| key.team.as_ref());
+        for field in keys {
+            // What cannot be read was told already.
+            let Ok(Word(team)) = self.config.read(field) else { continue };
+            if names().all(|name| name != team) {
+                // A misspelt one would have no budget.
+                self.report(unknown("team", field.text(), field.at(), nearest(&team, names())));
+            }
+        }
+        let mut teams = Vec::with_capacity(all.entries.len());
+        for (key, raw) in &all.entries {
+            let name = self.name(key);
+            if let Some(budget) = raw.budget.as_ref().and_then(|raw| self.budget(key, raw)) {
+                teams.push(Team { name, budget });
+            }
+        }
+        teams
+    }
+
+    fn budget(&mut self, key: &Field<String>, raw: &raw::Budget) -> Option<Budget> {
+        let (usd, tokens) = (self.optional(raw.usd.as_ref()), self.optional(raw.tokens.as_ref()));
+        self.optional(raw.on_exceeded.as_ref());
+        let per = self.read(&raw.per)?;
+        let amount = match (&raw.usd, &raw.tokens) {
+            (Some(_), None) => Amount::Usd(usd?),
+            (None, Some(_)) => Amount::Tokens(tokens?),
+            (Some(_), Some(field)) => {
+                self.report(
+                    Problem::at(field.at(), "a budget in US dollars and in tokens").help("keep one of the two"),
+                );
+                return None;
+            }
+            (None, None) => {
+                self.report(
+                    Problem::at(key.at(), format!("team `{}` has a budget of nothing", key.text()))
+                        .help("say how much: `budget: { usd: 500, per: month }`, or `tokens: 10M`"),
+                );
+                return None;
+            }
+        };
+        Some(Budget { amount, per })
+    }
+
+    pub(super) fn usage(&mut self, raw: &raw::Usage) -> Option<Usage> {
+        let path = self.config.path(&raw.path).map_err(|problem| self.report(problem)).ok();
+        let retention = self.or(raw.retention.as_ref(), USAGE_RETENTION);
+        Some(Usage { path: path?, retention })
+    }
+}

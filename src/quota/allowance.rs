@@ -1,0 +1,331 @@
+//! What one caller may use in a minute and at once, and what it uses at present.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use super::Bucket;
+use crate::{measure::lock, types::Moment};
+
+/// Limits of a caller, or of an account at a provider; `None` where there is none.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct RateLimits {
+    /// Requests per minute.
+    pub rpm: Option<u64>,
+    /// Tokens per minute, prompts and answers.
+    pub tpm: Option<u64>,
+    /// Requests at once.
+    pub concurrency: Option<u64>,
+}
+
+/// What there is a limit on.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Requests per minute.
+    Requests,
+    /// Tokens per minute.
+    Tokens,
+    /// Requests at once.
+    Concurrency,
+}
+
+/// A limit that a request would have exceeded.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    /// Which limit.
+    pub kind: Kind,
+    /// What it is.
+    pub limit: u64,
+    /// What is left of it.
+    pub remaining: u64,
+    /// What the request asked for.
+    pub asked: u64,
+    /// When there will be enough; `None` where that is never, or nobody can know.
+    pub after: Option<Duration>,
+}
+
+/// One limit as its caller is told of it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Figures {
+    /// What it is.
+    pub limit: u64,
+    /// What is left of it now.
+    pub remaining: u64,
+    /// The time until all of it is left.
+    #[serde(skip)]
+    pub reset: Duration,
+}
+
+/// How a caller stands.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Standing {
+    /// Requests per minute, where limited.
+    pub requests: Option<Figures>,
+    /// Tokens per minute, where limited.
+    pub tokens: Option<Figures>,
+    /// Requests under way.
+    pub in_flight: u64,
+}
+
+/// What one caller may use, and uses.
+#[derive(Debug)]
+pub struct Allowance(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    requests: Option<Bucket>,
+    tokens: Option<Bucket>,
+    concurrency: Option<u64>,
+    in_flight: u64,
+}
+
+/// A request under way; dropping it ends that.
+#[derive(Debug)]
+pub struct Stay(Arc<Allowance>);
+
+/// Tokens that are reserved for a request; dropping it gives all of them back.
+#[derive(Debug)]
+pub struct Reserved {
+    allowance: Arc<Allowance>,
+    tokens: u64,
+}
+
+impl Allowance {
+    /// Nothing used yet.
+    pub fn new(limits: RateLimits, now: Moment) -> Self {
+        let bucket = |limit: Option<u64>| limit.map(|limit| Bucket::new(limit, now));
+        let (requests, tokens) = (bucket(limits.rpm), bucket(limits.tpm));
+        Self(Mutex::new(State { requests, tokens, concurrency: limits.concurrency, in_flight: 0 }))
+    }
+
+    /// Goes on under other limits; what was used stays used.
+    pub fn follow(&self, limits: RateLimits, now: Moment) {
+        let mut state = lock(&self.0);
+        let State { requests, tokens, concurrency, .. } = &mut *state;
+        *concurrency = limits.concurrency;
+        for (bucket, limit) in [(requests, limits.rpm), (tokens, limits.tpm)] {
+            match (bucket.as_mut(), limit) {
+                (Some(bucket), Some(limit)) if bucket.per_minute() == limit => {}
+                (Some(bucket), Some(limit)) => bucket.set_limit(limit, now),
+                (_, limit) => *bucket = limit.map(|limit| Bucket::new(limit, now)),
+            }
+        }
+    }
+
+    /// Lets one request in.
+    ///
+    /// # Errors
+    /// The limit on requests, per minute or at once, that it would exceed; then nothing is taken.
+    pub fn enter(self: &Arc<Self>, now: Moment) -> Result<Stay, Exceeded> {
+        let mut state = lock(&self.0);
+        if let Some(most) = state.concurrency.filter(|most| state.in_flight >= *most) {
+            return Err(Exceeded { kind: Kind::Concurrency, limit: most, remaining: 0, asked: 1, after: None });
+        }
+        if let Some(bucket) = &mut state.requests {
+            take(bucket, Kind::Requests, 1, now)?;
+        }
+        state.in_flight += 1;
+        Ok(Stay(self.clone()))
+    }
+
+    /// Reserves what a request will probably take.
+    ///
+    /// # Errors
+    /// The limit on tokens that it would exceed; then nothing is taken.
+    pub fn reserve(self: &Arc<Self>, tokens: u64, now: Moment) -> Result<Reserved, Exceeded> {
+        if let Some(bucket) = &mut lock(&self.0).tokens {
+            take(bucket, Kind::Tokens, tokens, now)?;
+        }
+        Ok(Reserved { allowance: self.clone(), tokens })
+    }
+
+    /// Whether it lets in a request of so many tokens now. One of more than there may be in a minute goes when nothing else is used: this is
+    /// about an estimate, and the provider has the last word.
+    pub fn has_room(&self, tokens: u64, now: Moment) -> bool {
+        lock(&self.0).has_room(tokens, now)
+    }
+
+    /// Lets in a request of so many tokens, if there is room for it; without a place among those at once.
+    pub fn admit(self: &Arc<Self>, tokens: u64, now: Moment) -> Option<Reserved> {
+        let mut state = lock(&self.0);
+        if !state.has_room(tokens, now) {
+            return None;
+        }
+        for (bucket, count) in state.buckets(tokens) {
+            bucket.take(count);
+        }
+        Some(Reserved { allowance: self.clone(), tokens })
+    }
+
+    /// How it stands.
+    pub fn standing(&self, now: Moment) -> Standing {
+        let mut state = lock(&self.0);
+        let figures = |bucket: &mut Option<Bucket>| {
+            let bucket = bucket.as_mut()?;
+            Some(Figures { limit: bucket.per_minute(), remaining: bucket.remaining(now), reset: bucket.reset(now) })
+        };
+        let (requests, tokens) = (figures(&mut state.requests), figures(&mut state.tokens));
+        Standing { requests, tokens, in_flight: state.in_flight }
+    }
+
+    /// Replaces `before` tokens, which were taken, by those that were used.
+    fn correct(&self, before: u64, used: u64) {
+        if let Some(bucket) = &mut lock(&self.0).tokens {
+            bucket.give_back(before.saturating_sub(used));
+            bucket.take(used.saturating_sub(before));
+        }
+    }
+}
+
+impl State {
+    /// The limits per minute, and what a request of so many tokens takes of each.
+    fn buckets(&mut self, tokens: u64) -> impl Iterator<Item = (&mut Bucket, u64)> {
+        let requests = self.requests.iter_mut().map(|bucket| (bucket, 1));
+        requests.chain(self.tokens.iter_mut().map(move |bucket| (bucket, tokens)))
+    }
+
+    fn has_room(&mut self, tokens: u64, now: Moment) -> bool {
+        self.buckets(tokens).all(|(bucket, count)| {
+            let most = bucket.per_minute();
+            bucket.wait(count.min(most), now) == Some(Duration::ZERO)
+        })
+    }
+}
+
+fn take(bucket: &mut Bucket, kind: Kind, count: u64, now: Moment) -> Result<(), Exceeded> {
+    let wait = bucket.wait(count, now);
+    if wait == Some(Duration::ZERO) {
+        bucket.take(count);
+        return Ok(());
+    }
+    let (limit, remaining) = (bucket.per_minute(), bucket.remaining(now));
+    Err(Exceeded { kind, limit, remaining, asked: count, after: wait })
+}
+
+impl Reserved {
+    /// How many are reserved.
+    pub fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// The request is over, and has used this many: more than that comes back, what is missing is owed.
+    pub fn settle(mut self, used: u64) {
+        let before = std::mem::replace(&mut self.tokens, 0);
+        self.allowance.correct(before, used);
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if self.tokens > 0 {
+            self.allowance.correct(self.tokens, 0);
+        }
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        lock(&self.0.0).in_flight -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::default().plus(Duration::from_secs(seconds))
+    }
+
+    fn allowance(rpm: u64, tpm: u64, concurrency: u64) -> Arc<Allowance> {
+        let limits = RateLimits { rpm: Some(rpm), tpm: Some(tpm), concurrency: Some(concurrency) };
+        Arc::new(Allowance::new(limits, at(0)))
+    }
+
+    fn left(allowance: &Allowance, now: Moment) -> (u64, u64) {
+        let standing = allowance.standing(now);
+        (standing.requests.unwrap().remaining, standing.tokens.unwrap().remaining)
+    }
+
+    #[test]
+    fn a_request_takes_its_turn_and_its_place() {
+        let allowance = allowance(3, 100, 2);
+        let first = allowance.enter(at(0)).unwrap();
+        let second = allowance.enter(at(0)).unwrap();
+        assert_eq!(allowance.enter(at(0)).unwrap_err().kind, Kind::Concurrency);
+        assert_eq!(left(&allowance, at(0)), (1, 100), "what is refused takes nothing");
+        drop(first);
+        let _third = allowance.enter(at(0)).unwrap();
+        drop(second);
+        let refused = allowance.enter(at(0)).unwrap_err();
+        let want =
+            Exceeded { kind: Kind::Requests, limit: 3, remaining: 0, asked: 1, after: Some(Duration::from_secs(20)) };
+        assert_eq!(refused, want);
+        assert!(allowance.enter(at(20)).is_ok());
+    }
+
+    #[test]
+    fn tokens_are_settled_by_what_was_used() {
+        let allowance = allowance(10, 100, 10);
+        allowance.reserve(80, at(0)).unwrap().settle(30);
+        assert_eq!(left(&allowance, at(0)).1, 70);
+        allowance.reserve(10, at(0)).unwrap().settle(90);
+        assert_eq!(allowance.reserve(5, at(0)).unwrap_err().after, Some(Duration::from_secs(15)), "20 are owed");
+        drop(allowance.reserve(50, at(60)).unwrap());
+        assert_eq!(left(&allowance, at(60)).1, 80, "what is not settled comes back");
+        assert_eq!(allowance.reserve(101, at(600)).unwrap_err().after, None);
+    }
+
+    #[test]
+    fn an_account_lets_in_what_it_has_room_for() {
+        let account = allowance(2, 100, 1);
+        let first = account.admit(60, at(0)).unwrap();
+        assert!(account.admit(60, at(0)).is_none() && account.has_room(40, at(0)));
+        first.settle(20);
+        let second = account.admit(60, at(0)).unwrap();
+        assert!(!account.has_room(1, at(0)), "two requests were sent");
+        drop(second);
+        assert!(account.has_room(500, at(60)), "what is larger than all goes when nothing else is used");
+        assert!(account.admit(500, at(60)).is_some());
+    }
+
+    #[test]
+    fn other_limits_hold_at_once_and_forget_nothing() {
+        let allowance = allowance(10, 100, 1);
+        let _under_way = allowance.enter(at(0)).unwrap();
+        allowance.follow(RateLimits { rpm: Some(5), tpm: None, concurrency: Some(2) }, at(0));
+        let standing = allowance.standing(at(0));
+        assert_eq!((standing.requests.unwrap().remaining, standing.tokens, standing.in_flight), (4, None, 1));
+        assert!(allowance.enter(at(0)).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_dropped_or_settled_nothing_is_lost(
+            steps in prop::collection::vec((1_u64..500, prop::option::of(0_u64..500)), 0..50),
+        ) {
+            let allowance = allowance(1_000_000, 1_000_000, 100);
+            let (mut held, mut used) = (Vec::new(), 0);
+            for (tokens, actual) in steps {
+                let stay = allowance.enter(at(0)).unwrap();
+                let reserved = allowance.reserve(tokens, at(0)).unwrap();
+                match actual {
+                    None => held.push((stay, reserved)),
+                    Some(actual) => {
+                        reserved.settle(actual);
+                        used += actual;
+                    }
+                }
+            }
+            let reserved: u64 = held.iter().map(|(_, reserved)| reserved.tokens()).sum();
+            prop_assert_eq!(left(&allowance, at(0)).1, 1_000_000 - used - reserved);
+            prop_assert_eq!(allowance.standing(at(0)).in_flight, held.len() as u64);
+            held.clear();
+            prop_assert_eq!(left(&allowance, at(0)).1, 1_000_000 - used);
+            prop_assert_eq!(allowance.standing(at(0)).in_flight, 0);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What was used, by day, key, model as asked for and model as served. Bounded: too many names of models share one row.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Mutex,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::calendar;
+use crate::{
+    measure::lock,
+    types::{Name, Usage},
+};
+
+/// Most rows that are kept; one takes about 300 bytes.
+const MOST: usize = 20_000;
+/// What takes the place of models' names beyond that.
+const OTHER: &str = "other";
+
+/// What one row of usage is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Entry {
+    /// The day in UTC: `2026-11-21`.
+    pub day: Name,
+    /// The key's id; empty where nobody is asked for a key.
+    pub key: Name,
+    /// The key's team; empty where it has none.
+    pub team: Name,
+    /// The model as it was asked for; empty where a request names none.
+    pub model: Name,
+    /// The model as it was served; empty where no engine answered.
+    pub served: Name,
+}
+
+/// What was used.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Used {
+    /// Requests that ended.
+    pub requests: u64,
+    /// Of these, the ones that got no complete answer.
+    pub failed: u64,
+    /// Of these, the ones that were answered from the cache, or by another's answer.
+    pub reused: u64,
+    /// Tokens of prompts, as engines counted them.
+    pub prompt_tokens: u64,
+    /// Of these, the ones that were in their prefix caches.
+    pub cached_tokens: u64,
+    /// Tokens of answers, as engines counted them.
+    pub completion_tokens: u64,
+    /// Tokens, by our estimate, of answers that ended before their engines had counted; in none of the counts above.
+    pub estimated_tokens: u64,
+    /// What all of it cost in US dollars, where prices are known.
+    pub cost_usd: f64,
+}
+
+impl Used {
+    /// The tokens of one answer, and their cost.
+    pub fn answer(usage: &Usage, usd: Option<f64>) -> Self {
+        Self {
+            prompt_tokens: usage.prompt_tokens,
+            cached_tokens: usage.cached_tokens.unwrap_or(0),
+            completion_tokens: usage.completion_tokens,
+            cost_usd: usd.unwrap_or(0.0),
+            ..Self::default()
+        }
+    }
+
+    fn add(&mut self, more: &Self) {
+        let Self {
+            requests,
+            failed,
+            reused,
+            prompt_tokens,
+            cached_tokens,
+            completion_tokens,
+            estimated_tokens,
+            cost_usd,
+        } = *more;
+        self.requests += requests;
+        self.failed += failed;
+        self.reused += reused;
+        self.prompt_tokens += prompt_tokens;
+        self.cached_tokens += cached_tokens;
+        self.completion_tokens += completion_tokens;
+        self.estimated_tokens += estimated_tokens;
+        self.cost_usd += cost_usd;
+    }
+}
+
+/// A row of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What it is about.
+    #[serde(flatten)]
+    pub entry: Entry,
+    /// What was used.
+    #[serde(flatten)]
+    pub used: Used,
+}
+
+/// Everything that was used in the days that are remembered.
+#[derive(Debug, Default)]
+pub struct Book(Mutex<Pages>);
+
+#[derive(Debug, Default)]
+struct Pages {
+    rows: BTreeMap<Entry, Used>,
+    /// Days that changed since they were last taken.
+    changed: BTreeSet<Name>,
+}
+
+impl Book {
+    /// Adds what was used.
+    pub fn add(&self, entry: Entry, used: &Used) {
+        let mut pages = lock(&self.0);
+        pages.changed.insert(entry.day.clone());
+        let full = pages.rows.len() >= MOST && !pages.rows.contains_key(&entry);
+        let entry = if full { Entry { model: OTHER.into(), served: OTHER.into(), ..entry } } else { entry };
+        pages.rows.entry(entry).or_default().add(used);
+    }
+
+    /// Adds rows that were kept elsewhere.
+    pub fn restore(&self, rows: impl IntoIterator<Item = Row>) {
+        let mut pages = lock(&self.0);
+        for Row { entry, used } in rows {
+            pages.rows.entry(entry).or_default().add(&used);
+        }
+    }
+
+    /// Forgets the days before the one of `unix`.
+    pub fn forget_before(&self, unix: i64) {
+        let first = Entry { day: calendar::date(unix).to_string().into(), ..Entry::default() };
+        let mut pages = lock(&self.0);
+        pages.rows = pages.rows.split_off(&first);
+        pages.changed = pages.changed.split_off(&first.day);
+    }
+
+    /// The rows for which `wanted` says so, by day and key.
+    pub fn rows(&self, wanted: impl Fn(&Entry) -> bool) -> Vec<Row> {
+        let pages = lock(&self.0);
+        let rows = pages.rows.iter().filter(|(entry, _)| wanted(entry));
+        rows.map(|(entry, used)| Row { entry: entry.clone(), used: *used }).collect()
+    }
+
+    /// The rows of one day, by key.
+    pub fn day(&self, day: &Name) -> Vec<Row> {
+        let pages = lock(&self.0);
+        let rows = pages.rows.range(Entry { day: day.clone(), ..Entry::default() }..);
+        let rows = rows.take_while(|(entry, _)| entry.day == *day);
+        rows.map(|(entry, used)| Row { entry: entry.clone(), used: *used }).collect()
+    }
+
+    /// The days that changed since this was last asked.
+    pub fn take_changed(&self) -> BTreeSet<Name> {
+        std::mem::take(&mut lock(&self.0).changed)
+    }
+
+    /// Has days count as changed, because what was taken of them could not be kept.
+    pub fn put_back(&self, days: BTreeSet<Name>) {
+        lock(&self.0).changed.extend(days);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(day: &str, model: &str) -> Entry {
+        Entry { day: day.into(), key: "web".into(), team: "".into(), model: model.into(), served: "m".into() }
+    }
+
+    fn one(prompt: u64) -> Used {
+        let usage =
+            Usage { prompt_tokens: prompt, cached_tokens: Some(1), completion_tokens: 2, reasoning_tokens: None };
+        Used { requests: 1, ..Used::answer(&usage, Some(0.5)) }
+    }
+
+    #[test]
+    fn rows_add_up_and_days_are_forgotten() {
+        let book = Book::default();
+        book.add(entry("2026-11-20", "a"), &one(5));
+        book.add(entry("2026-11-21", "a"), &one(7));
+        book.add(entry("2026-11-21", "a"), &one(9));
+        assert_eq!(book.take_changed().len(), 2);
+        assert!(book.take_changed().is_empty());
+        let rows = book.day(&"2026-11-21".into());
+        assert_eq!((rows.len(), rows[0].used.requests, rows[0].used.prompt_tokens), (1, 2, 16));
+        assert!((rows[0].used.cost_usd - 1.0).abs() < 1e-9);
+        book.forget_before(1_795_219_200);
+        assert_eq!(book.rows(|_| true).len(), 1);
+    }
+
+    #[test]
+    fn callers_cannot_grow_it_without_end() {
+        let book = Book::default();
+        for number in 0..MOST + 50 {
+            book.add(entry("2026-11-21", &number.to_string()), &one(1));
+        }
+        let rows = book.rows(|_| true);
+        assert_eq!(rows.len(), MOST + 1);
+        assert_eq!(rows.iter().map(|row| row.used.requests).sum::<u64>(), MOST as u64 + 50);
+    }
+
+    #[test]
+    fn a_row_is_read_as_it_was_written() {
+        let book = Book::default();
+        book.add(entry("2026-11-21", "a"), &one(5));
+        let text = serde_json::to_string(&book.rows(|_| true)[0]).unwrap();
+        let other = Book::default();
+        other.restore([serde_json::from_str(&text).unwrap()]);
+        assert_eq!(other.rows(|_| true), book.rows(|_| true));
+        assert!(other.take_changed().is_empty(), "what was read need not be written");
+    }
+}

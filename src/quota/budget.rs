@@ -1,0 +1,260 @@
+//! A budget for a day or a month, and what was spent of it. Exact: money is counted in whole parts, so that what is given back leaves no
+//! crumbs.
+
+use std::sync::{Arc, Mutex};
+
+use super::calendar::Period;
+use crate::measure::lock;
+
+/// Parts of a US dollar that are counted: a token at a cent per million is 10,000 of them.
+const PARTS: f64 = 1e12;
+
+/// What requests used.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub struct Spent {
+    /// Tokens, of prompts and answers together.
+    pub tokens: u64,
+    /// What they cost in US dollars, where prices are known.
+    pub usd: f64,
+}
+
+/// How much may be spent.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Amount {
+    /// US dollars, at the prices of the policy.
+    Usd(f64),
+    /// Tokens, of prompts and answers together.
+    Tokens(u64),
+}
+
+/// How much may be spent in a period.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Budget {
+    /// How much.
+    pub amount: Amount,
+    /// Until when.
+    pub per: Period,
+}
+
+/// A budget that has no room for a request.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Overspent {
+    /// The budget.
+    pub budget: Budget,
+    /// When it begins anew, in seconds since 1970.
+    pub renewed: i64,
+}
+
+/// What was spent in one period, to be kept across a restart.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Tally {
+    /// The first second of the period, since 1970.
+    pub since: i64,
+    /// Tokens.
+    pub tokens: u64,
+    /// 10⁻¹² US dollars.
+    pub picodollars: u64,
+}
+
+/// What is spent of a budget, and what is reserved.
+#[derive(Debug)]
+pub struct Fund(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    budget: Budget,
+    spent: Tally,
+    reserved: Tally,
+}
+
+/// What is reserved for a request; dropping it gives all of it back.
+#[derive(Debug)]
+pub struct Grant {
+    fund: Arc<Fund>,
+    reserved: Option<Spent>,
+}
+
+impl Fund {
+    /// Nothing spent yet; or `before`, where that is of the period of `unix`.
+    pub fn new(budget: Budget, before: Option<Tally>, unix: i64) -> Self {
+        let since = budget.per.start(unix);
+        let spent = before.filter(|before| before.since == since).unwrap_or(Tally { since, ..Tally::default() });
+        Self(Mutex::new(State { budget, spent, reserved: Tally::default() }))
+    }
+
+    /// Goes on under another budget. What was spent in the period counts, unless that began anew.
+    pub fn follow(&self, budget: Budget, unix: i64) {
+        let mut state = lock(&self.0);
+        state.budget = budget;
+        state.roll(unix);
+    }
+
+    /// Reserves what a request will probably take.
+    ///
+    /// # Errors
+    /// The budget that has no room for it; then nothing is taken.
+    pub fn reserve(self: &Arc<Self>, expected: Spent, unix: i64) -> Result<Grant, Overspent> {
+        let mut state = lock(&self.0);
+        state.roll(unix);
+        let State { budget, spent, reserved } = &mut *state;
+        let (most, used, asked) = match budget.amount {
+            Amount::Usd(usd) => {
+                (parts(usd), spent.picodollars.saturating_add(reserved.picodollars), parts(expected.usd))
+            }
+            Amount::Tokens(tokens) => (tokens, spent.tokens.saturating_add(reserved.tokens), expected.tokens),
+        };
+        // What costs nothing goes on until all is spent.
+        if used >= most || used.saturating_add(asked) > most {
+            return Err(Overspent { budget: *budget, renewed: budget.per.end(unix) });
+        }
+        reserved.add(expected);
+        Ok(Grant { fund: self.clone(), reserved: Some(expected) })
+    }
+
+    /// The budget, and what was spent in the period of `unix`.
+    pub fn standing(&self, unix: i64) -> (Budget, Spent) {
+        let mut state = lock(&self.0);
+        state.roll(unix);
+        let Tally { tokens, picodollars, .. } = state.spent;
+        (state.budget, Spent { tokens, usd: picodollars as f64 / PARTS })
+    }
+
+    /// What is to be kept across a restart.
+    pub fn tally(&self) -> Tally {
+        lock(&self.0).spent
+    }
+
+    fn settle(&self, reserved: Spent, used: Spent, unix: Option<i64>) {
+        let mut state = lock(&self.0);
+        if let Some(unix) = unix {
+            state.roll(unix);
+        }
+        state.reserved.subtract(reserved);
+        state.spent.add(used);
+    }
+}
+
+impl State {
+    /// Begins the period of `unix`, if that is another one. A clock that was set back changes nothing.
+    fn roll(&mut self, unix: i64) {
+        let since = self.budget.per.start(unix);
+        if since > self.spent.since {
+            self.spent = Tally { since, ..Tally::default() };
+        }
+    }
+}
+
+impl Tally {
+    fn add(&mut self, Spent { tokens, usd }: Spent) {
+        self.tokens = self.tokens.saturating_add(tokens);
+        self.picodollars = self.picodollars.saturating_add(parts(usd));
+    }
+
+    fn subtract(&mut self, Spent { tokens, usd }: Spent) {
+        self.tokens = self.tokens.saturating_sub(tokens);
+        self.picodollars = self.picodollars.saturating_sub(parts(usd));
+    }
+}
+
+/// No number and what is below zero count as nothing.
+fn parts(usd: f64) -> u64 {
+    (usd * PARTS).round() as u64
+}
+
+impl Grant {
+    /// The request is over, and has used this much.
+    pub fn settle(mut self, used: Spent, unix: i64) {
+        if let Some(reserved) = self.reserved.take() {
+            self.fund.settle(reserved, used, Some(unix));
+        }
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        if let Some(reserved) = self.reserved.take() {
+            self.fund.settle(reserved, Spent::default(), None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const DAY: i64 = 86_400;
+
+    fn usd(usd: f64) -> Spent {
+        Spent { tokens: 10, usd }
+    }
+
+    fn fund(amount: Amount) -> Arc<Fund> {
+        Arc::new(Fund::new(Budget { amount, per: Period::Day }, None, 0))
+    }
+
+    #[test]
+    fn a_budget_ends_and_begins_anew() {
+        let fund = fund(Amount::Usd(1.0));
+        fund.reserve(usd(0.5), 10).unwrap().settle(usd(0.7), 20);
+        let refused = fund.reserve(usd(0.4), 30).unwrap_err();
+        assert_eq!((refused.renewed, refused.budget.amount), (DAY, Amount::Usd(1.0)));
+        let held = fund.reserve(usd(0.3), 30).unwrap();
+        assert!(fund.reserve(usd(0.0), 30).is_err(), "what is reserved is not there for others");
+        drop(held);
+        assert!(fund.reserve(usd(0.3), 30).is_ok());
+        assert!(fund.reserve(usd(1.0), DAY).is_ok());
+        assert_eq!(fund.standing(DAY).1, Spent::default());
+    }
+
+    #[test]
+    fn what_ends_in_the_next_period_is_spent_there() {
+        let fund = fund(Amount::Tokens(100));
+        let held = fund.reserve(Spent { tokens: 60, usd: 0.0 }, DAY - 1).unwrap();
+        assert!(fund.reserve(Spent { tokens: 60, usd: 0.0 }, DAY).is_err(), "it is under way still");
+        held.settle(Spent { tokens: 50, usd: 0.0 }, DAY + 5);
+        assert_eq!(fund.standing(DAY + 5).1.tokens, 50);
+    }
+
+    #[test]
+    fn a_restart_and_a_reload_forget_nothing() {
+        let first = fund(Amount::Tokens(100));
+        first.reserve(Spent { tokens: 60, usd: 0.1 }, 5).unwrap().settle(Spent { tokens: 60, usd: 0.1 }, 5);
+        let budget = Budget { amount: Amount::Tokens(70), per: Period::Day };
+        let again = Arc::new(Fund::new(budget, Some(first.tally()), 100));
+        assert!(again.reserve(Spent { tokens: 11, usd: 0.0 }, 100).is_err());
+        again.follow(Budget { amount: Amount::Usd(0.15), per: Period::Day }, 100);
+        assert!(again.reserve(usd(0.06), 100).is_err() && again.reserve(usd(0.05), 100).is_ok());
+        assert_eq!(Fund::new(budget, Some(first.tally()), DAY).standing(DAY).1, Spent::default(), "it is another day");
+        // A clock that is set back does not give the budget a second time.
+        again.follow(budget, DAY);
+        again.reserve(Spent { tokens: 70, usd: 0.0 }, DAY).unwrap().settle(Spent { tokens: 70, usd: 0.0 }, DAY);
+        assert!(again.reserve(Spent { tokens: 1, usd: 0.0 }, DAY - 1).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_or_made(
+            steps in prop::collection::vec((0_u64..1000, prop::option::of(0_u64..2000)), 0..60),
+        ) {
+            let fund = fund(Amount::Usd(1e6));
+            let (mut held, mut used) = (Vec::new(), 0);
+            // Fractions that floats cannot hold.
+            let spent = |n: u64| Spent { tokens: n, usd: n as f64 * 1e-7 };
+            for (expected, actual) in steps {
+                let grant = fund.reserve(spent(expected), 0).unwrap();
+                match actual {
+                    Some(actual) => {
+                        grant.settle(spent(actual), 0);
+                        used += actual;
+                    }
+                    None => held.push(grant),
+                }
+            }
+            held.clear();
+            prop_assert_eq!(lock(&fund.0).reserved, Tally::default());
+            prop_assert_eq!(fund.tally(), Tally { since: 0, tokens: used, picodollars: used * 100_000 });
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What callers, teams and accounts use of what they may use, on the page of metrics.
+
+use std::fmt;
+
+use prometheus_client::metrics::{counter::ConstCounter, gauge::ConstGauge};
+
+use super::{Page, Scrape, table};
+
+impl Scrape {
+    pub(super) fn quotas(&self, page: &mut Page<'_>) -> fmt::Result {
+        let limited = self.live.limited.iter();
+        let limited = limited.map(|(key, limit, count)| ([&**key, *limit], ConstCounter::new(*count)));
+        page.family(&table::KEY_LIMITED, limited)?;
+        let teams = || self.live.teams.iter();
+        let spent = teams().map(|team| ([&*team.team, team.per], ConstGauge::new(team.spent_usd)));
+        page.family(&table::TEAM_SPENT_USD, spent)?;
+        let budget = teams().filter_map(|team| Some(([&*team.team, team.per], ConstGauge::new(team.budget_usd?))));
+        page.family(&table::TEAM_BUDGET_USD, budget)?;
+        let spent = teams().map(|team| ([&*team.team, team.per], ConstGauge::new(team.spent_tokens)));
+        page.family(&table::TEAM_SPENT_TOKENS, spent)?;
+        let budget = teams().filter_map(|team| Some(([&*team.team, team.per], ConstGauge::new(team.budget_tokens?))));
+        page.family(&table::TEAM_BUDGET_TOKENS, budget)?;
+        let accounts = || self.live.accounts.iter();
+        let keys = accounts().flat_map(|it| [("ready", it.ready), ("ejected", it.left_out)].map(|of| (it, of)));
+        let keys = keys.map(|(it, (state, count))| ([&*it.account, state], ConstGauge::new(count)));
+        page.family(&table::ACCOUNT_KEYS, keys)?;
+        let ejected = accounts().map(|it| ([&*it.account], ConstCounter::new(it.ejected)));
+        page.family(&table::ACCOUNT_EJECTED, ejected)?;
+        let left = accounts().flat_map(|it| it.remaining.iter().map(move |of| (it, of)));
+        let left = left.map(|(it, (limit, count))| ([&*it.account, *limit], ConstGauge::new(*count)));
+        page.family(&table::ACCOUNT_LEFT, left)
+    }
+}
