@@ -33,3 +33,7 @@ schema:
 readme:
     INSTA_UPDATE=always SIGNALBOX_UPDATE=1 cargo test
     git diff --stat
+
+# A thousand slow streams for so many minutes, then ten thousand clients that leave: memory, descriptors, counters
+soak minutes="10":
+    cargo bench --bench soak -- --minutes {{ minutes }}

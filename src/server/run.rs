@@ -66,6 +66,10 @@ pub enum RunError {
 pub async fn run(options: Options) -> Result<bool, RunError> {
     let Options { policy, source, ready } = options;
     let limits = policy.limits;
+    // A stream takes two descriptors, and most systems begin with a thousand.
+    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+        tracing::warn!("the limit on open descriptors stays as it is: {error}");
+    }
     let api = bind(policy.listen, "listen").await?;
     let operators = match policy.admin {
         Some(address) => Some(bind(address, "admin").await?),

@@ -181,7 +181,8 @@ async fn a_stalled_backend_gets_nothing_more_before_its_first_request_ends() {
         crowd.next(&gateway).await;
     }
     assert!((1.0..9.0).contains(&stuck), "some went there before it showed, not all clients': {stuck}");
-    assert!((under_way().await - stuck).abs() < 0.5, "{stuck} requests are there, none was added");
+    // Some of those there may have been hedged, and let go.
+    assert!(under_way().await <= stuck, "{stuck} requests are there, none was added");
     assert_eq!(crowd.last.iter().filter(|name| *name == "least_cost-2").count(), 0, "nothing of it has ended");
 }
 

@@ -1,0 +1,89 @@
+//! An engine that says a word a second, as many as it is asked for.
+
+use std::{
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::{
+    body::{Frame, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+
+const PACE: Duration = Duration::from_secs(1);
+const FIRST: Duration = Duration::from_millis(50);
+
+/// A running engine.
+pub(crate) struct Engine {
+    pub(crate) address: SocketAddr,
+    /// Connections that are open.
+    pub(crate) connections: Arc<AtomicUsize>,
+}
+
+/// Starts one; it lives as long as the process.
+pub(crate) async fn start() -> io::Result<Engine> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let engine = Engine { address: listener.local_addr()?, connections: Arc::default() };
+    let connections = engine.connections.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let connections = connections.clone();
+            connections.fetch_add(1, Relaxed);
+            tokio::spawn(async move {
+                serve(stream).await;
+                connections.fetch_sub(1, Relaxed);
+            });
+        }
+    });
+    Ok(engine)
+}
+
+async fn serve(stream: TcpStream) {
+    stream.set_nodelay(true).ok();
+    let service = service_fn(|request| async move { Ok::<_, Infallible>(answer(request).await) });
+    // It ends when the other side closes: nothing to tell.
+    http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok();
+}
+
+async fn answer(request: Request<Incoming>) -> Response<UnsyncBoxBody<Bytes, Infallible>> {
+    let asked = request.method() == Method::POST;
+    let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let tokens = serde_json::from_slice::<Value>(&body).ok().and_then(|body| body["max_tokens"].as_u64());
+    let reply = Response::builder().status(if asked { StatusCode::OK } else { StatusCode::NOT_FOUND });
+    let Some(tokens) = tokens.filter(|_| asked) else {
+        return reply.body(Full::new(Bytes::new()).boxed_unsync()).expect("a sound answer");
+    };
+    let frames = stream::unfold(0, move |at| async move {
+        if at > tokens {
+            return None;
+        }
+        tokio::time::sleep(if at == 0 { FIRST } else { PACE }).await;
+        Some((Ok(Frame::data(event(at, tokens))), at + 1))
+    });
+    let body = StreamBody::new(Box::pin(frames)).boxed_unsync();
+    reply.header(header::CONTENT_TYPE, "text/event-stream").body(body).expect("a sound answer")
+}
+
+fn event(at: u64, tokens: u64) -> Bytes {
+    let head = r#"data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":"#;
+    let text = if at < tokens {
+        format!("{head}[{{\"index\":0,\"delta\":{{\"content\":\" word{at}\"}},\"finish_reason\":null}}]}}\n\n")
+    } else {
+        format!("{head}[{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"stop\"}}]}}\n\ndata: [DONE]\n\n")
+    };
+    text.into()
+}

@@ -1,0 +1,98 @@
+//! The gateway as a process of its own, and what the machine and its own metrics tell of it.
+
+use std::{
+    error::Error,
+    fs, io,
+    net::SocketAddr,
+    process::{Child, Command, Stdio},
+    sync::atomic::Ordering::Relaxed,
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::engine::Engine;
+
+/// A running gateway; it ends with this.
+pub(crate) struct House {
+    /// Where chats are asked for.
+    pub(crate) url: String,
+    metrics: String,
+    client: reqwest::Client,
+    process: Child,
+    _dir: tempfile::TempDir,
+}
+
+impl House {
+    pub(crate) async fn start(engine: SocketAddr, client: reqwest::Client) -> Result<Self, Box<dyn Error>> {
+        let dir = tempfile::tempdir()?;
+        let (policy, ready) = (dir.path().join("policy.yaml"), dir.path().join("ready.json"));
+        let text = format!(
+            "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npools: {{ m: {{ model: m, backends: [\"http://{engine}/v1\"] }} }}\n"
+        );
+        fs::write(&policy, text)?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_signalbox"));
+        command.arg("serve").arg("--config").arg(&policy).arg("--ready-file").arg(&ready);
+        let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        for _ in 0..500 {
+            if let Some(told) = fs::read(&ready).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok()) {
+                let address = told["listen"].as_str().ok_or("no address in the ready file")?;
+                let url = format!("http://{address}/v1/chat/completions");
+                let metrics = format!("http://{address}/metrics");
+                return Ok(Self { url, metrics, client, process, _dir: dir });
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        Err(io::Error::other("the gateway did not start").into())
+    }
+
+    /// Its resident memory, in MB.
+    pub(crate) fn resident(&self) -> f64 {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+        kilobytes.unwrap_or(f64::NAN) / 1024.0
+    }
+
+    /// Its open descriptors.
+    pub(crate) fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.process.id())).map_or(0, Iterator::count)
+    }
+
+    /// Waits until nothing is under way; how many of its counters are not 0 again after a minute, and how many connections the engine has.
+    pub(crate) async fn settle(&self, engine: &Engine) -> (usize, usize) {
+        let mut found = (usize::MAX, usize::MAX);
+        for _ in 0..60 {
+            found = (self.held().await, engine.connections.load(Relaxed));
+            if found == (0, 0) {
+                break;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+        found
+    }
+
+    /// Counters of what is under way that are not 0.
+    async fn held(&self) -> usize {
+        const COUNTERS: [&str; 6] = [
+            "signalbox_in_flight",
+            "signalbox_backend_in_flight",
+            "signalbox_backend_queued",
+            "signalbox_backend_decoding",
+            "signalbox_backend_context",
+            "signalbox_queue_depth",
+        ];
+        let Ok(answer) = self.client.get(&self.metrics).send().await else { return usize::MAX };
+        let text = answer.text().await.unwrap_or_default();
+        let counted = |line: &&str| COUNTERS.iter().any(|name| line.starts_with(name)) && !line.ends_with(" 0");
+        text.lines().filter(counted).count()
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}

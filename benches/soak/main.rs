@@ -1,0 +1,148 @@
+//! A gateway under many slow streams for minutes, and then under clients that leave: its memory, its descriptors, and whether all of it
+//! comes back.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells on stdout, and how far it is on stderr")]
+
+mod engine;
+mod house;
+
+use std::{
+    error::Error,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use clap::Parser;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+use self::house::House;
+
+/// What the command line says.
+#[derive(clap::Parser)]
+#[command(name = "soak", about = "Many slow streams for minutes, and clients that leave")]
+struct Args {
+    /// For how long streams are kept up
+    #[arg(long, default_value_t = 10.0)]
+    minutes: f64,
+    /// How many at once
+    #[arg(long, default_value_t = 1_000)]
+    streams: usize,
+    /// How many clients leave in the middle of an answer afterwards
+    #[arg(long, default_value_t = 10_000)]
+    leave: usize,
+    /// Given by `cargo bench`; without it (`cargo test --all-targets`) it only shows that it works
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// How many of those who leave are there at once.
+const LEAVING: usize = 200;
+
+/// What became of the streams.
+#[derive(Default)]
+struct Tally {
+    whole: AtomicU64,
+    failed: AtomicU64,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = Args::parse();
+    if !args.bench {
+        args = Args { minutes: 0.1, streams: 20, leave: 100, bench: false };
+    }
+    rlimit::increase_nofile_limit(u64::MAX)?;
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build()?;
+    let engine = engine::start().await?;
+    let house = House::start(engine.address, client.clone()).await?;
+    let tally = Arc::new(Tally::default());
+    let until = Instant::now() + Duration::from_secs_f64(60.0 * args.minutes);
+    let mut streams = JoinSet::new();
+    for number in 0..args.streams {
+        let (client, url, tally) = (client.clone(), house.url.clone(), tally.clone());
+        streams.spawn(async move {
+            // Not all at the same moment.
+            sleep(Duration::from_millis((number * 7 % 1_000) as u64)).await;
+            while Instant::now() < until {
+                let tokens = fastrand::u64(30..90).min(1 + until.saturating_duration_since(Instant::now()).as_secs());
+                match read(&client, &url, tokens).await {
+                    Ok(true) => tally.whole.fetch_add(1, Relaxed),
+                    Ok(false) | Err(_) => tally.failed.fetch_add(1, Relaxed),
+                };
+            }
+        });
+    }
+    println!("| minute | resident, MB | descriptors | whole answers | failed |\n|---:|---:|---:|---:|---:|");
+    let began = Instant::now();
+    let mut samples: Vec<(f64, f64)> = Vec::new();
+    while Instant::now() < until {
+        sleep(Duration::from_secs(10).min(until.saturating_duration_since(Instant::now()))).await;
+        let (minute, resident) = (began.elapsed().as_secs_f64() / 60.0, house.resident());
+        samples.push((minute, resident));
+        if minute.fract() < 10.0 / 60.0 || args.minutes < 1.0 {
+            println!(
+                "| {minute:.1} | {resident:.1} | {} | {} | {} |",
+                house.descriptors(),
+                tally.whole.load(Relaxed),
+                tally.failed.load(Relaxed)
+            );
+        }
+    }
+    while streams.join_next().await.is_some() {}
+    let near = |wanted: f64| samples.iter().min_by(|a, b| (a.0 - wanted).abs().total_cmp(&(b.0 - wanted).abs()));
+    if let (Some((early, at_two)), Some((late, at_end))) = (near(2.0), samples.last()) {
+        println!("\nminute {late:.1} to minute {early:.1}: {:.3} × the memory", at_end / at_two);
+    }
+    println!("{} whole answers, {} failed", tally.whole.load(Relaxed), tally.failed.load(Relaxed));
+    leave(&client, &house, args.leave).await;
+    let (left, connections) = house.settle(&engine).await;
+    println!(
+        "\n{} clients left: {left} of the gateway's counters are not 0 again, and {connections} connections to the engine are open; {:.1} MB, {} descriptors",
+        args.leave,
+        house.resident(),
+        house.descriptors()
+    );
+    Ok(())
+}
+
+/// Reads one stream of so many tokens; whether it was whole.
+async fn read(client: &reqwest::Client, url: &str, tokens: u64) -> Result<bool, reqwest::Error> {
+    let mut response = client.post(url).body(asked(tokens)).send().await?;
+    let (mut seen, mut done) = (0, false);
+    while let Some(chunk) = response.chunk().await? {
+        let text = String::from_utf8_lossy(&chunk);
+        seen += text.matches("\"content\"").count() as u64;
+        done |= text.contains("[DONE]");
+    }
+    Ok(seen == tokens && done)
+}
+
+/// Clients that leave: a third before anything came, a third with the head, the others with some of the answer.
+async fn leave(client: &reqwest::Client, house: &House, count: usize) {
+    let mut leaving = JoinSet::new();
+    for number in 0..count {
+        if leaving.len() == LEAVING {
+            leaving.join_next().await;
+        }
+        let (client, url) = (client.clone(), house.url.clone());
+        leaving.spawn(async move {
+            let request = client.post(url).body(asked(1_000)).send();
+            let patience = Duration::from_millis(if number % 3 == 0 { fastrand::u64(0..5) } else { 30_000 });
+            let Ok(Ok(mut response)) = tokio::time::timeout(patience, request).await else { return };
+            if number % 3 == 2 {
+                response.chunk().await.ok();
+            }
+        });
+    }
+    while leaving.join_next().await.is_some() {}
+}
+
+fn asked(tokens: u64) -> String {
+    format!(r#"{{"model":"m","stream":true,"max_tokens":{tokens},"messages":[{{"role":"user","content":"Count."}}]}}"#)
+}
