@@ -203,3 +203,40 @@ async fn the_sdks_are_content_with_real_engines() {
     let url = gateway.url();
     tokio::join!(sdk::python(&url), sdk::node(&url));
 }
+
+#[tokio::test]
+async fn an_engine_killed_in_mid_answer_is_stood_in_for() {
+    let [one, two] = [(); 2].map(|()| Engine::start(Model::Chat, 2, 4096));
+    let (Some(one), Some(two)) = (one.await, two.await) else { return };
+    let policy = format!(
+        "pools:\n  chat: {{ balance: round_robin, backends: [\"{}\", \"{}\"] }}\nmodels: {{ chat: {{ to: chat }} }}\n",
+        one.url(),
+        two.url()
+    );
+    let gateway = Gateway::start(&policy).await;
+    gateway.wait_metrics("both to be known", |now| now.sum("signalbox_engine_up", &[]) > 1.5).await;
+    let body = json!({ "model": "chat", "max_tokens": 400, "temperature": 0, "stream": true, "ignore_eos": true,
+        "stream_options": { "include_usage": true }, "messages": [{ "role": "user", "content": "Count." }] });
+    let mut stream = Sse::post(&gateway.at("/v1/chat/completions"), &body).await;
+    // Round robin: the first is `one`.
+    let mut before = Vec::new();
+    while before.len() < 20 {
+        before.push(stream.data().await.unwrap());
+    }
+    drop(one);
+    let (events, end) = stream.rest().await;
+    assert!(matches!(end, End::Clean), "{end:?}");
+    let after = events.iter().filter_map(|event| client::data(event));
+    let datas: Vec<String> = before.into_iter().chain(after).collect();
+    assert_eq!(datas.last().map(String::as_str), Some("[DONE]"), "{:?}", datas.last());
+    let chunks: Vec<Value> = datas.iter().filter_map(|data| serde_json::from_str(data).ok()).collect();
+    assert!(chunks.iter().all(|chunk| chunk["error"].is_null()), "no word of it: {chunks:?}");
+    let delta = |chunk: &Value| chunk["choices"][0]["delta"].clone();
+    assert_eq!(chunks.iter().filter(|chunk| delta(chunk)["role"].is_string()).count(), 1);
+    let ids: std::collections::BTreeSet<&str> = chunks.iter().filter_map(|chunk| chunk["id"].as_str()).collect();
+    assert_eq!(ids.len(), 1, "one answer: {ids:?}");
+    let usage = chunks.iter().find_map(|chunk| chunk["usage"]["completion_tokens"].as_u64());
+    assert!(usage.is_some_and(|tokens| (300..=500).contains(&tokens)), "{usage:?}");
+    let line = &gateway.get_json("/admin/decisions").await[0];
+    assert_eq!((&line["outcome"], line["attempts"].as_array().unwrap().len()), (&json!("ok"), 2), "{line}");
+}

@@ -52,7 +52,10 @@ pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret]) -> Fault {
 
 /// Whether a refusal says that the prompt does not fit.
 fn too_long(body: &[u8]) -> bool {
-    memmem::find(body, b"context_length_exceeded").is_some()
+    // OpenAI and those who follow it, llama.cpp, vLLM, Anthropic.
+    const WORDS: [&str; 4] =
+        ["context_length_exceeded", "exceed_context_size_error", "maximum context length", "prompt is too long"];
+    WORDS.iter().any(|words| memmem::find(body, words.as_bytes()).is_some())
 }
 
 /// How long the provider asks to be left alone, in whichever way it says it.
