@@ -23,8 +23,8 @@ use signalbox::{
     policy::condition::fuzz_condition,
     prompt::tokens::fuzz_tokens,
     protocol::{
-        answer::fuzz_answer, canonical::fuzz_canonical, outline::fuzz_outline, request::fuzz_request, sse::fuzz_sse,
-        verdict::fuzz_verdict,
+        answer::fuzz_answer, canonical::fuzz_canonical, outline::fuzz_outline, request::fuzz_request, rest::fuzz_rest,
+        sse::fuzz_sse, verdict::fuzz_verdict,
     },
     store::fuzz_store,
     upstream::scrape::fuzz_scrape,
@@ -93,6 +93,11 @@ fn logs_of_any_bytes_are_read_frame_by_frame() {
 #[test]
 fn kept_answers_of_any_bytes_are_read_or_refused() {
     Campaign::new("codec", fuzz_codec).run(10_000);
+}
+
+#[test]
+fn the_rest_of_any_answer_fits_or_is_another() {
+    Campaign::new("rest", fuzz_rest).run(10_000);
 }
 
 #[test]

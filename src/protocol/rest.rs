@@ -177,6 +177,33 @@ fn event(data: &str) -> Bytes {
     Bytes::from(format!("data: {data}\n\n"))
 }
 
+/// Entry for fuzzers: the first event is the stream's that broke off, its text what was said, and the others are the rest. What comes out
+/// can be read, and names nobody but the first.
+#[doc(hidden)]
+pub fn fuzz_rest(input: &[u8]) {
+    let mut splitter = super::Splitter::new(1 << 20);
+    splitter.feed(Bytes::copy_from_slice(input));
+    let mut events = std::iter::from_fn(|| splitter.next_event().ok().flatten());
+    let Some(first) = events.next() else { return };
+    let first = first.data().unwrap_or_default().into_owned();
+    let id = |data: &[u8]| serde_json::from_slice::<Value>(data).ok().and_then(|value| value.get("id").cloned());
+    let said = serde_json::from_slice::<Value>(&first).ok();
+    let said = said.and_then(|value| value["choices"][0]["delta"]["content"].as_str().map(str::to_owned));
+    for (expected, before) in [(said.unwrap_or_default(), 0), (String::new(), 3)] {
+        let mut tailor = Tailor::new(&first, &expected, before);
+        for event in events.by_ref() {
+            let Some(data) = event.data() else { continue };
+            let Ok(fitted) = tailor.fit(&data) else { break };
+            let fitted = fitted.map(|fitted| super::Event { raw: fitted });
+            let Some(fitted) = fitted.as_ref().and_then(super::Event::data).filter(|data| **data != *b"[DONE]") else {
+                continue;
+            };
+            assert!(super::json::is_json(&fitted), "{}", String::from_utf8_lossy(&fitted));
+            assert!(id(&first).is_none_or(|own| id(&fitted) == Some(own)));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
