@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use crate::types::Moment;
+use http::StatusCode;
+
+use crate::types::{Blame, Fault, Moment};
 
 /// Failures in a row after which an engine that can be reached is avoided.
 const TOLERATED: u32 = 3;
@@ -38,6 +40,8 @@ pub struct Breaker {
     trips: AtomicU32,
     /// How often it was opened at all.
     opened: AtomicU64,
+    /// Nanoseconds of the [`Moment`] of the last time.
+    opened_at: AtomicU64,
     /// Nanoseconds of the [`Moment`] until which it is avoided; 0 while it is in good standing.
     avoided_until: AtomicU64,
     /// Nanoseconds of the [`Moment`] until which one request finds out whether it is back; 0 where none does.
@@ -81,16 +85,30 @@ pub enum Failure {
     Refused(Duration),
 }
 
+impl Failure {
+    /// What a fault says of the engine; `None` where it did what it should.
+    pub fn of(fault: &Fault) -> Option<Self> {
+        let status = fault.status;
+        match fault.retry_after {
+            _ if fault.blame != Blame::Upstream => None,
+            Some(pause) => Some(Self::Refused(pause)),
+            None if fault.kind == "upstream_unreachable" => Some(Self::Unreachable),
+            None => (status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS).then_some(Self::Error),
+        }
+    }
+}
+
 impl Breaker {
-    /// A request got a proper answer.
-    pub fn succeeded(&self) {
+    /// A request that was sent at `since` got a proper answer.
+    pub fn succeeded(&self, since: Moment) {
         if self.window.load(Relaxed) != 0 {
             self.good.fetch_add(1, Relaxed);
         }
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);
         }
-        if self.avoided_until.load(Relaxed) != 0 {
+        // One that was sent before says nothing of what is asked since.
+        if self.avoided_until.load(Relaxed) != 0 && since.nanos() >= self.opened_at.load(Relaxed) {
             self.trips.store(0, Relaxed);
             self.avoided_until.store(0, Relaxed);
             self.probed_until.store(0, Relaxed);
@@ -118,6 +136,7 @@ impl Breaker {
 
     fn avoid(&self, now: Moment, pause: Duration) {
         self.opened.fetch_add(1, Relaxed);
+        self.opened_at.store(now.nanos(), Relaxed);
         self.avoided_until.fetch_max(now.plus(pause).nanos(), Relaxed);
         self.probed_until.store(0, Relaxed);
     }
@@ -208,12 +227,14 @@ mod tests {
         for second in 0..10 {
             breaker.failed(at(40 * second), Error);
             breaker.failed(at(40 * second), Error);
-            breaker.succeeded();
+            breaker.succeeded(at(40 * second));
         }
         assert!(!breaker.is_open(at(400)));
         (0..3).for_each(|_| breaker.failed(at(400), Error));
         assert!(breaker.is_open(at(400)));
-        breaker.succeeded();
+        breaker.succeeded(at(399));
+        assert!(breaker.is_open(at(400)), "what was sent before says nothing");
+        breaker.succeeded(at(400));
         assert!(!breaker.is_open(at(400)));
     }
 
@@ -223,12 +244,12 @@ mod tests {
         for second in 0..5 {
             assert!(!breaker.is_open(at(second)));
             breaker.failed(at(second), Error);
-            breaker.succeeded();
+            breaker.succeeded(at(second));
         }
         assert!(!breaker.is_open(at(4)), "cleared by its own success");
         let breaker = Breaker::default();
         let failing = |second: u64| {
-            (0..second % 3).for_each(|_| breaker.succeeded());
+            (0..second % 3).for_each(|_| breaker.succeeded(at(second)));
             breaker.failed(at(second), Error);
             breaker.is_open(at(second))
         };
@@ -263,7 +284,7 @@ mod tests {
         breaker.failed(at(2), Error);
         assert!(breaker.is_open(at(3)) && !breaker.is_open(at(4)), "it failed: twice as long");
         assert!(breaker.enter(at(4)));
-        breaker.succeeded();
+        breaker.succeeded(at(4));
         assert_eq!(breaker.state(at(4)), BreakerState::Closed);
     }
 }

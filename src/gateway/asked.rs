@@ -159,16 +159,22 @@ impl Asked {
         (0..MOST_RACES).map_while(|_| look()).find_map(|chosen| self.take(chosen, now))
     }
 
+    /// Takes back that a backend was tried, so that it can be waited for.
+    pub(super) fn forgive(&mut self, target: usize, backend: usize) {
+        self.tries[target].tried.retain(|tried| *tried != backend);
+    }
+
     /// How often a backend was tried.
     pub(super) fn times_tried(&self, target: usize, backend: usize) -> usize {
         self.tries[target].tried.iter().filter(|tried| **tried == backend).count()
     }
 
-    /// From now on only backends are tried that have `model` upstream.
-    pub(super) fn keep_model(&mut self, model: Option<&Name>) {
+    /// From now on only backends are tried that have `model` upstream; where none is named, those of the same `target`.
+    pub(super) fn keep_model(&mut self, model: Option<&Name>, target: usize) {
         for at in 0..self.tries.len() {
             let (_, pool) = self.pool(at);
-            let other = |place: &usize| pool.backends[*place].spec.model.as_ref() != model;
+            let elsewhere = model.is_none() && at != target;
+            let other = |place: &usize| elsewhere || pool.backends[*place].spec.model.as_ref() != model;
             let others: Vec<usize> = (0..pool.backends.len()).filter(other).collect();
             let tried = &mut self.tries[at].tried;
             tried.extend(others.into_iter().filter(|place| !tried.contains(place)).collect::<Vec<_>>());

@@ -98,7 +98,8 @@ pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
     };
     if let Some([choice]) = chunk.choices.as_deref() {
         let text = choice.text.or_else(|| choice.delta.as_ref().and_then(Delta::only_text));
-        seen.text_at = text.filter(|text| says_something(text) && choice.bit() == 1).map(|text| place(text, data));
+        let is_text = |text: &&RawValue| text.get().starts_with('"') && says_something(text) && choice.bit() == 1;
+        seen.text_at = text.filter(is_text).map(|text| place(text, data));
     }
     for choice in chunk.choices.iter().flatten() {
         let bit = choice.bit();

@@ -21,32 +21,56 @@ pub enum Prefill {
     Plain,
 }
 
-/// Members that make more of an answer than its text, each with the values that do not.
-const MORE_THAN_TEXT: [(&str, &[&str]); 16] = [
+/// Members that leave an answer its text and nothing else, whatever their value.
+const HARMLESS: [&str; 22] = [
+    "model",
+    "messages",
+    "prompt",
+    "stream",
+    "stream_options",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "typical_p",
+    "seed",
+    "stop",
+    "user",
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+    "logit_bias",
+    "metadata",
+    "service_tier",
+    "ignore_eos",
+];
+/// Others that do with these values alone.
+const HARMLESS_AS: [(&str, &[&str]); 11] = [
     ("tools", &["null", "[]"]),
     ("functions", &["null", "[]"]),
     ("n", &["null", "1"]),
     ("best_of", &["null", "1"]),
     ("logprobs", &["null", "false"]),
     ("top_logprobs", &["null", "0"]),
-    ("prompt_logprobs", &["null"]),
     ("response_format", &["null", "{\"type\":\"text\"}", "{\"type\": \"text\"}"]),
-    ("guided_json", &["null"]),
-    ("audio", &["null"]),
     ("store", &["null", "false"]),
-    ("reasoning", &["null"]),
     ("reasoning_effort", &["null", "\"none\""]),
-    ("thinking", &["null"]),
     ("echo", &["null", "false"]),
     ("suffix", &["null", "\"\""]),
 ];
 
-/// Whether an answer to this request is its text and nothing else, so that it can be taken up where it broke off.
+/// Whether an answer to this request is its text and nothing else, so that it can be taken up where it broke off. What is not known may
+/// be a grammar, which would begin anew.
 pub fn is_plain_text(endpoint: Endpoint, body: &RequestBody) -> bool {
-    let plain = |(name, harmless): &(&str, &[&str])| {
-        body.member(name).is_none_or(|value| harmless.iter().any(|it| it.as_bytes() == value))
+    let plain = |(name, value): (&[u8], &[u8])| {
+        HARMLESS.iter().any(|it| it.as_bytes() == name)
+            || HARMLESS_AS
+                .iter()
+                .any(|(it, values)| it.as_bytes() == name && values.iter().any(|it| it.as_bytes() == value))
     };
-    matches!(endpoint, Endpoint::Chat | Endpoint::Completions) && MORE_THAN_TEXT.iter().all(plain)
+    matches!(endpoint, Endpoint::Chat | Endpoint::Completions) && body.members().all(plain)
 }
 
 /// The request that asks for what follows `said`, which took about `tokens`. `None` where this request cannot ask so.
@@ -96,8 +120,9 @@ pub struct Differs;
 pub struct Tailor {
     /// What every event of the first stream says of itself.
     own: Map<String, Value>,
-    /// What the new answer must still repeat before it goes on.
+    /// What the new answer must repeat before it goes on, and how much of that it has.
     expected: String,
+    repeated: usize,
     /// Tokens that were said already, which the usage of the rest does not know of.
     before: u64,
 }
@@ -108,7 +133,17 @@ impl Tailor {
         let own: Map<String, Value> = serde_json::from_slice(event).unwrap_or_default();
         let named = |name: &str| matches!(name, "id" | "created" | "model" | "system_fingerprint" | "object");
         let own = own.into_iter().filter(|(name, _)| named(name)).collect();
-        Self { own, expected: expected.to_owned(), before }
+        Self { own, expected: expected.to_owned(), repeated: 0, before }
+    }
+
+    /// What the caller has of the answer and the new stream has not said yet.
+    pub fn still_expected(&self) -> &str {
+        &self.expected[self.repeated..]
+    }
+
+    /// Tokens that were said before all of this stream.
+    pub fn before(&self) -> u64 {
+        self.before
     }
 
     /// An event of the rest as one of the first stream; `None` where the caller has all of it already.
@@ -117,7 +152,7 @@ impl Tailor {
     /// [`Differs`] where what was said already does not come again.
     pub fn fit(&mut self, data: &[u8]) -> Result<Option<Bytes>, Differs> {
         if data.trim_ascii() == b"[DONE]" {
-            return if self.expected.is_empty() { Ok(Some(event("[DONE]"))) } else { Err(Differs) };
+            return if self.still_expected().is_empty() { Ok(Some(event("[DONE]"))) } else { Err(Differs) };
         }
         let Ok(mut chunk) = serde_json::from_slice::<Map<String, Value>>(data) else { return Ok(None) };
         chunk.extend(self.own.clone());
@@ -155,7 +190,7 @@ impl Tailor {
             more = !rest.is_empty();
             *text = rest;
         }
-        if finished && !self.expected.is_empty() {
+        if finished && !self.still_expected().is_empty() {
             return Err(Differs);
         }
         Ok(more || finished)
@@ -163,12 +198,13 @@ impl Tailor {
 
     /// What of `text` the caller does not have yet.
     fn past<'a>(&mut self, text: &'a str) -> Result<Cow<'a, str>, Differs> {
-        if let Some(left) = self.expected.strip_prefix(text) {
-            self.expected = left.to_owned();
+        let left = self.still_expected();
+        if left.starts_with(text) {
+            self.repeated += text.len();
             return Ok("".into());
         }
-        let rest = text.strip_prefix(&*self.expected).ok_or(Differs)?;
-        self.expected.clear();
+        let rest = text.strip_prefix(left).ok_or(Differs)?;
+        self.repeated = self.expected.len();
         Ok(rest.into())
     }
 }

@@ -42,6 +42,13 @@ impl Budget {
         let _ = self.0.fetch_update(Relaxed, Relaxed, more);
     }
 
+    /// Gives one back that was taken out and not used.
+    pub fn give_back(&self) {
+        let more = |held: u64| Some((held + WHOLE).min(CAP));
+        // It never fails: there is always a sum.
+        let _ = self.0.fetch_update(Relaxed, Relaxed, more);
+    }
+
     /// Takes out one retry, if there is one.
     pub fn take(&self) -> bool {
         self.0.fetch_update(Relaxed, Relaxed, |held| held.checked_sub(WHOLE)).is_ok()

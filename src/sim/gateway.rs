@@ -220,7 +220,7 @@ impl Scheduler for Gateway {
     fn finished(&mut self, now: Moment, attempt: AttemptId, answer: Answer, _: &mut Vec<Command>) {
         let Some(flight) = self.flights[attempt as usize].take() else { return };
         let Some(open) = self.open.remove(&flight.request) else { return };
-        self.engines[flight.engine].breaker.succeeded();
+        self.engines[flight.engine].breaker.succeeded(now);
         let tokens = u64::from(answer.output_tokens);
         let prompt_tokens = open.blocks.prompt().bytes / TOKEN_BYTES;
         let usage = Usage {

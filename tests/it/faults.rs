@@ -293,6 +293,46 @@ async fn fault_8_a_stream_that_dies_is_never_glued_to_another_answer() {
 }
 
 #[tokio::test]
+async fn fault_8_a_stream_that_dies_again_while_it_is_repeated_is_still_one_answer() {
+    let bed = Bed::start(|number, _| match number {
+        0 => begun(40).cut(),
+        1 => begun(20).cut(),
+        _ => sound(),
+    })
+    .await;
+    let heard = bed.ask().await;
+    heard.is_whole();
+    assert!(heard.done && heard.roles == 1, "{heard:?}");
+    assert_eq!(bed.attempts(), (3, 0));
+}
+
+#[tokio::test]
+async fn an_error_in_the_rest_of_an_answer_is_no_end() {
+    let error = r#"{"error":{"message":"out of memory","code":500}}"#;
+    let bed =
+        Bed::start(move |number, _| if number == 0 { begun(40).cut() } else { begun(50).event(error).done() }).await;
+    let heard = bed.ask().await;
+    assert!(heard.error.is_some() && !heard.done, "{heard:?}");
+    let said = words()[..50].concat();
+    assert!(said.starts_with(&heard.text) && heard.text.len() >= words()[..40].concat().len(), "{heard:?}");
+    // What the provider says of the request is not routed around.
+    let filtered = r#"{"error":{"message":"filtered","code":400}}"#;
+    let bed = Bed::start(move |_, _| begun(40).event(filtered)).await;
+    assert!(bed.ask().await.error.is_some());
+    assert_eq!(bed.attempts(), (1, 0));
+}
+
+#[tokio::test]
+async fn content_that_is_no_text_and_bodies_that_may_be_sent_once_do_no_harm() {
+    let odd = r#"{"choices":[{"index":0,"delta":{"content":7}}]}"#;
+    let bed = Bed::start(move |_, _| Plan::stream().event(odd).event(odd).done()).await;
+    assert!(bed.ask().await.done);
+    let bed = Bed::start(|_, _| Plan::error(503, "down")).await;
+    let heard = bed.ask_with(&json!({ "store": true })).await;
+    assert_eq!((heard.status, bed.attempts()), (503, (1, 0)));
+}
+
+#[tokio::test]
 async fn fault_9_a_stream_that_stalls_is_taken_up_and_the_gateway_lives() {
     let bed = Bed::with(
         "timeouts: { idle: 1s }\n",

@@ -54,7 +54,8 @@ impl Failures {
         }
         // What was never sent is no load to anybody.
         let free = fault.kind == UNREACHABLE && asked.has_untried();
-        if !free && !asked.pool(spot.target).1.learned.retries.take() {
+        let learned = asked.pool(spot.target).1.learned.clone();
+        if !free && !learned.retries.take() {
             return Err(self.tell(fault));
         }
         let now = asked.desk.clock.now();
@@ -65,11 +66,20 @@ impl Failures {
         if let Some(placed) = again(call, asked, spot, &fault).await {
             return Ok(self.go_on(asked, fault, placed, "again"));
         }
-        match enter(asked, &call.record).await {
-            Ok(placed) => Ok(self.go_on(asked, fault, placed, "elsewhere")),
-            // What went wrong upstream says more than that there is no other place.
-            Err(_) => Err(self.tell(fault)),
+        if let Ok(placed) = enter(asked, &call.record).await {
+            return Ok(self.go_on(asked, fault, placed, "elsewhere"));
         }
+        if !free {
+            learned.retries.give_back();
+        }
+        // What went wrong upstream says more than that there is no other place.
+        Err(self.tell(fault))
+    }
+
+    /// Notes a failure while others are still under way.
+    pub(super) fn note(&mut self, fault: Fault) {
+        self.lost += usize::from(fault.kind == LOST);
+        self.first.get_or_insert(fault);
     }
 
     fn go_on(&mut self, asked: &Asked, fault: Fault, placed: Placed, why: &'static str) -> Placed {
@@ -88,7 +98,7 @@ impl Failures {
 }
 
 /// The same backend once more, after a pause, where that may help.
-async fn again(call: &Call, asked: &Asked, spot: Spot, fault: &Fault) -> Option<Placed> {
+async fn again(call: &Call, asked: &mut Asked, spot: Spot, fault: &Fault) -> Option<Placed> {
     let status = fault.status;
     let limited = status == StatusCode::TOO_MANY_REQUESTS;
     let passing = limited || status == StatusCode::REQUEST_TIMEOUT || status.is_server_error();
@@ -111,5 +121,10 @@ async fn again(call: &Call, asked: &Asked, spot: Spot, fault: &Fault) -> Option<
     let pause = Some(pause).filter(left)?;
     call.record.wait(pause);
     tokio::time::sleep(pause).await;
-    asked.place_again(spot.target, spot.backend, asked.desk.clock.now())
+    if let Some(placed) = asked.place_again(spot.target, spot.backend, asked.desk.clock.now()) {
+        return Some(placed);
+    }
+    // Another has its place now: it waits for one like all others.
+    asked.forgive(spot.target, spot.backend);
+    enter(asked, &call.record).await.ok()
 }

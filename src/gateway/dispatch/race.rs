@@ -52,10 +52,18 @@ pub(super) async fn commit(job: &Job, asked: &mut Asked, first: Placed) -> Resul
                 // What is wrong with the request is wrong everywhere; all else leaves the others their chance.
                 let hopeless = fault.retry == Retry::Never && fault.blame == Blame::Client;
                 if !under_way.is_empty() && !hopeless {
+                    race.failures.note(fault);
+                    if race.awaited.is_empty() {
+                        // Those that are left are late: they are not to be depended on.
+                        clocks.limit_at = Some(Instant::now());
+                    }
                     continue;
                 }
                 let next = race.failures.next(&job.call, race.asked, spot, fault);
-                Some(tokio::time::timeout_at(deadline.at, next).await.map_err(|_| deadline.missed())??)
+                match tokio::time::timeout_at(deadline.at, next).await {
+                    Ok(placed) => Some(placed?),
+                    Err(_) => return Err(race.failures.tell(deadline.missed())),
+                }
             }
             None if Instant::now() >= deadline.at => return Err(race.failures.tell(deadline.missed())),
             None => race.beside(&mut clocks, under_way.len()),
@@ -114,13 +122,15 @@ impl<'a> Race<'a> {
         if self.job.reasons() && clocks.allow_thinking() {
             return None;
         }
-        // It is late by our own measure, too.
+        // A stream is late by our own measure, too; of a whole answer nobody knows how long it takes.
         for Spot { target, backend } in self.awaited.drain(..) {
             let engine = &self.asked.pool(target).1.backends[backend].engine;
-            engine.breaker.failed(now, Failure::Error);
+            if self.job.streams() {
+                engine.breaker.failed(now, Failure::Error);
+            }
         }
         clocks.limit_at = None;
-        if under_way >= MOST_BESIDE || !self.job.call.endpoint.repeatable() || !self.asked.has_untried() {
+        if under_way >= MOST_BESIDE || !self.job.is_repeatable() || !self.asked.has_untried() {
             return None;
         }
         let placed = self.asked.place(now);
@@ -140,7 +150,7 @@ impl<'a> Race<'a> {
     /// The place for a hedge, if one pays, is in the budget, and costs nobody money.
     fn hedge(&self, clocks: &Clocks) -> Option<Placed> {
         let now = self.asked.desk.clock.now();
-        if !self.job.call.endpoint.repeatable() {
+        if !self.job.is_repeatable() {
             return None;
         }
         let chosen = self.asked.choose(now)?;

@@ -87,7 +87,7 @@ impl Rescuer {
 
     /// Another backend of the same model with room now, or else the same one after a pause.
     async fn place(&mut self, model: Option<&Name>) -> Option<Placed> {
-        self.asked.keep_model(model);
+        self.asked.keep_model(model, self.spot.target);
         let now = self.asked.desk.clock.now();
         if let Some(placed) = self.asked.place(now) {
             return Some(placed);

@@ -95,7 +95,7 @@ impl Embedders {
             self.cost.took(now.since(began));
         }
         match (breaker, &result) {
-            (Some(breaker), Ok(_)) => breaker.succeeded(),
+            (Some(breaker), Ok(_)) => breaker.succeeded(began),
             (Some(breaker), Err(WorkerError::Late | WorkerError::Failed(_))) => breaker.failed(now, Failure::Error),
             _ => {}
         }

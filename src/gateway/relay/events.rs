@@ -125,6 +125,11 @@ impl Events {
         self.held.iter()
     }
 
+    /// Reads no more: the connection to the engine is let go.
+    pub(super) fn stop(&mut self) {
+        self.upstream = reqwest::Body::from("");
+    }
+
     /// Whether the next event is one that was read, and noted, before the commit.
     pub(super) fn has_held(&self) -> bool {
         !self.held.is_empty()

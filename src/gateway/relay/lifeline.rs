@@ -104,13 +104,15 @@ impl Lifeline {
     /// Begins to fetch the rest after `fault`, if anybody may have it; else gives the fault back. The attempt that failed is over.
     pub(super) fn begin(&mut self, meter: &mut Meter, fault: Fault) -> Result<(), Fault> {
         let quoted = [b"\"", &*self.said, b"\""].concat();
-        let (Some(rescue), Ok(said)) = (self.rescue.take(), serde_json::from_slice::<String>(&quoted)) else {
+        let (Some(rescue), Ok(mut said)) = (self.rescue.take(), serde_json::from_slice::<String>(&quoted)) else {
             return Err(fault);
         };
+        // The caller has what a stream before this one said, and this one had not said again.
+        said.push_str(self.tailor.as_ref().map_or("", Tailor::still_expected));
         if self.pattern.is_none() {
             return Err(fault);
         }
-        let tokens = meter.tokens_so_far();
+        let tokens = meter.tokens_so_far() + self.tailor.as_ref().map_or(0, Tailor::before);
         meter.break_off(&fault);
         self.fetching = Some((rescue.rescue(said, tokens), fault));
         Ok(())
@@ -119,6 +121,11 @@ impl Lifeline {
     /// Whether anybody may have the rest.
     pub(super) fn is_live(&self) -> bool {
         self.rescue.is_some()
+    }
+
+    /// Whether what passes is the rest of another stream.
+    pub(super) fn is_tailored(&self) -> bool {
+        self.tailor.is_some()
     }
 
     /// Whether the rest is being fetched.

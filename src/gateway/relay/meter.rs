@@ -2,8 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::StatusCode;
-
 use super::gauges::Gauges;
 use crate::{
     fleet::{Backend, Failure},
@@ -16,7 +14,7 @@ use crate::{
     policy::Objectives,
     protocol::Seen,
     telemetry::{BackendMetrics, PoolMetrics, Stage},
-    types::{Blame, Fault, Moment, Outcome, Price, Usage, fault::DEADLINE},
+    types::{Fault, Moment, Outcome, Price, Usage, fault::DEADLINE},
 };
 
 /// Measures one attempt, from before its first await to the end of its answer.
@@ -189,6 +187,13 @@ impl Meter {
         self.over = false;
     }
 
+    /// The engine did nothing wrong, but its answer is of no use.
+    pub(in crate::gateway) fn set_aside(&mut self) {
+        self.backend.engine.breaker.succeeded(self.started);
+        self.end_attempt(Outcome::Failed("another_answer"));
+        self.over = false;
+    }
+
     /// Goes on for the meter of an attempt that broke off.
     pub(in crate::gateway) fn take_over(&mut self, mut before: Self) {
         self.place = before.place.take();
@@ -215,7 +220,7 @@ impl Meter {
     /// The answer is given up for a larger model's. Returns its tokens, by our own estimate where the engine has not counted them,
     /// and their cost.
     pub(in crate::gateway) fn give_up(mut self) -> (Usage, Option<f64>) {
-        self.backend.engine.breaker.succeeded();
+        self.backend.engine.breaker.succeeded(self.started);
         self.backend.engine.heard(true);
         self.learn(Outcome::Escalated, self.desk.clock.now());
         let usage = self.usage.unwrap_or_else(|| self.estimate());
@@ -243,19 +248,10 @@ impl Meter {
         if fault.kind == DEADLINE {
             return;
         }
-        let now = self.desk.clock.now();
-        let unreachable = fault.kind == "upstream_unreachable";
-        match fault.retry_after {
-            _ if fault.blame != Blame::Upstream => breaker.succeeded(),
-            Some(pause) => breaker.failed(now, Failure::Refused(pause)),
-            None if unreachable => {
-                breaker.failed(now, Failure::Unreachable);
-                self.backend.engine.gone();
-            }
-            None if fault.status.is_server_error() || fault.status == StatusCode::TOO_MANY_REQUESTS => {
-                breaker.failed(now, Failure::Error);
-            }
-            None => breaker.succeeded(),
+        let Some(failure) = Failure::of(fault) else { return breaker.succeeded(self.started) };
+        breaker.failed(self.desk.clock.now(), failure);
+        if failure == Failure::Unreachable {
+            self.backend.engine.gone();
         }
     }
 
@@ -269,7 +265,7 @@ impl Meter {
         // Before the seat is given up: whoever gets its place looks at the breaker.
         match outcome {
             Outcome::Complete => {
-                self.backend.engine.breaker.succeeded();
+                self.backend.engine.breaker.succeeded(self.started);
                 self.backend.engine.heard(true);
             }
             Outcome::Failed(DEADLINE) | Outcome::ClientGone | Outcome::Escalated | Outcome::Outrun => {}

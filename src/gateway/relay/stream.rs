@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     protocol::{Event, Seen, error},
-    types::{Fault, Outcome, fault::DEADLINE},
+    types::{Blame, Fault, Outcome, fault::DEADLINE},
 };
 
 /// How long the upstream may take to close after it said that it is done.
@@ -82,7 +82,14 @@ impl Stream {
     /// The stream broke off: goes on if the rest can be had from elsewhere, else ends with an error.
     fn rescue(&mut self, fault: Fault) -> Option<Bytes> {
         match &mut self.lifeline {
-            Some(lifeline) => lifeline.begin(&mut self.meter, fault).err().map(|fault| self.break_off(&fault)),
+            Some(lifeline) => match lifeline.begin(&mut self.meter, fault) {
+                Ok(()) => {
+                    // Its place on the engine is given up, and so is its connection.
+                    self.events.stop();
+                    None
+                }
+                Err(fault) => Some(self.break_off(&fault)),
+            },
             None => Some(self.break_off(&fault)),
         }
     }
@@ -93,7 +100,7 @@ impl Stream {
         let before = std::mem::replace(&mut self.meter, meter);
         self.meter.take_over(before);
         match answer {
-            Answer::Events { events, .. } => self.events = events,
+            Answer::Events { events, hide_usage } => (self.events, self.hide_usage) = (events, hide_usage),
             Answer::Whole(_) | Answer::Opaque(_) => return Some(self.break_off(&cut("before its end"))),
         }
         self.patience.heard();
@@ -134,6 +141,11 @@ impl Stream {
             End::Failed => self.meter.finish(Outcome::Failed("upstream_error")),
         }
         None
+    }
+
+    /// Whether an error within the stream is for us to deal with.
+    fn may_take_over(&self) -> bool {
+        self.may_be_rescued() || self.lifeline.as_ref().is_some_and(|lifeline| lifeline.is_tailored())
     }
 
     fn may_be_rescued(&self) -> bool {
@@ -198,17 +210,25 @@ impl Stream {
                     if seen.alive && self.end < End::Done {
                         self.patience.heard();
                     }
-                    // An engine's error is not passed on where the rest may come from elsewhere.
-                    if let Some(error) = seen.error.as_ref().filter(|_| self.may_be_rescued()) {
-                        if let Some(last) = self.rescue(reported(error)) {
-                            return Poll::Ready(Some(last));
+                    // An engine's error is not passed on where the rest may come from elsewhere, nor as if it were part of that.
+                    if let Some(fault) = seen.error.as_ref().filter(|_| self.may_take_over()).map(reported) {
+                        let last = if fault.blame == Blame::Client || !self.may_be_rescued() {
+                            Some(self.break_off(&fault))
+                        } else {
+                            self.rescue(fault)
+                        };
+                        match last {
+                            Some(last) => return Poll::Ready(Some(last)),
+                            None => continue,
                         }
-                        continue;
                     }
                     match self.pass(event, &seen, held) {
                         Ok(Some(raw)) => return Poll::Ready(Some(raw)),
                         Ok(None) => {}
-                        Err(fault) => return Poll::Ready(Some(self.break_off(&fault))),
+                        Err(fault) => {
+                            self.meter.set_aside();
+                            return Poll::Ready(Some(self.break_off(&fault)));
+                        }
                     }
                 }
                 // A connection that breaks after the end has been said takes nothing away.
