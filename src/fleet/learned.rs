@@ -13,6 +13,7 @@ use crate::{
     measure::{BytesPerToken, PeakEwma},
     schedule::{
         affinity::Affinity,
+        budget::Budget,
         hedge,
         predict::{BackendPredictor, PoolPredictor},
         prefix::{HolderId, PrefixIndex},
@@ -99,9 +100,9 @@ pub struct PoolLearned {
     /// How long its answers are.
     pub outputs: PoolOutputs,
     /// How many of its requests may be tried again.
-    pub retries: retry::Budget,
+    pub retries: Budget,
     /// How many may be sent a second time while the first try is awaited.
-    pub hedges: hedge::Budget,
+    pub hedges: Budget,
     /// Bits of the mean seconds per token of late.
     step: AtomicU64,
     /// Bits of the mean number of requests that an engine had under way then.
@@ -115,8 +116,8 @@ impl Default for PoolLearned {
         Self {
             predictor: PoolPredictor::new(),
             outputs: PoolOutputs::default(),
-            retries: retry::Budget::new(),
-            hedges: hedge::Budget::new(),
+            retries: retry::budget(),
+            hedges: hedge::budget(),
             step: AtomicU64::new(IDLE_STEP.to_bits()),
             crowd: AtomicU64::new(0.0_f64.to_bits()),
             idle_step: AtomicU64::new(IDLE_STEP.to_bits()),

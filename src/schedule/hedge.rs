@@ -3,23 +3,12 @@
 //!
 //! It costs a prefill, and under load prefills are what everybody waits for. Hence four conditions: the first try is later than
 //! nineteen in twenty are; the second costs little, or the first has stalled; the second is expected clearly earlier than
-//! what must still be expected of the first; and the [budget](Budget) has one left.
+//! what must still be expected of the first; and the [budget] has one left.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Duration,
-};
+use std::time::Duration;
 
+use super::budget::Budget;
 use crate::types::Moment;
-
-/// Fractions of a hedge that the budget counts in.
-const WHOLE: u64 = 100;
-/// What a dispatch earns of it: 2 %.
-const EARNED: u64 = 2;
-/// What a budget begins with, so that the first stall of a quiet gateway can be answered.
-const FLOOR: u64 = 3 * WHOLE;
-/// The most it saves up: a burst of ten, then 2 % of what is dispatched. More would let a quiet night pay for a storm.
-const CAP: u64 = 10 * WHOLE;
 
 /// No hedge before this: below it, what is late is mostly noise, and nobody notices.
 const SOONEST: Duration = Duration::from_secs(1);
@@ -33,33 +22,10 @@ const CLEARLY: f64 = 1.5;
 const HEAVIEST: f64 = 1.0;
 const LIGHTEST: f64 = 20.0;
 
-/// How many hedges may be sent: 2 % of the requests dispatched lately, and a few to begin with.
-#[derive(Debug)]
-pub struct Budget(AtomicU64);
-
-impl Budget {
-    /// A budget of three hedges.
-    pub const fn new() -> Self {
-        Self(AtomicU64::new(FLOOR))
-    }
-
-    /// A request was dispatched.
-    pub fn earn(&self) {
-        let more = |held: u64| (held < CAP).then(|| (held + EARNED).min(CAP));
-        // An error means that it is full.
-        let _ = self.0.fetch_update(Relaxed, Relaxed, more);
-    }
-
-    /// Takes out one hedge, if there is one.
-    pub fn take(&self) -> bool {
-        self.0.fetch_update(Relaxed, Relaxed, |held| held.checked_sub(WHOLE)).is_ok()
-    }
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self::new()
-    }
+/// How many hedges may be sent: 2 % of the requests dispatched lately, three to begin with, so that the first stall of a quiet gateway can
+/// be answered, and a burst of ten at most: more would let a quiet night pay for a storm.
+pub const fn budget() -> Budget {
+    Budget::new(2, 3, 10)
 }
 
 /// A first token that was awaited since a dispatch. For streams only: of an answer that comes whole, the first token is never
@@ -135,30 +101,6 @@ mod tests {
 
     fn awaited(p95: f64, p99: f64) -> Awaited {
         Awaited { dispatched: Moment::default(), p95, p99 }
-    }
-
-    #[test]
-    fn it_begins_with_three_and_earns_two_in_a_hundred() {
-        let budget = Budget::new();
-        let taken = |budget: &Budget| std::iter::from_fn(|| budget.take().then_some(())).count();
-        assert_eq!(taken(&budget), 3);
-        (0..49).for_each(|_| budget.earn());
-        assert!(!budget.take());
-        budget.earn();
-        assert_eq!(taken(&budget), 1);
-        (0..100_000).for_each(|_| budget.earn());
-        assert_eq!(taken(&budget), 10);
-    }
-
-    #[test]
-    fn no_more_is_taken_than_was_earned_when_many_take_at_once() {
-        let budget = Budget::new();
-        let worker = || (0..1_000).map(|_| (budget.earn(), u32::from(budget.take())).1).sum::<u32>();
-        let taken: u32 = std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..4).map(|_| scope.spawn(worker)).collect();
-            workers.into_iter().map(|worker| worker.join().unwrap()).sum()
-        });
-        assert!((80..=83).contains(&taken), "{taken}");
     }
 
     #[test]

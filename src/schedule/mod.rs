@@ -5,6 +5,7 @@
 pub mod admission;
 pub mod affinity;
 pub mod boundary;
+pub mod budget;
 mod choose;
 mod cost;
 pub mod hedge;

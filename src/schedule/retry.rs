@@ -1,20 +1,12 @@
 //! A further try after one that failed: whether there may be one, and after which pause.
 //!
 //! Tries are what keeps an answer from being lost, and what turns a short outage into a long one: everybody who tries again adds
-//! load to what is failing. Hence a [budget](Budget): retries are a share of what is dispatched, and where all is failing they
+//! load to what is failing. Hence a [budget]: retries are a share of what is dispatched, and where all is failing they
 //! cease (the AWS Builders' Library, "Timeouts, retries, and backoff with jitter", 2019; Finagle's `RetryBudget`).
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Duration,
-};
+use std::time::Duration;
 
-/// Fractions of a retry that the budget counts in.
-const WHOLE: u64 = 100;
-/// What a dispatch earns of it: 10 %.
-const EARNED: u64 = 10;
-/// What a budget begins with, so that the first failures of a quiet gateway can be made good; and the most that it saves up.
-const CAP: u64 = 20 * WHOLE;
+use super::budget::Budget;
 
 /// The longest pause that a provider may ask for and get: for a longer one, the request goes elsewhere.
 pub const WORTH_WAITING: Duration = Duration::from_secs(3);
@@ -25,40 +17,10 @@ const FIRST_PAUSE_LIMITED: Duration = Duration::from_millis(800);
 /// The longest mean.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// How many retries there may be: one in ten of the requests dispatched lately, and twenty to begin with.
-#[derive(Debug)]
-pub struct Budget(AtomicU64);
-
-impl Budget {
-    /// A full budget.
-    pub const fn new() -> Self {
-        Self(AtomicU64::new(CAP))
-    }
-
-    /// A request was dispatched for the first time.
-    pub fn earn(&self) {
-        let more = |held: u64| (held < CAP).then(|| (held + EARNED).min(CAP));
-        // An error means that it is full.
-        let _ = self.0.fetch_update(Relaxed, Relaxed, more);
-    }
-
-    /// Gives one back that was taken out and not used.
-    pub fn give_back(&self) {
-        let more = |held: u64| Some((held + WHOLE).min(CAP));
-        // It never fails: there is always a sum.
-        let _ = self.0.fetch_update(Relaxed, Relaxed, more);
-    }
-
-    /// Takes out one retry, if there is one.
-    pub fn take(&self) -> bool {
-        self.0.fetch_update(Relaxed, Relaxed, |held| held.checked_sub(WHOLE)).is_ok()
-    }
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self::new()
-    }
+/// How many retries there may be: one in ten of the requests dispatched lately, and twenty saved up at most, which is also what there is to
+/// begin with.
+pub const fn budget() -> Budget {
+    Budget::new(10, 20, 20)
 }
 
 /// How long to wait before the same backend is tried again after `failures` in a row: what it `asked` for and a little more, or a pause that
@@ -85,7 +47,7 @@ mod tests {
 
     #[test]
     fn retries_are_one_in_ten_of_what_is_dispatched() {
-        let budget = Budget::new();
+        let budget = budget();
         let taken = |budget: &Budget| std::iter::from_fn(|| budget.take().then_some(())).count();
         assert_eq!(taken(&budget), 20);
         // A full outage: every request fails, and would be tried again.

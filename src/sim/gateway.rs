@@ -18,7 +18,8 @@ use crate::{
     policy::{Policy, Route, Target},
     prompt::Blocks,
     schedule::{
-        hedge::{Alternative, Awaited, Budget},
+        budget::Budget,
+        hedge::{self, Alternative, Awaited},
         predict::OutputLengths,
     },
     types::{EngineKind, EngineSignals, Layout, Moment, Usage},
@@ -95,7 +96,7 @@ impl Gateway {
             scratch: Scratch::default(),
             flights: Vec::new(),
             open: HashMap::new(),
-            hedges: Budget::new(),
+            hedges: hedge::budget(),
             late: BinaryHeap::new(),
         }
     }

@@ -1,0 +1,71 @@
+//! How many requests may be sent a second time: a share of those that are sent once.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Fractions of a request that the budget counts in.
+const WHOLE: u64 = 100;
+
+/// A share of the requests dispatched lately, and what was saved up.
+#[derive(Debug)]
+pub struct Budget {
+    held: AtomicU64,
+    earned: u64,
+    cap: u64,
+}
+
+impl Budget {
+    /// `percent` of what is dispatched, beginning with `first`; at most `most` are saved up.
+    pub const fn new(percent: u64, first: u64, most: u64) -> Self {
+        Self { held: AtomicU64::new(first * WHOLE), earned: percent, cap: most * WHOLE }
+    }
+
+    /// A request was dispatched for the first time.
+    pub fn earn(&self) {
+        self.add(self.earned);
+    }
+
+    /// Gives one back that was taken out and not used.
+    pub fn give_back(&self) {
+        self.add(WHOLE);
+    }
+
+    fn add(&self, more: u64) {
+        let more = |held: u64| (held < self.cap).then(|| (held + more).min(self.cap));
+        // An error means that it is full.
+        let _ = self.held.fetch_update(Relaxed, Relaxed, more);
+    }
+
+    /// Takes one out, if there is one.
+    pub fn take(&self) -> bool {
+        self.held.fetch_update(Relaxed, Relaxed, |held| held.checked_sub(WHOLE)).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_begins_with_three_and_earns_two_in_a_hundred() {
+        let budget = Budget::new(2, 3, 10);
+        let taken = |budget: &Budget| std::iter::from_fn(|| budget.take().then_some(())).count();
+        assert_eq!(taken(&budget), 3);
+        (0..49).for_each(|_| budget.earn());
+        assert!(!budget.take());
+        budget.earn();
+        assert_eq!(taken(&budget), 1);
+        (0..100_000).for_each(|_| budget.earn());
+        assert_eq!(taken(&budget), 10);
+    }
+
+    #[test]
+    fn no_more_is_taken_than_was_earned_when_many_take_at_once() {
+        let budget = Budget::new(2, 3, 10);
+        let worker = || (0..1_000).map(|_| (budget.earn(), u32::from(budget.take())).1).sum::<u32>();
+        let taken: u32 = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..4).map(|_| scope.spawn(worker)).collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+        });
+        assert!((80..=83).contains(&taken), "{taken}");
+    }
+}
