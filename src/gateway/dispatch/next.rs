@@ -45,7 +45,7 @@ impl Failures {
         fault: Fault,
     ) -> Result<Placed, Fault> {
         self.lost += usize::from(fault.kind == LOST);
-        let over = fault.retry == Retry::Never || self.lost == MOST_LOST;
+        let over = fault.retry == Retry::Never || self.lost >= MOST_LOST;
         if over {
             return Err(self.tell(fault));
         }
