@@ -24,22 +24,12 @@ pub(crate) fn question_pairs() -> io::Result<Vec<Pair>> {
     Ok(lines.iter().map(pair).collect())
 }
 
-/// An adversarial pair, and what it was made of.
-pub(crate) struct Adversarial {
-    /// What it tries.
-    pub(crate) family: String,
-    /// The template, one of its family.
-    #[allow(dead_code, reason = "the fit asks it, the bench does not")]
-    pub(crate) template: String,
-    pub(crate) pair: Pair,
-}
-
-/// The adversarial pairs of a half. Those that only their context tells apart are left to keys.
-pub(crate) fn adversarial_pairs(half: &str) -> io::Result<Vec<Adversarial>> {
+/// The adversarial pairs of a half: what each tries, the template of that family that it was made of, and the pair. Those that only their context tells apart are left to keys.
+pub(crate) fn adversarial_pairs(half: &str) -> io::Result<Vec<(String, String, Pair)>> {
     let lines = lines(&folder().join("adversarial.jsonl"))?;
     let own = lines.iter().filter(|line| line["half"] == half && line["context_a"].is_null());
     let text = |line: &Value, key: &str| line[key].as_str().unwrap_or_default().to_owned();
-    let made = |line| Adversarial { family: text(line, "family"), template: text(line, "template"), pair: pair(line) };
+    let made = |line| (text(line, "family"), text(line, "template"), pair(line));
     Ok(own.map(made).collect())
 }
 
@@ -79,7 +69,7 @@ impl Store {
     pub(crate) fn open() -> Result<Self, Box<dyn Error>> {
         let mut texts: BTreeSet<String> = question_pairs()?.into_iter().flat_map(|pair| [pair.a, pair.b]).collect();
         for half in ["fit", "judge"] {
-            texts.extend(adversarial_pairs(half)?.into_iter().flat_map(|it| [it.pair.a, it.pair.b]));
+            texts.extend(adversarial_pairs(half)?.into_iter().flat_map(|(.., pair)| [pair.a, pair.b]));
         }
         let texts: Vec<String> = texts.into_iter().collect();
         let (recall, decide) = (embed::recall()?, embed::decider()?);

@@ -245,7 +245,7 @@ fn adversarial(store: &data::Store) -> io::Result<()> {
     println!("|---|{}", "---:|".repeat(2 * BUDGETS.len()));
     let mut families: BTreeMap<String, [[usize; 4]; 4]> = BTreeMap::new();
     let prior = prior();
-    for data::Adversarial { family, pair, .. } in data::adversarial_pairs("judge")? {
+    for (family, _, pair) in data::adversarial_pairs("judge")? {
         let (recall, decider) = store.vectors(&[pair.a.clone(), pair.b.clone()]);
         let recall = recall.cosine(0, 1);
         let query = Query::alone(&pair, recall, decider.cosine(0, 1));

@@ -80,15 +80,15 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// The adversarial pairs of the fit half, each as if the store held nothing else; those of one template stay together.
 fn adversarial(store: &data::Store) -> Result<Vec<Part>, Box<dyn Error>> {
     let pairs = data::adversarial_pairs("fit")?;
-    let texts: Vec<String> = pairs.iter().flat_map(|it| [it.pair.a.clone(), it.pair.b.clone()]).collect();
+    let texts: Vec<String> = pairs.iter().flat_map(|(.., pair)| [pair.a.clone(), pair.b.clone()]).collect();
     let (recall, decide) = store.vectors(&texts);
-    let parts = pairs.iter().enumerate().map(|(at, it)| {
+    let parts = pairs.iter().enumerate().map(|(at, (family, template, pair))| {
         let recalled = recall.cosine(2 * at, 2 * at + 1);
-        let mut query = Query::alone(&it.pair, recalled, decide.cosine(2 * at, 2 * at + 1));
+        let mut query = Query::alone(pair, recalled, decide.cosine(2 * at, 2 * at + 1));
         if recalled < RECALL {
             query.candidates.clear();
         }
-        Part::new(query, fingerprint(&format!("{} {}", it.family, it.template)))
+        Part::new(query, fingerprint(&format!("{family} {template}")))
     });
     Ok(parts.collect())
 }

@@ -29,34 +29,23 @@ const LARGEST_ANSWER: usize = 64 << 20;
 /// Most of an error's body that is passed on, in bytes.
 const LARGEST_ERROR: usize = 1 << 20;
 
-/// An attempt at a request, at the backend that was chosen for it.
+/// An attempt at a request.
 pub(super) struct Attempt<'a> {
     pub(super) job: &'a Job,
     pub(super) desk: Arc<Desk>,
     /// Of the prompt, as it was hashed.
     pub(super) prompt_bytes: u64,
-    pub(super) placed: Placed,
 }
 
 impl Attempt<'_> {
-    /// Runs the attempt; where it was, and what came of it. It has its ticket from the start, and releases it wherever this future is
-    /// dropped.
-    pub(super) async fn run(self) -> (Spot, Result<Committed, Fault>) {
-        let Self { job, desk, prompt_bytes, placed } = self;
+    /// Runs the attempt at the backend that was chosen for it; where that is, and what came of it. It has its ticket from the start, and
+    /// releases it wherever this future is dropped.
+    pub(super) async fn run(self, placed: Placed) -> (Spot, Result<Committed, Fault>) {
         let spot = Spot { target: placed.target, backend: placed.backend };
-        (spot, Running { job, desk, prompt_bytes }.run(placed).await)
+        (spot, self.at(placed).await)
     }
-}
 
-/// An attempt that is under way.
-struct Running<'a> {
-    job: &'a Job,
-    desk: Arc<Desk>,
-    prompt_bytes: u64,
-}
-
-impl Running<'_> {
-    async fn run(&self, placed: Placed) -> Result<Committed, Fault> {
+    async fn at(&self, placed: Placed) -> Result<Committed, Fault> {
         let Placed { pool, backend, seat, told, .. } = placed;
         let serving = &self.job.call.serving;
         let alive = &serving.snapshot.pools[pool];

@@ -55,6 +55,7 @@ async fn answer(job: Arc<Job>, mut asked: Asked, first: Placed, place: Place) ->
         // In a box, so that requests without a cascade have no room for one.
         committed = Box::pin(escalation.judge(committed)).await;
     }
-    let rescue = Rescuer::of(&job, &asked, &committed);
-    Ok(relay::reply(committed, &job.call, &asked.route, place, rescue))
+    let route = asked.route.clone();
+    let rescue = Rescuer::of(&job, asked, &committed);
+    Ok(relay::reply(committed, &job.call, &route, place, rescue))
 }

@@ -31,7 +31,7 @@ pub(super) async fn commit(job: &Job, asked: &mut Asked, first: Placed) -> Resul
     let mut race = Race { job, asked, failures: Failures::default(), awaited: Vec::new() };
     let mut under_way = FuturesUnordered::new();
     let mut clocks = race.begin(&first);
-    under_way.push(race.attempt(first).run());
+    under_way.push(race.attempt().run(first));
     loop {
         let look = clocks.next().map_or(deadline.at, |at| at.min(deadline.at));
         let ended = tokio::select! {
@@ -70,7 +70,7 @@ pub(super) async fn commit(job: &Job, asked: &mut Asked, first: Placed) -> Resul
         };
         if let Some(placed) = placed {
             clocks = race.begin(&placed);
-            under_way.push(race.attempt(placed).run());
+            under_way.push(race.attempt().run(placed));
         }
     }
 }
@@ -98,8 +98,8 @@ impl<'a> Race<'a> {
         Clocks::start(self.asked, placed.target, &placed.forecast, self.job.streams(), now)
     }
 
-    fn attempt(&self, placed: Placed) -> Attempt<'a> {
-        Attempt { job: self.job, desk: self.asked.desk.clone(), prompt_bytes: self.asked.blocks.prompt().bytes, placed }
+    fn attempt(&self) -> Attempt<'a> {
+        Attempt { job: self.job, desk: self.asked.desk.clone(), prompt_bytes: self.asked.blocks.prompt().bytes }
     }
 
     /// It is time to look whether another is to be asked beside those `under_way`: the place for it, if so.

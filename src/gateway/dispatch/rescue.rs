@@ -38,7 +38,7 @@ pub(super) struct Rescuer {
 
 impl Rescuer {
     /// For an answer that `committed` has begun, where the rest of such a one can be told from the beginning of another.
-    pub(super) fn of(job: &Arc<Job>, asked: &Asked, committed: &Committed) -> Option<Box<dyn Rescue>> {
+    pub(super) fn of(job: &Arc<Job>, asked: Asked, committed: &Committed) -> Option<Box<dyn Rescue>> {
         if !job.streams() || !matches!(committed.answer, Answer::Events { .. }) || committed.decision.cascade.is_some()
         {
             return None;
@@ -48,7 +48,7 @@ impl Rescuer {
         }
         let (target, backend) = asked.spot_of(&committed.decision.pool, &committed.decision.backend)?;
         let spot = Spot { target, backend };
-        Some(Box::new(Self { job: job.clone(), asked: asked.clone(), spot, left: MOST }))
+        Some(Box::new(Self { job: job.clone(), asked, spot, left: MOST }))
     }
 
     async fn fetch(mut self, said: String, tokens: u64) -> Option<Rest> {
@@ -57,7 +57,10 @@ impl Rescuer {
         let mut goes_on = true;
         while self.left > 0 && learned.retries.take() {
             self.left -= 1;
-            let placed = self.place(model.as_ref()).await?;
+            let Some(placed) = self.place(model.as_ref()).await else {
+                learned.retries.give_back();
+                return None;
+            };
             self.asked.tries(&placed);
             self.spot = Spot { target: placed.target, backend: placed.backend };
             let continued = goes_on.then(|| self.continued(&said, tokens)).flatten();
@@ -65,24 +68,14 @@ impl Rescuer {
             goes_on &= continued.is_none();
             let (repeats, before) = if continued.is_some() { (String::new(), tokens) } else { (said.clone(), 0) };
             let job = continued.unwrap_or_else(|| self.job.clone());
-            let attempt = Attempt {
-                job: &job,
-                desk: self.asked.desk.clone(),
-                prompt_bytes: self.asked.blocks.prompt().bytes,
-                placed,
-            };
-            if let (_, Ok(committed)) = attempt.run().await {
-                self.count(if before > 0 || repeats.is_empty() { "continued" } else { "repeated" });
+            let attempt =
+                Attempt { job: &job, desk: self.asked.desk.clone(), prompt_bytes: self.asked.blocks.prompt().bytes };
+            if let (_, Ok(committed)) = attempt.run(placed).await {
                 let next = (self.left > 0).then(|| Box::new(self) as Box<dyn Rescue>);
                 return Some(Rest { committed, repeats, before, next });
             }
         }
-        self.count("lost");
         None
-    }
-
-    fn count(&self, result: &'static str) {
-        self.asked.serving.pool_meter(self.asked.pool(self.spot.target).0).rescue(result);
     }
 
     /// Another backend of the same model with room now, or else the same one after a pause.
@@ -121,6 +114,15 @@ impl Rescuer {
 
 impl Rescue for Rescuer {
     fn rescue(self: Box<Self>, said: String, tokens: u64) -> BoxFuture<'static, Option<Rest>> {
-        Box::pin(async move { timeout(LONGEST, self.fetch(said, tokens)).await.ok().flatten() })
+        let meter = self.asked.serving.pool_meter(self.asked.pool(self.spot.target).0).clone();
+        Box::pin(async move {
+            let rest = timeout(LONGEST, self.fetch(said, tokens)).await.ok().flatten();
+            meter.rescue(match &rest {
+                None => "lost",
+                Some(rest) if rest.repeats.is_empty() => "continued",
+                Some(_) => "repeated",
+            });
+            rest
+        })
     }
 }

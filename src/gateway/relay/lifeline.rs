@@ -150,9 +150,8 @@ impl Lifeline {
         Poll::Ready(Ok(committed))
     }
 
-    /// Nobody waits for the rest any more; the fault that made it necessary.
-    pub(super) fn give_up(&mut self) -> Option<Fault> {
-        self.rescue = None;
-        self.fetching.take().map(|(_, fault)| fault)
+    /// Nobody waits for the rest any more.
+    pub(super) fn give_up(&mut self) {
+        (self.rescue, self.fetching) = (None, None);
     }
 }

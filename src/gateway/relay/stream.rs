@@ -181,7 +181,7 @@ impl Stream {
             Poll::Ready(Ok(committed)) => Poll::Ready(self.resume(committed)),
             Poll::Ready(Err(fault)) => Poll::Ready(Some(self.break_off(&fault))),
             Poll::Pending => self.patience.poll_total(cx).map(|fault| {
-                self.lifeline.iter_mut().for_each(|lifeline| drop(lifeline.give_up()));
+                self.lifeline.iter_mut().for_each(|lifeline| lifeline.give_up());
                 Some(self.break_off(&fault))
             }),
         }
