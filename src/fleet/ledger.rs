@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use crate::{
@@ -12,6 +13,8 @@ use crate::{
 
 /// Over how many seconds the share of time spent on prompts is taken.
 const BUSY_SPAN: f64 = 20.0;
+/// How long an engine is taken for as slow as a request found it that left before its first token. After that it is tried again.
+const DOUBT: Duration = Duration::from_secs(10);
 
 /// An engine's account of our requests. Moved only by [`Ticket`](super::Ticket)s; its lock is held for some nanoseconds.
 #[derive(Debug, Default)]
@@ -61,6 +64,8 @@ struct Book {
     /// Requests whose answers come whole and that are thought to wait still.
     whole: Vec<Entry>,
     last_first_token: Moment,
+    /// Of the requests that left lately while they waited, the one that tells of the slowest engine; and when it left.
+    given_up: Option<(Waiting, Moment)>,
     /// Seconds of prefill dispatched, decayed, and as of when.
     busy: (f64, Moment),
 }
@@ -83,7 +88,8 @@ pub struct View {
     pub utilisation: f64,
     /// Seconds since the engine could begin with the first of what is queued; 0 when nothing is.
     pub progress: f64,
-    /// The streamed request that has waited longest for its first token.
+    /// The streamed request that has waited longest for its first token; or one that left before that, where it tells of a slower
+    /// engine and no first token has come since.
     pub oldest: Option<Waiting>,
 }
 
@@ -104,6 +110,7 @@ impl Ledger {
         let whole: f64 = book.whole.iter().map(left).sum();
         let oldest = book.waiting.front();
         let begun = oldest.map(|entry| entry.at.max(book.last_first_token));
+        let slowest = [oldest.map(|entry| entry.waiting(now)), book.given_up(now)].into_iter().flatten();
         View {
             in_flight: book.in_flight,
             queued_tokens: book.queued + whole as u64,
@@ -112,8 +119,7 @@ impl Ledger {
             promised_tokens: book.promised,
             utilisation: book.busy.0 * fading(book.busy.1, now) / BUSY_SPAN,
             progress: begun.map_or(0.0, |begun| now.since(begun).as_secs_f64()),
-            oldest: oldest
-                .map(|entry| Waiting { age: now.since(entry.at).as_secs_f64(), prediction: entry.work.prediction }),
+            oldest: slowest.max_by(|one, other| one.speed().total_cmp(&other.speed())),
         }
     }
 
@@ -145,6 +151,16 @@ impl Ledger {
         entry.work.output_tokens = output_tokens;
     }
 
+    /// A request is about to leave. Had it waited too long for its first token, that is remembered: else a stalled engine would look
+    /// idle as soon as those who wait there have gone elsewhere, and attract the next.
+    pub(super) fn give_up(&self, entry: &Entry, now: Moment) {
+        let mut book = self.book();
+        let waited = entry.waiting(now);
+        if !entry.work.whole && book.given_up(now).is_none_or(|worst| worst.speed() < waited.speed()) {
+            book.given_up = Some((waited, now));
+        }
+    }
+
     /// Strikes out a request, however far it had come.
     pub(super) fn leave(&self, entry: &Entry) {
         let mut book = self.book();
@@ -161,7 +177,18 @@ impl Ledger {
     }
 }
 
+impl Entry {
+    fn waiting(&self, now: Moment) -> Waiting {
+        Waiting { age: now.since(self.at).as_secs_f64(), prediction: self.work.prediction }
+    }
+}
+
 impl Book {
+    fn given_up(&self, now: Moment) -> Option<Waiting> {
+        let (waiting, left) = self.given_up?;
+        (self.last_first_token <= left && now.since(left) < DOUBT).then_some(waiting)
+    }
+
     fn enter(&mut self, work: Work, now: Moment) -> Entry {
         let entry = Entry { at: now, number: self.numbers, work };
         self.numbers += 1;

@@ -36,7 +36,7 @@ pub struct Forecast {
 }
 
 /// A request's place on an engine. Taken before the first await of an attempt and held until its answer ends, fails, or its
-/// client leaves. Dropping it releases whatever it still holds; it knows no time and awaits nothing.
+/// client leaves. Dropping it releases whatever it still holds, and learns nothing from it; it knows no time and awaits nothing.
 #[derive(Debug)]
 pub struct Ticket {
     backend: Arc<Backend>,
@@ -140,6 +140,13 @@ impl Ticket {
         self.look_at = tokens.saturating_add(tokens.clamp(1, LOOK));
         let expected = self.outputs.expected_after(tokens, self.forecast.output.limit);
         self.backend.engine.load.expect(&mut self.entry, expected as u64);
+    }
+
+    /// Nobody waits for the answer any more, or it failed. Where its first token had not come, how long it was waited for is learned from.
+    pub fn give_up(self, now: Moment) {
+        if !self.decoding {
+            self.backend.engine.load.give_up(&self.entry, now);
+        }
     }
 
     /// The answer is complete. `usage` is what the engine reported of it, `tpot` the seconds per token after the first, where
@@ -251,8 +258,12 @@ mod tests {
         )
     }
 
+    fn pool_target() -> Target {
+        Target { pool: 0, serves: None, model: None }
+    }
+
     fn take(pool: &Pool, blocks: &Blocks, whole: bool, now: Moment) -> Ticket {
-        let target = Target { pool: 0, serves: None, model: None };
+        let target = pool_target();
         let outputs = pool.learned.outputs.of(&target, &"route".into());
         let ask = Ask {
             target: &target,
@@ -342,6 +353,34 @@ mod tests {
         ticket.finish(None, None, at(40));
         let next = take(pool, &prompt(3, 10), false, at(50));
         assert!((expected(&next) - after).abs() < 1e-9, "of what was not counted nothing is learned");
+    }
+
+    #[test]
+    fn a_wait_that_was_given_up_is_remembered_until_tokens_come_again() {
+        let registry = Registry::default();
+        let snapshot = pool(&registry);
+        let pool = &snapshot.pools[0];
+        let doomed = take(pool, &prompt(1, 100), false, at(0));
+        let stalled = doomed.backend.clone();
+        let doubted = |now| stalled.engine.load.view(at(now)).oldest.is_some_and(|waiting| waiting.speed() > 2.0);
+        let expected = (doomed.forecast.work.prediction.p90 * 1e3) as u64;
+        let left = expected * 10 + 200;
+        doomed.give_up(at(left));
+        assert_eq!(counters(&stalled.load), (0, 0, 0, 0));
+        assert!(doubted(left) && doubted(left + 9_000), "idle as it looks");
+        let next = take(pool, &prompt(2, 100), false, at(left + 10));
+        assert_ne!(next.backend.name(), stalled.name());
+        next.give_up(at(left + 20));
+        assert!(doubted(left + 30), "a shorter wait takes nothing back");
+        assert!(!doubted(left + 10_000), "it is tried again");
+        let entered = |family| {
+            let (learned, outputs) = (pool.learned.clone(), pool.learned.outputs.of(&pool_target(), &"route".into()));
+            let forecast = take(pool, &prompt(family, 100), false, at(left)).forecast;
+            Ticket::take(learned, outputs, stalled.clone(), forecast, prompt(family, 100), at(left))
+        };
+        let mut alive = entered(3);
+        alive.first_token(at(left + 40));
+        assert!(!doubted(left + 50), "it gives tokens again");
     }
 
     #[test]

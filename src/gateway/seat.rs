@@ -49,7 +49,10 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         // First the ticket: whoever is woken is to find its room.
-        self.ticket = None;
-        self.desk.hall.stir(self.desk.clock.now());
+        let now = self.desk.clock.now();
+        if let Some(ticket) = self.ticket.take() {
+            ticket.give_up(now);
+        }
+        self.desk.hall.stir(now);
     }
 }

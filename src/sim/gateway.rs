@@ -175,11 +175,12 @@ impl Gateway {
     }
 
     /// Cancels the attempts at a request, but for the one that answers.
-    fn cancel(&mut self, number: u32, but: Option<AttemptId>, out: &mut Vec<Command>) {
+    fn cancel(&mut self, now: Moment, number: u32, but: Option<AttemptId>, out: &mut Vec<Command>) {
         let Some(open) = self.open.get_mut(&number) else { return };
         open.awaited = None;
         for &attempt in open.attempts.iter().filter(|&&attempt| Some(attempt) != but) {
-            if self.flights[attempt as usize].take().is_some() {
+            if let Some(flight) = self.flights[attempt as usize].take() {
+                flight.ticket.give_up(now);
                 out.push(Command::Cancel(attempt));
             }
         }
@@ -208,7 +209,7 @@ impl Scheduler for Gateway {
             flight.first_token = Some(now);
             flight.ticket.first_token(now);
             let request = flight.request;
-            self.cancel(request, Some(attempt), out);
+            self.cancel(now, request, Some(attempt), out);
         }
     }
 
@@ -238,7 +239,7 @@ impl Scheduler for Gateway {
     fn failed(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
         let Some(flight) = self.flights[attempt as usize].take() else { return };
         let Flight { request, first_token, ticket, engine, .. } = flight;
-        drop(ticket);
+        ticket.give_up(now);
         let longest = self.profiles.get(engine).map_or(u32::MAX, Profile::longest);
         if self.open.get(&request).is_some_and(|open| open.tokens > longest) {
             // The engine says 400, which goes to the client as it came and is nobody's fault but its own.
@@ -260,8 +261,8 @@ impl Scheduler for Gateway {
         }
     }
 
-    fn left(&mut self, _: Moment, number: u32, out: &mut Vec<Command>) {
-        self.cancel(number, None, out);
+    fn left(&mut self, now: Moment, number: u32, out: &mut Vec<Command>) {
+        self.cancel(now, number, None, out);
         self.open.remove(&number);
     }
 

@@ -41,6 +41,16 @@ pub struct Waiting {
     pub prediction: Prediction,
 }
 
+// === impl Waiting ===
+
+impl Waiting {
+    /// How slow its backend is at least, beside its pool, should this be no accident: the speed at which the wait would just be within
+    /// the 90th percentile predicted for it. 0 where it tells nothing.
+    pub fn speed(&self) -> f64 {
+        self.prediction.speed_implied_by(self.age)
+    }
+}
+
 // === impl PoolPredictor ===
 
 impl PoolPredictor {
@@ -161,7 +171,7 @@ impl Model {
 
     fn ttft_at(&self, pace: &Pace, features: &Features, waiting: Option<&Waiting>) -> Prediction {
         let terms = features.terms(&self.ttft.coefficients);
-        let slower = waiting.map_or(0.0, |waiting| waiting.prediction.speed_implied_by(waiting.age));
+        let slower = waiting.map_or(0.0, Waiting::speed);
         self.ttft.predict(&terms, features.class(), pace, slower)
     }
 
