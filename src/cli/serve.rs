@@ -207,17 +207,20 @@ fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + us
     let pools = pools.join(", ");
     let model = policy.models.names().next().map_or_else(|| "auto".to_owned(), ToString::to_string);
     let key = if policy.keys.is_empty() { "" } else { "-H 'Authorization: Bearer YOUR-KEY' " };
+    let secured = policy.tls.is_some();
     move |Bound { listen, admin }| {
-        let admin = admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}/"));
+        let scheme = |secured| if secured { "https" } else { "http" };
+        let page = |admin: SocketAddr| format!("{}://{admin}/", scheme(secured && !admin.ip().is_loopback()));
+        let (admin, listen) = (admin.map_or_else(|| "off".to_owned(), page), format!("{}://{listen}", scheme(secured)));
         format!(
             "\n  Signalbox {version}\n\n  \
              behind   {behind}\n  \
              pools    {pools}\n  \
-             API      http://{listen}/v1\n  \
+             API      {listen}/v1\n  \
              page     {admin}\n  \
-             metrics  http://{listen}/metrics\n\n  \
+             metrics  {listen}/metrics\n\n  \
              Try it:\n\n  \
-             curl -N http://{listen}/v1/chat/completions {key}-H 'Content-Type: application/json' \\\n    \
+             curl -N {listen}/v1/chat/completions {key}-H 'Content-Type: application/json' \\\n    \
              -d '{{\"model\": \"{model}\", \"stream\": true, \"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'\n\n",
             version = env!("CARGO_PKG_VERSION"),
         )

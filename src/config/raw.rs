@@ -28,6 +28,8 @@ pub struct Document {
     pub listen: Option<Field<SocketAddr>>,
     /// Where operators connect (health, metrics), or `off`. Default: `127.0.0.1:4101`.
     pub admin: Option<Field<Admin>>,
+    /// With it, clients connect over TLS; and operators, where they do not connect on this machine itself.
+    pub tls: Option<Tls>,
     /// Limits of the gateway itself.
     pub limits: Option<Limits>,
     /// Deadlines where a model sets none.
@@ -56,18 +58,34 @@ pub struct Document {
     pub models: Option<Named<Model>>,
 }
 
+/// The gateway's own certificate. Its files are looked at every half minute, so that one that was renewed is used without a restart.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// PEM file of the certificate, and of those between it and its root.
+    pub certificate: Field<String>,
+    /// PEM file of its private key.
+    pub key: Field<String>,
+    /// PEM file of roots. With it, only clients are let in that show a certificate of one of them.
+    pub client_roots: Option<Field<String>>,
+}
+
 /// Limits of the gateway itself.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
     /// Largest request body in bytes, such as `32Mi` (the default).
     pub body: Option<Field<u64>>,
+    /// Most bytes of all request bodies that are held at once, such as `1Gi` (the default).
+    pub bodies: Option<Field<u64>>,
     /// Most requests under way at once, such as `10k` (the default).
     pub in_flight: Option<Field<u64>>,
     /// How long a client may take to send its headers. Default: `10s`.
     pub header: Option<Field<Duration>>,
     /// How long streams may go on after SIGTERM. Default: `30s`.
     pub drain: Option<Field<Pause>>,
+    /// How long connections are still taken after SIGTERM, while the gateway says that it is not ready. Default: `0s`.
+    pub lame_duck: Option<Field<Pause>>,
     /// Requests that wait for room in a pool.
     pub queue: Option<Queue>,
 }

@@ -20,6 +20,7 @@ mod explain;
 mod explained;
 mod feedback;
 mod hall;
+mod held;
 mod inquiry;
 pub mod lessons;
 mod limit;

@@ -11,9 +11,11 @@ use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
     Desk, Reply, Step,
+    held::{Held, Share},
     stages::{Arrival, Authed, Call},
 };
 use crate::{
+    policy::Limits,
     protocol::{LONG_BODY, RequestBody, multipart},
     types::{Endpoint, Fault},
 };
@@ -29,12 +31,13 @@ pub(super) struct Parse<S> {
     desk: Arc<Desk>,
     /// Bounds the threads that read long bodies.
     readers: Arc<Semaphore>,
+    held: Arc<Held>,
 }
 
 impl<S> Parse<S> {
     pub(super) fn new(inner: S, desk: Arc<Desk>) -> Self {
         let readers = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { inner, desk, readers: Arc::new(Semaphore::new(readers)) }
+        Self { inner, desk, readers: Arc::new(Semaphore::new(readers)), held: Arc::default() }
     }
 }
 
@@ -44,7 +47,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
         let (head, body) = request.into_parts();
         check_method(endpoint, &head.method)?;
         check_encoding(endpoint, &head.headers)?;
-        let bytes = collect(body, serving.snapshot.policy.limits.body).await?;
+        let bytes = collect(body, &serving.snapshot.policy.limits, Share::new(self.held.clone())).await?;
         let read_at = self.desk.clock.now();
         let content_type = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let body = self.read(endpoint, &head.method, content_type, bytes).await?;
@@ -121,7 +124,8 @@ fn check_encoding(endpoint: Endpoint, headers: &HeaderMap) -> Result<(), Fault> 
     Ok(())
 }
 
-async fn collect(body: Body, limit: usize) -> Result<Bytes, Fault> {
+async fn collect(body: Body, limits: &Limits, mut share: Share) -> Result<Bytes, Fault> {
+    let limit = limits.body;
     let announced = body.size_hint().lower();
     if announced > limit as u64 {
         return Err(too_large(limit));
@@ -132,6 +136,7 @@ async fn collect(body: Body, limit: usize) -> Result<Bytes, Fault> {
     let read = async {
         while let Some(frame) = timeout(BODY_PAUSE, body.frame()).await.map_err(|_| too_slow())? {
             let Ok(chunk) = frame.map_err(|error| broken(&*error, limit))?.into_data() else { continue };
+            share.grow(chunk.len(), limits.bodies)?;
             // A body of one chunk, as most are, is not copied.
             if first.is_empty() && whole.is_empty() {
                 first = chunk;
@@ -146,7 +151,7 @@ async fn collect(body: Body, limit: usize) -> Result<Bytes, Fault> {
         Ok(())
     };
     timeout(BODY_TIME, read).await.map_err(|_| too_slow())??;
-    Ok(if whole.is_empty() { first } else { whole.freeze() })
+    Ok(share.of(if whole.is_empty() { first } else { whole.freeze() }))
 }
 
 fn broken(error: &(dyn std::error::Error + 'static), limit: usize) -> Fault {

@@ -18,7 +18,7 @@ use std::{collections::HashSet, path::PathBuf};
 
 use self::{engines::Engines, reader::Reader, routes::Given};
 use super::{
-    Journal, Learning, Limits, Policy, Timeouts,
+    Journal, Learning, Limits, Policy, Timeouts, Tls,
     condition::Names,
     defaults::{ADMIN, JOURNAL_KEEP, JOURNAL_SIZE, LISTEN},
     offered,
@@ -64,6 +64,7 @@ impl Reader<'_> {
         Policy {
             listen,
             admin,
+            tls: document.tls.as_ref().and_then(|raw| self.tls(raw)),
             keys,
             teams: self.teams(document),
             accounts,
@@ -82,9 +83,17 @@ impl Reader<'_> {
         }
     }
 
+    fn tls(&mut self, raw: &raw::Tls) -> Option<Tls> {
+        let mut path = |field| self.config.path(field).map_err(|problem| self.report(problem)).ok();
+        let (certificate, key) = (path(&raw.certificate), path(&raw.key));
+        let client_roots = raw.client_roots.as_ref().and_then(path);
+        Some(Tls { certificate: certificate?, key: key?, client_roots })
+    }
+
     fn limits(&mut self, raw: &raw::Limits) -> Limits {
         let default = Limits::default();
         let Pause(drain) = self.or(raw.drain.as_ref(), Pause(default.drain));
+        let Pause(lame_duck) = self.or(raw.lame_duck.as_ref(), Pause(default.lame_duck));
         let queue = raw.queue.as_ref();
         let Pause(queue_wait) = self.or(queue.and_then(|queue| queue.wait.as_ref()), Pause(default.queue_wait));
         let mut count = |field: Option<&Field<u64>>, default| {
@@ -92,11 +101,13 @@ impl Reader<'_> {
         };
         Limits {
             body: count(raw.body.as_ref(), default.body),
+            bodies: count(raw.bodies.as_ref(), default.bodies),
             in_flight: count(raw.in_flight.as_ref(), default.in_flight),
             queue_length: count(queue.and_then(|queue| queue.length.as_ref()), default.queue_length),
             queue_wait,
             header: self.or(raw.header.as_ref(), default.header),
             drain,
+            lame_duck,
         }
     }
 

@@ -31,9 +31,11 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body: 32 << 20,
+            bodies: 1 << 30,
             in_flight: 10_000,
             header: Duration::from_secs(10),
             drain: Duration::from_secs(30),
+            lame_duck: Duration::ZERO,
             queue_length: 1_000,
             queue_wait: Duration::from_secs(30),
         }
@@ -52,6 +54,7 @@ impl Default for Policy {
         Self {
             listen: LISTEN,
             admin: Some(ADMIN),
+            tls: None,
             keys: Vec::new(),
             teams: Vec::new(),
             usage: None,

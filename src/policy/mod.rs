@@ -33,6 +33,8 @@ pub struct Policy {
     pub listen: SocketAddr,
     /// Where operators connect (page, metrics, reload); `None` when switched off.
     pub admin: Option<SocketAddr>,
+    /// The gateway's own certificate; `None` where connections are in the clear.
+    pub tls: Option<Tls>,
     /// Who may call; empty means anyone.
     pub keys: Vec<Key>,
     /// Teams with a budget.
@@ -161,17 +163,32 @@ pub struct Backend {
     pub defaults: Vec<(String, Bytes)>,
 }
 
+/// The gateway's own certificate, as files in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate and those between it and its root.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Roots of clients' certificates; `None` where clients are asked for none.
+    pub client_roots: Option<PathBuf>,
+}
+
 /// Limits of the gateway itself.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Largest request body, in bytes.
     pub body: usize,
+    /// Most bytes of all request bodies that are held at once.
+    pub bodies: usize,
     /// Most requests under way at once.
     pub in_flight: usize,
     /// How long a client may take to send its headers.
     pub header: Duration,
     /// How long streams may go on after SIGTERM.
     pub drain: Duration,
+    /// How long connections are still taken after SIGTERM, while readiness is denied.
+    pub lame_duck: Duration,
     /// Most requests that wait for room in one pool.
     pub queue_length: usize,
     /// How long each may wait, where its route says nothing else.

@@ -73,7 +73,7 @@ async fn by_local_name(request: Request, next: Next) -> Response {
 
 /// Refuses what a web page of another site sends to an API that is open to whoever can connect, which on this machine alone
 /// means every page in its browser.
-pub(super) async fn by_no_foreign_page(control: Arc<Control>, request: Request, next: Next) -> Response {
+pub(super) async fn by_no_foreign_page(control: &Control, request: Request, next: Next) -> Response {
     let serving = control.house.live.load();
     let policy = &serving.snapshot.policy;
     let origin = request.headers().get(header::ORIGIN).and_then(|origin| origin.to_str().ok());

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use super::tls::{Certificate, TlsError};
 use crate::{
     fleet::{Pool, Registry, Snapshot},
     gateway::{self, Desk, Live, Serving, keep_on_disk, lessons, share},
@@ -30,6 +31,8 @@ pub(super) struct House {
     pub desk: Arc<Desk>,
     /// The way out.
     pub client: Client,
+    /// What is shown to those who come in.
+    pub certificate: Arc<Certificate>,
     registry: Registry,
     tokenizers: Tokenizers,
     scrapers: Scrapers,
@@ -41,6 +44,9 @@ pub enum OpenError {
     /// No HTTP client.
     #[error(transparent)]
     Client(#[from] SetUpError),
+    /// No certificate to show.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// What was learned cannot be read.
     #[error(transparent)]
     Lessons(#[from] lessons::StoreError),
@@ -69,6 +75,8 @@ impl House {
         let clock = Clock::start();
         let desk = Arc::new(Desk::new(clock));
         let client = Client::new(policy.timeouts.connect)?;
+        let certificate = Arc::new(Certificate::default());
+        certificate.follow(policy.tls.as_ref())?;
         let registry = Registry::default();
         if let Some(journal) = open_journal(&policy, &desk)? {
             desk.journal.store(Some(journal));
@@ -87,12 +95,13 @@ impl House {
         let tokenizers = Tokenizers::new(Hub::from_env());
         let serving = Serving::new(Snapshot::new(policy, &registry), &desk, |tokenizer| tokenizers.source(tokenizer));
         scrapers.follow(sources(&serving));
-        Ok(Self { live: Arc::new(Live::new(serving)), desk, client, registry, tokenizers, scrapers })
+        Ok(Self { live: Arc::new(Live::new(serving)), desk, client, certificate, registry, tokenizers, scrapers })
     }
 
     /// Serves by `policy` from the next request on; what was learned of engines that stay is kept. On an error the old policy
     /// stays in force. Waits for the disk.
     pub(super) fn replace(&self, policy: Policy) -> Result<(), OpenError> {
+        self.certificate.follow(policy.tls.as_ref())?;
         keep_on_disk(&self.desk, &policy)?;
         share(&self.desk, &policy)?;
         let old = self.live.load();
@@ -126,6 +135,15 @@ impl House {
         self.scrapers.follow(sources(&serving));
         self.live.swap(serving);
         Ok(())
+    }
+
+    /// Looks whether the certificate was renewed. Waits for the disk.
+    pub(super) fn tend_certificate(&self) {
+        match self.certificate.follow(self.live.load().snapshot.policy.tls.as_ref()) {
+            Ok(true) => tracing::info!("another certificate is shown from now on"),
+            Ok(false) => {}
+            Err(problem) => tracing::warn!("the certificate in use stays: {problem}"),
+        }
     }
 
     /// Tries again to have kept answers on disk, where another gateway had the folder. Waits for the disk.

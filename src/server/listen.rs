@@ -1,4 +1,5 @@
-//! The door: accepts connections, sets `TCP_NODELAY`, bounds how long a client may take over its headers, and drains.
+//! The door: accepts connections, sets `TCP_NODELAY`, shakes hands where there is a certificate, bounds how long a client may take over
+//! its headers, and drains.
 
 use std::{
     io,
@@ -11,26 +12,35 @@ use std::{
 };
 
 use axum::{Router, body::Body};
-use http::Request;
+use http::{Request, StatusCode};
 use hyper::{body::Incoming, rt::Executor};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown},
+    server::{
+        conn::auto,
+        graceful::{GracefulShutdown, Watcher},
+    },
     service::TowerToHyperService,
 };
 use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinSet,
+    time::timeout,
 };
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tower::ServiceExt;
 
-use super::patient::Patient;
+use super::{patient::Patient, tls::Certificate};
+use crate::{protocol::error, types::Fault};
 
 /// How long a client may take nothing of what is written to it.
 const UNREAD: Duration = Duration::from_mins(2);
 /// How long to wait when the system has no more descriptors to give.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
+/// How much is read of a client that speaks in the clear where it should not, in bytes.
+const LONGEST_READ: u64 = 64 << 10;
 
 /// The tasks of one listener: its connections, and the streams of those that speak HTTP/2.
 #[derive(Clone, Default)]
@@ -58,11 +68,20 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Tasks {
     }
 }
 
+/// What all connections of a listener have in common.
+struct Door {
+    app: Router,
+    builder: auto::Builder<Tasks>,
+    /// How long a client may take over its handshake, and over its headers.
+    header: Duration,
+}
+
 /// Serves `app` until `stop` turns true, then lets every connection finish what it is at, for at most `drain`, and cuts the
-/// others. Returns whether all of them finished.
+/// others. Connections are secured where `certificate` is one. Returns whether all of them finished.
 pub(super) async fn serve(
     listener: TcpListener,
     app: Router,
+    certificate: Option<Arc<Certificate>>,
     header: Duration,
     drain: Duration,
     mut stop: watch::Receiver<bool>,
@@ -72,13 +91,17 @@ pub(super) async fn serve(
     let mut builder = auto::Builder::new(tasks.clone());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(header);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30)));
+    let door = Arc::new(Door { app, builder, header });
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
         match accepted {
-            Ok((stream, _)) => tasks.spawn(connection(stream, &app, header, &builder, &graceful)),
+            Ok((stream, _)) => {
+                let acceptor = certificate.as_ref().and_then(|certificate| certificate.acceptor());
+                tasks.spawn(door.clone().connection(stream, acceptor, graceful.watcher()));
+            }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 tracing::error!(%error, "no connection can be accepted");
@@ -93,30 +116,33 @@ pub(super) async fn serve(
     drained
 }
 
-fn connection(
-    stream: TcpStream,
-    app: &Router,
-    header: Duration,
-    builder: &auto::Builder<Tasks>,
-    graceful: &GracefulShutdown,
-) -> impl Future<Output = ()> + use<> {
-    // Without it, small events wait for the client's acknowledgement: 40 ms each.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "TCP_NODELAY could not be set");
+impl Door {
+    async fn connection(self: Arc<Self>, stream: TcpStream, acceptor: Option<TlsAcceptor>, watcher: Watcher) {
+        // Without it, small events wait for the client's acknowledgement: 40 ms each.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY could not be set");
+        }
+        match acceptor {
+            None => self.converse(Patient::new(stream, UNREAD), watcher).await,
+            Some(acceptor) => match timeout(self.header, secured(stream, &acceptor)).await {
+                Ok(Some(stream)) => self.converse(stream, watcher).await,
+                Ok(None) => {}
+                Err(_) => tracing::debug!("a client took too long over its handshake"),
+            },
+        }
     }
-    let asked = Arc::new(AtomicBool::new(false));
-    let ask = asked.clone();
-    let service = app.clone().map_request(move |request: Request<Incoming>| {
-        ask.store(true, Relaxed);
-        request.map(Body::new)
-    });
-    let connection =
-        builder.serve_connection(TokioIo::new(Patient::new(stream, UNREAD)), TowerToHyperService::new(service));
-    let watched = graceful.watch(connection.into_owned());
-    async move {
-        let mut watched = pin!(watched);
+
+    async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, stream: S, watcher: Watcher) {
+        let asked = Arc::new(AtomicBool::new(false));
+        let ask = asked.clone();
+        let service = self.app.clone().map_request(move |request: Request<Incoming>| {
+            ask.store(true, Relaxed);
+            request.map(Body::new)
+        });
+        let connection = self.builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        let mut watched = pin!(watcher.watch(connection));
         // hyper's own timer starts only when the first bytes have told HTTP/1 from HTTP/2: silence would last for ever.
-        let ended = match tokio::time::timeout(header, watched.as_mut()).await {
+        let ended = match timeout(self.header, watched.as_mut()).await {
             Ok(ended) => ended,
             Err(_) if asked.load(Relaxed) => watched.await,
             Err(_) => return,
@@ -125,6 +151,28 @@ fn connection(
             tracing::debug!(%error, "a connection ended with an error");
         }
     }
+}
+
+/// The first byte of a handshake's record (RFC 8446, section 5.1).
+const HANDSHAKE: u8 = 22;
+
+/// A connection after its handshake; `None` where there was none. Who speaks in the clear is told so.
+async fn secured(mut stream: TcpStream, acceptor: &TlsAcceptor) -> Option<TlsStream<Patient<TcpStream>>> {
+    let mut first = [0];
+    if stream.peek(&mut first).await.is_ok_and(|seen| seen > 0) && first != [HANDSHAKE] {
+        let message = "this address is served over TLS: ask it by https://";
+        let body = error::body(None, &Fault::client(StatusCode::BAD_REQUEST, "no_tls", message).with_code("no_tls"));
+        let head = format!(
+            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            body.len()
+        );
+        let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
+        // What came is read, lest the system answer it with a reset that takes the answer with it.
+        let _ = tokio::io::copy(&mut stream.take(LONGEST_READ), &mut tokio::io::sink()).await;
+        return None;
+    }
+    let handshake = acceptor.accept(Patient::new(stream, UNREAD)).await;
+    handshake.inspect_err(|error| tracing::debug!(%error, "a handshake failed")).ok()
 }
 
 /// Whether the error is about the one connection and not about the listener.

@@ -9,6 +9,7 @@ mod patient;
 mod reload;
 mod run;
 mod state;
+mod tls;
 
 pub use self::{
     house::OpenError,

@@ -8,7 +8,7 @@ use axum::{
     middleware::{self, Next},
     routing::any_service,
 };
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, Version, header};
 use tokio::{
     net::TcpListener,
     sync::{Mutex, watch},
@@ -79,7 +79,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
         Bound { listen: api.local_addr()?, admin: operators.as_ref().map(TcpListener::local_addr).transpose()? };
 
     let (file, loader) = source.unzip();
-    let (stop, stopped) = watch::channel(false);
+    let stop = watch::Sender::new(false);
     let control = Arc::new(Control { house: House::open(policy)?, loader, reloading: Mutex::default(), stop });
     if let Some(file) = &file
         && let Err(error) = reload::on_change(control.clone(), file)
@@ -91,14 +91,19 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     // The page and the metrics stay reachable while the API drains.
     let (close_admin, admin_closed) = watch::channel(false);
     let admin_task = operators.map(|listener| {
-        let app = admin::admin(control.clone(), bound.admin.is_some_and(|at| at.ip().is_loopback()));
-        tokio::spawn(listen::serve(listener, app, limits.header, Duration::from_secs(1), admin_closed))
+        let is_local = bound.admin.is_some_and(|at| at.ip().is_loopback());
+        let app = admin::admin(control.clone(), is_local);
+        // What does not leave the machine needs no securing, and no name that a certificate is for.
+        let certificate = (!is_local).then(|| control.house.certificate.clone());
+        tokio::spawn(listen::serve(listener, app, certificate, limits.header, Duration::from_secs(1), admin_closed))
     });
-    on_signal(control.clone())?;
+    let (close, closed) = watch::channel(false);
+    on_signal(control.clone(), limits.lame_duck, close)?;
     tend(&control);
     ready(bound)?;
 
-    let drained = listen::serve(api, app(&control), limits.header, limits.drain, stopped).await;
+    let certificate = Some(control.house.certificate.clone());
+    let drained = listen::serve(api, app(&control), certificate, limits.header, limits.drain, closed).await;
     if !drained {
         tracing::warn!("the drain limit is over: requests still under way are cut (limits.drain)");
     }
@@ -121,7 +126,18 @@ fn app(control: &Arc<Control>) -> Router {
         .merge(admin::public(control.clone()))
         .layer(middleware::from_fn({
             let control = control.clone();
-            move |request: Request, next: Next| admin::by_no_foreign_page(control.clone(), request, next)
+            move |request: Request, next: Next| {
+                let control = control.clone();
+                async move {
+                    let is_http1 = request.version() < Version::HTTP_2;
+                    let mut response = admin::by_no_foreign_page(&control, request, next).await;
+                    if control.is_draining() && is_http1 {
+                        // The next request is better sent to another gateway.
+                        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                    }
+                    response
+                }
+            }
         }))
         .layer(CatchPanicLayer::custom(panicked))
 }
@@ -164,28 +180,42 @@ fn tend(control: &Arc<Control>) {
             let _ = tokio::task::spawn_blocking(move || desk.meanings.tend(desk.clock.now())).await;
             let _alone = control.reloading.lock().await;
             let again = control.clone();
-            let _ = tokio::task::spawn_blocking(move || again.house.tend_disk()).await;
+            let tend = move || {
+                again.house.tend_disk();
+                again.house.tend_certificate();
+            };
+            let _ = tokio::task::spawn_blocking(tend).await;
         }
     });
 }
 
-/// The first SIGTERM or SIGINT begins the drain, a second one ends the process at once.
-fn on_signal(control: Arc<Control>) -> io::Result<()> {
+/// The first SIGTERM or SIGINT begins the drain, a second one ends the process at once. The listener closes at once too, or, after SIGTERM, a
+/// `lame_duck` time later: load balancers hear of the end only when they next look.
+fn on_signal(control: Arc<Control>, lame_duck: Duration, close: watch::Sender<bool>) -> io::Result<()> {
     #[cfg(unix)]
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let close = Arc::new(close);
     tokio::spawn(async move {
         loop {
             #[cfg(unix)]
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
+            let wait = tokio::select! {
+                _ = tokio::signal::ctrl_c() => Duration::ZERO,
+                _ = terminate.recv() => lame_duck,
+            };
             #[cfg(not(unix))]
-            let _ = tokio::signal::ctrl_c().await;
+            let wait = tokio::signal::ctrl_c().await.map_or(Duration::ZERO, |()| lame_duck);
             if control.stop.send_replace(true) {
                 std::process::exit(130);
             }
-            tracing::info!("stopping: no new requests, those under way are finished (again to stop at once)");
+            if !wait.is_zero() {
+                tracing::info!("not ready any more: connections are taken for another {wait:?} (limits.lame_duck)");
+            }
+            let close = close.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(wait).await;
+                tracing::info!("stopping: no new requests, those under way are finished (again to stop at once)");
+                close.send_replace(true);
+            });
         }
     });
     Ok(())

@@ -13,7 +13,7 @@ use crate::support::{
     client::{Sse, h2c, http, json, post},
     gateway::Gateway,
     mock::{Fate, Mock, Plan, Seen, chat_chunk, chat_events, polite},
-    within,
+    until, within,
 };
 
 fn chat(stream: bool) -> Value {
@@ -44,6 +44,27 @@ fn stages(seen: &Seen) -> Plan {
         Some("half") => Plan::text(200, "application/json", "{\"id\":").gate(1).body("1}"),
         _ => polite(seen),
     }
+}
+
+#[tokio::test]
+async fn bodies_together_take_no_more_than_they_may() {
+    let mock = Mock::start(stages).await;
+    let gateway = before(&mock, "limits: { bodies: 1k }\n").await;
+    let url = gateway.at("/v1/chat/completions");
+    let large = json!({ "model": "m", "messages": [{ "role": "user", "content": "x".repeat(600) }] });
+    let held = {
+        let request = json(http().post(&url), &large).header("x-stage", "head");
+        tokio::spawn(async move { request.send().await.map(|answer| answer.status().as_u16()) })
+    };
+    mock.wait_seen(1).await;
+    let refused = post(&url, &large).await;
+    assert_eq!((refused.status.as_u16(), refused.header("retry-after")), (503, "1"), "{}", refused.text());
+    assert!(refused.text().contains("limits.bodies"), "{}", refused.text());
+    assert_eq!(post(&url, &chat(false)).await.status, 200, "small ones still fit");
+    mock.open(1);
+    within("the first answer", held).await.unwrap().unwrap();
+    until("room for another", async || post(&url, &large).await.status == 200).await;
+    nothing_is_left(&gateway).await;
 }
 
 #[tokio::test]

@@ -72,6 +72,18 @@ async fn a_drain_finishes_what_is_under_way_and_takes_nothing_new() {
 }
 
 #[tokio::test]
+async fn a_lame_duck_says_so_and_takes_what_still_comes() {
+    let mock = Mock::start(polite).await;
+    let mut gateway = before(&mock, "limits: { lame_duck: 3s }\n").await;
+    gateway.sigterm();
+    until("readiness to turn off", async || get(&gateway.at("/readyz")).await.status == 503).await;
+    let answer = post(&gateway.at("/v1/chat/completions"), &chat("m", false)).await;
+    assert_eq!((answer.status.as_u16(), answer.header("connection")), (200, "close"), "{}", answer.text());
+    let status = gateway.wait_exit().await;
+    assert_eq!(status.code(), Some(0), "{}", gateway.log());
+}
+
+#[tokio::test]
 async fn what_outlasts_the_drain_limit_is_cut_and_told() {
     let mock = Mock::start(held).await;
     let mut gateway = before(&mock, "limits: { drain: 200ms }\njournal: { path: journal.jsonl }\n").await;

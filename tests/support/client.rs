@@ -22,6 +22,16 @@ pub fn h2c() -> reqwest::Client {
     builder().http2_prior_knowledge().build().expect("an HTTP/2 client can be built")
 }
 
+/// A client that trusts this root alone, in PEM, and shows `identity`, if any: a certificate and its key.
+pub fn trusting(root: &str, identity: Option<&str>) -> reqwest::ClientBuilder {
+    let root = reqwest::Certificate::from_pem(root.as_bytes()).expect("a root");
+    let client = builder().tls_certs_only([root]);
+    match identity {
+        Some(identity) => client.identity(reqwest::Identity::from_pem(identity.as_bytes()).expect("an identity")),
+        None => client,
+    }
+}
+
 fn builder() -> reqwest::ClientBuilder {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {

@@ -29,6 +29,8 @@ pub struct Prediction {
     pub p90: f64,
     /// How many times as long as on the pool's other backends it takes on this one.
     pub speed: f64,
+    /// The same without doubts that come of requests which wait there, or waited in vain: what was learned.
+    pub(super) learned: f64,
     /// What the model itself says, in seconds, before speed and residuals.
     pub(super) base: f64,
     /// Which residuals it was read from.
@@ -112,12 +114,14 @@ impl<const N: usize, const K: usize> Learner<N, K> {
     /// The model learns from the time the pool's mean backend would have taken, so that one slow backend does not make all
     /// others seem fast. Speeds are relative to that mean: were they all to rise, the model follows and they fall back.
     pub(super) fn observe(&mut self, x: &[f64; N], prediction: &Prediction, seconds: f64) -> f64 {
-        let ln = prediction.speed.ln();
+        // A doubt is confirmed as far as the time that it took.
+        let speed = (seconds / prediction.base).clamp(prediction.learned.min(prediction.speed), prediction.speed);
+        let ln = speed.ln();
         self.mean_speed += MEAN_GAIN * (ln - self.mean_speed);
         self.rls.observe(x, seconds / (ln - self.mean_speed).exp(), prediction.base);
         let covered = seconds <= prediction.p90;
         if let Some(residuals) = self.residuals.get_mut(prediction.class) {
-            residuals.observe(seconds / (prediction.base * prediction.speed), covered);
+            residuals.observe(seconds / (prediction.base * speed), covered);
         }
         self.score.observe(seconds, prediction.seconds, prediction.p90, prediction.baseline);
         self.observations += 1;
@@ -132,7 +136,8 @@ impl<const N: usize, const K: usize> Learned<N, K> {
     pub(super) fn predict(&self, x: &[f64; N], class: usize, pace: &Pace, slower: f64) -> Prediction {
         let base: f64 = self.coefficients.iter().zip(x).map(|(coefficient, x)| coefficient * x).sum();
         let base = base.clamp(SHORTEST, LONGEST);
-        let speed = pace.factor(base).max(slower);
+        let learned = pace.factor(base);
+        let speed = learned.max(slower);
         let quantiles = &self.quantiles[class];
         let whole = base * speed;
         let bounded = |seconds: f64| seconds.clamp(SHORTEST, LONGEST);
@@ -140,6 +145,7 @@ impl<const N: usize, const K: usize> Learned<N, K> {
             seconds: bounded(whole * quantiles.median),
             p90: bounded(whole * quantiles.p90),
             speed,
+            learned,
             base,
             class,
             baseline: pace.baseline,
@@ -151,10 +157,11 @@ impl<const N: usize, const K: usize> Learned<N, K> {
         self.quantiles[prediction.class].probability(limit / (prediction.base * prediction.speed))
     }
 
-    /// The time, in seconds, that what was predicted does not exceed with the chance `level`.
+    /// The time, in seconds, that what was predicted does not exceed with the chance `level`, doubts aside: limits that followed them
+    /// would give a stalled engine the more time the longer it stalls.
     pub(super) fn quantile(&self, level: f64, prediction: &Prediction) -> f64 {
         let ratio = self.quantiles[prediction.class].quantile(level);
-        (prediction.base * prediction.speed * ratio).clamp(SHORTEST, LONGEST)
+        (prediction.base * prediction.learned * ratio).clamp(SHORTEST, LONGEST)
     }
 }
 

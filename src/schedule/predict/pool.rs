@@ -191,7 +191,8 @@ impl Model {
         self.tpot.within(limit, prediction)
     }
 
-    /// The seconds within which the first token comes with the chance `level`.
+    /// The seconds within which the first token comes with the chance `level`, were the backend as fast as it was learned to be,
+    /// whatever those who wait there make one doubt.
     pub fn ttft_quantile(&self, level: f64, prediction: &Prediction) -> f64 {
         self.ttft.quantile(level, prediction)
     }

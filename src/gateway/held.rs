@@ -1,0 +1,95 @@
+//! Request bodies in memory, all together: many large ones must not add up to more than the machine has.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::StatusCode;
+
+use crate::types::Fault;
+
+/// When a body that there was no room for may be sent again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// How many bytes of bodies are held.
+#[derive(Debug, Default)]
+pub(super) struct Held(AtomicUsize);
+
+/// Bytes that count as held until this is dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    held: Arc<Held>,
+    bytes: usize,
+}
+
+/// A body that counts as held for as long as anybody has a part of it.
+struct Counted {
+    bytes: Bytes,
+    _share: Share,
+}
+
+impl Share {
+    /// Of nothing yet.
+    pub(super) fn new(held: Arc<Held>) -> Self {
+        Self { held, bytes: 0 }
+    }
+
+    /// Holds so many bytes more, where all that are held stay within `most`.
+    pub(super) fn grow(&mut self, more: usize, most: usize) -> Result<(), Fault> {
+        let fits = |held: usize| held.checked_add(more).filter(|held| *held <= most);
+        if self.held.0.fetch_update(Relaxed, Relaxed, fits).is_ok() {
+            self.bytes += more;
+            return Ok(());
+        }
+        let message = format!(
+            "the gateway holds as many bytes of requests as it may ({most}): try again in a moment (limits.bodies in the policy)"
+        );
+        let fault = Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message).with_code("overloaded");
+        Err(Fault { retry_after: Some(AGAIN), ..fault })
+    }
+
+    /// Keeps its count with the `bytes` themselves.
+    pub(super) fn of(self, bytes: Bytes) -> Bytes {
+        if bytes.is_empty() { bytes } else { Bytes::from_owner(Counted { bytes, _share: self }) }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.held.0.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_given_back_with_its_last_part() {
+        let held = Arc::new(Held::default());
+        let mut share = Share::new(held.clone());
+        share.grow(60, 100).unwrap();
+        share.grow(20, 100).unwrap();
+        let fault = share.grow(21, 100).unwrap_err();
+        assert_eq!((fault.status, held.0.load(Relaxed)), (StatusCode::SERVICE_UNAVAILABLE, 80));
+        let body = share.of(Bytes::from(vec![7; 80]));
+        let part = body.slice(10..20);
+        drop(body);
+        assert_eq!(held.0.load(Relaxed), 80, "the whole is there while a part of it is");
+        assert_eq!(part, [7; 10][..]);
+        drop(part);
+        assert_eq!(held.0.load(Relaxed), 0);
+        assert!(Share::new(held.clone()).grow(usize::MAX, 100).is_err() && Share::new(held).grow(100, 100).is_ok());
+    }
+}

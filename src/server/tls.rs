@@ -1,0 +1,116 @@
+//! The gateway's own certificate: loaded with the policy, and again when it was renewed.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use arc_swap::ArcSwapOption;
+use rustls::{
+    RootCertStore, ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::WebPkiClientVerifier,
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::policy;
+
+/// What is spoken within, in the order of preference.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// A certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("tls.{key}: '{}' {what}", file.display())]
+pub struct TlsError {
+    /// The policy's key for the file.
+    key: &'static str,
+    file: PathBuf,
+    what: String,
+}
+
+/// The certificate that is shown now; none where connections are in the clear.
+#[derive(Default)]
+pub(super) struct Certificate(ArcSwapOption<Shown>);
+
+struct Shown {
+    acceptor: TlsAcceptor,
+    files: Files,
+}
+
+/// The content of the files.
+#[derive(PartialEq, Eq)]
+struct Files {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+    client_roots: Option<Vec<u8>>,
+}
+
+impl Certificate {
+    /// What shakes hands with a new connection.
+    pub(super) fn acceptor(&self) -> Option<TlsAcceptor> {
+        self.0.load().as_ref().map(|shown| shown.acceptor.clone())
+    }
+
+    /// Shows the certificate of `spec` from the next connection on; on an error the one before stays. Waits for the disk. Whether it
+    /// is another.
+    pub(super) fn follow(&self, spec: Option<&policy::Tls>) -> Result<bool, TlsError> {
+        let Some(spec) = spec else { return Ok(self.0.swap(None).is_some()) };
+        let files = Files::read(spec)?;
+        if self.0.load().as_ref().is_some_and(|shown| shown.files == files) {
+            return Ok(false);
+        }
+        let config = config(&files, spec)?;
+        self.0.store(Some(Arc::new(Shown { acceptor: TlsAcceptor::from(Arc::new(config)), files })));
+        Ok(true)
+    }
+}
+
+impl Files {
+    fn read(spec: &policy::Tls) -> Result<Self, TlsError> {
+        let read = |key, file: &Path| {
+            fs::read(file).map_err(|error: io::Error| wrong(key, file, format!("cannot be read: {error}")))
+        };
+        Ok(Self {
+            certificate: read("certificate", &spec.certificate)?,
+            key: read("key", &spec.key)?,
+            client_roots: spec.client_roots.as_deref().map(|file| read("client_roots", file)).transpose()?,
+        })
+    }
+}
+
+fn config(files: &Files, spec: &policy::Tls) -> Result<ServerConfig, TlsError> {
+    let certificates = certificates("certificate", &spec.certificate, &files.certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(&files.key)
+        .map_err(|error| wrong("key", &spec.key, format!("holds no private key in PEM: {error}")))?;
+    let builder = match (&spec.client_roots, &files.client_roots) {
+        (Some(file), Some(pem)) => {
+            let refused = |error: &dyn std::fmt::Display| wrong("client_roots", file, format!("is of no use: {error}"));
+            let mut roots = RootCertStore::empty();
+            for root in self::certificates("client_roots", file, pem)? {
+                roots.add(root).map_err(|error| refused(&error))?;
+            }
+            let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build().map_err(|error| refused(&error))?;
+            ServerConfig::builder().with_client_cert_verifier(verifier)
+        }
+        _ => ServerConfig::builder().with_no_client_auth(),
+    };
+    let mut config = builder
+        .with_single_cert(certificates, key)
+        .map_err(|error| wrong("key", &spec.key, format!("does not go with '{}': {error}", spec.certificate.display())))?;
+    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+    Ok(config)
+}
+
+fn certificates(key: &'static str, file: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match all {
+        Ok(all) if !all.is_empty() => Ok(all),
+        Ok(_) => Err(wrong(key, file, "holds no certificate in PEM".to_owned())),
+        Err(error) => Err(wrong(key, file, format!("is no certificate in PEM: {error}"))),
+    }
+}
+
+fn wrong(key: &'static str, file: &Path, what: String) -> TlsError {
+    TlsError { key, file: file.to_owned(), what }
+}
