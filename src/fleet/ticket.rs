@@ -226,7 +226,7 @@ mod tests {
             name: name.into(),
             url: format!("http://{name}"),
             dialect: policy::Dialect::OpenAi,
-            keys: Vec::new(),
+            keys: [].into(),
             scrape: None,
             max_concurrency: None,
             kv_tokens: None,

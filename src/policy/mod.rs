@@ -7,6 +7,7 @@ mod defaults;
 mod keys;
 mod models;
 mod offered;
+mod secret;
 mod simulated;
 mod tokenizer;
 
@@ -20,6 +21,7 @@ pub use self::{
     defaults::USAGE_RETENTION,
     keys::{Account, Key, ModelPattern, PRIORITY, Team, Usage},
     models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
+    secret::Secret,
     simulated::{Found, discovered, simulated},
     tokenizer::{Encoding, Tokenizer},
 };
@@ -77,7 +79,7 @@ pub struct Engine {
     /// How requests are addressed and authorised.
     pub dialect: Dialect,
     /// Provider keys, used in turn; empty when it asks for none.
-    pub keys: Vec<Secret>,
+    pub keys: Arc<[Secret]>,
     /// Place of the account that they belong to, if it is called through one.
     pub account: Option<usize>,
     /// The time between two readings of its `/metrics`; `None` where they are not read.
@@ -98,16 +100,6 @@ pub enum Dialect {
         /// The dated version of Azure's API.
         api_version: String,
     },
-}
-
-/// A provider key: its text never appears in logs, errors or dumps.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub Arc<str>);
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("[secret]")
-    }
 }
 
 /// A set of backends that serve the same purpose.

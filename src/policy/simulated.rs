@@ -66,7 +66,7 @@ fn add_engine(engines: &mut Vec<Engine>, name: &str, url: &str) -> usize {
     let name = free(name, |name| engines.iter().any(|engine| &*engine.name == name));
     let url = url.trim_end_matches('/').to_owned();
     let (dialect, Scrape(scrape)) = (Dialect::OpenAi, Scrape::USUAL);
-    let (keys, account) = (Vec::new(), None);
+    let (keys, account) = ([].into(), None);
     engines.push(Engine { name, url, dialect, keys, account, scrape, max_concurrency: None, kv_tokens: None });
     engines.len() - 1
 }

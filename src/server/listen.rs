@@ -36,7 +36,7 @@ use super::{patient::Patient, tls::Certificate};
 use crate::{protocol::error, types::Fault};
 
 /// How long a client may take nothing of what is written to it.
-const UNREAD: Duration = Duration::from_mins(2);
+pub(super) const UNREAD: Duration = Duration::from_mins(2);
 /// How long to wait when the system has no more descriptors to give.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 /// How much is read of a client that speaks in the clear where it should not, in bytes.
@@ -140,11 +140,11 @@ impl Door {
             request.map(Body::new)
         });
         let connection = self.builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-        let mut watched = pin!(watcher.watch(connection));
+        let mut conversation = pin!(watcher.watch(connection));
         // hyper's own timer starts only when the first bytes have told HTTP/1 from HTTP/2: silence would last for ever.
-        let ended = match timeout(self.header, watched.as_mut()).await {
+        let ended = match timeout(self.header, conversation.as_mut()).await {
             Ok(ended) => ended,
-            Err(_) if asked.load(Relaxed) => watched.await,
+            Err(_) if asked.load(Relaxed) => conversation.await,
             Err(_) => return,
         };
         if let Err(error) = ended {

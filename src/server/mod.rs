@@ -10,6 +10,7 @@ mod reload;
 mod run;
 mod state;
 mod tls;
+mod unread;
 
 pub use self::{
     house::OpenError,

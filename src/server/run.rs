@@ -15,7 +15,7 @@ use tokio::{
 };
 use tower_http::catch_panic::CatchPanicLayer;
 
-use super::{Control, House, Loader, OpenError, admin, listen, reload};
+use super::{Control, House, Loader, OpenError, admin, listen, reload, unread::Unread};
 use crate::{
     gateway::{Inquiry, Models, Reply, reply_to, walk},
     policy::Policy,
@@ -118,6 +118,9 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
 
 fn app(control: &Arc<Control>) -> Router {
     let house = &control.house;
+    let unread = Arc::new(Unread::default());
+    let looking = unread.clone();
+    tokio::spawn(async move { looking.tend(listen::UNREAD).await });
     let walk = walk(house.live.clone(), house.desk.clone(), house.client.clone());
     Router::new()
         .fallback_service(any_service(walk))
@@ -127,7 +130,7 @@ fn app(control: &Arc<Control>) -> Router {
         .layer(middleware::from_fn({
             let control = control.clone();
             move |request: Request, next: Next| {
-                let control = control.clone();
+                let (control, unread) = (control.clone(), unread.clone());
                 async move {
                     let is_http1 = request.version() < Version::HTTP_2;
                     let mut response = admin::by_no_foreign_page(&control, request, next).await;
@@ -135,7 +138,7 @@ fn app(control: &Arc<Control>) -> Router {
                         // The next request is better sent to another gateway.
                         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                     }
-                    response
+                    if is_http1 { response } else { response.map(|body| unread.watch(body)) }
                 }
             }
         }))

@@ -95,9 +95,9 @@ fn config(files: &Files, spec: &policy::Tls) -> Result<ServerConfig, TlsError> {
         }
         _ => ServerConfig::builder().with_no_client_auth(),
     };
-    let mut config = builder
-        .with_single_cert(certificates, key)
-        .map_err(|error| wrong("key", &spec.key, format!("does not go with '{}': {error}", spec.certificate.display())))?;
+    let mut config = builder.with_single_cert(certificates, key).map_err(|error| {
+        wrong("key", &spec.key, format!("does not go with '{}': {error}", spec.certificate.display()))
+    })?;
     config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
     Ok(config)
 }

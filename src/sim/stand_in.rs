@@ -38,7 +38,7 @@ impl StandIns {
             }
             engine.url = format!("{}/v1", running[&engine.name].url());
             engine.dialect = Dialect::OpenAi;
-            engine.keys = Vec::new();
+            engine.keys = [].into();
         }
         for backend in policy.pools.iter_mut().flat_map(|pool| &mut pool.backends) {
             // Where an Azure deployment was, there is a model's name now.

@@ -201,7 +201,7 @@ mod tests {
             name: "e".into(),
             url: url.into(),
             dialect,
-            keys: Vec::new(),
+            keys: [].into(),
             account: None,
             scrape: None,
             max_concurrency: None,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{
     client::{self, Answer, http},
     gateway::Gateway,
-    mock::{Fate, Mock, Plan, chat_chunk, polite},
+    mock::{Fate, Mock, Plan, chat_chunk, chat_events, polite},
 };
 
 const CHAT: &str = "/v1/chat/completions";
@@ -220,6 +220,35 @@ async fn a_reason_that_quotes_the_providers_key_is_kept_back() {
         assert!(!text.contains("sk-of-the-operator") && text.contains("upstream_denied"), "{text}");
     }
     assert_eq!(mock.seen()[0].header("authorization"), Some("Bearer sk-of-the-operator"));
+}
+
+#[tokio::test]
+async fn an_answer_that_quotes_the_providers_key_is_masked() {
+    let mock = Mock::start(|seen| {
+        let key = seen.header("authorization").unwrap_or_default().to_owned();
+        let error = json!({ "error": { "message": format!("no such key: {key}"), "code": 500 } }).to_string();
+        match seen.model() {
+            "first" => Plan::stream().event(&error),
+            "later" => Plan::stream().events(&chat_events(["a", "b"])[..2]).event(&error),
+            _ => Plan::garbage(key),
+        }
+    })
+    .await;
+    let gateway = Gateway::start(&format!(
+        "accounts: {{ own: {{ keys: [sk-of-the-operator] }} }}\n\
+         engines: {{ e: {{ url: \"{}\", account: own, scrape: false }} }}\n\
+         pools: {{ p: {{ backends: [{{ engine: e }}] }} }}\nmodels: {{ \"*\": {{ to: p }} }}\n",
+        mock.url()
+    ))
+    .await;
+    for model in ["first", "later", "garbage"] {
+        let answer = chat(&gateway, &json!({ "model": model, "stream": true, "messages": [1] })).await;
+        let text = answer.text();
+        assert!(!text.contains("sk-of-the-operator") && text.contains("error"), "{model}: {text}");
+        assert!(model == "garbage" || text.contains("no such key: Bearer ****"), "{model}: {text}");
+    }
+    assert_eq!(mock.seen()[0].header("authorization"), Some("Bearer sk-of-the-operator"));
+    assert!(!gateway.log().contains("sk-of-the-operator"));
 }
 
 #[tokio::test]

@@ -38,6 +38,6 @@ mod shared;
 mod simulate;
 mod streams;
 mod teams;
-mod tls;
 mod testbed;
+mod tls;
 mod trace;

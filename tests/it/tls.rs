@@ -22,9 +22,10 @@ struct Root(CertifiedIssuer<'static, KeyPair>);
 
 impl Root {
     fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+        let key = KeyPair::generate().expect("a key");
+        Self(CertifiedIssuer::self_signed(params, key).expect("a root"))
     }
 
     fn pem(&self) -> String {
@@ -33,17 +34,17 @@ impl Root {
 
     /// A certificate for this machine, and its key, in PEM.
     fn sign(&self) -> (String, String) {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.subject_alt_names = vec![SanType::IpAddress(Ipv4Addr::LOCALHOST.into())];
-        let key = KeyPair::generate().unwrap();
-        (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
+        let key = KeyPair::generate().expect("a key");
+        (params.signed_by(&key, &self.0).expect("a certificate").pem(), key.serialize_pem())
     }
 
     /// Writes a new certificate for the gateway.
     fn renew(&self, folder: &Path) {
         let (certificate, key) = self.sign();
-        fs::write(folder.join("gateway.pem"), certificate).unwrap();
-        fs::write(folder.join("gateway.key"), key).unwrap();
+        fs::write(folder.join("gateway.pem"), certificate).expect("the certificate is written");
+        fs::write(folder.join("gateway.key"), key).expect("the key is written");
     }
 }
 

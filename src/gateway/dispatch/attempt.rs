@@ -192,8 +192,8 @@ impl Attempt<'_> {
         meter: &mut Meter,
     ) -> Result<(http::response::Parts, Answer), Fault> {
         let endpoint = self.job.call.endpoint;
+        let keys = &self.job.call.serving.snapshot.policy.engines[backend.spec.engine].keys;
         if !head.status.is_success() {
-            let keys = &self.job.call.serving.snapshot.policy.engines[backend.spec.engine].keys;
             let body = self.upstream(Limited::new(body, LARGEST_ERROR).collect()).await;
             let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             return Err(refusal(&head, body, keys));
@@ -203,7 +203,7 @@ impl Attempt<'_> {
             return Ok((head, Answer::Opaque(body)));
         }
         if is_events(&head.headers) {
-            let mut events = Events::new(body, endpoint, meter.metrics());
+            let mut events = Events::new(body, endpoint, meter.metrics(), keys.clone());
             self.upstream(events.commit(|seen| meter.read(seen))).await?;
             return Ok((head, Answer::Events { events, hide_usage: false }));
         }
@@ -213,7 +213,7 @@ impl Attempt<'_> {
         let body = self.collect(body).await?;
         match read_whole(endpoint, body.clone()).await {
             Ok(usage) => meter.whole(usage),
-            Err(answer::NotJson) => return Err(garbage(&body)),
+            Err(answer::NotJson) => return Err(garbage(&body, keys)),
         }
         Ok((head, Answer::Whole(body)))
     }

@@ -24,7 +24,7 @@ impl<'a> ProviderKey<'a> {
         let of = backend.account.as_deref().and_then(|account| Some((account, place(account)?)));
         let secret = match of {
             Some((_, at)) => engine.keys.get(at),
-            None => fastrand::choice(&engine.keys),
+            None => fastrand::choice(&*engine.keys),
         };
         Self { secret, of }
     }

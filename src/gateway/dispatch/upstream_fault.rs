@@ -76,14 +76,13 @@ fn retry_after(head: &Parts) -> Option<Duration> {
 
 /// Whether an answer repeats one of `keys`, as some servers do with a key that they refuse.
 fn quotes(head: &Parts, body: &[u8], keys: &[Secret]) -> bool {
-    keys.iter().any(|Secret(key)| {
-        let has = |text: &[u8]| memmem::find(text, key.as_bytes()).is_some();
-        has(body) || head.headers.values().any(|value| has(value.as_bytes()))
-    })
+    keys.iter().any(|key| key.is_in(body) || head.headers.values().any(|value| key.is_in(value.as_bytes())))
 }
 
 /// The fault of a success that is no answer.
-pub(super) fn garbage(body: &[u8]) -> Fault {
+pub(super) fn garbage(body: &[u8], keys: &[Secret]) -> Fault {
+    let masked = Secret::masked(keys, body);
+    let body = masked.as_deref().unwrap_or(body);
     let start: String = String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(80).collect();
     let message = match start.trim() {
         "" => "the backend's answer is empty".to_owned(),

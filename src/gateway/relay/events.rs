@@ -12,6 +12,7 @@ use http::StatusCode;
 use http_body::Body as _;
 
 use crate::{
+    policy::Secret,
     protocol::{Event, Seen, Splitter, StreamError, answer},
     telemetry::BackendMetrics,
     types::{Endpoint, Fault},
@@ -27,6 +28,7 @@ pub(in crate::gateway) struct Events {
     upstream: reqwest::Body,
     /// Where what is left out is counted.
     metrics: Arc<BackendMetrics>,
+    keys: Arc<[Secret]>,
     splitter: Splitter,
     endpoint: Endpoint,
     /// Events that were read before the answer was committed.
@@ -51,9 +53,16 @@ pub(in crate::gateway) enum Held {
 }
 
 impl Events {
-    pub(in crate::gateway) fn new(upstream: reqwest::Body, endpoint: Endpoint, metrics: Arc<BackendMetrics>) -> Self {
+    /// `keys` are the provider's, which the client never sees.
+    pub(in crate::gateway) fn new(
+        upstream: reqwest::Body,
+        endpoint: Endpoint,
+        metrics: Arc<BackendMetrics>,
+        keys: Arc<[Secret]>,
+    ) -> Self {
         Self {
             upstream,
+            keys,
             metrics,
             splitter: Splitter::new(LARGEST_EVENT),
             endpoint,
@@ -146,11 +155,26 @@ impl Events {
         }
     }
 
+    fn look(&self, event: Event) -> (Event, Seen) {
+        let seen = look(self.endpoint, &event);
+        if seen.error.is_none() {
+            return (event, seen);
+        }
+        match Secret::masked(&self.keys, &event.raw) {
+            Some(raw) => {
+                let event = Event { raw: raw.into() };
+                let seen = look(self.endpoint, &event);
+                (event, seen)
+            }
+            None => (event, seen),
+        }
+    }
+
     fn poll_upstream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, Seen), Fault>>> {
         loop {
             match self.splitter.next_event() {
                 Ok(Some(event)) => {
-                    let seen = look(self.endpoint, &event);
+                    let (event, seen) = self.look(event);
                     if !seen.broken {
                         return Poll::Ready(Some(Ok((event, seen))));
                     }
@@ -177,7 +201,7 @@ impl Events {
                 None => {
                     self.over = true;
                     if let Some(event) = self.splitter.rest() {
-                        let seen = look(self.endpoint, &event);
+                        let (event, seen) = self.look(event);
                         // A half event is of use only if it happens to be whole but for its empty line.
                         if !seen.broken && event.data().is_some() {
                             return Poll::Ready(Some(Ok((event.closed(), seen))));

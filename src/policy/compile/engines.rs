@@ -1,5 +1,7 @@
 //! Accounts and engines. An engine is one server: whoever names the same address means the same engine.
 
+use std::sync::Arc;
+
 use super::reader::Reader;
 use crate::{
     config::{At, Field, KeySource, Problem, Scrape, Token, Url, Word, authority, raw},
@@ -81,7 +83,7 @@ impl Reader<'_> {
             name,
             url,
             dialect,
-            keys: account.map(|at| accounts[at].keys.clone()).unwrap_or_default(),
+            keys: account.map(|at| accounts[at].keys.as_slice().into()).unwrap_or_default(),
             account,
             scrape,
             max_concurrency: most.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
@@ -121,7 +123,7 @@ impl Engines {
         key: Option<&KeySource>,
     ) -> Option<usize> {
         let url = reader.read(field);
-        let keys: Vec<_> = key.and_then(|source| reader.secret(source)).into_iter().collect();
+        let keys: Arc<[_]> = key.and_then(|source| reader.secret(source)).into_iter().collect();
         let Url(url) = url?;
         if let Some(known) = self.list.iter().position(|engine| engine.url == url) {
             if let Some(key) = key
