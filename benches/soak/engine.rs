@@ -1,4 +1,4 @@
-//! An engine that says a word a second, as many as it is asked for.
+//! An engine that says as many words as it is asked for, at its pace; and what may be wrong with it.
 
 use std::{
     convert::Infallible,
@@ -24,7 +24,6 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 
-const PACE: Duration = Duration::from_secs(1);
 const FIRST: Duration = Duration::from_millis(50);
 
 /// A running engine.
@@ -32,19 +31,32 @@ pub(crate) struct Engine {
     pub(crate) address: SocketAddr,
     /// Connections that are open.
     pub(crate) connections: Arc<AtomicUsize>,
+    /// Answers that were asked for.
+    pub(crate) asked: Arc<AtomicUsize>,
+}
+
+/// What an engine does.
+#[derive(Copy, Clone)]
+pub(crate) enum Manner {
+    /// It says a word in so long.
+    Pace(Duration),
+    /// The same, and each so many-th request gets no answer at all.
+    Stalls(Duration, usize),
+    /// It answers every request with an error.
+    Down,
 }
 
 /// Starts one; it lives as long as the process.
-pub(crate) async fn start() -> io::Result<Engine> {
+pub(crate) async fn start(manner: Manner) -> io::Result<Engine> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let engine = Engine { address: listener.local_addr()?, connections: Arc::default() };
-    let connections = engine.connections.clone();
+    let engine = Engine { address: listener.local_addr()?, connections: Arc::default(), asked: Arc::default() };
+    let (connections, asked) = (engine.connections.clone(), engine.asked.clone());
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let connections = connections.clone();
+            let (connections, asked) = (connections.clone(), asked.clone());
             connections.fetch_add(1, Relaxed);
             tokio::spawn(async move {
-                serve(stream).await;
+                serve(stream, manner, &asked).await;
                 connections.fetch_sub(1, Relaxed);
             });
         }
@@ -52,15 +64,34 @@ pub(crate) async fn start() -> io::Result<Engine> {
     Ok(engine)
 }
 
-async fn serve(stream: TcpStream) {
+async fn serve(stream: TcpStream, manner: Manner, asked: &AtomicUsize) {
     stream.set_nodelay(true).ok();
-    let service = service_fn(|request| async move { Ok::<_, Infallible>(answer(request).await) });
+    let service = service_fn(|request| async move { Ok::<_, Infallible>(answer(request, manner, asked).await) });
     // It ends when the other side closes: nothing to tell.
     http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok();
 }
 
-async fn answer(request: Request<Incoming>) -> Response<UnsyncBoxBody<Bytes, Infallible>> {
-    let asked = request.method() == Method::POST;
+async fn answer(
+    request: Request<Incoming>,
+    manner: Manner,
+    asked: &AtomicUsize,
+) -> Response<UnsyncBoxBody<Bytes, Infallible>> {
+    let counted = if request.method() == Method::POST { asked.fetch_add(1, Relaxed) + 1 } else { 0 };
+    let pace = match manner {
+        _ if counted == 0 => Duration::ZERO,
+        Manner::Pace(pace) => pace,
+        Manner::Stalls(pace, nth) => {
+            if counted.is_multiple_of(nth) {
+                std::future::pending::<()>().await;
+            }
+            pace
+        }
+        Manner::Down => {
+            let reply = Response::builder().status(StatusCode::SERVICE_UNAVAILABLE);
+            return reply.body(Full::new(Bytes::new()).boxed_unsync()).expect("a sound answer");
+        }
+    };
+    let asked = counted > 0;
     let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let tokens = serde_json::from_slice::<Value>(&body).ok().and_then(|body| body["max_tokens"].as_u64());
     let reply = Response::builder().status(if asked { StatusCode::OK } else { StatusCode::NOT_FOUND });
@@ -71,7 +102,7 @@ async fn answer(request: Request<Incoming>) -> Response<UnsyncBoxBody<Bytes, Inf
         if at > tokens {
             return None;
         }
-        tokio::time::sleep(if at == 0 { FIRST } else { PACE }).await;
+        tokio::time::sleep(if at == 0 { FIRST } else { pace }).await;
         Some((Ok(Frame::data(event(at, tokens))), at + 1))
     });
     let body = StreamBody::new(Box::pin(frames)).boxed_unsync();

@@ -3,7 +3,6 @@
 use std::{
     error::Error,
     fs, io,
-    net::SocketAddr,
     process::{Child, Command, Stdio},
     sync::atomic::Ordering::Relaxed,
     time::Duration,
@@ -14,6 +13,10 @@ use tokio::time::sleep;
 
 use crate::engine::Engine;
 
+fn text(pools: &str) -> String {
+    format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npools: {pools}\n")
+}
+
 /// A running gateway; it ends with this.
 pub(crate) struct House {
     /// Where chats are asked for.
@@ -21,17 +24,15 @@ pub(crate) struct House {
     metrics: String,
     client: reqwest::Client,
     process: Child,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl House {
-    pub(crate) async fn start(engine: SocketAddr, client: reqwest::Client) -> Result<Self, Box<dyn Error>> {
+    /// Starts it with the `pools` of a policy.
+    pub(crate) async fn start(pools: &str, client: reqwest::Client) -> Result<Self, Box<dyn Error>> {
         let dir = tempfile::tempdir()?;
         let (policy, ready) = (dir.path().join("policy.yaml"), dir.path().join("ready.json"));
-        let text = format!(
-            "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npools: {{ m: {{ model: m, backends: [\"http://{engine}/v1\"] }} }}\n"
-        );
-        fs::write(&policy, text)?;
+        fs::write(&policy, text(pools))?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_signalbox"));
         command.arg("serve").arg("--config").arg(&policy).arg("--ready-file").arg(&ready);
         let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
@@ -40,11 +41,30 @@ impl House {
                 let address = told["listen"].as_str().ok_or("no address in the ready file")?;
                 let url = format!("http://{address}/v1/chat/completions");
                 let metrics = format!("http://{address}/metrics");
-                return Ok(Self { url, metrics, client, process, _dir: dir });
+                return Ok(Self { url, metrics, client, process, dir });
             }
             sleep(Duration::from_millis(20)).await;
         }
         Err(io::Error::other("the gateway did not start").into())
+    }
+
+    /// Has it serve by other `pools`.
+    pub(crate) fn rewrite(&self, pools: &str) -> io::Result<()> {
+        fs::write(self.dir.path().join("policy.yaml"), text(pools))
+    }
+
+    /// The sum of the metric `name` over all labels that hold `label`.
+    pub(crate) async fn count(&self, name: &str, label: &str) -> f64 {
+        let Ok(answer) = self.client.get(&self.metrics).send().await else { return f64::NAN };
+        let text = answer.text().await.unwrap_or_default();
+        let lines = text.lines().filter(|line| line.starts_with(name) && line.contains(label));
+        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+    }
+
+    /// Asks it to end, and waits until it has; whether it says that all was well.
+    pub(crate) fn terminate(&mut self) -> io::Result<bool> {
+        Command::new("kill").arg(self.process.id().to_string()).status()?;
+        Ok(self.process.wait()?.success())
     }
 
     /// Its resident memory, in MB.

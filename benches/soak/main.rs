@@ -1,9 +1,10 @@
 //! A gateway under many slow streams for minutes, and then under clients that leave: its memory, its descriptors, and whether all of it
-//! comes back.
+//! comes back. Or in bad times: what it asks of engines then, and what becomes of the answers.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells on stdout, and how far it is on stderr")]
 
 mod engine;
 mod house;
+mod storm;
 
 use std::{
     error::Error,
@@ -20,11 +21,15 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use self::house::House;
+use self::{
+    engine::Manner,
+    house::House,
+    storm::{Load, storm},
+};
 
 /// What the command line says.
 #[derive(clap::Parser)]
-#[command(name = "soak", about = "Many slow streams for minutes, and clients that leave")]
+#[command(name = "soak", about = "Many slow streams for minutes, and clients that leave; or bad times")]
 struct Args {
     /// For how long streams are kept up
     #[arg(long, default_value_t = 10.0)]
@@ -35,6 +40,9 @@ struct Args {
     /// How many clients leave in the middle of an answer afterwards
     #[arg(long, default_value_t = 10_000)]
     leave: usize,
+    /// Bad times instead: an outage, stalls, reloads and the end under so many requests per second
+    #[arg(long, value_name = "RATE", num_args = 0..=1, default_missing_value = "100")]
+    storm: Option<u64>,
     /// Given by `cargo bench`; without it (`cargo test --all-targets`) it only shows that it works
     #[arg(long, hide = true)]
     bench: bool,
@@ -54,13 +62,17 @@ struct Tally {
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut args = Args::parse();
     if !args.bench {
-        args = Args { minutes: 0.1, streams: 20, leave: 100, bench: false };
+        args = Args { minutes: 0.1, streams: 20, leave: 100, storm: args.storm, bench: false };
     }
     rlimit::increase_nofile_limit(u64::MAX)?;
     rustls::crypto::ring::default_provider().install_default().ok();
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build()?;
-    let engine = engine::start().await?;
-    let house = House::start(engine.address, client.clone()).await?;
+    if let Some(rate) = args.storm {
+        return storm(&client, Load { seconds: (60.0 * args.minutes.min(1.0)) as u64, rate }).await;
+    }
+    let engine = engine::start(Manner::Pace(Duration::from_secs(1))).await?;
+    let pools = format!("{{ m: {{ model: m, backends: [\"http://{}/v1\"] }} }}", engine.address);
+    let house = House::start(&pools, client.clone()).await?;
     let tally = Arc::new(Tally::default());
     let until = Instant::now() + Duration::from_secs_f64(60.0 * args.minutes);
     let mut streams = JoinSet::new();

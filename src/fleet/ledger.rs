@@ -64,6 +64,8 @@ struct Book {
     /// Requests whose answers come whole and that are thought to wait still.
     whole: Vec<Entry>,
     last_first_token: Moment,
+    /// The number of the newest request whose first token came.
+    newest_begun: u64,
     /// Of the requests that left lately while they waited, the one that tells of the slowest engine; and when it left.
     given_up: Option<(Waiting, Moment)>,
     /// Seconds of prefill dispatched, decayed, and as of when.
@@ -88,8 +90,7 @@ pub struct View {
     pub utilisation: f64,
     /// Seconds since the engine could begin with the first of what is queued; 0 when nothing is.
     pub progress: f64,
-    /// The streamed request that has waited longest for its first token; or one that left before that, where it tells of a slower
-    /// engine and no first token has come since.
+    /// The streamed request whose wait for its first token tells of the slowest engine: of those that wait, or left before it came.
     pub oldest: Option<Waiting>,
 }
 
@@ -110,7 +111,7 @@ impl Ledger {
         let whole: f64 = book.whole.iter().map(left).sum();
         let oldest = book.waiting.front();
         let begun = oldest.map(|entry| entry.at.max(book.last_first_token));
-        let slowest = [oldest.map(|entry| entry.waiting(now)), book.given_up(now)].into_iter().flatten();
+        let slowest = [oldest.map(|entry| book.waiting(entry, now)), book.oldest_in_turn(now), book.given_up(now)];
         View {
             in_flight: book.in_flight,
             queued_tokens: book.queued + whole as u64,
@@ -119,7 +120,7 @@ impl Ledger {
             promised_tokens: book.promised,
             utilisation: book.busy.0 * fading(book.busy.1, now) / BUSY_SPAN,
             progress: begun.map_or(0.0, |begun| now.since(begun).as_secs_f64()),
-            oldest: slowest.max_by(|one, other| one.speed().total_cmp(&other.speed())),
+            oldest: slowest.into_iter().flatten().max_by(|one, other| one.speed().total_cmp(&other.speed())),
         }
     }
 
@@ -139,6 +140,7 @@ impl Ledger {
         let mut book = self.book();
         if book.stop_waiting(entry) {
             book.last_first_token = book.last_first_token.max(now);
+            book.newest_begun = book.newest_begun.max(entry.number);
             book.decode(entry);
         }
     }
@@ -155,7 +157,7 @@ impl Ledger {
     /// idle as soon as those who wait there have gone elsewhere, and attract the next.
     pub(super) fn give_up(&self, entry: &Entry, now: Moment) {
         let mut book = self.book();
-        let waited = entry.waiting(now);
+        let waited = book.waiting(entry, now);
         if !entry.work.whole && book.given_up(now).is_none_or(|worst| worst.speed() < waited.speed()) {
             book.given_up = Some((waited, now));
         }
@@ -177,13 +179,21 @@ impl Ledger {
     }
 }
 
-impl Entry {
-    fn waiting(&self, now: Moment) -> Waiting {
-        Waiting { age: now.since(self.at).as_secs_f64(), prediction: self.work.prediction }
-    }
-}
-
 impl Book {
+    /// How long a request has waited, as far as its engine is to blame. One that was overtaken is an accident, or a long prompt: then the engine
+    /// was alive when it last gave a first token, and is in doubt only since.
+    fn waiting(&self, entry: &Entry, now: Moment) -> Waiting {
+        let overtaken = entry.number < self.newest_begun;
+        let since = if overtaken { entry.at.max(self.last_first_token) } else { entry.at };
+        Waiting { age: now.since(since).as_secs_f64(), prediction: entry.work.prediction }
+    }
+
+    /// Of those that wait and were not overtaken, the oldest.
+    fn oldest_in_turn(&self, now: Moment) -> Option<Waiting> {
+        let place = self.waiting.partition_point(|entry| entry.number < self.newest_begun);
+        self.waiting.get(place).map(|entry| self.waiting(entry, now))
+    }
+
     fn given_up(&self, now: Moment) -> Option<Waiting> {
         let (waiting, left) = self.given_up?;
         (self.last_first_token <= left && now.since(left) < DOUBT).then_some(waiting)

@@ -384,6 +384,32 @@ mod tests {
     }
 
     #[test]
+    fn one_that_was_overtaken_puts_its_engine_in_doubt_only_since_the_last_token() {
+        let registry = Registry::default();
+        let snapshot = pool(&registry);
+        let pool = &snapshot.pools[0];
+        let lost = take(pool, &prompt(1, 100), false, at(0));
+        let (backend, forecast) = (lost.backend.clone(), lost.forecast);
+        let doubted = |now| backend.engine.load.view(at(now)).oldest.is_some_and(|waiting| waiting.speed() > 2.0);
+        let long = (forecast.work.prediction.p90 * 1e3) as u64 * 10 + 200;
+        assert!(doubted(long));
+        let mut next = Ticket::take(
+            pool.learned.clone(),
+            lost.outputs.clone(),
+            backend.clone(),
+            forecast,
+            prompt(2, 100),
+            at(long),
+        );
+        assert!(doubted(long + 1));
+        next.first_token(at(long + 2));
+        assert!(!doubted(long + 3), "the engine lives; that one request is lost");
+        assert!(doubted(2 * long + 3), "nothing came since");
+        lost.give_up(at(long + 4));
+        assert!(!doubted(long + 5) && !doubted(2 * long + 5), "what was lost is remembered as little");
+    }
+
+    #[test]
     fn what_is_queued_of_a_whole_answer_runs_down_along_its_prediction() {
         let registry = Registry::default();
         let snapshot = pool(&registry);

@@ -48,9 +48,11 @@ impl Checker<'_> {
     /// The whole condition; `None` after a mistake was told.
     pub(super) fn whole(&mut self, expr: &IdedExpr) -> Option<Node> {
         let typed = self.check(expr)?;
+        if typed.kind != Kind::Bool {
+            return self.not_a_condition(typed.kind, typed.span);
+        }
         let range = 0..self.text.len();
         match typed.own? {
-            _ if typed.kind != Kind::Bool => self.not_a_condition(typed.kind, typed.span),
             Node::Bool(true) => self.report(
                 Mistake::new(range, "always holds").help("leave `when` out: a route without it always matches"),
             ),

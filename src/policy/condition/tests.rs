@@ -77,6 +77,8 @@ const BROKEN: &[&str] = &[
     "prompt.tokens",
     "request.model",
     "key.tags",
+    "key.tags.filter(tag, tag == \"x\")",
+    "[\"x\"]",
     "request.stream == 1",
     "request.stream > false",
     "request.model == 4",
