@@ -131,7 +131,7 @@ impl Escalation<'_> {
         let found = loop {
             let draft = &watch.draft;
             let enough =
-                watch.done || draft.is_over() || draft.pieces().max(meter.tokens_so_far()) >= self.cascade.hold;
+                watch.done || draft.is_over() || draft.pieces().max(meter.tokens_with("")) >= self.cascade.hold;
             // Not at every event: what is looked at grows with them.
             if (enough || draft.pieces().is_power_of_two())
                 && let Some(check) = bar.fails(draft)

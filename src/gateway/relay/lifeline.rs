@@ -108,11 +108,12 @@ impl Lifeline {
             return Err(fault);
         };
         // The caller has what a stream before this one said, and this one had not said again.
-        said.push_str(self.tailor.as_ref().map_or("", Tailor::still_expected));
+        let unrepeated = self.tailor.as_ref().map_or("", Tailor::still_expected);
+        said.push_str(unrepeated);
         if self.pattern.is_none() {
             return Err(fault);
         }
-        let tokens = meter.tokens_so_far() + self.tailor.as_ref().map_or(0, Tailor::before);
+        let tokens = meter.tokens_with(unrepeated) + self.tailor.as_ref().map_or(0, Tailor::before);
         meter.break_off(&fault);
         self.fetching = Some((rescue.rescue(said, tokens), fault));
         Ok(())

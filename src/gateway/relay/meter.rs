@@ -237,9 +237,9 @@ impl Meter {
         }
     }
 
-    /// Tokens of the answer that have come, at least.
-    pub(in crate::gateway) fn tokens_so_far(&self) -> u64 {
-        self.streamed_tokens(Outcome::Escalated)
+    /// Tokens of the answer that have come, and of `more` text.
+    pub(in crate::gateway) fn tokens_with(&self, more: &str) -> u64 {
+        self.streamed_tokens(Outcome::Escalated) + self.backend.learned.bytes_per_token.tokens(more.len() as u64)
     }
 
     /// Tells the engine's breaker what a fault says of it. Before the seat is given up, for whoever gets its place looks at that.
