@@ -41,3 +41,4 @@ mod teams;
 mod testbed;
 mod tls;
 mod trace;
+mod upstreams;

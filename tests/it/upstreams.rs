@@ -1,0 +1,159 @@
+//! Engines over TLS and HTTP/2, and what they do there that others do not: they say that they are going while answers are under way.
+
+use std::{
+    convert::Infallible,
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{Request, Response, Version};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::{
+    body::{Frame, Incoming},
+    server::conn::http2,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{CertificateParams, KeyPair, SanType};
+use rustls::{ServerConfig, pki_types::PrivateKeyDer};
+use serde_json::json;
+use tokio::{net::TcpListener, sync::Notify};
+use tokio_rustls::TlsAcceptor;
+
+use crate::support::{
+    client::{Sse, http, json, post},
+    gateway::{Gateway, Start},
+    mock::{Mock, Plan, chat_events, polite},
+};
+
+/// An engine that speaks HTTP/2 over TLS, and begins to close each connection (`GOAWAY`) with the first answer on it.
+struct Leaving {
+    address: SocketAddr,
+    certificate: String,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Leaving {
+    async fn start() -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.subject_alt_names = vec![SanType::IpAddress(Ipv4Addr::LOCALHOST.into())];
+        let certificate = params.self_signed(&key).expect("a certificate");
+        let private = PrivateKeyDer::try_from(key.serialize_der()).expect("a private key");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let mut config = builder
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], private)
+            .expect("a configuration");
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (counted, acceptor) = (connections.clone(), TlsAcceptor::from(Arc::new(config)));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (counted, acceptor) = (counted.clone(), acceptor.clone());
+                tokio::spawn(async move {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        counted.fetch_add(1, Relaxed);
+                        converse(TokioIo::new(stream)).await;
+                    }
+                });
+            }
+        });
+        Self { address, certificate: certificate.pem(), connections }
+    }
+}
+
+async fn converse<S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static>(stream: S) {
+    let asked = Arc::new(Notify::new());
+    let notified = asked.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let asked = asked.clone();
+        async move {
+            assert_eq!(request.version(), Version::HTTP_2);
+            request.into_body().collect().await.ok();
+            asked.notify_one();
+            let events = chat_events(["going", " ", "going", " ", "gone"]).into_iter().chain(["[DONE]".to_owned()]);
+            let frames =
+                events.map(|event| Ok::<_, Infallible>(Frame::data(Bytes::from(format!("data: {event}\n\n")))));
+            let body = StreamBody::new(stream::iter(frames));
+            Ok::<_, Infallible>(
+                Response::builder().header("content-type", "text/event-stream").body(body).expect("an answer"),
+            )
+        }
+    });
+    let mut connection = pin!(http2::Builder::new(TokioExecutor::new()).serve_connection(stream, service));
+    let over = tokio::select! {
+        _ = connection.as_mut() => true,
+        () = notified.notified() => false,
+    };
+    if !over {
+        connection.as_mut().graceful_shutdown();
+        connection.await.ok();
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_says_it_is_going_finishes_and_what_comes_later_goes_on() {
+    const AT_ONCE: usize = 8;
+    let engine = Leaving::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let roots = folder.path().join("roots.pem");
+    fs::write(&roots, &engine.certificate).unwrap();
+    let policy = format!("pools: {{ p: {{ model: m, backends: [\"https://{}/v1\"] }} }}\n", engine.address);
+    let gateway = Start::with(&policy).env("SSL_CERT_FILE", roots.to_str().unwrap()).start().await;
+    let body = json!({ "model": "m", "stream": true, "messages": [{ "role": "user", "content": "hi" }] });
+    let client = http();
+    for _ in 0..3 {
+        let asking: Vec<_> = (0..AT_ONCE)
+            .map(|_| {
+                let request = json(client.post(gateway.at("/v1/chat/completions")), &body);
+                tokio::spawn(async move { Sse::send(request).await.text().await.0 })
+            })
+            .collect();
+        for answer in asking {
+            assert_eq!(answer.await.unwrap(), "going going gone", "{}", gateway.log());
+        }
+    }
+    assert!(engine.connections.load(Relaxed) >= 3, "each round found the connection of the last one gone");
+    let whole = gateway.metrics().await.sum("signalbox_requests_total", &[r#"outcome="ok""#]);
+    assert!((whole - 24.0).abs() < 0.1, "{whole} of 24");
+}
+
+#[tokio::test]
+async fn an_engine_whose_certificate_is_not_trusted_is_not_talked_to() {
+    let engine = Leaving::start().await;
+    let policy = format!("pools: {{ p: {{ model: m, backends: [\"https://{}/v1\"] }} }}\n", engine.address);
+    let gateway = Gateway::start(&policy).await;
+    let body = json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] });
+    let answer = post(&gateway.at("/v1/chat/completions"), &body).await;
+    assert_eq!(answer.status, 503);
+    assert!(answer.text().to_lowercase().contains("certificate"), "{}", answer.text());
+    assert_eq!(engine.connections.load(Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_packed_answer_passes_as_it_came_and_the_answers_after_it_are_read() {
+    let packed = b"\x1f\x8b\x08 not looked into";
+    let mock = Mock::start(move |seen| match seen.header("x-packed") {
+        Some(_) => Plan::text(200, "text/event-stream", packed.as_slice()).header("content-encoding", "gzip"),
+        None => polite(seen),
+    })
+    .await;
+    let gateway = Gateway::start(&format!("pools: {{ p: {{ model: m, backends: [\"{}\"] }} }}\n", mock.url())).await;
+    let body = json!({ "model": "m", "stream": true, "messages": [{ "role": "user", "content": "hi" }] });
+    let asked = || json(http().post(gateway.at("/v1/chat/completions")), &body);
+    let answer = crate::support::client::answer(asked().header("x-packed", "1")).await;
+    assert_eq!((answer.header("content-encoding"), &*answer.body), ("gzip", packed.as_slice()));
+    assert!(!Sse::send(asked()).await.text().await.0.is_empty());
+}
