@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -25,7 +25,10 @@ use crate::{
         tiers::{Standing, Tierings},
     },
     telemetry::{Journal, Metrics},
-    types::{Aim, Clock, Moment, Name, Outcome},
+    types::{
+        Aim, Clock, Moment, Name, Outcome,
+        fault::{INTERNAL, STOPPED},
+    },
 };
 
 /// How many decisions are remembered for the page and for `GET /admin/decisions/{id}`.
@@ -74,6 +77,8 @@ pub struct Desk {
     pub(super) purse: Arc<Purse>,
     /// How often something was forgotten.
     purges: AtomicU64,
+    /// Whether the gateway ends what is left under way.
+    cutting: AtomicBool,
     recent: Mutex<VecDeque<Arc<Line>>>,
 }
 
@@ -100,6 +105,7 @@ impl Desk {
             meanings: Arc::new(Meanings::new()),
             purse: Arc::default(),
             purges: AtomicU64::new(0),
+            cutting: AtomicBool::new(false),
             recent: Mutex::default(),
         }
     }
@@ -119,6 +125,22 @@ impl Desk {
         }
         let new = || Arc::new(Tierings::new(aim, tiers, MOST_KEYS));
         self.tierings.entry(name.clone()).or_insert_with(new).clone()
+    }
+
+    /// The gateway ends what is under way.
+    pub fn cut(&self) {
+        self.cutting.store(true, Relaxed);
+    }
+
+    /// How something ended that was dropped where it stood.
+    pub(super) fn left(&self) -> Outcome {
+        if std::thread::panicking() {
+            Outcome::Failed(INTERNAL)
+        } else if self.cutting.load(Relaxed) {
+            Outcome::Failed(STOPPED)
+        } else {
+            Outcome::ClientGone
+        }
     }
 
     /// Keeps to another policy: routes with tiers go on with their new aims, and what belongs to routes that are gone is forgotten.

@@ -20,7 +20,7 @@ use crate::{
     prompt::tokens::{Counter, Known},
     quota::Spent,
     telemetry::{InFlight, Purpose, Stage},
-    types::{Endpoint, Fault, Moment, Name, Outcome},
+    types::{Endpoint, Fault, Moment, Name, Outcome, fault::STOPPED},
 };
 
 /// A request's record.
@@ -206,7 +206,12 @@ impl Record {
         self.desk.callers.note(&line, self.bill().and_then(Bill::team));
         self.desk.purse.earn(worth);
         // A client that left before there was an answer never saw a status: 499, as nginx notes it.
-        let status = StatusCode::from_u16(if line.status == 0 { 499 } else { line.status }).unwrap_or_default();
+        let unseen = match outcome {
+            Outcome::Failed(STOPPED) => 503,
+            Outcome::Failed(_) => 500,
+            _ => 499,
+        };
+        let status = StatusCode::from_u16(if line.status == 0 { unseen } else { line.status }).unwrap_or_default();
         metrics.request(Some(self.endpoint), line.route.as_ref(), status, outcome);
         if outcome == Outcome::ClientGone {
             metrics.client_gone(line.stage);
@@ -222,8 +227,8 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        // Whoever held it last let go without an end: the client left, and its request was dropped where it stood.
-        self.settle(Outcome::ClientGone);
+        // Whoever held it last let go without an end: as a rule the client left, and its request was dropped where it stood.
+        self.settle(self.desk.left());
     }
 }
 

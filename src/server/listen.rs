@@ -76,8 +76,25 @@ struct Door {
     header: Duration,
 }
 
-/// Serves `app` until `stop` turns true, then lets every connection finish what it is at, for at most `drain`, and cuts the
-/// others. Connections are secured where `certificate` is one. Returns whether all of them finished.
+/// What is still under way when a listener has closed and its time to drain is over.
+pub(super) struct Leftover(Option<Tasks>);
+
+impl Leftover {
+    /// Whether there is nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Cuts it. Here and not with the process, so that what is cut is still noted.
+    pub(super) async fn cut(self) {
+        if let Some(tasks) = self.0 {
+            tasks.end().await;
+        }
+    }
+}
+
+/// Serves `app` until `stop` turns true, then lets every connection finish what it is at, for at most `drain`; returns the others.
+/// Connections are secured where `certificate` is one.
 pub(super) async fn serve(
     listener: TcpListener,
     app: Router,
@@ -85,7 +102,7 @@ pub(super) async fn serve(
     header: Duration,
     drain: Duration,
     mut stop: watch::Receiver<bool>,
-) -> bool {
+) -> Leftover {
     let graceful = GracefulShutdown::new();
     let tasks = Tasks::default();
     let mut builder = auto::Builder::new(tasks.clone());
@@ -110,10 +127,8 @@ pub(super) async fn serve(
         }
     }
     drop(listener);
-    let drained = tokio::time::timeout(drain, graceful.shutdown()).await.is_ok();
-    // Ended here and not with the process, so that what is cut is still noted.
-    tasks.end().await;
-    drained
+    let drained = timeout(drain, graceful.shutdown()).await.is_ok();
+    Leftover((!drained).then_some(tasks))
 }
 
 impl Door {

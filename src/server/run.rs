@@ -95,7 +95,8 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
         let app = admin::admin(control.clone(), is_local);
         // What does not leave the machine needs no securing, and no name that a certificate is for.
         let certificate = (!is_local).then(|| control.house.certificate.clone());
-        tokio::spawn(listen::serve(listener, app, certificate, limits.header, Duration::from_secs(1), admin_closed))
+        let serving = listen::serve(listener, app, certificate, limits.header, Duration::from_secs(1), admin_closed);
+        tokio::spawn(async move { serving.await.cut().await })
     });
     let (close, closed) = watch::channel(false);
     on_signal(control.clone(), limits.lame_duck, close)?;
@@ -103,10 +104,13 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     ready(bound)?;
 
     let certificate = Some(control.house.certificate.clone());
-    let drained = listen::serve(api, app(&control), certificate, limits.header, limits.drain, closed).await;
+    let left = listen::serve(api, app(&control), certificate, limits.header, limits.drain, closed).await;
+    let drained = left.is_empty();
     if !drained {
         tracing::warn!("the drain limit is over: requests still under way are cut (limits.drain)");
+        control.house.desk.cut();
     }
+    left.cut().await;
     // Nobody receives when there is no admin listener.
     let _ = close_admin.send(true);
     if let Some(task) = admin_task {

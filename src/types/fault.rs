@@ -6,6 +6,10 @@ use bytes::Bytes;
 
 /// The kind of a fault that the route's own limit on the whole answer caused: no engine is to blame.
 pub const DEADLINE: &str = "deadline";
+/// The kind of what ended because the gateway did.
+pub const STOPPED: &str = "stopped";
+/// The kind of what a defect of the gateway ended.
+pub const INTERNAL: &str = "internal";
 
 /// Whose fault it is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

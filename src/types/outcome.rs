@@ -1,5 +1,7 @@
 //! How a request ended.
 
+use super::fault::{DEADLINE, INTERNAL, STOPPED};
+
 /// How a request, or one attempt at it, ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
@@ -16,6 +18,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Whether it tells of an engine that failed.
+    pub fn blames_engine(self) -> bool {
+        matches!(self, Self::Failed(kind) if ![DEADLINE, STOPPED, INTERNAL].contains(&kind))
+    }
+
     /// A word of low cardinality, for metric labels and the journal.
     pub const fn label(self) -> &'static str {
         match self {

@@ -103,6 +103,14 @@ async fn what_outlasts_the_drain_limit_is_cut_and_told() {
     gateway.wait_log("limits.drain").await;
     let journal = std::fs::read_to_string(gateway.dir().join("journal.jsonl")).unwrap();
     assert_eq!(journal.lines().count(), 2, "what is cut is noted too: {journal}");
+    for line in journal.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            (&line["outcome"], &line["attempts"][0]["outcome"]),
+            (&json!("stopped"), &json!("stopped")),
+            "{line}"
+        );
+    }
 }
 
 #[tokio::test]

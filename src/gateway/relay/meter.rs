@@ -268,9 +268,8 @@ impl Meter {
                 self.backend.engine.breaker.succeeded(self.started);
                 self.backend.engine.heard(true);
             }
-            Outcome::Failed(DEADLINE) | Outcome::ClientGone | Outcome::Escalated | Outcome::Outrun => {}
-            Outcome::Failed(_) if self.ended => {}
-            Outcome::Failed(_) => self.backend.engine.breaker.failed(now, Failure::Error),
+            _ if self.ended || !outcome.blames_engine() => {}
+            _ => self.backend.engine.breaker.failed(now, Failure::Error),
         }
         self.settle_account();
         if let Some(seat) = self.seat.take_if(|_| outcome == Outcome::Complete) {
@@ -388,9 +387,9 @@ impl Meter {
 impl Drop for Meter {
     fn drop(&mut self) {
         if self.place.is_some() {
-            self.finish(Outcome::ClientGone);
+            self.finish(self.desk.left());
         } else if !self.over {
-            self.end_attempt(if self.record.is_won() { Outcome::Outrun } else { Outcome::ClientGone });
+            self.end_attempt(if self.record.is_won() { Outcome::Outrun } else { self.desk.left() });
         }
     }
 }
