@@ -66,6 +66,7 @@ impl Reader<'_> {
             admin,
             keys,
             teams: self.teams(document),
+            shared_limits: self.shared_limits(document),
             accounts,
             usage: document.usage.as_ref().and_then(|raw| self.usage(raw)),
             models,

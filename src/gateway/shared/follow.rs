@@ -6,7 +6,13 @@ use super::{
     circle::Circle,
     session::{Session, deliver},
 };
-use crate::{cache::Purge, gateway::Desk, measure::lock, policy::Policy, redis::{LinkError, attend}};
+use crate::{
+    cache::Purge,
+    gateway::Desk,
+    measure::lock,
+    policy::Policy,
+    redis::{LinkError, attend},
+};
 
 /// Shares kept answers as `policy` says, from now on. Within a runtime.
 ///
