@@ -56,9 +56,9 @@ pub struct Tally {
     pub picodollars: u64,
 }
 
-/// A budget as gateways count it together: in its own unit, tokens or 10⁻¹² US dollars.
+/// What gateways that count together tell of a budget: in its own unit, tokens or 10⁻¹² US dollars.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Account {
+pub struct Statement {
     /// The budget.
     pub budget: Budget,
     /// The first second of its period, since 1970.
@@ -135,22 +135,22 @@ impl Fund {
         (state.budget, Spent { tokens, usd: picodollars as f64 / PARTS })
     }
 
-    /// How it stands here, for those who count it together.
-    pub fn account(&self, unix: i64) -> Account {
+    /// How it stands here, for gateways that count together.
+    pub fn statement(&self, unix: i64) -> Statement {
         let mut state = lock(&self.0);
         state.roll(unix);
         let State { budget, spent, .. } = &*state;
         // A clock that was set back is in the period that has begun.
         let unix = unix.max(spent.since);
         let (since, until) = (budget.per.start(unix), budget.per.end(unix));
-        Account { budget: *budget, since, until, most: budget.amount.most(), spent: budget.amount.counted(spent) }
+        Statement { budget: *budget, since, until, most: budget.amount.most(), spent: budget.amount.counted(spent) }
     }
 
-    /// What is known elsewhere of `account`: what was spent `here`, which counts where it is more than is known here, and by `all`.
-    pub fn learn(&self, account: &Account, here: u64, all: u64) {
+    /// What the others answer to `statement`: what was spent `here`, which counts where it is more than is known here, and by `all`.
+    pub fn learn(&self, statement: &Statement, here: u64, all: u64) {
         let mut state = lock(&self.0);
         let State { budget, spent, elsewhere, .. } = &mut *state;
-        if *budget != account.budget || !(account.since..account.until).contains(&spent.since) {
+        if *budget != statement.budget || !(statement.since..statement.until).contains(&spent.since) {
             return;
         }
         let (own, others) = match budget.amount {
@@ -314,16 +314,16 @@ mod tests {
     fn what_others_spent_counts_and_is_not_kept() {
         let fund = fund(Amount::Tokens(100));
         fund.reserve(Spent { tokens: 30, usd: 0.0 }, 5).unwrap().settle(Spent { tokens: 30, usd: 0.0 }, 5);
-        let account = fund.account(5);
-        assert_eq!((account.since, account.until, account.most, account.spent), (0, DAY, 100, 30));
+        let statement = fund.statement(5);
+        assert_eq!((statement.since, statement.until, statement.most, statement.spent), (0, DAY, 100, 30));
         // More was told there than is known here: the process ended before it had written that down.
-        fund.learn(&account, 40, 90);
+        fund.learn(&statement, 40, 90);
         assert_eq!((fund.standing(5).1.tokens, fund.tally().tokens), (90, 40));
         assert!(fund.reserve(Spent { tokens: 11, usd: 0.0 }, 5).is_err());
-        fund.learn(&account, 35, 85);
+        fund.learn(&statement, 35, 85);
         assert_eq!((fund.standing(5).1.tokens, fund.tally().tokens), (90, 40), "nothing is taken back");
         assert!(fund.reserve(Spent { tokens: 50, usd: 0.0 }, DAY).is_ok(), "it is another day");
-        fund.learn(&account, 40, 90);
+        fund.learn(&statement, 40, 90);
         assert_eq!(fund.standing(DAY).1.tokens, 0, "what is told of the day before comes too late");
     }
 

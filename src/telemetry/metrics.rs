@@ -86,7 +86,7 @@ impl Metrics {
     /// Counts what was asked of the server that limits are shared through, and what came of it.
     pub fn limits_shared(&self, what: &'static str, result: &'static str) {
         let other = |(what, _)| (what, OTHER);
-        self.shared.limits_shared.get((what, result), other, |_| Counter::default()).inc();
+        self.shared.joint.get((what, result), other, |_| Counter::default()).inc();
     }
 
     /// Prompt tokens that were expected to be cached and that were, over all backends.

@@ -48,7 +48,7 @@ pub(super) struct Shared {
     pub(super) cascades: Series<Name, Arc<CascadeMetrics>>,
     pub(super) cache: CacheMetrics,
     /// By what was asked of the server that limits are shared through, and what came of it.
-    pub(super) limits_shared: Series<(&'static str, &'static str), Counter>,
+    pub(super) joint: Series<(&'static str, &'static str), Counter>,
 }
 
 impl Shared {
@@ -69,7 +69,7 @@ impl Shared {
             background: BackgroundMetrics::new(),
             cascades: Series::new(MOST_BACKENDS),
             cache: CacheMetrics::new(),
-            limits_shared: Series::new(32),
+            joint: Series::new(32),
         }
     }
 

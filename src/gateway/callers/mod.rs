@@ -28,7 +28,7 @@ pub use self::{
     told::{KeyTold, TeamTold},
 };
 use self::{
-    joint::{Changes, Joint, Names, Words},
+    joint::{Changes, Joint, Names, Roll, Words},
     known::Known,
     shelf::{Shelf, Standing},
 };
@@ -54,6 +54,8 @@ pub struct Callers {
     ids: Mutex<BTreeMap<[u8; 32], Name>>,
     /// With whom all this is counted together, if with anybody.
     joint: ArcSwapOption<Joint>,
+    /// What requests under way hold of what is counted together.
+    roll: Arc<Roll>,
     /// What they call this gateway's own account of what was spent: it goes with what is kept.
     ledger: OnceLock<Name>,
     /// What they are to be told of keys.

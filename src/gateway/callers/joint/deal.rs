@@ -5,10 +5,13 @@ use std::sync::Arc;
 use ::redis::{Cmd, cmd};
 use serde::Serialize;
 
-use crate::quota::Account;
+use crate::quota::Statement;
 
 /// What the server does with it.
 pub(super) const SCRIPT: &str = include_str!("script.lua");
+
+/// Seconds of a day: for so long what was spent stays there after its period, lest clocks that differ bring it back and forth.
+const DAY: i64 = 86_400;
 
 /// What is asked or told.
 #[derive(Debug, Default)]
@@ -83,17 +86,17 @@ impl Deal {
         self.add(Part::Correct { key, limit, count });
     }
 
-    /// Tells what is held and spent already, what was spent by all, and what by this gateway. `spent`: the place of an account, with who
-    /// tells what it has spent of it.
+    /// Tells what is held and spent already, what was spent by all, and what by this gateway. `spent`: where that is, and what
+    /// who has spent.
     pub(super) fn hold(
         &mut self,
         place: &Place,
         (most, amount): (u64, u64),
         member: String,
-        spent: Option<(&Arc<str>, &Account, &Arc<str>)>,
+        spent: Option<(&Arc<str>, &Statement, &Arc<str>)>,
     ) -> usize {
         let (key, sum) = self.place(place);
-        let spending = spent.map(|(at, account, gateway)| self.spending(at, account, gateway));
+        let spending = spent.map(|(at, statement, gateway)| self.spending(at, statement, gateway));
         self.add(Part::Hold { key, sum, most, amount, member, spending })
     }
 
@@ -108,8 +111,8 @@ impl Deal {
     }
 
     /// Tells what was spent by all, and what by this gateway.
-    pub(super) fn spend(&mut self, at: &Arc<str>, account: &Account, gateway: &Arc<str>) -> usize {
-        let spending = self.spending(at, account, gateway);
+    pub(super) fn spend(&mut self, at: &Arc<str>, statement: &Statement, gateway: &Arc<str>) -> usize {
+        let spending = self.spending(at, statement, gateway);
         self.add(Part::Spend(spending))
     }
 
@@ -125,8 +128,8 @@ impl Deal {
         command
     }
 
-    fn spending(&mut self, at: &Arc<str>, account: &Account, gateway: &Arc<str>) -> Spending {
-        Spending { spent: self.key(at), gateway: gateway.clone(), own: account.spent, until: account.until }
+    fn spending(&mut self, at: &Arc<str>, statement: &Statement, gateway: &Arc<str>) -> Spending {
+        Spending { spent: self.key(at), gateway: gateway.clone(), own: statement.spent, until: statement.until + DAY }
     }
 
     fn key(&mut self, key: &Arc<str>) -> usize {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{desk::Joint, session::Session};
+use super::{server::Joint, session::Session};
 use crate::{
     gateway::Desk,
     measure::lock,
@@ -22,8 +22,9 @@ pub fn share_limits(desk: &Arc<Desk>, policy: &Policy) -> Result<(), LinkError> 
     if before.as_ref().map(|before| &before.spec) == spec {
         return Ok(());
     }
+    let own = || (desk.callers.roll.clone(), desk.callers.ledger());
     let new = match spec {
-        Some(spec) => Some(Joint::new(spec.clone(), desk.callers.ledger(), desk.metrics.clone())?),
+        Some(spec) => Some(Joint::new(spec.clone(), own(), desk.metrics.clone())?),
         None => None,
     };
     if let Some(before) = before {

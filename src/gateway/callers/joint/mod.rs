@@ -6,18 +6,19 @@
 //! that was away, or a server that has lost it, is told again.
 
 mod deal;
-mod desk;
 mod follow;
 mod names;
 mod revocations;
 mod roll;
+mod server;
 mod session;
 mod share;
 
 pub use self::follow::share_limits;
 pub(super) use self::{
-    desk::Joint,
     names::Names,
     revocations::{Changes, Words},
+    roll::Roll,
+    server::Joint,
     share::{Full, Share},
 };

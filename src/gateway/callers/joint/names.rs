@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::deal::Place;
 use crate::{
     policy,
-    quota::{Account, Amount, RateLimits},
+    quota::{Amount, RateLimits, Statement},
 };
 
 /// What all names begin with: in braces, so that a cluster has all of it in one place.
@@ -49,14 +49,14 @@ impl Names {
 }
 
 impl TeamNames {
-    /// Where what is spent of `account` is; `None` where that is another budget by now.
-    pub(super) fn spent(&self, account: &Account) -> Option<Arc<str>> {
-        (account.budget.amount.unit() == self.unit).then(|| spent(&self.name, account))
+    /// Where what is spent of `statement` is; `None` where that is another budget by now.
+    pub(super) fn spent(&self, statement: &Statement) -> Option<Arc<str>> {
+        (statement.budget.amount.unit() == self.unit).then(|| spent(&self.name, statement))
     }
 }
 
-/// Where the server has what a team has spent in the period of `account`.
-pub(super) fn spent(team: &str, account: &Account) -> Arc<str> {
-    let Account { budget, since, .. } = account;
+/// Where the server has what a team has spent in the period of `statement`.
+pub(super) fn spent(team: &str, statement: &Statement) -> Arc<str> {
+    let Statement { budget, since, .. } = statement;
     format!("{ROOT}team:{team}:{}:{}:{since}", budget.amount.unit(), budget.per.name()).into()
 }

@@ -15,9 +15,9 @@ use super::deal::{Deal, Place};
 /// Members that are renewed in one step.
 const BATCH: usize = 256;
 
-/// What is held by requests of this gateway.
+/// What is held by requests of this gateway, whichever server they have asked.
 #[derive(Debug)]
-pub(super) struct Roll {
+pub(in crate::gateway::callers) struct Roll {
     /// What the names of its members begin with: another process's are not ours, even if it is of the same gateway.
     process: u64,
     next: AtomicU64,
@@ -33,11 +33,13 @@ pub(super) struct Entry {
     amount: u64,
 }
 
-impl Roll {
-    pub(super) fn new() -> Self {
+impl Default for Roll {
+    fn default() -> Self {
         Self { process: fastrand::u64(..), next: AtomicU64::new(0), held: DashMap::new() }
     }
+}
 
+impl Roll {
     pub(super) fn enter(self: &Arc<Self>, place: &Arc<Place>, amount: u64) -> Entry {
         let number = self.next.fetch_add(1, Relaxed);
         self.held.insert(number, (place.clone(), amount));
@@ -81,5 +83,29 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         self.roll.held.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_renewed_until_it_is_over() {
+        let (roll, one, other) = (Arc::new(Roll::default()), Arc::new(Place::new("a")), Arc::new(Place::new("b")));
+        let first = roll.enter(&one, 1);
+        let second = roll.enter(&one, 1);
+        let third = roll.enter(&other, 700);
+        assert_ne!(first.member(), second.member());
+        assert!(third.member().ends_with(":700"), "the server reads the amount from the name");
+        assert_eq!(roll.renewals().len(), 2, "a step for each place");
+        let mut end = Deal::default();
+        first.release(&mut end);
+        drop(second);
+        assert!(!end.is_empty() && roll.renewals().len() == 1, "what is over is told, and not renewed");
+        let many: Vec<_> = (0..BATCH).map(|_| roll.enter(&other, 1)).collect();
+        assert_eq!(roll.renewals().len(), 2);
+        drop((many, third));
+        assert!(roll.renewals().is_empty());
     }
 }

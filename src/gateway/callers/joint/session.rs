@@ -11,9 +11,9 @@ use tokio::{
 
 use super::{
     deal::{Answer, Deal, SCRIPT},
-    desk::Joint,
     names::spent,
     revocations,
+    server::Joint,
 };
 use crate::{
     gateway::{Desk, wall},
@@ -97,14 +97,14 @@ impl Session {
         let mut deal = Deal::default();
         for funds in funds.chunks(TEAMS) {
             deal = Deal::default();
-            let accounts: Vec<_> = funds.iter().map(|(_, fund)| fund.account(unix)).collect();
-            for ((team, _), account) in funds.iter().zip(&accounts) {
-                deal.spend(&spent(team, account), account, &self.joint.gateway);
+            let statements: Vec<_> = funds.iter().map(|(_, fund)| fund.statement(unix)).collect();
+            for ((team, _), statement) in funds.iter().zip(&statements) {
+                deal.spend(&spent(team, statement), statement, &self.joint.gateway);
             }
             let (_, told): Answer = answered(&deal.command(None), own, ANSWER).await?;
-            for (((_, fund), account), told) in funds.iter().zip(&accounts).zip(told) {
+            for (((_, fund), statement), told) in funds.iter().zip(&statements).zip(told) {
                 if let [all, here] = told[..] {
-                    fund.learn(account, here, all);
+                    fund.learn(statement, here, all);
                 }
             }
         }

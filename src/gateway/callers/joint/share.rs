@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use super::{
     deal::Deal,
-    desk::Joint,
     names::{Names, TeamNames},
     roll::Entry,
+    server::Joint,
 };
 use crate::{
     measure::lock,
-    quota::{Account, Bucket, Exceeded, Figures, Fund, Kind, Overspent, Spent, Standing},
+    quota::{Bucket, Exceeded, Figures, Fund, Kind, Overspent, Spent, Standing, Statement},
     redis::Absent,
     types::Moment,
 };
@@ -91,12 +91,12 @@ impl Share {
         let Names { limits, tokens, .. } = &*self.names;
         let mut deal = Deal::default();
         let rate = limits.tpm.map(|tpm| (deal.take(tokens, tpm, whole.tokens), tpm));
-        let budget = self.budget(fund, unix).map(|(team, fund, account, spent)| {
-            let entry = self.joint.roll.enter(&team.holds, account.budget.amount.of(whole));
-            let room = (account.most, account.budget.amount.of(whole));
-            let at = deal.hold(&team.holds, room, entry.member(), Some((&spent, &account, &self.joint.gateway)));
+        let budget = self.budget(fund, unix).map(|(team, fund, statement, spent)| {
+            let entry = self.joint.roll.enter(&team.holds, statement.budget.amount.of(whole));
+            let room = (statement.most, statement.budget.amount.of(whole));
+            let at = deal.hold(&team.holds, room, entry.member(), Some((&spent, &statement, &self.joint.gateway)));
             lock(&self.taken).hold = Some(entry);
-            (at, fund, account)
+            (at, fund, statement)
         });
         if deal.is_empty() {
             return Ok(());
@@ -112,8 +112,8 @@ impl Share {
             }
         };
         let figure = |at: usize, of: usize| told.get(at).and_then(|told| told.get(of)).copied().unwrap_or_default();
-        if let Some((at, fund, account)) = &budget {
-            fund.learn(account, figure(*at, 2), figure(*at, 1));
+        if let Some((at, fund, statement)) = &budget {
+            fund.learn(statement, figure(*at, 2), figure(*at, 1));
         }
         let bucket = rate.map(|(at, tpm)| Bucket::used(tpm, figure(at, 0), now));
         taken.tokens_left.clone_from(&bucket);
@@ -123,8 +123,8 @@ impl Share {
         }
         taken.hold = None;
         match (budget, bucket) {
-            (Some((at, _, account)), _) if refused == at + 1 => {
-                Err(Full::Budget(Overspent { budget: account.budget, renewed: account.until }))
+            (Some((at, _, statement)), _) if refused == at + 1 => {
+                Err(Full::Budget(Overspent { budget: statement.budget, renewed: statement.until }))
             }
             (_, Some(mut bucket)) => Err(Full::Key(Exceeded::of(Kind::Tokens, &mut bucket, whole.tokens, now))),
             (_, None) => Ok(()),
@@ -153,8 +153,8 @@ impl Share {
         }
         if let Some(hold) = hold {
             hold.release(&mut deal);
-            if let Some((_, _, account, spent)) = self.budget(fund, unix) {
-                deal.spend(&spent, &account, &self.joint.gateway);
+            if let Some((_, _, statement, spent)) = self.budget(fund, unix) {
+                deal.spend(&spent, &statement, &self.joint.gateway);
             }
         }
         if !deal.is_empty() {
@@ -178,10 +178,10 @@ impl Share {
         &'a self,
         fund: Option<&'a Arc<Fund>>,
         unix: i64,
-    ) -> Option<(&'a TeamNames, &'a Arc<Fund>, Account, Arc<str>)> {
+    ) -> Option<(&'a TeamNames, &'a Arc<Fund>, Statement, Arc<str>)> {
         let (team, fund) = self.names.team.as_ref().zip(fund)?;
-        let account = fund.account(unix);
-        let spent = team.spent(&account)?;
-        Some((team, fund, account, spent))
+        let statement = fund.statement(unix);
+        let spent = team.spent(&statement)?;
+        Some((team, fund, statement, spent))
     }
 }

@@ -45,13 +45,13 @@ impl Joint {
     /// Through the server of `spec`; what is on its way is given to whoever sends it.
     pub(super) fn new(
         spec: SharedLimits,
-        gateway: Name,
+        (roll, gateway): (Arc<Roll>, Name),
         metrics: Metrics,
     ) -> Result<(Self, mpsc::Receiver<Cmd>), LinkError> {
         let (outbox, outgoing) = mpsc::channel(QUEUED);
         let joint = Self {
             link: Link::new(&spec.url.0)?,
-            roll: Arc::new(Roll::new()),
+            roll,
             gateway,
             script: OnceLock::new(),
             changed: Notify::new(),
