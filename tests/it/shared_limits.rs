@@ -8,9 +8,10 @@ use redis::cmd;
 use serde_json::json;
 
 use crate::{
+    accounting,
     keys::{ask, chat, code, keys, pool, used},
     support::{
-        client::{self, Answer},
+        client::{self, Answer, http},
         gateway::{Gateway, Metrics},
         mock::{Mock, Plan},
         redis::Redis,
@@ -242,6 +243,47 @@ async fn what_is_reserved_of_a_budget_is_reserved_for_all() {
     }
     // Its client has left: what it had reserved is there for others.
     until("it to be given back", async || ask(&two, "a", &body, &[]).await.status == 200).await;
+}
+
+#[tokio::test]
+async fn after_a_storm_the_server_holds_nothing() {
+    let Some(redis) = Redis::start().await else { return };
+    let mock = Mock::start(accounting::fate).await;
+    let list = [("web", ", limits: { rpm: 1G, tpm: 1G, concurrency: 50 }, team: search")];
+    let text = policy(&mock, &redis, &list, "teams: { search: { budget: { tokens: 1G, per: month } } }\n");
+    let (one, two) = gateways(&text).await;
+    let fates = ["whole", "stream", "400", "500", "cut-head", "reset", "cut", "in-band", "silent", "prefill", "answer"];
+    let mut dice = accounting::Dice(7);
+    for _ in 0..6 {
+        let storm = fates.iter().flat_map(|fate| [(fate, &one), (fate, &two)]).map(|(fate, gateway)| {
+            let mut body = chat("auto", 5);
+            body["stream"] = (dice.roll(2) == 0).into();
+            let request = client::json(http().post(gateway.at("/v1/chat/completions")), &body).bearer_auth("web");
+            let patience = std::time::Duration::from_millis(10 + dice.roll(60) as u64);
+            tokio::time::timeout(patience, async move {
+                if let Ok(answer) = request.header("x-fate", *fate).send().await {
+                    let _ = answer.bytes().await;
+                }
+            })
+        });
+        join_all(storm).await;
+    }
+    let mut spent_here = 0;
+    for gateway in [&one, &two] {
+        until("everything to be given back", async || {
+            gateway.get_json("/admin/keys").await["keys"][0]["standing"]["in_flight"] == 0 && mock.under_way() == 0
+        })
+        .await;
+        // What has ended is told in its order: after this one nothing is on its way.
+        ask_and_settle(gateway, "web").await;
+    }
+    assert_eq!(redis.ask::<u64>(cmd("ZCARD").arg("signalbox:{limits}:key:web:stays")), 0);
+    assert_eq!(redis.ask::<u64>(cmd("ZCARD").arg("signalbox:{limits}:team:search:tokens:held")), 0);
+    for gateway in [&one, &two] {
+        let told = gateway.get_json("/admin/keys").await;
+        spent_here = spent_here.max(told["teams"][0]["spent_tokens"].as_u64().unwrap());
+    }
+    assert_eq!(spent(&redis), spent_here);
 }
 
 #[tokio::test]
