@@ -1,11 +1,11 @@
 //! Limits that several gateways keep together: over the real binary, a scripted engine and a real Redis that comes and goes.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
-use std::{path::Path, pin::pin};
+use std::{collections::BTreeMap, path::Path, pin::pin};
 
 use futures_util::future::join_all;
 use redis::cmd;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     accounting,
@@ -243,6 +243,70 @@ async fn what_is_reserved_of_a_budget_is_reserved_for_all() {
     }
     // Its client has left: what it had reserved is there for others.
     until("it to be given back", async || ask(&two, "a", &body, &[]).await.status == 200).await;
+}
+
+/// The server's part alone, on random deals, against what they should come to.
+#[tokio::test]
+async fn a_deal_is_done_whole_or_not_at_all() {
+    const SCRIPT: &str = include_str!("../../src/gateway/callers/joint/script.lua");
+    let Some(redis) = Redis::start().await else { return };
+    let deal = |parts: &Value| -> (usize, Vec<Vec<u64>>) {
+        let keys = ["held", "sum", "spent", "none", "rate"];
+        redis.ask(cmd("EVAL").arg(SCRIPT).arg(keys.len()).arg(&keys).arg(parts.to_string()))
+    };
+    let mut dice = accounting::Dice(11);
+    let (mut held, mut spent) = (BTreeMap::new(), [0_u64; 3]);
+    for number in 0..400 {
+        let (amount, gateway) = (dice.roll(300) as u64, dice.roll(3));
+        let own =
+            json!({ "spent": 3, "gateway": gateway.to_string(), "own": spent[gateway], "until": 4_000_000_000_u64 });
+        let mut part = json!({ "op": "hold", "key": 1, "sum": 2, "most": 2000, "amount": amount, "member": format!("{number}:{amount}") });
+        part.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        let taken = held.values().sum::<u64>() + spent.iter().sum::<u64>();
+        match dice.roll(5) {
+            // There is never room for the other part: nothing is held.
+            0 => {
+                let none = json!({ "op": "take", "key": 4, "limit": 0, "count": 1 });
+                let room = taken < 2000 && taken + amount <= 2000;
+                assert_eq!(deal(&json!([part, none])).0, if room { 2 } else { 1 });
+            }
+            1 | 2 => {
+                let (refused, told) = deal(&json!([part]));
+                assert_eq!(told[0], [taken, spent.iter().sum(), spent[gateway]]);
+                assert_eq!(refused == 0, taken < 2000 && taken + amount <= 2000, "{amount} beside {taken}");
+                if refused == 0 {
+                    held.insert(format!("{number}:{amount}"), amount);
+                }
+            }
+            // What is over is told twice, and what is not over too.
+            3 => {
+                if let Some((member, amount)) = held.pop_first() {
+                    spent[gateway] += amount / 8;
+                    let release = json!({ "op": "release", "key": 1, "sum": 2, "member": member });
+                    let mut told_own = json!({ "op": "spend" });
+                    told_own.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+                    told_own["own"] = spent[gateway].into();
+                    let want = [spent.iter().sum(), spent[gateway]];
+                    assert_eq!(deal(&json!([release, told_own, release])).1[1], want);
+                    told_own["own"] = (spent[gateway] / 2).into();
+                    assert_eq!(deal(&json!([told_own])).1[0], want, "what was spent is not taken back");
+                }
+            }
+            _ => {
+                let members: Vec<_> = held.keys().collect();
+                deal(&json!([{ "op": "renew", "key": 1, "sum": 2, "members": members }]));
+            }
+        }
+    }
+    assert!(spent.iter().sum::<u64>() > 1000 && !held.is_empty(), "it came to something");
+    // What is given back beyond what is used is not there for anybody.
+    let rate = |op: &str, count: i64| json!([{ "op": op, "key": 5, "limit": 10, "count": count }]);
+    assert_eq!(deal(&rate("take", 10)).1, [[600_000_000]]);
+    assert_eq!(deal(&rate("take", 5)).0, 1);
+    deal(&rate("correct", -40));
+    assert_eq!(deal(&rate("take", 10)).1, [[600_000_000]]);
+    deal(&rate("correct", 5));
+    assert!((1..=90_001).contains(&redis.ask::<i64>(cmd("PTTL").arg("rate"))), "what is owed takes its time");
 }
 
 #[tokio::test]

@@ -86,8 +86,8 @@ impl Deal {
         self.add(Part::Correct { key, limit, count });
     }
 
-    /// Tells what is held and spent already, what was spent by all, and what by this gateway. `spent`: where that is, and what
-    /// who has spent.
+    /// Tells what is held and spent already, what was spent by all, and what by this gateway. `spent`: where that is
+    /// counted, what this gateway tells of it, and what it is called there.
     pub(super) fn hold(
         &mut self,
         place: &Place,
