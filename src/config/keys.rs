@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{
     caching::KeyCache,
     mistake::Mistake,
-    scalar::{Field, KeyHash, Scalar, Word, choice, choice_schema},
+    scalar::{Field, KeyHash, Scalar, Token, Word, choice, choice_schema},
     shape::Located,
 };
 use crate::quota::Period;
@@ -48,6 +48,17 @@ pub struct KeyLimits {
     pub tpm: Option<Field<u64>>,
     /// Requests under way at once.
     pub concurrency: Option<Field<u64>>,
+}
+
+/// Gateways that count together what keys and teams use, through one server.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SharedLimits {
+    /// A Redis or Valkey: `redis://host:6379`, with a password `"redis://:${PASSWORD}@host:6379"`, with a database of its own
+    /// `redis://host:6379/2`.
+    pub url: Field<Token>,
+    /// How long a request waits for an answer from there; then the gateway's own count decides. Default: `50ms`.
+    pub timeout: Option<Field<Duration>>,
 }
 
 /// Callers who have a budget together.

@@ -11,7 +11,7 @@ use super::{
     caching::{Cache, CacheUse},
     checks::Logprob,
     key_source::KeySource,
-    keys::{AccountLimits, Key, Team, Usage},
+    keys::{AccountLimits, Key, SharedLimits, Team, Usage},
     lengths::{Boundary, Context},
     scalar::{Admin, Balance, Dialect, Expression, Field, Pause, Predicted, Scrape, Share, Switch, Total, Url, Word},
     shape::{Either, Located, Named, Open, Shapes},
@@ -88,6 +88,9 @@ pub struct Limits {
     pub lame_duck: Option<Field<Pause>>,
     /// Requests that wait for room in a pool.
     pub queue: Option<Queue>,
+    /// Limits of keys and budgets of teams that several gateways keep together, through Redis or Valkey. Without it, each counts for
+    /// itself.
+    pub shared: Option<SharedLimits>,
 }
 
 /// Requests that wait for room in a pool.

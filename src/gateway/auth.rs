@@ -18,7 +18,7 @@ impl<S: Step<Authed>> Step<Arrival> for Auth<S> {
             let Arrival { record, serving, .. } = &arrival;
             let caller = serving.caller(at);
             record.note(|line| line.key = Some(caller.id.clone()));
-            record.charge(caller.clone()).enter(record.arrived())?;
+            record.charge(caller.clone()).enter(record.arrived()).await?;
         }
         self.0.call(Authed { arrival, key }).await
     }

@@ -27,7 +27,7 @@ impl<S: Step<Covered>> Step<Missed> for Limit<S> {
     async fn call(&self, Missed(routed): Missed) -> Result<Reply, Fault> {
         if let Some(bill) = routed.call.record.bill() {
             let (prompt, whole) = expected(&self.desk, &routed);
-            bill.reserve(prompt, whole, self.desk.clock.now())?;
+            bill.reserve(prompt, whole, self.desk.clock.now()).await?;
         }
         self.inner.call(Covered(routed)).await
     }

@@ -60,7 +60,7 @@ use self::{
 };
 pub use self::{
     cache::Cache,
-    callers::{Callers, KeepError, KeyTold, TeamTold},
+    callers::{Callers, KeepError, KeyTold, TeamTold, share_limits},
     desk::{Desk, REMEMBERED},
     disk::{Disk, Loaded, keep_on_disk},
     edge::{Edge, refuse, reply_to},

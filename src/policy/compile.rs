@@ -67,6 +67,7 @@ impl Reader<'_> {
             tls: document.tls.as_ref().and_then(|raw| self.tls(raw)),
             keys,
             teams: self.teams(document),
+            shared_limits: self.shared_limits(document),
             accounts,
             usage: document.usage.as_ref().and_then(|raw| self.usage(raw)),
             models,

@@ -23,6 +23,8 @@ pub(super) const PERSIST_RETENTION: Duration = Duration::from_hours(7 * 24);
 
 /// How long a request waits for an answer that another gateway may have.
 pub(super) const SHARED_TIMEOUT: Duration = Duration::from_millis(20);
+/// How long a request waits to hear whether limits that gateways share leave room.
+pub(super) const SHARED_LIMITS_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// How long days of usage are remembered: the month that is charged for, and the one before it.
 pub const USAGE_RETENTION: Duration = Duration::from_hours(62 * 24);
@@ -57,6 +59,7 @@ impl Default for Policy {
             tls: None,
             keys: Vec::new(),
             teams: Vec::new(),
+            shared_limits: None,
             usage: None,
             accounts: Vec::new(),
             engines: Vec::new(),

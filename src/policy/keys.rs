@@ -44,6 +44,15 @@ pub struct Team {
     pub budget: Budget,
 }
 
+/// The gateways that what callers use is counted with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedLimits {
+    /// Address of their server, which may hold a password.
+    pub url: Secret,
+    /// How long a request waits for an answer from there.
+    pub timeout: Duration,
+}
+
 /// Where it is kept what was used, with budgets and revocations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {

@@ -19,7 +19,7 @@ pub use self::{
     cache::{CacheUse, Caching, Decider, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
     compile::compile,
     defaults::USAGE_RETENTION,
-    keys::{Account, Key, ModelPattern, PRIORITY, Team, Usage},
+    keys::{Account, Key, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
     models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
     secret::Secret,
     simulated::{Found, discovered, simulated},
@@ -41,6 +41,8 @@ pub struct Policy {
     pub keys: Vec<Key>,
     /// Teams with a budget.
     pub teams: Vec<Team>,
+    /// With whom what callers use is counted together; `None` where with nobody.
+    pub shared_limits: Option<SharedLimits>,
     /// Where it is kept what was used; `None` where it is lost with the process.
     pub usage: Option<Usage>,
     /// Accounts at providers, by their place in this list.

@@ -161,10 +161,7 @@ impl Allowance {
     /// How it stands.
     pub fn standing(&self, now: Moment) -> Standing {
         let mut state = lock(&self.0);
-        let figures = |bucket: &mut Option<Bucket>| {
-            let bucket = bucket.as_mut()?;
-            Some(Figures { limit: bucket.per_minute(), remaining: bucket.remaining(now), reset: bucket.reset(now) })
-        };
+        let figures = |bucket: &mut Option<Bucket>| bucket.as_mut().map(|bucket| Figures::of(bucket, now));
         let (requests, tokens) = (figures(&mut state.requests), figures(&mut state.tokens));
         Standing { requests, tokens, in_flight: state.in_flight }
     }
@@ -194,13 +191,26 @@ impl State {
 }
 
 fn take(bucket: &mut Bucket, kind: Kind, count: u64, now: Moment) -> Result<(), Exceeded> {
-    let wait = bucket.wait(count, now);
-    if wait == Some(Duration::ZERO) {
+    if bucket.wait(count, now) == Some(Duration::ZERO) {
         bucket.take(count);
         return Ok(());
     }
-    let (limit, remaining) = (bucket.per_minute(), bucket.remaining(now));
-    Err(Exceeded { kind, limit, remaining, asked: count, after: wait })
+    Err(Exceeded::of(kind, bucket, count, now))
+}
+
+impl Exceeded {
+    /// What there is to tell where `bucket` does not hold `asked` of `kind`.
+    pub fn of(kind: Kind, bucket: &mut Bucket, asked: u64, now: Moment) -> Self {
+        let (limit, remaining) = (bucket.per_minute(), bucket.remaining(now));
+        Self { kind, limit, remaining, asked, after: bucket.wait(asked, now) }
+    }
+}
+
+impl Figures {
+    /// What there is to tell of `bucket`.
+    pub fn of(bucket: &mut Bucket, now: Moment) -> Self {
+        Self { limit: bucket.per_minute(), remaining: bucket.remaining(now), reset: bucket.reset(now) }
+    }
 }
 
 impl Reserved {
@@ -220,6 +230,15 @@ impl Drop for Reserved {
     fn drop(&mut self) {
         if self.tokens > 0 {
             self.allowance.correct(self.tokens, 0);
+        }
+    }
+}
+
+impl Stay {
+    /// The request was not let in after all: it does not count.
+    pub fn cancel(self) {
+        if let Some(bucket) = &mut lock(&self.0.0).requests {
+            bucket.give_back(1);
         }
     }
 }
@@ -264,7 +283,9 @@ mod tests {
         let want =
             Exceeded { kind: Kind::Requests, limit: 3, remaining: 0, asked: 1, after: Some(Duration::from_secs(20)) };
         assert_eq!(refused, want);
-        assert!(allowance.enter(at(20)).is_ok());
+        let fourth = allowance.enter(at(20)).unwrap();
+        fourth.cancel();
+        assert_eq!((left(&allowance, at(20)).0, allowance.standing(at(20)).in_flight), (1, 1), "as if it had not come");
     }
 
     #[test]

@@ -21,9 +21,19 @@ pub struct Bucket {
 }
 
 impl Bucket {
+    /// Parts of one in which [`Bucket::used`] is told: coarser than a bucket's own, so that a number of 53 bits holds them.
+    pub const USED_PARTS: u64 = 60_000_000;
+
     /// A full one.
     pub fn new(per_minute: u64, now: Moment) -> Self {
         Self { per_minute, left: i128::from(per_minute) * PARTS, at: now }
+    }
+
+    /// One of which so much is used, in parts of one: a bucket for `n` a minute gives back `n` of them in a microsecond.
+    pub fn used(per_minute: u64, used: u64, now: Moment) -> Self {
+        let mut bucket = Self::new(per_minute, now);
+        bucket.left -= i128::from(used) * PARTS / i128::from(Self::USED_PARTS);
+        bucket
     }
 
     /// The limit.
@@ -113,6 +123,15 @@ mod tests {
         assert_eq!((bucket.remaining(at(0)), bucket.wait(10, at(0))), (0, Some(Duration::from_secs(36))));
         bucket.give_back(150);
         assert_eq!(bucket.remaining(at(60_000)), 100);
+    }
+
+    #[test]
+    fn what_another_has_counted_stands_for_the_same() {
+        let mut own = Bucket::new(90, at(0));
+        own.take(120);
+        own.fill(at(500));
+        let mut told = Bucket::used(90, 120 * Bucket::USED_PARTS - 500_000 * 90, at(500));
+        assert_eq!((told.left, told.wait(7, at(900))), (own.left, own.wait(7, at(900))));
     }
 
     #[test]

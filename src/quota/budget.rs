@@ -56,6 +56,21 @@ pub struct Tally {
     pub picodollars: u64,
 }
 
+/// What gateways that count together tell of a budget: in its own unit, tokens or 10⁻¹² US dollars.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Statement {
+    /// The budget.
+    pub budget: Budget,
+    /// The first second of its period, since 1970.
+    pub since: i64,
+    /// The first second of the one after it.
+    pub until: i64,
+    /// What may be spent.
+    pub most: u64,
+    /// What was spent here.
+    pub spent: u64,
+}
+
 /// What is spent of a budget, and what is reserved.
 #[derive(Debug)]
 pub struct Fund(Mutex<State>);
@@ -64,6 +79,8 @@ pub struct Fund(Mutex<State>);
 struct State {
     budget: Budget,
     spent: Tally,
+    /// What other gateways have spent in the same period, as far as it is known.
+    elsewhere: Tally,
     reserved: Tally,
 }
 
@@ -79,7 +96,7 @@ impl Fund {
     pub fn new(budget: Budget, before: Option<Tally>, unix: i64) -> Self {
         let since = budget.per.start(unix);
         let spent = before.filter(|before| before.since == since).unwrap_or(Tally { since, ..Tally::default() });
-        Self(Mutex::new(State { budget, spent, reserved: Tally::default() }))
+        Self(Mutex::new(State { budget, spent, elsewhere: Tally::default(), reserved: Tally::default() }))
     }
 
     /// Goes on under another budget. What was spent in the period counts, unless that began anew.
@@ -96,13 +113,10 @@ impl Fund {
     pub fn reserve(self: &Arc<Self>, expected: Spent, unix: i64) -> Result<Grant, Overspent> {
         let mut state = lock(&self.0);
         state.roll(unix);
-        let State { budget, spent, reserved } = &mut *state;
-        let (most, used, asked) = match budget.amount {
-            Amount::Usd(usd) => {
-                (parts(usd), spent.picodollars.saturating_add(reserved.picodollars), parts(expected.usd))
-            }
-            Amount::Tokens(tokens) => (tokens, spent.tokens.saturating_add(reserved.tokens), expected.tokens),
-        };
+        let State { budget, spent, elsewhere, reserved } = &mut *state;
+        let (most, asked) = (budget.amount.most(), budget.amount.of(expected));
+        let used = [spent, elsewhere, reserved].map(|tally| budget.amount.counted(tally));
+        let used = used.into_iter().fold(0, u64::saturating_add);
         // What costs nothing goes on until all is spent.
         if used >= most || used.saturating_add(asked) > most {
             return Err(Overspent { budget: *budget, renewed: budget.per.end(unix) });
@@ -115,11 +129,40 @@ impl Fund {
     pub fn standing(&self, unix: i64) -> (Budget, Spent) {
         let mut state = lock(&self.0);
         state.roll(unix);
-        let Tally { tokens, picodollars, .. } = state.spent;
+        let State { spent, elsewhere, .. } = &*state;
+        let tokens = spent.tokens.saturating_add(elsewhere.tokens);
+        let picodollars = spent.picodollars.saturating_add(elsewhere.picodollars);
         (state.budget, Spent { tokens, usd: picodollars as f64 / PARTS })
     }
 
-    /// What is to be kept across a restart.
+    /// How it stands here, for gateways that count together.
+    pub fn statement(&self, unix: i64) -> Statement {
+        let mut state = lock(&self.0);
+        state.roll(unix);
+        let State { budget, spent, .. } = &*state;
+        // A clock that was set back is in the period that has begun.
+        let unix = unix.max(spent.since);
+        let (since, until) = (budget.per.start(unix), budget.per.end(unix));
+        Statement { budget: *budget, since, until, most: budget.amount.most(), spent: budget.amount.counted(spent) }
+    }
+
+    /// What the others answer to `statement`: what was spent `here`, which counts where it is more than is known here, and by `all`.
+    pub fn learn(&self, statement: &Statement, here: u64, all: u64) {
+        let mut state = lock(&self.0);
+        let State { budget, spent, elsewhere, .. } = &mut *state;
+        if *budget != statement.budget || !(statement.since..statement.until).contains(&spent.since) {
+            return;
+        }
+        let (own, others) = match budget.amount {
+            Amount::Usd(_) => (&mut spent.picodollars, &mut elsewhere.picodollars),
+            Amount::Tokens(_) => (&mut spent.tokens, &mut elsewhere.tokens),
+        };
+        *own = here.max(*own);
+        // Others spend nothing less: a server that says so has lost something.
+        *others = all.saturating_sub(here).max(*others);
+    }
+
+    /// What is to be kept across a restart: what was spent here.
     pub fn tally(&self) -> Tally {
         lock(&self.0).spent
     }
@@ -140,6 +183,40 @@ impl State {
         let since = self.budget.per.start(unix);
         if since > self.spent.since {
             self.spent = Tally { since, ..Tally::default() };
+            self.elsewhere = Tally::default();
+        }
+    }
+}
+
+impl Amount {
+    /// How much it is, in tokens or in parts of a dollar.
+    fn most(self) -> u64 {
+        match self {
+            Self::Usd(usd) => parts(usd),
+            Self::Tokens(tokens) => tokens,
+        }
+    }
+
+    /// What `spent` is in its unit.
+    pub fn of(self, spent: Spent) -> u64 {
+        match self {
+            Self::Usd(_) => parts(spent.usd),
+            Self::Tokens(_) => spent.tokens,
+        }
+    }
+
+    fn counted(self, tally: &Tally) -> u64 {
+        match self {
+            Self::Usd(_) => tally.picodollars,
+            Self::Tokens(_) => tally.tokens,
+        }
+    }
+
+    /// The unit's name.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Usd(_) => "usd",
+            Self::Tokens(_) => "tokens",
         }
     }
 }
@@ -231,6 +308,23 @@ mod tests {
         again.follow(budget, DAY);
         again.reserve(Spent { tokens: 70, usd: 0.0 }, DAY).unwrap().settle(Spent { tokens: 70, usd: 0.0 }, DAY);
         assert!(again.reserve(Spent { tokens: 1, usd: 0.0 }, DAY - 1).is_err());
+    }
+
+    #[test]
+    fn what_others_spent_counts_and_is_not_kept() {
+        let fund = fund(Amount::Tokens(100));
+        fund.reserve(Spent { tokens: 30, usd: 0.0 }, 5).unwrap().settle(Spent { tokens: 30, usd: 0.0 }, 5);
+        let statement = fund.statement(5);
+        assert_eq!((statement.since, statement.until, statement.most, statement.spent), (0, DAY, 100, 30));
+        // More was told there than is known here: the process ended before it had written that down.
+        fund.learn(&statement, 40, 90);
+        assert_eq!((fund.standing(5).1.tokens, fund.tally().tokens), (90, 40));
+        assert!(fund.reserve(Spent { tokens: 11, usd: 0.0 }, 5).is_err());
+        fund.learn(&statement, 35, 85);
+        assert_eq!((fund.standing(5).1.tokens, fund.tally().tokens), (90, 40), "nothing is taken back");
+        assert!(fund.reserve(Spent { tokens: 50, usd: 0.0 }, DAY).is_ok(), "it is another day");
+        fund.learn(&statement, 40, 90);
+        assert_eq!(fund.standing(DAY).1.tokens, 0, "what is told of the day before comes too late");
     }
 
     proptest! {

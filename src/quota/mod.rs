@@ -12,7 +12,7 @@ pub use self::{
     allowance::{Allowance, Exceeded, Figures, Kind, RateLimits, Reserved, Standing, Stay},
     book::{Book, Entry, Row, Used},
     bucket::Bucket,
-    budget::{Amount, Budget, Fund, Grant, Overspent, Spent, Tally},
+    budget::{Amount, Budget, Fund, Grant, Overspent, Spent, Statement, Tally},
     calendar::Period,
     key_ring::KeyRing,
 };

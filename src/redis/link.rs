@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -51,6 +51,8 @@ impl Absent {
 pub struct Link {
     client: Client,
     connection: ArcSwapOption<MultiplexedConnection>,
+    /// Whether there was one since that was last asked.
+    was_up: AtomicBool,
     late: AtomicU32,
     lost: Notify,
 }
@@ -64,7 +66,7 @@ impl Link {
         let wrong = |error: RedisError| LinkError(error.to_string());
         let client = Client::open(url.into_connection_info().map_err(wrong)?).map_err(wrong)?;
         let (connection, lost) = (ArcSwapOption::empty(), Notify::new());
-        Ok(Self { client, connection, late: AtomicU32::new(0), lost })
+        Ok(Self { client, connection, was_up: AtomicBool::new(false), late: AtomicU32::new(0), lost })
     }
 
     /// A new connection, on which an answer may take so long; `None` for as long as it takes.
@@ -82,11 +84,13 @@ impl Link {
         let _ = self.lost.notified().now_or_never();
         self.late.store(0, Relaxed);
         self.connection.store(Some(Arc::new(connection)));
+        self.was_up.store(true, Relaxed);
     }
 
-    /// No question is asked from now on.
-    pub fn lower(&self) {
+    /// No question is asked from now on; whether any was since the last time.
+    pub fn lower(&self) -> bool {
         self.connection.store(None);
+        self.was_up.swap(false, Relaxed)
     }
 
     /// Whether questions are asked.

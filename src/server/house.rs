@@ -9,7 +9,7 @@ use std::{
 use super::tls::{Certificate, TlsError};
 use crate::{
     fleet::{Pool, Registry, Snapshot},
-    gateway::{self, Desk, Live, Serving, keep_on_disk, lessons, share},
+    gateway::{self, Desk, Live, Serving, keep_on_disk, lessons, share, share_limits},
     policy::{self, Policy},
     redis::LinkError,
     schedule::{predict::Accuracy, tiers::Standing},
@@ -59,6 +59,9 @@ pub enum OpenError {
     /// They cannot be shared.
     #[error("kept answers: {0} (cache.shared.url in the policy)")]
     Shared(#[from] LinkError),
+    /// Limits cannot be shared.
+    #[error("limits: {0} (limits.shared.url in the policy)")]
+    SharedLimits(LinkError),
     /// The journal's file cannot be written.
     #[error("the journal '{path}' cannot be opened: {error} (journal.path in the policy)")]
     Journal {
@@ -91,6 +94,7 @@ impl House {
         desk.follow(&policy);
         keep_on_disk(&desk, &policy)?;
         share(&desk, &policy)?;
+        share_limits(&desk, &policy).map_err(OpenError::SharedLimits)?;
         let scrapers = Scrapers::new(client.clone(), clock);
         let tokenizers = Tokenizers::new(Hub::from_env());
         let serving = Serving::new(Snapshot::new(policy, &registry), &desk, |tokenizer| tokenizers.source(tokenizer));
@@ -104,6 +108,7 @@ impl House {
         self.certificate.follow(policy.tls.as_ref())?;
         keep_on_disk(&self.desk, &policy)?;
         share(&self.desk, &policy)?;
+        share_limits(&self.desk, &policy).map_err(OpenError::SharedLimits)?;
         let old = self.live.load();
         let before = &old.snapshot.policy;
         if before.journal != policy.journal {
@@ -240,6 +245,7 @@ impl House {
             caches: self.caches(&serving.snapshot.policy),
             log: self.log(&serving.snapshot.policy),
             shared: self.desk.shared.is_up(),
+            shared_limits: self.desk.callers.shares(),
             accounts: accounts(&serving.snapshot.pools, now),
             limited: self.limited(&serving.snapshot.policy, now),
             teams: self.desk.callers.teams().into_iter().map(team).collect(),

@@ -23,6 +23,8 @@ pub struct Live {
     pub log: Option<CacheLogLive>,
     /// Whether the server that gateways share is there; `None` where the policy has none.
     pub shared: Option<bool>,
+    /// Whether the server that limits are shared through is there; `None` where the policy has none.
+    pub shared_limits: Option<bool>,
     /// Requests refused because of a limit, by key and limit.
     pub limited: Vec<(Name, &'static str, u64)>,
     /// Every team with a budget.

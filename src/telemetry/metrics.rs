@@ -83,6 +83,12 @@ impl Metrics {
         &self.shared.cache
     }
 
+    /// Counts what was asked of the server that limits are shared through, and what came of it.
+    pub fn limits_shared(&self, what: &'static str, result: &'static str) {
+        let other = |(what, _)| (what, OTHER);
+        self.shared.joint.get((what, result), other, |_| Counter::default()).inc();
+    }
+
     /// Prompt tokens that were expected to be cached and that were, over all backends.
     pub fn prefix_hits(&self) -> PrefixHits {
         self.shared.prefix_hits()
@@ -285,6 +291,7 @@ mod tests {
         cache.coalesced(&name("chat"));
         let usage = Usage { prompt_tokens: 50, completion_tokens: 9, ..Usage::default() };
         cache.saved("exact").answer(Some(&usage), Some(0.0002), 1.5);
+        metrics.limits_shared("enter", "ok");
         metrics
     }
 
@@ -352,6 +359,7 @@ mod tests {
                 load_seconds: 0.25,
             }),
             shared: Some(true),
+            shared_limits: Some(true),
             limited: vec![(name("web"), "tokens", 2)],
             accounts: vec![AccountLive {
                 account: name("openai"),

@@ -47,6 +47,8 @@ pub(super) struct Shared {
     /// By route.
     pub(super) cascades: Series<Name, Arc<CascadeMetrics>>,
     pub(super) cache: CacheMetrics,
+    /// By what was asked of the server that limits are shared through, and what came of it.
+    pub(super) joint: Series<(&'static str, &'static str), Counter>,
 }
 
 impl Shared {
@@ -67,6 +69,7 @@ impl Shared {
             background: BackgroundMetrics::new(),
             cascades: Series::new(MOST_BACKENDS),
             cache: CacheMetrics::new(),
+            joint: Series::new(32),
         }
     }
 

@@ -153,14 +153,18 @@ table! {
         "Comparisons of two tiers' answers: agreed or disagreed by their words; same, smaller or larger by the judge; undecided, unread or failed without a lesson.";
 
     // What callers and teams use of what they may use.
+    LIMITS_SHARED_UP: Gauge "" "signalbox_limits_shared_up" []
+        "Whether the server that limits are shared through is there: 0 while it is away, and each gateway counts for itself.";
+    LIMITS_SHARED: Counter "" "signalbox_limits_shared_total" ["what", "result"]
+        "Dealings with it: enter (requests, a minute and at once), reserve (tokens and budgets) and settle (what has ended): ok, or refused; down, late and failed where it was not there, and queue where too much was on its way.";
     KEY_LIMITED: Counter "" "signalbox_key_limited_total" ["key", "limit"]
         "Requests refused because of a limit of their key (requests, tokens, concurrency) or of its team (budget).";
     TEAM_SPENT_USD: Gauge "usd" "signalbox_team_spent_usd" ["team", "per"]
-        "What a team has spent in the present day or month, at the pools' prices, in US dollars.";
+        "What a team has spent in the present day or month, at the pools' prices, in US dollars; on all gateways, where limits are shared.";
     TEAM_BUDGET_USD: Gauge "usd" "signalbox_team_budget_usd" ["team", "per"]
         "What it may spend in it, where its budget is in US dollars.";
     TEAM_SPENT_TOKENS: Gauge "tokens" "signalbox_team_spent_tokens" ["team", "per"]
-        "What a team has spent in the present day or month, in tokens of prompts and answers.";
+        "What a team has spent in the present day or month, in tokens of prompts and answers; on all gateways, where limits are shared.";
     TEAM_BUDGET_TOKENS: Gauge "tokens" "signalbox_team_budget_tokens" ["team", "per"]
         "What it may spend in it, where its budget is in tokens.";
 

@@ -35,6 +35,7 @@ mod routes;
 mod scheduling;
 mod sdk;
 mod shared;
+mod shared_limits;
 mod simulate;
 mod streams;
 mod teams;

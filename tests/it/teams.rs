@@ -136,7 +136,7 @@ async fn a_budget_outlives_the_sudden_end_of_the_process() {
     let now = gateway.wait_metrics("what was spent", |now| (spent(now) - 800.0).abs() < 0.5).await;
     assert!((now.sum("signalbox_team_budget_tokens", &["per=\"month\""]) - 1000.0).abs() < 0.5);
     until("it to be on disk", async || {
-        std::fs::read_to_string(folder.join("standing.json")).is_ok_and(|text| text.contains("800"))
+        std::fs::read_to_string(folder.join("standing.json")).is_ok_and(|text| text.contains("\"tokens\": 800"))
     })
     .await;
     gateway.sigkill();

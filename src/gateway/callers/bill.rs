@@ -6,12 +6,13 @@ use http::HeaderMap;
 
 use super::{
     Caller, headers,
+    joint::{Full, Share},
     refusal::{overspent, refused},
 };
 use crate::{
     gateway::{line::Line, wall},
     measure::lock,
-    quota::{Exceeded, Grant, Reserved, Spent, Stay},
+    quota::{Exceeded, Grant, Overspent, Reserved, Spent, Stay},
     telemetry::Stage,
     types::{Fault, Moment, Name, Outcome},
 };
@@ -20,6 +21,8 @@ use crate::{
 pub(in crate::gateway) struct Bill {
     caller: Arc<Caller>,
     held: Mutex<Held>,
+    /// What it took of what gateways count together, where they do.
+    share: Option<Share>,
 }
 
 #[derive(Default)]
@@ -34,7 +37,8 @@ struct Held {
 impl Bill {
     /// Nothing taken yet.
     pub(in crate::gateway) fn new(caller: Arc<Caller>) -> Self {
-        Self { caller, held: Mutex::default() }
+        let share = caller.joint.as_ref().map(|(joint, names)| Share::new(joint.clone(), names.clone()));
+        Self { caller, held: Mutex::default(), share }
     }
 
     /// The caller's team.
@@ -43,23 +47,34 @@ impl Bill {
     }
 
     /// The request comes in, and counts as one.
-    pub(in crate::gateway) fn enter(&self, now: Moment) -> Result<(), Fault> {
+    pub(in crate::gateway) async fn enter(&self, now: Moment) -> Result<(), Fault> {
         let stay = self.caller.known.allowance.enter(now).map_err(|exceeded| self.refuse(&exceeded))?;
         lock(&self.held).stay = Some(stay);
-        Ok(())
+        let Some(share) = &self.share else { return Ok(()) };
+        share.enter(now).await.map_err(|exceeded| {
+            if let Some(stay) = lock(&self.held).stay.take() {
+                stay.cancel();
+            }
+            self.refuse(&exceeded)
+        })
     }
 
     /// An engine is to work for it: `whole` with the answer, as far as can be told, `prompt` without.
-    pub(in crate::gateway) fn reserve(&self, prompt: Spent, whole: Spent, now: Moment) -> Result<(), Fault> {
-        let Caller { id, team, fund, known } = &*self.caller;
+    pub(in crate::gateway) async fn reserve(&self, prompt: Spent, whole: Spent, now: Moment) -> Result<(), Fault> {
+        let Caller { fund, known, .. } = &*self.caller;
+        let unix = wall::seconds();
         let tokens = known.allowance.reserve(whole.tokens, now).map_err(|exceeded| self.refuse(&exceeded))?;
-        let grant = match (fund, team) {
-            (Some(fund), Some(team)) => Some(fund.reserve(whole, wall::seconds()).map_err(|exceeded| {
-                known.refuse(None);
-                overspent(id, team, &exceeded, wall::seconds())
-            })?),
-            _ => None,
+        let grant = match fund {
+            Some(fund) => Some(fund.reserve(whole, unix).map_err(|exceeded| self.overspent(&exceeded, unix))?),
+            None => None,
         };
+        // Refused, it gives back here what it has reserved.
+        if let Some(share) = &self.share {
+            share.reserve(whole, fund.as_ref(), (now, unix)).await.map_err(|full| match full {
+                Full::Key(exceeded) => self.refuse(&exceeded),
+                Full::Budget(exceeded) => self.overspent(&exceeded, unix),
+            })?;
+        }
         let mut held = lock(&self.held);
         (held.tokens, held.grant, held.prompt) = (Some(tokens), grant, prompt);
         Ok(())
@@ -74,17 +89,29 @@ impl Bill {
         if left_early && spent.tokens == 0 && !line.attempts.is_empty() {
             spent = prompt;
         }
-        if let Some(tokens) = tokens {
+        let used = tokens.map(|tokens| {
             tokens.settle(spent.tokens);
-        }
+            spent.tokens
+        });
+        let unix = wall::seconds();
         if let Some(grant) = grant {
-            grant.settle(spent, wall::seconds());
+            grant.settle(spent, unix);
+        }
+        if let Some(share) = &self.share {
+            share.settle(used, self.caller.fund.as_ref(), unix);
         }
     }
 
     /// Tells the caller how it stands.
     pub(in crate::gateway) fn put(&self, headers: &mut HeaderMap, now: Moment) {
-        headers::put(headers, &self.caller.known.allowance.standing(now));
+        let here = self.caller.known.allowance.standing(now);
+        headers::put(headers, &self.share.as_ref().map_or(here, |share| share.standing(here, now)));
+    }
+
+    fn overspent(&self, exceeded: &Overspent, unix: i64) -> Fault {
+        let Caller { id, team, known, .. } = &*self.caller;
+        known.refuse(None);
+        overspent(id, team.as_deref().unwrap_or_default(), exceeded, unix)
     }
 
     fn refuse(&self, exceeded: &Exceeded) -> Fault {

@@ -2,6 +2,7 @@
 
 mod bill;
 mod headers;
+mod joint;
 mod known;
 mod noted;
 mod refusal;
@@ -11,19 +12,25 @@ mod told;
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
 
+use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
 pub(super) use self::bill::Bill;
-use self::{known::Known, shelf::Shelf};
 pub use self::{
+    joint::share_limits,
     shelf::KeepError,
     told::{KeyTold, TeamTold},
+};
+use self::{
+    joint::{Changes, Joint, Names, Roll, Words},
+    known::Known,
+    shelf::{Shelf, Standing},
 };
 use super::wall;
 use crate::{
@@ -43,6 +50,16 @@ pub struct Callers {
     funds: DashMap<Name, Arc<Fund>>,
     /// Ids of the keys that are revoked, by their hashes: another secret under the same id is another key.
     revoked: Mutex<BTreeMap<[u8; 32], Name>>,
+    /// Ids of the policy's keys, by their hashes.
+    ids: Mutex<BTreeMap<[u8; 32], Name>>,
+    /// With whom all this is counted together, if with anybody.
+    joint: ArcSwapOption<Joint>,
+    /// What requests under way hold of what is counted together.
+    roll: Arc<Roll>,
+    /// What they call this gateway's own account of what was spent: it goes with what is kept.
+    ledger: OnceLock<Name>,
+    /// What they are to be told of keys.
+    changes: Changes,
     /// What was used, day by day.
     pub book: Book,
     /// What teams had spent when the process began.
@@ -62,6 +79,8 @@ pub(super) struct Caller {
     /// What its team may spend, where that is limited.
     fund: Option<Arc<Fund>>,
     known: Arc<Known>,
+    /// With whom its use is counted together, and where.
+    joint: Option<(Arc<Joint>, Arc<Names>)>,
 }
 
 impl Caller {
@@ -79,11 +98,16 @@ impl Callers {
         self.fund(policy);
         // Held, so that no revocation comes in between.
         let revoked = lock(&self.revoked);
+        *lock(&self.ids) = policy.keys.iter().map(|key| (key.hash, key.id.clone())).collect();
+        let joint = self.joint.load_full();
         let caller = |key: &policy::Key| {
             let known = self.known(key, now);
             known.revoked.store(revoked.contains_key(&key.hash), Relaxed);
             let fund = key.team.as_ref().and_then(|team| self.funds.get(team)).map(|fund| fund.clone());
-            Arc::new(Caller { id: key.id.clone(), team: key.team.clone(), fund, known })
+            let budget = policy.teams.iter().find(|team| key.team.as_ref() == Some(&team.name));
+            let names = || Arc::new(Names::new(key, budget.map(|team| team.budget.amount)));
+            let joint = joint.clone().map(|joint| (joint, names()));
+            Arc::new(Caller { id: key.id.clone(), team: key.team.clone(), fund, known, joint })
         };
         policy.keys.iter().map(caller).collect()
     }
@@ -128,6 +152,7 @@ impl Callers {
         if let Some(known) = self.known.get(&key.id) {
             known.revoked.store(true, Relaxed);
         }
+        self.spread(key.hash, &key.id, true);
         true
     }
 
@@ -135,11 +160,62 @@ impl Callers {
     pub fn restore(&self, policy: &Policy, id: &str) -> bool {
         let mut revoked = lock(&self.revoked);
         let before = revoked.len();
-        revoked.retain(|_, revoked| **revoked != *id);
+        revoked.retain(|hash, revoked| {
+            let stays = **revoked != *id;
+            if !stays {
+                self.spread(*hash, revoked, false);
+            }
+            stays
+        });
         if let (Some(key), Some(known)) = (policy.keys.iter().find(|key| *key.id == *id), self.known.get(id)) {
             known.revoked.store(revoked.contains_key(&key.hash), Relaxed);
         }
         revoked.len() < before
+    }
+
+    /// Tells the others, where there are any.
+    fn spread(&self, hash: [u8; 32], id: &Name, revoked: bool) {
+        if let Some(joint) = &*self.joint.load() {
+            self.changes.note(hash, id.clone(), revoked);
+            joint.hurry();
+        }
+    }
+
+    /// What others say of keys, by their hashes. Gives those that are revoked here and that nobody there has spoken on.
+    fn hear(&self, words: &Words) -> Vec<([u8; 32], Name)> {
+        let mut revoked = lock(&self.revoked);
+        for (hash, word) in words {
+            // What was said here meanwhile is later.
+            if word.revoked == revoked.contains_key(hash) || self.changes.has(hash) {
+                continue;
+            }
+            if word.revoked {
+                revoked.insert(*hash, word.id.clone());
+            } else {
+                revoked.remove(hash);
+            }
+            tracing::warn!(key = %word.id, revoked = word.revoked, "a key was revoked, or let in again, on another gateway");
+            if let Some(known) = lock(&self.ids).get(hash).and_then(|id| self.known.get(id)) {
+                known.revoked.store(word.revoked, Relaxed);
+            }
+        }
+        let untold = revoked.iter().filter(|(hash, _)| !words.contains_key(*hash));
+        untold.map(|(hash, id)| (*hash, id.clone())).collect()
+    }
+
+    /// What other gateways call this one's account of what was spent.
+    fn ledger(&self) -> Name {
+        self.ledger.get_or_init(|| format!("{:016x}", fastrand::u64(..)).into()).clone()
+    }
+
+    /// What every team with a budget may spend.
+    fn funds(&self) -> Vec<(Name, Arc<Fund>)> {
+        self.funds.iter().map(|fund| (fund.key().clone(), fund.value().clone())).collect()
+    }
+
+    /// Whether the server that limits are shared through is there; `None` where the policy has none.
+    pub fn shares(&self) -> Option<bool> {
+        self.joint.load().as_ref().map(|joint| joint.is_up())
     }
 
     /// Keeps all of it in a folder from now on, and takes up what is there. Waits for the disk.
@@ -149,8 +225,12 @@ impl Callers {
     pub fn keep(&self, usage: &policy::Usage) -> Result<(), KeepError> {
         let (disk, found) = Shelf::open(&usage.path, first_day(usage.retention))?;
         self.book.restore(found.rows);
-        *lock(&self.revoked) = found.revoked;
-        *lock(&self.before) = found.teams;
+        let Standing { ledger, teams, revoked } = found.standing;
+        (*lock(&self.revoked), *lock(&self.before)) = (revoked, teams);
+        if let Some(ledger) = ledger {
+            // It is the first to be asked for.
+            let _ = self.ledger.set(ledger);
+        }
         *lock(&self.kept) = Some(disk);
         Ok(())
     }
@@ -168,7 +248,7 @@ impl Callers {
         let revoked = lock(&self.revoked).clone();
         let mut teams = lock(&self.before).clone();
         teams.extend(self.funds.iter().map(|fund| (fund.key().clone(), fund.tally())));
-        disk.write(&self.book, revoked, teams);
+        disk.write(&self.book, &Standing { ledger: Some(self.ledger()), teams, revoked });
     }
 }
 

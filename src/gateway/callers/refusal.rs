@@ -44,7 +44,7 @@ pub(super) fn refused(id: &Name, exceeded: &Exceeded) -> Fault {
 }
 
 /// The team of the key `id` has nothing left to spend.
-pub(super) fn overspent(id: &Name, team: &Name, exceeded: &Overspent, unix: i64) -> Fault {
+pub(super) fn overspent(id: &Name, team: &str, exceeded: &Overspent, unix: i64) -> Fault {
     let Overspent { budget, renewed } = exceeded;
     let amount = match budget.amount {
         Amount::Usd(usd) => format!("{usd} USD"),

@@ -46,15 +46,45 @@ pub enum KeepError {
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) rows: Vec<Row>,
-    pub(super) revoked: BTreeMap<[u8; 32], Name>,
-    pub(super) teams: BTreeMap<Name, Tally>,
+    pub(super) standing: Standing,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Standing {
-    teams: BTreeMap<Name, Tally>,
-    /// Ids by hashes.
-    revoked: BTreeMap<String, Name>,
+/// What is neither of a day nor of the present.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Standing {
+    /// What gateways that count together call the account of what teams have spent here.
+    #[serde(default)]
+    pub(super) ledger: Option<Name>,
+    /// What teams have spent.
+    pub(super) teams: BTreeMap<Name, Tally>,
+    /// Ids of keys by their hashes.
+    #[serde(with = "hashes")]
+    pub(super) revoked: BTreeMap<[u8; 32], Name>,
+}
+
+/// Hashes as text.
+mod hashes {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::types::Name;
+
+    pub(super) fn serialize<S: Serializer>(
+        revoked: &BTreeMap<[u8; 32], Name>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer
+            .collect_map(revoked.iter().map(|(hash, id)| (blake3::Hash::from_bytes(*hash).to_hex().to_string(), id)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<[u8; 32], Name>, D::Error> {
+        let read = BTreeMap::<String, Name>::deserialize(deserializer)?;
+        let hash = |(hash, id): (String, Name)| Some((*blake3::Hash::from_hex(hash).ok()?.as_bytes(), id));
+        Ok(read.into_iter().filter_map(hash).collect())
+    }
 }
 
 /// The folder.
@@ -97,22 +127,17 @@ impl Shelf {
             Err(error) => return Err(KeepError::Io { path, error }),
         };
         if !standing.is_empty() {
-            let read: Standing =
+            found.standing =
                 serde_json::from_slice(&standing).map_err(|error| KeepError::Unreadable { path, error })?;
-            let hash = |(hash, id): (String, Name)| Some((*blake3::Hash::from_hex(hash).ok()?.as_bytes(), id));
-            found.revoked = read.revoked.into_iter().filter_map(hash).collect();
-            found.teams = read.teams;
         }
         Ok((Self { folder: folder.into(), standing, failed: false, _lock: lock }, found))
     }
 
     /// Writes what has changed.
-    pub(super) fn write(&mut self, book: &Book, revoked: BTreeMap<[u8; 32], Name>, teams: BTreeMap<Name, Tally>) {
+    pub(super) fn write(&mut self, book: &Book, standing: &Standing) {
         let changed = book.take_changed();
         let result = changed.iter().try_for_each(|day| self.write_day(book, day)).and_then(|()| {
-            let revoked =
-                revoked.into_iter().map(|(hash, id)| (blake3::Hash::from_bytes(hash).to_hex().to_string(), id));
-            let standing = serde_json::to_vec_pretty(&Standing { teams, revoked: revoked.collect() })?;
+            let standing = serde_json::to_vec_pretty(standing)?;
             if standing != self.standing {
                 self.put(STANDING, &standing)?;
                 self.standing = standing;
@@ -191,11 +216,15 @@ mod tests {
         add(&book, "2026-11-20");
         add(&book, "2026-11-21");
         let tally = Tally { since: 7, tokens: 8, picodollars: 9 };
-        let (revoked, teams) = (BTreeMap::from([([3; 32], "old".into())]), BTreeMap::from([("search".into(), tally)]));
-        shelf.write(&book, revoked.clone(), teams.clone());
+        let standing = Standing {
+            ledger: Some("one".into()),
+            teams: BTreeMap::from([("search".into(), tally)]),
+            revoked: BTreeMap::from([([3; 32], "old".into())]),
+        };
+        shelf.write(&book, &standing);
         drop(shelf);
         let (_, found) = Shelf::open(&folder, 1_795_219_200).unwrap();
-        assert_eq!((found.rows.len(), &found.revoked, &found.teams), (1, &revoked, &teams), "the day before is over");
+        assert_eq!((found.rows.len(), &found.standing), (1, &standing), "the day before is over");
         fs::write(folder.join("usage-2026-11-21.jsonl"), "{\"day\":").unwrap();
         assert!(matches!(Shelf::open(&folder, 0), Err(KeepError::Unreadable { .. })));
     }
@@ -208,9 +237,9 @@ mod tests {
         let book = Book::default();
         add(&book, "2026-11-21");
         fs::create_dir(folder.join("draft")).unwrap();
-        shelf.write(&book, BTreeMap::new(), BTreeMap::new());
+        shelf.write(&book, &Standing::default());
         fs::remove_dir(folder.join("draft")).unwrap();
-        shelf.write(&book, BTreeMap::new(), BTreeMap::new());
+        shelf.write(&book, &Standing::default());
         drop(shelf);
         assert_eq!(Shelf::open(&folder, 0).unwrap().1.rows.len(), 1);
     }

@@ -1,14 +1,9 @@
 //! Being there: the connection is made, what happened meanwhile is caught up with, and what the others tell is read until it breaks.
 
-use std::{
-    collections::HashMap,
-    convert::Infallible,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
 
-use ::redis::{Cmd, FromRedisValue, RedisError, aio::MultiplexedConnection, cmd};
-use tokio::{runtime::Handle, sync::mpsc, time::timeout};
+use ::redis::{Cmd, aio::MultiplexedConnection, cmd};
+use tokio::{runtime::Handle, sync::mpsc};
 
 use super::circle::{Circle, LONGEST, Outgoing};
 use crate::{
@@ -18,53 +13,16 @@ use crate::{
         wall::{millis, now},
     },
     policy::Semantic,
-    redis::Absent,
+    redis::{self, ANSWER, Absent, Broken, Link, answered},
 };
 
-/// The first pause before the next try.
-const SHORTEST: Duration = Duration::from_millis(100);
-/// And the longest.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How long the server may take to answer what nobody waits for.
-const ANSWER: Duration = Duration::from_secs(2);
 /// How long it holds a question for what is new.
 const BLOCK: Duration = Duration::from_secs(2);
 /// Entries that are read at once.
 const BATCH: usize = 64;
 
-/// Why it is over.
-#[derive(Debug, thiserror::Error)]
-enum Broken {
-    #[error(transparent)]
-    Server(#[from] RedisError),
-    #[error("it answers no more")]
-    Silent,
-}
-
 /// What `XREAD` gives: streams, their entries, the fields of those.
 type Read = Option<Vec<(String, Vec<(String, HashMap<String, Vec<u8>>)>)>>;
-
-/// Is there for as long as the policy says so: ends by being aborted.
-pub(super) async fn attend(desk: Arc<Desk>, circle: Arc<Circle>) {
-    let (mut pause, mut told) = (SHORTEST, false);
-    let mut session = Session { desk, circle, last: String::new(), was_up: false };
-    loop {
-        let began = Instant::now();
-        let Err(broken) = session.run().await;
-        session.circle.link.lower();
-        told &= !std::mem::take(&mut session.was_up);
-        if !told {
-            told = true;
-            tracing::warn!(error = %broken, "kept answers are not shared until the server is there again (cache.shared)");
-        }
-        if began.elapsed() > LONGEST_PAUSE {
-            pause = SHORTEST;
-        }
-        // Gateways that lost it together do not come back together.
-        tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
 
 /// Gives the server what is on its way there.
 pub(super) async fn deliver(desk: Arc<Desk>, circle: Arc<Circle>, mut outgoing: mpsc::Receiver<Outgoing>) {
@@ -75,16 +33,21 @@ pub(super) async fn deliver(desk: Arc<Desk>, circle: Arc<Circle>, mut outgoing: 
     }
 }
 
-struct Session {
+/// What one gateway does while the server is there.
+pub(super) struct Session {
     desk: Arc<Desk>,
     circle: Arc<Circle>,
     /// The last entry of the stream that was read.
     last: String,
-    /// Whether the server was there since that was last asked.
-    was_up: bool,
 }
 
-impl Session {
+impl redis::Session for Session {
+    const LOST: &'static str = "kept answers are not shared until the server is there again (cache.shared)";
+
+    fn link(&self) -> &Link {
+        &self.circle.link
+    }
+
     async fn run(&mut self) -> Result<Infallible, Broken> {
         let circle = self.circle.clone();
         let mut asks = circle.link.connect(Some(ANSWER)).await?;
@@ -95,7 +58,6 @@ impl Session {
         // From the beginning: a server that was set back counts on from an earlier entry. What is known is passed over.
         "0".clone_into(&mut self.last);
         circle.link.raise(asks.clone());
-        self.was_up = true;
         tracing::info!("kept answers are shared");
         loop {
             let question = self.question();
@@ -109,6 +71,12 @@ impl Session {
             };
             self.take(read, &mut asks).await?;
         }
+    }
+}
+
+impl Session {
+    pub(super) fn new(desk: Arc<Desk>, circle: Arc<Circle>) -> Self {
+        Self { desk, circle, last: String::new() }
     }
 
     fn question(&self) -> Cmd {
@@ -206,13 +174,4 @@ fn take_in(desk: &Desk, circle: &Circle, semantic: &Semantic, bytes: &[u8], runt
         return "refused";
     }
     "kept"
-}
-
-/// Asks on a connection of its own.
-async fn answered<T: FromRedisValue>(
-    question: &Cmd,
-    connection: &mut MultiplexedConnection,
-    patience: Duration,
-) -> Result<T, Broken> {
-    timeout(patience, question.query_async(connection)).await.map_err(|_| Broken::Silent)?.map_err(Broken::from)
 }

@@ -54,13 +54,7 @@ impl Reader<'_> {
     }
 
     fn shared(&mut self, raw: &raw::Shared) -> Option<Shared> {
-        let Token(url) = self.read(&raw.url)?;
-        if !url.starts_with("redis://") {
-            self.report(
-                Problem::at(raw.url.at(), "not the address of a Redis or Valkey that can be used here")
-                    .help("write `redis://host:6379`; TLS is a tunnel's affair"),
-            );
-        }
+        let url = self.redis(&raw.url)?;
         let key = self.secret(&raw.key)?;
         if key.0.len() < LEAST_KEY {
             self.report(
@@ -70,7 +64,19 @@ impl Reader<'_> {
             );
         }
         let timeout = self.or(raw.timeout.as_ref(), SHARED_TIMEOUT);
-        Some(Shared { url: Secret(url.into()), key, timeout })
+        Some(Shared { url, key, timeout })
+    }
+
+    /// The address of a server that gateways share.
+    pub(super) fn redis(&mut self, field: &Field<Token>) -> Option<Secret> {
+        let Token(url) = self.read(field)?;
+        if !url.starts_with("redis://") {
+            self.report(
+                Problem::at(field.at(), "not the address of a Redis or Valkey that can be used here")
+                    .help("write `redis://host:6379`; TLS is a tunnel's affair"),
+            );
+        }
+        Some(Secret(url.into()))
     }
 
     fn persist(&mut self, raw: &raw::Persist) -> Option<Persist> {

@@ -1,9 +1,9 @@
-//! Teams and their budgets, and where usage is kept.
+//! Teams and their budgets, where usage is kept, and with whom it is counted.
 
 use super::reader::{Reader, unknown};
 use crate::{
     config::{Field, Problem, Word, keys as raw, nearest, raw::Document},
-    policy::{Team, USAGE_RETENTION, Usage},
+    policy::{SharedLimits, Team, USAGE_RETENTION, Usage, defaults::SHARED_LIMITS_TIMEOUT},
     quota::{Amount, Budget},
 };
 
@@ -58,5 +58,17 @@ impl Reader<'_> {
         let path = self.config.path(&raw.path).map_err(|problem| self.report(problem)).ok();
         let retention = self.or(raw.retention.as_ref(), USAGE_RETENTION);
         Some(Usage { path: path?, retention })
+    }
+
+    pub(super) fn shared_limits(&mut self, document: &Document) -> Option<SharedLimits> {
+        let raw = document.limits.as_ref()?.shared.as_ref()?;
+        if document.keys.is_none() {
+            self.report(
+                Problem::at(raw.url.at(), "nobody is asked for a key, so that there is nothing to count together")
+                    .help("add `keys` with `limits`, or remove `shared` from `limits`"),
+            );
+        }
+        let url = self.redis(&raw.url)?;
+        Some(SharedLimits { url, timeout: self.or(raw.timeout.as_ref(), SHARED_LIMITS_TIMEOUT) })
     }
 }

@@ -373,6 +373,22 @@ fn gateways_share_through_a_server_by_a_key_that_nobody_guesses() {
 }
 
 #[test]
+fn limits_are_shared_through_a_server_where_there_are_keys() {
+    let keys = format!("keys: [{{ id: a, hash: 'blake3:{}', limits: {{ rpm: 1 }} }}]\n", "0".repeat(64));
+    let shared = |url: &str| format!("{THREE}limits: {{ shared: {{ url: '{url}' }} }}\n");
+    let found = policy(&format!("{keys}{}", shared("redis://:pass@h:1/2"))).shared_limits.unwrap();
+    assert_eq!((&*found.url.0, found.timeout), ("redis://:pass@h:1/2", Duration::from_millis(50)));
+    assert!(!format!("{found:?}").contains("pass"));
+    for (text, told) in [
+        (format!("{keys}{}", shared("rediss://h")), "not the address of a Redis"),
+        (shared("redis://h"), "nothing to count together"),
+    ] {
+        let found = refused(&text);
+        assert!(found.len() == 1 && found[0].0.contains(told), "{found:?}");
+    }
+}
+
+#[test]
 fn answers_are_acceptable_from_where_a_request_would_go_and_from_better_tiers() {
     let policy = policy(&format!(
         "{THREE}models:\n  plain: {{ to: small, fallback: [large] }}\n  tiers: {{ complexity: {{ tiers: [small, large], shares: [50%, 50%] }}, fallback: [long] }}\n  \

@@ -8,6 +8,10 @@ use super::{Page, Scrape, table};
 
 impl Scrape {
     pub(super) fn quotas(&self, page: &mut Page<'_>) -> fmt::Result {
+        let up = self.live.shared_limits.iter().map(|up| ([""; 0], ConstGauge::new(u64::from(*up))));
+        page.family(&table::LIMITS_SHARED_UP, up)?;
+        let shared = self.shared.joint.list().into_iter();
+        page.family(&table::LIMITS_SHARED, shared.map(|((what, result), it)| ([what, result], it)))?;
         let limited = self.live.limited.iter();
         let limited = limited.map(|(key, limit, count)| ([&**key, *limit], ConstCounter::new(*count)));
         page.family(&table::KEY_LIMITED, limited)?;

@@ -1,0 +1,125 @@
+//! Being there: what goes on here is told before anything is asked, and again and again; and what has ended, as it comes.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use ::redis::{Cmd, aio::MultiplexedConnection, cmd};
+use futures_util::future::join_all;
+use tokio::{
+    sync::mpsc,
+    time::{MissedTickBehavior, interval},
+};
+
+use super::{
+    deal::{Answer, Deal, SCRIPT},
+    names::spent,
+    revocations,
+    server::Joint,
+};
+use crate::{
+    gateway::{Desk, wall},
+    redis::{self, ANSWER, Absent, Broken, Link, answered},
+};
+
+/// The time between two questions for what was revoked elsewhere.
+const BEAT: Duration = Duration::from_secs(1);
+/// Beats until what is held here is told again: a third of the lease that the script gives it.
+const RENEWED: u32 = 5;
+/// Ends of requests that are on their way at once.
+const BATCH: usize = 64;
+/// Teams that are told of in one step.
+const TEAMS: usize = 64;
+
+/// What one gateway does while the server is there.
+pub(super) struct Session {
+    desk: Arc<Desk>,
+    joint: Arc<Joint>,
+    outgoing: mpsc::Receiver<Cmd>,
+}
+
+impl Session {
+    pub(super) fn new(desk: Arc<Desk>, joint: Arc<Joint>, outgoing: mpsc::Receiver<Cmd>) -> Self {
+        Self { desk, joint, outgoing }
+    }
+}
+
+impl redis::Session for Session {
+    const LOST: &'static str = "limits are kept by each gateway alone until the server is there again (limits.shared)";
+
+    fn link(&self) -> &Link {
+        &self.joint.link
+    }
+
+    async fn run(&mut self) -> Result<Infallible, Broken> {
+        let joint = self.joint.clone();
+        let mut own = joint.link.connect(Some(ANSWER)).await?;
+        let script = answered(cmd("SCRIPT").arg("LOAD").arg(SCRIPT), &mut own, ANSWER).await?;
+        // It is named by what it says.
+        let _ = joint.script.set(script);
+        self.renew(&mut own).await?;
+        self.revocations(&mut own).await?;
+        joint.link.raise(own.clone());
+        tracing::info!("limits are shared");
+        let mut beats = interval(BEAT);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut beat, mut ends) = (0_u32, Vec::with_capacity(BATCH));
+        loop {
+            tokio::select! {
+                () = joint.link.lost() => return Err(Broken::Silent),
+                () = joint.changed.notified() => self.revocations(&mut own).await?,
+                _ = beats.tick() => {
+                    self.revocations(&mut own).await?;
+                    // The first time at once, for what began before the connection was there.
+                    if beat.is_multiple_of(RENEWED) {
+                        self.renew(&mut own).await?;
+                    }
+                    beat = beat.wrapping_add(1);
+                }
+                _ = self.outgoing.recv_many(&mut ends, BATCH) => self.settle(&mut ends).await,
+            }
+        }
+    }
+}
+
+impl Session {
+    async fn revocations(&self, own: &mut MultiplexedConnection) -> Result<(), Broken> {
+        let callers = &self.desk.callers;
+        revocations::tell_and_hear(&callers.changes, |words| callers.hear(words), own).await
+    }
+
+    /// Tells what requests under way hold, and what was spent; learns what others have spent. By the script's text, lest a server that was
+    /// told to forget it did not know it any more.
+    async fn renew(&self, own: &mut MultiplexedConnection) -> Result<(), Broken> {
+        for deal in self.joint.roll.renewals() {
+            let _: Answer = answered(&deal.command(None), own, ANSWER).await?;
+        }
+        let unix = wall::seconds();
+        let funds = self.desk.callers.funds();
+        let mut deal = Deal::default();
+        for funds in funds.chunks(TEAMS) {
+            deal = Deal::default();
+            let statements: Vec<_> = funds.iter().map(|(_, fund)| fund.statement(unix)).collect();
+            for ((team, _), statement) in funds.iter().zip(&statements) {
+                deal.spend(&spent(team, statement), statement, &self.joint.gateway);
+            }
+            let (_, told): Answer = answered(&deal.command(None), own, ANSWER).await?;
+            for (((_, fund), statement), told) in funds.iter().zip(&statements).zip(told) {
+                if let [all, here] = told[..] {
+                    fund.learn(statement, here, all);
+                }
+            }
+        }
+        if deal.is_empty() {
+            let _: Answer = answered(&deal.command(None), own, ANSWER).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells what has ended, all of it at once and in its order.
+    async fn settle(&self, ends: &mut Vec<Cmd>) {
+        let told = join_all(ends.iter().map(|end| self.joint.link.ask::<Answer>(end, ANSWER))).await;
+        for told in told {
+            self.joint.metrics.limits_shared("settle", told.map_or_else(Absent::label, |_| "ok"));
+        }
+        ends.clear();
+    }
+}

@@ -1,0 +1,187 @@
+//! What one request has taken of limits that gateways keep together.
+
+use std::sync::{Arc, Mutex};
+
+use super::{
+    deal::Deal,
+    names::{Names, TeamNames},
+    roll::Entry,
+    server::Joint,
+};
+use crate::{
+    measure::lock,
+    quota::{Bucket, Exceeded, Figures, Fund, Kind, Overspent, Spent, Standing, Statement},
+    redis::Absent,
+    types::Moment,
+};
+
+/// What one request has taken.
+pub(in crate::gateway::callers) struct Share {
+    joint: Arc<Joint>,
+    names: Arc<Names>,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    stay: Option<Entry>,
+    hold: Option<Entry>,
+    /// Tokens that were taken there, as far as that is known.
+    tokens: u64,
+    /// What is left of its rates, as it was told last.
+    requests_left: Option<Bucket>,
+    tokens_left: Option<Bucket>,
+}
+
+/// The limit that gateways together leave no room under.
+pub(in crate::gateway::callers) enum Full {
+    /// Of the key.
+    Key(Exceeded),
+    /// Of its team.
+    Budget(Overspent),
+}
+
+impl Share {
+    pub(in crate::gateway::callers) fn new(joint: Arc<Joint>, names: Arc<Names>) -> Self {
+        Self { joint, names, taken: Mutex::default() }
+    }
+
+    /// The request comes in, and has been counted here.
+    pub(in crate::gateway::callers) async fn enter(&self, now: Moment) -> Result<(), Exceeded> {
+        let Names { limits, requests, stays, .. } = &*self.names;
+        let mut deal = Deal::default();
+        let at_once = limits.concurrency.map(|most| {
+            let entry = self.joint.roll.enter(stays, 1);
+            let at = deal.hold(stays, (most, 1), entry.member(), None);
+            // From now on it ends with the request, whatever the server says, and whenever.
+            lock(&self.taken).stay = Some(entry);
+            (at, most)
+        });
+        let rate = limits.rpm.map(|rpm| (deal.take(requests, rpm, 1), rpm));
+        if deal.is_empty() {
+            return Ok(());
+        }
+        let Ok((refused, told)) = self.joint.ask("enter", &deal).await else { return Ok(()) };
+        let first = |at: usize| told.get(at).and_then(|told| told.first()).copied().unwrap_or_default();
+        let mut taken = lock(&self.taken);
+        let bucket = rate.map(|(at, rpm)| Bucket::used(rpm, first(at), now));
+        taken.requests_left.clone_from(&bucket);
+        if refused == 0 {
+            return Ok(());
+        }
+        // Nothing was taken there.
+        taken.stay = None;
+        Err(match (at_once, bucket) {
+            (Some((at, most)), _) if refused == at + 1 => {
+                let remaining = most.saturating_sub(first(at));
+                Exceeded { kind: Kind::Concurrency, limit: most, remaining, asked: 1, after: None }
+            }
+            (_, Some(mut bucket)) => Exceeded::of(Kind::Requests, &mut bucket, 1, now),
+            (_, None) => return Ok(()),
+        })
+    }
+
+    /// An engine is to work for it, and what it will take has been reserved here: of its team's `fund` too, where that has a budget.
+    pub(in crate::gateway::callers) async fn reserve(
+        &self,
+        whole: Spent,
+        fund: Option<&Arc<Fund>>,
+        (now, unix): (Moment, i64),
+    ) -> Result<(), Full> {
+        let Names { limits, tokens, .. } = &*self.names;
+        let mut deal = Deal::default();
+        let rate = limits.tpm.map(|tpm| (deal.take(tokens, tpm, whole.tokens), tpm));
+        let budget = self.budget(fund, unix).map(|(team, fund, statement, spent)| {
+            let entry = self.joint.roll.enter(&team.holds, statement.budget.amount.of(whole));
+            let room = (statement.most, statement.budget.amount.of(whole));
+            let at = deal.hold(&team.holds, room, entry.member(), Some((&spent, &statement, &self.joint.gateway)));
+            lock(&self.taken).hold = Some(entry);
+            (at, fund, statement)
+        });
+        if deal.is_empty() {
+            return Ok(());
+        }
+        let answer = self.joint.ask("reserve", &deal).await;
+        let mut taken = lock(&self.taken);
+        let (refused, told) = match answer {
+            Ok(answer) => answer,
+            Err(absent) => {
+                // What was asked too slowly was asked all the same.
+                taken.tokens = if absent == Absent::Late { whole.tokens } else { 0 };
+                return Ok(());
+            }
+        };
+        let figure = |at: usize, of: usize| told.get(at).and_then(|told| told.get(of)).copied().unwrap_or_default();
+        if let Some((at, fund, statement)) = &budget {
+            fund.learn(statement, figure(*at, 2), figure(*at, 1));
+        }
+        let bucket = rate.map(|(at, tpm)| Bucket::used(tpm, figure(at, 0), now));
+        taken.tokens_left.clone_from(&bucket);
+        if refused == 0 {
+            taken.tokens = whole.tokens;
+            return Ok(());
+        }
+        taken.hold = None;
+        match (budget, bucket) {
+            (Some((at, _, statement)), _) if refused == at + 1 => {
+                Err(Full::Budget(Overspent { budget: statement.budget, renewed: statement.until }))
+            }
+            (_, Some(mut bucket)) => Err(Full::Key(Exceeded::of(Kind::Tokens, &mut bucket, whole.tokens, now))),
+            (_, None) => Ok(()),
+        }
+    }
+
+    /// The request is over, and was settled here. `used`: the tokens it used of those that were reserved; `None` where none were.
+    pub(in crate::gateway::callers) fn settle(&self, used: Option<u64>, fund: Option<&Arc<Fund>>, unix: i64) {
+        let (stay, hold, before) = {
+            let mut taken = lock(&self.taken);
+            let (before, used) = (taken.tokens, used.unwrap_or(taken.tokens));
+            if let Some(bucket) = &mut taken.tokens_left {
+                bucket.give_back(before.saturating_sub(used));
+                bucket.take(used.saturating_sub(before));
+            }
+            (taken.stay.take(), taken.hold.take(), before)
+        };
+        let mut deal = Deal::default();
+        if let Some(stay) = stay {
+            stay.release(&mut deal);
+        }
+        if let (Some(tpm), Some(used)) = (self.names.limits.tpm, used)
+            && used != before
+        {
+            deal.correct(&self.names.tokens, tpm, used.cast_signed().saturating_sub(before.cast_signed()));
+        }
+        if let Some(hold) = hold {
+            hold.release(&mut deal);
+            if let Some((_, _, statement, spent)) = self.budget(fund, unix) {
+                deal.spend(&spent, &statement, &self.joint.gateway);
+            }
+        }
+        if !deal.is_empty() {
+            self.joint.tell(&deal);
+        }
+    }
+
+    /// How its caller stands: as all gateways together have it, where that is known.
+    pub(in crate::gateway::callers) fn standing(&self, here: Standing, now: Moment) -> Standing {
+        let mut taken = lock(&self.taken);
+        let Taken { requests_left, tokens_left, .. } = &mut *taken;
+        let figures = |bucket: &mut Option<Bucket>| bucket.as_mut().map(|bucket| Figures::of(bucket, now));
+        Standing {
+            requests: figures(requests_left).or(here.requests),
+            tokens: figures(tokens_left).or(here.tokens),
+            in_flight: here.in_flight,
+        }
+    }
+
+    fn budget<'a>(
+        &'a self,
+        fund: Option<&'a Arc<Fund>>,
+        unix: i64,
+    ) -> Option<(&'a TeamNames, &'a Arc<Fund>, Statement, Arc<str>)> {
+        let (team, fund) = self.names.team.as_ref().zip(fund)?;
+        let statement = fund.statement(unix);
+        let spent = team.spent(&statement)?;
+        Some((team, fund, statement, spent))
+    }
+}
