@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// All of it, one after the other.
 pub(crate) async fn storm(client: &reqwest::Client, args: Load) -> Result<(), Box<dyn Error>> {
     println!(
-        "| | requests | whole answers | attempts for each | of these hedges | slowest, s |\n|---|---:|---:|---:|---:|---:|"
+        "| | requests | whole answers | attempts for each | hedges, share of requests | slowest, s |\n|---|---:|---:|---:|---:|---:|"
     );
     for (what, manner, price) in [
         ("a full outage", Manner::Down, ""),
@@ -51,10 +51,10 @@ pub(crate) async fn storm(client: &reqwest::Client, args: Load) -> Result<(), Bo
         let hedges = house.count("signalbox_further_attempts_total", "why=\"hedge\"").await;
         let requests = heard.len() as f64;
         println!(
-            "| {what} | {requests} | {} | {:.3} | {:.1} % | {:.2} |",
+            "| {what} | {requests} | {} | {:.3} | {:.2} % | {:.2} |",
             heard.iter().filter(|heard| heard.whole).count(),
             attempts as f64 / requests,
-            100.0 * hedges / requests,
+            100.0 * hedges.max(0.0) / requests,
             heard.iter().map(|heard| heard.took.as_secs_f64()).fold(0.0, f64::max)
         );
     }
@@ -72,13 +72,18 @@ async fn changes(client: &reqwest::Client, args: Load) -> Result<(), Box<dyn Err
     println!("\n{reloads} reloads under {} requests: {lost} failed", heard.len());
     let mut asking = JoinSet::new();
     let url: Arc<str> = house.url.as_str().into();
+    let before: usize = engines.iter().map(|engine| engine.asked.load(Relaxed)).sum();
     for _ in 0..args.rate {
         let (client, url) = (client.clone(), url.clone());
         asking.spawn(async move { ask(&client, &url).await });
     }
-    while engines.iter().map(|engine| engine.connections.load(Relaxed)).sum::<usize>() < args.rate as usize {
-        tokio::task::yield_now().await;
-    }
+    let seen = || engines.iter().map(|engine| engine.asked.load(Relaxed)).sum::<usize>();
+    let begun = timeout(PATIENCE, async {
+        while seen() < before + args.rate as usize {
+            tokio::task::yield_now().await;
+        }
+    });
+    begun.await.map_err(|_| "the last requests did not come through")?;
     let well = tokio::task::spawn_blocking(move || house.terminate()).await??;
     let heard = asking.join_all().await;
     let cut = heard.iter().filter(|heard| !heard.whole).count();

@@ -44,7 +44,7 @@ pub struct Work {
     pub prefill: f64,
     /// When its first token is expected.
     pub prediction: Prediction,
-    /// Whether its answer comes whole, so that its first token will not be seen.
+    /// Whether its first token tells nothing of its engine: the answer comes whole, or the model thinks first for as long as it likes.
     pub whole: bool,
 }
 
@@ -64,8 +64,12 @@ struct Book {
     /// Requests whose answers come whole and that are thought to wait still.
     whole: Vec<Entry>,
     last_first_token: Moment,
-    /// The number of the newest request whose first token came.
+    /// When a first token came, or an answer that came whole.
+    alive_at: Moment,
+    /// The number of the newest request to which anything came.
     newest_begun: u64,
+    /// When that was dispatched.
+    newest_begun_at: Moment,
     /// Of the requests that left lately while they waited, the one that tells of the slowest engine; and when it left.
     given_up: Option<(Waiting, Moment)>,
     /// Seconds of prefill dispatched, decayed, and as of when.
@@ -91,13 +95,18 @@ pub struct View {
     /// Seconds since the engine could begin with the first of what is queued; 0 when nothing is.
     pub progress: f64,
     /// The streamed request whose wait for its first token tells of the slowest engine: of those that wait, or left before it came.
-    pub oldest: Option<Waiting>,
+    pub doubt: Option<Waiting>,
 }
 
 impl Ledger {
     /// Requests dispatched and not over.
     pub fn in_flight(&self) -> u32 {
         self.book().in_flight
+    }
+
+    /// Whether anything came to a request that was dispatched after `at`.
+    pub fn has_served_after(&self, at: Moment) -> bool {
+        self.book().newest_begun_at > at
     }
 
     /// Everything at once.
@@ -120,7 +129,7 @@ impl Ledger {
             promised_tokens: book.promised,
             utilisation: book.busy.0 * fading(book.busy.1, now) / BUSY_SPAN,
             progress: begun.map_or(0.0, |begun| now.since(begun).as_secs_f64()),
-            oldest: slowest.into_iter().flatten().max_by(|one, other| one.speed().total_cmp(&other.speed())),
+            doubt: slowest.into_iter().flatten().max_by(|one, other| one.speed().total_cmp(&other.speed())),
         }
     }
 
@@ -138,9 +147,9 @@ impl Ledger {
     /// The first token of a request came: its prompt is no longer queued, it decodes.
     pub(super) fn first_token(&self, entry: &Entry, now: Moment) {
         let mut book = self.book();
+        book.alive(entry, now);
         if book.stop_waiting(entry) {
             book.last_first_token = book.last_first_token.max(now);
-            book.newest_begun = book.newest_begun.max(entry.number);
             book.decode(entry);
         }
     }
@@ -158,9 +167,16 @@ impl Ledger {
     pub(super) fn give_up(&self, entry: &Entry, now: Moment) {
         let mut book = self.book();
         let waited = book.waiting(entry, now);
-        if !entry.work.whole && book.given_up(now).is_none_or(|worst| worst.speed() < waited.speed()) {
-            book.given_up = Some((waited, now));
+        if !entry.work.whole && waited.speed() > 1.0 {
+            let worst = book.given_up(now).filter(|worst| worst.speed() > waited.speed()).unwrap_or(waited);
+            book.given_up = Some((worst, now));
         }
+    }
+
+    /// A whole answer came, to a request of ours: its engine lives.
+    pub(super) fn answered(&self, entry: &Entry, now: Moment) {
+        let mut book = self.book();
+        book.alive(entry, now);
     }
 
     /// Strikes out a request, however far it had come.
@@ -181,11 +197,19 @@ impl Ledger {
 
 impl Book {
     /// How long a request has waited, as far as its engine is to blame. One that was overtaken is an accident, or a long prompt: then the engine
-    /// was alive when it last gave a first token, and is in doubt only since.
+    /// is in doubt only since it last gave anything.
     fn waiting(&self, entry: &Entry, now: Moment) -> Waiting {
         let overtaken = entry.number < self.newest_begun;
-        let since = if overtaken { entry.at.max(self.last_first_token) } else { entry.at };
+        let since = if overtaken { entry.at.max(self.alive_at) } else { entry.at };
         Waiting { age: now.since(since).as_secs_f64(), prediction: entry.work.prediction }
+    }
+
+    /// The engine gave something to a request.
+    fn alive(&mut self, entry: &Entry, now: Moment) {
+        self.alive_at = self.alive_at.max(now);
+        if entry.number >= self.newest_begun {
+            (self.newest_begun, self.newest_begun_at) = (entry.number, entry.at);
+        }
     }
 
     /// Of those that wait and were not overtaken, the oldest.
@@ -196,7 +220,7 @@ impl Book {
 
     fn given_up(&self, now: Moment) -> Option<Waiting> {
         let (waiting, left) = self.given_up?;
-        (self.last_first_token <= left && now.since(left) < DOUBT).then_some(waiting)
+        (self.alive_at <= left && now.since(left) < DOUBT).then_some(waiting)
     }
 
     fn enter(&mut self, work: Work, now: Moment) -> Entry {

@@ -202,7 +202,7 @@ impl Look<'_> {
             overflow: promised.saturating_sub(room),
             progress: view.progress,
         };
-        let (ttft, prefill) = model.ttft_and_prefill(&learned.predictor, &features, view.oldest.as_ref(), now);
+        let (ttft, prefill) = model.ttft_and_prefill(&learned.predictor, &features, view.doubt.as_ref(), now);
         Task { tokens, foreign, features, ttft, prefill }
     }
 

@@ -126,6 +126,9 @@ impl Ticket {
         load.context_tokens.fetch_add(prompt_tokens, Relaxed);
         self.computed(now);
         let learned = &self.backend.learned;
+        if self.forecast.work.whole {
+            return;
+        }
         let seconds = now.since(self.taken).as_secs_f64();
         self.pool.predictor.observe_ttft(&learned.predictor, &self.forecast.features, &prediction, seconds, now);
     }
@@ -156,6 +159,7 @@ impl Ticket {
         if !self.decoding {
             // An answer that came whole: its prompt was computed, when is not known.
             self.decoding = true;
+            self.backend.engine.load.answered(&self.entry, now);
             self.backend.load.queued_tokens.fetch_sub(self.forecast.work.uncached_tokens, Relaxed);
             self.backend.load.decoding.fetch_add(1, Relaxed);
             self.backend.load.context_tokens.fetch_add(self.forecast.work.prompt_tokens, Relaxed);
@@ -362,7 +366,7 @@ mod tests {
         let pool = &snapshot.pools[0];
         let doomed = take(pool, &prompt(1, 100), false, at(0));
         let stalled = doomed.backend.clone();
-        let doubted = |now| stalled.engine.load.view(at(now)).oldest.is_some_and(|waiting| waiting.speed() > 2.0);
+        let doubted = |now| stalled.engine.load.view(at(now)).doubt.is_some_and(|waiting| waiting.speed() > 2.0);
         let expected = (doomed.forecast.work.prediction.p90 * 1e3) as u64;
         let left = expected * 10 + 200;
         doomed.give_up(at(left));
@@ -390,7 +394,7 @@ mod tests {
         let pool = &snapshot.pools[0];
         let lost = take(pool, &prompt(1, 100), false, at(0));
         let (backend, forecast) = (lost.backend.clone(), lost.forecast);
-        let doubted = |now| backend.engine.load.view(at(now)).oldest.is_some_and(|waiting| waiting.speed() > 2.0);
+        let doubted = |now| backend.engine.load.view(at(now)).doubt.is_some_and(|waiting| waiting.speed() > 2.0);
         let long = (forecast.work.prediction.p90 * 1e3) as u64 * 10 + 200;
         assert!(doubted(long));
         let mut next = Ticket::take(
@@ -560,7 +564,7 @@ mod tests {
                 prop_assert_eq!(counters(&backend.load), (0, 0, 0, 0));
                 let view = backend.engine.load.view(at(now + 3_600_000));
                 prop_assert_eq!((view.in_flight, view.queued_tokens, view.decoding, view.context_tokens, view.promised_tokens), (0, 0, 0, 0, 0));
-                prop_assert!(view.oldest.is_none());
+                prop_assert!(view.doubt.is_none());
             }
         }
     }

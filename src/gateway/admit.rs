@@ -73,7 +73,7 @@ impl<S> Admit<S> {
             session,
             priority: priority(&call.serving.snapshot.policy, call.key, &call.headers),
             max_tokens: call.body.max_tokens,
-            whole: !call.body.stream,
+            whole: !call.body.stream || call.body.asks_to_think(),
             arrived: call.record.arrived(),
             escalates: false,
         };

@@ -40,7 +40,7 @@ pub(super) struct Asked {
     /// How urgent it is where it has to wait.
     pub(super) priority: u8,
     pub(super) max_tokens: Option<u64>,
-    /// Whether its answer comes whole.
+    /// Whether its answer comes whole, or its model thinks first for as long as it likes.
     pub(super) whole: bool,
     pub(super) arrived: Moment,
     /// Whether it has an answer already, and asks for a better one.

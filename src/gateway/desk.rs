@@ -12,8 +12,8 @@ use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
 use super::{
-    Hall, cache::Cache, callers::Callers, disk::Disk, lessons::Lessons, line::Line, meaning::Meanings, shadow::Purse,
-    shared::Shared,
+    Hall, cache::Cache, callers::Callers, disk::Disk, held::Held, lessons::Lessons, line::Line, meaning::Meanings,
+    shadow::Purse, shared::Shared,
 };
 use crate::{
     cache::Purge,
@@ -77,6 +77,8 @@ pub struct Desk {
     pub(super) purse: Arc<Purse>,
     /// How often something was forgotten.
     purges: AtomicU64,
+    /// Bodies of requests in memory.
+    pub(super) held: Arc<Held>,
     /// Whether the gateway ends what is left under way.
     cutting: AtomicBool,
     recent: Mutex<VecDeque<Arc<Line>>>,
@@ -105,6 +107,7 @@ impl Desk {
             meanings: Arc::new(Meanings::new()),
             purse: Arc::default(),
             purges: AtomicU64::new(0),
+            held: Arc::default(),
             cutting: AtomicBool::new(false),
             recent: Mutex::default(),
         }

@@ -65,7 +65,7 @@ pub fn explain(
             room_only: false,
             outputs: &outputs,
             max_tokens: body.max_tokens,
-            whole: !body.stream,
+            whole: !body.stream || body.asks_to_think(),
             ttft_limit: [route.bound, pool.spec.objectives.ttft].into_iter().flatten().min(),
             tpot_limit: None,
         };

@@ -15,6 +15,8 @@ use crate::types::Fault;
 
 /// When a body that there was no room for may be sent again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// A body of so many bytes at most is small: an eighth of the room is for these alone, so that large ones never shut them out.
+const SMALL: usize = 64 << 10;
 
 /// How many bytes of bodies are held.
 #[derive(Debug, Default)]
@@ -41,7 +43,8 @@ impl Share {
 
     /// Holds so many bytes more, where all that are held stay within `most`.
     pub(super) fn grow(&mut self, more: usize, most: usize) -> Result<(), Fault> {
-        let fits = |held: usize| held.checked_add(more).filter(|held| *held <= most);
+        let room = if self.bytes.saturating_add(more) <= SMALL { most } else { most - most / 8 };
+        let fits = |held: usize| held.checked_add(more).filter(|held| *held <= room);
         if self.held.0.fetch_update(Relaxed, Relaxed, fits).is_ok() {
             self.bytes += more;
             return Ok(());
@@ -51,6 +54,11 @@ impl Share {
         );
         let fault = Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message).with_code("overloaded");
         Err(Fault { retry_after: Some(AGAIN), ..fault })
+    }
+
+    /// How many they are.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Keeps its count with the `bytes` themselves.
@@ -83,6 +91,11 @@ mod tests {
         share.grow(20, 100).unwrap();
         let fault = share.grow(21, 100).unwrap_err();
         assert_eq!((fault.status, held.0.load(Relaxed)), (StatusCode::SERVICE_UNAVAILABLE, 80));
+        let (mut large, mut small) = (Share::new(held.clone()), Share::new(held.clone()));
+        assert!(large.grow(800_000, 800_080).is_err() && large.grow(600_000, 800_080).is_ok());
+        assert!(large.grow(101_000, 800_080).is_err() && small.grow(SMALL, 800_080).is_ok());
+        assert!(small.grow(100_000, 800_080).is_err(), "it is not small any more");
+        drop((large, small));
         let body = share.of(Bytes::from(vec![7; 80]));
         let part = body.slice(10..20);
         drop(body);

@@ -3,25 +3,22 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::{
-    Router,
-    body::{Body, to_bytes},
-    extract::State,
-    routing::post,
-};
+use axum::{Router, body::Body, extract::State, routing::post};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 use tokio::sync::Semaphore;
 
-use super::{Desk, Explanation, Live, Reply, Serving, auth, edge, explain, feedback};
+use super::{Desk, Explanation, Live, Reply, Serving, auth, edge, explain, feedback, held::Share, parse::collect};
 use crate::types::{Endpoint, Fault};
 
 /// One inquiry at a time is worked on.
 static TURN: Semaphore = Semaphore::const_new(1);
 /// Most requests of one inquiry.
 const MOST: usize = 1000;
+/// Most bytes of what a caller says of an answer.
+const LONGEST: usize = 16 << 10;
 
 /// Questions about the policy, as a router to be merged into the API.
 pub struct Inquiry;
@@ -104,11 +101,12 @@ type Hear = fn(&Serving, &Desk, &HeaderMap, &Bytes) -> Result<feedback::Recorded
 async fn hear(Shared { live, desk }: &Shared, request: Request<Body>, by: Hear) -> Reply {
     let serving = live.load();
     let (head, body) = request.into_parts();
-    let result = match read(&serving, body).await {
-        Ok(body) => by(&serving, desk, &head.headers, &body),
-        Err(fault) => Err(fault),
+    let result = async {
+        auth::check(&serving, &head.headers)?;
+        let body = read(&serving, desk, body, LONGEST).await?;
+        by(&serving, desk, &head.headers, &body)
     };
-    reply(&head.headers, result.map(|recorded| json(&recorded)))
+    reply(&head.headers, result.await.map(|recorded| json(&recorded)))
 }
 
 fn reply(headers: &HeaderMap, answer: Result<Vec<u8>, Fault>) -> Reply {
@@ -124,17 +122,14 @@ fn reply(headers: &HeaderMap, answer: Result<Vec<u8>, Fault>) -> Reply {
     }
 }
 
-async fn read(serving: &Serving, body: Body) -> Result<Bytes, Fault> {
-    let most = serving.snapshot.policy.limits.body;
-    to_bytes(body, most).await.map_err(|_| {
-        let message = format!("the body was cut off, or is larger than {most} bytes (limits.body)");
-        Fault::client(StatusCode::BAD_REQUEST, "body_cut", message)
-    })
+async fn read(serving: &Serving, desk: &Desk, body: Body, most: usize) -> Result<Bytes, Fault> {
+    let limits = &serving.snapshot.policy.limits;
+    collect(body, limits.body.min(most), limits.bodies, Share::new(desk.held.clone())).await
 }
 
 async fn answer(serving: &Arc<Serving>, desk: &Arc<Desk>, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Fault> {
     let key = auth::check(serving, headers)?;
-    let bytes = read(serving, body).await?;
+    let bytes = read(serving, desk, body, usize::MAX).await?;
     // Tokens may be counted for it, which takes milliseconds: on a thread that may block, one inquiry at a time.
     let explained = async |body: Bytes| {
         let _turn = TURN.acquire().await;

@@ -7,15 +7,17 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
 
 use super::{
     Desk, Reply, Step,
-    held::{Held, Share},
+    held::Share,
     stages::{Arrival, Authed, Call},
 };
 use crate::{
-    policy::Limits,
     protocol::{LONG_BODY, RequestBody, multipart},
     types::{Endpoint, Fault},
 };
@@ -23,6 +25,8 @@ use crate::{
 /// How long a client may take over its body, and how long it may pause within.
 const BODY_TIME: Duration = Duration::from_mins(10);
 const BODY_PAUSE: Duration = Duration::from_secs(30);
+/// How long each KiB of it may take beyond that: who sends a byte now and then would hold the memory of all for long.
+const SLOWEST: Duration = Duration::from_micros(62_500);
 /// What is kept of a model's name for the records; longer ones are of no use to anybody.
 const SHOWN_MODEL: usize = 256;
 
@@ -31,13 +35,12 @@ pub(super) struct Parse<S> {
     desk: Arc<Desk>,
     /// Bounds the threads that read long bodies.
     readers: Arc<Semaphore>,
-    held: Arc<Held>,
 }
 
 impl<S> Parse<S> {
     pub(super) fn new(inner: S, desk: Arc<Desk>) -> Self {
         let readers = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { inner, desk, readers: Arc::new(Semaphore::new(readers)), held: Arc::default() }
+        Self { inner, desk, readers: Arc::new(Semaphore::new(readers)) }
     }
 }
 
@@ -47,7 +50,8 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
         let (head, body) = request.into_parts();
         check_method(endpoint, &head.method)?;
         check_encoding(endpoint, &head.headers)?;
-        let bytes = collect(body, &serving.snapshot.policy.limits, Share::new(self.held.clone())).await?;
+        let limits = &serving.snapshot.policy.limits;
+        let bytes = collect(body, limits.body, limits.bodies, Share::new(self.desk.held.clone())).await?;
         let read_at = self.desk.clock.now();
         let content_type = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let body = self.read(endpoint, &head.method, content_type, bytes).await?;
@@ -124,8 +128,8 @@ fn check_encoding(endpoint: Endpoint, headers: &HeaderMap) -> Result<(), Fault> 
     Ok(())
 }
 
-async fn collect(body: Body, limits: &Limits, mut share: Share) -> Result<Bytes, Fault> {
-    let limit = limits.body;
+/// Reads a body of at most `limit` bytes, while all that are held come to at most `most`.
+pub(super) async fn collect(body: Body, limit: usize, most: usize, mut share: Share) -> Result<Bytes, Fault> {
     let announced = body.size_hint().lower();
     if announced > limit as u64 {
         return Err(too_large(limit));
@@ -133,10 +137,14 @@ async fn collect(body: Body, limits: &Limits, mut share: Share) -> Result<Bytes,
     let mut body = Limited::new(body, limit);
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
+    let began = Instant::now();
     let read = async {
         while let Some(frame) = timeout(BODY_PAUSE, body.frame()).await.map_err(|_| too_slow())? {
             let Ok(chunk) = frame.map_err(|error| broken(&*error, limit))?.into_data() else { continue };
-            share.grow(chunk.len(), limits.bodies)?;
+            share.grow(chunk.len(), most)?;
+            if began.elapsed() > BODY_PAUSE + SLOWEST.saturating_mul((share.bytes() >> 10) as u32) {
+                return Err(too_slow());
+            }
             // A body of one chunk, as most are, is not copied.
             if first.is_empty() && whole.is_empty() {
                 first = chunk;

@@ -100,9 +100,19 @@ impl Reader<'_> {
         let mut count = |field: Option<&Field<u64>>, default| {
             self.optional(field).and_then(|n| usize::try_from(n).ok()).unwrap_or(default)
         };
+        let (body, bodies) = (count(raw.body.as_ref(), default.body), count(raw.bodies.as_ref(), default.bodies));
+        if bodies < body
+            && let Some(at) = raw.bodies.as_ref().or(raw.body.as_ref()).map(Field::at)
+        {
+            let message = format!("one body may be larger ({body} bytes) than all of them together ({bodies})");
+            self.report(Problem::at(at, message).help("make `bodies` several times `body`"));
+        }
+        let mut count = |field: Option<&Field<u64>>, default| {
+            self.optional(field).and_then(|n| usize::try_from(n).ok()).unwrap_or(default)
+        };
         Limits {
-            body: count(raw.body.as_ref(), default.body),
-            bodies: count(raw.bodies.as_ref(), default.bodies),
+            body,
+            bodies,
             in_flight: count(raw.in_flight.as_ref(), default.in_flight),
             queue_length: count(queue.and_then(|queue| queue.length.as_ref()), default.queue_length),
             queue_wait,

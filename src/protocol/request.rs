@@ -180,6 +180,14 @@ impl RequestBody {
         self.members.iter().map(|member| (member.name(&self.bytes), &self.bytes[member.value.clone()]))
     }
 
+    /// Whether the model is asked to think first, which may take it a minute before it says anything.
+    pub fn asks_to_think(&self) -> bool {
+        ["reasoning", "reasoning_effort", "thinking", "thinking_budget"]
+            .iter()
+            .filter_map(|name| self.member(name))
+            .any(|value| !matches!(value, b"null" | b"\"none\"" | b"\"minimal\"" | b"false" | b"0"))
+    }
+
     /// The JSON of the top-level member called `name`, as it came; the first where there are several.
     pub fn member(&self, name: &str) -> Option<&[u8]> {
         self.members().find(|(it, _)| *it == name.as_bytes()).map(|(_, raw)| raw)

@@ -25,7 +25,7 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    sync::watch,
+    sync::{Notify, watch},
     task::JoinSet,
     time::timeout,
 };
@@ -74,22 +74,30 @@ struct Door {
     builder: auto::Builder<Tasks>,
     /// How long a client may take over its handshake, and over its headers.
     header: Duration,
+    stop: watch::Receiver<bool>,
 }
 
-/// What is still under way when a listener has closed and its time to drain is over.
-pub(super) struct Leftover(Option<Tasks>);
+/// Ends the connection that a request came on; it is among the request's extensions.
+#[derive(Clone, Default)]
+pub(super) struct HangUp(Arc<Notify>);
+
+impl HangUp {
+    pub(super) fn now(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// What is left of a listener that has closed, and had its time to drain.
+pub(super) struct Leftover {
+    tasks: Tasks,
+    /// Whether nothing was under way any more.
+    pub(super) drained: bool,
+}
 
 impl Leftover {
-    /// Whether there is nothing.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
-
-    /// Cuts it. Here and not with the process, so that what is cut is still noted.
-    pub(super) async fn cut(self) {
-        if let Some(tasks) = self.0 {
-            tasks.end().await;
-        }
+    /// Ends it. Here and not with the process, so that what is cut is still noted.
+    pub(super) async fn end(self) {
+        self.tasks.end().await;
     }
 }
 
@@ -108,7 +116,7 @@ pub(super) async fn serve(
     let mut builder = auto::Builder::new(tasks.clone());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(header);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30)));
-    let door = Arc::new(Door { app, builder, header });
+    let door = Arc::new(Door { app, builder, header, stop: stop.clone() });
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -128,7 +136,7 @@ pub(super) async fn serve(
     }
     drop(listener);
     let drained = timeout(drain, graceful.shutdown()).await.is_ok();
-    Leftover((!drained).then_some(tasks))
+    Leftover { tasks, drained }
 }
 
 impl Door {
@@ -137,21 +145,28 @@ impl Door {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
-        match acceptor {
-            None => self.converse(Patient::new(stream, UNREAD), watcher).await,
-            Some(acceptor) => match timeout(self.header, secured(stream, &acceptor)).await {
-                Ok(Some(stream)) => self.converse(stream, watcher).await,
-                Ok(None) => {}
-                Err(_) => tracing::debug!("a client took too long over its handshake"),
-            },
+        let Some(acceptor) = acceptor else { return self.converse(Patient::new(stream, UNREAD), watcher).await };
+        let mut stop = self.stop.clone();
+        let secured = tokio::select! {
+            secured = timeout(self.header, secured(stream, &acceptor)) => secured,
+            // A handshake is nothing that the end waits for.
+            _ = stop.wait_for(|stop| *stop) => return,
+        };
+        match secured {
+            Ok(Some(stream)) => self.converse(stream, watcher).await,
+            Ok(None) => {}
+            Err(_) => tracing::debug!("a client took too long over its handshake"),
         }
     }
 
     async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, stream: S, watcher: Watcher) {
         let asked = Arc::new(AtomicBool::new(false));
         let ask = asked.clone();
-        let service = self.app.clone().map_request(move |request: Request<Incoming>| {
+        let hang_up = HangUp::default();
+        let left = hang_up.clone();
+        let service = self.app.clone().map_request(move |mut request: Request<Incoming>| {
             ask.store(true, Relaxed);
+            request.extensions_mut().insert(hang_up.clone());
             request.map(Body::new)
         });
         let connection = self.builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
@@ -159,7 +174,10 @@ impl Door {
         // hyper's own timer starts only when the first bytes have told HTTP/1 from HTTP/2: silence would last for ever.
         let ended = match timeout(self.header, conversation.as_mut()).await {
             Ok(ended) => ended,
-            Err(_) if asked.load(Relaxed) => conversation.await,
+            Err(_) if asked.load(Relaxed) => tokio::select! {
+                ended = conversation => ended,
+                () = left.0.notified() => return,
+            },
             Err(_) => return,
         };
         if let Err(error) = ended {

@@ -6,6 +6,7 @@ mod keys;
 mod listen;
 mod origin;
 mod patient;
+mod readings;
 mod reload;
 mod run;
 mod state;

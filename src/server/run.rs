@@ -96,7 +96,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
         // What does not leave the machine needs no securing, and no name that a certificate is for.
         let certificate = (!is_local).then(|| control.house.certificate.clone());
         let serving = listen::serve(listener, app, certificate, limits.header, Duration::from_secs(1), admin_closed);
-        tokio::spawn(async move { serving.await.cut().await })
+        tokio::spawn(async move { serving.await.end().await })
     });
     let (close, closed) = watch::channel(false);
     on_signal(control.clone(), limits.lame_duck, close)?;
@@ -105,12 +105,12 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
 
     let certificate = Some(control.house.certificate.clone());
     let left = listen::serve(api, app(&control), certificate, limits.header, limits.drain, closed).await;
-    let drained = left.is_empty();
+    let drained = left.drained;
     if !drained {
         tracing::warn!("the drain limit is over: requests still under way are cut (limits.drain)");
         control.house.desk.cut();
     }
-    left.cut().await;
+    left.end().await;
     // Nobody receives when there is no admin listener.
     let _ = close_admin.send(true);
     if let Some(task) = admin_task {
@@ -137,12 +137,13 @@ fn app(control: &Arc<Control>) -> Router {
                 let (control, unread) = (control.clone(), unread.clone());
                 async move {
                     let is_http1 = request.version() < Version::HTTP_2;
+                    let hang_up = request.extensions().get().cloned().unwrap_or_default();
                     let mut response = admin::by_no_foreign_page(&control, request, next).await;
                     if control.is_draining() && is_http1 {
                         // The next request is better sent to another gateway.
                         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                     }
-                    if is_http1 { response } else { response.map(|body| unread.watch(body)) }
+                    if is_http1 { response } else { response.map(|body| unread.watch(body, hang_up)) }
                 }
             }
         }))

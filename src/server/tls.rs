@@ -52,19 +52,36 @@ impl Certificate {
         self.0.load().as_ref().map(|shown| shown.acceptor.clone())
     }
 
-    /// Shows the certificate of `spec` from the next connection on; on an error the one before stays. Waits for the disk. Whether it
-    /// is another.
-    pub(super) fn follow(&self, spec: Option<&policy::Tls>) -> Result<bool, TlsError> {
-        let Some(spec) = spec else { return Ok(self.0.swap(None).is_some()) };
+    /// Loads the certificate of `spec`, to be shown. Waits for the disk.
+    pub(super) fn prepare(&self, spec: Option<&policy::Tls>) -> Result<Prepared, TlsError> {
+        let Some(spec) = spec else { return Ok(Prepared(None)) };
         let files = Files::read(spec)?;
-        if self.0.load().as_ref().is_some_and(|shown| shown.files == files) {
-            return Ok(false);
+        if let Some(shown) = self.0.load_full().filter(|shown| shown.files == files) {
+            return Ok(Prepared(Some(shown)));
         }
         let config = config(&files, spec)?;
-        self.0.store(Some(Arc::new(Shown { acceptor: TlsAcceptor::from(Arc::new(config)), files })));
-        Ok(true)
+        Ok(Prepared(Some(Arc::new(Shown { acceptor: TlsAcceptor::from(Arc::new(config)), files }))))
+    }
+
+    /// Shows it from the next connection on.
+    pub(super) fn show(&self, Prepared(next): Prepared) {
+        let asks = |shown: Option<&Arc<Shown>>| shown.is_some_and(|shown| shown.files.client_roots.is_some());
+        let before = self.0.swap(next.clone());
+        match (&before, &next) {
+            (Some(_), None) => tracing::warn!("connections are taken in the clear from now on: 'tls' is gone"),
+            (Some(before), Some(next)) if !Arc::ptr_eq(before, next) => {
+                tracing::info!("another certificate is shown from now on");
+            }
+            _ => {}
+        }
+        if asks(before.as_ref()) && next.is_some() && !asks(next.as_ref()) {
+            tracing::warn!("clients are asked for no certificate from now on: 'tls.client_roots' is gone");
+        }
     }
 }
+
+/// A certificate that is ready to be shown, or none.
+pub(super) struct Prepared(Option<Arc<Shown>>);
 
 impl Files {
     fn read(spec: &policy::Tls) -> Result<Self, TlsError> {

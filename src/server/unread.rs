@@ -8,7 +8,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -17,10 +17,14 @@ use dashmap::DashMap;
 use http_body::{Body as _, Frame, SizeHint};
 use tokio::time::Instant;
 
+use super::listen::HangUp;
 use crate::measure::lock;
 
 /// How often answers are looked at.
 const LOOK: Duration = Duration::from_secs(10);
+
+/// The largest part that is given out at once, in bytes: what is given out is not watched any more, while HTTP/2 has it lie.
+const LARGEST: usize = 64 << 10;
 
 /// The answers under way.
 #[derive(Default)]
@@ -32,8 +36,11 @@ pub(super) struct Unread {
 struct Answer {
     /// `None` once it was given up.
     body: Option<Body>,
+    /// What of it is still to be given out before the next is asked for.
+    rest: Bytes,
     /// Since when its next part could have been asked for; `None` while there is none yet.
     ready: Option<Instant>,
+    hang_up: HangUp,
 }
 
 /// An answer that is looked after.
@@ -45,11 +52,12 @@ struct Watched {
 
 impl Unread {
     /// Looks after `body` for as long as it lives.
-    pub(super) fn watch(self: &Arc<Self>, body: Body) -> Body {
+    pub(super) fn watch(self: &Arc<Self>, body: Body, hang_up: HangUp) -> Body {
         if body.is_end_stream() {
             return body;
         }
-        let answer = Arc::new(Mutex::new(Answer { body: Some(body), ready: Some(Instant::now()) }));
+        let answer = Answer { body: Some(body), rest: Bytes::new(), ready: Some(Instant::now()), hang_up };
+        let answer = Arc::new(Mutex::new(answer));
         let number = self.numbers.fetch_add(1, Relaxed);
         self.answers.insert(number, answer.clone());
         Body::new(Watched { answer, number, unread: self.clone() })
@@ -68,12 +76,25 @@ impl Unread {
         let mut stale = Vec::new();
         for answer in &self.answers {
             let mut answer = lock(&answer);
-            if answer.ready.is_some_and(|since| now.duration_since(since) >= limit) {
-                stale.extend(answer.body.take());
+            if answer.ready.is_none_or(|since| now.duration_since(since) < limit) {
+                continue;
+            }
+            match answer.body.take() {
+                Some(body) => stale.push((body, std::mem::take(&mut answer.rest))),
+                // It was given up before, and its client has not noticed yet: it holds on to the stream.
+                None => answer.hang_up.now(),
             }
         }
         // What they hold is let go of outside of all locks.
         drop(stale);
+    }
+}
+
+impl Answer {
+    /// Gives out what is left of the last part, as far as it may be at once.
+    fn part(&mut self) -> Option<Frame<Bytes>> {
+        let size = self.rest.len().min(LARGEST);
+        (size > 0).then(|| Frame::data(self.rest.split_to(size)))
     }
 }
 
@@ -83,21 +104,42 @@ impl http_body::Body for Watched {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let mut answer = lock(&self.answer);
+        let answer = &mut *answer;
         let Some(body) = &mut answer.body else {
             let gone = io::Error::new(io::ErrorKind::TimedOut, "the answer was not read");
             return Poll::Ready(Some(Err(axum::Error::new(gone))));
         };
-        let polled = Pin::new(body).poll_frame(cx);
-        answer.ready = polled.is_ready().then(Instant::now);
-        polled
+        if answer.rest.is_empty() {
+            let polled = Pin::new(body).poll_frame(cx);
+            answer.ready = polled.is_ready().then(Instant::now);
+            match ready!(polled) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) if !data.is_empty() => answer.rest = data,
+                    Ok(data) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                    Err(other) => return Poll::Ready(Some(Ok(other))),
+                },
+                other => return Poll::Ready(other),
+            }
+        }
+        answer.ready = Some(Instant::now());
+        Poll::Ready(answer.part().map(Ok))
     }
 
     fn is_end_stream(&self) -> bool {
-        lock(&self.answer).body.as_ref().is_some_and(http_body::Body::is_end_stream)
+        let answer = lock(&self.answer);
+        answer.rest.is_empty() && answer.body.as_ref().is_some_and(http_body::Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        lock(&self.answer).body.as_ref().map_or_else(SizeHint::default, http_body::Body::size_hint)
+        let answer = lock(&self.answer);
+        let Some(of_body) = answer.body.as_ref().map(http_body::Body::size_hint) else { return SizeHint::default() };
+        let rest = answer.rest.len() as u64;
+        let mut hint = SizeHint::new();
+        hint.set_lower(of_body.lower() + rest);
+        if let Some(upper) = of_body.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint
     }
 }
 
@@ -131,8 +173,8 @@ mod tests {
     async fn what_nobody_reads_is_let_go_of_and_what_has_nothing_to_give_is_not() {
         let unread = Arc::new(Unread::default());
         let (left, waiting) = (Arc::new(()), Arc::new(()));
-        let mut unasked = unread.watch(body(2, left.clone()));
-        let mut empty = unread.watch(body(1, waiting.clone()));
+        let mut unasked = unread.watch(body(2, left.clone()), HangUp::default());
+        let mut empty = unread.watch(body(1, waiting.clone()), HangUp::default());
         assert!(unasked.frame().await.is_some() && empty.frame().await.is_some());
         assert!(empty.frame().now_or_never().is_none());
         tokio::time::advance(LIMIT / 2).await;
@@ -144,5 +186,20 @@ mod tests {
         assert!(unasked.frame().await.unwrap().is_err(), "it is broken off, not ended");
         drop((unasked, empty));
         assert!(unread.answers.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_large_part_is_given_out_in_small_ones() {
+        let unread = Arc::new(Unread::default());
+        let whole = Bytes::from((0..LARGEST * 2 + 7).map(|at| at as u8).collect::<Vec<_>>());
+        let mut watched = unread.watch(Body::from(whole.clone()), HangUp::default());
+        let (mut sizes, mut given) = (Vec::new(), Vec::new());
+        while let Some(frame) = watched.frame().await {
+            let data = frame.unwrap().into_data().unwrap();
+            sizes.push(data.len());
+            given.extend_from_slice(&data);
+            assert_eq!(watched.size_hint().exact(), Some((whole.len() - given.len()) as u64));
+        }
+        assert_eq!((sizes, given), (vec![LARGEST, LARGEST, 7], whole.to_vec()));
     }
 }

@@ -49,7 +49,7 @@ fn stages(seen: &Seen) -> Plan {
 #[tokio::test]
 async fn bodies_together_take_no_more_than_they_may() {
     let mock = Mock::start(stages).await;
-    let gateway = before(&mock, "limits: { bodies: 1k }\n").await;
+    let gateway = before(&mock, "limits: { body: 1k, bodies: 1k }\n").await;
     let url = gateway.at("/v1/chat/completions");
     let large = json!({ "model": "m", "messages": [{ "role": "user", "content": "x".repeat(600) }] });
     let held = {

@@ -4,7 +4,10 @@
 #![expect(clippy::print_stdout, reason = "the table in the documentation is made of these lines")]
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -518,6 +521,27 @@ async fn fault_17_a_model_that_thinks_in_silence_is_let_think() {
     assert!(heard.comments >= 1 && heard.took >= MINUTE, "{heard:?}");
     assert_eq!(bed.attempts(), (1, 0));
     bed.tell("17 thinks for 61 s in silence", &heard);
+}
+
+#[tokio::test]
+async fn a_request_that_its_only_engine_has_lost_is_asked_again() {
+    let first = AtomicBool::new(true);
+    let only = Mock::start(move |seen| if first.swap(false, Relaxed) { Plan::silence() } else { polite(seen) }).await;
+    let gateway = Gateway::start(&format!(
+        "timeouts: {{ first_token: 300ms }}\npools: {{ p: {{ backends: [\"{}\"] }} }}\nmodels: {{ m: {{ to: p }} }}\n",
+        only.url()
+    ))
+    .await;
+    let body = json!({ "model": "m", "stream": true, "messages": [{ "role": "user", "content": "hi" }] });
+    let url = gateway.at("/v1/chat/completions");
+    let lost = tokio::spawn({
+        let (url, body) = (url.clone(), body.clone());
+        async move { Sse::post(&url, &body).await.text().await.0 }
+    });
+    only.wait_seen(1).await;
+    assert!(!Sse::post(&url, &body).await.text().await.0.is_empty(), "others are served");
+    assert!(!lost.await.unwrap().is_empty());
+    assert_eq!(only.seen().len(), 3);
 }
 
 #[tokio::test]

@@ -93,7 +93,7 @@ async fn who_speaks_in_the_clear_is_told_and_who_says_nothing_is_left() {
     let (root, folder) = (Root::new(), tempfile::tempdir().unwrap());
     root.renew(folder.path());
     let mock = Mock::start(|_| Plan::chat_stream(["never"])).await;
-    let gateway = Gateway::start(&(policy(&mock, &folder, "") + "limits: { header: 300ms }\n")).await;
+    let gateway = Gateway::start(&(policy(&mock, &folder, "") + "limits: { header: 2s }\n")).await;
     let clear = client::json(http().post(gateway.at("/v1/chat/completions")), &chat());
     let told = answer(clear).await;
     assert_eq!((told.status.as_u16(), told.json()["error"]["code"].as_str()), (400, Some("no_tls")), "{}", told.text());
@@ -173,4 +173,45 @@ async fn what_is_no_certificate_is_named() {
     root.renew(folder.path());
     fs::write(folder.path().join("gateway.key"), "a letter").unwrap();
     assert!(refused().await.contains("tls.key: '"));
+}
+
+#[tokio::test]
+async fn a_policy_that_is_refused_opens_no_door() {
+    let (root, folder) = (Root::new(), tempfile::tempdir().unwrap());
+    root.renew(folder.path());
+    let mock = Mock::start(|_| Plan::chat_stream(["Hello"])).await;
+    let gateway = Gateway::start(&policy(&mock, &folder, "")).await;
+    let without = policy(&mock, &folder, "").lines().skip(1).collect::<Vec<_>>().join("\n");
+    gateway.rewrite(&format!("{without}\njournal: {{ path: /nowhere/at/all }}\n"));
+    gateway.wait_log("cannot be opened").await;
+    let client = trusting(&root.pem(), None).build().unwrap();
+    assert!(client.get(secured(&gateway, "/health")).send().await.is_ok());
+    assert_eq!(answer(http().get(gateway.at("/health"))).await.status, 400);
+}
+
+#[tokio::test]
+async fn what_is_half_renewed_holds_up_no_other_change() {
+    let (root, folder) = (Root::new(), tempfile::tempdir().unwrap());
+    root.renew(folder.path());
+    let mock = Mock::start(|_| Plan::chat_stream(["Hello"])).await;
+    let gateway = Gateway::start(&policy(&mock, &folder, "")).await;
+    fs::write(folder.path().join("gateway.pem"), root.sign().0).unwrap();
+    gateway.rewrite(&(policy(&mock, &folder, "") + "models: { other: { to: main } }\n"));
+    let client = trusting(&root.pem(), None).build().unwrap();
+    let names = async || client.get(secured(&gateway, "/v1/models")).send().await.unwrap().text().await.unwrap();
+    until("the new policy", async || names().await.contains("other")).await;
+    gateway.wait_log("the certificate in use stays").await;
+}
+
+#[tokio::test]
+async fn a_handshake_holds_up_no_end() {
+    let (root, folder) = (Root::new(), tempfile::tempdir().unwrap());
+    root.renew(folder.path());
+    let mock = Mock::start(|_| Plan::chat_stream(["never"])).await;
+    let more = "limits: { header: 1h, drain: 1h }\n";
+    let mut gateway = Gateway::start(&(policy(&mock, &folder, "") + more)).await;
+    let mut begun = TcpStream::connect(gateway.listen()).await.unwrap();
+    begun.write_all(b"\x16\x03\x01").await.unwrap();
+    gateway.sigterm();
+    assert_eq!(gateway.wait_exit().await.code(), Some(0), "{}", gateway.log());
 }

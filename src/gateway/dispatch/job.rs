@@ -47,11 +47,8 @@ impl Job {
         }
     }
 
-    /// Whether the model is asked to think first, which may take it a minute before it says anything.
+    /// Whether the model is asked to think first.
     pub(super) fn reasons(&self) -> bool {
-        ["reasoning", "reasoning_effort", "thinking", "thinking_budget"]
-            .iter()
-            .filter_map(|name| self.call.body.member(name))
-            .any(|value| !matches!(value, b"null" | b"\"none\"" | b"\"minimal\"" | b"false" | b"0"))
+        self.call.body.asks_to_think()
     }
 }

@@ -1,5 +1,7 @@
 //! Attempts until one has begun to answer: one after the other where they fail, beside one another where one says nothing.
 
+use std::time::Duration;
+
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::time::{Instant, sleep_until};
 
@@ -18,17 +20,19 @@ use crate::{
         relay::Committed,
     },
     schedule::hedge::Alternative,
-    types::{Blame, Fault, Retry},
+    types::{Blame, Fault, Moment, Retry},
 };
 
 /// Most attempts at a request that are under way at once.
 const MOST_BESIDE: usize = 3;
+/// How often it is looked again whether a request was lost.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// Tries backends, from the first one placed on, until one has begun to answer.
 pub(super) async fn commit(job: &Job, asked: &mut Asked, first: Placed) -> Result<Committed, Fault> {
     let record = &job.call.record;
     let deadline = Deadline::new(&asked.route.timeouts, asked.desk.clock.now().since(asked.arrived));
-    let mut race = Race { job, asked, failures: Failures::default(), awaited: Vec::new() };
+    let mut race = Race { job, asked, failures: Failures::default(), awaited: Vec::new(), late: Vec::new() };
     let mut under_way = FuturesUnordered::new();
     let mut clocks = race.begin(&first);
     under_way.push(race.attempt().run(first));
@@ -48,7 +52,10 @@ pub(super) async fn commit(job: &Job, asked: &mut Asked, first: Placed) -> Resul
                 return Ok(committed);
             }
             Some((spot, Err(fault))) => {
-                race.awaited.retain(|other| (other.target, other.backend) != (spot.target, spot.backend));
+                let is_other =
+                    |(other, _): &(Spot, Moment)| (other.target, other.backend) != (spot.target, spot.backend);
+                race.awaited.retain(is_other);
+                race.late.retain(is_other);
                 // What is wrong with the request is wrong everywhere; all else leaves the others their chance.
                 let hopeless = fault.retry == Retry::Never && fault.blame == Blame::Client;
                 if !under_way.is_empty() && !hopeless {
@@ -80,8 +87,10 @@ struct Race<'a> {
     job: &'a Job,
     asked: &'a mut Asked,
     failures: Failures,
-    /// Those whose answer is still to begin.
-    awaited: Vec<Spot>,
+    /// Those whose answer is still to begin, and since when they are asked.
+    awaited: Vec<(Spot, Moment)>,
+    /// Those that are late.
+    late: Vec<(Spot, Moment)>,
 }
 
 impl<'a> Race<'a> {
@@ -94,7 +103,7 @@ impl<'a> Race<'a> {
             learned.hedges.earn();
         }
         self.asked.tries(placed);
-        self.awaited.push(Spot { target: placed.target, backend: placed.backend });
+        self.awaited.push((Spot { target: placed.target, backend: placed.backend }, now));
         Clocks::start(self.asked, placed.target, &placed.forecast, self.job.streams(), now)
     }
 
@@ -123,23 +132,39 @@ impl<'a> Race<'a> {
             return None;
         }
         // A stream is late by our own measure, too; of a whole answer nobody knows how long it takes.
-        for Spot { target, backend } in self.awaited.drain(..) {
-            let engine = &self.asked.pool(target).1.backends[backend].engine;
+        for (spot, since) in self.awaited.drain(..) {
+            let engine = &self.asked.pool(spot.target).1.backends[spot.backend].engine;
             if self.job.streams() {
                 engine.breaker.failed(now, Failure::Error);
             }
+            self.late.push((spot, since));
         }
         clocks.limit_at = None;
-        if under_way >= MOST_BESIDE || !self.job.is_repeatable() || !self.asked.has_untried() {
+        if under_way >= MOST_BESIDE || !self.job.is_repeatable() {
             return None;
         }
-        let placed = self.asked.place(now);
-        if placed.is_none() {
+        let untried = self.asked.has_untried();
+        let placed = if untried { self.asked.place(now) } else { self.place_of_lost(now) };
+        if placed.is_none() && !untried {
+            clocks.limit_at = Some(at + AGAIN);
+        } else if placed.is_none() {
             // There is no room now; there may be in a moment.
             clocks.limit_at = Some(at + LOOK);
         }
         let placed = placed.filter(|placed| self.asked.pool(placed.target).1.learned.retries.take())?;
         self.count(&placed, "late");
+        Some(placed)
+    }
+
+    /// With nobody left to ask: a place where this request was asked in vain while newer ones were served, so that it must have been lost.
+    fn place_of_lost(&mut self, now: Moment) -> Option<Placed> {
+        let served_others = |(spot, since): &(Spot, Moment)| {
+            self.asked.pool(spot.target).1.backends[spot.backend].engine.load.has_served_after(*since)
+        };
+        let at = self.late.iter().position(served_others)?;
+        let (spot, _) = self.late[at];
+        let placed = self.asked.place_again(spot.target, spot.backend, now)?;
+        self.late.swap_remove(at);
         Some(placed)
     }
 

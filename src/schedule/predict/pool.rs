@@ -32,7 +32,7 @@ pub struct Model {
     tpot: Learned<{ tpot::TERMS }, { tpot::CLASSES }>,
 }
 
-/// The request that has waited longest for its first token on a backend: a censored observation.
+/// A request that waits for its first token on a backend, or has waited in vain: a censored observation.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Waiting {
     /// Seconds since it was dispatched.
@@ -143,7 +143,7 @@ impl Default for BackendPredictor {
 impl Model {
     /// The time to the first token of a request with `features` on `backend`.
     ///
-    /// Where the oldest request `waiting` there is later than the 90th percentile predicted for it, the backend is taken to be
+    /// Where a request `waiting` there is later than the 90th percentile predicted for it, the backend is taken to be
     /// at least as slow as that tells, whatever was learned of it: a stall shows before anything completes. This changes
     /// nothing that is kept, so it may be asked again and again.
     pub fn ttft(

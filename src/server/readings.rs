@@ -1,0 +1,211 @@
+//! What is true now, for metrics: put together from everything that lives in the house.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::house::House;
+use crate::{
+    fleet::Pool,
+    gateway,
+    policy::Policy,
+    schedule::{predict::Accuracy, tiers::Standing},
+    store, telemetry,
+    types::{Moment, Name},
+};
+
+impl House {
+    /// The metrics page.
+    pub(super) fn metrics(&self) -> String {
+        let now = self.desk.clock.now();
+        self.desk.metrics.encode(now, &self.reading())
+    }
+
+    /// The same for callers: where they have keys, what others use is none of their business.
+    pub(super) fn public_metrics(&self) -> String {
+        let mut reading = self.reading();
+        if !self.live.load().snapshot.policy.keys.is_empty() {
+            reading.limited.clear();
+            reading.teams.clear();
+            reading.accounts.clear();
+        }
+        self.desk.metrics.encode(self.desk.clock.now(), &reading)
+    }
+
+    fn reading(&self) -> telemetry::Live {
+        let now = self.desk.clock.now();
+        let serving = self.live.load();
+        let backends = serving.snapshot.pools.iter().flat_map(|pool| {
+            pool.backends.iter().map(|backend| telemetry::BackendLive {
+                pool: pool.spec.name.clone(),
+                backend: backend.name().clone(),
+                in_flight: backend.load.in_flight().into(),
+                queued_prompt_tokens: backend.load.queued_tokens(),
+                decoding: backend.load.decoding().into(),
+                context_tokens: backend.load.context_tokens(),
+            })
+        });
+        let engines = self.registry.engines().into_iter().map(|engine| {
+            let reading = engine.reading();
+            let signals = reading.as_ref().map(|reading| &reading.signals);
+            telemetry::EngineLive {
+                engine: engine.name.clone(),
+                up: engine.is_up(now),
+                scrape_age: reading.as_ref().map(|reading| now.since(reading.at).as_secs_f64()),
+                running: signals.and_then(|signals| signals.running),
+                waiting: signals.and_then(|signals| signals.waiting),
+                kv_usage: signals.and_then(|signals| signals.kv_usage),
+                prefix_hits: reading.as_ref().and_then(|reading| reading.prefix_hit_ratio),
+                preemptions: signals.and_then(|signals| signals.preemptions),
+                restarts: engine.restarts().into(),
+                breaker: engine.breaker.state(now).label(),
+                breaker_opened: engine.breaker.opened(),
+            }
+        });
+        let prefixes = self.registry.prefixes();
+        telemetry::Live {
+            backends: backends.collect(),
+            engines: engines.collect(),
+            pools: self.pools(&serving.snapshot.pools, now),
+            tiered: self.desk.standings(now).into_iter().map(|(route, standing)| tiered(route, &standing)).collect(),
+            boundaries: self.desk.learned_boundaries(),
+            scheduler: Some(telemetry::SchedulerLive {
+                prefix_bytes: prefixes.bytes() as u64,
+                prefix_blocks: prefixes.len() as u64,
+                sessions: self.registry.sessions().len() as u64,
+            }),
+            caches: self.caches(&serving.snapshot.policy),
+            log: self.log(&serving.snapshot.policy),
+            shared: self.desk.shared.is_up(),
+            shared_limits: self.desk.callers.shares(),
+            accounts: accounts(&serving.snapshot.pools, now),
+            limited: self.limited(&serving.snapshot.policy, now),
+            teams: self.desk.callers.teams().into_iter().map(team).collect(),
+            false_hits: self.false_hits(&serving.snapshot.policy, now),
+        }
+    }
+
+    pub(super) fn caches(&self, policy: &Policy) -> Vec<telemetry::CacheLive> {
+        let keeps = policy.caching.as_ref().is_some_and(|caching| caching.exact.is_some());
+        let (entries, bytes) = self.desk.cache.size();
+        let exact = telemetry::CacheLive {
+            tier: "exact",
+            entries: entries as u64,
+            bytes: bytes as u64,
+            evictions: self.desk.cache.evictions().collect(),
+        };
+        let means = policy.caching.as_ref().is_some_and(|caching| caching.semantic.is_some());
+        let (entries, bytes) = self.desk.meanings.size();
+        let semantic = telemetry::CacheLive {
+            tier: "semantic",
+            entries: entries as u64,
+            bytes: bytes as u64,
+            evictions: self.desk.meanings.evictions().collect(),
+        };
+        keeps.then_some(exact).into_iter().chain(means.then_some(semantic)).collect()
+    }
+
+    fn log(&self, policy: &Policy) -> Option<telemetry::CacheLogLive> {
+        policy.caching.as_ref()?.persist.as_ref()?;
+        let figures = self.desk.disk.figures();
+        let gateway::Loaded { records, meanings, passed, millis } = self.desk.disk.loaded();
+        let up = figures.is_some_and(|figures| !figures.failed);
+        let store::Figures { records: held, bytes, dropped, damaged, doubtful, evicted, compactions, failed: _ } =
+            figures.unwrap_or_default();
+        Some(telemetry::CacheLogLive {
+            up,
+            records: held,
+            bytes,
+            lost: [
+                ("queue", dropped),
+                ("doubtful", doubtful),
+                ("space", evicted),
+                ("unreadable", passed.load(Relaxed)),
+            ],
+            damaged,
+            compactions,
+            loaded: [("exact", records.load(Relaxed)), ("semantic", meanings.load(Relaxed))],
+            load_seconds: millis.load(Relaxed) as f64 / 1e3,
+        })
+    }
+
+    fn limited(&self, policy: &Policy, now: Moment) -> Vec<(Name, &'static str, u64)> {
+        let keys = self.desk.callers.keys(policy, now).into_iter();
+        let refused =
+            keys.flat_map(|key| key.refused.into_iter().map(move |(limit, count)| (key.id.clone(), limit, count)));
+        refused.filter(|(.., count)| *count > 0).collect()
+    }
+
+    pub(super) fn false_hits(&self, policy: &Policy, now: Moment) -> Option<telemetry::FalseHitsLive> {
+        policy.caching.as_ref()?.semantic?;
+        let told = self.desk.meanings.false_hits(now);
+        Some(telemetry::FalseHitsLive {
+            rate: told.rate.rate,
+            lower: told.rate.lower,
+            upper: told.rate.upper,
+            labels: told.rate.labels,
+            shadow_scopes: told.shadow_only as u64,
+        })
+    }
+
+    fn pools(&self, pools: &[Pool], now: Moment) -> Vec<telemetry::PoolLive> {
+        let standings = self.desk.hall.standings(now);
+        let live = pools.iter().map(|pool| {
+            let standing = standings.iter().find(|standing| standing.pool == pool.spec.name);
+            let predictor = &pool.learned.predictor;
+            telemetry::PoolLive {
+                pool: pool.spec.name.clone(),
+                queue_depth: standing.map_or(0, |standing| standing.depth as u64),
+                queue_oldest: standing.map_or(0.0, |standing| standing.oldest.as_secs_f64()),
+                ttft: predictor.ttft_accuracy().map(accuracy),
+                tpot: predictor.tpot_accuracy().map(accuracy),
+                output: pool
+                    .learned
+                    .outputs
+                    .accuracy()
+                    .map(|of| telemetry::OutputLive { coverage: of.coverage, relative_error: of.relative_error }),
+            }
+        });
+        live.collect()
+    }
+}
+
+fn tiered(route: Name, standing: &Standing) -> telemetry::TieredLive {
+    let tiers = standing.tiers.iter();
+    telemetry::TieredLive {
+        route,
+        requests: tiers.clone().map(|tier| [tier.intended, tier.settled, tier.served]).collect(),
+        shares: tiers.map(|tier| [tier.intended_share, tier.settled_share, tier.served_share]).collect(),
+        bars: standing.bars.clone(),
+        quality: standing.quality,
+        flips: standing.flips,
+    }
+}
+
+fn accounts(pools: &[Pool], now: Moment) -> Vec<telemetry::AccountLive> {
+    let backends = pools.iter().flat_map(|pool| &pool.backends);
+    let mut all: Vec<telemetry::AccountLive> = Vec::new();
+    for account in backends.filter_map(|backend| backend.account.as_ref()) {
+        if all.iter().any(|known| known.account == account.name) {
+            continue;
+        }
+        let (ready, standing) = (account.keys.ready(now), account.standing(now));
+        let limits = [("requests", standing.requests), ("tokens", standing.tokens)];
+        all.push(telemetry::AccountLive {
+            account: account.name.clone(),
+            ready: ready as u64,
+            left_out: account.keys.len().saturating_sub(ready) as u64,
+            ejected: account.ejected(),
+            remaining: limits.iter().filter_map(|(limit, figures)| Some((*limit, (*figures)?.remaining))).collect(),
+        });
+    }
+    all
+}
+
+fn team(told: gateway::TeamTold) -> telemetry::TeamLive {
+    let gateway::TeamTold { team, per, spent_usd, spent_tokens, budget_usd, budget_tokens } = told;
+    telemetry::TeamLive { team, per, spent_usd, spent_tokens, budget_usd, budget_tokens }
+}
+
+fn accuracy(of: Accuracy) -> telemetry::AccuracyLive {
+    let Accuracy { coverage, relative_error, pinball, baseline_pinball, .. } = of;
+    telemetry::AccuracyLive { coverage, relative_error, pinball, baseline_pinball }
+}
