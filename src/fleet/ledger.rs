@@ -13,8 +13,11 @@ use crate::{
 
 /// Over how many seconds the share of time spent on prompts is taken.
 const BUSY_SPAN: f64 = 20.0;
-/// How long an engine is taken for as slow as a request found it that left before its first token. After that it is tried again.
+/// How long a request that left before its first token is taken to wait still, where nothing shows that its engine lives. After that it is
+/// tried again.
 const DOUBT: Duration = Duration::from_secs(10);
+/// A request waited in vain if it left after so many times the 90th percentile predicted for it. Longer than once waits one in ten.
+const IN_VAIN: f64 = 2.0;
 
 /// An engine's account of our requests. Moved only by [`Ticket`](super::Ticket)s; its lock is held for some nanoseconds.
 #[derive(Debug, Default)]
@@ -71,7 +74,7 @@ struct Book {
     /// When that was dispatched.
     newest_begun_at: Moment,
     /// Of the requests that left lately while they waited, the one that tells of the slowest engine; and when it left.
-    given_up: Option<(Waiting, Moment)>,
+    given_up: Option<(Entry, Moment)>,
     /// Seconds of prefill dispatched, decayed, and as of when.
     busy: (f64, Moment),
 }
@@ -167,8 +170,9 @@ impl Ledger {
     pub(super) fn give_up(&self, entry: &Entry, now: Moment) {
         let mut book = self.book();
         let waited = book.waiting(entry, now);
-        if !entry.work.whole && waited.speed() > 1.0 {
-            let worst = book.given_up(now).filter(|worst| worst.speed() > waited.speed()).unwrap_or(waited);
+        if !entry.work.whole && waited.age > IN_VAIN * waited.prediction.p90 {
+            let worse = book.given_up(now).is_some_and(|worst| worst.speed() > waited.speed());
+            let worst = if worse { book.given_up.map_or(*entry, |(worst, _)| worst) } else { *entry };
             book.given_up = Some((worst, now));
         }
     }
@@ -219,8 +223,8 @@ impl Book {
     }
 
     fn given_up(&self, now: Moment) -> Option<Waiting> {
-        let (waiting, left) = self.given_up?;
-        (self.alive_at <= left && now.since(left) < DOUBT).then_some(waiting)
+        let (entry, left) = &self.given_up?;
+        (self.alive_at <= *left && now.since(*left) < DOUBT).then(|| self.waiting(entry, now))
     }
 
     fn enter(&mut self, work: Work, now: Moment) -> Entry {
