@@ -7,6 +7,7 @@ mod accounting;
 mod accounts;
 mod admission;
 mod background;
+mod bench;
 mod cache;
 mod cache_eval;
 mod cascade;
