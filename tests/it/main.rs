@@ -24,6 +24,7 @@ mod journal;
 mod keys;
 mod lifecycle;
 mod meaning;
+mod observability;
 mod page;
 mod persist;
 mod placement;
