@@ -101,7 +101,7 @@ pub async fn trial(
     match answer.failure {
         Some(
             failure @ (Failure::Connect(_)
-            | Failure::Status { status: 400 | 401 | 403 | 404 | 405 | 413 | 415 | 422, .. }),
+            | Failure::Status { status: 300..=401 | 403 | 404 | 405 | 413 | 415 | 422, .. }),
         ) => {
             let listed = models(client, base, shown(key)?).await.unwrap_or_default();
             Err(refused(base, model, &failure, &listed))

@@ -30,16 +30,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PER_SECOND", value_parser = positive)]
     pub(super) rate: Option<f64>,
     /// How they are spread: independent of each other, or in equal steps
-    #[arg(long, value_enum, default_value_t, requires = "rate")]
+    #[arg(long, value_enum, default_value_t, conflicts_with_all = ["trace", "concurrency"])]
     pub(super) arrivals: Spread,
     /// Recorded traffic, gzip or not; `excerpt` for made-up arrivals (open loop)
     #[arg(long, value_name = "FILE")]
     pub(super) trace: Option<PathBuf>,
     /// How the traffic is written
-    #[arg(long, value_enum, default_value_t, requires = "trace")]
+    #[arg(long, value_enum, default_value_t, conflicts_with_all = ["rate", "concurrency"])]
     pub(super) trace_format: TraceFormat,
     /// How many times faster than recorded
-    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = positive, requires = "trace")]
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = positive, conflicts_with_all = ["rate", "concurrency"])]
     pub(super) speed: f64,
     /// So many requests at once, each sent when another is done (closed loop)
     #[arg(long, value_name = "REQUESTS", value_parser = value_parser!(u32).range(1..=100_000))]
@@ -187,7 +187,8 @@ mod tests {
         assert!(read("").unwrap_err().contains("--rate"));
         assert!(read("--rate 1 --concurrency 2").is_err());
         assert!(read("--trace excerpt --prompt-tokens 5").is_err(), "a trace knows its lengths");
-        assert!(read("--concurrency 2 --speed 2").is_err());
+        assert!(read("--concurrency 2 --speed 2").is_err() && read("--trace excerpt --speed 2").is_ok());
+        assert!(read("--trace excerpt --arrivals constant").is_err() && read("--rate 1 --trace-format azure").is_err());
         assert!(read("--rate 1 --stream --whole").is_err());
         for (line, form) in [("--rate 2.5", None), ("--rate 1 --whole", Some(true)), ("--rate 1 --stream", Some(false))]
         {

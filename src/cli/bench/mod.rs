@@ -126,12 +126,14 @@ fn planned(args: &Args) -> Result<(Plan, Option<u64>, String), Problem> {
     let limits = |duration| Limits { warmup: args.warmup.unwrap_or_default(), duration, requests: args.requests };
     let (shape, limits, known, mut said) = if let Some(file) = &args.trace {
         let (named, recording) = recorded(file, args.trace_format).map_err(Problem::Trace)?;
-        let count = recording.arrivals.len() as u64;
+        let limits = limits(args.duration);
+        let in_time = |at: Duration| at.as_secs_f64() / args.speed < limits.end().as_secs_f64();
+        let count = recording.arrivals.iter().take_while(|arrival| in_time(arrival.at)).count() as u64;
         let name = named.map_or_else(|| "MADE-UP arrivals like Azure's".to_owned(), |file| file.display().to_string());
         let said = format!("open loop, {name} ({}), {} × as fast", recording.format.name(), args.speed);
         let block_tokens = recording.format.block_tokens();
         let shape = Shape::Trace { arrivals: recording.arrivals.into(), speed: args.speed, block_tokens };
-        (shape, limits(args.duration), Some(count), said)
+        (shape, limits, Some(count), said)
     } else if let Some(per_second) = args.rate {
         let limits = limits(args.duration.or_else(usual));
         let seconds = limits.duration.map(|duration| (duration + limits.warmup).as_secs_f64());
@@ -143,9 +145,13 @@ fn planned(args: &Args) -> Result<(Plan, Option<u64>, String), Problem> {
         let said = format!("closed loop, {at_once} at once, {}", lengths());
         (Shape::Closed { prompt, output }, limits(args.duration.or_else(usual)), None, said)
     };
-    if args.trace.is_none() && known.is_some_and(|count| count > MOST_REQUESTS) {
+    let known = match (known, limits.requests) {
+        (Some(known), Some(most)) => Some(known.min(most)),
+        (known, most) => known.or(most),
+    };
+    if known.is_some_and(|count| count > MOST_REQUESTS) {
         return Err(Problem::Other(format!(
-            "that would be more than {MOST_REQUESTS} requests, which are as many as are remembered: ask for a shorter `--duration`"
+            "that would be more than {MOST_REQUESTS} requests, which are as many as are remembered: ask for fewer by `--duration` or `--requests`"
         )));
     }
     if let Some(duration) = limits.duration {
@@ -154,10 +160,6 @@ fn planned(args: &Args) -> Result<(Plan, Option<u64>, String), Problem> {
     if !limits.warmup.is_zero() {
         let _ = write!(said, " after {:?} of warm-up", limits.warmup);
     }
-    let known = match (known, limits.requests) {
-        (Some(known), Some(most)) => Some(known.min(most)),
-        (known, most) => known.or(most),
-    };
     Ok((Plan::new(shape, limits, args.form(), args.seed), known, said))
 }
 
