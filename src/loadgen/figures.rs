@@ -118,7 +118,8 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// What `tally` comes to. Who failed is in no percentile and kept no limit.
+    /// What `tally` comes to. A request that failed kept no limit, and is in no percentile but those of its first token and of its gaps, as
+    /// far as it had come.
     pub fn of(tally: Tally, slo: Slo) -> Self {
         let seconds = tally.span.map_or(0.0, |(first, last)| last.saturating_sub(first).as_secs_f64());
         let rate = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
