@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | 10 | [`cli`] | commands |
 //! | 9 | [`server`] | listeners, reload, drain, what operators ask |
-//! | 8 | [`gateway`] | the walk |
+//! | 8 | [`gateway`], [`loadgen`] | the walk; a client that asks servers and measures what callers see |
 //! | 7 | [`upstream`] | HTTP to engines, and what they say of themselves |
 //! | 6 | [`sim`], [`embed`], [`store`] | simulated engines: a pure model, the same behind HTTP, and policies compared on it; vectors of texts; records on disk |
 //! | 5 | [`fleet`], [`cache`] | engines and backends as they live: load, tickets, readings; answers that are given again |
@@ -31,6 +31,7 @@ pub mod config;
 pub mod embed;
 pub mod fleet;
 pub mod gateway;
+pub mod loadgen;
 pub mod measure;
 pub mod policy;
 pub mod prompt;

@@ -43,7 +43,8 @@ pub(super) struct Args {
     json: bool,
 }
 
-fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+/// A header as it is written on the command line.
+pub(super) fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text.split_once(':').ok_or("a header is written `name: value`")?;
     let name = name.trim().parse::<HeaderName>().map_err(|error| error.to_string())?;
     let value = value.trim().parse::<HeaderValue>().map_err(|error| error.to_string())?;

@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod bench;
 mod cache;
 mod calibrate;
 mod check;
@@ -45,6 +46,8 @@ enum Command {
     Calibrate(calibrate::Args),
     /// Compare policies: replay recorded traffic on simulated engines
     Simulate(simulate::Args),
+    /// Measure a running server as its callers see it: latencies, rates, goodput, and the gap to a gateway's own figures
+    Bench(bench::Args),
     /// Show what the complexity of prompts is worth for routing, on prompts with known outcomes
     Evaluate(evaluate::Args),
     /// Look after the answers that a gateway keeps
@@ -71,6 +74,7 @@ pub fn run() -> ExitCode {
         Command::Explain(args) => explain::explain(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Simulate(args) => simulate::simulate(&args),
+        Command::Bench(args) => bench::bench(&args),
         Command::Evaluate(args) => evaluate::evaluate(&args),
         Command::Cache { command } => cache::run(&command),
         Command::Key { command } => key::run(&command),

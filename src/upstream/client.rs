@@ -129,7 +129,7 @@ async fn send(client: &reqwest::Client, outgoing: Outgoing) -> Result<http::Resp
 }
 
 /// The innermost cause, without the address: callers see names of backends, never where they are.
-fn causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

@@ -52,7 +52,7 @@ pub(crate) struct Args {
 
 /// How a trace is written, or to see from its first line.
 #[derive(Copy, Clone, Debug, Default, ValueEnum)]
-pub(super) enum TraceFormat {
+pub(in crate::cli) enum TraceFormat {
     /// As its first line looks
     #[default]
     Auto,
@@ -65,7 +65,7 @@ pub(super) enum TraceFormat {
 }
 
 impl TraceFormat {
-    pub(super) const fn named(self) -> Option<Format> {
+    pub(in crate::cli) const fn named(self) -> Option<Format> {
         match self {
             Self::Auto => None,
             Self::Azure => Some(Format::Azure),
@@ -99,7 +99,8 @@ impl FromStr for Rates {
     }
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+/// A time such as `800ms`.
+pub(in crate::cli) fn time(text: &str) -> Result<Duration, String> {
     Duration::read(text).map_err(|mistake| {
         let help = mistake.help.map(|help| format!("; {help}")).unwrap_or_default();
         format!("{}{help}", mistake.message)

@@ -15,7 +15,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-pub(super) use self::args::Args;
+pub(super) use self::args::{Args, TraceFormat, time};
 use self::results::{Played, Results};
 use super::output;
 use crate::{
@@ -80,13 +80,7 @@ fn prepare(args: &Args) -> Result<Prepared, Problems> {
         Some(file) => Machines::load(file, &policies.iter().map(|(_, policy, _)| policy).collect::<Vec<_>>())?,
         None => Machines::default(),
     };
-    let made_up = args.trace.as_os_str() == EXCERPT;
-    let recording = if made_up {
-        let arrivals = excerpt(1, EXCERPT_ARRIVALS, EXCERPT_PER_SECOND).collect();
-        Recording { format: Format::Azure, arrivals, skipped: 0 }
-    } else {
-        Recording::open(&args.trace, args.trace_format.named())?
-    };
+    let (trace, recording) = recorded(&args.trace, args.trace_format)?;
     let mut subjects = Vec::with_capacity(policies.len());
     for (file, policy, route) in policies {
         let profiles = machines.profiles(&policy, recording.format.block_tokens());
@@ -96,7 +90,16 @@ fn prepare(args: &Args) -> Result<Prepared, Problems> {
         fits(args, file, &subject, &recording.arrivals)?;
         subjects.push(subject);
     }
-    Ok(Prepared { trace: (!made_up).then(|| args.trace.clone()), recording, subjects })
+    Ok(Prepared { trace, recording, subjects })
+}
+
+/// The recording that `trace` names, with its file; made-up arrivals have none.
+pub(super) fn recorded(trace: &Path, format: TraceFormat) -> Result<(Option<PathBuf>, Recording), Problems> {
+    if trace.as_os_str() != EXCERPT {
+        return Ok((Some(trace.to_owned()), Recording::open(trace, format.named())?));
+    }
+    let arrivals = excerpt(1, EXCERPT_ARRIVALS, EXCERPT_PER_SECOND).collect();
+    Ok((None, Recording { format: Format::Azure, arrivals, skipped: 0 }))
 }
 
 /// The route of `model`, or of the first model that the policy has.

@@ -1,0 +1,173 @@
+//! The gateway's own figures over the same requests, from its `/metrics` before and after.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, sleep};
+
+use super::Answer;
+use crate::upstream::{Client, scrape::samples};
+
+/// A sum of latencies and how many they are.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// In seconds.
+    pub sum: f64,
+    /// How many.
+    pub count: u64,
+}
+
+impl Seen {
+    /// One more, of `seconds`.
+    pub fn add(&mut self, seconds: f64) {
+        self.sum += seconds;
+        self.count += 1;
+    }
+
+    /// The mean in seconds; `None` of nothing.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / self.count as f64)
+    }
+
+    fn with(self, more: Self) -> Self {
+        Self { sum: self.sum + more.sum, count: self.count + more.count }
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self { sum: self.sum - before.sum, count: self.count.saturating_sub(before.count) }
+    }
+}
+
+/// Latencies of one run as one side of the connection saw them. Sums and counts are exact on both sides: nothing is sampled.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub struct Counted {
+    /// From the request to the first token.
+    pub ttft: Seen,
+    /// From the request to the end of a complete answer.
+    pub e2e: Seen,
+}
+
+impl Counted {
+    /// One more answer, over the same intervals as a gateway measures. What a cache gave has no first token of an engine.
+    pub(super) fn add(&mut self, answer: &Answer) {
+        if answer.replayed {
+            return;
+        }
+        if let Some(first) = answer.first {
+            self.ttft.add(first.duration_since(answer.sent).as_secs_f64());
+        }
+        if answer.failure.is_none() {
+            self.e2e.add(answer.end.duration_since(answer.sent).as_secs_f64());
+        }
+    }
+}
+
+/// The names of the two, without `_sum` and `_count`, in a gateway's metrics.
+const TTFT: &str = "signalbox_ttft_seconds";
+const E2E: &str = "signalbox_e2e_seconds";
+
+/// How long a page may take, how large it may be, and how often the round trip is tried.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LARGEST: usize = 64 << 20;
+const TRIPS: usize = 5;
+/// How often the last page is read again where the gateway has not settled its last answers, and after what pause.
+const AGAIN: usize = 10;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A gateway whose metrics can be read.
+#[derive(Clone, Debug)]
+pub struct Gateway {
+    client: Client,
+    root: String,
+    key: Option<String>,
+    before: Counted,
+    /// A round trip to it and back, in seconds: the least of a few `GET /health`.
+    pub round_trip: f64,
+}
+
+impl Gateway {
+    /// Reads the metrics at `root` (scheme and authority) before a run, with the key that is shown there; `None` where there are none of
+    /// ours.
+    pub async fn find(client: &Client, root: &str, key: Option<String>) -> Option<Self> {
+        let (client, root) = (client.clone(), root.to_owned());
+        let mut gateway = Self { client, root, key, before: Counted::default(), round_trip: f64::NAN };
+        gateway.before = gateway.read().await?;
+        let mut trips = Vec::with_capacity(TRIPS);
+        for _ in 0..TRIPS {
+            let asked = Instant::now();
+            gateway.fetch("/health").await?;
+            trips.push(asked.elapsed().as_secs_f64());
+        }
+        gateway.round_trip = trips.into_iter().fold(f64::INFINITY, f64::min);
+        Some(gateway)
+    }
+
+    /// What it has counted since then; read again for a moment while that is less than the client has: the last answers are settled
+    /// just after they end.
+    pub async fn since(&self, client: &Counted) -> Option<Counted> {
+        let mut counted = Counted::default();
+        for _ in 0..AGAIN {
+            let now = self.read().await?;
+            counted = Counted { ttft: now.ttft.since(self.before.ttft), e2e: now.e2e.since(self.before.e2e) };
+            if counted.ttft.count >= client.ttft.count && counted.e2e.count >= client.e2e.count {
+                break;
+            }
+            sleep(PAUSE).await;
+        }
+        Some(counted)
+    }
+
+    /// Leaves out what this client has counted so far: a trial.
+    pub async fn leave_out(&mut self, client: &Counted) {
+        if let Some(counted) = self.since(client).await {
+            self.before.ttft = self.before.ttft.with(counted.ttft);
+            self.before.e2e = self.before.e2e.with(counted.e2e);
+        }
+    }
+
+    async fn read(&self) -> Option<Counted> {
+        read(std::str::from_utf8(&self.fetch("/metrics").await?).ok()?)
+    }
+
+    async fn fetch(&self, path: &str) -> Option<Bytes> {
+        let url = format!("{}{path}", self.root);
+        Some(self.client.fetch(&url, self.key.as_deref(), PATIENCE, LARGEST).await.ok()?.body)
+    }
+}
+
+/// The sums over all series; `None` where the page is not a gateway's of ours.
+fn read(page: &str) -> Option<Counted> {
+    let mut counted = Counted::default();
+    let mut ours = false;
+    for sample in samples(page) {
+        ours |= sample.name.starts_with("signalbox_");
+        for (stem, seen) in [(TTFT, &mut counted.ttft), (E2E, &mut counted.e2e)] {
+            match sample.name.strip_prefix(stem) {
+                Some("_sum") => seen.sum += sample.value,
+                Some("_count") => seen.count += sample.value as u64,
+                _ => {}
+            }
+        }
+    }
+    ours.then_some(counted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_over_all_series() {
+        let page = "# TYPE signalbox_ttft_seconds histogram\n\
+                    signalbox_ttft_seconds_sum{pool=\"a\"} 1.5\nsignalbox_ttft_seconds_count{pool=\"a\"} 3\n\
+                    signalbox_ttft_seconds_bucket{pool=\"a\",le=\"1\"} 3\n\
+                    signalbox_ttft_seconds_sum{pool=\"b\"} 0.5\nsignalbox_ttft_seconds_count{pool=\"b\"} 1\n\
+                    signalbox_e2e_seconds_sum{pool=\"a\"} 9\nsignalbox_e2e_seconds_count{pool=\"a\"} 2\n";
+        let counted = read(page).unwrap();
+        assert_eq!((counted.ttft, counted.e2e), (Seen { sum: 2.0, count: 4 }, Seen { sum: 9.0, count: 2 }));
+        assert_eq!(counted.ttft.mean(), Some(0.5));
+        assert_eq!(counted.ttft.since(Seen { sum: 1.5, count: 3 }), Seen { sum: 0.5, count: 1 });
+        assert_eq!(read("signalbox_in_flight 0\n"), Some(Counted::default()), "nothing was measured yet");
+        assert_eq!(read("vllm:num_requests_running 1\n"), None);
+    }
+}
