@@ -171,9 +171,9 @@ impl Ledger {
         let mut book = self.book();
         let waited = book.waiting(entry, now);
         if !entry.work.whole && waited.age > IN_VAIN * waited.prediction.p90 {
-            let worse = book.given_up(now).is_some_and(|worst| worst.speed() > waited.speed());
-            let worst = if worse { book.given_up.map_or(*entry, |(worst, _)| worst) } else { *entry };
-            book.given_up = Some((worst, now));
+            let known = book.given_up(now).filter(|known| known.speed() > waited.speed());
+            let kept = known.and(book.given_up).map_or(*entry, |(kept, _)| kept);
+            book.given_up = Some((kept, now));
         }
     }
 
