@@ -37,3 +37,7 @@ readme:
 # A thousand slow streams for so many minutes, then ten thousand clients that leave: memory, descriptors, counters
 soak minutes="10":
     cargo bench --bench soak -- --minutes {{ minutes }}
+
+# Bad times at so many requests a second: an outage, stalls, reloads, the end
+storm rate="100":
+    cargo bench --bench soak -- --storm {{ rate }}
