@@ -15,6 +15,7 @@ use tokio::{
 use crate::{
     engine::{Engine, Manner, start},
     house::House,
+    read,
 };
 
 /// How long each part takes, and how hard it is.
@@ -127,21 +128,6 @@ async fn load(
 
 async fn ask(client: &reqwest::Client, url: &str) -> Heard {
     let began = Instant::now();
-    let whole = timeout(PATIENCE, read(client, url)).await.is_ok_and(|read| read.unwrap_or(false));
+    let whole = timeout(PATIENCE, read(client, url, WORDS)).await.is_ok_and(|read| read.unwrap_or(false));
     Heard { whole, took: began.elapsed() }
-}
-
-/// Reads one stream; whether it was whole.
-async fn read(client: &reqwest::Client, url: &str) -> Result<bool, reqwest::Error> {
-    let body = format!(
-        r#"{{"model":"m","stream":true,"max_tokens":{WORDS},"messages":[{{"role":"user","content":"Count."}}]}}"#
-    );
-    let mut response = client.post(url).body(body).send().await?;
-    let (mut words, mut done) = (0, false);
-    while let Some(chunk) = response.chunk().await? {
-        let text = String::from_utf8_lossy(&chunk);
-        words += text.matches("\"content\"").count() as u64;
-        done |= text.contains("[DONE]");
-    }
-    Ok(words == WORDS && done)
 }

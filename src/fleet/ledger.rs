@@ -16,7 +16,7 @@ const BUSY_SPAN: f64 = 20.0;
 /// How long a request that left before its first token is taken to wait still, where nothing shows that its engine lives. After that it is
 /// tried again.
 const DOUBT: Duration = Duration::from_secs(10);
-/// A request waited in vain if it left after so many times the 90th percentile predicted for it. Longer than once waits one in ten.
+/// A request waited in vain if it left after so many times the 90th percentile predicted for it. One in ten waits for longer than once that.
 const IN_VAIN: f64 = 2.0;
 
 /// An engine's account of our requests. Moved only by [`Ticket`](super::Ticket)s; its lock is held for some nanoseconds.

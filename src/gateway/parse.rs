@@ -170,7 +170,7 @@ fn broken(error: &(dyn std::error::Error + 'static), limit: usize) -> Fault {
 }
 
 fn too_large(limit: usize) -> Fault {
-    let message = format!("the body is larger than the {limit} bytes that this gateway takes (limits.body)");
+    let message = format!("the body is larger than the {limit} bytes that are taken here (limits.body, or less)");
     Fault::client(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message).with_code("body_too_large")
 }
 

@@ -196,6 +196,17 @@ async fn a_chat_is_taken_as_plain_json_only() {
     assert!(mock.seen().is_empty());
 }
 
+/// A gateway that shows the engine a key.
+async fn with_a_key(mock: &Mock) -> Gateway {
+    Gateway::start(&format!(
+        "accounts: {{ own: {{ keys: [sk-of-the-operator] }} }}\n\
+         engines: {{ e: {{ url: \"{}\", account: own, scrape: false }} }}\n\
+         pools: {{ p: {{ backends: [{{ engine: e }}] }} }}\nmodels: {{ \"*\": {{ to: p }} }}\n",
+        mock.url()
+    ))
+    .await
+}
+
 #[tokio::test]
 async fn a_reason_that_quotes_the_providers_key_is_kept_back() {
     let mock = Mock::start(|seen| {
@@ -206,13 +217,7 @@ async fn a_reason_that_quotes_the_providers_key_is_kept_back() {
         }
     })
     .await;
-    let gateway = Gateway::start(&format!(
-        "accounts: {{ own: {{ keys: [sk-of-the-operator] }} }}\n\
-         engines: {{ e: {{ url: \"{}\", account: own, scrape: false }} }}\n\
-         pools: {{ p: {{ backends: [{{ engine: e }}] }} }}\nmodels: {{ \"*\": {{ to: p }} }}\n",
-        mock.url()
-    ))
-    .await;
+    let gateway = with_a_key(&mock).await;
     for model in ["body", "header"] {
         let answer = chat(&gateway, &json!({ "model": model, "messages": [1] })).await;
         assert_eq!(answer.status, 401);
@@ -234,13 +239,7 @@ async fn an_answer_that_quotes_the_providers_key_is_masked() {
         }
     })
     .await;
-    let gateway = Gateway::start(&format!(
-        "accounts: {{ own: {{ keys: [sk-of-the-operator] }} }}\n\
-         engines: {{ e: {{ url: \"{}\", account: own, scrape: false }} }}\n\
-         pools: {{ p: {{ backends: [{{ engine: e }}] }} }}\nmodels: {{ \"*\": {{ to: p }} }}\n",
-        mock.url()
-    ))
-    .await;
+    let gateway = with_a_key(&mock).await;
     for model in ["first", "later", "garbage"] {
         let answer = chat(&gateway, &json!({ "model": model, "stream": true, "messages": [1] })).await;
         let text = answer.text();

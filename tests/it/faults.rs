@@ -545,6 +545,26 @@ async fn a_request_that_its_only_engine_has_lost_is_asked_again() {
 }
 
 #[tokio::test]
+async fn a_long_answer_that_others_overtake_is_not_lost() {
+    // Longer than the limit; what is asked meanwhile is answered at once.
+    let first = AtomicBool::new(true);
+    let only = Mock::start(move |seen| {
+        let answer = polite(seen);
+        if first.swap(false, Relaxed) { answer.after(Duration::from_secs(12)) } else { answer }
+    })
+    .await;
+    let policy = format!("pools: {{ p: {{ backends: [\"{}\"] }} }}\nmodels: {{ m: {{ to: p }} }}\n", only.url());
+    let gateway = Gateway::start(&policy).await;
+    let body = json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] });
+    let (url, client) = (gateway.at("/v1/chat/completions"), http());
+    let long = tokio::spawn(with_json(client.post(&url), &body).send());
+    only.wait_seen(1).await;
+    assert_eq!(with_json(client.post(&url), &body).send().await.unwrap().status(), 200);
+    assert_eq!(long.await.unwrap().unwrap().status(), 200);
+    assert_eq!(only.seen().len(), 2);
+}
+
+#[tokio::test]
 async fn where_nobody_else_is_left_a_late_answer_is_waited_for() {
     let late = |_: &Seen| Plan::stream().pause(Duration::from_secs(2)).events(chat_events(["late"])).done();
     let only = Mock::start(late).await;

@@ -157,7 +157,11 @@ impl<'a> Race<'a> {
     }
 
     /// With nobody left to ask: a place where this request was asked in vain while newer ones were served, so that it must have been lost.
+    /// Only for streams that begin when the prompt is read: a long answer that comes whole, or a long thought, is overtaken and not lost.
     fn place_of_lost(&mut self, now: Moment) -> Option<Placed> {
+        if !self.job.streams() || self.job.reasons() {
+            return None;
+        }
         let served_others = |(spot, since): &(Spot, Moment)| {
             self.asked.pool(spot.target).1.backends[spot.backend].engine.load.has_served_after(*since)
         };
