@@ -77,6 +77,7 @@ impl Reader<'_> {
             limits: document.limits.as_ref().map_or_else(Limits::default, |raw| self.limits(raw)),
             timeouts,
             journal: document.journal.as_ref().and_then(|raw| self.journal(raw)),
+            observed: None,
             otel: document.otel.as_ref().and_then(|raw| self.otel(raw)),
             caching: self.caching(document.cache.as_ref(), document.keys.is_some()),
             learning: document.learning.as_ref().map_or_else(Learning::default, |raw| self.learning(raw)),

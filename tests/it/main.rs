@@ -26,6 +26,7 @@ mod keys;
 mod lifecycle;
 mod meaning;
 mod observability;
+mod observe;
 mod otel;
 mod page;
 mod persist;
