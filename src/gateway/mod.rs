@@ -37,6 +37,7 @@ mod serving;
 mod session;
 mod shadow;
 mod shared;
+mod slo;
 mod stages;
 mod step;
 mod wall;
@@ -72,6 +73,7 @@ pub use self::{
     models::Models,
     serving::{Live, Serving},
     shared::{Shared, fuzz_shared, share},
+    slo::Slos,
     step::{Reply, Step},
 };
 use crate::upstream::Client;

@@ -8,6 +8,7 @@ mod decider;
 mod engines;
 mod keys;
 mod models;
+mod objectives;
 mod pools;
 mod reader;
 mod routes;
