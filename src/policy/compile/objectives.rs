@@ -20,16 +20,14 @@ impl Reader<'_> {
                         .help("write it like `{ ttft: { p95: 1500ms } }`"),
                 );
             }
-            let latencies: [(_, _, fn(Duration) -> Measure); 2] =
-                [("ttft", &raw.ttft, Measure::Ttft), ("tpot", &raw.tpot, Measure::Tpot)];
-            for (word, percentiles, measure) in latencies {
+            let latencies: [(_, _, _, fn(Duration) -> Measure); 2] =
+                [("ttft", "1500ms", &raw.ttft, Measure::Ttft), ("tpot", "50ms", &raw.tpot, Measure::Tpot)];
+            for (word, example, percentiles, measure) in latencies {
                 let Some(Located { value: percentiles, at }) = percentiles else { continue };
                 if percentiles.set().next().is_none() {
-                    self.report(
-                        Problem::at(*at, "a measure without a percentile").help(format!(
-                            "write it like `{word}: {{ p95: 1500ms }}`; there are p50, p90, p95 and p99"
-                        )),
-                    );
+                    self.report(Problem::at(*at, "a measure without a percentile").help(format!(
+                        "write it like `{word}: {{ p95: {example} }}`; there are p50, p90, p95 and p99"
+                    )));
                 }
                 for (percentile, target, field) in percentiles.set() {
                     // Read before it is known to be a second one: what is wrong with it is told at once.
