@@ -98,18 +98,23 @@ impl Slos {
     }
 
     /// The highest burn rate of a pool's objectives over the last five minutes; 0 where it has none.
-    pub fn burn(&self, pool: &str, now: Moment) -> f64 {
-        let watched = self.0.load();
-        let budgets = watched.pools.get(pool).into_iter().flat_map(|pool| &pool.budgets);
-        budgets.map(|(_, budget)| budget.lately(now)).fold(0.0, f64::max)
+    pub fn pool_burn(&self, pool: &str, now: Moment) -> f64 {
+        self.0.load().pools.get(pool).map_or(0.0, |pool| pool.burn(now))
     }
 
     /// The worst state of a pool's objectives; `Ok` where it has none.
-    pub fn state(&self, pool: &str, now: Moment) -> BudgetState {
-        let watched = self.0.load();
-        let budgets = watched.pools.get(pool).into_iter().flat_map(|pool| &pool.budgets);
-        let worst = budgets.map(|(_, budget)| budget.state(now)).max_by_key(|state| *state as usize);
-        worst.unwrap_or(BudgetState::Ok)
+    pub fn pool_state(&self, pool: &str, now: Moment) -> BudgetState {
+        self.0.load().pools.get(pool).map_or(BudgetState::Ok, |pool| pool.state(now))
+    }
+
+    /// The burn rate of a route, like that of a pool.
+    pub fn route_burn(&self, route: &str, now: Moment) -> f64 {
+        self.0.load().routes.get(route).map_or(0.0, |route| route.burn(now))
+    }
+
+    /// The state of a route, like that of a pool.
+    pub fn route_state(&self, route: &str, now: Moment) -> BudgetState {
+        self.0.load().routes.get(route).map_or(BudgetState::Ok, |route| route.state(now))
     }
 
     /// How the objectives of each pool stand, by its name.
@@ -197,6 +202,14 @@ impl Watch {
         }
         self.recent.ended.record(1, now);
         self.recent.kept.record(u64::from(all), now);
+    }
+
+    fn burn(&self, now: Moment) -> f64 {
+        self.budgets.iter().map(|(_, budget)| budget.lately(now)).fold(0.0, f64::max)
+    }
+
+    fn state(&self, now: Moment) -> BudgetState {
+        self.budgets.iter().map(|(_, budget)| budget.state(now)).max().unwrap_or(BudgetState::Ok)
     }
 }
 

@@ -296,6 +296,12 @@ mod tests {
         metrics
     }
 
+    fn slo(objective: &str) -> SloLive {
+        let burn = [4.0, 2.0, 1.0, 0.2];
+        let standing = BudgetStanding { good: 990, total: 1000, burn, budget_left: 0.8, state: BudgetState::Burning };
+        SloLive::new(name(objective), 0.95, standing)
+    }
+
     fn live() -> Live {
         let backend = BackendLive {
             pool: name("large"),
@@ -328,14 +334,6 @@ mod tests {
             tpot: Some(accuracy),
             output: Some(OutputLive { coverage: 0.92, relative_error: 0.4 }),
         };
-        let standing = BudgetStanding {
-            good: 990,
-            total: 1000,
-            burn: [4.0, 2.0, 1.0, 0.2],
-            budget_left: 0.8,
-            state: BudgetState::Burning,
-        };
-        let slo = |objective| SloLive::new(name(objective), 0.95, standing);
         let scheduler = SchedulerLive { prefix_bytes: 4096, prefix_blocks: 60, sessions: 3 };
         Live {
             backends: vec![backend.clone(), backend],

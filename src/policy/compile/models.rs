@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 
 use super::{
     reader::{Reader, unknown},
-    routes::{Given, RawWay},
+    routes::{Given, RawWay, usual_name},
 };
 use crate::{
     config::{Field, Problem, Word, nearest, raw},
@@ -61,6 +61,23 @@ impl Reader<'_> {
             exact.entry(name.clone()).or_insert_with(plain);
         }
         ModelTable::new(exact, wildcards)
+    }
+
+    /// What the routes of the file are called: conditions of one may ask for another.
+    pub(super) fn names_of_routes(&self, document: &raw::Document) -> Vec<Name> {
+        let mut names = Vec::new();
+        for (key, model) in document.models.iter().flat_map(|models| &models.entries) {
+            let routes = model.routes.as_ref().map(|routes| &routes.value[..]);
+            if routes.is_none() && model.alias.is_none() {
+                names.push(key.text().into());
+            }
+            for (number, route) in routes.unwrap_or_default().iter().enumerate() {
+                let own = route.value.name.as_ref().and_then(|name| self.config.read(name).ok());
+                let many = routes.is_some_and(|routes| routes.len() > 1);
+                names.push(own.map_or_else(|| usual_name(key.text(), number, many), |Word(own)| own.into()));
+            }
+        }
+        names
     }
 
     fn model_name(&mut self, key: &Field<String>) -> Name {
