@@ -57,7 +57,7 @@ pub struct Line {
     pub status: u16,
     /// `ok`, `client_gone`, or the kind of fault.
     pub outcome: &'static str,
-    /// Whose fault it was, where a fault ended it before anything else did.
+    /// Whose fault it was that it ended, where that was told.
     #[serde(skip)]
     pub(super) blame: Option<Blame>,
     /// How far it had come when it ended.

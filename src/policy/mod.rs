@@ -22,7 +22,7 @@ pub use self::{
     defaults::USAGE_RETENTION,
     keys::{Account, Key, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
     models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
-    objectives::{Fared, Measure, Objective, Objectives},
+    objectives::{End, Fared, Measure, Objective, Objectives},
     secret::Secret,
     simulated::{Found, discovered, simulated},
     tokenizer::{Encoding, Tokenizer},

@@ -117,8 +117,12 @@ async fn what_is_not_the_clients_doing_counts_once_for_its_route_and_for_the_poo
 
     let now = state().await;
     // What failed before its first token had none in time; the hit had its own.
-    assert_eq!(counts(slo(&now, "pools", "a", "ttft_p95_under_1000")), [2, 5]);
-    assert_eq!(counts(slo(&now, "routes", "auto", "ttft_p50")), [3, 4]);
+    assert_eq!(
+        counts(slo(&now, "pools", "a", "ttft_p95_under_1000")),
+        [3, 6],
+        "the one that was left had its first token"
+    );
+    assert_eq!(counts(slo(&now, "routes", "auto", "ttft_p50")), [4, 5]);
     let availability = slo(&now, "pools", "a", "availability");
     for window in ["5m", "1h", "6h", "3d"] {
         let burn = availability["burn"][window].as_f64().expect("a rate");
@@ -161,6 +165,27 @@ async fn a_pool_that_says_nothing_has_failed_where_another_answers_beside_it() {
     })
     .await;
     assert_eq!(told, [[0, 1], [1, 1], [1, 1]]);
+}
+
+#[tokio::test]
+async fn who_gives_up_waiting_for_a_first_token_had_none_in_time() {
+    let mock = Mock::start(|_: &Seen| Plan::silence()).await;
+    let gateway = Gateway::start(&format!(
+        "pools: {{ a: {{ model: m, backends: [\"{}\"], objectives: [{{ ttft: {{ p50: 1us, p95: 1h }} }}, {{ availability: 99% }}] }} }}\n",
+        mock.url()
+    ))
+    .await;
+    let asking = tokio::spawn(answer(json(http().post(gateway.at("/v1/chat/completions")), &chat("m", "hi"))));
+    mock.wait_seen(1).await;
+    asking.abort();
+    let mut told = [[0; 2]; 3];
+    until("its end", async || {
+        let state = gateway.get_json("/admin/state").await;
+        told = ["ttft_p50", "ttft_p95", "availability"].map(|objective| counts(slo(&state, "pools", "a", objective)));
+        told[0][1] > 0
+    })
+    .await;
+    assert_eq!(told, [[0, 1], [0, 0], [0, 0]]);
 }
 
 /// Asks again and again, several requests at a time, until it is dropped.
