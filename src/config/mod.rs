@@ -12,6 +12,7 @@ mod load;
 mod mask;
 mod mistake;
 pub mod objectives;
+pub mod otel;
 mod place;
 mod problem;
 pub mod raw;

@@ -38,8 +38,10 @@ mod session;
 mod shadow;
 mod shared;
 mod slo;
+mod spans;
 mod stages;
 mod step;
+mod traced;
 mod wall;
 mod work;
 

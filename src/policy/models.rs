@@ -76,6 +76,8 @@ pub struct Route {
     pub objectives: Objectives,
     /// Whether a second backend may be asked early, beside one that is late; `None`: where its tokens cost nothing.
     pub hedge: Option<bool>,
+    /// Tokens of a stream that are held back, so that one which breaks off among them can be begun anew.
+    pub hold_back: Option<u64>,
     /// How long each can wait for room; `None` as [`Limits`](super::Limits) say.
     pub queue: Option<Duration>,
     /// What is asked instead where an answer is of no use.
@@ -141,6 +143,7 @@ impl Route {
             bound: None,
             objectives: Objectives::default(),
             hedge: None,
+            hold_back: None,
             queue: None,
             cascade: None,
             tiers: Arc::default(),

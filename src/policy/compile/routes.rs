@@ -35,6 +35,7 @@ pub(super) struct RawWay<'a> {
     fallback: Option<&'a [Field<Word>]>,
     spill: Option<&'a Field<Switch>>,
     hedge: Option<&'a Field<Switch>>,
+    hold_back: Option<&'a Field<u64>>,
     timeouts: Option<&'a raw::RouteTimeouts>,
     bound: Option<&'a raw::Bound>,
     objectives: Option<&'a Located<Vec<Located<Objective>>>>,
@@ -54,6 +55,7 @@ impl<'a> RawWay<'a> {
             fallback: raw.fallback.as_deref(),
             spill: raw.spill.as_ref(),
             hedge: raw.hedge.as_ref(),
+            hold_back: raw.hold_back.as_ref(),
             timeouts: raw.timeouts.as_ref(),
             bound: raw.bound.as_ref(),
             objectives: raw.objectives.as_ref(),
@@ -73,6 +75,7 @@ impl<'a> RawWay<'a> {
             fallback: raw.fallback.as_deref(),
             spill: raw.spill.as_ref(),
             hedge: raw.hedge.as_ref(),
+            hold_back: raw.hold_back.as_ref(),
             timeouts: raw.timeouts.as_ref(),
             bound: raw.bound.as_ref(),
             objectives: raw.objectives.as_ref(),
@@ -92,6 +95,7 @@ impl<'a> RawWay<'a> {
         self.fallback.is_none()
             && self.spill.is_none()
             && self.hedge.is_none()
+            && self.hold_back.is_none()
             && self.timeouts.is_none()
             && self.bound.is_none()
             && self.objectives.is_none()
@@ -160,6 +164,7 @@ impl Reader<'_> {
             targets: Vec::new(),
             spill,
             hedge,
+            hold_back: self.optional(raw.hold_back),
             timeouts: self.route_timeouts(raw.timeouts, given.timeouts),
             bound: self.bound(raw.bound),
             objectives: self.objectives(raw.objectives),
