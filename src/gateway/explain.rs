@@ -76,7 +76,7 @@ pub(super) fn explain_read(
             outputs: &outputs,
             max_tokens: body.max_tokens,
             whole: !body.stream || body.asks_to_think(),
-            ttft_limit: [route.bound, pool.spec.objectives.ttft].into_iter().flatten().min(),
+            ttft_limit: [route.bound, pool.spec.objectives.ttft()].into_iter().flatten().min(),
             tpot_limit: None,
         };
         match pool.peek(&ask, desk.clock.now(), &mut scratch) {

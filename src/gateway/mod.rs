@@ -38,6 +38,7 @@ mod serving;
 mod session;
 mod shadow;
 mod shared;
+mod slo;
 mod spans;
 mod stages;
 mod step;
@@ -76,6 +77,7 @@ pub use self::{
     observe::Observer,
     serving::{Live, Serving},
     shared::{Shared, fuzz_shared, share},
+    slo::Slos,
     step::{Reply, Step},
 };
 use crate::upstream::Client;

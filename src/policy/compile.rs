@@ -8,6 +8,7 @@ mod decider;
 mod engines;
 mod keys;
 mod models;
+mod objectives;
 mod otel;
 mod pools;
 mod reader;
@@ -57,6 +58,7 @@ impl Reader<'_> {
         let keys = self.keys(document.keys.as_ref());
         let names = Names {
             pools: pools.iter().map(|pool| pool.name.clone()).collect(),
+            routes: self.names_of_routes(document),
             keys: keys.iter().map(|key| key.id.clone()).collect(),
         };
         let models = self.models(document, &Given { pools: &pools, names, timeouts });
