@@ -190,7 +190,6 @@ impl Observer {
             number: 0,
             metrics: serving.meter(pool, backend).clone(),
             pool_metrics: serving.pool_meter(pool).clone(),
-            objectives: alive.spec.objectives,
             backend: alive.backends[backend].clone(),
             price: alive.spec.price,
             prompt_bytes: estimate.blocks.prompt().bytes,
