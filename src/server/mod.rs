@@ -12,6 +12,7 @@ mod run;
 mod state;
 mod tls;
 mod unread;
+mod vitals;
 
 pub use self::{
     house::OpenError,

@@ -10,7 +10,7 @@ use crate::{
     gateway::{Line, Serving},
     measure::{RateSpan, Span, Summary, merged},
     policy::Policy,
-    telemetry::{self, BackendMetrics, Latencies, SloLive},
+    telemetry::{self, BackendMetrics, Diagnosis, Latencies, SloLive, Vitals},
     types::{Moment, Name},
 };
 
@@ -86,6 +86,10 @@ struct FalseHits {
 #[derive(Serialize)]
 struct PoolState {
     name: Name,
+    /// What bounds it.
+    diagnosis: Diagnosis,
+    /// How much of what its engines can do is used, 0 to 1.
+    saturation: f64,
     /// How each of its objectives stands.
     slo: Vec<SloLive>,
     balance: &'static str,
@@ -178,6 +182,11 @@ impl State {
             let own = budgets.iter_mut().find(|(name, _)| *name == pool.spec.name);
             own.map(|(_, slo)| std::mem::take(slo)).unwrap_or_default()
         };
+        let standings = house.desk.hall.standings(now);
+        let vitals = |at: usize, pool: &Pool| {
+            let standing = standings.iter().find(|standing| standing.pool == pool.spec.name);
+            House::vitals(&serving, at, standing, now)
+        };
         let routes = house.desk.slos.routes(now).into_iter();
         let ratios = house.desk.metrics.prefix_hits().ratios();
         Self {
@@ -193,7 +202,7 @@ impl State {
             },
             cache: policy.caching.as_ref().map(|_| cache(house, policy, now)),
             prefix: ratios.map(|(predicted, reported)| Prefix { predicted, reported }),
-            pools: pools.map(|(at, pool)| pool_state(&serving, at, pool, slo(pool), now)).collect(),
+            pools: pools.map(|(at, pool)| pool_state(&serving, at, (slo(pool), vitals(at, pool)), now)).collect(),
             routes: routes.map(|(name, slo)| RouteState { name, slo }).collect(),
             decisions: house.desk.last(DECISIONS).iter().map(|line| decision(line)).collect(),
         }
@@ -219,7 +228,8 @@ fn cache(house: &House, policy: &Policy, now: Moment) -> CacheState {
     CacheState { tiers, saved_usd: metrics.saved_usd(), false_hits, embedder }
 }
 
-fn pool_state(serving: &Serving, at: usize, pool: &Pool, slo: Vec<SloLive>, now: Moment) -> PoolState {
+fn pool_state(serving: &Serving, at: usize, (slo, vitals): (Vec<SloLive>, Vitals), now: Moment) -> PoolState {
+    let pool = &serving.snapshot.pools[at];
     let meters: Vec<&Arc<BackendMetrics>> =
         (0..pool.backends.len()).map(|backend| serving.meter(at, backend)).collect();
     let total: u64 = meters.iter().map(|meter| meter.requests_total()).sum();
@@ -229,6 +239,8 @@ fn pool_state(serving: &Serving, at: usize, pool: &Pool, slo: Vec<SloLive>, now:
     let backends = pool.backends.iter().zip(&meters);
     PoolState {
         name: pool.spec.name.clone(),
+        diagnosis: vitals.diagnose(),
+        saturation: vitals.saturation(),
         slo,
         balance: pool.spec.balance.name(),
         ttft: over_all(|latencies| &latencies.ttft),

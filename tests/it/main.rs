@@ -49,3 +49,4 @@ mod testbed;
 mod tls;
 mod trace;
 mod upstreams;
+mod vitals;

@@ -28,6 +28,8 @@ pub(super) struct Tap {
     looking: Looking,
     /// What a refusal counts as.
     refused: Option<&'static str>,
+    /// What it broke with: told one turn later, since hyper throws away what it has not sent by then.
+    broken: Option<reqwest::Error>,
 }
 
 /// What is looked for.
@@ -60,7 +62,7 @@ impl Tap {
             // An empty body is never polled.
             meter.finish(refused.map_or(Outcome::Complete, Outcome::Failed));
         }
-        Self { inner, meter, endpoint, looking, refused }
+        Self { inner, meter, endpoint, looking, refused, broken: None }
     }
 
     fn look(&mut self, chunk: &Bytes) {
@@ -108,8 +110,11 @@ impl Body for Tap {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, reqwest::Error>>> {
+        if let Some(error) = self.broken.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         let polled = ready!(Pin::new(&mut self.inner).poll_frame(cx));
-        match &polled {
+        match polled {
             Some(Ok(frame)) => {
                 if let Some(chunk) = frame.data_ref() {
                     self.look(chunk);
@@ -118,11 +123,19 @@ impl Body for Tap {
                 if self.inner.is_end_stream() {
                     self.end();
                 }
+                Poll::Ready(Some(Ok(frame)))
             }
-            Some(Err(_)) => self.meter.finish(Outcome::Failed("stream_cut")),
-            None => self.end(),
+            Some(Err(error)) => {
+                self.meter.finish(Outcome::Failed("stream_cut"));
+                self.broken = Some(error);
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            None => {
+                self.end();
+                Poll::Ready(None)
+            }
         }
-        Poll::Ready(polled)
     }
 
     fn is_end_stream(&self) -> bool {

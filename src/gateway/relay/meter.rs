@@ -143,7 +143,7 @@ impl Meter {
             *last = now;
         } else {
             self.tokens = Some((now, now));
-            self.metrics.upstream_ttft(now.since(self.started).as_secs_f64());
+            self.metrics.upstream_ttft(now.since(self.started).as_secs_f64(), now);
             self.seat.iter_mut().for_each(|seat| seat.first_token(now));
         }
     }
