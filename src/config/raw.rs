@@ -139,6 +139,9 @@ pub struct Journal {
     pub max_size: Option<Field<u64>>,
     /// How many rotated files are kept. Default: 5.
     pub keep: Option<Field<u32>>,
+    /// Whether the language and the complexity of every prompt are noted, and keyed hashes of its blocks, so that `signalbox replay` can try
+    /// policies that ask for them, and tell what prefix caches will hold. Default: `off`.
+    pub facts: Option<Field<Switch>>,
 }
 
 /// What routes with tiers learn of their own traffic: from `POST /v1/feedback`, and from conversations.

@@ -28,6 +28,7 @@ mod line;
 mod meaning;
 mod models;
 mod parse;
+mod particulars;
 mod record;
 mod relay;
 mod reuse;
@@ -70,6 +71,7 @@ pub use self::{
     inquiry::Inquiry,
     line::{Admission, Attempted, Line, Predicted, Reused, Weighed},
     models::Models,
+    particulars::{BlockHashes, Hash, Particulars, Ranked},
     serving::{Live, Serving},
     shared::{Shared, fuzz_shared, share},
     step::{Reply, Step},

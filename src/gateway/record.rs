@@ -13,7 +13,7 @@ use http::StatusCode;
 use super::{
     Desk,
     callers::{Bill, Caller},
-    line::{Line, since_1970},
+    line::{FORM, Line, since_1970},
     shadow::Worth,
 };
 use crate::{
@@ -57,6 +57,7 @@ impl Record {
     /// Begins one; `purpose` where the request is of our own making.
     pub(super) fn open(desk: Arc<Desk>, id: Arc<str>, endpoint: Endpoint, purpose: Option<Purpose>) -> Arc<Self> {
         let line = Line {
+            form: FORM,
             id: id.clone(),
             time_ms: since_1970().as_millis() as u64,
             endpoint: endpoint.name(),
@@ -68,6 +69,7 @@ impl Record {
             prompt_bytes: 0,
             estimated_prompt_tokens: 0,
             explained: None,
+            particulars: None,
             reused: None,
             admission: None,
             attempts: Vec::new(),
