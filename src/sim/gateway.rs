@@ -61,6 +61,8 @@ pub struct Gateway {
     /// When first tokens are late: of which requests.
     late: BinaryHeap<Reverse<(Moment, u32)>>,
     told: HashMap<u32, Told>,
+    /// Most requests that each engine had at once.
+    busiest: Vec<u32>,
 }
 
 /// What the gateway made of a request.
@@ -111,6 +113,7 @@ impl Gateway {
             hedges: hedge::budget(),
             late: BinaryHeap::new(),
             told: HashMap::new(),
+            busiest: vec![0; profiles.len()],
         }
     }
 
@@ -122,6 +125,11 @@ impl Gateway {
     /// What it made of the request of this number.
     pub fn told(&self, number: u32) -> Told {
         self.told.get(&number).copied().unwrap_or_default()
+    }
+
+    /// Most requests that each engine had at once, by its place.
+    pub fn busiest(&self) -> &[u32] {
+        &self.busiest
     }
 
     fn refuse(&mut self, number: u32, reason: &'static str, out: &mut Vec<Command>) {
@@ -246,6 +254,8 @@ impl Gateway {
             }
         }
         let engine = backend.spec.engine;
+        self.busiest[engine] = self.busiest[engine].max(backend.engine.load.in_flight());
+        self.told.entry(number).or_default().sent = Some((place, placement.backend));
         self.flights.push(Some(Flight {
             request: number,
             ticket,
@@ -279,6 +289,33 @@ impl Gateway {
                 out.push(Command::Cancel(attempt));
             }
         }
+    }
+
+    /// An attempt failed: the request goes elsewhere, unless its answer had begun.
+    fn fail(&mut self, now: Moment, attempt: AttemptId, failure: Failure, out: &mut Vec<Command>) {
+        let Some(flight) = self.flights[attempt as usize].take() else { return };
+        let Flight { request, first_token, ticket, engine, pool, .. } = flight;
+        ticket.give_up(now);
+        let longest = self.profiles.get(engine).map_or(u32::MAX, Profile::longest);
+        if self.open.get(&request).is_some_and(|open| open.tokens() > longest) {
+            // The engine says 400, which goes to the client as it came and is nobody's fault but its own.
+            return self.refuse(request, "context", out);
+        }
+        self.meters[pool].ended(false, now);
+        let engine = &self.engines[engine];
+        if failure == Failure::Unreachable {
+            engine.gone();
+        }
+        engine.breaker.failed(now, failure);
+        if first_token.is_some() {
+            self.open.remove(&request);
+        } else if let Some(open) = self.open.get(&request)
+            && open.attempts().iter().all(|&attempt| self.flights[attempt as usize].is_none())
+        {
+            // Else the other of two tries goes on.
+            self.enter(now, request, out);
+        }
+        self.seat(now, out);
     }
 }
 
@@ -340,27 +377,11 @@ impl Scheduler for Gateway {
     }
 
     fn failed(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
-        let Some(flight) = self.flights[attempt as usize].take() else { return };
-        let Flight { request, first_token, ticket, engine, pool, .. } = flight;
-        ticket.give_up(now);
-        let longest = self.profiles.get(engine).map_or(u32::MAX, Profile::longest);
-        if self.open.get(&request).is_some_and(|open| open.tokens() > longest) {
-            // The engine says 400, which goes to the client as it came and is nobody's fault but its own.
-            return self.refuse(request, "context", out);
-        }
-        self.meters[pool].ended(false, now);
-        let engine = &self.engines[engine];
-        engine.breaker.failed(now, Failure::Unreachable);
-        engine.gone();
-        if first_token.is_some() {
-            self.open.remove(&request);
-        } else if let Some(open) = self.open.get(&request)
-            && open.attempts().iter().all(|&attempt| self.flights[attempt as usize].is_none())
-        {
-            // Else the other of two tries goes on.
-            self.enter(now, request, out);
-        }
-        self.seat(now, out);
+        self.fail(now, attempt, Failure::Unreachable, out);
+    }
+
+    fn erred(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
+        self.fail(now, attempt, Failure::Error, out);
     }
 
     fn left(&mut self, now: Moment, number: u32, out: &mut Vec<Command>) {

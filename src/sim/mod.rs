@@ -20,6 +20,7 @@ mod problem;
 pub mod profile;
 mod prom;
 pub mod recording;
+pub mod rehearsal;
 pub mod replay;
 mod reply;
 pub mod router;
