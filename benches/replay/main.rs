@@ -52,7 +52,7 @@ async fn main() {
     );
     println!("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|");
     let simulated = simulated().await;
-    let cases = cases(&simulated.each_ref().map(|engine| format!("{}/v1", engine.url())), args.requests, 16.0, 1200);
+    let cases = cases(&simulated.each_ref().map(|engine| format!("{}/v1", engine.url())), args.requests, 10.0, 1200);
     play("simulated", cases, &args.only).await;
     let real = [2, 2, 4].map(|slots| Engine::start(Model::Chat, slots, slots * 4096));
     let [one, two, big] = real;
@@ -76,7 +76,7 @@ async fn simulated() -> [Running; 3] {
     };
     let slower = Profile { step_ms: 13.0, prefill_ms: 0.2, ..small };
     let large =
-        Profile { step_ms: 17.0, sequence_ms: 0.9, prompt_ms: 21.0, prefill_ms: 0.31, jitter: 0.1, ..Profile::large() };
+        Profile { step_ms: 17.0, sequence_ms: 0.9, prompt_ms: 21.0, prefill_ms: 0.16, jitter: 0.1, ..Profile::large() };
     let at = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let begin = async |profile| start(profile, "sim", at).await.expect("an engine");
     [begin(small).await, begin(slower).await, begin(large).await]
@@ -97,7 +97,7 @@ fn cases(urls: &[String; 3], requests: usize, per_second: f64, longest: usize) -
         case("in turn, not by cost", policy(urls, two, "balance: round_robin, ", &rules(250))),
         case(
             "two at once on each small engine, the rest spills",
-            policy(urls, two, "", "[{ name: all, to: [small, large] }]").replacen(
+            policy(urls, two, "", "[{ name: all, to: small, fallback: [large] }]").replacen(
                 "/v1\" }",
                 "/v1\", max_concurrency: 2 }",
                 2,

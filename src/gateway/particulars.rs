@@ -1,10 +1,18 @@
 //! What conditions and tiers may ask of a request, kept in its journal line, so that `signalbox replay` can try another policy on it.
 
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    hash::{BuildHasher as _, RandomState},
+    sync::LazyLock,
+};
 
 use serde::{Serialize, Serializer};
 
 use crate::types::{Complexity, Name};
+
+/// What hashes are keyed with (SipHash, with 128 bits that are drawn at the start and known to nobody): who reads a journal cannot try out
+/// which prompts have them.
+static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Blocks of a prompt that are kept: its first 60 KB.
 const MOST_BLOCKS: usize = 256;
@@ -65,7 +73,14 @@ impl Ranked {
 
 /// A hash, in hex: as a number, it would be more than some readers of JSON hold.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Hash(pub u64);
+pub struct Hash(u64);
+
+impl Hash {
+    /// Stands for `hash` in this process's journals.
+    pub(super) fn keyed(hash: u64) -> Self {
+        Self(KEY.hash_one(hash))
+    }
+}
 
 impl Serialize for Hash {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -82,7 +97,7 @@ impl BlockHashes {
     pub(super) fn of(blocks: &[u64]) -> Self {
         let mut text = String::with_capacity(blocks.len().min(MOST_BLOCKS) * 8);
         for hash in blocks.iter().take(MOST_BLOCKS) {
-            let _ = write!(text, "{:08x}", hash & 0xFFFF_FFFF);
+            let _ = write!(text, "{:08x}", Hash::keyed(*hash).0 & 0xFFFF_FFFF);
         }
         Self(text)
     }
@@ -101,8 +116,10 @@ mod tests {
     #[test]
     fn hashes_are_text() {
         assert_eq!(serde_json::to_string(&Hash(0x1F)).unwrap(), "\"000000000000001f\"");
-        let blocks = BlockHashes::of(&[0xA_0000_0001, 2]);
-        assert_eq!(serde_json::to_string(&blocks).unwrap(), "\"0000000100000002\"");
+        let (one, other) = (BlockHashes::of(&[1, 2, 3]).0, BlockHashes::of(&[1, 2, 4]).0);
+        assert_eq!((one.len(), &one[..16]), (24, &other[..16]));
+        assert_ne!(one, other);
+        assert_ne!(&one[..8], "00000001", "the hashes themselves are told to nobody");
         assert_eq!(BlockHashes::of(&[7; 1000]).0.len(), 256 * 8);
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Machine {
     pub(super) name: String,
     backends: Vec<String>,
     pub(super) from: From,
-    /// Whether any pool uses it.
+    /// Whether any route leads to it.
     used: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn learn_all(journal: &Journal, policies: &[&Policy], machines: &Mach
                 (None, Some(Some(learned))) => From::Journal(Box::new(limited(policy, engine, learned))),
                 _ => From::Nowhere(answers(&together(&watched, &backends))),
             };
-            Machine { name: policy.engines[engine].name.to_string(), used: !backends.is_empty(), backends, from }
+            Machine { name: policy.engines[engine].name.to_string(), used: is_used(policy, engine), backends, from }
         };
         Fleet { engines: (0..policy.engines.len()).map(machine).collect() }
     };
@@ -81,6 +81,12 @@ fn limited(policy: &Policy, engine: usize, learned: &Learned) -> Learned {
     learned.profile.context_tokens = context.map_or(1 << 20, |most| u32::try_from(most).unwrap_or(u32::MAX));
     learned.profile.kv_tokens = learned.profile.kv_tokens.max(learned.profile.context_tokens);
     learned
+}
+
+/// Whether any route leads to an engine.
+fn is_used(policy: &Policy, engine: usize) -> bool {
+    let mut targets = policy.models.rules().flat_map(|rule| rule.way.routes()).flat_map(|route| &route.targets);
+    targets.any(|target| policy.pools[target.pool].backends.iter().any(|backend| backend.engine == engine))
 }
 
 /// The names of an engine's backends.

@@ -1,6 +1,10 @@
 //! The requests of a journal: what each asked, as far as the journal knows, and what became of it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
     line::{Line, Particulars, block_hashes},
@@ -31,6 +35,8 @@ pub struct Entry {
     pub(super) output_tokens: Option<u32>,
     /// Tokens of its prompt that its engine had cached.
     pub(super) cached_tokens: u32,
+    /// Of these, the ones that nothing in the journal accounts for: they are taken to be cached wherever it goes.
+    pub(super) warm_tokens: u32,
     /// Its blocks of [`BLOCK_TOKENS`], where the journal has their hashes.
     pub(super) blocks: Option<Arc<[u64]>>,
     /// When its client left, after it came.
@@ -81,11 +87,18 @@ impl Entries {
         let mut entries = Self::default();
         let bytes_per_token = bytes_per_token(&journal.lines);
         let mut start = None;
+        let mut known: HashSet<u64> = HashSet::new();
         for line in &journal.lines {
             match entry(line, bytes_per_token) {
                 Ok(mut entry) => {
                     let start = *start.get_or_insert(line.time_ms);
                     entry.at = Duration::from_millis(line.time_ms - start);
+                    let blocks = entry.blocks.as_deref().unwrap_or_default();
+                    let found = blocks.iter().take_while(|block| known.contains(block)).count() as u32 * BLOCK_TOKENS;
+                    // What engines count beside whole blocks is no sign of traffic from before.
+                    let before = entry.cached_tokens > found + 2 * BLOCK_TOKENS || entry.blocks.is_none();
+                    entry.warm_tokens = if before { entry.cached_tokens } else { 0 };
+                    known.extend(blocks);
                     entries.all.push(Arc::new(entry));
                 }
                 Err(reason) => *entries.left_out.entry(reason).or_default() += 1,
@@ -173,6 +186,7 @@ fn entry(line: &Line, bytes_per_token: f64) -> Result<Entry, &'static str> {
         prompt_tokens,
         output_tokens: usage.filter(|_| ok).map(|usage| usage.completion_tokens.min(u32::MAX.into()) as u32),
         cached_tokens: cached.unwrap_or(0).min(u64::from(prompt_tokens) - 1) as u32,
+        warm_tokens: 0,
         blocks: hashes.map(|hashes| blocks(&hashes, prompt_tokens, bytes_per_token)),
         leaves: left.then(|| Duration::try_from_secs_f64(line.e2e_ms / 1e3).unwrap_or_default()),
         particulars: line.particulars.clone(),

@@ -23,7 +23,7 @@ const CLEARLY: f64 = 0.97;
 /// Where the number of requests that run at once shows no limit.
 const UNLIMITED: u32 = 1024;
 /// Numbers of slots that are tried.
-const SLOTS: [u32; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96];
+const SLOTS: [u32; 16] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256];
 
 /// What was learned of a backend.
 #[derive(Clone, Debug)]

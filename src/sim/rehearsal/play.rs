@@ -184,13 +184,130 @@ fn request(entry: &Entry, lengths: &HashMap<&str, Vec<u32>>, dice: &mut fastrand
         at: entry.at,
         job: Job {
             prompt_tokens: entry.prompt_tokens,
-            // Where the prompt's blocks are not known, as much of it is cached as was then.
-            warm_tokens: if blocks.is_some() { 0 } else { entry.cached_tokens },
+            warm_tokens: entry.warm_tokens,
             blocks: blocks.unwrap_or_default(),
             output_tokens: entry.output_tokens.unwrap_or(drawn),
         },
         leaves: entry.leaves,
         whole: !entry.stream,
         session,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        config::Config,
+        policy::compile,
+        sim::rehearsal::{Journal, Tally},
+    };
+
+    /// A journal of `count` requests, `gap` milliseconds apart, each changed by `more`.
+    fn entries(count: u64, gap: u64, more: impl Fn(u64) -> Value) -> Entries {
+        let mut text = String::new();
+        for at in 0..count {
+            let prompt = 100 + at * 37 % 1000;
+            let usage = json!({ "prompt_tokens": prompt, "completion_tokens": 20 });
+            let mut line = json!({
+                "form": 2, "time_ms": 1_700_000_000_000_u64 + at * gap, "endpoint": "chat", "stream": true, "model": "auto",
+                "explained": { "prompt_tokens": [prompt / 2, prompt, prompt * 2] }, "answered": 0, "outcome": "ok", "usage": usage,
+                "attempts": [{ "pool": "small", "backend": "h1", "outcome": "ok", "usage": usage }],
+            });
+            let changes = more(at);
+            line.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+            writeln!(text, "{line}").unwrap();
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("j.jsonl");
+        std::fs::write(&path, text).unwrap();
+        Entries::of(&Journal::open(&[path]).unwrap())
+    }
+
+    fn play(routes: &str, more: &str) -> Play {
+        let text = format!(
+            "engines: {{ h1: {{ url: \"http://h1/v1\"{more} }}, h2: {{ url: \"http://h2/v1\" }} }}\n\
+             pools: {{ small: {{ model: m, price: {{ input: 1, output: 2 }}, backends: [{{ engine: h1 }}] }}, large: {{ model: n, price: {{ input: 10, output: 20 }}, backends: [{{ engine: h2 }}] }} }}\n\
+             models: {{ auto: {{ routes: [{routes}] }} }}\nlimits: {{ queue: {{ length: 3, wait: 1s }} }}\n"
+        );
+        let policy = compile(&text.parse::<Config>().unwrap()).unwrap();
+        Play { policy, profiles: vec![Profile::small(), Profile::large()], failing: vec![], ttft: None, tpot: None }
+    }
+
+    fn tally(play: &Play, entries: &Entries) -> (Tally, Played) {
+        let played = play.run(entries, 1);
+        (Tally::of(&played.ended), played)
+    }
+
+    #[test]
+    fn rules_and_their_lengths_decide_and_money_follows() {
+        let entries = entries(200, 200, |_| json!({}));
+        let by_rule = play("{ when: prompt.tokens > 600, to: large }, { to: small }", "");
+        let long = entries.all.iter().filter(|entry| entry.prompt_tokens > 600).count();
+        let (of_rule, played) = tally(&by_rule, &entries);
+        assert_eq!(of_rule.pools.iter().find(|(pool, _)| pool == "large").unwrap().1, long);
+        assert!(played.missing.is_empty());
+        let cost: f64 = entries
+            .all
+            .iter()
+            .map(|it| (f64::from(it.prompt_tokens) + 40.0) * if it.prompt_tokens > 600 { 1e-5 } else { 1e-6 })
+            .sum();
+        assert!((of_rule.cost.unwrap() / cost - 1.0).abs() < 1e-9, "{of_rule:?}");
+        let (of_length, _) = tally(&play("{ length: { short: small, long: large, boundary: 600 } }", ""), &entries);
+        assert!((of_length.share("large") - of_rule.share("large")).abs() < 0.02, "{of_length:?}");
+    }
+
+    #[test]
+    fn tiers_hold_their_shares_by_what_the_journal_says_of_prompts() {
+        let hard =
+            |at: u64| json!({ "score": (at * 29 % 100) as f64 / 100.0, "quality": 0.6, "gap": 0.1, "confidence": 1.0 });
+        let known =
+            entries(400, 150, |at| json!({ "particulars": { "class": "interactive", "complexity": hard(at) } }));
+        let tiers = play("{ complexity: { tiers: [small, large], shares: [70%, 30%] } }", "");
+        let (tally, played) = tally(&tiers, &known);
+        assert!((tally.share("large") - 0.3).abs() < 0.05, "{tally:?}");
+        assert!(played.missing.is_empty());
+        let told = tiers.run(&entries(50, 150, |_| json!({})), 1).missing;
+        assert_eq!(told.get("prompt.complexity"), Some(&50));
+    }
+
+    #[test]
+    fn limits_hold_and_what_finds_no_room_spills_waits_or_is_refused() {
+        let entries = entries(120, 20, |_| json!({}));
+        let one = |routes| tally(&play(routes, ", max_concurrency: 2"), &entries).0;
+        let alone = one("{ to: small }");
+        assert!(alone.refusals() > 20, "{alone:?}");
+        assert!(alone.refused.iter().all(|(reason, _)| reason.starts_with("queue_")), "{alone:?}");
+        let spilled = one("{ to: small, fallback: [large] }");
+        assert_eq!(spilled.refusals(), 0);
+        assert!(spilled.share("large") > 0.5, "{spilled:?}");
+        assert!(tally(&play("{ to: small }", ", max_concurrency: 2"), &entries).1.busiest[0] <= 2);
+    }
+
+    #[test]
+    fn kept_answers_clients_that_leave_and_failures_are_played_as_they_were() {
+        let entries = entries(100, 100, |at| match at % 4 {
+            0 => json!({ "reused": { "result": "hit-exact", "pool": "small" }, "attempts": [], "usage": null }),
+            1 => json!({ "outcome": "client_gone", "usage": null, "e2e_ms": 1.0 }),
+            _ => json!({}),
+        });
+        let cached = play("{ to: small }", "");
+        let caching = compile(
+            &"engines: { h1: { url: \"http://h1/v1\" } }\npools: { small: { model: m, backends: [{ engine: h1 }] } }\ncache: { exact: { ttl: 1h } }\n"
+                .parse::<Config>()
+                .unwrap(),
+        );
+        let cached = Play { policy: Policy { caching: caching.unwrap().caching, ..cached.policy }, ..cached };
+        let (with, _) = tally(&cached, &entries);
+        assert_eq!((with.kept, with.ttfts.len()), (25, 50));
+        let (without, _) = tally(&play("{ to: small }", ""), &entries);
+        assert_eq!((without.kept, without.ttfts.len()), (0, 75));
+        let failing = Play { failing: vec![1.0, 0.0], ..play("{ to: small, fallback: [large] }", "") };
+        let (elsewhere, _) = tally(&failing, &entries);
+        assert!((elsewhere.share("large") - 1.0).abs() < 1e-9 && elsewhere.failed == 0, "{elsewhere:?}");
     }
 }

@@ -28,7 +28,7 @@ use crate::{
         router::{Directed, Router, Scene},
         traffic::Request,
     },
-    types::{Complexity, Name},
+    types::{Complexity, Name, Tokens},
 };
 
 /// Keys that a route with tiers remembers.
@@ -128,7 +128,11 @@ impl Facts for Traveller<'_> {
     }
 
     fn more_tokens_than(&self, n: u64) -> bool {
-        self.entry.estimated.exceed(n).unwrap_or(u64::from(self.entry.prompt_tokens) > n)
+        let Tokens { least, expected, most } = self.entry.estimated;
+        // By the length alone, it is half to twice that; a closer look was the gateway's own, and would be again.
+        let rough = least == expected / 2 && most == expected.saturating_mul(2);
+        let known = if rough { self.entry.prompt_tokens.into() } else { expected };
+        self.entry.estimated.exceed(n).unwrap_or(known > n)
     }
 
     fn complexity(&self) -> f64 {
