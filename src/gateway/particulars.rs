@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use crate::types::{Complexity, Name};
 
-/// What hashes are keyed with (SipHash, with 128 bits that are drawn at the start and known to nobody): who reads a journal cannot try out
+/// What hashes are keyed with (`SipHash`, with 128 bits that are drawn at the start and known to nobody): who reads a journal cannot try out
 /// which prompts have them.
 static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 

@@ -190,22 +190,19 @@ impl Gateway {
         let patience = open.patience(limits.queue_wait, now);
         let deadline = now.plus(patience.max(Duration::from_nanos(1)));
         let pool = open.route().targets[preferred].pool;
-        match self.hall.join(pool, number, open.priority(), deadline, now) {
-            Ok(displaced) => {
-                out.extend([Command::Wake(deadline), Command::Wake(now.plus(LOOK))]);
-                if let Some(displaced) = displaced {
-                    self.refuse(displaced, Shed::Full.label(), out);
-                }
-                self.seat(now, out);
+        let Ok(displaced) = self.hall.join(pool, number, open.priority(), deadline, now) else {
+            // Another pool may have room for it, and nobody who waits for that.
+            let elsewhere = self.choose(now, number).filter(|chosen| chosen.target != preferred);
+            if !elsewhere.is_some_and(|chosen| self.launch(now, number, &chosen, false, out)) {
+                self.refuse(number, Shed::Full.label(), out);
             }
-            Err(()) => {
-                // Another pool may have room for it, and nobody who waits for that.
-                let elsewhere = self.choose(now, number).filter(|chosen| chosen.target != preferred);
-                if !elsewhere.is_some_and(|chosen| self.launch(now, number, &chosen, false, out)) {
-                    self.refuse(number, Shed::Full.label(), out);
-                }
-            }
+            return;
+        };
+        out.extend([Command::Wake(deadline), Command::Wake(now.plus(LOOK))]);
+        if let Some(displaced) = displaced {
+            self.refuse(displaced, Shed::Full.label(), out);
         }
+        self.seat(now, out);
     }
 
     /// Seats those who wait and for whom there is room now.

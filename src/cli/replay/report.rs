@@ -107,7 +107,7 @@ fn figures(results: &Results) -> String {
     let rows = results.figures().into_iter().map(|Figure { name, decimals, of }| {
         let happened = number(of(&results.happened), decimals);
         let change = signed(results.change(&*of), decimals);
-        let new = results.new().map_or_else(String::new, |new| new.estimate(&*of).text(decimals, false));
+        let new = results.priced().map_or_else(String::new, |new| new.estimate(&*of).text(decimals, false));
         let was = results.was().map(|was| was.estimate(&*of).text(decimals, false));
         (name, happened, was, new, change)
     });
@@ -162,7 +162,7 @@ fn calibration(results: &Results) -> String {
 
 /// Engines that the new policy loads more than anybody has seen them.
 fn beyond(results: &Results) -> String {
-    let Some((column, fleet)) = results.new().zip(results.fleets.last()) else { return String::new() };
+    let Some((column, fleet)) = results.priced().zip(results.fleets.last()) else { return String::new() };
     let mut text = String::new();
     for (machine, most) in fleet.engines.iter().zip(&column.busiest) {
         if let From::Journal(learned) = &machine.from

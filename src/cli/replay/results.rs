@@ -94,7 +94,7 @@ impl Results {
     }
 
     /// The new policy.
-    pub(super) fn new(&self) -> Option<&Column> {
+    pub(super) fn priced(&self) -> Option<&Column> {
         self.columns.last()
     }
 
@@ -107,7 +107,7 @@ impl Results {
     /// where that was not played, from what happened.
     pub(super) fn change(&self, of: &dyn Fn(&Tally) -> f64) -> f64 {
         let before = self.was().map_or_else(|| of(&self.happened), |was| was.estimate(of).mean);
-        self.new().map_or(f64::NAN, |new| new.estimate(of).mean) - before
+        self.priced().map_or(f64::NAN, |new| new.estimate(of).mean) - before
     }
 }
 

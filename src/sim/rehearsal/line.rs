@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::types::Usage;
+
 /// The latest form of lines that is understood here.
 pub(super) const FORM: u32 = 2;
 
@@ -113,15 +115,6 @@ pub(super) struct Attempt {
 pub(super) struct Predicted {
     pub(super) prompt_tokens: u64,
     pub(super) cached_tokens: u64,
-}
-
-/// Tokens.
-#[derive(Copy, Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Usage {
-    pub(super) prompt_tokens: u64,
-    pub(super) cached_tokens: Option<u64>,
-    pub(super) completion_tokens: u64,
 }
 
 /// A hash as the journal writes it.
