@@ -12,7 +12,7 @@
 //! | 9 | [`server`] | listeners, reload, drain, what operators ask |
 //! | 8 | [`gateway`], [`loadgen`] | the walk; a client that asks servers and measures what callers see |
 //! | 7 | [`upstream`] | HTTP to engines, and what they say of themselves |
-//! | 6 | [`sim`], [`embed`], [`store`] | simulated engines: a pure model, the same behind HTTP, and policies compared on it; vectors of texts; records on disk |
+//! | 6 | [`sim`], [`embed`], [`store`], [`otel`] | simulated engines: a pure model, the same behind HTTP, and policies compared on it; vectors of texts; records on disk; traces to a collector |
 //! | 5 | [`fleet`], [`cache`] | engines and backends as they live: load, tickets, readings; answers that are given again |
 //! | 4 | [`schedule`], [`policy`] | which backend; what the operator decided |
 //! | 3 | [`config`], [`telemetry`], [`redis`] | policy files as text; metrics and the journal; a server for what gateways share |
@@ -33,6 +33,7 @@ pub mod fleet;
 pub mod gateway;
 pub mod loadgen;
 pub mod measure;
+pub mod otel;
 pub mod policy;
 pub mod prompt;
 pub mod protocol;

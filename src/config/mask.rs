@@ -43,7 +43,14 @@ fn cover(loose: &Located<Loose>, secret: bool, bytes: &mut [u8]) {
         Loose::List(values) => values.iter().for_each(|value| cover(value, secret, bytes)),
         Loose::Map(entries) => {
             for (key, value) in entries {
-                cover(value, matches!(&**key, "key" | "keys" | "hash"), bytes);
+                match &value.value {
+                    Loose::Map(headers) if key == "headers" => {
+                        for (_, value) in headers {
+                            cover(value, true, bytes);
+                        }
+                    }
+                    _ => cover(value, matches!(&**key, "key" | "keys" | "hash"), bytes),
+                }
             }
         }
     }

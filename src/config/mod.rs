@@ -11,6 +11,7 @@ mod lengths;
 mod load;
 mod mask;
 mod mistake;
+pub mod otel;
 mod place;
 mod problem;
 pub mod raw;

@@ -13,6 +13,7 @@ use super::{
     key_source::KeySource,
     keys::{AccountLimits, Key, SharedLimits, Team, Usage},
     lengths::{Boundary, Context},
+    otel::Otel,
     scalar::{Admin, Balance, Dialect, Expression, Field, Pause, Predicted, Scrape, Share, Switch, Total, Url, Word},
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
@@ -36,6 +37,8 @@ pub struct Document {
     pub timeouts: Option<Timeouts>,
     /// Where decisions are written. Without it, they are not.
     pub journal: Option<Journal>,
+    /// Where traces and measurements go, by OpenTelemetry. Without it, nowhere.
+    pub otel: Option<Otel>,
     /// What routes with tiers learn of their own traffic.
     pub learning: Option<Learning>,
     /// Answers that are kept, to be given again. Without it, none are.
@@ -288,6 +291,8 @@ pub struct Model {
     /// Whether another backend may be asked early, beside one whose first token is late; the first answer counts. Default: where its
     /// pool has no price.
     pub hedge: Option<Field<Switch>>,
+    /// Tokens of a stream that are held back, for a second at most: one that breaks off among them is begun anew. Default: none.
+    pub hold_back: Option<Field<u64>>,
     /// Its deadlines.
     pub timeouts: Option<RouteTimeouts>,
     /// What each of its requests is to keep to: one that will hardly do so may be refused at once.
@@ -325,6 +330,8 @@ pub struct Route {
     /// Whether another backend may be asked early, beside one whose first token is late; the first answer counts. Default: where its
     /// pool has no price.
     pub hedge: Option<Field<Switch>>,
+    /// Tokens of a stream that are held back, for a second at most: one that breaks off among them is begun anew. Default: none.
+    pub hold_back: Option<Field<u64>>,
     /// Its deadlines.
     pub timeouts: Option<RouteTimeouts>,
     /// What each of its requests is to keep to: one that will hardly do so may be refused at once.

@@ -126,6 +126,7 @@ pub(super) async fn enter(asked: &Asked, record: &Record) -> Result<Placed, Faul
     let now = desk.clock.now();
     let waited = now.since(began);
     record.wait(waited);
+    record.took("queue", began);
     let after = || come_back(asked, preferred, now);
     let (reason, fault) = match result {
         Ok((placed, queued)) => {

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     cache::Purge,
     measure::{BytesPerToken, Rate},
+    otel::Exporter,
     policy::{Policy, Tokenizer, Way},
     prompt::tokens::{Counter, Source},
     schedule::{
@@ -45,6 +46,8 @@ pub struct Desk {
     pub metrics: Metrics,
     /// Where decisions are written, while the policy asks for it.
     pub journal: ArcSwapOption<Journal>,
+    /// Where traces go, while the policy asks for it.
+    pub otel: ArcSwapOption<Exporter>,
     /// What hashes of prompts and conversations begin with. Known to nobody, so that nobody can make prompts whose hashes collide.
     pub(super) salt: u64,
     /// Bytes per token over all answers.
@@ -91,6 +94,7 @@ impl Desk {
             clock,
             metrics: Metrics::new(),
             journal: ArcSwapOption::empty(),
+            otel: ArcSwapOption::empty(),
             salt: fastrand::u64(..),
             bytes_per_token: BytesPerToken::new(),
             rate: Rate::new(),

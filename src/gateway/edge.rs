@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use tower::Service;
 
-use super::{Desk, Live, Reply, Serving, Step, auth, record::Record, stages::Arrival};
+use super::{Desk, Live, Reply, Serving, Step, auth, record::Record, stages::Arrival, traced::Traced};
 use crate::{
     protocol::error,
     types::{Endpoint, Fault, Outcome},
@@ -58,7 +58,9 @@ impl<S: Step<Arrival>> Edge<S> {
             self.desk.metrics.request(None, None, fault.status, Outcome::Failed(fault.kind));
             return reply_to(None, &id, &fault);
         };
-        let record = Record::open(self.desk.clone(), id.clone(), endpoint, None);
+        let exporter = self.desk.otel.load_full();
+        let traced = exporter.map(|exporter| Traced::begin(exporter, request.headers()));
+        let record = Record::open(self.desk.clone(), id.clone(), endpoint, None, traced);
         let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), request };
         let mut reply = self.walk.call(arrival).await.unwrap_or_else(|fault| {
             record.fail(&fault);

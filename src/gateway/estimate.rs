@@ -23,8 +23,10 @@ impl<S> Estimation<S> {
 
 impl<S: Step<Estimated>> Step<Call> for Estimation<S> {
     async fn call(&self, call: Call) -> Result<Reply, Fault> {
+        let began = self.desk.clock.now();
         let estimate = Estimate::of(&self.desk, &call.headers, &call.body);
         call.record.note(|line| line.estimated_prompt_tokens = estimate.tokens);
+        call.record.took("estimate", began);
         self.inner.call(Estimated { call, estimate }).await
     }
 }

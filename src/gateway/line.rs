@@ -171,6 +171,12 @@ pub struct Attempted {
     pub full: Vec<Name>,
     /// What was expected of the chosen one.
     pub predicted: Predicted,
+    /// Who ran it: a provider by its address, or the engine's kind.
+    pub provider: &'static str,
+    /// From the request's arrival to the attempt's beginning, in milliseconds.
+    pub began_ms: f64,
+    /// From the request's arrival to the attempt's end, in milliseconds; `None` while it is under way.
+    pub ended_ms: Option<f64>,
     /// What came of it: from dispatch to the first token's arrival here, in milliseconds.
     pub ttft_ms: Option<f64>,
     /// Prompt tokens that the engine says it had cached.

@@ -38,8 +38,10 @@ mod serving;
 mod session;
 mod shadow;
 mod shared;
+mod spans;
 mod stages;
 mod step;
+mod traced;
 mod wall;
 mod work;
 

@@ -15,6 +15,8 @@ use super::{
     callers::{Bill, Caller},
     line::{FORM, Line, since_1970},
     shadow::Worth,
+    spans,
+    traced::{Took, Traced},
 };
 use crate::{
     prompt::tokens::{Counter, Known},
@@ -41,6 +43,8 @@ pub(super) struct Record {
     served: OnceLock<Served>,
     /// What it took of its caller's limits.
     bill: OnceLock<Bill>,
+    /// Where traces are wanted.
+    traced: Option<Traced>,
     _in_flight: InFlight,
 }
 
@@ -54,8 +58,14 @@ pub(super) struct Served {
 }
 
 impl Record {
-    /// Begins one; `purpose` where the request is of our own making.
-    pub(super) fn open(desk: Arc<Desk>, id: Arc<str>, endpoint: Endpoint, purpose: Option<Purpose>) -> Arc<Self> {
+    /// Begins one; `purpose` where the request is of our own making, `traced` where traces are wanted.
+    pub(super) fn open(
+        desk: Arc<Desk>,
+        id: Arc<str>,
+        endpoint: Endpoint,
+        purpose: Option<Purpose>,
+        traced: Option<Traced>,
+    ) -> Arc<Self> {
         let line = Line {
             form: FORM,
             id: id.clone(),
@@ -100,6 +110,7 @@ impl Record {
             counted: OnceLock::new(),
             served: OnceLock::new(),
             bill: OnceLock::new(),
+            traced,
             _in_flight: in_flight,
         })
     }
@@ -161,6 +172,18 @@ impl Record {
         self.bill.get()
     }
 
+    /// Its trace, where traces are wanted.
+    pub(super) fn traced(&self) -> Option<&Traced> {
+        self.traced.as_ref()
+    }
+
+    /// Notes that a step of its trace is over, which began at `began`.
+    pub(super) fn took(&self, name: &'static str, began: Moment) {
+        if let Some(traced) = &self.traced {
+            traced.took(Took { name, began, ended: self.desk.clock.now() });
+        }
+    }
+
     /// Notes what answers it.
     pub(super) fn serve(&self, served: Served) {
         // An answer begins once.
@@ -196,6 +219,9 @@ impl Record {
             line.attempts.iter().filter_map(|attempt| attempt.cost_usd).reduce(|sum, cost| sum + cost).or(free);
         if let Some(bill) = self.bill() {
             bill.settle(&line);
+        }
+        if let Some(traced) = &self.traced {
+            spans::Told { traced, endpoint: self.endpoint, arrived: self.arrived, line: &line }.tell();
         }
         let metrics = &self.desk.metrics;
         let worth = Worth::total(&line.attempts);

@@ -8,6 +8,7 @@ mod decider;
 mod engines;
 mod keys;
 mod models;
+mod otel;
 mod pools;
 mod reader;
 mod routes;
@@ -76,6 +77,7 @@ impl Reader<'_> {
             limits: document.limits.as_ref().map_or_else(Limits::default, |raw| self.limits(raw)),
             timeouts,
             journal: document.journal.as_ref().and_then(|raw| self.journal(raw)),
+            otel: document.otel.as_ref().and_then(|raw| self.otel(raw)),
             caching: self.caching(document.cache.as_ref(), document.keys.is_some()),
             learning: document.learning.as_ref().map_or_else(Learning::default, |raw| self.learning(raw)),
             background,

@@ -68,6 +68,7 @@ impl Default for Policy {
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             journal: None,
+            otel: None,
             caching: None,
             learning: Learning::default(),
             background: None,

@@ -59,6 +59,8 @@ pub struct Policy {
     pub timeouts: Timeouts,
     /// Where decisions are written, if anywhere.
     pub journal: Option<Journal>,
+    /// Where traces and measurements go, if anywhere.
+    pub otel: Option<Otel>,
     /// Which answers are kept to be given again; `None` where none are.
     pub caching: Option<Caching>,
     /// What routes with tiers learn of their own traffic.
@@ -242,4 +244,19 @@ pub struct Journal {
     pub keep: u32,
     /// Whether lines have what only some conditions ask (language, complexity), and hashes of prompts' blocks.
     pub facts: bool,
+}
+
+/// Where traces and measurements go: an OpenTelemetry collector.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Otel {
+    /// Its base address, without a trailing slash.
+    pub endpoint: String,
+    /// Headers that it asks for.
+    pub headers: Vec<(Name, Secret)>,
+    /// The share of new traces that are recorded.
+    pub sample: f64,
+    /// The service's name.
+    pub service: Name,
+    /// How often measurements are sent.
+    pub interval: Duration,
 }

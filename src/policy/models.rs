@@ -74,6 +74,8 @@ pub struct Route {
     pub bound: Option<Duration>,
     /// Whether a second backend may be asked early, beside one that is late; `None`: where its tokens cost nothing.
     pub hedge: Option<bool>,
+    /// Tokens of a stream that are held back, so that one which breaks off among them can be begun anew.
+    pub hold_back: Option<u64>,
     /// How long each can wait for room; `None` as [`Limits`](super::Limits) say.
     pub queue: Option<Duration>,
     /// What is asked instead where an answer is of no use.
@@ -138,6 +140,7 @@ impl Route {
             timeouts,
             bound: None,
             hedge: None,
+            hold_back: None,
             queue: None,
             cascade: None,
             tiers: Arc::default(),

@@ -25,6 +25,11 @@ impl Secret {
         masked
     }
 
+    /// Its text, for whom it is meant for.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
     fn find(&self, text: &[u8]) -> Option<usize> {
         let is_maskable = self.0.bytes().any(|byte| byte != b'*');
         if is_maskable { memmem::find(text, self.0.as_bytes()) } else { None }

@@ -6,6 +6,7 @@ use super::tls::{Certificate, TlsError};
 use crate::{
     fleet::{Registry, Snapshot},
     gateway::{self, Desk, Live, Serving, keep_on_disk, lessons, share, share_limits},
+    otel::{self, Exporter},
     policy::{self, Policy},
     redis::LinkError,
     store,
@@ -17,6 +18,9 @@ use crate::{
         scrape::{Scrapers, Source},
     },
 };
+
+/// How long the last spans may take to be sent.
+const LAST_SPANS: Duration = Duration::from_secs(3);
 
 /// The parts that requests, operators and reloads share.
 pub(super) struct House {
@@ -57,6 +61,9 @@ pub enum OpenError {
     /// Limits cannot be shared.
     #[error("limits: {0} (limits.shared.url in the policy)")]
     SharedLimits(LinkError),
+    /// Traces cannot go out.
+    #[error("{0} (otel in the policy)")]
+    Otel(otel::SetUpError),
     /// The journal's file cannot be written.
     #[error("the journal '{path}' cannot be opened: {error} (journal.path in the policy)")]
     Journal {
@@ -79,6 +86,7 @@ impl House {
         if let Some(journal) = open_journal(&policy, &desk)? {
             desk.journal.store(Some(journal));
         }
+        desk.otel.store(open_otel(&policy)?);
         if let Some(file) = &policy.learning.file {
             desk.lessons.load(file)?;
         }
@@ -117,6 +125,12 @@ impl House {
             let journal = open_journal(&policy, &self.desk)?;
             if let Some(old) = self.desk.journal.swap(journal) {
                 tokio::task::spawn_blocking(move || old.close());
+            }
+        }
+        if before.otel != policy.otel {
+            let exporter = open_otel(&policy)?;
+            if let Some(old) = self.desk.otel.swap(exporter) {
+                tokio::task::spawn_blocking(move || old.close(LAST_SPANS));
             }
         }
         for (what, changed) in [
@@ -183,6 +197,9 @@ impl House {
             desk.disk.close();
         };
         let _ = tokio::task::spawn_blocking(close).await;
+        if let Some(exporter) = self.desk.otel.swap(None) {
+            let _ = tokio::task::spawn_blocking(move || exporter.close(LAST_SPANS)).await;
+        }
         if let Some(journal) = self.desk.journal.swap(None) {
             // A panic in the writer was logged where it happened.
             let _ = tokio::task::spawn_blocking(move || journal.close()).await;
@@ -196,6 +213,10 @@ fn open_journal(policy: &Policy, desk: &Desk) -> Result<Option<Arc<Journal>>, Op
         Ok(journal) => Ok(Some(Arc::new(journal))),
         Err(error) => Err(OpenError::Journal { path: spec.path.display().to_string(), error }),
     }
+}
+
+fn open_otel(policy: &Policy) -> Result<Option<Arc<Exporter>>, OpenError> {
+    policy.otel.as_ref().map(|spec| Exporter::open(spec).map(Arc::new)).transpose().map_err(OpenError::Otel)
 }
 
 /// The engines whose metrics are to be read.

@@ -8,6 +8,7 @@ use http_body_util::{BodyExt, Limited};
 
 use super::{
     job::{Job, Spot},
+    provider::provider,
     provider_key::ProviderKey,
     upstream_fault::{LOST, UNREACHABLE, garbage, refusal},
 };
@@ -16,6 +17,8 @@ use crate::{
     gateway::{
         Desk,
         asked::Placed,
+        line::Attempted,
+        record::millis,
         relay::{Answer, Committed, Decision, Events, Gauges, Meter, is_events},
     },
     policy::Secret,
@@ -61,10 +64,12 @@ impl Attempt<'_> {
             cascade: None,
         };
         let cached_tokens = told.predicted.cached_tokens;
+        let engine = &serving.snapshot.policy.engines[backend_at.spec.engine];
+        let began_ms = millis(self.desk.clock.now().since(self.job.call.record.arrived()));
         let mut number = 0;
         self.job.call.record.note(|line| {
             number = line.attempts.len();
-            line.attempts.push(told);
+            line.attempts.push(Attempted { provider: provider(engine, backend_at), began_ms, ..told });
         });
         let gauges = Gauges {
             desk: self.desk.clone(),
@@ -119,7 +124,11 @@ impl Attempt<'_> {
         let mut left = engine.keys.len();
         loop {
             let key = ProviderKey::next(engine, backend, clock.now());
-            let begun = self.begin(backend, self.outgoing(backend, key.secret, ask_usage), meter).await?;
+            let mut outgoing = self.outgoing(backend, key.secret, ask_usage);
+            if let Some(traced) = self.job.call.record.traced() {
+                traced.put(meter.number(), &mut outgoing.headers);
+            }
+            let begun = self.begin(backend, outgoing, meter).await?;
             left = left.saturating_sub(1);
             if !key.told(begun.0.status, clock.now()) || left == 0 {
                 return Ok(begun);

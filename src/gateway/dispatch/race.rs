@@ -9,6 +9,7 @@ use super::{
     attempt::Attempt,
     deadline::Deadline,
     early::Clocks,
+    hold_back::steady,
     job::{Job, Spot},
     next::Failures,
 };
@@ -43,15 +44,22 @@ pub(super) async fn commit(job: &Job, asked: &mut Asked, first: Placed) -> Resul
             Some(ended) = under_way.next() => Some(ended),
             () = sleep_until(look) => None,
         };
-        let placed = match ended {
-            Some((_, Ok(committed))) => {
+        let ended = match ended {
+            Some((spot, Ok(committed))) => {
                 // The others end as outrun.
                 record.won(true);
-                drop(under_way);
+                under_way.clear();
                 record.won(false);
-                return Ok(committed);
+                match steady(job, race.asked, committed).await {
+                    Ok(committed) => return Ok(committed),
+                    Err(fault) => Some((spot, fault)),
+                }
             }
-            Some((spot, Err(fault))) => {
+            Some((spot, Err(fault))) => Some((spot, fault)),
+            None => None,
+        };
+        let placed = match ended {
+            Some((spot, fault)) => {
                 let is_other =
                     |(other, _): &(Spot, Moment)| (other.target, other.backend) != (spot.target, spot.backend);
                 race.awaited.retain(is_other);

@@ -15,7 +15,7 @@ use crate::{
     policy::Semantic,
     protocol::{Canonical, LONG_BODY},
     telemetry::LookupStage,
-    types::{Name, Outline},
+    types::{Moment, Name, Outline},
 };
 
 /// Longest text that is looked up, in bytes: the embedders read 254 pieces of words.
@@ -113,7 +113,7 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
     let began = clock.now();
     let Some(recall) = recall(&embedders, text) else { return Looked::Missed("no_vector", None) };
     let embedded = clock.now();
-    metrics.took(LookupStage::Recall, embedded.since(began).as_secs_f64());
+    took(desk, call, (LookupStage::Recall, "embed"), began);
     let mut pending = Box::new(Pending {
         compat,
         embedders: embedders.clone(),
@@ -129,7 +129,7 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
         return Looked::Missed("no_cache", Some(pending));
     }
     let near = search(desk, &pending, acceptable.clone(), said.max_age).await;
-    metrics.took(LookupStage::Search, clock.now().since(embedded).as_secs_f64());
+    took(desk, call, (LookupStage::Search, "search"), embedded);
     if near.is_empty() {
         return Looked::Missed("nothing_near", Some(pending));
     }
@@ -155,7 +155,7 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
         Ok(vector) => vector,
         Err(reason) => return Looked::Missed(reason, Some(pending)),
     };
-    metrics.took(LookupStage::Decide, clock.now().since(began).as_secs_f64());
+    took(desk, call, (LookupStage::Decide, "decide"), began);
     let now = clock.now();
     let shadow_only = lock(&desk.meanings.scopes).shadow_only(&scope, semantic.max_false_hit_rate, now);
     let verdict = judge(&weighed, &vector, &near);
@@ -182,6 +182,12 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
         }
         Verdict::Unlikely => Looked::Missed("unlikely", Some(pending)),
     }
+}
+
+/// Notes what a stage took, which began at `began`, and a step of the request's trace.
+fn took(desk: &Desk, call: &Call, (stage, step): (LookupStage, &'static str), began: Moment) {
+    desk.metrics.cache().took(stage, desk.clock.now().since(began).as_secs_f64());
+    call.record.took(step, began);
 }
 
 /// The text that is looked up, if it may be, and whether what is asked soon changes.

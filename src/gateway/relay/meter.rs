@@ -1,5 +1,7 @@
 //! The meter: rides in an answer's body and measures it. It holds the ticket, and settles the request's record once.
 
+mod tokens;
+
 use std::{sync::Arc, time::Duration};
 
 use super::gauges::Gauges;
@@ -111,6 +113,11 @@ impl Meter {
     /// Where the backend's figures are.
     pub(in crate::gateway) fn metrics(&self) -> Arc<BackendMetrics> {
         self.metrics.clone()
+    }
+
+    /// Its place among the attempts at the request.
+    pub(in crate::gateway) fn number(&self) -> usize {
+        self.number
     }
 
     /// Our own share of the time to the head of the answer, in whole microseconds.
@@ -228,20 +235,6 @@ impl Meter {
         (usage, self.price.map(|price| price.cost(&usage)))
     }
 
-    /// Tokens so far, by their bytes.
-    fn estimate(&self) -> Usage {
-        Usage {
-            prompt_tokens: self.backend.prompt_tokens(self.prompt_bytes as usize),
-            completion_tokens: self.streamed_tokens(Outcome::Escalated),
-            ..Usage::default()
-        }
-    }
-
-    /// Tokens of the answer that have come, and of `more` text.
-    pub(in crate::gateway) fn tokens_with(&self, more: &str) -> u64 {
-        self.streamed_tokens(Outcome::Escalated) + self.backend.learned.bytes_per_token.tokens(more.len() as u64)
-    }
-
     /// Tells the engine's breaker what a fault says of it. Before the seat is given up, for whoever gets its place looks at that.
     fn judge(&self, fault: &Fault) {
         let breaker = &self.backend.engine.breaker;
@@ -332,6 +325,7 @@ impl Meter {
             self.metrics.cost(cost);
         }
         let ttft = self.tokens.map(|(first, _)| millis(first.since(self.started)));
+        let ended_ms = millis(self.desk.clock.now().since(self.arrived));
         self.record.note(|line| {
             if let Some(usage) = uncounted {
                 line.uncounted.tokens += usage.prompt_tokens + usage.completion_tokens;
@@ -339,6 +333,7 @@ impl Meter {
             }
             if let Some(attempt) = line.attempts.get_mut(self.number) {
                 attempt.outcome = Some(outcome.label());
+                attempt.ended_ms = Some(ended_ms);
                 attempt.ttft_ms = ttft;
                 attempt.usage = usage;
                 attempt.usage_estimated = estimate.is_some();
@@ -362,24 +357,6 @@ impl Meter {
         };
         if let Some(latency) = latency {
             learned.latency.observe(latency.as_secs_f64(), now);
-        }
-    }
-
-    /// Seconds per output token after the first: (last − first) / (n − 1), n being the tokens of one choice that were seen to come.
-    fn tpot(&self, outcome: Outcome) -> Option<f64> {
-        let (first, last) = self.tokens?;
-        let tokens = self.streamed_tokens(outcome) / u64::from(self.choices.count_ones().max(1));
-        (tokens > 1 && last > first).then(|| last.since(first).as_secs_f64() / (tokens - 1) as f64)
-    }
-
-    /// The engine's own count of a complete answer, less the reasoning that it kept to itself; or else counted from the text: an
-    /// event is not a token.
-    fn streamed_tokens(&self, outcome: Outcome) -> u64 {
-        match self.usage {
-            Some(usage) if outcome == Outcome::Complete && usage.completion_tokens > 0 => {
-                usage.shown_tokens(self.reasoning)
-            }
-            _ => self.backend.learned.bytes_per_token.tokens(self.text_bytes),
         }
     }
 }

@@ -73,6 +73,7 @@ impl<S: Step<Missed>> Reuse<S> {
         metrics.took(LookupStage::Key, keyed.since(began).as_secs_f64());
         let found = sharing.look(&self.desk.cache.exact, keyed);
         metrics.took(LookupStage::Exact, clock.now().since(keyed).as_secs_f64());
+        routed.call.record.took("cache", began);
         let found = match (found, &caching.exact) {
             (Err("absent" | "expired"), Some(exact)) if self.desk.shared.is_on() => {
                 self.look_elsewhere(exact, &sharing).await

@@ -38,6 +38,7 @@ impl<S> Routing<S> {
 
 impl<S: Step<Routed>> Step<Estimated> for Routing<S> {
     async fn call(&self, estimated: Estimated) -> Result<Reply, Fault> {
+        let began = self.desk.clock.now();
         let (estimated, way) = if is_slow(counter(&estimated.call.serving, &estimated.call.body), &estimated.call.body)
         {
             let desk = self.desk.clone();
@@ -52,6 +53,7 @@ impl<S: Step<Routed>> Step<Estimated> for Routing<S> {
         };
         let (route, explained) = way?;
         let Estimated { call, estimate: Estimate { blocks, session, .. } } = estimated;
+        call.record.took("route", began);
         call.record.note(|line| {
             line.route = Some(route.name.clone());
             line.explained = Some(explained);

@@ -79,7 +79,7 @@ impl Errands {
         }
         let place = Place::take(&self.under_way, MOST)?;
         let id = format!("sb-bg-{:016x}", fastrand::u64(..));
-        let record = Record::open(self.desk.clone(), id.into(), origin.endpoint, Some(purpose));
+        let record = Record::open(self.desk.clone(), id.into(), origin.endpoint, Some(purpose), None);
         let estimate = Estimate::of(&self.desk, &HeaderMap::new(), &body);
         let route = Arc::new(Route::new(origin.route.name.clone(), vec![target.clone()], origin.route.timeouts));
         record.note(|line| {

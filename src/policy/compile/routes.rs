@@ -32,6 +32,7 @@ pub(super) struct RawWay<'a> {
     fallback: Option<&'a [Field<Word>]>,
     spill: Option<&'a Field<Switch>>,
     hedge: Option<&'a Field<Switch>>,
+    hold_back: Option<&'a Field<u64>>,
     timeouts: Option<&'a raw::RouteTimeouts>,
     bound: Option<&'a raw::Bound>,
     queue: Option<&'a Field<Pause>>,
@@ -50,6 +51,7 @@ impl<'a> RawWay<'a> {
             fallback: raw.fallback.as_deref(),
             spill: raw.spill.as_ref(),
             hedge: raw.hedge.as_ref(),
+            hold_back: raw.hold_back.as_ref(),
             timeouts: raw.timeouts.as_ref(),
             bound: raw.bound.as_ref(),
             queue: raw.queue.as_ref(),
@@ -68,6 +70,7 @@ impl<'a> RawWay<'a> {
             fallback: raw.fallback.as_deref(),
             spill: raw.spill.as_ref(),
             hedge: raw.hedge.as_ref(),
+            hold_back: raw.hold_back.as_ref(),
             timeouts: raw.timeouts.as_ref(),
             bound: raw.bound.as_ref(),
             queue: raw.queue.as_ref(),
@@ -86,6 +89,7 @@ impl<'a> RawWay<'a> {
         self.fallback.is_none()
             && self.spill.is_none()
             && self.hedge.is_none()
+            && self.hold_back.is_none()
             && self.timeouts.is_none()
             && self.bound.is_none()
             && self.queue.is_none()
@@ -153,6 +157,7 @@ impl Reader<'_> {
             targets: Vec::new(),
             spill,
             hedge,
+            hold_back: self.optional(raw.hold_back),
             timeouts: self.route_timeouts(raw.timeouts, given.timeouts),
             bound: self.bound(raw.bound),
             queue: self.wait(raw.queue),

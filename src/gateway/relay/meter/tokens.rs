@@ -1,0 +1,38 @@
+//! How many tokens of an answer have come, and how long each took.
+
+use super::Meter;
+use crate::types::{Outcome, Usage};
+
+impl Meter {
+    /// Tokens so far, by their bytes.
+    pub(super) fn estimate(&self) -> Usage {
+        Usage {
+            prompt_tokens: self.backend.prompt_tokens(self.prompt_bytes as usize),
+            completion_tokens: self.streamed_tokens(Outcome::Escalated),
+            ..Usage::default()
+        }
+    }
+
+    /// Tokens of the answer that have come, and of `more` text.
+    pub(in crate::gateway) fn tokens_with(&self, more: &str) -> u64 {
+        self.streamed_tokens(Outcome::Escalated) + self.backend.learned.bytes_per_token.tokens(more.len() as u64)
+    }
+
+    /// Seconds per output token after the first: (last − first) / (n − 1), n being the tokens of one choice that were seen to come.
+    pub(super) fn tpot(&self, outcome: Outcome) -> Option<f64> {
+        let (first, last) = self.tokens?;
+        let tokens = self.streamed_tokens(outcome) / u64::from(self.choices.count_ones().max(1));
+        (tokens > 1 && last > first).then(|| last.since(first).as_secs_f64() / (tokens - 1) as f64)
+    }
+
+    /// The engine's own count of a complete answer, less the reasoning that it kept to itself; or else counted from the text: an
+    /// event is not a token.
+    fn streamed_tokens(&self, outcome: Outcome) -> u64 {
+        match self.usage {
+            Some(usage) if outcome == Outcome::Complete && usage.completion_tokens > 0 => {
+                usage.shown_tokens(self.reasoning)
+            }
+            _ => self.backend.learned.bytes_per_token.tokens(self.text_bytes),
+        }
+    }
+}

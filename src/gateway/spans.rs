@@ -1,0 +1,169 @@
+//! What a settled request says as spans and measurements, by OpenTelemetry's conventions for generative AI; what they have no name for is
+//! called `signalbox.…`.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::{
+    line::{Attempted, Line},
+    traced::Traced,
+};
+use crate::{
+    otel::{Kind, Measured, Span, Tokens, Value},
+    protocol::TraceContext,
+    types::{Endpoint, Moment, Outcome},
+};
+
+/// A request that is over, seen from its trace.
+pub(super) struct Told<'a> {
+    pub(super) traced: &'a Traced,
+    pub(super) endpoint: Endpoint,
+    pub(super) arrived: Moment,
+    pub(super) line: &'a Line,
+}
+
+impl Told<'_> {
+    /// Hands it to the exporter.
+    pub(super) fn tell(&self) {
+        let exporter = &self.traced.exporter;
+        exporter.measure(&self.measured());
+        if self.traced.context.sampled {
+            exporter.spans(self.spans());
+        }
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        let mut spans = vec![self.whole()];
+        spans.extend(self.traced.steps().iter().map(|step| {
+            let (began, ended) = (step.began.since(self.arrived), step.ended.since(self.arrived));
+            self.part(self.traced.context, step.name, (began, ended))
+        }));
+        for (number, attempt) in self.line.attempts.iter().enumerate() {
+            self.attempt(number, attempt, &mut spans);
+        }
+        spans
+    }
+
+    /// The whole request, as its caller sees it.
+    fn whole(&self) -> Span {
+        let Line { id, model, key, route, status, reused, usage, cost_usd, ttft_ms, .. } = self.line;
+        let answered = self.line.last();
+        let mut attributes = vec![
+            ("gen_ai.operation.name", Value::Word(operation(self.endpoint))),
+            ("signalbox.request.id", Value::Text(id.to_string())),
+            ("http.response.status_code", Value::Count(u64::from(*status))),
+        ];
+        let mut add = |key, value: Option<Value>| attributes.extend(value.map(|value| (key, value)));
+        add("gen_ai.provider.name", answered.map(|it| Value::Word(it.provider)));
+        add("gen_ai.request.model", model.clone().map(Value::Text));
+        add("gen_ai.response.model", answered.and_then(|it| it.upstream_model.clone()).map(Value::Name));
+        add("gen_ai.usage.input_tokens", usage.map(|usage| Value::Count(usage.prompt_tokens)));
+        add("gen_ai.usage.output_tokens", usage.map(|usage| Value::Count(usage.completion_tokens)));
+        add("signalbox.route", route.clone().map(Value::Name));
+        add("signalbox.pool", answered.map(|it| Value::Name(it.pool.clone())));
+        add("signalbox.backend", answered.map(|it| Value::Name(it.backend.clone())));
+        add("signalbox.key", key.clone().map(Value::Name));
+        add("signalbox.cache", reused.as_ref().map(|reused| Value::Word(reused.result)));
+        add("signalbox.time_to_first_token", ttft_ms.map(|ms| Value::Number(ms / 1e3)));
+        add("signalbox.cost_usd", cost_usd.map(Value::Number));
+        let error = error(Some(self.line.outcome));
+        add("error.type", error.map(Value::Word));
+        let name = name(self.endpoint, self.line.model.as_deref());
+        let ended = millis(self.line.e2e_ms);
+        let parent = self.traced.parent.map(|parent| (parent, true));
+        Span {
+            attributes,
+            error,
+            ..self.span(self.traced.context, parent, (Kind::Server, name), (Duration::ZERO, ended))
+        }
+    }
+
+    /// An attempt, and within it the prompt and the answer.
+    fn attempt(&self, number: usize, attempt: &Attempted, spans: &mut Vec<Span>) {
+        let context = self.traced.attempt(number);
+        let began = millis(attempt.began_ms);
+        let ended = millis(attempt.ended_ms.unwrap_or(self.line.e2e_ms)).max(began);
+        let mut attributes = vec![
+            ("gen_ai.operation.name", Value::Word(operation(self.endpoint))),
+            ("gen_ai.provider.name", Value::Word(attempt.provider)),
+            ("signalbox.pool", Value::Name(attempt.pool.clone())),
+            ("signalbox.backend", Value::Name(attempt.backend.clone())),
+            ("signalbox.attempt", Value::Count(number as u64 + 1)),
+            ("signalbox.attempt.reason", Value::Word(attempt.reason)),
+            ("signalbox.predicted.time_to_first_token", Value::Number(attempt.predicted.ttft_ms / 1e3)),
+        ];
+        let mut add = |key, value: Option<Value>| attributes.extend(value.map(|value| (key, value)));
+        add("gen_ai.request.model", attempt.upstream_model.clone().map(Value::Name));
+        add("gen_ai.usage.input_tokens", attempt.usage.map(|usage| Value::Count(usage.prompt_tokens)));
+        add("gen_ai.usage.output_tokens", attempt.usage.map(|usage| Value::Count(usage.completion_tokens)));
+        add("signalbox.cached_tokens", attempt.reported_cached_tokens.map(Value::Count));
+        add("signalbox.outcome", attempt.outcome.map(Value::Word));
+        let error = error(attempt.outcome);
+        add("error.type", error.map(Value::Word));
+        let name = name(self.endpoint, attempt.upstream_model.as_deref().or(self.line.model.as_deref()));
+        let parent = Some((self.traced.context.span, false));
+        spans.push(Span { attributes, error, ..self.span(context, parent, (Kind::Client, name), (began, ended)) });
+        if let Some(first) = attempt.ttft_ms.map(|ms| (began + millis(ms)).min(ended)) {
+            spans.push(self.part(context, "prefill", (began, first)));
+            spans.push(self.part(context, "decode", (first, ended)));
+        }
+    }
+
+    /// A part of `whole` that has no parts.
+    fn part(&self, whole: TraceContext, name: &'static str, times: (Duration, Duration)) -> Span {
+        let context = TraceContext { span: fastrand::u64(1..), ..whole };
+        self.span(context, Some((whole.span, false)), (Kind::Internal, name.to_owned()), times)
+    }
+
+    fn span(
+        &self,
+        context: TraceContext,
+        parent: Option<(u64, bool)>,
+        (kind, name): (Kind, String),
+        (began, ended): (Duration, Duration),
+    ) -> Span {
+        let at = |offset: Duration| -> SystemTime { UNIX_EPOCH + self.traced.began + offset };
+        let (began, ended) = (at(began), at(ended));
+        Span { context, parent, kind, name, began, ended, attributes: Vec::new(), error: None }
+    }
+
+    fn measured(&self) -> Measured {
+        let Line { model, route, usage, outcome, ttft_ms, tpot_ms, e2e_ms, .. } = self.line;
+        let answered = self.line.last();
+        Measured {
+            operation: operation(self.endpoint),
+            // Callers make up names without end; a request with a route has one that the policy knows.
+            request_model: model.as_deref().filter(|_| route.is_some()).map(Into::into),
+            response_model: answered.and_then(|it| it.upstream_model.clone()),
+            provider: answered.map(|it| it.provider),
+            error: error(Some(outcome)),
+            duration: millis(*e2e_ms),
+            first_token: ttft_ms.map(millis),
+            per_token: tpot_ms.map(millis),
+            tokens: usage.map(|usage| Tokens { input: usage.prompt_tokens, output: usage.completion_tokens }),
+        }
+    }
+}
+
+/// What the conventions call it.
+fn operation(endpoint: Endpoint) -> &'static str {
+    match endpoint {
+        Endpoint::Chat | Endpoint::Messages | Endpoint::Responses => "chat",
+        Endpoint::Completions => "text_completion",
+        other => other.name(),
+    }
+}
+
+/// `{operation} {model}`, as the conventions have it.
+fn name(endpoint: Endpoint, model: Option<&str>) -> String {
+    model.map_or_else(|| operation(endpoint).to_owned(), |model| format!("{} {model}", operation(endpoint)))
+}
+
+/// What went wrong, as far as anything did: an attempt that another outran, or whose answer a larger model's replaced, did nothing wrong.
+fn error(outcome: Option<&'static str>) -> Option<&'static str> {
+    let well = [Outcome::Complete, Outcome::Outrun, Outcome::Escalated].map(Outcome::label);
+    outcome.filter(|outcome| !well.contains(outcome))
+}
+
+fn millis(ms: f64) -> Duration {
+    Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default()
+}

@@ -1,0 +1,50 @@
+//! Where traces and measurements go.
+
+use std::time::Duration;
+
+use super::reader::Reader;
+use crate::{
+    config::{Field, Problem, Share, Url, Word, otel as raw},
+    policy::{Otel, Secret},
+    types::Name,
+};
+
+/// How often measurements are sent where the policy does not say, as the SDKs have it.
+const INTERVAL: Duration = Duration::from_mins(1);
+
+impl Reader<'_> {
+    pub(super) fn otel(&mut self, raw: &raw::Otel) -> Option<Otel> {
+        if !cfg!(feature = "otel") {
+            self.report(
+                Problem::at(raw.endpoint.at(), "this build has no OpenTelemetry")
+                    .help("build it with the feature `otel`, which is on by default, or leave `otel` out"),
+            );
+            return None;
+        }
+        let endpoint = self.read(&raw.endpoint).map(|Url(url)| url);
+        if let Some(url) = endpoint.as_ref().filter(|url| url.ends_with("/v1/traces") || url.ends_with("/v1/metrics")) {
+            let base = url.rsplit_once("/v1/").map_or(&**url, |(base, _)| base);
+            self.report(
+                Problem::at(raw.endpoint.at(), "the path is added to this address")
+                    .help(format!("write the collector's base address: `{base}`")),
+            );
+        }
+        let headers = raw.headers.iter().flat_map(|headers| &headers.entries);
+        let headers = headers.filter_map(|(name, value)| self.header(name, value)).collect();
+        let Share(sample) = self.or(raw.sample.as_ref(), Share(1.0));
+        let Word(service) = self.or(raw.service.as_ref(), Word("signalbox".to_owned()));
+        let interval = self.or(raw.interval.as_ref(), INTERVAL);
+        Some(Otel { endpoint: endpoint?, headers, sample, service: service.into(), interval })
+    }
+
+    fn header(&mut self, name: &Field<String>, value: &Field<raw::HeaderText>) -> Option<(Name, Secret)> {
+        let raw::HeaderText(value) = self.read(value)?;
+        let Ok(name) = http::HeaderName::try_from(name.text()) else {
+            self.report(
+                Problem::at(name.at(), "not the name of a header").help("write it like `authorization` or `x-api-key`"),
+            );
+            return None;
+        };
+        Some((name.as_str().into(), Secret(value.into())))
+    }
+}
