@@ -52,13 +52,13 @@ async fn main() {
     );
     println!("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|");
     let simulated = simulated().await;
-    let cases = cases(&simulated.each_ref().map(|engine| format!("{}/v1", engine.url())), args.requests, 10.0, 1200);
+    let cases = cases(&simulated.each_ref().map(|engine| format!("{}/v1", engine.url())), args.requests, 6.0, 1200);
     play("simulated", cases, &args.only).await;
     let real = [2, 2, 4].map(|slots| Engine::start(Model::Chat, slots, slots * 4096));
     let [one, two, big] = real;
     let (Some(one), Some(two), Some(big)) = (one.await, two.await, big.await) else { return };
     let urls = [&one, &two, &big].map(Engine::url);
-    play("llama.cpp", self::cases(&urls, args.requests, 4.0, 900), &args.only).await;
+    play("llama.cpp", self::cases(&urls, args.requests, 3.0, 900), &args.only).await;
 }
 
 /// Two small engines that are not alike, and a large one; each strays from its own formula by more than usual.

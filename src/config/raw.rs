@@ -142,8 +142,7 @@ pub struct Journal {
     pub max_size: Option<Field<u64>>,
     /// How many rotated files are kept. Default: 5.
     pub keep: Option<Field<u32>>,
-    /// Whether the language and the complexity of every prompt are noted, and keyed hashes of its blocks, so that `signalbox replay` can try
-    /// policies that ask for them, and tell what prefix caches will hold. Default: `off`.
+    /// Whether every prompt's language, complexity and keyed hashes are noted too, for `signalbox replay`. Default: `off`.
     pub facts: Option<Field<Switch>>,
 }
 

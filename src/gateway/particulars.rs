@@ -23,6 +23,7 @@ pub struct Particulars {
     /// `interactive` or `batch`.
     pub class: &'static str,
     /// The most tokens that were wanted of the answer, where the client said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
     /// Tools on offer.
     pub tools: u32,
@@ -35,16 +36,22 @@ pub struct Particulars {
     /// Whether the results of tools came last.
     pub tool_loop: bool,
     /// The conversation, where it has a name, and what its users said, up to the last turn and to the one before: hashes.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<Hash>,
     /// See [`session`](Self::session).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub said: Option<Hash>,
     /// See [`session`](Self::session).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub said_before: Option<Hash>,
     /// The prompt's language, `""` where it cannot be told; `None` where nothing asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<&'static str>,
     /// How hard the prompt seemed by the weights that are built in; `None` where nothing asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub complexity: Option<Ranked>,
     /// Chained hashes of the prompt's blocks, where the policy wants them.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<BlockHashes>,
 }
 

@@ -11,6 +11,7 @@ use std::{
 use super::{
     Gauges, Profile,
     cluster::{Answer, AttemptId, Command, Scheduler},
+    flight::{Flight, signals},
     hall::{Hall, LOOK},
     open::{Chosen, Open},
     router::{Directed, Fixed, Router, Scene},
@@ -27,18 +28,15 @@ use crate::{
         spill::{self, Look},
     },
     telemetry::{Metrics, PoolMetrics, Shed},
-    types::{EngineKind, EngineSignals, Layout, Moment, Name, Usage},
+    types::{Layout, Moment, Name, Usage},
 };
+
+pub use super::flight::{NO_BACKEND, NO_ROUTE, Told};
 
 /// Bytes of a token of simulated prompts. The gateway does not know; it learns.
 pub(super) const TOKEN_BYTES: u64 = 4;
 /// Most of one queue that are looked at in vain before those behind them have to wait for the next time.
 const MOST_IN_VAIN: usize = 16;
-/// Why a request is refused that no rule takes, or for which no backend is left.
-pub const NO_ROUTE: &str = "no_route";
-/// See [`NO_ROUTE`].
-pub const NO_BACKEND: &str = "no_backend";
-
 /// A gateway that runs a policy over simulated engines.
 pub struct Gateway {
     snapshot: Snapshot,
@@ -63,25 +61,6 @@ pub struct Gateway {
     told: HashMap<u32, Told>,
     /// Most requests that each engine had at once.
     busiest: Vec<u32>,
-}
-
-/// What the gateway made of a request.
-#[derive(Copy, Clone, Debug, Default, PartialEq)]
-pub struct Told {
-    /// The pool and, in it, the backend that it was sent to last.
-    pub sent: Option<(usize, usize)>,
-    /// Why it was refused, where it was.
-    pub refused: Option<&'static str>,
-}
-
-struct Flight {
-    request: u32,
-    ticket: Ticket,
-    engine: usize,
-    pool: usize,
-    backend: usize,
-    first_token: Option<Moment>,
-    whole: bool,
 }
 
 impl Gateway {
@@ -415,16 +394,7 @@ impl Scheduler for Gateway {
         let at = &self.engines[engine];
         at.heard(gauges.is_some());
         let Some(gauges) = gauges else { return };
-        let signals = EngineSignals {
-            running: Some(f64::from(gauges.running)),
-            waiting: Some(f64::from(gauges.waiting)),
-            kv_usage: Some(gauges.kv_usage),
-            kv_capacity_tokens: self.profiles.get(engine).map(|profile| u64::from(profile.kv_tokens)),
-            prefix_queries: Some(gauges.prefix_queries as f64),
-            prefix_hits: Some(gauges.prefix_hits as f64),
-            preemptions: Some(f64::from(gauges.preemptions as u32)),
-            ..EngineSignals::unknown(EngineKind::Vllm)
-        };
+        let signals = signals(&gauges, self.profiles.get(engine));
         at.read(signals, now);
     }
 }

@@ -9,6 +9,7 @@ pub mod engine;
 pub mod estimate;
 pub mod face;
 pub mod figures;
+mod flight;
 pub mod gateway;
 mod hall;
 pub mod job;

@@ -48,8 +48,10 @@ async fn a_policy_costs_what_it_was_priced_at() {
     let (small, large) = (compared.share_off("small"), compared.share_off("large"));
     assert!(small <= 2.0 && large <= 2.0, "shares are off by {small} and {large} points: {compared:?}");
     assert!(compared.off("/cost_usd") <= 0.05, "the cost: {:?}", compared.both("/cost_usd"));
-    // A busy machine is slower than it was a minute ago: what is asked of times is a bench's to say.
-    assert!(compared.off("/ttft_s/p50") <= 0.6, "the TTFT: {:?}", compared.both("/ttft_s/p50"));
+    // How fast engines are changes with what else the machine does, so that times are held against the journal they were learned from.
+    let first = |it: &Value| it["ttft_s"]["p50"].as_f64().or(it["ttft_s"]["p50"]["mean"].as_f64()).expect("a TTFT");
+    let ratio = first(&compared.priced["policies"][0]["figures"]) / first(&compared.priced["happened"]);
+    assert!((0.4..2.5).contains(&ratio), "as played and as it was: {ratio}");
     let (was, new) = (&compared.priced["policies"][0]["figures"], &compared.priced["policies"][1]["figures"]);
     let share = |figures: &Value| figures["shares"]["large"]["mean"].as_f64().expect("a share");
     assert!(share(was) > share(new) + 0.1, "the change is a change: {was} {new}");
