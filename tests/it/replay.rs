@@ -183,7 +183,7 @@ fn what_cannot_be_told_is_refused_with_a_mend() {
     let refused = |arguments: &[&str], parts: &[&str]| {
         let told = ran(dir.path(), &[&["--journal", "journal.jsonl"], arguments].concat());
         assert_eq!(told.code, Some(1), "{}", told.out);
-        let plain = told.err.replace("\n", " ").split_whitespace().collect::<Vec<_>>().join(" ").replace("│ ", "");
+        let plain = told.err.replace('\n', " ").split_whitespace().collect::<Vec<_>>().join(" ").replace("│ ", "");
         for part in parts {
             assert!(plain.contains(part), "{part} in {plain}");
         }
