@@ -11,7 +11,7 @@ use super::{explained::Explained, particulars::Particulars};
 use crate::{
     quota::Spent,
     telemetry::{Purpose, Stage},
-    types::{Candidate, Name, Usage},
+    types::{Blame, Candidate, Name, Usage},
 };
 
 /// Most bytes of the header that lists candidates.
@@ -54,6 +54,9 @@ pub struct Line {
     pub reused: Option<Reused>,
     /// How it was let in; `None` where it did not come so far.
     pub admission: Option<Admission>,
+    /// What this gateway would have done, where it only observes; `route` and `explained` then tell why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub would: Option<Would>,
     /// Every attempt, in the order in which they were begun.
     pub attempts: Vec<Attempted>,
     /// Place of the one that answered among them, counted from 0; `None` where none did.
@@ -64,6 +67,9 @@ pub struct Line {
     pub status: u16,
     /// `ok`, `client_gone`, or the kind of fault.
     pub outcome: &'static str,
+    /// Whose fault it was that it ended, where that was told.
+    #[serde(skip)]
+    pub(super) blame: Option<Blame>,
     /// How far it had come when it ended.
     pub stage: Stage,
     /// Tokens of the answer, as its engine reported them.
@@ -120,6 +126,32 @@ impl Reused {
     /// Whether the answer cost nothing, because no engine was asked for this request.
     pub(super) fn is_free(&self) -> bool {
         self.pool.is_some()
+    }
+}
+
+/// What this gateway would have done with a request that it only observes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Would {
+    /// The pool that it would have gone to; `None` where it would have been refused.
+    pub pool: Option<Name>,
+    /// The backend there; `None` where none could have taken it.
+    pub backend: Option<Name>,
+    /// What would have been expected there.
+    pub predicted: Option<Predicted>,
+    /// Why it would have been refused.
+    pub refused: Option<&'static str>,
+}
+
+impl Would {
+    /// It would have begun with this attempt.
+    pub(super) fn begin(first: Option<Attempted>) -> Self {
+        let Some(Attempted { pool, backend, predicted, .. }) = first else { return Self::refuse("no_backend") };
+        Self { pool: Some(pool), backend: Some(backend), predicted: Some(predicted), refused: None }
+    }
+
+    /// It would have been refused for this reason.
+    pub(super) fn refuse(kind: &'static str) -> Self {
+        Self { pool: None, backend: None, predicted: None, refused: Some(kind) }
     }
 }
 
@@ -189,6 +221,9 @@ pub struct Attempted {
     pub cost_usd: Option<f64>,
     /// How the attempt ended; `None` while it is under way.
     pub outcome: Option<&'static str>,
+    /// Whether its engine failed, or gave no first token in its time.
+    #[serde(skip)]
+    pub(super) failed: bool,
 }
 
 /// What was expected of an attempt when its backend was chosen.
@@ -298,6 +333,13 @@ impl Line {
         let counted: u64 = counted.map(|usage| usage.prompt_tokens + usage.completion_tokens).sum();
         let Spent { tokens, usd } = self.uncounted;
         Spent { tokens: tokens + counted, usd: usd + self.cost_usd.unwrap_or(0.0) }
+    }
+
+    /// Notes that an attempt under way has given no first token in its time: should another answer, it counts as failed.
+    pub(super) fn late(&mut self, pool: &Name, backend: &Name) {
+        let same = |attempt: &&mut Attempted| attempt.pool == *pool && attempt.backend == *backend;
+        let under_way = self.attempts.iter_mut().filter(|attempt| attempt.outcome.is_none());
+        under_way.filter(same).for_each(|attempt| attempt.failed = true);
     }
 
     /// The attempt that answered; where none did, the last one.

@@ -27,6 +27,7 @@ mod limit;
 mod line;
 mod meaning;
 mod models;
+mod observe;
 mod parse;
 mod particulars;
 mod record;
@@ -38,6 +39,7 @@ mod serving;
 mod session;
 mod shadow;
 mod shared;
+mod slo;
 mod spans;
 mod stages;
 mod step;
@@ -73,9 +75,11 @@ pub use self::{
     inquiry::Inquiry,
     line::{Admission, Attempted, Line, Predicted, Reused, Weighed},
     models::Models,
+    observe::Observer,
     particulars::{BlockHashes, Hash, Particulars, Ranked},
     serving::{Live, Serving},
     shared::{Shared, fuzz_shared, share},
+    slo::Slos,
     step::{Reply, Step},
 };
 use crate::upstream::Client;

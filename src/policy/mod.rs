@@ -6,6 +6,7 @@ pub mod condition;
 mod defaults;
 mod keys;
 mod models;
+mod objectives;
 mod offered;
 mod secret;
 mod simulated;
@@ -21,8 +22,9 @@ pub use self::{
     defaults::USAGE_RETENTION,
     keys::{Account, Key, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
     models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
+    objectives::{End, Fared, Measure, Objective, Objectives},
     secret::Secret,
-    simulated::{Found, discovered, simulated},
+    simulated::{Found, discovered, observing, simulated},
     tokenizer::{Encoding, Tokenizer},
 };
 pub use crate::config::keys::Allowed;
@@ -67,6 +69,8 @@ pub struct Policy {
     pub learning: Learning,
     /// Traffic of the gateway's own making, if there may be any.
     pub background: Option<Background>,
+    /// Place of the pool that stands for an existing gateway, where everything passes to that one unchanged.
+    pub observed: Option<usize>,
     /// Whether the engines are simulated.
     pub simulated: bool,
     /// First 12 hex digits of the BLAKE3 hash of the policy's text.
@@ -119,21 +123,12 @@ pub struct Pool {
     pub balance: Strategy,
     /// What its tokens cost, where known.
     pub price: Option<Price>,
-    /// The percentiles to keep to.
+    /// What it is to keep to.
     pub objectives: Objectives,
     /// Tokens of prompt and answer together that its backends take; `None` as they report it.
     pub context: Option<u64>,
     /// Its backends.
     pub backends: Vec<Backend>,
-}
-
-/// The 95th percentiles that a pool is to keep to; `None` where none is set.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Objectives {
-    /// Of the time to the first token.
-    pub ttft: Option<Duration>,
-    /// Of the time per further token.
-    pub tpot: Option<Duration>,
 }
 
 /// A model on an engine.

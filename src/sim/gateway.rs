@@ -14,7 +14,7 @@ use super::{
     flight::{Flight, signals},
     hall::{Hall, LOOK},
     open::{Chosen, Open},
-    router::{Directed, Fixed, Router, Scene},
+    router::{Directed, Fixed, Meter, Router, Scene},
     traffic::Request,
 };
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
         hedge::{self, Alternative, Awaited},
         spill::{self, Look},
     },
-    telemetry::{Metrics, PoolMetrics, Shed},
+    telemetry::{Metrics, Shed},
     types::{Layout, Moment, Name, Usage},
 };
 
@@ -43,7 +43,7 @@ pub struct Gateway {
     router: Box<dyn Router>,
     /// At the places the simulation gives them.
     engines: Vec<Arc<Engine>>,
-    meters: Vec<Arc<PoolMetrics>>,
+    meters: Vec<Meter>,
     layout: Layout,
     profiles: Vec<Profile>,
     dice: fastrand::Rng,
@@ -77,7 +77,7 @@ impl Gateway {
         let engines = policy.engines.iter().map(|engine| registry.engine(&engine.name, &engine.url)).collect();
         let metrics = Metrics::new();
         Self {
-            meters: policy.pools.iter().map(|pool| metrics.pool(&pool.name)).collect(),
+            meters: policy.pools.iter().map(|pool| Meter::new(metrics.pool(&pool.name))).collect(),
             hall: Hall::new(policy.pools.len(), policy.limits.queue_length),
             snapshot: Snapshot::new(policy, &registry),
             router,
@@ -343,10 +343,10 @@ impl Scheduler for Gateway {
         };
         let first = flight.first_token.filter(|_| !flight.whole && tokens > 1);
         let tpot = first.map(|first| now.since(first).as_secs_f64() / (tokens - 1) as f64);
-        let objectives = self.snapshot.pools[flight.pool].spec.objectives;
+        let objectives = &self.snapshot.pools[flight.pool].spec.objectives;
         let ttft = flight.first_token.map(|first| first.since(open.arrived()));
-        let in_time = objectives.ttft.is_none_or(|most| ttft.is_none_or(|ttft| ttft <= most));
-        let fast = objectives.tpot.is_none_or(|most| tpot.is_none_or(|tpot| tpot <= most.as_secs_f64()));
+        let in_time = objectives.ttft().is_none_or(|most| ttft.is_none_or(|ttft| ttft <= most));
+        let fast = objectives.tpot().is_none_or(|most| tpot.is_none_or(|tpot| tpot <= most.as_secs_f64()));
         self.meters[flight.pool].ended(in_time && fast, now);
         flight.ticket.finish(Some(&usage), tpot, now);
         self.seat(now, out);

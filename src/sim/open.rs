@@ -145,8 +145,8 @@ impl Open {
 
     /// What it has to keep to in a pool: on the time to its first token, and on the time per further token.
     pub(super) fn limits(&self, target: usize, pools: &[Pool], now: Moment) -> (Option<Duration>, Option<Duration>) {
-        let objectives = pools[self.route.targets[target].pool].spec.objectives;
-        (self.bound(now).into_iter().chain(objectives.ttft).min(), objectives.tpot)
+        let objectives = &pools[self.route.targets[target].pool].spec.objectives;
+        (self.bound(now).into_iter().chain(objectives.ttft()).min(), objectives.tpot())
     }
 
     /// The best backend of a target that was not tried and has room.

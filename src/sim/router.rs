@@ -3,7 +3,13 @@
 use std::sync::Arc;
 
 use super::traffic::Request;
-use crate::{fleet::Snapshot, policy::Route, telemetry::PoolMetrics, types::Moment};
+use crate::{
+    fleet::Snapshot,
+    measure::{Rate, RateSpan},
+    policy::Route,
+    telemetry::PoolMetrics,
+    types::Moment,
+};
 
 /// What a simulated gateway is like when a request comes.
 #[derive(Copy, Clone)]
@@ -13,11 +19,45 @@ pub struct Scene<'a> {
     /// The policy, alive.
     pub snapshot: &'a Snapshot,
     /// How each of its pools fared lately.
-    pub meters: &'a [Arc<PoolMetrics>],
+    pub meters: &'a [Meter],
     /// How many requests wait for room in each.
     pub waiting: &'a [usize],
     /// The prompt, as the scheduler sees it.
     pub prompt: crate::types::Prompt<'a>,
+}
+
+/// How a pool fared lately, for conditions to ask.
+pub struct Meter {
+    metrics: Arc<PoolMetrics>,
+    ended: Rate,
+    kept: Rate,
+}
+
+impl Meter {
+    pub(super) fn new(metrics: Arc<PoolMetrics>) -> Self {
+        Self { metrics, ended: Rate::new(), kept: Rate::new() }
+    }
+
+    pub(super) fn ttft(&self, seconds: f64, now: Moment) {
+        self.metrics.ttft(seconds, now);
+    }
+
+    /// A request ended, and whether it kept the pool's objectives.
+    pub(super) fn ended(&self, kept: bool, now: Moment) {
+        self.ended.record(1, now);
+        self.kept.record(u64::from(kept), now);
+    }
+
+    /// The 95th percentile of the time to the first token over the last minute, in seconds; 0 where there was none.
+    pub fn ttft_p95(&self, now: Moment) -> f64 {
+        self.metrics.ttft_p95(now)
+    }
+
+    /// The share of requests that kept the pool's objectives over the last minute; 1 where there was none.
+    pub fn attainment(&self, now: Moment) -> f64 {
+        let ended = self.ended.per_second(RateSpan::Minute, now);
+        if ended > 0.0 { (self.kept.per_second(RateSpan::Minute, now) / ended).min(1.0) } else { 1.0 }
+    }
 }
 
 /// Where a request goes, and what else its policy says of it.

@@ -220,9 +220,10 @@ mod tests {
 
     use super::{super::shared::MOST_BACKENDS, *};
     use crate::{
+        measure::{BudgetStanding, BudgetState},
         telemetry::{
             AccountLive, AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Lookup,
-            LookupStage, OutputLive, PoolLive, SchedulerLive, Shed, TeamLive, TieredLive,
+            LookupStage, OutputLive, PoolLive, SchedulerLive, Shed, SloLive, TeamLive, TieredLive,
         },
         types::Usage,
     };
@@ -295,6 +296,12 @@ mod tests {
         metrics
     }
 
+    fn slo(objective: &str) -> SloLive {
+        let burn = [4.0, 2.0, 1.0, 0.2];
+        let standing = BudgetStanding { good: 990, total: 1000, burn, budget_left: 0.8, state: BudgetState::Burning };
+        SloLive::new(name(objective), 0.95, standing)
+    }
+
     fn live() -> Live {
         let backend = BackendLive {
             pool: name("large"),
@@ -341,6 +348,8 @@ mod tests {
                 flips: 1,
             }],
             boundaries: vec![("r".into(), 8192.0)],
+            pool_slos: vec![(name("large"), vec![slo("ttft_p95")]), (name("small"), vec![])],
+            route_slos: vec![(name("chat"), vec![slo("availability")])],
             scheduler: Some(scheduler),
             caches: vec![CacheLive {
                 tier: "exact",

@@ -13,10 +13,9 @@ use crate::{
         seat::Seat,
         stages::Place,
     },
-    policy::Objectives,
     protocol::Seen,
     telemetry::{BackendMetrics, PoolMetrics, Stage},
-    types::{Fault, Moment, Outcome, Price, Usage, fault::DEADLINE},
+    types::{Blame, Fault, Moment, Outcome, Price, Usage, fault::DEADLINE},
 };
 
 /// Measures one attempt, from before its first await to the end of its answer.
@@ -27,7 +26,6 @@ pub(in crate::gateway) struct Meter {
     number: usize,
     metrics: Arc<BackendMetrics>,
     pool_metrics: Arc<PoolMetrics>,
-    objectives: Objectives,
     backend: Arc<Backend>,
     price: Option<Price>,
     /// Of the prompt, as it was hashed.
@@ -61,18 +59,8 @@ pub(in crate::gateway) struct Meter {
 impl Meter {
     /// Takes over the request's place on the backend's engine.
     pub(in crate::gateway) fn begin(gauges: Gauges, seat: Seat) -> Self {
-        let Gauges {
-            desk,
-            record,
-            number,
-            metrics,
-            pool_metrics,
-            objectives,
-            backend,
-            price,
-            prompt_bytes,
-            cached_tokens,
-        } = gauges;
+        let Gauges { desk, record, number, metrics, pool_metrics, backend, price, prompt_bytes, cached_tokens } =
+            gauges;
         let now = desk.clock.now();
         Self {
             arrived: record.arrived(),
@@ -82,7 +70,6 @@ impl Meter {
             number,
             metrics,
             pool_metrics,
-            objectives,
             backend,
             price,
             prompt_bytes,
@@ -237,6 +224,9 @@ impl Meter {
 
     /// Tells the engine's breaker what a fault says of it. Before the seat is given up, for whoever gets its place looks at that.
     fn judge(&self, fault: &Fault) {
+        if fault.blame == Blame::Upstream {
+            self.blame();
+        }
         let breaker = &self.backend.engine.breaker;
         if fault.kind == DEADLINE {
             return;
@@ -246,6 +236,12 @@ impl Meter {
         if failure == Failure::Unreachable {
             self.backend.engine.gone();
         }
+    }
+
+    /// Notes that the engine failed.
+    fn blame(&self) {
+        self.record
+            .note(|line| line.attempts.get_mut(self.number).into_iter().for_each(|attempt| attempt.failed = true));
     }
 
     /// The answer is over. Only the first call counts.
@@ -264,6 +260,9 @@ impl Meter {
             _ if self.ended || !outcome.blames_engine() => {}
             _ => self.backend.engine.breaker.failed(now, Failure::Error),
         }
+        if outcome.blames_engine() {
+            self.blame();
+        }
         self.settle_account();
         if let Some(seat) = self.seat.take_if(|_| outcome == Outcome::Complete) {
             seat.finish(self.usage.as_ref(), tpot, now);
@@ -276,12 +275,6 @@ impl Meter {
         }
         if let Some(tpot) = tpot {
             self.metrics.tpot(tpot, now);
-        }
-        if outcome != Outcome::ClientGone {
-            let Objectives { ttft: most_ttft, tpot: most_tpot } = self.objectives;
-            let ttft_kept = most_ttft.is_none_or(|most| self.handed.is_none_or(|ttft| ttft <= most));
-            let tpot_kept = most_tpot.is_none_or(|most| tpot.is_none_or(|tpot| tpot <= most.as_secs_f64()));
-            self.pool_metrics.ended(outcome == Outcome::Complete && ttft_kept && tpot_kept, now);
         }
         let upstream_ttft = self.tokens.map(|(first, _)| first.since(self.started));
         self.record.note(|line| {

@@ -7,6 +7,8 @@ use crate::types::Name;
 pub struct Names {
     /// The pools; [`Facts`] is asked by their place in this list.
     pub pools: Vec<Name>,
+    /// The routes, by their names in headers and metrics.
+    pub routes: Vec<Name>,
     /// The `id`s of the keys; empty where any may be asked for.
     pub keys: Vec<Name>,
 }
@@ -57,8 +59,14 @@ pub trait Facts {
     fn queue(&self, pool: usize) -> u64;
     /// Share of a pool's requests that kept its objectives, in `0..=1`; 1 while nothing was measured.
     fn attainment(&self, pool: usize) -> f64;
-    /// Speed at which a pool uses up what its objectives allow; 0 while nothing was measured.
+    /// The highest burn rate of a pool's objectives, lately; 0 where it has none.
     fn burn(&self, pool: usize) -> f64;
+    /// How a pool's objectives stand: `ok`, `burning` or `exhausted`.
+    fn slo(&self, pool: usize) -> &str;
+    /// The highest burn rate of the objectives of the route of this name, lately; 0 where it has none.
+    fn route_burn(&self, route: &str) -> f64;
+    /// How they stand: `ok`, `burning` or `exhausted`.
+    fn route_slo(&self, route: &str) -> &str;
     /// The present time, in seconds since 1970 (UTC).
     fn unix_time(&self) -> i64;
 }

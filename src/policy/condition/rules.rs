@@ -7,7 +7,7 @@ use super::{
     mistake::Mistake,
     node::Node,
     value::Comparison,
-    variables::{CLASSES, Variable},
+    variables::{CLASSES, STATES, Variable},
 };
 use crate::config::nearest;
 
@@ -21,7 +21,9 @@ impl Checker<'_> {
             (true, false) => (comparison.turned(), right, left),
             _ => return Some(()),
         };
-        let (Node::Fact(variable) | Node::Pool(variable, _)) = subject.0 else { return Some(()) };
+        let (Node::Fact(variable) | Node::Pool(variable, _) | Node::Route(variable, _)) = subject.0 else {
+            return Some(());
+        };
         let number = match value.0 {
             Node::Int(number) => *number as f64,
             Node::Double(number) => *number,
@@ -101,6 +103,13 @@ impl Checker<'_> {
                 self.report(
                     mistake(format!("there is no class \"{text}\""))
                         .meant(nearest(&lower, CLASSES), "the classes are `interactive` and `batch`"),
+                )
+            }
+            Variable::PoolSlo | Variable::RouteSlo if !STATES.contains(&text) => {
+                let lower = text.to_lowercase();
+                self.report(
+                    mistake(format!("objectives never stand at \"{text}\""))
+                        .meant(nearest(&lower, STATES), "they are `ok`, `burning` or `exhausted`"),
                 )
             }
             Variable::PromptLanguage if !text.is_empty() && !is_language(text) => {

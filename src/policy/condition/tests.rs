@@ -3,7 +3,11 @@ use crate::types::Name;
 
 fn names() -> Names {
     let list = |names: &[&str]| names.iter().map(|name| Name::from(*name)).collect();
-    Names { pools: list(&["small", "large", "with-dash"]), keys: list(&["web", "nightly"]) }
+    Names {
+        pools: list(&["small", "large", "with-dash"]),
+        routes: list(&["chat", "auto.2"]),
+        keys: list(&["web", "nightly"]),
+    }
 }
 
 fn compile(text: &str) -> Condition {
@@ -31,6 +35,7 @@ fn facts() -> FixedFacts {
         queue: 7,
         attainment: 0.96,
         burn: 1.5,
+        slo: "burning".to_owned(),
         // A Saturday, 13:00 UTC.
         unix_time: 1_795_266_000,
     }
@@ -64,6 +69,11 @@ const BROKEN: &[&str] = &[
     "pool.small.queu > 3",
     "pool.small > 3",
     "pool[key.id].queue > 3",
+    "route.chat.queue > 3",
+    "route.auto.2.burn > 3",
+    "route[\"auto.3\"].burn > 3",
+    "route.chat",
+    "route.chat.slo == \"Burning\"",
     "headers[\"x tier\"] == \"gold\"",
     "headers[key.id] == \"gold\"",
     "headers.x-tier == \"gold\"",
@@ -96,6 +106,9 @@ const BROKEN: &[&str] = &[
     // Values.
     "request.class == \"interactve\"",
     "request.class in [\"batch\", \"Interactive\"]",
+    "pool.small.slo == \"burnt\"",
+    "pool.small.slo == burning",
+    "pool.small.slo > 2",
     "prompt.language == \"english\"",
     "prompt.language != \"EN\"",
     "key.id == \"wbe\"",
@@ -222,6 +235,9 @@ fn conditions_hold_or_do_not() {
         ("pool.small.ttft_p95 > duration(\"800ms\") && pool.small.ttft_p95 < 1", true),
         ("pool.small.ttft_p95 > duration(\"1s500ms\")", false),
         ("pool[\"with-dash\"].queue > 5 && pool.large.attainment < 0.97 && pool.large.burn > 1", true),
+        ("pool.small.slo == \"burning\" && pool.small.slo != \"ok\"", true),
+        ("route.chat.slo == \"burning\" && route[\"auto.2\"].burn > 1.0", true),
+        ("pool.large.slo in [\"ok\", \"exhausted\"]", false),
         ("time.in(\"sat 14:00-14:01\", \"Europe/Berlin\")", true),
         ("time.in(\"mon-fri\", \"Europe/Berlin\")", false),
         ("double(prompt.tokens) * 0.5 > 4000.0", true),
@@ -304,8 +320,11 @@ mod alike {
             ("ttft_p95", Value::Float(facts.ttft_p95)),
             ("queue", int(facts.queue)),
             ("burn", Value::Float(facts.burn)),
+            ("slo", text_value(&facts.slo)),
         ]);
         context.add_variable_from_value("pool", map(vec![("small", pool.clone()), ("with-dash", pool)]));
+        let route = map(vec![("burn", Value::Float(facts.burn)), ("slo", text_value(&facts.slo))]);
+        context.add_variable_from_value("route", map(vec![("chat", route)]));
         match Value::resolve(&PrattParser::default().parse(text).unwrap(), &context) {
             Ok(Value::Bool(value)) => Some(value),
             Ok(other) => panic!("{text}: {other:?}"),
@@ -357,6 +376,8 @@ mod alike {
             "request.model",
             "headers[\"x-tier\"]",
             "key.team",
+            "pool.small.slo",
+            "route.chat.slo",
             "\"gpt\"",
             "'4o'",
             "\"\"",

@@ -19,6 +19,7 @@ pub struct Unknown {
 
 const FORM: &str = "journals of this release have it: gather a new one";
 const FACTS: &str = "gather a journal with `journal: { facts: on }`";
+const BUDGETS: &str = "error budgets run over days and are not played: ask `pool.<name>.attainment` in their place";
 const NEVER: &str = "headers are never noted: put another condition in its place";
 
 /// What `policy` asks that `entries` have of no request.
@@ -46,6 +47,7 @@ fn lacking(variable: Variable, entries: &Entries) -> Option<&'static str> {
         Variable::PromptComplexity => none(|it| it.complexity.is_some()).then_some(FACTS),
         Variable::PromptLanguage => none(|it| it.language.is_some()).then_some(FACTS),
         Variable::Headers => Some(NEVER),
+        Variable::PoolBurn | Variable::PoolSlo | Variable::RouteBurn | Variable::RouteSlo => Some(BUDGETS),
         Variable::RequestClass
         | Variable::RequestTools
         | Variable::RequestImages
@@ -61,7 +63,6 @@ fn lacking(variable: Variable, entries: &Entries) -> Option<&'static str> {
         | Variable::PoolTtftP95
         | Variable::PoolQueue
         | Variable::PoolAttainment
-        | Variable::PoolBurn
         | Variable::Time => None,
     }
 }

@@ -8,7 +8,7 @@ use super::{
     traveller::{Missing, Replayed},
 };
 use crate::{
-    policy::Policy,
+    policy::{Objectives, Policy},
     sim::{
         Job, Profile,
         cluster::{Scheduler, Setting, run},
@@ -130,11 +130,10 @@ impl Play {
 
 /// What is asked of answers of the pool called `name`: by the command line, by the pool's objectives, or the usual.
 fn limits(policy: &Policy, name: &str, ttft: Option<Duration>, tpot: Option<Duration>) -> Limits {
-    let objectives = policy.pools.iter().find(|pool| *pool.name == *name).map(|pool| pool.objectives);
-    let objectives = objectives.unwrap_or_default();
+    let objectives = policy.pools.iter().find(|pool| *pool.name == *name).map(|pool| &pool.objectives);
     Limits {
-        ttft: ttft.or(objectives.ttft).unwrap_or(USUAL.ttft),
-        tpot: tpot.or(objectives.tpot).unwrap_or(USUAL.tpot),
+        ttft: ttft.or(objectives.and_then(Objectives::ttft)).unwrap_or(USUAL.ttft),
+        tpot: tpot.or(objectives.and_then(Objectives::tpot)).unwrap_or(USUAL.tpot),
     }
 }
 

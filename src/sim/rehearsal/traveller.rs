@@ -217,9 +217,24 @@ impl Facts for Traveller<'_> {
         self.scene.meters[pool].attainment(self.scene.now)
     }
 
-    fn burn(&self, pool: usize) -> f64 {
-        // As the gateway has it.
-        (1.0 - self.attainment(pool)) / 0.05
+    fn burn(&self, _: usize) -> f64 {
+        self.misses("pool.<name>.burn");
+        0.0
+    }
+
+    fn slo(&self, _: usize) -> &str {
+        self.misses("pool.<name>.slo");
+        "ok"
+    }
+
+    fn route_burn(&self, _: &str) -> f64 {
+        self.misses("route.<name>.burn");
+        0.0
+    }
+
+    fn route_slo(&self, _: &str) -> &str {
+        self.misses("route.<name>.slo");
+        "ok"
     }
 
     fn unix_time(&self) -> i64 {
