@@ -11,6 +11,7 @@ mod lengths;
 mod load;
 mod mask;
 mod mistake;
+pub mod objectives;
 pub mod otel;
 mod place;
 mod problem;
@@ -29,6 +30,7 @@ pub use self::{
     lengths::{Boundary, Context},
     load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},
+    objectives::{Prompts, Target},
     problem::{Problem, Problems},
     scalar::{
         Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Predicted, Scalar, Scrape, Share, Switch, Token,

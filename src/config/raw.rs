@@ -13,6 +13,7 @@ use super::{
     key_source::KeySource,
     keys::{AccountLimits, Key, SharedLimits, Team, Usage},
     lengths::{Boundary, Context},
+    objectives::Objective,
     otel::Otel,
     scalar::{Admin, Balance, Dialect, Expression, Field, Pause, Predicted, Scrape, Share, Switch, Total, Url, Word},
     shape::{Either, Located, Named, Open, Shapes},
@@ -201,28 +202,10 @@ pub struct Pool {
     pub price: Option<Price>,
     /// Tokens of prompt and answer together that its backends take, such as `128k`. Default: `auto`, as they report it.
     pub context: Option<Field<Context>>,
-    /// What to keep to for nearly all of its requests.
+    /// What to keep to for nearly all of its requests: error budgets go by it, and backends are chosen by it.
     pub objectives: Option<Located<Vec<Located<Objective>>>>,
     /// Where it runs: addresses, or mappings.
     pub backends: Located<Vec<Backend>>,
-}
-
-/// Percentiles to keep to.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Objective {
-    /// Time to the first token.
-    pub ttft: Option<Percentile>,
-    /// Time per further token.
-    pub tpot: Option<Percentile>,
-}
-
-/// What a measure is not to exceed, nearly always.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Percentile {
-    /// For 95 requests in 100.
-    pub p95: Field<Duration>,
 }
 
 /// US dollars per million tokens.
@@ -294,6 +277,8 @@ pub struct Model {
     pub timeouts: Option<RouteTimeouts>,
     /// What each of its requests is to keep to: one that will hardly do so may be refused at once.
     pub bound: Option<Bound>,
+    /// What to keep to for nearly all of its requests: error budgets go by it.
+    pub objectives: Option<Located<Vec<Located<Objective>>>>,
     /// How long its requests may wait for room. Default: `limits.queue.wait`.
     pub queue: Option<Field<Pause>>,
     /// A larger pool that is asked where an answer is of no use.
@@ -333,6 +318,8 @@ pub struct Route {
     pub timeouts: Option<RouteTimeouts>,
     /// What each of its requests is to keep to: one that will hardly do so may be refused at once.
     pub bound: Option<Bound>,
+    /// What to keep to for nearly all of its requests: error budgets go by it.
+    pub objectives: Option<Located<Vec<Located<Objective>>>>,
     /// How long its requests may wait for room. Default: `limits.queue.wait`.
     pub queue: Option<Field<Pause>>,
     /// A larger pool that is asked where an answer is of no use.

@@ -280,9 +280,9 @@ impl Asked {
 
     /// What this request has to keep to in a pool: on the time to its first token, and on the time per further token.
     fn limits(&self, target: usize, now: Moment) -> (Option<Duration>, Option<Duration>) {
-        let objectives = self.pool(target).1.spec.objectives;
-        let ttft = [self.bound(now), objectives.ttft].into_iter().flatten().min();
-        (ttft, objectives.tpot)
+        let objectives = &self.pool(target).1.spec.objectives;
+        let ttft = [self.bound(now), objectives.ttft()].into_iter().flatten().min();
+        (ttft, objectives.tpot())
     }
 
     fn look(&self, target: usize, now: Moment) -> Option<Chosen> {
@@ -373,6 +373,7 @@ pub(super) fn tell(pool: &Pool, scratch: &Scratch, placement: &Placement, prompt
         reported_cached_tokens: None,
         usage: None,
         usage_estimated: false,
+        failed: false,
         cost_usd: None,
         outcome: None,
     }

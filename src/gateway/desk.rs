@@ -13,7 +13,7 @@ use dashmap::DashMap;
 
 use super::{
     Hall, cache::Cache, callers::Callers, disk::Disk, held::Held, lessons::Lessons, line::Line, meaning::Meanings,
-    shadow::Purse, shared::Shared,
+    shadow::Purse, shared::Shared, slo::Slos,
 };
 use crate::{
     cache::Purge,
@@ -80,6 +80,8 @@ pub struct Desk {
     pub(super) purse: Arc<Purse>,
     /// How often something was forgotten.
     purges: AtomicU64,
+    /// The error budgets of pools and routes.
+    pub slos: Slos,
     /// Bodies of requests in memory.
     pub(super) held: Arc<Held>,
     /// Whether the gateway ends what is left under way.
@@ -111,6 +113,7 @@ impl Desk {
             meanings: Arc::new(Meanings::new()),
             purse: Arc::default(),
             purges: AtomicU64::new(0),
+            slos: Slos::default(),
             held: Arc::default(),
             cutting: AtomicBool::new(false),
             recent: Mutex::default(),
@@ -152,6 +155,7 @@ impl Desk {
 
     /// Keeps to another policy: routes with tiers go on with their new aims, and what belongs to routes that are gone is forgotten.
     pub fn follow(&self, policy: &Policy) {
+        self.slos.follow(policy, self.clock.now());
         self.purse.follow(policy.background.as_ref());
         self.cache.follow(policy.caching.as_ref());
         self.meanings.follow(policy.caching.as_ref());

@@ -66,7 +66,7 @@ pub fn explain(
             outputs: &outputs,
             max_tokens: body.max_tokens,
             whole: !body.stream || body.asks_to_think(),
-            ttft_limit: [route.bound, pool.spec.objectives.ttft].into_iter().flatten().min(),
+            ttft_limit: [route.bound, pool.spec.objectives.ttft()].into_iter().flatten().min(),
             tpot_limit: None,
         };
         match pool.peek(&ask, desk.clock.now(), &mut scratch) {

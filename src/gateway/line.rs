@@ -11,7 +11,7 @@ use super::explained::Explained;
 use crate::{
     quota::Spent,
     telemetry::{Purpose, Stage},
-    types::{Candidate, Name, Usage},
+    types::{Blame, Candidate, Name, Usage},
 };
 
 /// Most bytes of the header that lists candidates.
@@ -57,6 +57,9 @@ pub struct Line {
     pub status: u16,
     /// `ok`, `client_gone`, or the kind of fault.
     pub outcome: &'static str,
+    /// Whose fault it was, where a fault ended it before anything else did.
+    #[serde(skip)]
+    pub(super) blame: Option<Blame>,
     /// How far it had come when it ended.
     pub stage: Stage,
     /// Tokens of the answer, as its engine reported them.
@@ -182,6 +185,9 @@ pub struct Attempted {
     pub cost_usd: Option<f64>,
     /// How the attempt ended; `None` while it is under way.
     pub outcome: Option<&'static str>,
+    /// Whether its engine failed, or gave no first token in its time.
+    #[serde(skip)]
+    pub(super) failed: bool,
 }
 
 /// What was expected of an attempt when its backend was chosen.
@@ -291,6 +297,13 @@ impl Line {
         let counted: u64 = counted.map(|usage| usage.prompt_tokens + usage.completion_tokens).sum();
         let Spent { tokens, usd } = self.uncounted;
         Spent { tokens: tokens + counted, usd: usd + self.cost_usd.unwrap_or(0.0) }
+    }
+
+    /// Notes that an attempt under way has given no first token in its time: should another answer, it counts as failed.
+    pub(super) fn late(&mut self, pool: &Name, backend: &Name) {
+        let same = |attempt: &&mut Attempted| attempt.pool == *pool && attempt.backend == *backend;
+        let under_way = self.attempts.iter_mut().filter(|attempt| attempt.outcome.is_none());
+        under_way.filter(same).for_each(|attempt| attempt.failed = true);
     }
 
     /// The attempt that answered; where none did, the last one.

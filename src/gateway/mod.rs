@@ -37,6 +37,7 @@ mod serving;
 mod session;
 mod shadow;
 mod shared;
+mod slo;
 mod spans;
 mod stages;
 mod step;
@@ -74,6 +75,7 @@ pub use self::{
     models::Models,
     serving::{Live, Serving},
     shared::{Shared, fuzz_shared, share},
+    slo::Slos,
     step::{Reply, Step},
 };
 use crate::upstream::Client;

@@ -85,6 +85,7 @@ impl Record {
             cascade: None,
             status: 0,
             outcome: "",
+            blame: None,
             stage: Stage::Queued,
             usage: None,
             ttft_ms: None,
@@ -195,13 +196,17 @@ impl Record {
 
     /// The end of a request that got no answer but this fault.
     pub(super) fn fail(&self, fault: &Fault) {
-        self.note(|line| line.status = fault.status.as_u16());
+        self.note(|line| {
+            line.status = fault.status.as_u16();
+            line.blame = Some(fault.blame);
+        });
         self.desk.metrics.fault(fault);
         self.settle(Outcome::Failed(fault.kind));
     }
 
     /// The end of a request whose answer had begun, by its head at least, before this fault.
     pub(super) fn break_off(&self, fault: &Fault) {
+        self.note(|line| line.blame = Some(fault.blame));
         self.desk.metrics.fault(fault);
         self.settle(Outcome::Failed(fault.kind));
     }
@@ -242,6 +247,7 @@ impl Record {
         if outcome == Outcome::ClientGone {
             metrics.client_gone(line.stage);
         }
+        self.desk.slos.settle(&line, outcome, now);
         self.desk.rate.record(1, now);
         self.desk.keep(*line);
     }

@@ -6,6 +6,7 @@
 //! poison a mean for good.
 
 pub mod beta;
+mod burn;
 mod bytes_per_token;
 mod peak_ewma;
 mod rate;
@@ -13,6 +14,7 @@ mod rls;
 mod window;
 
 pub use self::{
+    burn::{BudgetStanding, BudgetState, BurnSpan, ErrorBudget, FEWEST},
     bytes_per_token::BytesPerToken,
     peak_ewma::PeakEwma,
     rate::{Rate, RateSpan},

@@ -8,6 +8,7 @@ mod decider;
 mod engines;
 mod keys;
 mod models;
+mod objectives;
 mod otel;
 mod pools;
 mod reader;

@@ -6,6 +6,7 @@ pub mod condition;
 mod defaults;
 mod keys;
 mod models;
+mod objectives;
 mod offered;
 mod secret;
 mod simulated;
@@ -21,6 +22,7 @@ pub use self::{
     defaults::USAGE_RETENTION,
     keys::{Account, Key, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
     models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
+    objectives::{Fared, Measure, Objective, Objectives},
     secret::Secret,
     simulated::{Found, discovered, simulated},
     tokenizer::{Encoding, Tokenizer},
@@ -119,21 +121,12 @@ pub struct Pool {
     pub balance: Strategy,
     /// What its tokens cost, where known.
     pub price: Option<Price>,
-    /// The percentiles to keep to.
+    /// What it is to keep to.
     pub objectives: Objectives,
     /// Tokens of prompt and answer together that its backends take; `None` as they report it.
     pub context: Option<u64>,
     /// Its backends.
     pub backends: Vec<Backend>,
-}
-
-/// The 95th percentiles that a pool is to keep to; `None` where none is set.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Objectives {
-    /// Of the time to the first token.
-    pub ttft: Option<Duration>,
-    /// Of the time per further token.
-    pub tpot: Option<Duration>,
 }
 
 /// A model on an engine.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use indexmap::IndexMap;
 
-use super::{CacheUse, Timeouts, condition::Condition};
+use super::{CacheUse, Objectives, Timeouts, condition::Condition};
 use crate::types::{Aim, Checks, Name};
 
 /// Longest name that is taken for a mistyped one, in bytes.
@@ -72,6 +72,8 @@ pub struct Route {
     pub timeouts: Timeouts,
     /// The time to the first token that each request is to keep to.
     pub bound: Option<Duration>,
+    /// What nearly all of its requests are to keep to.
+    pub objectives: Objectives,
     /// Whether a second backend may be asked early, beside one that is late; `None`: where its tokens cost nothing.
     pub hedge: Option<bool>,
     /// Tokens of a stream that are held back, so that one which breaks off among them can be begun anew.
@@ -139,6 +141,7 @@ impl Route {
             spill: true,
             timeouts,
             bound: None,
+            objectives: Objectives::default(),
             hedge: None,
             hold_back: None,
             queue: None,

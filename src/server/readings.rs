@@ -67,6 +67,8 @@ impl House {
             pools: self.pools(&serving.snapshot.pools, now),
             tiered: self.desk.standings(now).into_iter().map(|(route, standing)| tiered(route, &standing)).collect(),
             boundaries: self.desk.learned_boundaries(),
+            pool_slos: self.desk.slos.pools(now),
+            route_slos: self.desk.slos.routes(now),
             scheduler: Some(telemetry::SchedulerLive {
                 prefix_bytes: prefixes.bytes() as u64,
                 prefix_blocks: prefixes.len() as u64,

@@ -10,7 +10,7 @@ use crate::{
     gateway::{Line, Serving},
     measure::{RateSpan, Span, Summary, merged},
     policy::Policy,
-    telemetry::{self, BackendMetrics, Latencies},
+    telemetry::{self, BackendMetrics, Latencies, SloLive},
     types::{Moment, Name},
 };
 
@@ -32,6 +32,7 @@ pub(super) struct State {
     /// The shares of prompt tokens that were expected to be in engines' prefix caches, and that were; `None` before any were reported.
     prefix: Option<Prefix>,
     pools: Vec<PoolState>,
+    routes: Vec<RouteState>,
     decisions: Vec<DecisionState>,
 }
 
@@ -85,10 +86,20 @@ struct FalseHits {
 #[derive(Serialize)]
 struct PoolState {
     name: Name,
+    /// How each of its objectives stands.
+    slo: Vec<SloLive>,
     balance: &'static str,
     ttft: Option<Quantiles>,
     tpot: Option<Quantiles>,
     backends: Vec<BackendState>,
+}
+
+/// A way that requests of a model go.
+#[derive(Serialize)]
+struct RouteState {
+    name: Name,
+    /// How each of its objectives stands.
+    slo: Vec<SloLive>,
 }
 
 #[derive(Serialize)]
@@ -162,6 +173,12 @@ impl State {
         let serving = house.live.load();
         let policy = &serving.snapshot.policy;
         let pools = serving.snapshot.pools.iter().enumerate();
+        let mut budgets = house.desk.slos.pools(now);
+        let mut slo = |pool: &Pool| {
+            let own = budgets.iter_mut().find(|(name, _)| *name == pool.spec.name);
+            own.map(|(_, slo)| std::mem::take(slo)).unwrap_or_default()
+        };
+        let routes = house.desk.slos.routes(now).into_iter();
         let ratios = house.desk.metrics.prefix_hits().ratios();
         Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -176,7 +193,8 @@ impl State {
             },
             cache: policy.caching.as_ref().map(|_| cache(house, policy, now)),
             prefix: ratios.map(|(predicted, reported)| Prefix { predicted, reported }),
-            pools: pools.map(|(at, pool)| pool_state(&serving, at, pool, now)).collect(),
+            pools: pools.map(|(at, pool)| pool_state(&serving, at, pool, slo(pool), now)).collect(),
+            routes: routes.map(|(name, slo)| RouteState { name, slo }).collect(),
             decisions: house.desk.last(DECISIONS).iter().map(|line| decision(line)).collect(),
         }
     }
@@ -201,7 +219,7 @@ fn cache(house: &House, policy: &Policy, now: Moment) -> CacheState {
     CacheState { tiers, saved_usd: metrics.saved_usd(), false_hits, embedder }
 }
 
-fn pool_state(serving: &Serving, at: usize, pool: &Pool, now: Moment) -> PoolState {
+fn pool_state(serving: &Serving, at: usize, pool: &Pool, slo: Vec<SloLive>, now: Moment) -> PoolState {
     let meters: Vec<&Arc<BackendMetrics>> =
         (0..pool.backends.len()).map(|backend| serving.meter(at, backend)).collect();
     let total: u64 = meters.iter().map(|meter| meter.requests_total()).sum();
@@ -211,6 +229,7 @@ fn pool_state(serving: &Serving, at: usize, pool: &Pool, now: Moment) -> PoolSta
     let backends = pool.backends.iter().zip(&meters);
     PoolState {
         name: pool.spec.name.clone(),
+        slo,
         balance: pool.spec.balance.name(),
         ttft: over_all(|latencies| &latencies.ttft),
         tpot: over_all(|latencies| &latencies.tpot),

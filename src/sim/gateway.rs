@@ -138,8 +138,8 @@ impl Gateway {
             outputs: &self.outputs[target],
             max_tokens: None,
             whole: open.whole,
-            ttft_limit: self.bound.into_iter().chain(pool.spec.objectives.ttft).min(),
-            tpot_limit: pool.spec.objectives.tpot,
+            ttft_limit: self.bound.into_iter().chain(pool.spec.objectives.ttft()).min(),
+            tpot_limit: pool.spec.objectives.tpot(),
         };
         let Some(placement) = pool.place(&ask, now, self.dice.f64(), &mut self.scratch) else { return false };
         let work = placement.forecast.work;

@@ -1,6 +1,7 @@
 //! Writes every metric of the table as OpenMetrics text. What has no series is left out, head and all.
 
 mod quotas;
+mod slos;
 
 use std::{
     collections::BTreeMap,
@@ -68,6 +69,7 @@ impl Collector for Scrape {
         self.backends(&mut page)?;
         self.pools(&mut page)?;
         self.tiered(&mut page)?;
+        self.slos(&mut page)?;
         self.quotas(&mut page)?;
         self.quantiles(&mut page)?;
         self.live_backends(&mut page)?;

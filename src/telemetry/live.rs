@@ -1,6 +1,8 @@
 //! What is true at the moment of a scrape, handed in by those who know it.
 
-use crate::types::Name;
+use serde::Serialize;
+
+use crate::{measure::BudgetStanding, types::Name};
 
 /// The state of the fleet when `/metrics` is read.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +17,10 @@ pub struct Live {
     pub tiered: Vec<TieredLive>,
     /// Routes whose boundary between short and long prompts is learned, and where it is, in tokens.
     pub boundaries: Vec<(Name, f64)>,
+    /// How the objectives of each pool stand.
+    pub pool_slos: Vec<(Name, Vec<SloLive>)>,
+    /// The same by route.
+    pub route_slos: Vec<(Name, Vec<SloLive>)>,
     /// What the scheduler remembers.
     pub scheduler: Option<SchedulerLive>,
     /// What is kept of answers, by tier; none where the policy has no cache.
@@ -33,6 +39,52 @@ pub struct Live {
     pub accounts: Vec<AccountLive>,
     /// Where the policy has a cache by meaning.
     pub false_hits: Option<FalseHitsLive>,
+}
+
+/// How one objective of a pool or a route stands.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SloLive {
+    /// Its name: `ttft_p95`, `tpot_p95_under_512`, `availability`.
+    pub objective: Name,
+    /// The share of requests that are to keep it.
+    pub target: f64,
+    /// Requests that kept it, since it is counted.
+    pub good: u64,
+    /// All that it was asked of.
+    pub total: u64,
+    /// How fast its error budget is used up.
+    pub burn: BurnLive,
+    /// What is left of it: 1 for all, below 0 where more was used.
+    pub budget_left: f64,
+    /// `ok`, `burning` or `exhausted`.
+    pub state: &'static str,
+}
+
+/// Burn rates by window.
+#[derive(Copy, Clone, Debug, PartialEq, Serialize)]
+pub struct BurnLive {
+    /// Over five minutes.
+    #[serde(rename = "5m")]
+    pub five_minutes: f64,
+    /// Over an hour.
+    #[serde(rename = "1h")]
+    pub hour: f64,
+    /// Over six hours.
+    #[serde(rename = "6h")]
+    pub six_hours: f64,
+    /// Over three days.
+    #[serde(rename = "3d")]
+    pub three_days: f64,
+}
+
+impl SloLive {
+    /// What there is to tell of an objective.
+    pub fn new(objective: Name, target: f64, standing: BudgetStanding) -> Self {
+        let BudgetStanding { good, total, burn: [five_minutes, hour, six_hours, three_days], budget_left, state } =
+            standing;
+        let burn = BurnLive { five_minutes, hour, six_hours, three_days };
+        Self { objective, target, good, total, burn, budget_left, state: state.label() }
+    }
 }
 
 /// What a team has spent of its budget in the present period.

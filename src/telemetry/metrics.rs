@@ -220,9 +220,10 @@ mod tests {
 
     use super::{super::shared::MOST_BACKENDS, *};
     use crate::{
+        measure::{BudgetStanding, BudgetState},
         telemetry::{
             AccountLive, AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Lookup,
-            LookupStage, OutputLive, PoolLive, SchedulerLive, Shed, TeamLive, TieredLive,
+            LookupStage, OutputLive, PoolLive, SchedulerLive, Shed, SloLive, TeamLive, TieredLive,
         },
         types::Usage,
     };
@@ -327,6 +328,14 @@ mod tests {
             tpot: Some(accuracy),
             output: Some(OutputLive { coverage: 0.92, relative_error: 0.4 }),
         };
+        let standing = BudgetStanding {
+            good: 990,
+            total: 1000,
+            burn: [4.0, 2.0, 1.0, 0.2],
+            budget_left: 0.8,
+            state: BudgetState::Burning,
+        };
+        let slo = |objective| SloLive::new(name(objective), 0.95, standing);
         let scheduler = SchedulerLive { prefix_bytes: 4096, prefix_blocks: 60, sessions: 3 };
         Live {
             backends: vec![backend.clone(), backend],
@@ -341,6 +350,8 @@ mod tests {
                 flips: 1,
             }],
             boundaries: vec![("r".into(), 8192.0)],
+            pool_slos: vec![(name("large"), vec![slo("ttft_p95")]), (name("small"), vec![])],
+            route_slos: vec![(name("chat"), vec![slo("availability")])],
             scheduler: Some(scheduler),
             caches: vec![CacheLive {
                 tier: "exact",

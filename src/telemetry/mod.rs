@@ -23,8 +23,8 @@ pub use self::{
     cascade::CascadeMetrics,
     journal::{Journal, JournalCounters},
     live::{
-        AccountLive, AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Live, OutputLive,
-        PoolLive, SchedulerLive, TeamLive, TieredLive,
+        AccountLive, AccuracyLive, BackendLive, BurnLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Live,
+        OutputLive, PoolLive, SchedulerLive, SloLive, TeamLive, TieredLive,
     },
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},

@@ -61,9 +61,6 @@ pub struct PoolMetrics {
 #[derive(Debug)]
 struct Recent {
     ttft: Window,
-    /// Answers that ended, and of these the ones that kept the pool's objectives.
-    ended: Rate,
-    kept: Rate,
     /// Bits of the last 95th percentile that was worked out, and nanoseconds of the [`Moment`] that was: it takes too long for every
     /// request.
     p95: AtomicU64,
@@ -84,25 +81,13 @@ impl PoolMetrics {
             rescues: Series::new(3),
             decisions: Histogram::new(DECISION),
             rate: Rate::new(),
-            recent: Recent {
-                ttft: Window::new(),
-                ended: Rate::new(),
-                kept: Rate::new(),
-                p95: AtomicU64::new(0),
-                p95_at: AtomicU64::new(0),
-            },
+            recent: Recent { ttft: Window::new(), p95: AtomicU64::new(0), p95_at: AtomicU64::new(0) },
         }
     }
 
     /// A request's first token was handed to its client's connection, `seconds` after it came.
     pub fn ttft(&self, seconds: f64, now: Moment) {
         self.recent.ttft.record(seconds, now);
-    }
-
-    /// A request ended that a backend of the pool answered, or failed to; and whether it kept the pool's objectives.
-    pub fn ended(&self, kept: bool, now: Moment) {
-        self.recent.ended.record(1, now);
-        self.recent.kept.record(u64::from(kept), now);
     }
 
     /// The 95th percentile of the time to the first token over the last minute, in seconds; 0 where there was none.
@@ -116,13 +101,6 @@ impl PoolMetrics {
         p95.store(value.to_bits(), Relaxed);
         p95_at.store(now.nanos().max(1), Relaxed);
         value
-    }
-
-    /// The share of requests that kept the pool's objectives over the last minute; 1 where there was none.
-    pub fn attainment(&self, now: Moment) -> f64 {
-        let rate = |of: &Rate| of.per_second(RateSpan::Minute, now);
-        let ended = rate(&self.recent.ended);
-        if ended > 0.0 { (rate(&self.recent.kept) / ended).min(1.0) } else { 1.0 }
     }
 
     /// A request was given a place after `seconds` in the queue.

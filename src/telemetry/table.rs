@@ -152,6 +152,20 @@ table! {
     PAIRS: Counter "" "signalbox_pairs_total" ["result"]
         "Comparisons of two tiers' answers: agreed or disagreed by their words; same, smaller or larger by the judge; undecided, unread or failed without a lesson.";
 
+    // Objectives: what kept them, and how fast their error budgets are used up. One of pool and route is empty.
+    SLO_GOOD: Counter "" "signalbox_slo_good_total" ["pool", "route", "objective"]
+        "Requests that kept an objective of their pool or of their route (the other label is empty).";
+    SLO_REQUESTS: Counter "" "signalbox_slo_requests_total" ["pool", "route", "objective"]
+        "All requests that it was asked of; those that came to nothing by their clients' own doing are in neither.";
+    SLO_TARGET: Gauge "ratio" "signalbox_slo_target_ratio" ["pool", "route", "objective"]
+        "The share of requests that are to keep it; what is missing to 1 is its error budget.";
+    SLO_BURN: Gauge "" "signalbox_slo_burn_rate" ["pool", "route", "objective", "window"]
+        "Share of requests that missed it over the last 5m, 1h, 6h and 3d, by what its budget allows: 1 uses it up in just three days.";
+    SLO_LEFT: Gauge "ratio" "signalbox_slo_budget_left_ratio" ["pool", "route", "objective"]
+        "What is left of its budget for three days: 1 for all of it, below 0 where more was used. A gateway that runs for less than three days takes the time before for good.";
+    SLO_STATE: Gauge "" "signalbox_slo_state" ["pool", "route", "objective", "state"]
+        "1 for its state (ok, burning or exhausted), 0 for the others.";
+
     // What callers and teams use of what they may use.
     LIMITS_SHARED_UP: Gauge "" "signalbox_limits_shared_up" []
         "Whether the server that limits are shared through is there: 0 while it is away, and each gateway counts for itself.";

@@ -41,6 +41,7 @@ mod sdk;
 mod shared;
 mod shared_limits;
 mod simulate;
+mod slo;
 mod streams;
 mod teams;
 mod testbed;

@@ -86,11 +86,12 @@ fn promtool(arguments: &[&str], files: &[&Path]) -> Option<(bool, String)> {
 #[test]
 fn prometheus_takes_the_configuration_and_the_rules() {
     let rules = folder().join("rules");
-    let both = [rules.join("recording.yml"), rules.join("alerts.yml")];
+    let all = ["recording.yml", "alerts.yml", "objectives.yml"].map(|file| rules.join(file));
+    let tests = ["alerts.test.yml", "trends.test.yml", "objectives.test.yml"].map(|file| rules.join(file));
     for (arguments, files) in [
         (&["check", "config"][..], vec![folder().join("prometheus.yml")]),
-        (&["check", "rules"], both.to_vec()),
-        (&["test", "rules"], vec![rules.join("alerts.test.yml"), rules.join("trends.test.yml")]),
+        (&["check", "rules"], all.to_vec()),
+        (&["test", "rules"], tests.to_vec()),
     ] {
         let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
         let Some((well, said)) = promtool(arguments, &files) else { return };
@@ -101,12 +102,13 @@ fn prometheus_takes_the_configuration_and_the_rules() {
 #[test]
 fn every_alert_is_tested() {
     let rules = folder().join("rules");
-    let tests = read(&rules.join("alerts.test.yml")) + &read(&rules.join("trends.test.yml"));
+    let all = |files: &[&str]| files.iter().map(|file| read(&rules.join(file))).collect::<String>();
+    let tests = all(&["alerts.test.yml", "trends.test.yml", "objectives.test.yml"]);
     let fired = Regex::new(r"alertname: (\w+)\n\s+exp_alerts:\n\s+- exp_labels").expect("a pattern");
     let fired: BTreeSet<String> = fired.captures_iter(&tests).map(|found| found[1].to_owned()).collect();
     let named = Regex::new(r"- alert: (\w+)").expect("a pattern");
-    let alerts: BTreeSet<String> =
-        named.captures_iter(&read(&rules.join("alerts.yml"))).map(|found| found[1].to_owned()).collect();
+    let rules = all(&["alerts.yml", "objectives.yml"]);
+    let alerts: BTreeSet<String> = named.captures_iter(&rules).map(|found| found[1].to_owned()).collect();
     assert!(alerts.len() > 10, "{alerts:?}");
     assert_eq!(alerts, fired, "each alert is seen to fire in a test");
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use super::{client, gateway::Gateway, within};
+use super::{client, gateway::Gateway, until, within};
 
 /// What `promtool check metrics` has to say of a text; `None`, with a message, where it is not installed.
 pub fn lint(text: &str) -> Option<Vec<String>> {
@@ -34,9 +34,15 @@ pub struct Prometheus {
 impl Prometheus {
     /// Starts one; `None`, with a message, where it is not installed.
     pub async fn scraping(gateway: &Gateway) -> Option<Self> {
+        Self::with_rules(gateway, "groups: []").await
+    }
+
+    /// Starts one that evaluates these rules every second.
+    pub async fn with_rules(gateway: &Gateway, rules: &str) -> Option<Self> {
         let dir = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(dir.path().join("rules.yml"), rules).expect("the rules are written");
         let config = format!(
-            "global: {{ scrape_interval: 1s }}\nscrape_configs:\n  - job_name: signalbox\n    static_configs: [{{ targets: ['{}'] }}]\n",
+            "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: [rules.yml]\nscrape_configs:\n  - job_name: signalbox\n    static_configs: [{{ targets: ['{}'] }}]\n",
             gateway.listen()
         );
         let file = dir.path().join("prometheus.yml");
@@ -69,10 +75,22 @@ impl Prometheus {
         Some(Self { base: format!("http://{address}"), _child: child, _dir: dir })
     }
 
-    /// The value of the first series that `query` (no characters that a URL would escape) finds, as soon as it finds one
-    /// that is `ready`.
+    /// Waits until the names of the alerts that fire are `ready`.
+    pub async fn wait_alerts(&self, what: &str, ready: impl Fn(&[String]) -> bool) {
+        let url = format!("{}/api/v1/alerts", self.base);
+        until(what, async || {
+            let Ok(told) = serde_json::from_slice::<Value>(&client::get(&url).await.body) else { return false };
+            let Some(alerts) = told["data"]["alerts"].as_array() else { return false };
+            let firing = alerts.iter().filter(|alert| alert["state"] == "firing");
+            let names = firing.filter_map(|alert| alert["labels"]["alertname"].as_str().map(str::to_owned));
+            ready(&names.collect::<Vec<_>>())
+        })
+        .await;
+    }
+
+    /// The value of the first series that `query` finds, as soon as it finds one that is `ready`.
     pub async fn wait(&self, query: &str, ready: impl Fn(f64) -> bool) -> f64 {
-        let url = format!("{}/api/v1/query?query={query}", self.base);
+        let url = format!("{}/api/v1/query?query={}", self.base, escaped(query));
         within(query, async {
             let mut tick = tokio::time::interval(Duration::from_millis(100));
             loop {
@@ -94,6 +112,13 @@ impl Prometheus {
         let targets = client::get(&format!("{}/api/v1/targets", self.base)).await.json();
         targets["data"]["activeTargets"][0]["lastError"].as_str().unwrap_or("no target").to_owned()
     }
+}
+
+/// A text as part of a URL's query.
+fn escaped(text: &str) -> String {
+    let byte =
+        |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(byte).collect()
 }
 
 fn missing(program: &str, error: &std::io::Error) {

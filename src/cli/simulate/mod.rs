@@ -20,7 +20,7 @@ use self::results::{Played, Results};
 use super::output;
 use crate::{
     config::{Config, Problem, Problems},
-    policy::{Policy, Route, compile},
+    policy::{Objectives, Policy, Route, compile},
     sim::{
         Profile,
         figures::Slo,
@@ -126,8 +126,11 @@ fn slos(args: &Args, policy: &Policy, route: &Route) -> Vec<Slo> {
     let slo = |engine: usize| {
         let mut pools = route.targets.iter().map(|target| &policy.pools[target.pool]);
         let pool = pools.find(|pool| pool.backends.iter().any(|backend| backend.engine == engine));
-        let objectives = pool.map(|pool| pool.objectives).unwrap_or_default();
-        Slo { ttft: args.slo_ttft.or(objectives.ttft), tpot: args.slo_tpot.or(objectives.tpot) }
+        let objectives = pool.map(|pool| &pool.objectives);
+        Slo {
+            ttft: args.slo_ttft.or(objectives.and_then(Objectives::ttft)),
+            tpot: args.slo_tpot.or(objectives.and_then(Objectives::tpot)),
+        }
     };
     (0..policy.engines.len()).map(slo).collect()
 }

@@ -77,7 +77,6 @@ impl Attempt<'_> {
             number,
             metrics: serving.meter(pool, backend).clone(),
             pool_metrics: serving.pool_meter(pool).clone(),
-            objectives: alive.spec.objectives,
             backend: backend_at.clone(),
             price: alive.spec.price,
             prompt_bytes: self.prompt_bytes,

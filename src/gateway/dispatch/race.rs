@@ -141,9 +141,11 @@ impl<'a> Race<'a> {
         }
         // A stream is late by our own measure, too; of a whole answer nobody knows how long it takes.
         for (spot, since) in self.awaited.drain(..) {
-            let engine = &self.asked.pool(spot.target).1.backends[spot.backend].engine;
+            let pool = self.asked.pool(spot.target).1;
+            let backend = &pool.backends[spot.backend];
             if self.job.streams() {
-                engine.breaker.failed(now, Failure::Error);
+                backend.engine.breaker.failed(now, Failure::Error);
+                self.job.call.record.note(|line| line.late(&pool.spec.name, backend.name()));
             }
             self.late.push((spot, since));
         }

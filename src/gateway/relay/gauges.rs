@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::{
     fleet::Backend,
     gateway::{Desk, record::Record},
-    policy::Objectives,
     telemetry::{BackendMetrics, PoolMetrics},
     types::Price,
 };
@@ -18,8 +17,6 @@ pub(in crate::gateway) struct Gauges {
     pub(in crate::gateway) number: usize,
     pub(in crate::gateway) metrics: Arc<BackendMetrics>,
     pub(in crate::gateway) pool_metrics: Arc<PoolMetrics>,
-    /// What the pool is to keep to.
-    pub(in crate::gateway) objectives: Objectives,
     pub(in crate::gateway) backend: Arc<Backend>,
     pub(in crate::gateway) price: Option<Price>,
     /// Of the prompt, as it was hashed.

@@ -13,10 +13,9 @@ use crate::{
         seat::Seat,
         stages::Place,
     },
-    policy::Objectives,
     protocol::Seen,
     telemetry::{BackendMetrics, PoolMetrics, Stage},
-    types::{Fault, Moment, Outcome, Price, Usage, fault::DEADLINE},
+    types::{Blame, Fault, Moment, Outcome, Price, Usage, fault::DEADLINE},
 };
 
 /// Measures one attempt, from before its first await to the end of its answer.
@@ -27,7 +26,6 @@ pub(in crate::gateway) struct Meter {
     number: usize,
     metrics: Arc<BackendMetrics>,
     pool_metrics: Arc<PoolMetrics>,
-    objectives: Objectives,
     backend: Arc<Backend>,
     price: Option<Price>,
     /// Of the prompt, as it was hashed.
@@ -53,6 +51,8 @@ pub(in crate::gateway) struct Meter {
     choices: u64,
     /// Reasoning was shown as it came, and so is among the tokens seen.
     reasoning: bool,
+    /// Whether the engine failed.
+    failed: bool,
     /// Whether the attempt is over, and whether its request is, too.
     ended: bool,
     over: bool,
@@ -61,18 +61,8 @@ pub(in crate::gateway) struct Meter {
 impl Meter {
     /// Takes over the request's place on the backend's engine.
     pub(in crate::gateway) fn begin(gauges: Gauges, seat: Seat) -> Self {
-        let Gauges {
-            desk,
-            record,
-            number,
-            metrics,
-            pool_metrics,
-            objectives,
-            backend,
-            price,
-            prompt_bytes,
-            cached_tokens,
-        } = gauges;
+        let Gauges { desk, record, number, metrics, pool_metrics, backend, price, prompt_bytes, cached_tokens } =
+            gauges;
         let now = desk.clock.now();
         Self {
             arrived: record.arrived(),
@@ -82,7 +72,6 @@ impl Meter {
             number,
             metrics,
             pool_metrics,
-            objectives,
             backend,
             price,
             prompt_bytes,
@@ -97,6 +86,7 @@ impl Meter {
             usage: None,
             choices: 0,
             reasoning: false,
+            failed: false,
             ended: false,
             over: false,
         }
@@ -236,7 +226,8 @@ impl Meter {
     }
 
     /// Tells the engine's breaker what a fault says of it. Before the seat is given up, for whoever gets its place looks at that.
-    fn judge(&self, fault: &Fault) {
+    fn judge(&mut self, fault: &Fault) {
+        self.failed |= fault.blame == Blame::Upstream;
         let breaker = &self.backend.engine.breaker;
         if fault.kind == DEADLINE {
             return;
@@ -264,6 +255,7 @@ impl Meter {
             _ if self.ended || !outcome.blames_engine() => {}
             _ => self.backend.engine.breaker.failed(now, Failure::Error),
         }
+        self.failed |= outcome.blames_engine();
         self.settle_account();
         if let Some(seat) = self.seat.take_if(|_| outcome == Outcome::Complete) {
             seat.finish(self.usage.as_ref(), tpot, now);
@@ -276,12 +268,6 @@ impl Meter {
         }
         if let Some(tpot) = tpot {
             self.metrics.tpot(tpot, now);
-        }
-        if outcome != Outcome::ClientGone {
-            let Objectives { ttft: most_ttft, tpot: most_tpot } = self.objectives;
-            let ttft_kept = most_ttft.is_none_or(|most| self.handed.is_none_or(|ttft| ttft <= most));
-            let tpot_kept = most_tpot.is_none_or(|most| tpot.is_none_or(|tpot| tpot <= most.as_secs_f64()));
-            self.pool_metrics.ended(outcome == Outcome::Complete && ttft_kept && tpot_kept, now);
         }
         let upstream_ttft = self.tokens.map(|(first, _)| first.since(self.started));
         self.record.note(|line| {
@@ -334,6 +320,7 @@ impl Meter {
             if let Some(attempt) = line.attempts.get_mut(self.number) {
                 attempt.outcome = Some(outcome.label());
                 attempt.ended_ms = Some(ended_ms);
+                attempt.failed |= self.failed;
                 attempt.ttft_ms = ttft;
                 attempt.usage = usage;
                 attempt.usage_estimated = estimate.is_some();

@@ -157,12 +157,15 @@ impl Facts for Known<'_> {
     }
 
     fn attainment(&self, pool: usize) -> f64 {
-        self.asking.serving.pool_meter(pool).attainment(self.asking.desk.clock.now())
+        self.asking.desk.slos.attainment(&self.asking.policy().pools[pool].name, self.asking.desk.clock.now())
     }
 
     fn burn(&self, pool: usize) -> f64 {
-        // Objectives are 95th percentiles: one request in twenty may miss them.
-        (1.0 - self.attainment(pool)) / 0.05
+        self.asking.desk.slos.burn(&self.asking.policy().pools[pool].name, self.asking.desk.clock.now())
+    }
+
+    fn slo(&self, pool: usize) -> &str {
+        self.asking.desk.slos.state(&self.asking.policy().pools[pool].name, self.asking.desk.clock.now()).label()
     }
 
     fn unix_time(&self) -> i64 {

@@ -99,7 +99,7 @@ impl Reader<'_> {
             }
             (0, None, Some(routes)) => {
                 self.report(Problem::at(routes.at, "settings beside `routes`").help(
-                    "put `fallback`, `spill`, `hedge`, `hold_back`, `timeouts`, `bound`, `queue` and `cascade` into the route",
+                    "put `fallback`, `spill`, `hedge`, `hold_back`, `timeouts`, `bound`, `objectives`, `queue` and `cascade` into the route",
                 ));
                 None
             }

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::{engines::Engines, reader::Reader};
 use crate::{
-    config::{self, At, Balance, Context, Either, Field, Located, Open, Problem, Share, Word, raw, size},
-    policy::{Backend, Dialect, Encoding, Objectives, Pool, Strategy, Tokenizer},
+    config::{self, At, Balance, Context, Either, Field, Open, Problem, Share, Word, raw, size},
+    policy::{Backend, Dialect, Encoding, Pool, Strategy, Tokenizer},
     types::{Endpoint, Name, Price},
 };
 
@@ -53,7 +53,7 @@ impl Reader<'_> {
             tokenizer: self.tokenizer(raw, &backends),
             balance: self.optional(raw.balance.as_ref()).map(strategy).unwrap_or_default(),
             price: raw.price.as_ref().and_then(|raw| self.price(raw)),
-            objectives: self.objectives(raw),
+            objectives: self.objectives(raw.objectives.as_ref()),
             context: self.optional(raw.context.as_ref()).and_then(|Context(tokens)| tokens),
             backends,
         }
@@ -98,28 +98,6 @@ impl Reader<'_> {
             (self.read(&raw.input), self.optional(raw.cached_input.as_ref()), self.read(&raw.output));
         let input = input?;
         Some(Price { input, cached_input: cached.unwrap_or(input), output: output? })
-    }
-
-    fn objectives(&mut self, raw: &raw::Pool) -> Objectives {
-        let mut objectives = Objectives::default();
-        let Some(raw) = &raw.objectives else { return objectives };
-        for Located { value, at } in &raw.value {
-            let measures = [(&value.ttft, &mut objectives.ttft), (&value.tpot, &mut objectives.tpot)];
-            if measures.iter().all(|(raw, _)| raw.is_none()) {
-                self.report(
-                    Problem::at(*at, "an objective without a measure")
-                        .help("write it like `{ ttft: { p95: 1500ms } }`"),
-                );
-            }
-            for (raw, objective) in measures {
-                let Some(raw) = raw else { continue };
-                if objective.is_some() {
-                    self.report(Problem::at(raw.p95.at(), "a second objective for the same measure").help("keep one"));
-                }
-                *objective = self.read(&raw.p95);
-            }
-        }
-        objectives
     }
 
     fn backend(&mut self, raw: &raw::Backend, model: Option<&Name>, engines: &mut Engines) -> Option<Backend> {

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use super::reader::Reader;
 use crate::{
-    config::{At, Boundary, Field, Located, Pause, Predicted, Problem, Switch, Total, Word, caching, raw},
+    config::{
+        At, Boundary, Field, Located, Pause, Predicted, Problem, Switch, Total, Word, caching, objectives::Objective,
+        raw,
+    },
     policy::{
         ByLength, Model, Pool, Route, Rule, Target, Tiers, Timeouts, Way,
         condition::Names,
@@ -35,6 +38,7 @@ pub(super) struct RawWay<'a> {
     hold_back: Option<&'a Field<u64>>,
     timeouts: Option<&'a raw::RouteTimeouts>,
     bound: Option<&'a raw::Bound>,
+    objectives: Option<&'a Located<Vec<Located<Objective>>>>,
     queue: Option<&'a Field<Pause>>,
     cascade: Option<&'a raw::Cascade>,
     cache: Option<&'a caching::CacheUse>,
@@ -54,6 +58,7 @@ impl<'a> RawWay<'a> {
             hold_back: raw.hold_back.as_ref(),
             timeouts: raw.timeouts.as_ref(),
             bound: raw.bound.as_ref(),
+            objectives: raw.objectives.as_ref(),
             queue: raw.queue.as_ref(),
             cascade: raw.cascade.as_ref(),
             cache: raw.cache.as_ref(),
@@ -73,6 +78,7 @@ impl<'a> RawWay<'a> {
             hold_back: raw.hold_back.as_ref(),
             timeouts: raw.timeouts.as_ref(),
             bound: raw.bound.as_ref(),
+            objectives: raw.objectives.as_ref(),
             queue: raw.queue.as_ref(),
             cascade: raw.cascade.as_ref(),
             cache: raw.cache.as_ref(),
@@ -92,6 +98,7 @@ impl<'a> RawWay<'a> {
             && self.hold_back.is_none()
             && self.timeouts.is_none()
             && self.bound.is_none()
+            && self.objectives.is_none()
             && self.queue.is_none()
             && self.cascade.is_none()
             && self.cache.is_none()
@@ -160,6 +167,7 @@ impl Reader<'_> {
             hold_back: self.optional(raw.hold_back),
             timeouts: self.route_timeouts(raw.timeouts, given.timeouts),
             bound: self.bound(raw.bound),
+            objectives: self.objectives(raw.objectives),
             queue: self.wait(raw.queue),
             cascade: None,
             tiers: Arc::default(),

@@ -190,9 +190,9 @@ models:
     let engine = &policy.engines[0];
     assert_eq!((engine.max_concurrency, engine.kv_tokens), (Some(128), Some(400_000)));
     assert_eq!(engine.scrape, Some(Duration::from_millis(250)));
-    let objectives = policy.pools[0].objectives;
-    assert_eq!(objectives.ttft, Some(Duration::from_millis(1_500)));
-    assert_eq!(objectives.tpot, Some(Duration::from_millis(50)));
+    let objectives = &policy.pools[0].objectives;
+    assert_eq!(objectives.ttft(), Some(Duration::from_millis(1_500)));
+    assert_eq!(objectives.tpot(), Some(Duration::from_millis(50)));
     let asked = |model: &str| (route(&policy, model).bound, route(&policy, model).queue);
     assert_eq!(asked("fast"), (Some(Duration::from_millis(800)), None));
     assert_eq!(asked("slow"), (Some(Duration::from_secs(9)), Some(Duration::from_mins(10))));

@@ -57,8 +57,10 @@ pub trait Facts {
     fn queue(&self, pool: usize) -> u64;
     /// Share of a pool's requests that kept its objectives, in `0..=1`; 1 while nothing was measured.
     fn attainment(&self, pool: usize) -> f64;
-    /// Speed at which a pool uses up what its objectives allow; 0 while nothing was measured.
+    /// The highest burn rate of a pool's objectives, lately; 0 where it has none.
     fn burn(&self, pool: usize) -> f64;
+    /// How a pool's objectives stand: `ok`, `burning` or `exhausted`.
+    fn slo(&self, pool: usize) -> &str;
     /// The present time, in seconds since 1970 (UTC).
     fn unix_time(&self) -> i64;
 }

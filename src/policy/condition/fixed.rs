@@ -26,6 +26,7 @@ pub(crate) struct FixedFacts {
     pub(crate) queue: u64,
     pub(crate) attainment: f64,
     pub(crate) burn: f64,
+    pub(crate) slo: String,
     pub(crate) unix_time: i64,
 }
 
@@ -104,6 +105,10 @@ impl Facts for FixedFacts {
 
     fn burn(&self, _: usize) -> f64 {
         self.burn
+    }
+
+    fn slo(&self, _: usize) -> &str {
+        &self.slo
     }
 
     fn unix_time(&self) -> i64 {

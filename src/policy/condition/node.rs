@@ -192,6 +192,7 @@ fn measure(variable: Variable, pool: usize, facts: &dyn Facts) -> Outcome<'_> {
         Variable::PoolQueue => count(facts.queue(pool)),
         Variable::PoolAttainment => Val::Double(facts.attainment(pool)),
         Variable::PoolBurn => Val::Double(facts.burn(pool)),
+        Variable::PoolSlo => Val::Text(facts.slo(pool)),
         _ => return Err(Failed),
     })
 }

@@ -9,7 +9,7 @@ use super::{
     check::{Checker, Typed},
     mistake::Mistake,
     node::Node,
-    variables::{CLASSES, GROUPS, Kind, VARIABLES, Variable},
+    variables::{CLASSES, GROUPS, Kind, STATES, VARIABLES, Variable},
 };
 use crate::config::nearest;
 
@@ -48,7 +48,7 @@ impl Checker<'_> {
                 let name = pool.name;
                 self.report(
                     Mistake::new(span, format!("`{name}` is a pool, not a value"))
-                        .help("name one of its measures: `ttft_p95`, `queue`, `attainment` or `burn`"),
+                        .help("name one of its measures: `ttft_p95`, `queue`, `attainment`, `burn` or `slo`"),
                 )
             }
             (group, []) if GROUPS.contains(&group) => {
@@ -197,7 +197,9 @@ impl Checker<'_> {
         let whole = || nearest(&full, known()).filter(|_| group.is_none());
         let meant = known().find(|name| lone && short(name) == full).or_else(whole).or_else(alike);
         self.report(match meant {
-            _ if lone && CLASSES.contains(&&*full) => mistake.help(format!("a text stands in quotes: \"{full}\"")),
+            _ if lone && (CLASSES.contains(&&*full) || STATES.contains(&&*full)) => {
+                mistake.help(format!("a text stands in quotes: \"{full}\""))
+            }
             Some(name) => mistake.help(format!("did you mean `{name}`?")),
             None if GROUPS.contains(&first.name) => mistake.help(format!("there are {}", of_group(first.name))),
             None => match nearest(first.name, GROUPS) {

@@ -7,7 +7,7 @@ use super::{
     mistake::Mistake,
     node::Node,
     value::Comparison,
-    variables::{CLASSES, Variable},
+    variables::{CLASSES, STATES, Variable},
 };
 use crate::config::nearest;
 
@@ -101,6 +101,13 @@ impl Checker<'_> {
                 self.report(
                     mistake(format!("there is no class \"{text}\""))
                         .meant(nearest(&lower, CLASSES), "the classes are `interactive` and `batch`"),
+                )
+            }
+            Variable::PoolSlo if !STATES.contains(&text) => {
+                let lower = text.to_lowercase();
+                self.report(
+                    mistake(format!("objectives never stand at \"{text}\""))
+                        .meant(nearest(&lower, STATES), "they are `ok`, `burning` or `exhausted`"),
                 )
             }
             Variable::PromptLanguage if !text.is_empty() && !is_language(text) => {

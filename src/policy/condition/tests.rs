@@ -31,6 +31,7 @@ fn facts() -> FixedFacts {
         queue: 7,
         attainment: 0.96,
         burn: 1.5,
+        slo: "burning".to_owned(),
         // A Saturday, 13:00 UTC.
         unix_time: 1_795_266_000,
     }
@@ -96,6 +97,9 @@ const BROKEN: &[&str] = &[
     // Values.
     "request.class == \"interactve\"",
     "request.class in [\"batch\", \"Interactive\"]",
+    "pool.small.slo == \"burnt\"",
+    "pool.small.slo == burning",
+    "pool.small.slo > 2",
     "prompt.language == \"english\"",
     "prompt.language != \"EN\"",
     "key.id == \"wbe\"",
@@ -222,6 +226,8 @@ fn conditions_hold_or_do_not() {
         ("pool.small.ttft_p95 > duration(\"800ms\") && pool.small.ttft_p95 < 1", true),
         ("pool.small.ttft_p95 > duration(\"1s500ms\")", false),
         ("pool[\"with-dash\"].queue > 5 && pool.large.attainment < 0.97 && pool.large.burn > 1", true),
+        ("pool.small.slo == \"burning\" && pool.small.slo != \"ok\"", true),
+        ("pool.large.slo in [\"ok\", \"exhausted\"]", false),
         ("time.in(\"sat 14:00-14:01\", \"Europe/Berlin\")", true),
         ("time.in(\"mon-fri\", \"Europe/Berlin\")", false),
         ("double(prompt.tokens) * 0.5 > 4000.0", true),
@@ -304,6 +310,7 @@ mod alike {
             ("ttft_p95", Value::Float(facts.ttft_p95)),
             ("queue", int(facts.queue)),
             ("burn", Value::Float(facts.burn)),
+            ("slo", text_value(&facts.slo)),
         ]);
         context.add_variable_from_value("pool", map(vec![("small", pool.clone()), ("with-dash", pool)]));
         match Value::resolve(&PrattParser::default().parse(text).unwrap(), &context) {
@@ -357,6 +364,7 @@ mod alike {
             "request.model",
             "headers[\"x-tier\"]",
             "key.team",
+            "pool.small.slo",
             "\"gpt\"",
             "'4o'",
             "\"\"",

@@ -1,5 +1,7 @@
 //! The closed set of variables and functions that conditions are written in: one table, for the checker and for the docs.
 
+use crate::measure::BudgetState;
+
 /// What a value is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -97,6 +99,7 @@ pub enum Variable {
     PoolQueue,
     PoolAttainment,
     PoolBurn,
+    PoolSlo,
     Time,
 }
 
@@ -123,7 +126,7 @@ const TO_1: (f64, f64) = (0.0, 1.0);
 
 /// All variables, in the order of the docs.
 #[rustfmt::skip]
-pub const VARIABLES: [Entry; 20] = {
+pub const VARIABLES: [Entry; 21] = {
     use {Kind::{Bool, Double, Int, List, Seconds, Text}, Variable as V};
     const fn entry(
         variable: V, name: &'static str, kind: Kind, range: (f64, f64), about: &'static str, example: &'static str,
@@ -168,7 +171,9 @@ pub const VARIABLES: [Entry; 20] = {
         entry(V::PoolAttainment, "pool.<name>.attainment", Double, TO_1,
             "Share of a pool's requests, lately, that kept its objectives; 1 while nothing was measured.", "pool.small.attainment < 0.95"),
         entry(V::PoolBurn, "pool.<name>.burn", Double, FROM_0,
-            "How fast a pool uses up what its objectives allow to miss them: 1 is just what is allowed; 0 while nothing was measured.", "pool.small.burn > 2.0"),
+            "How fast a pool uses up its error budgets, over the last five minutes: the highest burn rate of its objectives. 1 is just what is allowed; 0 where it has no objectives, or fewer than five requests missed one.", "pool.small.burn > 2.0"),
+        entry(V::PoolSlo, "pool.<name>.slo", Text, ANY,
+            "How a pool's objectives stand, the worst of them: \"ok\", \"burning\" or \"exhausted\"; \"ok\" where it has none.", "pool.small.slo != \"ok\""),
         entry(V::Time, "time.in(\"…\", \"zone\")", Bool, ANY,
             "Whether it is now between two times of day, on these days of the week, in a zone by its IANA name. A range over midnight belongs to the day it begins on.", "time.in(\"mon-fri 22:00-06:00\", \"Europe/Berlin\")"),
     ]
@@ -192,6 +197,12 @@ pub(super) const GROUPS: [&str; 6] = ["prompt", "request", "headers", "key", "po
 
 /// What a request's class can be.
 pub(super) const CLASSES: [&str; 2] = ["interactive", "batch"];
+
+/// How the objectives of a pool can stand.
+pub(super) const STATES: [&str; 3] = {
+    let [ok, burning, exhausted] = BudgetState::ALL;
+    [ok.label(), burning.label(), exhausted.label()]
+};
 
 /// What is told of a function where it is called wrongly.
 pub(super) const FUNCTIONS: [(&str, &str); 16] = [

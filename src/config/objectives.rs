@@ -1,0 +1,147 @@
+//! What a pool or a route is to keep to, as it is typed: latencies by percentile, and availability.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{
+    mistake::Mistake,
+    scalar::{Field, Scalar},
+    shape::Located,
+    units,
+};
+
+/// What nearly all requests are to keep to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Objective {
+    /// The requests that it is for, by the length of their prompts, such as `prompt.tokens < 512`. Default: all.
+    pub when: Option<Field<Prompts>>,
+    /// Time to the first token.
+    pub ttft: Option<Located<Percentiles>>,
+    /// Time per further token.
+    pub tpot: Option<Located<Percentiles>>,
+    /// The share of requests to answer in full, such as `99.5%`. What is a client's own fault does not count.
+    pub availability: Option<Field<Target>>,
+}
+
+/// What a measure is not to exceed, for so many requests in a hundred.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Percentiles {
+    /// For 50 requests in 100.
+    pub p50: Option<Field<Duration>>,
+    /// For 90 requests in 100.
+    pub p90: Option<Field<Duration>>,
+    /// For 95 requests in 100.
+    pub p95: Option<Field<Duration>>,
+    /// For 99 requests in 100.
+    pub p99: Option<Field<Duration>>,
+}
+
+impl Percentiles {
+    /// Those that are set: the name of each, the share of requests that it is for, and its limit.
+    pub fn set(&self) -> impl Iterator<Item = (&'static str, f64, &Field<Duration>)> {
+        let all =
+            [("p50", 0.5, &self.p50), ("p90", 0.9, &self.p90), ("p95", 0.95, &self.p95), ("p99", 0.99, &self.p99)];
+        all.into_iter().filter_map(|(name, share, limit)| Some((name, share, limit.as_ref()?)))
+    }
+}
+
+/// Prompts of some lengths.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prompts {
+    /// Those of so many tokens, or more.
+    pub from: u64,
+    /// Those of fewer tokens.
+    pub under: Option<u64>,
+}
+
+impl Prompts {
+    /// Whether a prompt of so many tokens is among them.
+    pub fn contain(&self, tokens: u64) -> bool {
+        tokens >= self.from && self.under.is_none_or(|under| tokens < under)
+    }
+}
+
+impl Scalar for Prompts {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        let mistake = || {
+            Mistake::new("not a condition that an objective can have")
+                .help("compare the prompt's tokens with a number: `prompt.tokens < 512`")
+        };
+        let rest = text.trim().strip_prefix("prompt.tokens").ok_or_else(mistake)?.trim_start();
+        let (sign, number) = rest.split_at(rest.find(|c| !matches!(c, '<' | '>' | '=')).unwrap_or(rest.len()));
+        let number: u64 = number.trim().parse().map_err(|_| mistake())?;
+        let after = number.saturating_add(1);
+        let (from, under) = match sign {
+            "<" => (0, Some(number)),
+            "<=" => (0, Some(after)),
+            ">" => (after, None),
+            ">=" => (number, None),
+            _ => return Err(mistake()),
+        };
+        if under == Some(0) || (from == 0 && under.is_none()) {
+            return Err(Mistake::new("true of no prompt, or of all")
+                .help("compare with a length that prompts have: `prompt.tokens < 512`"));
+        }
+        Ok(Self { from, under })
+    }
+}
+
+/// A share of requests, neither none nor all of them.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Target(pub f64);
+
+impl Scalar for Target {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        let share = units::share(text)?;
+        if share >= 1.0 {
+            return Err(Mistake::new("a target of all requests leaves no budget for errors")
+                .help("write what you can promise, such as `99.9%`"));
+        }
+        if share <= 0.0 {
+            return Err(Mistake::new("a target of no requests").help("write it like `99.5%`"));
+        }
+        Ok(Self(share))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_are_told_by_their_length() {
+        let read = |text| Prompts::read(text).map(|prompts| (prompts.from, prompts.under));
+        assert_eq!(read("prompt.tokens < 512"), Ok((0, Some(512))));
+        assert_eq!(read(" prompt.tokens<=511 "), Ok((0, Some(512))));
+        assert_eq!(read("prompt.tokens > 511"), Ok((512, None)));
+        assert_eq!(read("prompt.tokens >= 512"), Ok((512, None)));
+        for bad in [
+            "",
+            "prompt.tokens",
+            "prompt.tokens < ",
+            "prompt.tokens < 8k",
+            "prompt.tokens == 5",
+            "prompt.tokens < 0",
+            "prompt.tokens >= 0",
+            "prompt.complexity > 1",
+            "512 > prompt.tokens",
+            "prompt.tokens < 99999999999999999999",
+        ] {
+            assert!(read(bad).is_err_and(|mistake| mistake.help.is_some()), "{bad}");
+        }
+        let short = Prompts { from: 0, under: Some(512) };
+        assert!(short.contain(511) && !short.contain(512) && Prompts::default().contain(u64::MAX));
+    }
+
+    #[test]
+    fn targets_leave_a_budget() {
+        assert!(Target::read("99.5%").is_ok_and(|Target(share)| (share - 0.995).abs() < 1e-12));
+        for bad in ["100%", "0%", "99.5", "101%"] {
+            assert!(Target::read(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What a pool or a route is to keep to for nearly all of its requests, and whether one request has kept to it.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{config::Prompts, types::Name};
+
+/// The least share of requests whose limit placement keeps to: it aims at nine in ten.
+const STEERING: f64 = 0.9;
+
+/// Objectives, each with a name of its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Objectives(Arc<[Objective]>);
+
+/// One objective.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Objective {
+    /// Its name in metrics and on the page: `ttft_p95`, `ttft_p95_under_512`, `availability`.
+    pub name: Name,
+    /// What it is about.
+    pub measure: Measure,
+    /// The prompts whose requests it is for.
+    pub prompts: Prompts,
+    /// The share of requests that are to keep it, between 0 and 1.
+    pub target: f64,
+}
+
+/// What an objective is about.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// The first token comes within this time.
+    Ttft(Duration),
+    /// Further tokens come within this time each.
+    Tpot(Duration),
+    /// The answer is complete.
+    Availability,
+}
+
+/// What came of a request, as far as objectives ask.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub struct Fared {
+    /// Tokens of its prompt.
+    pub prompt_tokens: u64,
+    /// Whether it got no complete answer, and not by its client's fault.
+    pub failed: bool,
+    /// Milliseconds until its first token was handed over, where one was.
+    pub ttft_ms: Option<f64>,
+    /// Milliseconds per further token, where there were any.
+    pub tpot_ms: Option<f64>,
+}
+
+impl Objectives {
+    /// Each of them, in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &Objective> {
+        self.0.iter()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The time to the first token that requests are placed to keep; `None` where none is set. What is for some prompts only, or for
+    /// fewer than nine requests in ten, is watched and steers nothing.
+    pub fn ttft(&self) -> Option<Duration> {
+        self.tightest(|measure| if let Measure::Ttft(within) = measure { Some(within) } else { None })
+    }
+
+    /// The same for the time per further token.
+    pub fn tpot(&self) -> Option<Duration> {
+        self.tightest(|measure| if let Measure::Tpot(within) = measure { Some(within) } else { None })
+    }
+
+    fn tightest(&self, within: impl Fn(Measure) -> Option<Duration>) -> Option<Duration> {
+        let steering = self.iter().filter(|it| it.target >= STEERING && it.prompts == Prompts::default());
+        steering.filter_map(|it| within(it.measure)).min()
+    }
+}
+
+impl FromIterator<Objective> for Objectives {
+    fn from_iter<I: IntoIterator<Item = Objective>>(all: I) -> Self {
+        Self(all.into_iter().collect())
+    }
+}
+
+impl Objective {
+    /// Whether a request has kept it; `None` where it says nothing of that request. One that failed before its first token had none in
+    /// time; what never came has no time per token.
+    pub fn kept(&self, request: &Fared) -> Option<bool> {
+        let Fared { prompt_tokens, failed, ttft_ms, tpot_ms } = *request;
+        if !self.prompts.contain(prompt_tokens) {
+            return None;
+        }
+        let within = |took: f64, most: Duration| took <= most.as_secs_f64() * 1e3;
+        match self.measure {
+            Measure::Ttft(most) => ttft_ms.map(|took| within(took, most)).or(failed.then_some(false)),
+            Measure::Tpot(most) => tpot_ms.map(|took| within(took, most)),
+            Measure::Availability => Some(!failed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn objective(measure: Measure, target: f64, prompts: Prompts) -> Objective {
+        Objective { name: "it".into(), measure, prompts, target }
+    }
+
+    #[test]
+    fn a_request_keeps_what_it_is_measured_by() {
+        let [second, token] = [Duration::from_secs(1), Duration::from_millis(50)];
+        let all = Prompts::default();
+        let [ttft, tpot, availability] =
+            [Measure::Ttft(second), Measure::Tpot(token), Measure::Availability].map(|it| objective(it, 0.95, all));
+        let told = |request: &Fared| [&ttft, &tpot, &availability].map(|it| it.kept(request));
+        let streamed = Fared { prompt_tokens: 10, failed: false, ttft_ms: Some(1000.0), tpot_ms: Some(50.1) };
+        assert_eq!(told(&streamed), [Some(true), Some(false), Some(true)]);
+        let whole = Fared { ttft_ms: None, tpot_ms: None, ..streamed };
+        assert_eq!(told(&whole), [None, None, Some(true)], "an answer that comes whole has no first token");
+        assert_eq!(told(&Fared { failed: true, ..whole }), [Some(false), None, Some(false)]);
+        let cut = Fared { failed: true, tpot_ms: Some(20.0), ..streamed };
+        assert_eq!(told(&cut), [Some(true), Some(true), Some(false)], "its first token came in time");
+        let short = objective(ttft.measure, 0.95, Prompts { from: 0, under: Some(10) });
+        assert_eq!(short.kept(&streamed), None);
+    }
+
+    #[test]
+    fn only_what_holds_for_nearly_all_steers() {
+        let [fast, slow] = [Duration::from_millis(300), Duration::from_secs(3)];
+        let (all, short) = (Prompts::default(), Prompts { from: 0, under: Some(512) });
+        let objectives: Objectives = [
+            objective(Measure::Ttft(fast), 0.5, all),
+            objective(Measure::Ttft(fast), 0.95, short),
+            objective(Measure::Ttft(slow), 0.95, all),
+            objective(Measure::Ttft(2 * slow), 0.99, all),
+            objective(Measure::Availability, 0.995, all),
+        ]
+        .into_iter()
+        .collect();
+        assert_eq!((objectives.ttft(), objectives.tpot()), (Some(slow), None));
+    }
+}

@@ -1,0 +1,267 @@
+//! Objectives: what counts for them, policies that go by their error budgets, and a real Prometheus that tells when one burns.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::support::{
+    client::{Answer, Sse, answer, http, json},
+    gateway::{Gateway, Metrics},
+    mock::{Mock, Plan, Seen, chat_events, polite},
+    package_dir,
+    prometheus::Prometheus,
+    until,
+};
+
+/// A first token later than the objective of these tests, and by far earlier than any deadline of the gateway.
+const LATE: Duration = Duration::from_millis(900);
+
+fn chat(model: &str, said: &str) -> Value {
+    json!({ "model": model, "stream": true, "messages": [{ "role": "user", "content": said }] })
+}
+
+async fn ask(gateway: &Gateway, body: &Value, headers: &[(&str, &str)]) -> Answer {
+    let request = json(http().post(gateway.at("/v1/chat/completions")), body);
+    answer(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
+}
+
+/// How an objective of a pool or a route stands.
+fn slo<'a>(state: &'a Value, of: &str, name: &str, objective: &str) -> &'a Value {
+    let named = |all: &'a Value, key: &str, name: &str| {
+        let found = all.as_array().and_then(|all| all.iter().find(|one| one[key] == *name));
+        found.unwrap_or_else(|| panic!("no {name}"))
+    };
+    named(&named(&state[of], "name", name)["slo"], "objective", objective)
+}
+
+/// `[good, total]`.
+fn counts(slo: &Value) -> [u64; 2] {
+    ["good", "total"].map(|key| slo[key].as_u64().expect("a count"))
+}
+
+/// What it is told to by a header of each request.
+fn obedient(name: &'static str) -> impl Fn(&Seen) -> Plan {
+    move |seen| match seen.header("x-do").unwrap_or_default() {
+        "fail" if name == "a" => Plan::error(500, "broken"),
+        "fall" => Plan::error(500, "broken"),
+        "refuse" => Plan::error(400, "no such field"),
+        "hold" => Plan::stream().events(&chat_events(["a", "b"])[..2]).gate(1).events(chat_events(["b"])).done(),
+        _ => polite(seen),
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_the_clients_doing_counts_once_for_its_route_and_for_the_pools_it_came_to() {
+    let (a, b) = (Mock::start(obedient("a")).await, Mock::start(obedient("b")).await);
+    let policy = |target: &str| {
+        format!(
+            "engines:\n  a: {{ url: \"{}\", max_concurrency: 1 }}\n\
+             pools:\n  \
+             a: {{ model: m, objectives: [{{ availability: 90% }}, {{ when: prompt.tokens < 1000, ttft: {{ p95: 1h }} }}], backends: [{{ engine: a }}] }}\n  \
+             b: {{ model: n, objectives: [{{ availability: {target} }}], backends: [\"{}\"] }}\n\
+             models:\n  \
+             auto: {{ to: a, fallback: [b], spill: off, objectives: [{{ availability: 99% }}, {{ ttft: {{ p50: 1h }} }}] }}\n  \
+             alone: {{ to: a, queue: 0s, objectives: [{{ availability: 99.5% }}] }}\n\
+             cache: {{ exact: {{ ttl: 1h }} }}\n",
+            a.url(),
+            b.url()
+        )
+    };
+    let gateway = Gateway::start(&policy("90%")).await;
+    let state = async || gateway.get_json("/admin/state").await;
+    // Availability of a, b, auto, alone.
+    let expect = async |what: &str, expected: [[u64; 2]; 4]| {
+        let mut told = [[0; 2]; 4];
+        until(what, async || {
+            let state = state().await;
+            let of = [("pools", "a"), ("pools", "b"), ("routes", "auto"), ("routes", "alone")];
+            told = of.map(|(of, name)| counts(slo(&state, of, name, "availability")));
+            told.iter().zip(&expected).all(|(told, expected)| told[1] >= expected[1])
+        })
+        .await;
+        assert_eq!(told, expected, "{what}");
+    };
+    expect("nothing yet", [[0, 0]; 4]).await;
+
+    let mut kept = chat("auto", "one");
+    kept["temperature"] = 0.into();
+    assert_eq!(ask(&gateway, &kept, &[]).await.header("x-signalbox-cache"), "miss");
+    expect("an answer", [[1, 1], [0, 0], [1, 1], [0, 0]]).await;
+    assert_eq!(ask(&gateway, &kept, &[]).await.header("x-signalbox-cache"), "hit-exact");
+    expect("the same again, for its route alone", [[1, 1], [0, 0], [2, 2], [0, 0]]).await;
+
+    let answer = ask(&gateway, &chat("auto", "two"), &[("x-do", "fail")]).await;
+    assert_eq!((answer.status.as_u16(), answer.header("x-signalbox-pool")), (200, "b"));
+    expect("a failure that another pool made good", [[1, 2], [1, 1], [3, 3], [0, 0]]).await;
+    assert_eq!(ask(&gateway, &chat("auto", "three"), &[("x-do", "refuse")]).await.status, 400);
+    assert_eq!(ask(&gateway, &chat("auto", "four"), &[("x-do", "fall")]).await.status, 500);
+    expect("one by its client's fault, and one by everybody's", [[1, 3], [1, 2], [3, 4], [0, 0]]).await;
+
+    let request = json(http().post(gateway.at("/v1/chat/completions")), &chat("auto", "five"));
+    let held = Sse::send(request.header("x-do", "hold")).await;
+    assert_eq!((held.status.as_u16(), held.header("x-signalbox-pool")), (200, "a"));
+    assert_eq!(ask(&gateway, &chat("alone", "six"), &[]).await.status, 503);
+    expect("one that found no room", [[1, 4], [1, 2], [3, 4], [0, 1]]).await;
+    drop(held);
+    let room = |now: &Metrics| now.sum("signalbox_backend_in_flight", &[r#"pool="a""#]) < 0.5;
+    gateway.wait_metrics("room again", room).await;
+    assert_eq!(ask(&gateway, &chat("alone", "seven"), &[]).await.status, 200);
+    expect("one whose client left, and one after it", [[2, 5], [1, 2], [3, 4], [1, 2]]).await;
+
+    let now = state().await;
+    // What failed before its first token had none in time; the hit had its own.
+    assert_eq!(counts(slo(&now, "pools", "a", "ttft_p95_under_1000")), [2, 5]);
+    assert_eq!(counts(slo(&now, "routes", "auto", "ttft_p50")), [3, 4]);
+    let availability = slo(&now, "pools", "a", "availability");
+    for window in ["5m", "1h", "6h", "3d"] {
+        let burn = availability["burn"][window].as_f64().expect("a rate");
+        assert!((burn - 3.0 / 5.0 / 0.1).abs() < 1e-6, "{availability}");
+    }
+    assert_eq!((&availability["target"], &availability["state"]), (&json!(0.9), &json!("ok")), "three are too few");
+    assert!(availability["budget_left"].as_f64() > Some(0.9), "{availability}");
+
+    // The objectives that stay go on, those that change begin anew.
+    let before = now["hash"].clone();
+    gateway.rewrite(&policy("95%"));
+    until("the new policy", async || state().await["hash"] != before).await;
+    expect("the counts after a reload", [[2, 5], [0, 0], [3, 4], [1, 2]]).await;
+    let metrics = gateway.metrics().await;
+    let a = [r#"pool="a""#, r#"objective="availability""#];
+    assert!((metrics.sum("signalbox_slo_requests_total", &a) - 5.0).abs() < 0.1);
+    assert!((metrics.sum("signalbox_slo_good_total", &a) - 2.0).abs() < 0.1);
+    assert!((metrics.sum("signalbox_slo_state", &[&a[..], &[r#"state="ok""#]].concat()) - 1.0).abs() < 0.1);
+}
+
+/// Asks again and again, several requests at a time, until it is dropped.
+struct Load(Arc<AtomicBool>, Vec<JoinHandle<()>>);
+
+impl Load {
+    fn of(gateway: &Gateway, workers: usize, model: &'static str) -> Self {
+        let (on, url) = (Arc::new(AtomicBool::new(true)), gateway.at("/v1/chat/completions"));
+        let worker = |_| {
+            let (on, url, client) = (on.clone(), url.clone(), http());
+            tokio::spawn(async move {
+                while on.load(Relaxed) {
+                    answer(json(client.post(&url), &chat(model, "hi"))).await;
+                }
+            })
+        };
+        let workers = (0..workers).map(worker).collect();
+        Self(on, workers)
+    }
+
+    /// Asks nothing new, and waits for the answers under way.
+    async fn end(mut self) {
+        self.0.store(false, Relaxed);
+        for worker in std::mem::take(&mut self.1) {
+            worker.await.expect("a worker ends");
+        }
+    }
+}
+
+/// An engine that is slow as long as the flag says so.
+async fn moody() -> (Mock, Arc<AtomicBool>) {
+    let slow = Arc::new(AtomicBool::new(true));
+    let flag = slow.clone();
+    let plan = move |seen: &Seen| if flag.load(Relaxed) { polite(seen).after(LATE) } else { polite(seen) };
+    (Mock::start(plan).await, slow)
+}
+
+#[tokio::test]
+async fn a_route_leaves_a_pool_that_burns_and_comes_back() {
+    let ((small, slow), large) = (moody().await, Mock::start(polite).await);
+    let gateway = Gateway::start(&format!(
+        "pools:\n  \
+         small: {{ model: s, objectives: [{{ ttft: {{ p95: 500ms }} }}], backends: [\"{}\"] }}\n  \
+         large: {{ model: l, backends: [\"{}\"] }}\n\
+         models:\n  probe: {{ to: small }}\n  auto:\n    routes:\n      \
+         - {{ name: away, when: 'pool.small.slo == \"burning\" && pool.small.burn > 2', to: large }}\n      \
+         - {{ name: home, to: small }}\n",
+        small.url(),
+        large.url()
+    ))
+    .await;
+    let way = async || {
+        let answer = ask(&gateway, &chat("auto", "where to?"), &[]).await;
+        assert_eq!(answer.status, 200);
+        (answer.header("x-signalbox-route").to_owned(), answer.header("x-signalbox-pool").to_owned())
+    };
+    assert_eq!(way().await, ("home".to_owned(), "small".to_owned()));
+    let asked = AtomicUsize::new(0);
+    until("the pool to burn", async || {
+        asked.fetch_add(1, Relaxed);
+        way().await == ("away".to_owned(), "large".to_owned())
+    })
+    .await;
+    assert!(asked.into_inner() >= 5, "fewer than five late requests burn nothing");
+    let (state, before) = (gateway.get_json("/admin/state").await, small.seen().len());
+    assert_eq!(slo(&state, "pools", "small", "ttft_p95")["state"], "burning");
+    assert_eq!(way().await.0, "away");
+    assert_eq!(small.seen().len(), before, "it is left alone");
+
+    slow.store(false, Relaxed);
+    let load = Load::of(&gateway, 4, "probe");
+    until("the pool to be back", async || way().await == ("home".to_owned(), "small".to_owned())).await;
+    load.end().await;
+}
+
+/// The rules with windows of seconds in the place of minutes and hours.
+fn hasty(rules: &str) -> String {
+    let windows = [("[5m]", "[6s]"), ("[30m]", "[8s]"), ("[1h]", "[18s]"), ("[6h]", "[24s]"), ("[3d]", "[30s]")];
+    windows.iter().fold(rules.to_owned(), |text, (long, short)| {
+        assert!(text.contains(long), "no window of {long}");
+        text.replace(long, short)
+    })
+}
+
+#[tokio::test]
+async fn a_real_prometheus_alerts_while_a_budget_burns() {
+    let (mock, slow) = moody().await;
+    let gateway = Gateway::start(&format!(
+        "pools: {{ small: {{ model: s, objectives: [{{ ttft: {{ p95: 500ms }} }}], backends: [\"{}\"] }} }}\n\
+         models: {{ auto: {{ to: small, objectives: [{{ availability: 99.9% }}] }} }}\n",
+        mock.url()
+    ))
+    .await;
+    let file = package_dir().join("examples/observability/rules/objectives.yml");
+    let rules = std::fs::read_to_string(file).expect("the rules");
+    let Some(prometheus) = Prometheus::with_rules(&gateway, &hasty(&rules)).await else { return };
+    let [fast, slowly] = ["SignalboxBudgetBurnsFast", "SignalboxBudgetBurnsSlowly"].map(str::to_owned);
+    // Its counts begin with the gateway's.
+    prometheus.wait("sum(signalbox_slo_requests_total)", |count| count < 0.5).await;
+
+    let load = Load::of(&gateway, 4, "auto");
+    prometheus.wait_alerts("both alerts", |firing| firing.contains(&fast) && firing.contains(&slowly)).await;
+    let state = gateway.get_json("/admin/state").await;
+    assert_eq!(slo(&state, "pools", "small", "ttft_p95")["state"], "burning", "the gateway says the same");
+    assert_eq!(slo(&state, "routes", "auto", "availability")["state"], "ok", "late is not failed");
+
+    slow.store(false, Relaxed);
+    prometheus.wait_alerts("the alerts to clear", <[String]>::is_empty).await;
+    until("the gateway to say the same", async || {
+        slo(&gateway.get_json("/admin/state").await, "pools", "small", "ttft_p95")["state"] == "ok"
+    })
+    .await;
+    load.end().await;
+
+    // Over the true window both work out the same from the same counts.
+    let state = gateway.get_json("/admin/state").await;
+    let told = slo(&state, "pools", "small", "ttft_p95");
+    let [_, total] = counts(told);
+    let requests = r#"signalbox_slo_requests_total{objective="ttft_p95"}"#;
+    prometheus.wait(requests, |count| (count - total as f64).abs() < 0.5).await;
+    let rules: Value = serde_saphyr::from_str(&rules).expect("YAML");
+    let rules = rules["groups"][0]["rules"].as_array().expect("rules");
+    let rule = rules.iter().find(|rule| rule["record"] == "objective:signalbox_slo_burn_rate:5m").expect("the rule");
+    let query = format!(r#"({}) and on (objective) {requests}"#, rule["expr"].as_str().expect("an expression"));
+    let theirs = prometheus.wait(&query, |_| true).await;
+    let ours = told["burn"]["5m"].as_f64().expect("a rate");
+    assert!(ours > 0.0 && (theirs / ours - 1.0).abs() < 0.02, "{theirs} and {ours}");
+}
