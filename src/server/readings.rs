@@ -148,7 +148,7 @@ impl House {
         })
     }
 
-    fn pools(&self, pools: &[Pool], now: Moment) -> Vec<telemetry::PoolLive> {
+    pub(super) fn pools(&self, pools: &[Pool], now: Moment) -> Vec<telemetry::PoolLive> {
         let standings = self.desk.hall.standings(now);
         let live = pools.iter().map(|pool| {
             let standing = standings.iter().find(|standing| standing.pool == pool.spec.name);

@@ -1,12 +1,16 @@
 //! The operators' page in a real browser, where one is installed: what it shows, how it looks, and that it asks nobody else.
 #![allow(clippy::print_stderr, reason = "a test that is left out says so")]
 
-use std::{env, path::PathBuf};
+use std::{env, future::pending, path::PathBuf};
+
+use tokio::net::TcpListener;
 
 use crate::support::{
-    gateway::Start,
+    client,
+    gateway::{Gateway, Start},
+    mock::{Mock, polite},
     replay::{arrivals, replay},
-    sdk,
+    sdk, until,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -17,15 +21,68 @@ async fn the_page_shows_what_happens() {
     };
     let gateway = Start::simulated().start().await;
     let (url, page) = (gateway.url(), gateway.admin("/"));
+    let engines = [Mock::start(polite).await, Mock::start(polite).await, Mock::start(polite).await];
+    for engine in &engines {
+        engine.set_vllm(0, 0, 0.1);
+    }
+    let failing = Gateway::start(&over(&engines)).await;
+    let killer = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let browse = sdk::Browse {
+        chromium,
+        page,
+        failing: failing.admin("/"),
+        killer: killer.local_addr().expect("its address").port(),
+    };
+    let dying = async {
+        for engine in engines {
+            killer.accept().await.expect("a connection");
+            engine.stop().await;
+        }
+        pending::<()>().await;
+    };
     let traffic = async {
         loop {
             replay(&url, arrivals(400, 100), 2.0, &["auto", "small", "large", "small", "long"]).await;
         }
     };
     tokio::select! {
-        () = sdk::page(&page, &chromium) => {}
+        () = sdk::page(&browse) => {}
         () = traffic => {}
+        () = dying => {}
     }
+}
+
+/// A policy whose only pool has these engines.
+fn over(engines: &[Mock]) -> String {
+    let urls: Vec<_> = engines.iter().map(|engine| format!("\"{}\"", engine.url())).collect();
+    format!(
+        "pools: {{ all: {{ model: small, backends: [{}] }} }}\nmodels: {{ auto: {{ to: all }} }}\n",
+        urls.join(", ")
+    )
+}
+
+/// What those who watch get, and that there may be too many of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn watchers_share_the_state_and_are_not_without_end() {
+    let gateway = Start::simulated().start().await;
+    let events = gateway.admin("/admin/events");
+    let mut watchers = Vec::new();
+    for _ in 0..64 {
+        let mut watcher = client::http().get(&events).send().await.expect("an answer");
+        assert!(watcher.status().is_success());
+        let begun = watcher.chunk().await.expect("no break").expect("an event");
+        assert!(begun.starts_with(b"data: {\"version\""), "an update at once");
+        watchers.push(watcher);
+    }
+    let refused = client::get(&events).await;
+    assert_eq!(refused.status, 503);
+    assert!(refused.text().contains("64 are watching already"), "{}", refused.text());
+    assert!(client::get(&gateway.admin("/admin/state")).await.status.is_success(), "the state is there all the same");
+    watchers.pop();
+    until("a place for another", async || {
+        client::http().get(&events).send().await.is_ok_and(|it| it.status().is_success())
+    })
+    .await;
 }
 
 fn chromium() -> Option<PathBuf> {
