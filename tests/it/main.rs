@@ -46,5 +46,6 @@ mod streams;
 mod teams;
 mod testbed;
 mod tls;
+mod top;
 mod trace;
 mod upstreams;

@@ -13,13 +13,45 @@ use crate::support::{
     sdk, until,
 };
 
+/// A fleet with everything that the page tells of: prices, objectives, tiers, a cache.
+const POLICY: &str = r#"
+engines:
+  gpu-1: { url: "http://10.0.0.1:8000/v1" }
+  gpu-2: { url: "http://10.0.0.2:8000/v1" }
+  gpu-3: { url: "http://10.0.0.3:8000/v1" }
+  gpu-4: { url: "http://10.0.0.4:8000/v1" }
+  gpu-5: { url: "http://10.0.0.5:8000/v1" }
+  gpu-6: { url: "http://10.0.0.6:8000/v1" }
+pools:
+  small:
+    model: qwen2.5-7b-instruct
+    objectives: [{ ttft: { p95: 1500ms } }, { availability: 99.5% }]
+    price: { input: 0.05, cached_input: 0.01, output: 0.10 }
+    backends: [{ engine: gpu-1 }, { engine: gpu-2 }, { engine: gpu-3 }]
+  large:
+    model: llama-3.3-70b-instruct
+    objectives: [{ when: prompt.tokens < 512, ttft: { p95: 3s } }]
+    price: { input: 0.60, output: 0.80 }
+    backends: [{ engine: gpu-4 }, { engine: gpu-5 }]
+  long:
+    model: qwen2.5-14b-1m
+    price: { input: 0.20, output: 0.30 }
+    backends: [{ engine: gpu-6 }]
+cache: { exact: {}, semantic: { scope: shared } }
+models:
+  auto: { complexity: { tiers: [small, large], shares: [75%, 25%] } }
+  small: { to: small }
+  large: { to: large }
+  long: { to: long }
+"#;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_shows_what_happens() {
     let Some(chromium) = chromium() else {
         eprintln!("no chromium on the PATH (Debian: the package chromium): the page's test is left out");
         return;
     };
-    let gateway = Start::simulated().start().await;
+    let gateway = Start::with(POLICY).arg("--simulate").start().await;
     let (url, page) = (gateway.url(), gateway.admin("/"));
     let engines = [Mock::start(polite).await, Mock::start(polite).await, Mock::start(polite).await];
     for engine in &engines {

@@ -106,11 +106,15 @@ const checks = {
   async pools_and_backends_are_listed() {
     assert.deepEqual(await light.locator(".pool h3").allTextContents(), ["small", "large", "long"]);
     const backends = await light.locator(".backend .who strong").allTextContents();
-    assert.deepEqual(backends, ["sim-small-1", "sim-small-2", "sim-small-3", "sim-large-1", "sim-large-2", "sim-long-1"]);
+    assert.deepEqual(backends, ["gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5", "gpu-6"]);
   },
   async engines_come_up_and_all_is_well() {
     await until(light, "six green lamps", () => document.querySelectorAll(".backend .lamp.up").length === 6);
     await until(light, "a word that all is well", () => /^All is well: 6 backends up/.test(document.querySelector("#verdict-title").textContent));
+  },
+  async objectives_are_told() {
+    assert.equal(await light.locator("#objectives tr").count(), 3);
+    await until(light, "how they stand", () => [...document.querySelectorAll("#objectives tr")].every((row) => /ok|burning|exhausted|no traffic/.test(row.children[1].textContent)));
   },
   async simulation_is_said_plainly() {
     assert.equal(await light.locator("#simulated").innerText(), "SIMULATED");
