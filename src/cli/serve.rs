@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::output;
 use crate::{
-    config::Config,
+    config::{Config, Mistake, read_url},
     policy::{self, Policy, compile},
     server::{self, Bound, Loader, Options},
     sim,
@@ -29,6 +29,9 @@ pub(super) struct Args {
     /// Run simulated engines, whatever else is near: the built-in ones, or one for each engine of the policy file
     #[arg(long)]
     simulate: bool,
+    /// Pass everything to the gateway at this address unchanged, and note what the policy would have done: a trial without risk
+    #[arg(long, value_name = "URL", value_parser = address, conflicts_with = "simulate")]
+    observe: Option<String>,
     /// Listen here for clients, whatever the policy file says
     #[arg(long)]
     listen: Option<SocketAddr>,
@@ -49,6 +52,8 @@ enum Behind {
     /// Simulated engines in the place of the policy's.
     StandIns(PathBuf, Arc<sim::StandIns>),
     Found(Vec<policy::Found>),
+    /// An existing gateway, and no policy.
+    Observed,
     /// The engines stop when this is dropped.
     Simulated(#[expect(dead_code, reason = "held so that the engines live as long as the gateway")] Vec<sim::Group>),
 }
@@ -74,7 +79,7 @@ async fn run(args: Args) -> io::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    let source = source(&behind, args.addresses());
+    let source = source(&behind, args.given());
     if policy.simulated {
         tracing::warn!("the engines are simulated: every answer is made up");
     }
@@ -99,15 +104,15 @@ async fn run(args: Args) -> io::Result<ExitCode> {
 }
 
 /// How the policy is loaded anew, where it has a file.
-fn source(behind: &Behind, addresses: Addresses) -> Option<(PathBuf, Loader)> {
+fn source(behind: &Behind, given: Given) -> Option<(PathBuf, Loader)> {
     let (file, engines) = match behind {
         Behind::Policy(file) => (file, None),
         Behind::StandIns(file, engines) => (file, Some(engines.clone())),
-        Behind::Found(_) | Behind::Simulated(_) => return None,
+        Behind::Found(_) | Behind::Simulated(_) | Behind::Observed => return None,
     };
     let (path, runtime) = (file.clone(), Handle::current());
     let loader: Loader = Box::new(move || {
-        let policy = addresses.given_to(load(&path)?);
+        let policy = given.over(load(&path)?);
         match &engines {
             Some(engines) => runtime.block_on(stand_in(engines, policy)),
             None => Ok(policy),
@@ -119,16 +124,19 @@ fn source(behind: &Behind, addresses: Addresses) -> Option<(PathBuf, Loader)> {
 async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
     // What is asked for here and now goes before what the environment says.
     let from_env = || std::env::var_os("SIGNALBOX_CONFIG").filter(|_| !args.simulate).map(PathBuf::from);
-    let addresses = args.addresses();
+    let given = args.given();
     if let Some(file) = args.config.clone().or_else(from_env) {
-        let policy = addresses.given_to(load(&file)?);
+        let policy = given.over(load(&file)?);
         if !args.simulate {
             return Ok((policy, Behind::Policy(file)));
         }
         let engines = Arc::new(sim::StandIns::default());
         return Ok((stand_in(&engines, policy).await?, Behind::StandIns(file, engines)));
     }
-    let defaults = addresses.given_to(Policy::default());
+    let defaults = given.over(Policy::default());
+    if given.observe.is_some() {
+        return Ok((defaults, Behind::Observed));
+    }
     let mut found = Vec::new();
     if !args.simulate {
         let client = Client::new(defaults.timeouts.connect).map_err(|error| format!("signalbox: {error}\n"))?;
@@ -145,27 +153,39 @@ async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
     } else {
         (policy::discovered(&found), Behind::Found(found))
     };
-    Ok((addresses.given_to(policy), behind))
+    Ok((given.over(policy), behind))
 }
 
-/// Addresses that the command line gives.
-#[derive(Copy, Clone)]
-struct Addresses {
+/// What the command line says whatever the policy says.
+#[derive(Clone)]
+struct Given {
     listen: Option<SocketAddr>,
     admin: Option<SocketAddr>,
+    observe: Option<String>,
 }
 
 impl Args {
-    fn addresses(&self) -> Addresses {
-        Addresses { listen: self.listen, admin: self.admin }
+    fn given(&self) -> Given {
+        Given { listen: self.listen, admin: self.admin, observe: self.observe.clone() }
     }
 }
 
-impl Addresses {
-    /// `policy` with these in the place of its own.
-    fn given_to(self, policy: Policy) -> Policy {
-        Policy { listen: self.listen.unwrap_or(policy.listen), admin: self.admin.or(policy.admin), ..policy }
+impl Given {
+    /// `policy` with this in the place of its own.
+    fn over(&self, policy: Policy) -> Policy {
+        let policy =
+            Policy { listen: self.listen.unwrap_or(policy.listen), admin: self.admin.or(policy.admin), ..policy };
+        match &self.observe {
+            Some(url) => policy::observing(policy, url),
+            None => policy,
+        }
     }
+}
+
+/// The address of a gateway.
+fn address(text: &str) -> Result<String, String> {
+    read_url(text)
+        .map_err(|Mistake { message, help }| help.map_or(message.to_string(), |help| format!("{message}: {help}")))
 }
 
 /// Loads and compiles a policy; the error is the report for people.
@@ -201,24 +221,34 @@ fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + us
             let found: Vec<_> = found.iter().map(|found| format!("{} at {}", found.name, found.url)).collect();
             format!("found on this machine: {}", found.join(", "))
         }
+        Behind::Observed => "no policy".to_owned(),
         Behind::Simulated(_) => "SIMULATED engines (no real one was found): the answers are made up".to_owned(),
+    };
+    let behind = match policy.observed.and_then(|pool| policy.pools.get(pool)) {
+        Some(pool) => {
+            let at = &policy.engines[pool.backends[0].engine].url;
+            format!("{at}, OBSERVED: everything passes there unchanged; beside it {behind}")
+        }
+        None => behind,
     };
     let pools: Vec<_> = policy.pools.iter().map(|pool| format!("{} ({})", pool.name, pool.backends.len())).collect();
     let pools = pools.join(", ");
     let model = policy.models.names().next().map_or_else(|| "auto".to_owned(), ToString::to_string);
     let key = if policy.keys.is_empty() { "" } else { "-H 'Authorization: Bearer YOUR-KEY' " };
-    let secured = policy.tls.is_some();
+    let (secured, observes) = (policy.tls.is_some(), policy.observed.is_some());
     move |Bound { listen, admin }| {
         let scheme = |secured| if secured { "https" } else { "http" };
         let page = |admin: SocketAddr| format!("{}://{admin}/", scheme(secured && !admin.ip().is_loopback()));
         let (admin, listen) = (admin.map_or_else(|| "off".to_owned(), page), format!("{}://{listen}", scheme(secured)));
+        // Every path of the clients' address may be the observed gateway's.
+        let metrics = if observes { format!("{admin}metrics") } else { format!("{listen}/metrics") };
         format!(
             "\n  Signalbox {version}\n\n  \
              behind   {behind}\n  \
              pools    {pools}\n  \
              API      {listen}/v1\n  \
              page     {admin}\n  \
-             metrics  {listen}/metrics\n\n  \
+             metrics  {metrics}\n\n  \
              Try it:\n\n  \
              curl -N {listen}/v1/chat/completions {key}-H 'Content-Type: application/json' \\\n    \
              -d '{{\"model\": \"{model}\", \"stream\": true, \"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'\n\n",

@@ -53,7 +53,12 @@ pub struct Reading {
     pub in_flight: u32,
     /// Share of prompt tokens found in its prefix cache between the last two readings that saw any.
     pub prefix_hit_ratio: Option<f64>,
+    /// Its own mean time to first token, in seconds, over about the last [`SMOOTHED`] readings that saw any.
+    pub mean_ttft: Option<f64>,
 }
+
+/// Over how many readings an engine's own mean is smoothed: each sees few requests.
+const SMOOTHED: f64 = 16.0;
 
 /// The figures of the last reading that decisions look at, each by itself: that one may be a reading ahead of another for a moment
 /// harms less than 64 candidates' readings kept alive and let go again.
@@ -128,6 +133,10 @@ impl Engine {
         }
         let prefix_hit_ratio =
             before.as_deref().and_then(|before| signals.prefix_hit_ratio(&before.signals).or(before.prefix_hit_ratio));
+        let mean_ttft = before.as_deref().and_then(|before| {
+            let (new, old) = (signals.mean_ttft(&before.signals), before.mean_ttft);
+            new.map(|new| old.map_or(new, |old| old + (new - old) / SMOOTHED)).or(old)
+        });
         let in_flight = self.load.in_flight();
         let others = match (signals.running, signals.waiting.unwrap_or(0.0)) {
             (Some(running), waiting) => (running + waiting - f64::from(in_flight)).max(0.0),
@@ -144,7 +153,7 @@ impl Engine {
             let _ = self.told.slots.compare_exchange(0, running as u32, Relaxed, Relaxed);
         }
         self.told.kv_tokens.store(signals.kv_capacity_tokens.unwrap_or(UNKNOWN), Relaxed);
-        self.reading.store(Some(Reading { signals, at, in_flight, prefix_hit_ratio }.into()));
+        self.reading.store(Some(Reading { signals, at, in_flight, prefix_hit_ratio, mean_ttft }.into()));
     }
 
     /// What it last said, however old.

@@ -48,9 +48,19 @@ pub fn explain(
 ) -> Result<Explanation, Fault> {
     let body = RequestBody::json(endpoint, body)?;
     let estimate = Estimate::of(desk, headers, &body);
-    let prompt = Counting::of(&body, estimate.tokens, counter(serving, &body));
-    let asking =
-        Asking { desk, id: None, serving, endpoint, headers, key, body: &body, estimate: &estimate, prompt: &prompt };
+    explain_read(desk, serving, (endpoint, headers, key), &body, &estimate)
+}
+
+/// What would become of a request that was read, for this endpoint, with these headers and by this key.
+pub(super) fn explain_read(
+    desk: &Arc<Desk>,
+    serving: &Serving,
+    (endpoint, headers, key): (Endpoint, &HeaderMap, Option<usize>),
+    body: &RequestBody,
+    estimate: &Estimate,
+) -> Result<Explanation, Fault> {
+    let prompt = Counting::of(body, estimate.tokens, counter(serving, body));
+    let asking = Asking { desk, id: None, serving, endpoint, headers, key, body, estimate, prompt: &prompt };
     let (route, explained) = asking.route()?;
     let mut scratch = Scratch::default();
     let (mut pools, mut without_backends) = (Vec::new(), Vec::new());
@@ -75,5 +85,12 @@ pub fn explain(
         }
     }
     let bound_ms = route.bound.map(|bound| bound.as_secs_f64() * 1e3);
-    Ok(Explanation { model: body.model, route: route.name.clone(), explained, bound_ms, pools, without_backends })
+    Ok(Explanation {
+        model: body.model.clone(),
+        route: route.name.clone(),
+        explained,
+        bound_ms,
+        pools,
+        without_backends,
+    })
 }

@@ -47,6 +47,9 @@ pub struct Line {
     pub reused: Option<Reused>,
     /// How it was let in; `None` where it did not come so far.
     pub admission: Option<Admission>,
+    /// What this gateway would have done, where it only observes; `route` and `explained` then tell why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub would: Option<Would>,
     /// Every attempt, in the order in which they were begun.
     pub attempts: Vec<Attempted>,
     /// Place of the one that answered among them, counted from 0; `None` where none did.
@@ -57,7 +60,7 @@ pub struct Line {
     pub status: u16,
     /// `ok`, `client_gone`, or the kind of fault.
     pub outcome: &'static str,
-    /// Whose fault it was, where a fault ended it before anything else did.
+    /// Whose fault it was that it ended, where that was told.
     #[serde(skip)]
     pub(super) blame: Option<Blame>,
     /// How far it had come when it ended.
@@ -116,6 +119,32 @@ impl Reused {
     /// Whether the answer cost nothing, because no engine was asked for this request.
     pub(super) fn is_free(&self) -> bool {
         self.pool.is_some()
+    }
+}
+
+/// What this gateway would have done with a request that it only observes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Would {
+    /// The pool that it would have gone to; `None` where it would have been refused.
+    pub pool: Option<Name>,
+    /// The backend there; `None` where none could have taken it.
+    pub backend: Option<Name>,
+    /// What would have been expected there.
+    pub predicted: Option<Predicted>,
+    /// Why it would have been refused.
+    pub refused: Option<&'static str>,
+}
+
+impl Would {
+    /// It would have begun with this attempt.
+    pub(super) fn begin(first: Option<Attempted>) -> Self {
+        let Some(Attempted { pool, backend, predicted, .. }) = first else { return Self::refuse("no_backend") };
+        Self { pool: Some(pool), backend: Some(backend), predicted: Some(predicted), refused: None }
+    }
+
+    /// It would have been refused for this reason.
+    pub(super) fn refuse(kind: &'static str) -> Self {
+        Self { pool: None, backend: None, predicted: None, refused: Some(kind) }
     }
 }
 

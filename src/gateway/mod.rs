@@ -27,6 +27,7 @@ mod limit;
 mod line;
 mod meaning;
 mod models;
+mod observe;
 mod parse;
 mod record;
 mod relay;
@@ -73,6 +74,7 @@ pub use self::{
     inquiry::Inquiry,
     line::{Admission, Attempted, Line, Predicted, Reused, Weighed},
     models::Models,
+    observe::Observer,
     serving::{Live, Serving},
     shared::{Shared, fuzz_shared, share},
     slo::Slos,

@@ -70,7 +70,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
 }
 
 impl<S> Parse<S> {
-    async fn read(
+    pub(super) async fn read(
         &self,
         endpoint: Endpoint,
         method: &Method,

@@ -80,6 +80,7 @@ impl Record {
             explained: None,
             reused: None,
             admission: None,
+            would: None,
             attempts: Vec::new(),
             answered: None,
             cascade: None,

@@ -5,6 +5,8 @@
 //! * A request that was answered in full is good for availability, one that failed is bad: by an engine's fault, by the gateway's, or by
 //!   its refusal (bound, queue, `limits.in_flight`). What is its client's own doing does not count: it left, asked for what cannot be
 //!   had, exceeded its key's limits or its team's budget, or did not read what it shared with others.
+//! * Latencies count where they were measured, also of answers that were left; and who left a stream after the time for its first token was
+//!   over had none in time, or an engine that hangs would be in order for as long as its clients give up.
 //! * An answer that was given again, or shared with another request, counts for its route, by the time that its own client saw. It does not
 //!   count for a pool: no engine there was asked.
 //! * A pool answers for the requests that it answered, and for those that it failed though another pool made good for it.
@@ -21,7 +23,7 @@ use indexmap::IndexMap;
 use super::line::Line;
 use crate::{
     measure::{BudgetState, ErrorBudget, Rate, RateSpan},
-    policy::{Fared, Objective, Objectives, Policy},
+    policy::{End, Fared, Objective, Objectives, Policy},
     telemetry::SloLive,
     types::{Blame, Moment, Name, Outcome},
 };
@@ -70,11 +72,18 @@ impl Slos {
 
     /// Counts a request that is over.
     pub(super) fn settle(&self, line: &Line, outcome: Outcome, now: Moment) {
-        let Some(failed) = failed(line, outcome) else { return };
+        let Some(end) = end(line, outcome) else { return };
         let watched = self.0.load();
         let reported = line.usage.map(|usage| usage.prompt_tokens).filter(|tokens| *tokens > 0);
         let prompt_tokens = reported.unwrap_or(line.estimated_prompt_tokens);
-        let fared = Fared { prompt_tokens, failed, ttft_ms: line.ttft_ms, tpot_ms: line.tpot_ms };
+        let fared = Fared {
+            prompt_tokens,
+            streamed: line.stream,
+            end,
+            e2e_ms: line.e2e_ms,
+            ttft_ms: line.ttft_ms,
+            tpot_ms: line.tpot_ms,
+        };
         if let Some(route) = line.route.as_ref().and_then(|name| watched.routes.get(name)) {
             route.record(&fared, now);
         }
@@ -83,12 +92,12 @@ impl Slos {
                 pool.record(fared, now);
             }
         };
-        let answered = responsible(line, failed);
+        let answered = responsible(line, end);
         if let Some(pool) = answered {
             count(pool, &fared);
         }
         for pool in failing(line).filter(|pool| Some(*pool) != answered) {
-            count(pool, &Fared { prompt_tokens, failed: true, ttft_ms: None, tpot_ms: None });
+            count(pool, &Fared { end: End::Failed, ttft_ms: None, tpot_ms: None, ..fared });
         }
     }
 
@@ -98,18 +107,23 @@ impl Slos {
     }
 
     /// The highest burn rate of a pool's objectives over the last five minutes; 0 where it has none.
-    pub fn burn(&self, pool: &str, now: Moment) -> f64 {
-        let watched = self.0.load();
-        let budgets = watched.pools.get(pool).into_iter().flat_map(|pool| &pool.budgets);
-        budgets.map(|(_, budget)| budget.lately(now)).fold(0.0, f64::max)
+    pub fn pool_burn(&self, pool: &str, now: Moment) -> f64 {
+        self.0.load().pools.get(pool).map_or(0.0, |pool| pool.burn(now))
     }
 
     /// The worst state of a pool's objectives; `Ok` where it has none.
-    pub fn state(&self, pool: &str, now: Moment) -> BudgetState {
-        let watched = self.0.load();
-        let budgets = watched.pools.get(pool).into_iter().flat_map(|pool| &pool.budgets);
-        let worst = budgets.map(|(_, budget)| budget.state(now)).max_by_key(|state| *state as usize);
-        worst.unwrap_or(BudgetState::Ok)
+    pub fn pool_state(&self, pool: &str, now: Moment) -> BudgetState {
+        self.0.load().pools.get(pool).map_or(BudgetState::Ok, |pool| pool.state(now))
+    }
+
+    /// The burn rate of a route, like that of a pool.
+    pub fn route_burn(&self, route: &str, now: Moment) -> f64 {
+        self.0.load().routes.get(route).map_or(0.0, |route| route.burn(now))
+    }
+
+    /// The state of a route, like that of a pool.
+    pub fn route_state(&self, route: &str, now: Moment) -> BudgetState {
+        self.0.load().routes.get(route).map_or(BudgetState::Ok, |route| route.state(now))
     }
 
     /// How the objectives of each pool stand, by its name.
@@ -145,21 +159,22 @@ fn standings(watched: &IndexMap<Name, Arc<Watch>>, now: Moment) -> Vec<(Name, Ve
     watched.iter().map(|(name, watch)| (name.clone(), watch.budgets.iter().map(standing).collect())).collect()
 }
 
-/// Whether a request failed; `None` where it does not count.
-fn failed(line: &Line, outcome: Outcome) -> Option<bool> {
+/// How a request ended; `None` where that does not count.
+fn end(line: &Line, outcome: Outcome) -> Option<End> {
     match outcome {
-        Outcome::Complete => Some(false),
-        Outcome::Failed(kind) if line.blame != Some(Blame::Client) && !CALLERS_OWN.contains(&kind) => Some(true),
+        Outcome::Complete => Some(End::Complete),
+        Outcome::ClientGone => Some(End::Left),
+        Outcome::Failed(kind) if line.blame != Some(Blame::Client) && !CALLERS_OWN.contains(&kind) => Some(End::Failed),
         _ => None,
     }
 }
 
-/// The pool that answers for what its request's client saw: the one that answered, or, of a request that failed before there was an
+/// The pool that answers for what its request's client saw: the one that answered, or, of a request that ended before there was an
 /// answer, the one that it was at last. None where no engine was to be asked.
-fn responsible(line: &Line, failed: bool) -> Option<&Name> {
+fn responsible(line: &Line, end: End) -> Option<&Name> {
     let answered = line.answered.and_then(|at| line.attempts.get(at));
-    let at_last = || line.attempts.last().filter(|_| failed);
-    let refused = || line.admission.as_ref().filter(|_| failed).map(|admission| &admission.pool);
+    let at_last = || line.attempts.last().filter(|_| end != End::Complete);
+    let refused = || line.admission.as_ref().filter(|_| end != End::Complete).map(|admission| &admission.pool);
     answered.or_else(at_last).map(|attempt| &attempt.pool).or_else(refused)
 }
 
@@ -188,15 +203,25 @@ impl Watch {
     }
 
     fn record(&self, fared: &Fared, now: Moment) {
-        let mut all = !fared.failed;
+        let mut all = fared.end == End::Complete;
         for (objective, budget) in &self.budgets {
             if let Some(kept) = objective.kept(fared) {
                 budget.record(kept, now);
                 all &= kept;
             }
         }
-        self.recent.ended.record(1, now);
-        self.recent.kept.record(u64::from(all), now);
+        if fared.end != End::Left {
+            self.recent.ended.record(1, now);
+            self.recent.kept.record(u64::from(all), now);
+        }
+    }
+
+    fn burn(&self, now: Moment) -> f64 {
+        self.budgets.iter().map(|(_, budget)| budget.lately(now)).fold(0.0, f64::max)
+    }
+
+    fn state(&self, now: Moment) -> BudgetState {
+        self.budgets.iter().map(|(_, budget)| budget.state(now)).max().unwrap_or(BudgetState::Ok)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
 };
 
 /// What a request will take, as far as its bytes tell.
+#[derive(Clone)]
 pub(super) struct Estimate {
     /// About how many tokens the prompt has, by its length alone.
     pub(super) tokens: u64,

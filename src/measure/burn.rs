@@ -99,8 +99,8 @@ impl Rule {
     }
 }
 
-/// How an objective stands.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+/// How an objective stands; the worse, the greater.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BudgetState {
     /// Its budget will do.
     Ok,

@@ -58,6 +58,7 @@ impl Reader<'_> {
         let keys = self.keys(document.keys.as_ref());
         let names = Names {
             pools: pools.iter().map(|pool| pool.name.clone()).collect(),
+            routes: self.names_of_routes(document),
             keys: keys.iter().map(|key| key.id.clone()).collect(),
         };
         let models = self.models(document, &Given { pools: &pools, names, timeouts });
@@ -78,6 +79,7 @@ impl Reader<'_> {
             limits: document.limits.as_ref().map_or_else(Limits::default, |raw| self.limits(raw)),
             timeouts,
             journal: document.journal.as_ref().and_then(|raw| self.journal(raw)),
+            observed: None,
             otel: document.otel.as_ref().and_then(|raw| self.otel(raw)),
             caching: self.caching(document.cache.as_ref(), document.keys.is_some()),
             learning: document.learning.as_ref().map_or_else(Learning::default, |raw| self.learning(raw)),

@@ -69,6 +69,7 @@ impl Default for Policy {
             timeouts: Timeouts::default(),
             journal: None,
             otel: None,
+            observed: None,
             caching: None,
             learning: Learning::default(),
             background: None,

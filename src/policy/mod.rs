@@ -22,9 +22,9 @@ pub use self::{
     defaults::USAGE_RETENTION,
     keys::{Account, Key, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
     models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
-    objectives::{Fared, Measure, Objective, Objectives},
+    objectives::{End, Fared, Measure, Objective, Objectives},
     secret::Secret,
-    simulated::{Found, discovered, simulated},
+    simulated::{Found, discovered, observing, simulated},
     tokenizer::{Encoding, Tokenizer},
 };
 pub use crate::config::keys::Allowed;
@@ -69,6 +69,8 @@ pub struct Policy {
     pub learning: Learning,
     /// Traffic of the gateway's own making, if there may be any.
     pub background: Option<Background>,
+    /// Place of the pool that stands for an existing gateway, where everything passes to that one unchanged.
+    pub observed: Option<usize>,
     /// Whether the engines are simulated.
     pub simulated: bool,
     /// First 12 hex digits of the BLAKE3 hash of the policy's text.

@@ -36,16 +36,31 @@ pub enum Measure {
 }
 
 /// What came of a request, as far as objectives ask.
-#[derive(Copy, Clone, Debug, Default, PartialEq)]
+#[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Fared {
     /// Tokens of its prompt.
     pub prompt_tokens: u64,
-    /// Whether it got no complete answer, and not by its client's fault.
-    pub failed: bool,
+    /// Whether it asked for its answer as it is made.
+    pub streamed: bool,
+    /// How it ended.
+    pub end: End,
+    /// Milliseconds from its arrival to that.
+    pub e2e_ms: f64,
     /// Milliseconds until its first token was handed over, where one was.
     pub ttft_ms: Option<f64>,
     /// Milliseconds per further token, where there were any.
     pub tpot_ms: Option<f64>,
+}
+
+/// How a request ended.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With a complete answer.
+    Complete,
+    /// Without one, and not by its client's fault.
+    Failed,
+    /// Its client left.
+    Left,
 }
 
 impl Objectives {
@@ -83,18 +98,27 @@ impl FromIterator<Objective> for Objectives {
 }
 
 impl Objective {
-    /// Whether a request has kept it; `None` where it says nothing of that request. One that failed before its first token had none in
-    /// time; what never came has no time per token.
+    /// Whether a request has kept it; `None` where it says nothing of that request. Latencies count where they were measured, whoever
+    /// ended it. A stream that failed before its first token had none in time, nor had one that was left when that time was over.
     pub fn kept(&self, request: &Fared) -> Option<bool> {
-        let Fared { prompt_tokens, failed, ttft_ms, tpot_ms } = *request;
+        let Fared { prompt_tokens, streamed, end, e2e_ms, ttft_ms, tpot_ms } = *request;
         if !self.prompts.contain(prompt_tokens) {
             return None;
         }
         let within = |took: f64, most: Duration| took <= most.as_secs_f64() * 1e3;
         match self.measure {
-            Measure::Ttft(most) => ttft_ms.map(|took| within(took, most)).or(failed.then_some(false)),
+            Measure::Ttft(most) => match (ttft_ms, end) {
+                (Some(took), _) => Some(within(took, most)),
+                (None, End::Failed) if streamed => Some(false),
+                (None, End::Left) if streamed && !within(e2e_ms, most) => Some(false),
+                _ => None,
+            },
             Measure::Tpot(most) => tpot_ms.map(|took| within(took, most)),
-            Measure::Availability => Some(!failed),
+            Measure::Availability => match end {
+                End::Complete => Some(true),
+                End::Failed => Some(false),
+                End::Left => None,
+            },
         }
     }
 }
@@ -114,13 +138,26 @@ mod tests {
         let [ttft, tpot, availability] =
             [Measure::Ttft(second), Measure::Tpot(token), Measure::Availability].map(|it| objective(it, 0.95, all));
         let told = |request: &Fared| [&ttft, &tpot, &availability].map(|it| it.kept(request));
-        let streamed = Fared { prompt_tokens: 10, failed: false, ttft_ms: Some(1000.0), tpot_ms: Some(50.1) };
+        let streamed = Fared {
+            prompt_tokens: 10,
+            streamed: true,
+            end: End::Complete,
+            e2e_ms: 3000.0,
+            ttft_ms: Some(1000.0),
+            tpot_ms: Some(50.1),
+        };
         assert_eq!(told(&streamed), [Some(true), Some(false), Some(true)]);
-        let whole = Fared { ttft_ms: None, tpot_ms: None, ..streamed };
+        let none = Fared { ttft_ms: None, tpot_ms: None, ..streamed };
+        let whole = Fared { streamed: false, ..none };
         assert_eq!(told(&whole), [None, None, Some(true)], "an answer that comes whole has no first token");
-        assert_eq!(told(&Fared { failed: true, ..whole }), [Some(false), None, Some(false)]);
-        let cut = Fared { failed: true, tpot_ms: Some(20.0), ..streamed };
+        assert_eq!(told(&Fared { end: End::Failed, ..whole }), [None, None, Some(false)]);
+        assert_eq!(told(&Fared { end: End::Failed, ..none }), [Some(false), None, Some(false)]);
+        let cut = Fared { end: End::Failed, tpot_ms: Some(20.0), ..streamed };
         assert_eq!(told(&cut), [Some(true), Some(true), Some(false)], "its first token came in time");
+        let left = Fared { end: End::Left, ..none };
+        assert_eq!(told(&left), [Some(false), None, None], "it had waited for longer than that");
+        assert_eq!(told(&Fared { e2e_ms: 900.0, ..left }), [None; 3], "nobody knows");
+        assert_eq!(told(&Fared { streamed: false, ..left }), [None; 3]);
         let short = objective(ttft.measure, 0.95, Prompts { from: 0, under: Some(10) });
         assert_eq!(short.kept(&streamed), None);
     }

@@ -62,6 +62,18 @@ pub fn discovered(found: &[Found]) -> Policy {
     finish(policy)
 }
 
+/// `policy`, where everything passes to the gateway at `url` unchanged: what it says is worked out for each request, and not done. That
+/// gateway is the one backend of a pool of its own, by the name `observed`.
+pub fn observing(mut policy: Policy, url: &str) -> Policy {
+    let engine = add_engine(&mut policy.engines, "observed", url);
+    policy.engines[engine].scrape = None;
+    add_pool(&mut policy.pools, "observed", vec![backend(engine, None)]);
+    policy.observed = policy.pools.len().checked_sub(1);
+    policy.pools.last_mut().into_iter().for_each(|pool| pool.speaks = Endpoint::ALL.to_vec());
+    name_backends(&policy.engines, &mut policy.pools);
+    policy
+}
+
 fn add_engine(engines: &mut Vec<Engine>, name: &str, url: &str) -> usize {
     let name = free(name, |name| engines.iter().any(|engine| &*engine.name == name));
     let url = url.trim_end_matches('/').to_owned();

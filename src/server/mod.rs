@@ -13,6 +13,7 @@ mod run;
 mod state;
 mod tls;
 mod unread;
+mod vitals;
 mod watchers;
 
 pub use self::{

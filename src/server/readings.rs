@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::house::House;
 use crate::{
     fleet::Pool,
-    gateway,
+    gateway::{self, Serving},
     policy::Policy,
     schedule::{predict::Accuracy, tiers::Standing},
     store, telemetry,
@@ -54,6 +54,7 @@ impl House {
                 waiting: signals.and_then(|signals| signals.waiting),
                 kv_usage: signals.and_then(|signals| signals.kv_usage),
                 prefix_hits: reading.as_ref().and_then(|reading| reading.prefix_hit_ratio),
+                hidden_queue: Self::hidden_queue(&serving, &engine, now),
                 preemptions: signals.and_then(|signals| signals.preemptions),
                 restarts: engine.restarts().into(),
                 breaker: engine.breaker.state(now).label(),
@@ -64,7 +65,7 @@ impl House {
         telemetry::Live {
             backends: backends.collect(),
             engines: engines.collect(),
-            pools: self.pools(&serving.snapshot.pools, now),
+            pools: self.pools(&serving, now),
             tiered: self.desk.standings(now).into_iter().map(|(route, standing)| tiered(route, &standing)).collect(),
             boundaries: self.desk.learned_boundaries(),
             pool_slos: self.desk.slos.pools(now),
@@ -148,15 +149,16 @@ impl House {
         })
     }
 
-    pub(super) fn pools(&self, pools: &[Pool], now: Moment) -> Vec<telemetry::PoolLive> {
+    pub(super) fn pools(&self, serving: &Serving, now: Moment) -> Vec<telemetry::PoolLive> {
         let standings = self.desk.hall.standings(now);
-        let live = pools.iter().map(|pool| {
+        let live = serving.snapshot.pools.iter().enumerate().map(|(at, pool)| {
             let standing = standings.iter().find(|standing| standing.pool == pool.spec.name);
             let predictor = &pool.learned.predictor;
             telemetry::PoolLive {
                 pool: pool.spec.name.clone(),
                 queue_depth: standing.map_or(0, |standing| standing.depth as u64),
                 queue_oldest: standing.map_or(0.0, |standing| standing.oldest.as_secs_f64()),
+                vitals: Self::vitals(serving, at, standing, now),
                 ttft: predictor.ttft_accuracy().map(accuracy),
                 tpot: predictor.tpot_accuracy().map(accuracy),
                 output: pool

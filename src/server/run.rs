@@ -17,7 +17,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{Control, House, Loader, OpenError, admin, listen, reload, unread::Unread, watchers::Watchers};
 use crate::{
-    gateway::{Inquiry, Models, Reply, reply_to, walk},
+    gateway::{Inquiry, Models, Observer, Reply, reply_to, walk},
     policy::Policy,
     types::Fault,
 };
@@ -132,12 +132,18 @@ fn app(control: &Arc<Control>) -> Router {
     let unread = Arc::new(Unread::default());
     let looking = unread.clone();
     tokio::spawn(async move { looking.tend(listen::UNREAD).await });
-    let walk = walk(house.live.clone(), house.desk.clone(), house.client.clone());
-    Router::new()
-        .fallback_service(any_service(walk))
-        .merge(Models::router(house.live.clone()))
-        .merge(Inquiry::router(house.live.clone(), house.desk.clone()))
-        .merge(admin::public(control.clone()))
+    let (live, desk, client) = (house.live.clone(), house.desk.clone(), house.client.clone());
+    let router = if live.load().snapshot.policy.observed.is_some() {
+        // Every path is that gateway's own.
+        Router::new().fallback_service(any_service(Observer::new(live, desk, client)))
+    } else {
+        Router::new()
+            .fallback_service(any_service(walk(live.clone(), desk.clone(), client)))
+            .merge(Models::router(live.clone()))
+            .merge(Inquiry::router(live, desk))
+            .merge(admin::public(control.clone()))
+    };
+    router
         .layer(middleware::from_fn({
             let control = control.clone();
             move |request: Request, next: Next| {

@@ -66,6 +66,8 @@ pub struct Latencies {
     pub tpot: Window,
     /// Whole answers.
     pub e2e: Window,
+    /// Time to first token, from when the attempt was sent.
+    pub upstream_ttft: Window,
 }
 
 impl Latencies {
@@ -148,8 +150,9 @@ impl BackendMetrics {
     }
 
     /// The first delta of an attempt came, `seconds` after it was sent.
-    pub fn upstream_ttft(&self, seconds: f64) {
+    pub fn upstream_ttft(&self, seconds: f64, now: Moment) {
         self.upstream_ttft.observe(seconds);
+        self.latencies.upstream_ttft.record(seconds, now);
     }
 
     /// An answer's mean time per output token after the first.

@@ -21,6 +21,7 @@ use prometheus_client::{
 };
 
 use super::{
+    STATES,
     backend::BackendMetrics,
     cache::LookupStage,
     cascade::CascadeMetrics,
@@ -129,6 +130,15 @@ impl Scrape {
         let (all, live) = (self.shared.pools.list(), &self.live.pools);
         page.family(&table::QUEUE_DEPTH, live.iter().map(|pool| ([&*pool.pool], ConstGauge::new(pool.queue_depth))))?;
         page.family(&table::QUEUE_OLDEST, live.iter().map(|pool| ([&*pool.pool], ConstGauge::new(pool.queue_oldest))))?;
+        let ratio = |value: f64| ConstGauge::new(rounded(value));
+        page.family(&table::SATURATION, live.iter().map(|it| ([&*it.pool], ratio(it.vitals.saturation()))))?;
+        let shares = live.iter().filter_map(|it| Some(([&*it.pool], ratio(it.vitals.prefill_share()?))));
+        page.family(&table::PREFILL_SHARE, shares)?;
+        let states = live.iter().flat_map(|it| {
+            let now = it.vitals.diagnose().state;
+            STATES.map(|state| ([&*it.pool, state], ConstGauge::new(u64::from(state == now))))
+        });
+        page.family(&table::POOL_STATE, states)?;
         page.family(&table::QUEUE_WAIT, all.iter().map(|(pool, it)| ([&**pool], it.waits.clone())))?;
         page.family(&table::QUEUE_ADMITTED, all.iter().map(|(pool, it)| ([&**pool], it.admitted.clone())))?;
         page.family(&table::SPILLED, all.iter().map(|(pool, it)| ([&**pool], it.spilled.clone())))?;
@@ -327,13 +337,14 @@ impl Scrape {
 
     fn engines(&self, page: &mut Page<'_>) -> fmt::Result {
         let known: BTreeMap<_, _> = self.live.engines.iter().map(|live| (&live.engine, live)).collect();
-        let gauges: [Column<EngineLive, Option<f64>>; 6] = [
+        let gauges: [Column<EngineLive, Option<f64>>; 7] = [
             (&table::ENGINE_UP, |live| live.up.map(|up| f64::from(u8::from(up)))),
             (&table::ENGINE_SCRAPE_AGE, |live| live.scrape_age),
             (&table::ENGINE_RUNNING, |live| live.running),
             (&table::ENGINE_WAITING, |live| live.waiting),
             (&table::ENGINE_KV_USAGE, |live| live.kv_usage),
             (&table::ENGINE_PREFIX_HITS, |live| live.prefix_hits),
+            (&table::ENGINE_HIDDEN_QUEUE, |live| live.hidden_queue),
         ];
         let row = |live: &EngineLive, value: Option<f64>| Some(([live.engine.to_string()], value?));
         for (def, value) in gauges {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::Vitals;
 use crate::{measure::BudgetStanding, types::Name};
 
 /// The state of the fleet when `/metrics` is read.
@@ -177,6 +178,8 @@ pub struct PoolLive {
     pub queue_depth: u64,
     /// Seconds that the one who came first has waited.
     pub queue_oldest: f64,
+    /// What bounds it.
+    pub vitals: Vitals,
     /// Predictions of times to the first token; `None` before any was judged.
     pub ttft: Option<AccuracyLive>,
     /// Predictions of times per token.
@@ -270,6 +273,8 @@ pub struct EngineLive {
     pub kv_usage: Option<f64>,
     /// Share of prompt tokens found in its prefix cache, 0 to 1.
     pub prefix_hits: Option<f64>,
+    /// Seconds by which first tokens come later than the engine says: what they wait before it counts them.
+    pub hidden_queue: Option<f64>,
     /// Requests interrupted since it started.
     pub preemptions: Option<f64>,
     /// How often it is known to have started anew.

@@ -223,7 +223,7 @@ mod tests {
         measure::{BudgetStanding, BudgetState},
         telemetry::{
             AccountLive, AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Lookup,
-            LookupStage, OutputLive, PoolLive, SchedulerLive, Shed, SloLive, TeamLive, TieredLive,
+            LookupStage, OutputLive, PoolLive, SchedulerLive, Shed, SloLive, TeamLive, TieredLive, Vitals,
         },
         types::Usage,
     };
@@ -252,7 +252,7 @@ mod tests {
         backend.bad_event();
         for (ttft, tpot) in [(0.12, 0.021), (0.18, 0.024), (2.5, 0.06)] {
             backend.ttft(ttft, at(100));
-            backend.upstream_ttft(ttft - 0.01);
+            backend.upstream_ttft(ttft - 0.01, at(100));
             backend.tpot(tpot, at(100));
             backend.gap(tpot);
             backend.e2e(ttft + 100.0 * tpot, at(100));
@@ -296,6 +296,12 @@ mod tests {
         metrics
     }
 
+    fn slo(objective: &str) -> SloLive {
+        let burn = [4.0, 2.0, 1.0, 0.2];
+        let standing = BudgetStanding { good: 990, total: 1000, burn, budget_left: 0.8, state: BudgetState::Burning };
+        SloLive::new(name(objective), 0.95, standing)
+    }
+
     fn live() -> Live {
         let backend = BackendLive {
             pool: name("large"),
@@ -313,6 +319,7 @@ mod tests {
             waiting: Some(0.0),
             kv_usage: Some(0.25),
             prefix_hits: Some(0.8),
+            hidden_queue: Some(0.12),
             preemptions: Some(7.0),
             restarts: 1,
             breaker: "half_open",
@@ -324,18 +331,11 @@ mod tests {
             pool: name("large"),
             queue_depth: 2,
             queue_oldest: 1.5,
+            vitals: Vitals { latencies: Some((0.5, 2.0)), queue_depth: 2, queue_oldest: 1.5, ..Vitals::default() },
             ttft: Some(accuracy),
             tpot: Some(accuracy),
             output: Some(OutputLive { coverage: 0.92, relative_error: 0.4 }),
         };
-        let standing = BudgetStanding {
-            good: 990,
-            total: 1000,
-            burn: [4.0, 2.0, 1.0, 0.2],
-            budget_left: 0.8,
-            state: BudgetState::Burning,
-        };
-        let slo = |objective| SloLive::new(name(objective), 0.95, standing);
         let scheduler = SchedulerLive { prefix_bytes: 4096, prefix_blocks: 60, sessions: 3 };
         Live {
             backends: vec![backend.clone(), backend],

@@ -4,6 +4,7 @@ mod backend;
 mod background;
 mod cache;
 mod cascade;
+mod diagnosis;
 mod encode;
 mod journal;
 mod live;
@@ -21,6 +22,7 @@ pub use self::{
     background::{PairResult, Purpose},
     cache::{CacheMetrics, Lookup, LookupStage, SavedMetrics},
     cascade::CascadeMetrics,
+    diagnosis::{Diagnosis, STATES, Vitals},
     journal::{Journal, JournalCounters},
     live::{
         AccountLive, AccuracyLive, BackendLive, BurnLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Live,

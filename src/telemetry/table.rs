@@ -120,6 +120,12 @@ table! {
         "Requests that wait for room in this pool.";
     QUEUE_OLDEST: Gauge "seconds" "signalbox_queue_oldest_seconds" ["pool"]
         "How long the one who came first of these has waited.";
+    SATURATION: Gauge "ratio" "signalbox_pool_saturation_ratio" ["pool"]
+        "How much of what its engines can do is used, to scale by: time on prompts, KV cache or places, whichever is most; 1 while anybody waits.";
+    PREFILL_SHARE: Gauge "ratio" "signalbox_prefill_share_ratio" ["pool"]
+        "Share of an answer's time that passes before its first token, over the last minute.";
+    POOL_STATE: Gauge "" "signalbox_pool_state" ["pool", "state"]
+        "1 for what bounds the pool now: idle, balanced, decode-bound, prefill-bound, kv-bound or capacity-bound; else 0.";
     QUEUE_WAIT: Histogram "seconds" "signalbox_queue_wait_seconds" ["pool"]
         "Time in the queue of the requests that got a place after it.";
     QUEUE_ADMITTED: Counter "" "signalbox_queue_admitted_total" ["pool"]
@@ -321,6 +327,8 @@ table! {
         "Share of the engine's KV cache in use, 0 to 1.";
     ENGINE_PREFIX_HITS: Gauge "ratio" "signalbox_engine_prefix_hit_ratio" ["engine"]
         "Share of prompt tokens that the engine lately found in its prefix cache, 0 to 1.";
+    ENGINE_HIDDEN_QUEUE: Gauge "seconds" "signalbox_engine_hidden_queue_seconds" ["engine"]
+        "By how much the mean time to first token, from dispatch, exceeds the engine's own: what requests wait before it counts them, over the last minute.";
     ENGINE_PREEMPTIONS: Counter "" "signalbox_engine_preemptions_total" ["engine"]
         "Requests the engine had to interrupt for want of KV cache.";
     ENGINE_RESTARTS: Counter "" "signalbox_engine_restarts_total" ["engine"]

@@ -87,6 +87,11 @@ fn is_private(name: &str) -> bool {
     )
 }
 
+/// All headers but those that are meant for one connection alone, whoever sends them.
+pub fn unchanged(headers: &HeaderMap) -> HeaderMap {
+    end_to_end(headers, |name| matches!(name, "host" | "expect"))
+}
+
 /// Those of the client's headers that go upstream and may change an answer, in one spelling: all but those that are known to change none.
 /// Empty for most clients.
 pub fn distinguishing(headers: &HeaderMap) -> Vec<u8> {

@@ -17,7 +17,7 @@ pub struct Client {
 
 /// A request on its way upstream.
 #[derive(Clone, Debug)]
-pub struct Outgoing {
+pub struct Outgoing<B = Bytes> {
     /// Its method.
     pub method: Method,
     /// Its full address.
@@ -25,7 +25,7 @@ pub struct Outgoing {
     /// Its headers, without framing.
     pub headers: HeaderMap,
     /// Its body.
-    pub body: Bytes,
+    pub body: B,
 }
 
 /// No answer came.
@@ -73,6 +73,16 @@ impl Client {
         send(&self.fresh, outgoing).await
     }
 
+    /// Sends `outgoing` with a body that comes as it is read, over a pooled connection where there is one.
+    pub async fn stream(
+        &self,
+        outgoing: Outgoing<()>,
+        body: reqwest::Body,
+    ) -> Result<http::Response<reqwest::Body>, SendError> {
+        let Outgoing { method, url, headers, body: () } = outgoing;
+        send(&self.pooled, Outgoing { method, url, headers, body }).await
+    }
+
     /// Fetches a small document, such as `/metrics`, within `limit` and `most` bytes.
     pub async fn fetch(
         &self,
@@ -118,7 +128,10 @@ pub enum FetchError {
     Broken,
 }
 
-async fn send(client: &reqwest::Client, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
+async fn send(
+    client: &reqwest::Client,
+    outgoing: Outgoing<impl Into<reqwest::Body>>,
+) -> Result<http::Response<reqwest::Body>, SendError> {
     let Outgoing { method, url, headers, body } = outgoing;
     let request = client.request(method, url).headers(headers).body(body);
     match request.send().await {

@@ -51,8 +51,6 @@ pub(in crate::gateway) struct Meter {
     choices: u64,
     /// Reasoning was shown as it came, and so is among the tokens seen.
     reasoning: bool,
-    /// Whether the engine failed.
-    failed: bool,
     /// Whether the attempt is over, and whether its request is, too.
     ended: bool,
     over: bool,
@@ -86,7 +84,6 @@ impl Meter {
             usage: None,
             choices: 0,
             reasoning: false,
-            failed: false,
             ended: false,
             over: false,
         }
@@ -146,7 +143,7 @@ impl Meter {
             *last = now;
         } else {
             self.tokens = Some((now, now));
-            self.metrics.upstream_ttft(now.since(self.started).as_secs_f64());
+            self.metrics.upstream_ttft(now.since(self.started).as_secs_f64(), now);
             self.seat.iter_mut().for_each(|seat| seat.first_token(now));
         }
     }
@@ -226,8 +223,10 @@ impl Meter {
     }
 
     /// Tells the engine's breaker what a fault says of it. Before the seat is given up, for whoever gets its place looks at that.
-    fn judge(&mut self, fault: &Fault) {
-        self.failed |= fault.blame == Blame::Upstream;
+    fn judge(&self, fault: &Fault) {
+        if fault.blame == Blame::Upstream {
+            self.blame();
+        }
         let breaker = &self.backend.engine.breaker;
         if fault.kind == DEADLINE {
             return;
@@ -237,6 +236,12 @@ impl Meter {
         if failure == Failure::Unreachable {
             self.backend.engine.gone();
         }
+    }
+
+    /// Notes that the engine failed.
+    fn blame(&self) {
+        self.record
+            .note(|line| line.attempts.get_mut(self.number).into_iter().for_each(|attempt| attempt.failed = true));
     }
 
     /// The answer is over. Only the first call counts.
@@ -255,7 +260,9 @@ impl Meter {
             _ if self.ended || !outcome.blames_engine() => {}
             _ => self.backend.engine.breaker.failed(now, Failure::Error),
         }
-        self.failed |= outcome.blames_engine();
+        if outcome.blames_engine() {
+            self.blame();
+        }
         self.settle_account();
         if let Some(seat) = self.seat.take_if(|_| outcome == Outcome::Complete) {
             seat.finish(self.usage.as_ref(), tpot, now);
@@ -320,7 +327,6 @@ impl Meter {
             if let Some(attempt) = line.attempts.get_mut(self.number) {
                 attempt.outcome = Some(outcome.label());
                 attempt.ended_ms = Some(ended_ms);
-                attempt.failed |= self.failed;
                 attempt.ttft_ms = ttft;
                 attempt.usage = usage;
                 attempt.usage_estimated = estimate.is_some();

@@ -59,7 +59,7 @@ mod tests {
         let var = |name: &str| (name == "N").then(|| "s3cret".to_owned());
         let config = Config::parse("test.yaml", text, &var, &|_| Err(io::ErrorKind::NotFound.into())).unwrap();
         let mut reader = Reader { config: &config, problems: Vec::new(), route_names: HashSet::new() };
-        let names = Names { pools: vec!["small".into()], keys: Vec::new() };
+        let names = Names { pools: vec!["small".into()], routes: Vec::new(), keys: Vec::new() };
         let condition = reader.condition(&document.journal.unwrap().path, &names);
         assert_eq!(condition.is_some(), reader.problems.is_empty());
         let problems = config.problems(reader.problems);

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 
 use super::{
     reader::{Reader, unknown},
-    routes::{Given, RawWay},
+    routes::{Given, RawWay, usual_name},
 };
 use crate::{
     config::{Field, Problem, Word, nearest, raw},
@@ -63,6 +63,23 @@ impl Reader<'_> {
         ModelTable::new(exact, wildcards)
     }
 
+    /// What the routes of the file are called: conditions of one may ask for another.
+    pub(super) fn names_of_routes(&self, document: &raw::Document) -> Vec<Name> {
+        let mut names = Vec::new();
+        for (key, model) in document.models.iter().flat_map(|models| &models.entries) {
+            let routes = model.routes.as_ref().map(|routes| &routes.value[..]);
+            if routes.is_none() && model.alias.is_none() {
+                names.push(key.text().into());
+            }
+            for (number, route) in routes.unwrap_or_default().iter().enumerate() {
+                let own = route.value.name.as_ref().and_then(|name| self.config.read(name).ok());
+                let many = routes.is_some_and(|routes| routes.len() > 1);
+                names.push(own.map_or_else(|| usual_name(key.text(), number, many), |Word(own)| own.into()));
+            }
+        }
+        names
+    }
+
     fn model_name(&mut self, key: &Field<String>) -> Name {
         let name = self.name(key);
         if key.text().trim_end_matches('*').contains('*') || key.text().ends_with("**") {
@@ -99,7 +116,8 @@ impl Reader<'_> {
             }
             (0, None, Some(routes)) => {
                 self.report(Problem::at(routes.at, "settings beside `routes`").help(
-                    "put `fallback`, `spill`, `hedge`, `hold_back`, `timeouts`, `bound`, `objectives`, `queue` and `cascade` into the route",
+                    "put `fallback`, `spill`, `hedge`, `hold_back`, `timeouts`, `bound`, `objectives`, `queue` and `cascade` into the \
+                     route",
                 ));
                 None
             }

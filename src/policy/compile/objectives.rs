@@ -20,8 +20,8 @@ impl Reader<'_> {
                         .help("write it like `{ ttft: { p95: 1500ms } }`"),
                 );
             }
-            let latencies: [(_, _, _, fn(Duration) -> Measure); 2] =
-                [("ttft", "1500ms", &raw.ttft, Measure::Ttft), ("tpot", "50ms", &raw.tpot, Measure::Tpot)];
+            let ttft = ("ttft", "1500ms", &raw.ttft, Measure::Ttft as fn(Duration) -> Measure);
+            let latencies = [ttft, ("tpot", "50ms", &raw.tpot, Measure::Tpot)];
             for (word, example, percentiles, measure) in latencies {
                 let Some(Located { value: percentiles, at }) = percentiles else { continue };
                 if percentiles.set().next().is_none() {

@@ -126,7 +126,7 @@ impl Reader<'_> {
                         .help("give that one a `when`, or put it last"),
                 );
             }
-            let name = if many { format!("{model}.{}", number + 1).into() } else { model.clone() };
+            let name = usual_name(model, number, many);
             let way = RawWay::of_route(raw);
             match way.kinds() {
                 1 => {
@@ -264,6 +264,11 @@ impl Reader<'_> {
         }
         pool
     }
+}
+
+/// The name of a model's route that has none of its own.
+pub(super) fn usual_name(model: &str, number: usize, many: bool) -> Name {
+    if many { format!("{model}.{}", number + 1).into() } else { model.into() }
 }
 
 /// All tiers, `first` first, then those more capable, then those less so, the nearest first.

@@ -7,6 +7,8 @@ use crate::types::Name;
 pub struct Names {
     /// The pools; [`Facts`] is asked by their place in this list.
     pub pools: Vec<Name>,
+    /// The routes, by their names in headers and metrics.
+    pub routes: Vec<Name>,
     /// The `id`s of the keys; empty where any may be asked for.
     pub keys: Vec<Name>,
 }
@@ -61,6 +63,10 @@ pub trait Facts {
     fn burn(&self, pool: usize) -> f64;
     /// How a pool's objectives stand: `ok`, `burning` or `exhausted`.
     fn slo(&self, pool: usize) -> &str;
+    /// The highest burn rate of the objectives of the route of this name, lately; 0 where it has none.
+    fn route_burn(&self, route: &str) -> f64;
+    /// How they stand: `ok`, `burning` or `exhausted`.
+    fn route_slo(&self, route: &str) -> &str;
     /// The present time, in seconds since 1970 (UTC).
     fn unix_time(&self) -> i64;
 }

@@ -111,6 +111,14 @@ impl Facts for FixedFacts {
         &self.slo
     }
 
+    fn route_burn(&self, _: &str) -> f64 {
+        self.burn
+    }
+
+    fn route_slo(&self, _: &str) -> &str {
+        &self.slo
+    }
+
     fn unix_time(&self) -> i64 {
         self.unix_time
     }

@@ -149,7 +149,8 @@ fn offset(text: &str, (line, column): (isize, isize)) -> usize {
 /// Where it refuses them without a word, or with one that is about nothing in the text.
 pub fn fuzz_condition(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let names = Names { pools: vec!["small".into(), "with-dash".into()], keys: Vec::new() };
+    let names =
+        Names { pools: vec!["small".into(), "with-dash".into()], routes: vec!["home".into()], keys: Vec::new() };
     if let Err(mistakes) = Condition::compile(&text, &names) {
         assert!(!mistakes.is_empty(), "refused without a word");
         for mistake in mistakes {

@@ -24,6 +24,8 @@ pub(super) enum Node {
     Fact(Variable),
     /// A measure of the pool at this place.
     Pool(Variable, usize),
+    /// A measure of the route of this name.
+    Route(Variable, Box<str>),
     /// The header of this name, empty where it was not sent.
     Header(Box<str>),
     /// Whether it was sent.
@@ -72,6 +74,8 @@ impl Node {
             Self::Text(text) => Val::Text(text),
             Self::Fact(variable) => fact(*variable, facts.ok_or(Failed)?)?,
             Self::Pool(variable, pool) => measure(*variable, *pool, facts.ok_or(Failed)?)?,
+            Self::Route(Variable::RouteBurn, route) => Val::Double(facts.ok_or(Failed)?.route_burn(route)),
+            Self::Route(_, route) => Val::Text(facts.ok_or(Failed)?.route_slo(route)),
             Self::Header(name) => Val::Text(facts.ok_or(Failed)?.header(name).unwrap_or_default()),
             Self::Sent(name) => Val::Bool(facts.ok_or(Failed)?.header(name).is_some()),
             Self::Within(hours) => Val::Bool(hours.hold(facts.ok_or(Failed)?.unix_time())),

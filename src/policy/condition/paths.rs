@@ -9,9 +9,9 @@ use super::{
     check::{Checker, Typed},
     mistake::Mistake,
     node::Node,
-    variables::{CLASSES, GROUPS, Kind, STATES, VARIABLES, Variable},
+    variables::{CLASSES, Entry, GROUPS, Kind, STATES, VARIABLES, Variable},
 };
-use crate::config::nearest;
+use crate::{config::nearest, types::Name};
 
 /// A name in a path, and the token it is.
 pub(super) struct Segment<'a> {
@@ -43,17 +43,26 @@ impl Checker<'_> {
             ("headers", [name]) => self.header(name, span),
             ("headers", [_, field, ..]) => self.no_field(Kind::Text, "headers[…]", field),
             ("pool", [pool, measure, rest @ ..]) => self.pool(pool, measure, rest, span),
+            ("route", [route, measure, rest @ ..]) => self.route(route, measure, rest, span),
             ("pool", [pool]) => {
-                self.pool_place(pool)?;
+                self.place_of("pool", &self.names.pools, pool)?;
                 let name = pool.name;
                 self.report(
                     Mistake::new(span, format!("`{name}` is a pool, not a value"))
                         .help("name one of its measures: `ttft_p95`, `queue`, `attainment`, `burn` or `slo`"),
                 )
             }
+            ("route", [route]) => {
+                self.place_of("route", &self.names.routes, route)?;
+                let name = route.name;
+                self.report(
+                    Mistake::new(span, format!("`{name}` is a route, not a value"))
+                        .help("name one of its measures: `burn` or `slo`"),
+                )
+            }
             (group, []) if GROUPS.contains(&group) => {
                 let indexed = self.text[span.end..].trim_start().starts_with('[');
-                if indexed && matches!(group, "headers" | "pool") {
+                if indexed && matches!(group, "headers" | "pool" | "route") {
                     let mistake = Mistake::new(span, format!("what `{group}` is asked for is written out"));
                     return self.report(mistake.help(format!("write a name in quotes: `{group}[\"…\"]`")));
                 }
@@ -112,23 +121,23 @@ impl Checker<'_> {
         )
     }
 
-    fn pool_place(&mut self, pool: &Segment<'_>) -> Option<usize> {
-        let names = self.names;
-        if let Some(place) = names.pools.iter().position(|name| **name == *pool.name) {
+    /// The place of a pool, or of a route, among those `known`.
+    fn place_of(&mut self, kind: &str, known: &[Name], asked: &Segment<'_>) -> Option<usize> {
+        if let Some(place) = known.iter().position(|name| **name == *asked.name) {
             return Some(place);
         }
-        let mistake = Mistake::new(self.range(pool.place), format!("there is no pool `{}`", pool.name));
+        let mistake = Mistake::new(self.range(asked.place), format!("there is no {kind} `{}`", asked.name));
         // `pool.with-dash.queue` reads as a difference.
-        let dashed = names.pools.iter().find(|name| {
-            name.strip_prefix(pool.name)
-                .is_some_and(|rest| !rest.is_empty() && self.text[self.range(pool.place).end..].starts_with(rest))
+        let dashed = known.iter().find(|name| {
+            name.strip_prefix(asked.name)
+                .is_some_and(|rest| !rest.is_empty() && self.text[self.range(asked.place).end..].starts_with(rest))
         });
         if let Some(name) = dashed {
-            return self.report(mistake.help(format!("write `pool[\"{name}\"]`: its name is more than a word")));
+            return self.report(mistake.help(format!("write `{kind}[\"{name}\"]`: its name is more than a word")));
         }
-        let known: Vec<_> = names.pools.iter().map(|name| &**name).collect();
-        let all = format!("the pools are `{}`", known.join("`, `"));
-        self.report(mistake.meant(nearest(pool.name, known), all))
+        let known: Vec<_> = known.iter().map(|name| &**name).collect();
+        let all = format!("the {kind}s are `{}`", known.join("`, `"));
+        self.report(mistake.meant(nearest(asked.name, known), all))
     }
 
     fn pool(
@@ -138,18 +147,37 @@ impl Checker<'_> {
         rest: &[Segment<'_>],
         span: std::ops::Range<usize>,
     ) -> Option<Typed> {
-        let place = self.pool_place(pool)?;
-        let measures = || VARIABLES.iter().filter_map(|entry| Some((entry.name.strip_prefix("pool.<name>.")?, entry)));
+        let place = self.place_of("pool", &self.names.pools, pool)?;
+        let entry = self.measure("pool", measure, rest)?;
+        Some(self.leaf(entry.variable, entry.kind, Node::Pool(entry.variable, place), span))
+    }
+
+    fn route(
+        &mut self,
+        route: &Segment<'_>,
+        measure: &Segment<'_>,
+        rest: &[Segment<'_>],
+        span: std::ops::Range<usize>,
+    ) -> Option<Typed> {
+        self.place_of("route", &self.names.routes, route)?;
+        let entry = self.measure("route", measure, rest)?;
+        Some(self.leaf(entry.variable, entry.kind, Node::Route(entry.variable, route.name.into()), span))
+    }
+
+    /// What a measure of a pool or a route says.
+    fn measure(&mut self, kind: &str, measure: &Segment<'_>, rest: &[Segment<'_>]) -> Option<&'static Entry> {
+        let prefix = format!("{kind}.<name>.");
+        let measures = || VARIABLES.iter().filter_map(|entry| Some((entry.name.strip_prefix(&*prefix)?, entry)));
         let Some((_, entry)) = measures().find(|(name, _)| *name == measure.name) else {
-            let mistake = Mistake::new(self.range(measure.place), format!("a pool has no `{}`", measure.name));
+            let mistake = Mistake::new(self.range(measure.place), format!("a {kind} has no `{}`", measure.name));
             let names = measures().map(|(name, _)| name);
             let all = format!("it has `{}`", names.clone().collect::<Vec<_>>().join("`, `"));
             return self.report(mistake.meant(nearest(measure.name, names), all));
         };
-        if let Some(field) = rest.first() {
-            return self.no_field(entry.kind, entry.name, field);
+        match rest.first() {
+            Some(field) => self.no_field(entry.kind, entry.name, field),
+            None => Some(entry),
         }
-        Some(self.leaf(entry.variable, entry.kind, Node::Pool(entry.variable, place), span))
     }
 
     fn no_field<T>(&mut self, kind: Kind, of: &str, field: &Segment<'_>) -> Option<T> {

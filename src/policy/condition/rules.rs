@@ -21,7 +21,9 @@ impl Checker<'_> {
             (true, false) => (comparison.turned(), right, left),
             _ => return Some(()),
         };
-        let (Node::Fact(variable) | Node::Pool(variable, _)) = subject.0 else { return Some(()) };
+        let (Node::Fact(variable) | Node::Pool(variable, _) | Node::Route(variable, _)) = subject.0 else {
+            return Some(());
+        };
         let number = match value.0 {
             Node::Int(number) => *number as f64,
             Node::Double(number) => *number,
@@ -103,7 +105,7 @@ impl Checker<'_> {
                         .meant(nearest(&lower, CLASSES), "the classes are `interactive` and `batch`"),
                 )
             }
-            Variable::PoolSlo if !STATES.contains(&text) => {
+            Variable::PoolSlo | Variable::RouteSlo if !STATES.contains(&text) => {
                 let lower = text.to_lowercase();
                 self.report(
                     mistake(format!("objectives never stand at \"{text}\""))

@@ -3,7 +3,11 @@ use crate::types::Name;
 
 fn names() -> Names {
     let list = |names: &[&str]| names.iter().map(|name| Name::from(*name)).collect();
-    Names { pools: list(&["small", "large", "with-dash"]), keys: list(&["web", "nightly"]) }
+    Names {
+        pools: list(&["small", "large", "with-dash"]),
+        routes: list(&["chat", "auto.2"]),
+        keys: list(&["web", "nightly"]),
+    }
 }
 
 fn compile(text: &str) -> Condition {
@@ -65,6 +69,11 @@ const BROKEN: &[&str] = &[
     "pool.small.queu > 3",
     "pool.small > 3",
     "pool[key.id].queue > 3",
+    "route.chat.queue > 3",
+    "route.auto.2.burn > 3",
+    "route[\"auto.3\"].burn > 3",
+    "route.chat",
+    "route.chat.slo == \"Burning\"",
     "headers[\"x tier\"] == \"gold\"",
     "headers[key.id] == \"gold\"",
     "headers.x-tier == \"gold\"",
@@ -227,6 +236,7 @@ fn conditions_hold_or_do_not() {
         ("pool.small.ttft_p95 > duration(\"1s500ms\")", false),
         ("pool[\"with-dash\"].queue > 5 && pool.large.attainment < 0.97 && pool.large.burn > 1", true),
         ("pool.small.slo == \"burning\" && pool.small.slo != \"ok\"", true),
+        ("route.chat.slo == \"burning\" && route[\"auto.2\"].burn > 1.0", true),
         ("pool.large.slo in [\"ok\", \"exhausted\"]", false),
         ("time.in(\"sat 14:00-14:01\", \"Europe/Berlin\")", true),
         ("time.in(\"mon-fri\", \"Europe/Berlin\")", false),
@@ -313,6 +323,8 @@ mod alike {
             ("slo", text_value(&facts.slo)),
         ]);
         context.add_variable_from_value("pool", map(vec![("small", pool.clone()), ("with-dash", pool)]));
+        let route = map(vec![("burn", Value::Float(facts.burn)), ("slo", text_value(&facts.slo))]);
+        context.add_variable_from_value("route", map(vec![("chat", route)]));
         match Value::resolve(&PrattParser::default().parse(text).unwrap(), &context) {
             Ok(Value::Bool(value)) => Some(value),
             Ok(other) => panic!("{text}: {other:?}"),
@@ -365,6 +377,7 @@ mod alike {
             "headers[\"x-tier\"]",
             "key.team",
             "pool.small.slo",
+            "route.chat.slo",
             "\"gpt\"",
             "'4o'",
             "\"\"",

@@ -100,6 +100,8 @@ pub enum Variable {
     PoolAttainment,
     PoolBurn,
     PoolSlo,
+    RouteBurn,
+    RouteSlo,
     Time,
 }
 
@@ -108,7 +110,7 @@ pub enum Variable {
 pub struct Entry {
     /// Which one.
     pub variable: Variable,
-    /// As it is written; `<name>` stands for a pool's name.
+    /// As it is written; `<name>` stands for a pool's or a route's name.
     pub name: &'static str,
     /// What it is.
     pub kind: Kind,
@@ -126,7 +128,7 @@ const TO_1: (f64, f64) = (0.0, 1.0);
 
 /// All variables, in the order of the docs.
 #[rustfmt::skip]
-pub const VARIABLES: [Entry; 21] = {
+pub const VARIABLES: [Entry; 23] = {
     use {Kind::{Bool, Double, Int, List, Seconds, Text}, Variable as V};
     const fn entry(
         variable: V, name: &'static str, kind: Kind, range: (f64, f64), about: &'static str, example: &'static str,
@@ -174,6 +176,10 @@ pub const VARIABLES: [Entry; 21] = {
             "How fast a pool uses up its error budgets, over the last five minutes: the highest burn rate of its objectives. 1 is just what is allowed; 0 where it has no objectives, or fewer than five requests missed one.", "pool.small.burn > 2.0"),
         entry(V::PoolSlo, "pool.<name>.slo", Text, ANY,
             "How a pool's objectives stand, the worst of them: \"ok\", \"burning\" or \"exhausted\"; \"ok\" where it has none.", "pool.small.slo != \"ok\""),
+        entry(V::RouteBurn, "route.<name>.burn", Double, FROM_0,
+            "The same for a route and its own objectives, by the name it has in headers and metrics.", "route.chat.burn > 2.0"),
+        entry(V::RouteSlo, "route.<name>.slo", Text, ANY,
+            "How a route's objectives stand.", "route[\"auto.2\"].slo == \"exhausted\""),
         entry(V::Time, "time.in(\"…\", \"zone\")", Bool, ANY,
             "Whether it is now between two times of day, on these days of the week, in a zone by its IANA name. A range over midnight belongs to the day it begins on.", "time.in(\"mon-fri 22:00-06:00\", \"Europe/Berlin\")"),
     ]
@@ -193,12 +199,12 @@ impl Variable {
 }
 
 /// The first words of variables.
-pub(super) const GROUPS: [&str; 6] = ["prompt", "request", "headers", "key", "pool", "time"];
+pub(super) const GROUPS: [&str; 7] = ["prompt", "request", "headers", "key", "pool", "route", "time"];
 
 /// What a request's class can be.
 pub(super) const CLASSES: [&str; 2] = ["interactive", "batch"];
 
-/// How the objectives of a pool can stand.
+/// How objectives can stand.
 pub(super) const STATES: [&str; 3] = {
     let [ok, burning, exhausted] = BudgetState::ALL;
     [ok.label(), burning.label(), exhausted.label()]

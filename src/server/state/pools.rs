@@ -9,7 +9,7 @@ use crate::{
     fleet::{Backend, Pool},
     gateway::{Line, Serving},
     measure::{Span, Summary, Window, merged},
-    telemetry::{self, BackendMetrics, Latencies, SloLive, Spending},
+    telemetry::{self, BackendMetrics, Diagnosis, Latencies, SloLive, Spending},
     types::{Moment, Name},
 };
 
@@ -24,6 +24,12 @@ pub(super) struct CostState {
 #[derive(Serialize)]
 pub(super) struct PoolState {
     pub(super) name: Name,
+    /// What bounds it.
+    diagnosis: Diagnosis,
+    /// How much of what its engines can do is used, 0 to 1.
+    saturation: f64,
+    /// By how much first tokens come later than the engine says of which that is most so.
+    hidden_queue_ms: Option<f64>,
     /// How each of its objectives stands.
     pub(super) slo: Vec<SloLive>,
     balance: &'static str,
@@ -117,6 +123,7 @@ pub(super) struct RouteState {
 
 /// What pools are told by, gathered once for all of them.
 pub(super) struct Pools<'a> {
+    serving: &'a Serving,
     /// The meters of the backends of each pool.
     meters: Vec<Vec<&'a Arc<BackendMetrics>>>,
     /// What each pool costs.
@@ -147,7 +154,8 @@ impl<'a> Pools<'a> {
             spending: meters.iter().map(|own| own.iter().map(|meter| meter.spending(now)).sum()).collect(),
             totals: meters.iter().map(|own| own.iter().map(|meter| meter.requests_total()).sum()).collect(),
             answered: meters.iter().map(answers).collect(),
-            live: house.pools(pools, now),
+            live: house.pools(serving, now),
+            serving,
             meters,
             recent,
             now,
@@ -168,8 +176,12 @@ impl<'a> Pools<'a> {
         };
         let total = self.totals[at];
         let backends = pool.backends.iter().zip(meters);
+        let hidden = pool.backends.iter().filter_map(|it| House::hidden_queue(self.serving, &it.engine, now));
         PoolState {
             name: pool.spec.name.clone(),
+            diagnosis: live.vitals.diagnose(),
+            saturation: live.vitals.saturation(),
+            hidden_queue_ms: hidden.reduce(f64::max).map(|seconds| seconds * 1e3),
             slo,
             balance: pool.spec.balance.name(),
             share: share(total, &self.totals),

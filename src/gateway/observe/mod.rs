@@ -1,0 +1,242 @@
+//! Observing: everything passes to an existing gateway unchanged and is measured on the way; what this gateway would have done with it is
+//! noted beside that. A trial without risk: no key is asked for, nothing is refused, tried again, cached or added.
+
+mod read;
+mod tap;
+mod would;
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, atomic::AtomicUsize},
+    task,
+};
+
+use axum::{body::Body, extract::Request};
+use futures_util::future::BoxFuture;
+use http::{StatusCode, request::Parts};
+use tower::Service;
+
+use self::{read::Read, tap::Tap};
+use super::{
+    Desk, Live, Reply,
+    asked::{Asked, Placed, Tries},
+    edge::{reply_to, request_id},
+    line::Attempted,
+    parse::Parse,
+    record::{Record, millis},
+    relay::{Gauges, Meter},
+    stages::{Call, Place},
+    work::Estimate,
+};
+use crate::{
+    policy::{Route, Target},
+    protocol::RequestBody,
+    types::{Endpoint, Fault},
+    upstream::{
+        Client, address,
+        client::{Outgoing, SendError},
+    },
+};
+
+/// Takes the place of the walk, where the policy observes.
+#[derive(Clone)]
+pub struct Observer {
+    live: Arc<Live>,
+    desk: Arc<Desk>,
+    client: Client,
+    parse: Arc<Parse<()>>,
+    under_way: Arc<AtomicUsize>,
+}
+
+/// A request that is measured.
+struct Measured {
+    call: Call,
+    estimate: Estimate,
+    /// Why this gateway could not have read it.
+    unreadable: Option<&'static str>,
+    /// Place of the observed gateway's pool in the policy.
+    pool: usize,
+}
+
+impl Observer {
+    /// Passes requests to the gateway that the policy observes.
+    pub fn new(live: Arc<Live>, desk: Arc<Desk>, client: Client) -> Self {
+        let parse = Arc::new(Parse::new((), desk.clone()));
+        Self { live, desk, client, parse, under_way: Arc::default() }
+    }
+
+    async fn pass(self, request: Request) -> Reply {
+        let (head, body) = request.into_parts();
+        let serving = self.live.load();
+        let Some(pool) = serving.snapshot.policy.observed else {
+            let fault = Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "internal", "there is nothing to observe");
+            return reply_to(None, "", &fault);
+        };
+        let endpoint = Endpoint::of_path(head.uri.path());
+        let read = match endpoint {
+            Some(_) => Read::of(body, &serving.snapshot.policy.limits, &self.desk).await,
+            None => Read::Streamed(body),
+        };
+        let backend = &serving.snapshot.pools[pool].backends[0];
+        let engine = &serving.snapshot.policy.engines[backend.spec.engine];
+        let url = address::url(engine, &backend.spec, head.uri.path(), head.uri.query());
+        let headers = address::unchanged(&head.headers);
+        let (method, path) = (head.method.clone(), head.uri.path().to_owned());
+        match (endpoint, read) {
+            (Some(endpoint), Read::Whole(bytes)) => {
+                let body = self.parse.read(endpoint, &method, content_type(&head), bytes.clone()).await;
+                let unreadable = body.as_ref().err().map(|fault| fault.kind);
+                let body = body.unwrap_or_else(|_| RequestBody::opaque(bytes.clone()));
+                let record = Record::open(self.desk.clone(), request_id(&head.headers), endpoint, None, None);
+                record.note(|line| {
+                    line.model.clone_from(&body.model);
+                    line.stream = body.stream;
+                    line.prompt_bytes = body.prompt_bytes;
+                });
+                let estimate = Estimate::of(&self.desk, &head.headers, &body);
+                record.note(|line| line.estimated_prompt_tokens = estimate.tokens);
+                let call = Call {
+                    read_at: self.desk.clock.now(),
+                    endpoint,
+                    serving: serving.clone(),
+                    record,
+                    key: None,
+                    method: method.clone(),
+                    path,
+                    query: None,
+                    headers: head.headers,
+                    body,
+                    keeps_usage: false,
+                };
+                let outgoing = Outgoing { method, url, headers, body: bytes };
+                self.measured(Measured { call, estimate, unreadable, pool }, outgoing).await
+            }
+            (_, read) => {
+                let sent = self.client.stream(Outgoing { method, url, headers, body: () }, read.into_body()).await;
+                sent.map_or_else(|error| unreachable(endpoint, error).1, |answer| plain(answer.map(Body::new)))
+            }
+        }
+    }
+
+    async fn measured(&self, measured: Measured, outgoing: Outgoing) -> Reply {
+        let Measured { call, estimate, unreadable, pool } = &measured;
+        let (record, endpoint) = (&call.record, call.endpoint);
+        let Some(meter) = self.meter(call, estimate, *pool) else {
+            let fault = Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the request has no place");
+            record.fail(&fault);
+            return reply_to(Some(endpoint), &record.id(), &fault);
+        };
+        let began = self.desk.clock.now();
+        // First the request goes out; then, while it is being answered, it is worked out what would have become of it.
+        let (sent, ()) = tokio::join!(self.sent(outgoing), would::note(&self.desk, call, estimate, *unreadable));
+        record.wait(self.desk.clock.now().since(began));
+        match sent {
+            Ok(answer) => self.reply(call, meter, answer),
+            Err(error) => {
+                let (fault, reply) = unreachable(Some(endpoint), error);
+                meter.fail(&fault);
+                record.fail(&fault);
+                reply
+            }
+        }
+    }
+
+    /// A pooled connection that has died unnoticed is made good once, as a client of its own would.
+    async fn sent(&self, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
+        match self.client.send(outgoing.clone()).await {
+            Err(SendError::Lost(_)) => self.client.send_fresh(outgoing).await,
+            sent => sent,
+        }
+    }
+
+    fn reply(&self, call: &Call, mut meter: Meter, answer: http::Response<reqwest::Body>) -> Reply {
+        // Whatever the limit: this place only counts.
+        if let Some(place) = Place::take(&self.under_way, usize::MAX) {
+            meter.commit(place, call.read_at);
+        }
+        call.record.note(|line| line.status = answer.status().as_u16());
+        let (head, body) = answer.into_parts();
+        let tap = Tap::new(call.endpoint, &head, body, meter);
+        plain(http::Response::from_parts(head, Body::new(tap)))
+    }
+
+    /// What the observed gateway's answer is measured with.
+    fn meter(&self, call: &Call, estimate: &Estimate, pool: usize) -> Option<Meter> {
+        let serving = &call.serving;
+        let alive = &serving.snapshot.pools[pool];
+        let target = Target { pool, serves: None, model: None };
+        let name = alive.spec.name.clone();
+        let tries = vec![Tries::none(serving, &target, &name)];
+        let asked = Asked {
+            desk: self.desk.clone(),
+            serving: serving.clone(),
+            route: Route::new(name, vec![target], serving.snapshot.policy.timeouts).into(),
+            blocks: estimate.blocks.clone(),
+            session: estimate.session,
+            priority: 0,
+            max_tokens: call.body.max_tokens,
+            whole: !call.body.stream || call.body.asks_to_think(),
+            arrived: call.record.arrived(),
+            escalates: false,
+            tries,
+        };
+        let Placed { backend, seat, told, .. } = asked.place(self.desk.clock.now())?;
+        let began_ms = millis(self.desk.clock.now().since(call.record.arrived()));
+        let cached_tokens = told.predicted.cached_tokens;
+        call.record.note(|line| line.attempts.push(Attempted { began_ms, ..told }));
+        let gauges = Gauges {
+            desk: self.desk.clone(),
+            record: call.record.clone(),
+            number: 0,
+            metrics: serving.meter(pool, backend).clone(),
+            pool_metrics: serving.pool_meter(pool).clone(),
+            backend: alive.backends[backend].clone(),
+            price: alive.spec.price,
+            prompt_bytes: estimate.blocks.prompt().bytes,
+            cached_tokens,
+        };
+        Some(Meter::begin(gauges, seat))
+    }
+}
+
+// === impl Service ===
+
+impl Service<Request> for Observer {
+    type Response = Reply;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Reply, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> task::Poll<Result<(), Infallible>> {
+        task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let observer = self.clone();
+        Box::pin(async move { Ok(observer.pass(request).await) })
+    }
+}
+
+fn content_type(head: &Parts) -> &str {
+    head.headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("")
+}
+
+/// An answer as it came, but for what is meant for the connection it came over.
+fn plain(answer: http::Response<Body>) -> Reply {
+    let (head, body) = answer.into_parts();
+    let mut reply = Reply::new(body);
+    *reply.status_mut() = head.status;
+    *reply.headers_mut() = address::unchanged(&head.headers);
+    reply
+}
+
+/// What a caller hears where nobody answers: the one thing that it would not have heard from the observed gateway itself.
+fn unreachable(endpoint: Option<Endpoint>, error: SendError) -> (Fault, Reply) {
+    let (kind, cause) = match error {
+        SendError::Connect(cause) => ("upstream_unreachable", cause),
+        SendError::Lost(cause) => ("connection_lost", cause),
+    };
+    let message = format!("the gateway that is observed cannot be reached: {cause}");
+    let fault = Fault::upstream(StatusCode::BAD_GATEWAY, kind, message);
+    let reply = reply_to(endpoint, "", &fault);
+    (fault, reply)
+}

@@ -1,0 +1,148 @@
+//! An answer's body on its way through: what passes is looked at, and goes on as it came whatever is seen.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Bytes, BytesMut};
+use http::{header, response::Parts};
+use http_body::{Body, Frame, SizeHint};
+
+use crate::{
+    gateway::relay::{Meter, is_events, is_generation},
+    protocol::{Seen, Splitter, answer},
+    types::{Endpoint, Outcome},
+};
+
+/// Largest event that is looked at, in bytes.
+const LARGEST_EVENT: usize = 4 << 20;
+/// Longest whole answer that is looked at, in bytes: looking takes time on a worker.
+const LARGEST_ANSWER: usize = 256 << 10;
+
+/// A body and its meter.
+pub(super) struct Tap {
+    inner: reqwest::Body,
+    meter: Meter,
+    endpoint: Endpoint,
+    looking: Looking,
+    /// What a refusal counts as.
+    refused: Option<&'static str>,
+    /// What it broke with: told one turn later, since hyper throws away what it has not sent by then.
+    broken: Option<reqwest::Error>,
+}
+
+/// What is looked for.
+enum Looking {
+    /// Events, and what they said of the answer's end.
+    Events { splitter: Splitter, complete: bool },
+    /// A whole answer, as much as came so far.
+    Whole(BytesMut),
+    /// It cannot be read.
+    Nothing,
+}
+
+impl Tap {
+    pub(super) fn new(endpoint: Endpoint, head: &Parts, inner: reqwest::Body, mut meter: Meter) -> Self {
+        let packed = head.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity");
+        let looking = if packed || !head.status.is_success() {
+            Looking::Nothing
+        } else if is_events(&head.headers) {
+            Looking::Events { splitter: Splitter::new(LARGEST_EVENT), complete: !is_generation(endpoint) }
+        } else {
+            Looking::Whole(BytesMut::new())
+        };
+        let refused = match head.status.as_u16() {
+            429 => Some("upstream_rate_limited"),
+            400..=499 => Some("upstream_refused"),
+            500..=599 => Some("upstream_error"),
+            _ => None,
+        };
+        if inner.is_end_stream() {
+            // An empty body is never polled.
+            meter.finish(refused.map_or(Outcome::Complete, Outcome::Failed));
+        }
+        Self { inner, meter, endpoint, looking, refused, broken: None }
+    }
+
+    fn look(&mut self, chunk: &Bytes) {
+        match &mut self.looking {
+            Looking::Events { splitter, complete } => {
+                splitter.feed(chunk.clone());
+                while let Ok(Some(event)) = splitter.next_event() {
+                    let seen = match event.data() {
+                        Some(data) if !data.is_empty() => answer::read_event(self.endpoint, &data),
+                        _ => Seen::default(),
+                    };
+                    *complete |= seen.done || seen.finished;
+                    self.meter.read(&seen);
+                    if seen.token {
+                        self.meter.hand();
+                    }
+                }
+            }
+            Looking::Whole(read) if read.len() + chunk.len() <= LARGEST_ANSWER => read.extend_from_slice(chunk),
+            Looking::Whole(_) => self.looking = Looking::Nothing,
+            Looking::Nothing => {}
+        }
+    }
+
+    /// The body is over.
+    fn end(&mut self) {
+        let outcome = match (&self.looking, self.refused) {
+            (_, Some(kind)) => Outcome::Failed(kind),
+            (Looking::Events { complete: false, .. }, None) => Outcome::Failed("stream_cut"),
+            (Looking::Whole(read), None) => {
+                self.meter.whole(answer::read_whole(self.endpoint, read).ok().flatten());
+                Outcome::Complete
+            }
+            _ => Outcome::Complete,
+        };
+        self.meter.finish(outcome);
+    }
+}
+
+impl Body for Tap {
+    type Data = Bytes;
+    type Error = reqwest::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, reqwest::Error>>> {
+        if let Some(error) = self.broken.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        let polled = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        match polled {
+            Some(Ok(frame)) => {
+                if let Some(chunk) = frame.data_ref() {
+                    self.look(chunk);
+                }
+                // hyper drops a body of known length without polling it to its end.
+                if self.inner.is_end_stream() {
+                    self.end();
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Some(Err(error)) => {
+                self.meter.finish(Outcome::Failed("stream_cut"));
+                self.broken = Some(error);
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            None => {
+                self.end();
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

@@ -1,0 +1,53 @@
+//! How pools and engines do at one moment, gathered from where it is known.
+
+use std::sync::Arc;
+
+use super::house::House;
+use crate::{
+    fleet::{Engine, Pool},
+    gateway::{Serving, Standing},
+    measure::{Span, Window, merged},
+    telemetry::{Latencies, Vitals},
+    types::Moment,
+};
+
+impl House {
+    /// How the pool at the place `at` does; `standing`: who waits for it.
+    pub(super) fn vitals(serving: &Serving, at: usize, standing: Option<&Standing>, now: Moment) -> Vitals {
+        let pool = &serving.snapshot.pools[at];
+        let mean = |window: fn(&Latencies) -> &Window| {
+            let meters = (0..pool.backends.len()).map(|backend| window(serving.meter(at, backend).latencies()));
+            merged(meters, Span::Minute, now).map(|summary| summary.mean)
+        };
+        let readings = pool.backends.iter().filter_map(|backend| backend.engine.reading());
+        let count = pool.backends.len().max(1) as f64;
+        let utilisation = pool.backends.iter().map(|backend| backend.engine.load.view(now).utilisation.min(1.0));
+        Vitals {
+            latencies: mean(|it| &it.ttft).zip(mean(|it| &it.e2e)),
+            queue_depth: standing.map_or(0, |standing| standing.depth as u64),
+            queue_oldest: standing.map_or(0.0, |standing| standing.oldest.as_secs_f64()),
+            kv_usage: readings.filter_map(|reading| reading.signals.kv_usage).reduce(f64::max),
+            utilisation: utilisation.sum::<f64>() / count,
+            filled: filled(serving, pool),
+        }
+    }
+
+    /// By how many seconds first tokens come later than `engine` itself says.
+    pub(super) fn hidden_queue(serving: &Serving, engine: &Arc<Engine>, now: Moment) -> Option<f64> {
+        let own = engine.reading()?.mean_ttft?;
+        let pools = serving.snapshot.pools.iter().enumerate();
+        let meters = pools.flat_map(|(at, pool)| {
+            let backends = pool.backends.iter().enumerate().filter(|(_, backend)| Arc::ptr_eq(&backend.engine, engine));
+            backends.map(move |(backend, _)| &serving.meter(at, backend).latencies().upstream_ttft)
+        });
+        Some((merged(meters, Span::Minute, now)?.mean - own).max(0.0))
+    }
+}
+
+/// The share of the places on a pool's engines that are taken; `None` where any of them takes all that come.
+fn filled(serving: &Serving, pool: &Pool) -> Option<f64> {
+    let engines = &serving.snapshot.policy.engines;
+    let most = pool.backends.iter().map(|backend| engines[backend.spec.engine].max_concurrency).sum::<Option<u32>>()?;
+    let taken: u32 = pool.backends.iter().map(|backend| backend.engine.load.in_flight()).sum();
+    (most > 0).then(|| f64::from(taken) / f64::from(most))
+}
