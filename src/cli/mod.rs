@@ -15,6 +15,7 @@ mod replay;
 mod serve;
 mod share;
 mod simulate;
+mod top;
 mod usage;
 
 use std::{io, path::PathBuf, process::ExitCode};
@@ -65,6 +66,8 @@ enum Command {
         #[command(subcommand)]
         command: key::Command,
     },
+    /// Watch a running gateway in the terminal: is it well, how fast, and what was decided
+    Top(top::Args),
     /// Show what was used, by day, key and model
     Usage(usage::Args),
     /// Print the JSON schema of policy files, for editors
@@ -84,6 +87,7 @@ pub fn run() -> ExitCode {
         Command::Evaluate(args) => evaluate::evaluate(&args),
         Command::Cache { command } => cache::run(&command),
         Command::Key { command } => key::run(&command),
+        Command::Top(args) => top::top(args),
         Command::Usage(args) => usage::usage(&args),
         Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),
     };

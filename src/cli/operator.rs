@@ -22,10 +22,15 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
+    /// Its address, without a slash at the end.
+    pub(super) fn base(&self) -> &str {
+        self.admin.trim_end_matches('/')
+    }
+
     /// What it answers at `path` with this query; `None` where it refuses, which is told then.
     pub(super) fn ask(&self, method: Method, path: &str, query: &[(&str, &str)]) -> io::Result<Option<Bytes>> {
         let query: Vec<_> = query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-        let url = format!("{}{path}?{}", self.admin.trim_end_matches('/'), query.join("&"));
+        let url = format!("{}{path}?{}", self.base(), query.join("&"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (status, body) = runtime.block_on(send(method, url))?;
         if status.is_success() {

@@ -12,13 +12,15 @@ use crate::{
     policy::{self, Tokenizer},
     prompt::tokens::{Counter, Source},
     telemetry::{BackendMetrics, PoolMetrics},
-    types::Endpoint,
+    types::{Endpoint, Moment},
 };
 
 /// A snapshot and what is needed to serve by it.
 pub struct Serving {
     /// The policy, alive.
     pub snapshot: Snapshot,
+    /// When it was put together.
+    pub since: Moment,
     /// Metric handles, by pool and backend.
     meters: Vec<Vec<Arc<BackendMetrics>>>,
     /// The same by pool.
@@ -67,8 +69,9 @@ impl Serving {
         let counters = counters.collect();
         let pools = &snapshot.policy.pools;
         let origins = pools.iter().map(|pool| origins(pool, &snapshot.policy.engines)).collect();
-        let callers = desk.callers.follow(&snapshot.policy, desk.clock.now());
-        Self { snapshot, meters, pool_meters, origins, counters, callers }
+        let since = desk.clock.now();
+        let callers = desk.callers.follow(&snapshot.policy, since);
+        Self { snapshot, since, meters, pool_meters, origins, counters, callers }
     }
 
     /// The metric handle of a backend, by the places of its pool and itself.

@@ -1,22 +1,21 @@
 //! What operators and their machines ask: health, metrics, the page, decisions, a reload.
 
-use std::{collections::HashMap, convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use axum::{
     Json, Router,
     extract::{Path, Query, Request, State as Extract},
     middleware::{self, Next},
     response::{
-        Html, IntoResponse, Response,
-        sse::{Event, KeepAlive, Sse},
+        IntoResponse, Response,
+        sse::{KeepAlive, Sse},
     },
     routing::{get, post},
 };
-use futures_util::{Stream, stream};
 use http::{HeaderMap, StatusCode, header, uri::Authority};
 use serde_json::json;
 
-use super::{Control, keys, origin::is_same_origin, state::State};
+use super::{Control, keys, origin::is_same_origin, page::page, watchers};
 use crate::{
     cache::{ExactKey, Purge},
     gateway::{REMEMBERED, refuse, reply_to},
@@ -24,11 +23,6 @@ use crate::{
     telemetry::CONTENT_TYPE,
     types::Fault,
 };
-
-/// The page, whole.
-const PAGE: &str = include_str!("../../assets/page.html");
-/// Time between two updates of the page.
-const UPDATE: Duration = Duration::from_secs(1);
 
 /// What anyone who may connect to the API may also ask.
 pub(super) fn public(control: Arc<Control>) -> Router {
@@ -95,13 +89,6 @@ fn is_local_name(host: &str) -> bool {
     bare.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost")
 }
 
-async fn page() -> impl IntoResponse {
-    // The page talks to nobody but us, and nobody may frame it.
-    let policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; \
-                  connect-src 'self'; frame-ancestors 'none'";
-    ([(header::CONTENT_SECURITY_POLICY, policy), (header::CACHE_CONTROL, "no-cache")], Html(PAGE))
-}
-
 async fn health() -> Json<serde_json::Value> {
     Json(json!({ "status": "ok" }))
 }
@@ -126,25 +113,20 @@ async fn metrics_if_allowed(Extract(control): Extract<Arc<Control>>, headers: He
     }
 }
 
-async fn state(Extract(control): Extract<Arc<Control>>) -> Json<State> {
-    Json(State::of(&control.house, control.is_draining()))
+async fn state(Extract(control): Extract<Arc<Control>>) -> Response {
+    match watchers::json(control).await {
+        Some(state) => ([(header::CONTENT_TYPE, "application/json")], state).into_response(),
+        None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }
 
-async fn events(Extract(control): Extract<Arc<Control>>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let mut ticks = tokio::time::interval(UPDATE);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let stop = control.stopping();
-    let updates = stream::unfold((control, ticks, stop), |(control, mut ticks, mut stop)| async move {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            // The page must not hold up the end of the process.
-            _ = stop.wait_for(|stop| *stop) => return None,
-        }
-        let state = State::of(&control.house, control.is_draining());
-        let event = Event::default().json_data(state).unwrap_or_default();
-        Some((Ok(event), (control, ticks, stop)))
-    });
-    Sse::new(updates).keep_alive(KeepAlive::default())
+/// The same once a second, as events.
+async fn events(Extract(control): Extract<Arc<Control>>) -> Response {
+    let Some(updates) = control.watchers.join(control.stopping()) else {
+        let message = format!("{} are watching already: ask for /admin/state now and then", watchers::MOST);
+        return (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "error": { "message": message } }))).into_response();
+    };
+    Sse::new(updates).keep_alive(KeepAlive::default()).into_response()
 }
 
 async fn decisions(Extract(control): Extract<Arc<Control>>) -> Response {

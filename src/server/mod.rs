@@ -5,6 +5,7 @@ mod house;
 mod keys;
 mod listen;
 mod origin;
+mod page;
 mod patient;
 mod readings;
 mod reload;
@@ -13,6 +14,7 @@ mod state;
 mod tls;
 mod unread;
 mod vitals;
+mod watchers;
 
 pub use self::{
     house::OpenError,
@@ -23,7 +25,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, watch};
 
-use self::house::House;
+use self::{house::House, watchers::Watchers};
 use crate::policy::Policy;
 
 /// Loads the policy anew; the error is a text for people, with file, line and caret.
@@ -37,6 +39,7 @@ struct Control {
     /// One reload at a time.
     reloading: Mutex<()>,
     stop: watch::Sender<bool>,
+    watchers: Watchers,
 }
 
 impl Control {

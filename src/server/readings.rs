@@ -149,7 +149,7 @@ impl House {
         })
     }
 
-    fn pools(&self, serving: &Serving, now: Moment) -> Vec<telemetry::PoolLive> {
+    pub(super) fn pools(&self, serving: &Serving, now: Moment) -> Vec<telemetry::PoolLive> {
         let standings = self.desk.hall.standings(now);
         let live = serving.snapshot.pools.iter().enumerate().map(|(at, pool)| {
             let standing = standings.iter().find(|standing| standing.pool == pool.spec.name);

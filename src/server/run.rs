@@ -15,7 +15,7 @@ use tokio::{
 };
 use tower_http::catch_panic::CatchPanicLayer;
 
-use super::{Control, House, Loader, OpenError, admin, listen, reload, unread::Unread};
+use super::{Control, House, Loader, OpenError, admin, listen, reload, unread::Unread, watchers::Watchers};
 use crate::{
     gateway::{Inquiry, Models, Observer, Reply, reply_to, walk},
     policy::Policy,
@@ -80,7 +80,13 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
 
     let (file, loader) = source.unzip();
     let stop = watch::Sender::new(false);
-    let control = Arc::new(Control { house: House::open(policy)?, loader, reloading: Mutex::default(), stop });
+    let control = Arc::new(Control {
+        house: House::open(policy)?,
+        loader,
+        reloading: Mutex::default(),
+        stop,
+        watchers: Watchers::default(),
+    });
     if let Some(file) = &file
         && let Err(error) = reload::on_change(control.clone(), file)
     {
@@ -101,6 +107,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let (close, closed) = watch::channel(false);
     on_signal(control.clone(), limits.lame_duck, close)?;
     tend(&control);
+    tokio::spawn(Watchers::tend(control.clone()));
     ready(bound)?;
 
     let certificate = Some(control.house.certificate.clone());

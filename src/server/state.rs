@@ -1,32 +1,50 @@
 //! The present state as the page reads it.
 
+mod health;
+mod pools;
+
 use std::sync::Arc;
 
 use serde::Serialize;
 
+use self::{
+    health::Health,
+    pools::{CostState, PoolState, Pools, RouteState},
+};
 use super::house::House;
 use crate::{
-    fleet::{Backend, Pool},
-    gateway::{Line, Serving},
-    measure::{RateSpan, Span, Summary, merged},
+    fleet::Pool,
+    gateway::Line,
+    measure::RateSpan,
     policy::Policy,
-    telemetry::{self, BackendMetrics, Diagnosis, Latencies, SloLive, Vitals},
+    telemetry,
     types::{Moment, Name},
 };
 
 /// How many decisions the page shows.
 const DECISIONS: usize = 30;
+/// How many of the last ones are looked at for what was predicted of them.
+const FORESEEN: usize = 256;
 
 /// Everything the page shows, at one moment.
 #[derive(Serialize)]
 pub(super) struct State {
     version: &'static str,
     hash: String,
+    /// Since when this policy is in force.
+    loaded_s: f64,
     uptime_s: f64,
     simulated: bool,
     draining: bool,
+    health: Health,
+    /// Where callers connect, what they may ask for, and whether they need a key: for whoever sends the first request.
+    api: String,
+    model: Option<Name>,
+    asks_keys: bool,
     in_flight: u64,
     requests: Requests,
+    /// `None` where nothing had a price yet.
+    cost: Option<CostState>,
     /// `None` where the policy has no cache.
     cache: Option<CacheState>,
     /// The shares of prompt tokens that were expected to be in engines' prefix caches, and that were; `None` before any were reported.
@@ -84,73 +102,6 @@ struct FalseHits {
 }
 
 #[derive(Serialize)]
-struct PoolState {
-    name: Name,
-    /// What bounds it.
-    diagnosis: Diagnosis,
-    /// How much of what its engines can do is used, 0 to 1.
-    saturation: f64,
-    /// How each of its objectives stands.
-    slo: Vec<SloLive>,
-    balance: &'static str,
-    ttft: Option<Quantiles>,
-    tpot: Option<Quantiles>,
-    backends: Vec<BackendState>,
-}
-
-/// A way that requests of a model go.
-#[derive(Serialize)]
-struct RouteState {
-    name: Name,
-    /// How each of its objectives stands.
-    slo: Vec<SloLive>,
-}
-
-#[derive(Serialize)]
-struct BackendState {
-    name: Name,
-    engine: Name,
-    model: Option<Name>,
-    state: &'static str,
-    /// What the breaker of its engine lets through.
-    breaker: &'static str,
-    in_flight: u32,
-    queued_tokens: u64,
-    decoding: u32,
-    weight: Option<f64>,
-    /// The share of prompt tokens that it reported as cached, since the start.
-    prefix_hits: Option<f64>,
-    /// Its part of the pool's requests since the start.
-    share: Option<f64>,
-    signals: Option<SignalState>,
-    ttft: Option<Quantiles>,
-    tpot: Option<Quantiles>,
-    e2e: Option<Quantiles>,
-    requests: u64,
-    errors: u64,
-    tokens_per_s: f64,
-}
-
-#[derive(Serialize)]
-struct SignalState {
-    kind: &'static str,
-    running: Option<f64>,
-    waiting: Option<f64>,
-    kv_usage: Option<f64>,
-    age_s: f64,
-}
-
-/// Over the last minute, in seconds.
-#[derive(Serialize)]
-struct Quantiles {
-    p50: f64,
-    p90: f64,
-    p95: f64,
-    p99: f64,
-    count: u64,
-}
-
-#[derive(Serialize)]
 struct DecisionState {
     id: Arc<str>,
     age_s: f64,
@@ -163,50 +114,71 @@ struct DecisionState {
     cache: Option<&'static str>,
     status: u16,
     outcome: &'static str,
+    /// The attempts it took.
+    attempts: usize,
     ttft_ms: Option<f64>,
+    /// From dispatch on: the median as predicted, and as seen.
+    predicted_ttft_ms: Option<f64>,
+    upstream_ttft_ms: Option<f64>,
     tpot_ms: Option<f64>,
     e2e_ms: f64,
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
+    cost_usd: Option<f64>,
 }
 
 impl State {
-    /// The state of `house` now.
+    /// The state of `house` now. It looks at every backend: not on a worker.
     pub(super) fn of(house: &House, draining: bool) -> Self {
         let now = house.desk.clock.now();
         let serving = house.live.load();
         let policy = &serving.snapshot.policy;
-        let pools = serving.snapshot.pools.iter().enumerate();
+        let recent = house.desk.last(FORESEEN);
+        let gathered = Pools::new(house, &serving, &recent, now);
         let mut budgets = house.desk.slos.pools(now);
         let mut slo = |pool: &Pool| {
             let own = budgets.iter_mut().find(|(name, _)| *name == pool.spec.name);
             own.map(|(_, slo)| std::mem::take(slo)).unwrap_or_default()
         };
-        let standings = house.desk.hall.standings(now);
-        let vitals = |at: usize, pool: &Pool| {
-            let standing = standings.iter().find(|standing| standing.pool == pool.spec.name);
-            House::vitals(&serving, at, standing, now)
-        };
+        let pools = serving.snapshot.pools.iter().enumerate();
+        let pools: Vec<_> = pools.map(|(at, pool)| gathered.state(at, pool, slo(pool))).collect();
         let routes = house.desk.slos.routes(now).into_iter();
+        let routes: Vec<_> = routes.map(|(name, slo)| RouteState { name, slo }).collect();
+        let cache = policy.caching.as_ref().map(|_| cache(house, policy, now));
+        let shadow = cache.as_ref().and_then(|cache| cache.false_hits.as_ref()).map_or(0, |it| it.shadow_scopes);
+        let health = Health::of(&pools, &routes, draining, shadow);
+        let cost = gathered.cost();
         let ratios = house.desk.metrics.prefix_hits().ratios();
         Self {
             version: env!("CARGO_PKG_VERSION"),
             hash: policy.hash.clone(),
+            loaded_s: now.since(serving.since).as_secs_f64(),
             uptime_s: now.since(Moment::default()).as_secs_f64(),
             simulated: policy.simulated,
             draining,
+            health,
+            api: api(policy),
+            model: policy.models.names().next().cloned(),
+            asks_keys: !policy.keys.is_empty(),
             in_flight: house.desk.metrics.in_flight(),
             requests: Requests {
                 total: house.desk.metrics.requests_total(),
                 per_second: house.desk.rate.per_second(RateSpan::TenSeconds, now),
             },
-            cache: policy.caching.as_ref().map(|_| cache(house, policy, now)),
+            cost,
+            cache,
             prefix: ratios.map(|(predicted, reported)| Prefix { predicted, reported }),
-            pools: pools.map(|(at, pool)| pool_state(&serving, at, (slo(pool), vitals(at, pool)), now)).collect(),
-            routes: routes.map(|(name, slo)| RouteState { name, slo }).collect(),
-            decisions: house.desk.last(DECISIONS).iter().map(|line| decision(line)).collect(),
+            pools,
+            routes,
+            decisions: recent.iter().take(DECISIONS).map(|line| decision(line)).collect(),
         }
     }
+}
+
+/// Where callers connect, as far as the policy says it.
+fn api(policy: &Policy) -> String {
+    let scheme = if policy.tls.is_some() { "https" } else { "http" };
+    format!("{scheme}://{}", policy.listen)
 }
 
 fn cache(house: &House, policy: &Policy, now: Moment) -> CacheState {
@@ -228,68 +200,6 @@ fn cache(house: &House, policy: &Policy, now: Moment) -> CacheState {
     CacheState { tiers, saved_usd: metrics.saved_usd(), false_hits, embedder }
 }
 
-fn pool_state(serving: &Serving, at: usize, (slo, vitals): (Vec<SloLive>, Vitals), now: Moment) -> PoolState {
-    let pool = &serving.snapshot.pools[at];
-    let meters: Vec<&Arc<BackendMetrics>> =
-        (0..pool.backends.len()).map(|backend| serving.meter(at, backend)).collect();
-    let total: u64 = meters.iter().map(|meter| meter.requests_total()).sum();
-    let over_all = |window: fn(&Latencies) -> &crate::measure::Window| {
-        merged(meters.iter().map(|meter| window(meter.latencies())), Span::Minute, now).map(quantiles)
-    };
-    let backends = pool.backends.iter().zip(&meters);
-    PoolState {
-        name: pool.spec.name.clone(),
-        diagnosis: vitals.diagnose(),
-        saturation: vitals.saturation(),
-        slo,
-        balance: pool.spec.balance.name(),
-        ttft: over_all(|latencies| &latencies.ttft),
-        tpot: over_all(|latencies| &latencies.tpot),
-        backends: backends.map(|(backend, meter)| backend_state(backend, meter, total, now)).collect(),
-    }
-}
-
-fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Moment) -> BackendState {
-    let [ttft, tpot, e2e] = meter.latencies().summaries(Span::Minute, now).map(|summary| summary.map(quantiles));
-    let engine = &backend.engine;
-    let requests = meter.requests_total();
-    BackendState {
-        name: backend.name().clone(),
-        engine: engine.name.clone(),
-        model: backend.spec.model.clone(),
-        breaker: engine.breaker.state(now).label(),
-        state: match engine.is_up(now) {
-            None => "unknown",
-            Some(true) => "up",
-            Some(false) => "down",
-        },
-        in_flight: backend.load.in_flight(),
-        queued_tokens: backend.load.queued_tokens(),
-        decoding: backend.load.decoding(),
-        weight: backend.spec.weight,
-        prefix_hits: meter.prefix_hit_ratio(),
-        share: (total > 0).then(|| requests as f64 / total as f64),
-        signals: engine.reading().map(|reading| SignalState {
-            kind: reading.signals.kind.name(),
-            running: reading.signals.running,
-            waiting: reading.signals.waiting,
-            kv_usage: reading.signals.kv_usage,
-            age_s: now.since(reading.at).as_secs_f64(),
-        }),
-        ttft,
-        tpot,
-        e2e,
-        requests,
-        errors: meter.errors_total(),
-        tokens_per_s: meter.tokens_per_second(now),
-    }
-}
-
-fn quantiles(summary: Summary) -> Quantiles {
-    let Summary { p50, p90, p95, p99, count, .. } = summary;
-    Quantiles { p50, p90, p95, p99, count }
-}
-
 fn decision(line: &Line) -> DecisionState {
     let answered = line.last();
     DecisionState {
@@ -303,10 +213,14 @@ fn decision(line: &Line) -> DecisionState {
         cache: line.reused.as_ref().map(|reused| reused.result),
         status: line.status,
         outcome: line.outcome,
+        attempts: line.attempts.len(),
         ttft_ms: line.ttft_ms,
+        predicted_ttft_ms: answered.map(|attempt| attempt.predicted.ttft_ms),
+        upstream_ttft_ms: answered.and_then(|attempt| attempt.ttft_ms),
         tpot_ms: line.tpot_ms,
         e2e_ms: line.e2e_ms,
         prompt_tokens: line.usage.map(|usage| usage.prompt_tokens),
         completion_tokens: line.usage.map(|usage| usage.completion_tokens),
+        cost_usd: line.cost_usd,
     }
 }

@@ -29,6 +29,31 @@ const OVERHEAD: [f64; 16] = [
 /// Outcomes are words of ours; this bound only guards against a mistake.
 const MOST_OUTCOMES: usize = 64;
 
+/// 10⁻⁹ US dollars in one.
+const NANO: f64 = 1e9;
+
+/// What answers cost over the last minute, counted when they end.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub struct Spending {
+    /// US dollars a second.
+    pub usd_per_s: f64,
+    /// Output tokens a second.
+    pub output_per_s: f64,
+    /// Whether anything ever had a price.
+    pub is_known: bool,
+}
+
+impl std::iter::Sum for Spending {
+    /// Only what has a price is summed: tokens without one would make the rest look cheap.
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.filter(|it| it.is_known).fold(Self::default(), |sum, it| Self {
+            usd_per_s: sum.usd_per_s + it.usd_per_s,
+            output_per_s: sum.output_per_s + it.output_per_s,
+            is_known: true,
+        })
+    }
+}
+
 /// A counter of US dollars.
 pub(super) type Dollars = Counter<f64, AtomicU64>;
 
@@ -72,6 +97,8 @@ pub struct BackendMetrics {
     pub(super) latencies: Arc<Latencies>,
     /// Output tokens, for the page.
     output: Rate,
+    /// What they cost, in 10⁻⁹ US dollars.
+    spent: Rate,
 }
 
 impl BackendMetrics {
@@ -92,6 +119,7 @@ impl BackendMetrics {
             cost: Dollars::default(),
             latencies,
             output: Rate::new(),
+            spent: Rate::new(),
         }
     }
 
@@ -186,10 +214,20 @@ impl BackendMetrics {
     }
 
     /// Adds the cost of a request, in US dollars.
-    pub fn cost(&self, usd: f64) {
+    pub fn cost(&self, usd: f64, now: Moment) {
         // A counter that went down, or to NaN, would break every rate taken from it.
         if usd.is_finite() && usd > 0.0 {
             self.cost.inc_by(usd);
+            self.spent.record((usd * NANO) as u64, now);
+        }
+    }
+
+    /// What the answers of the last minute cost and gave.
+    pub fn spending(&self, now: Moment) -> Spending {
+        Spending {
+            usd_per_s: self.spent.per_second(RateSpan::Minute, now) / NANO,
+            output_per_s: self.output.per_second(RateSpan::Minute, now),
+            is_known: self.cost.get() > 0.0,
         }
     }
 

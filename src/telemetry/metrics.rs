@@ -274,8 +274,8 @@ mod tests {
         cascade.result("kept");
         cascade.result("escalated");
         cascade.given_up(&Usage { prompt_tokens: 40, completion_tokens: 8, ..Usage::default() }, Some(0.0001));
-        backend.cost(0.0025);
-        backend.cost(f64::NAN);
+        backend.cost(0.0025, at(100));
+        backend.cost(f64::NAN, at(100));
         metrics.background(Purpose::Pair, Outcome::Complete, 120, 0.000_2);
         metrics.pair(PairResult::Agreed);
         let cache = metrics.cache();

@@ -18,7 +18,7 @@ mod shared;
 mod table;
 
 pub use self::{
-    backend::{BackendMetrics, Latencies},
+    backend::{BackendMetrics, Latencies, Spending},
     background::{PairResult, Purpose},
     cache::{CacheMetrics, Lookup, LookupStage, SavedMetrics},
     cascade::CascadeMetrics,

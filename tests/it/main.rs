@@ -48,6 +48,7 @@ mod streams;
 mod teams;
 mod testbed;
 mod tls;
+mod top;
 mod trace;
 mod upstreams;
 mod vitals;

@@ -1,13 +1,49 @@
 //! The operators' page in a real browser, where one is installed: what it shows, how it looks, and that it asks nobody else.
 #![allow(clippy::print_stderr, reason = "a test that is left out says so")]
 
-use std::{env, path::PathBuf};
+use std::{env, future::pending, path::PathBuf};
+
+use tokio::net::TcpListener;
 
 use crate::support::{
-    gateway::Start,
+    client,
+    gateway::{Gateway, Start},
+    mock::{Mock, polite},
     replay::{arrivals, replay},
-    sdk,
+    sdk, until,
 };
+
+/// A fleet with everything that the page tells of: prices, objectives, tiers, a cache.
+const POLICY: &str = r#"
+engines:
+  gpu-1: { url: "http://10.0.0.1:8000/v1" }
+  gpu-2: { url: "http://10.0.0.2:8000/v1" }
+  gpu-3: { url: "http://10.0.0.3:8000/v1" }
+  gpu-4: { url: "http://10.0.0.4:8000/v1" }
+  gpu-5: { url: "http://10.0.0.5:8000/v1" }
+  gpu-6: { url: "http://10.0.0.6:8000/v1" }
+pools:
+  small:
+    model: qwen2.5-7b-instruct
+    objectives: [{ ttft: { p95: 1500ms } }, { availability: 99.5% }]
+    price: { input: 0.05, cached_input: 0.01, output: 0.10 }
+    backends: [{ engine: gpu-1 }, { engine: gpu-2 }, { engine: gpu-3 }]
+  large:
+    model: llama-3.3-70b-instruct
+    objectives: [{ when: prompt.tokens < 512, ttft: { p95: 3s } }]
+    price: { input: 0.60, output: 0.80 }
+    backends: [{ engine: gpu-4 }, { engine: gpu-5 }]
+  long:
+    model: qwen2.5-14b-1m
+    price: { input: 0.20, output: 0.30 }
+    backends: [{ engine: gpu-6 }]
+cache: { exact: {}, semantic: { scope: shared } }
+models:
+  auto: { complexity: { tiers: [small, large], shares: [75%, 25%] } }
+  small: { to: small }
+  large: { to: large }
+  long: { to: long }
+"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_shows_what_happens() {
@@ -15,17 +51,70 @@ async fn the_page_shows_what_happens() {
         eprintln!("no chromium on the PATH (Debian: the package chromium): the page's test is left out");
         return;
     };
-    let gateway = Start::simulated().start().await;
+    let gateway = Start::with(POLICY).arg("--simulate").start().await;
     let (url, page) = (gateway.url(), gateway.admin("/"));
+    let engines = [Mock::start(polite).await, Mock::start(polite).await, Mock::start(polite).await];
+    for engine in &engines {
+        engine.set_vllm(0, 0, 0.1);
+    }
+    let failing = Gateway::start(&over(&engines)).await;
+    let killer = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let browse = sdk::Browse {
+        chromium,
+        page,
+        failing: failing.admin("/"),
+        killer: killer.local_addr().expect("its address").port(),
+    };
+    let dying = async {
+        for engine in engines {
+            killer.accept().await.expect("a connection");
+            engine.stop().await;
+        }
+        pending::<()>().await;
+    };
     let traffic = async {
         loop {
             replay(&url, arrivals(400, 100), 2.0, &["auto", "small", "large", "small", "long"]).await;
         }
     };
     tokio::select! {
-        () = sdk::page(&page, &chromium) => {}
+        () = sdk::page(&browse) => {}
         () = traffic => {}
+        () = dying => {}
     }
+}
+
+/// A policy whose only pool has these engines.
+fn over(engines: &[Mock]) -> String {
+    let urls: Vec<_> = engines.iter().map(|engine| format!("\"{}\"", engine.url())).collect();
+    format!(
+        "pools: {{ all: {{ model: small, backends: [{}] }} }}\nmodels: {{ auto: {{ to: all }} }}\n",
+        urls.join(", ")
+    )
+}
+
+/// What those who watch get, and that there may be too many of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn watchers_share_the_state_and_are_not_without_end() {
+    let gateway = Start::simulated().start().await;
+    let events = gateway.admin("/admin/events");
+    let mut watchers = Vec::new();
+    for _ in 0..64 {
+        let mut watcher = client::http().get(&events).send().await.expect("an answer");
+        assert!(watcher.status().is_success());
+        let begun = watcher.chunk().await.expect("no break").expect("an event");
+        assert!(begun.starts_with(b"data: {\"version\""), "an update at once");
+        watchers.push(watcher);
+    }
+    let refused = client::get(&events).await;
+    assert_eq!(refused.status, 503);
+    assert!(refused.text().contains("64 are watching already"), "{}", refused.text());
+    assert!(client::get(&gateway.admin("/admin/state")).await.status.is_success(), "the state is there all the same");
+    watchers.pop();
+    until("a place for another", async || {
+        client::http().get(&events).send().await.is_ok_and(|it| it.status().is_success())
+    })
+    .await;
 }
 
 fn chromium() -> Option<PathBuf> {

@@ -23,16 +23,28 @@ pub async fn node(base_url: &str) {
     run(Command::new("node").arg(script), base_url).await;
 }
 
-/// Runs `tests/sdk/page.mjs` in the browser `chromium` against the page at `url`; with a folder in `SIGNALBOX_SHOTS` it
-/// leaves screenshots there.
-pub async fn page(url: &str, chromium: &Path) {
+/// What a browser is to look at.
+pub struct Browse {
+    /// The browser's binary.
+    pub chromium: PathBuf,
+    /// The page of a gateway with traffic.
+    pub page: String,
+    /// The page of another gateway.
+    pub failing: String,
+    /// Whoever connects to this port ends one of its engines.
+    pub killer: u16,
+}
+
+/// Runs `tests/sdk/page.mjs`; with a folder in `SIGNALBOX_SHOTS` it leaves screenshots there.
+pub async fn page(browse: &Browse) {
     let script = script("page", "page-package.json", "page.mjs").await;
     let mut command = Command::new("node");
-    command.arg(script).env("PAGE", url).env("CHROMIUM", chromium);
+    command.arg(script).env("CHROMIUM", &browse.chromium);
+    command.env("PAGE", &browse.page).env("FAILING", &browse.failing).env("KILLER", browse.killer.to_string());
     if let Some(shots) = env::var_os("SIGNALBOX_SHOTS") {
         command.env("SHOTS", shots);
     }
-    run(&mut command, url).await;
+    run(&mut command, &browse.page).await;
 }
 
 /// A script of `tests/sdk`, copied to `target/sdk/{name}` beside what `package` says it needs.

@@ -315,7 +315,7 @@ impl Meter {
         let uncounted = uncounted.then(|| self.estimate());
         let cost = usage.and_then(|usage| Some(self.price?.cost(&usage)));
         if let Some(cost) = cost {
-            self.metrics.cost(cost);
+            self.metrics.cost(cost, self.desk.clock.now());
         }
         let ttft = self.tokens.map(|(first, _)| millis(first.since(self.started)));
         let ended_ms = millis(self.desk.clock.now().since(self.arrived));

@@ -174,7 +174,7 @@ mod tests {
     fn our_own_metrics_read_back() {
         let metrics = telemetry::Metrics::new();
         let model: crate::types::Name = "odd \"name\"\\\n".into();
-        metrics.backend(&"p".into(), &"b".into(), &model).cost(0.5);
+        metrics.backend(&"p".into(), &"b".into(), &model).cost(0.5, Moment::default());
         let text = metrics.encode(Moment::default(), &telemetry::Live::default());
         let cost = samples(&text).find(|sample| sample.name == "signalbox_cost_usd_total").unwrap();
         assert_eq!(cost.labels.get("model").as_deref(), Some(&*model));

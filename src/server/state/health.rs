@@ -1,0 +1,109 @@
+//! Whether all is well, in words: what an operator should look at, the worst first.
+
+use serde::Serialize;
+
+use super::pools::{BackendState, PoolState, RouteState};
+use crate::{measure::BudgetState, telemetry::SloLive, types::Name};
+
+/// Waits in the gateway that are longer than this are worth a look, in seconds.
+const LONG_WAIT: f64 = 1.0;
+/// Gauges of an engine that answers should not be older than this, in seconds.
+const OLD_GAUGES: f64 = 10.0;
+
+/// How bad something is.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    /// All is well.
+    #[default]
+    Ok,
+    /// Worth a look.
+    Warn,
+    /// Callers are hurt, or will be.
+    Bad,
+}
+
+/// Whether all is well.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Health {
+    level: Level,
+    troubles: Vec<Trouble>,
+}
+
+/// Something to look at.
+#[derive(Debug, PartialEq, Serialize)]
+struct Trouble {
+    level: Level,
+    words: String,
+}
+
+impl Health {
+    /// What `pools` and `routes` say, and what else there is.
+    pub(super) fn of(pools: &[PoolState], routes: &[RouteState], draining: bool, shadow_scopes: u64) -> Self {
+        let mut health = Self::default();
+        if draining {
+            health.warn("the gateway drains: no new requests are taken".to_owned());
+        }
+        for pool in pools {
+            health.pool(pool);
+        }
+        for pool in pools {
+            health.objectives("pool", &pool.name, &pool.slo);
+        }
+        for route in routes {
+            health.objectives("route", &route.name, &route.slo);
+        }
+        if shadow_scopes > 0 {
+            health.warn(format!("{shadow_scopes} scopes get no answers by meaning: too many were false"));
+        }
+        health.troubles.sort_by_key(|trouble| std::cmp::Reverse(trouble.level));
+        health.level = health.troubles.first().map(|trouble| trouble.level).unwrap_or_default();
+        health
+    }
+
+    fn pool(&mut self, pool: &PoolState) {
+        let name = &pool.name;
+        let down: Vec<_> = pool.backends.iter().filter(|backend| backend.state == "down").map(|it| &*it.name).collect();
+        if !down.is_empty() {
+            let left = pool.backends.len() - down.len();
+            let left = if left == 0 { "none is left".to_owned() } else { format!("{left} left") };
+            self.bad(format!("pool {name}: {} down, {left}", down.join(", ")));
+        }
+        for backend in pool.backends.iter().filter(|backend| backend.state != "down") {
+            self.backend(name, backend);
+        }
+        if pool.queue.oldest_s > LONG_WAIT {
+            let (depth, oldest) = (pool.queue.depth, pool.queue.oldest_s);
+            self.warn(format!("pool {name}: {depth} wait for room, the first for {oldest:.1} s"));
+        }
+    }
+
+    fn backend(&mut self, pool: &Name, backend: &BackendState) {
+        let name = &backend.name;
+        if backend.breaker == "half_open" {
+            self.warn(format!("pool {pool}: {name} failed, and is being tried again"));
+        }
+        if let Some(signals) = backend.signals.as_ref().filter(|signals| signals.age_s > OLD_GAUGES) {
+            self.warn(format!("pool {pool}: what {name} says of itself is {:.0} s old", signals.age_s));
+        }
+    }
+
+    fn objectives(&mut self, kind: &str, name: &Name, slo: &[SloLive]) {
+        for SloLive { objective, burn, state, .. } in slo {
+            if *state == BudgetState::Exhausted.label() {
+                self.bad(format!("{kind} {name}: the error budget of {objective} is used up"));
+            } else if *state == BudgetState::Burning.label() {
+                let fast = burn.five_minutes.max(burn.hour);
+                self.bad(format!("{kind} {name}: {objective} burns its error budget {fast:.1} times too fast"));
+            }
+        }
+    }
+
+    fn bad(&mut self, words: String) {
+        self.troubles.push(Trouble { level: Level::Bad, words });
+    }
+
+    fn warn(&mut self, words: String) {
+        self.troubles.push(Trouble { level: Level::Warn, words });
+    }
+}

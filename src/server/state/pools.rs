@@ -1,0 +1,271 @@
+//! Pools and their backends as the page reads them.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::super::house::House;
+use crate::{
+    fleet::{Backend, Pool},
+    gateway::{Line, Serving},
+    measure::{Span, Summary, Window, merged},
+    telemetry::{self, BackendMetrics, Diagnosis, Latencies, SloLive, Spending},
+    types::{Moment, Name},
+};
+
+/// What answers cost over the last minute.
+#[derive(Serialize)]
+pub(super) struct CostState {
+    usd_per_hour: f64,
+    /// `None` where there were no tokens.
+    usd_per_million_output: Option<f64>,
+}
+
+#[derive(Serialize)]
+pub(super) struct PoolState {
+    pub(super) name: Name,
+    /// What bounds it.
+    diagnosis: Diagnosis,
+    /// How much of what its engines can do is used, 0 to 1.
+    saturation: f64,
+    /// By how much first tokens come later than the engine says of which that is most so.
+    hidden_queue_ms: Option<f64>,
+    /// How each of its objectives stands.
+    pub(super) slo: Vec<SloLive>,
+    balance: &'static str,
+    /// Its part of all requests since the start.
+    share: Option<f64>,
+    /// Its part of the answers of the last minute.
+    recent_share: Option<f64>,
+    pub(super) queue: QueueState,
+    ttft: Option<Quantiles>,
+    tpot: Option<Quantiles>,
+    foreseen: Option<Foreseen>,
+    cost: Option<CostState>,
+    pub(super) backends: Vec<BackendState>,
+}
+
+/// Requests that wait in the gateway for room in a pool.
+#[derive(Serialize)]
+pub(super) struct QueueState {
+    pub(super) depth: u64,
+    pub(super) oldest_s: f64,
+}
+
+/// How far times to the first token came as they were predicted, upstream and without waits in queues.
+#[derive(Serialize)]
+pub(super) struct Foreseen {
+    /// Medians over the last decisions, in seconds: as predicted, and as seen.
+    predicted_s: f64,
+    seen_s: f64,
+    /// The mean of |predicted ÷ seen − 1|, lately; `None` before any was judged.
+    error: Option<f64>,
+    /// The share at or below their predicted 90th percentile: 0.9 where predictions are right.
+    coverage: Option<f64>,
+}
+
+#[derive(Serialize)]
+pub(super) struct BackendState {
+    pub(super) name: Name,
+    engine: Name,
+    model: Option<Name>,
+    pub(super) state: &'static str,
+    /// What the breaker of its engine lets through.
+    pub(super) breaker: &'static str,
+    in_flight: u32,
+    queued_tokens: u64,
+    decoding: u32,
+    weight: Option<f64>,
+    /// The share of prompt tokens that it reported as cached, since the start.
+    prefix_hits: Option<f64>,
+    /// How often its engine is known to have started anew.
+    restarts: u32,
+    /// Its part of the pool's requests since the start.
+    share: Option<f64>,
+    pub(super) signals: Option<SignalState>,
+    ttft: Option<Quantiles>,
+    tpot: Option<Quantiles>,
+    e2e: Option<Quantiles>,
+    requests: u64,
+    errors: u64,
+    tokens_per_s: f64,
+}
+
+#[derive(Serialize)]
+pub(super) struct SignalState {
+    kind: &'static str,
+    running: Option<f64>,
+    waiting: Option<f64>,
+    kv_usage: Option<f64>,
+    /// The share of prompt tokens in its prefix cache, as the engine counts.
+    prefix_hits: Option<f64>,
+    preemptions: Option<f64>,
+    pub(super) age_s: f64,
+}
+
+/// Over the last minute, in seconds.
+#[derive(Serialize)]
+pub(super) struct Quantiles {
+    p50: f64,
+    p90: f64,
+    p95: f64,
+    p99: f64,
+    count: u64,
+}
+
+/// A way that requests of a model go.
+#[derive(Serialize)]
+pub(super) struct RouteState {
+    pub(super) name: Name,
+    /// How each of its objectives stands.
+    pub(super) slo: Vec<SloLive>,
+}
+
+/// What pools are told by, gathered once for all of them.
+pub(super) struct Pools<'a> {
+    serving: &'a Serving,
+    /// The meters of the backends of each pool.
+    meters: Vec<Vec<&'a Arc<BackendMetrics>>>,
+    /// What each pool costs.
+    spending: Vec<Spending>,
+    /// Requests of each pool since the start.
+    totals: Vec<u64>,
+    /// Answers of each pool in the last minute.
+    answered: Vec<u64>,
+    /// Their queues, and how good their predictions are.
+    live: Vec<telemetry::PoolLive>,
+    recent: &'a [Arc<Line>],
+    now: Moment,
+}
+
+impl<'a> Pools<'a> {
+    pub(super) fn new(house: &House, serving: &'a Serving, recent: &'a [Arc<Line>], now: Moment) -> Self {
+        let pools = &serving.snapshot.pools;
+        let meters: Vec<Vec<_>> = pools
+            .iter()
+            .enumerate()
+            .map(|(at, pool)| (0..pool.backends.len()).map(|backend| serving.meter(at, backend)).collect())
+            .collect();
+        let answers = |meters: &Vec<&Arc<BackendMetrics>>| {
+            let each = meters.iter().filter_map(|meter| meter.latencies().e2e.summary(Span::Minute, now));
+            each.map(|summary| summary.count).sum()
+        };
+        Self {
+            spending: meters.iter().map(|own| own.iter().map(|meter| meter.spending(now)).sum()).collect(),
+            totals: meters.iter().map(|own| own.iter().map(|meter| meter.requests_total()).sum()).collect(),
+            answered: meters.iter().map(answers).collect(),
+            live: house.pools(serving, now),
+            serving,
+            meters,
+            recent,
+            now,
+        }
+    }
+
+    /// What the answers of all pools cost.
+    pub(super) fn cost(&self) -> Option<CostState> {
+        cost(self.spending.iter().copied().sum())
+    }
+
+    /// The state of the pool at this place.
+    pub(super) fn state(&self, at: usize, pool: &Pool, slo: Vec<SloLive>) -> PoolState {
+        let Self { now, ref meters, ref live, .. } = *self;
+        let (meters, live) = (&meters[at], &live[at]);
+        let over_all = |window: fn(&Latencies) -> &Window| {
+            merged(meters.iter().map(|meter| window(meter.latencies())), Span::Minute, now).map(quantiles)
+        };
+        let total = self.totals[at];
+        let backends = pool.backends.iter().zip(meters);
+        let hidden = pool.backends.iter().filter_map(|it| House::hidden_queue(self.serving, &it.engine, now));
+        PoolState {
+            name: pool.spec.name.clone(),
+            diagnosis: live.vitals.diagnose(),
+            saturation: live.vitals.saturation(),
+            hidden_queue_ms: hidden.reduce(f64::max).map(|seconds| seconds * 1e3),
+            slo,
+            balance: pool.spec.balance.name(),
+            share: share(total, &self.totals),
+            recent_share: share(self.answered[at], &self.answered),
+            queue: QueueState { depth: live.queue_depth, oldest_s: live.queue_oldest },
+            ttft: over_all(|latencies| &latencies.ttft),
+            tpot: over_all(|latencies| &latencies.tpot),
+            foreseen: foreseen(self.recent, live),
+            cost: cost(self.spending[at]),
+            backends: backends.map(|(backend, meter)| backend_state(backend, meter, total, now)).collect(),
+        }
+    }
+}
+
+fn share(part: u64, all: &[u64]) -> Option<f64> {
+    let all: u64 = all.iter().sum();
+    (all > 0).then(|| part as f64 / all as f64)
+}
+
+fn cost(of: Spending) -> Option<CostState> {
+    of.is_known.then(|| CostState {
+        usd_per_hour: of.usd_per_s * 3600.0,
+        usd_per_million_output: (of.output_per_s > 0.0).then(|| of.usd_per_s / of.output_per_s * 1e6),
+    })
+}
+
+fn foreseen(recent: &[Arc<Line>], pool: &telemetry::PoolLive) -> Option<Foreseen> {
+    let own = recent.iter().filter_map(|line| line.last()).filter(|attempt| attempt.pool == pool.pool);
+    let (predicted, seen): (Vec<_>, Vec<_>) =
+        own.filter_map(|attempt| Some((attempt.predicted.ttft_ms, attempt.ttft_ms?))).unzip();
+    Some(Foreseen {
+        predicted_s: median(predicted)? / 1e3,
+        seen_s: median(seen)? / 1e3,
+        error: pool.ttft.map(|of| of.relative_error),
+        coverage: pool.ttft.map(|of| of.coverage),
+    })
+}
+
+/// The middle one, the upper of two; `None` where there is none.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    let middle = values.len() / 2;
+    (middle < values.len()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
+}
+
+fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Moment) -> BackendState {
+    let [ttft, tpot, e2e] = meter.latencies().summaries(Span::Minute, now).map(|summary| summary.map(quantiles));
+    let engine = &backend.engine;
+    let requests = meter.requests_total();
+    BackendState {
+        name: backend.name().clone(),
+        engine: engine.name.clone(),
+        model: backend.spec.model.clone(),
+        breaker: engine.breaker.state(now).label(),
+        state: match engine.is_up(now) {
+            None => "unknown",
+            Some(true) => "up",
+            Some(false) => "down",
+        },
+        in_flight: backend.load.in_flight(),
+        queued_tokens: backend.load.queued_tokens(),
+        decoding: backend.load.decoding(),
+        weight: backend.spec.weight,
+        prefix_hits: meter.prefix_hit_ratio(),
+        restarts: engine.restarts(),
+        share: (total > 0).then(|| requests as f64 / total as f64),
+        signals: engine.reading().map(|reading| SignalState {
+            kind: reading.signals.kind.name(),
+            running: reading.signals.running,
+            waiting: reading.signals.waiting,
+            kv_usage: reading.signals.kv_usage,
+            prefix_hits: reading.prefix_hit_ratio,
+            preemptions: reading.signals.preemptions,
+            age_s: now.since(reading.at).as_secs_f64(),
+        }),
+        ttft,
+        tpot,
+        e2e,
+        requests,
+        errors: meter.errors_total(),
+        tokens_per_s: meter.tokens_per_second(now),
+    }
+}
+
+fn quantiles(summary: Summary) -> Quantiles {
+    let Summary { p50, p90, p95, p99, count, .. } = summary;
+    Quantiles { p50, p90, p95, p99, count }
+}
