@@ -137,7 +137,7 @@ pub(super) fn pool_words(state: &State, at: usize) -> Vec<Said> {
     let Some(pool) = state.pools.get(at) else { return Vec::new() };
     let mut words = Vec::new();
     if let Some(diagnosis) = &pool.diagnosis {
-        words.push(diagnosis.words.clone());
+        words.push(format!("{}: {}", diagnosis.state, diagnosis.words));
     }
     if let Some(saturation) = pool.saturation {
         words.push(format!("saturation {}", percent(saturation)));
