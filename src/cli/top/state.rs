@@ -61,7 +61,8 @@ pub(super) struct Cache {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Tier {
-    pub tier: String,
+    #[serde(rename = "tier")]
+    pub name: String,
     pub lookups: u64,
     pub hit_rate: Option<f64>,
 }
