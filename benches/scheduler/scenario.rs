@@ -222,7 +222,7 @@ impl Scenario {
             _ => Some(scrape),
         };
         // Engines take seeds that follow one another from here.
-        let setting = Setting { engines, changes, scrape, seed: seed << 8 };
+        let setting = Setting { engines, changes, scrape, seed: seed << 8, ..Setting::default() };
         Some(Play { setting, requests, gateways: if self.twist == Twist::TwoGateways { 2 } else { 1 } })
     }
 }

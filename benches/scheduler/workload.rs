@@ -30,7 +30,7 @@ pub(crate) fn recorded(file: &str) -> Option<Vec<Arrival>> {
 fn request(at: f64, prompt_tokens: u32, output_tokens: u32, blocks: Arc<[u64]>) -> Request {
     Request {
         at: Duration::from_secs_f64(at),
-        job: Job { prompt_tokens, blocks, output_tokens: output_tokens.max(1) },
+        job: Job { prompt_tokens, blocks, output_tokens: output_tokens.max(1), ..Job::default() },
         ..Request::default()
     }
 }

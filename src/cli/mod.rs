@@ -9,6 +9,9 @@ mod explain;
 mod key;
 mod operator;
 mod output;
+mod plot;
+mod progress;
+mod replay;
 mod serve;
 mod share;
 mod simulate;
@@ -47,6 +50,8 @@ enum Command {
     Calibrate(calibrate::Args),
     /// Compare policies: replay recorded traffic on simulated engines
     Simulate(simulate::Args),
+    /// Price a policy before it ships: play a journal's requests by it, on engines learned from that journal
+    Replay(replay::Args),
     /// Measure a running server as its callers see it: latencies, rates, goodput, and the gap to a gateway's own figures
     Bench(bench::Args),
     /// Show what the complexity of prompts is worth for routing, on prompts with known outcomes
@@ -77,6 +82,7 @@ pub fn run() -> ExitCode {
         Command::Explain(args) => explain::explain(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Simulate(args) => simulate::simulate(&args),
+        Command::Replay(args) => replay::replay(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Evaluate(args) => evaluate::evaluate(&args),
         Command::Cache { command } => cache::run(&command),

@@ -143,6 +143,8 @@ pub struct Journal {
     pub max_size: Option<Field<u64>>,
     /// How many rotated files are kept. Default: 5.
     pub keep: Option<Field<u32>>,
+    /// Whether every prompt's language, complexity and keyed hashes are noted too, for `signalbox replay`. Default: `off`.
+    pub facts: Option<Field<Switch>>,
 }
 
 /// What routes with tiers learn of their own traffic: from `POST /v1/feedback`, and from conversations.

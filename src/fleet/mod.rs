@@ -14,6 +14,7 @@ mod pool;
 mod registry;
 mod snapshot;
 mod ticket;
+pub mod way;
 
 pub use account::Account;
 pub use breaker::{Breaker, BreakerState, Failure};

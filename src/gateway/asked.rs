@@ -14,7 +14,7 @@ use crate::{
     schedule::{
         admission::{Backlog, retry_after, shed},
         predict::OutputLengths,
-        spill,
+        spill::{self, Look},
     },
     types::{Moment, Name},
 };
@@ -120,28 +120,21 @@ impl Asked {
 
     /// The best backend with room, in the pool that is to serve the request.
     pub(super) fn choose(&self, now: Moment) -> Option<Chosen> {
-        let open = || (0..self.route.targets.len()).filter(|&at| self.may_try(at));
         if !self.route.spill {
             return self.preferred().and_then(|at| self.look(at, now));
         }
-        if self.tries.len() < 2 || !open().any(|at| self.limits(at, now) != (None, None)) {
-            return first_in_good_standing(open().filter_map(|at| self.look(at, now)));
-        }
-        let mut looks: Vec<Option<Chosen>> =
-            (0..self.tries.len()).map(|at| self.may_try(at).then(|| self.look(at, now)).flatten()).collect();
-        // Where some pools fail and others do not, those that fail are no choice.
-        if looks.iter().flatten().any(|look| !look.avoided) {
-            for look in &mut looks {
-                look.take_if(|look| look.avoided);
-            }
-        }
-        let chances: Vec<_> = looks.iter().map(|look| look.as_ref().map(|look| look.attainment)).collect();
-        let used = self.desk.spills.get(&self.route.name).map_or(0, |used| *used);
-        let picked = spill::pick(&chances, used)?;
-        if picked != used && self.is_new() {
+        let open = (0..self.tries.len()).filter(|&at| self.may_try(at));
+        let limited = self.tries.len() > 1 && open.clone().any(|at| self.limits(at, now) != (None, None));
+        let used = if limited { self.desk.spills.get(&self.route.name).map_or(0, |used| *used) } else { 0 };
+        let (picked, chosen) = spill::among(open, limited, used, |at| {
+            let chosen = self.look(at, now)?;
+            let Chosen { avoided, attainment, .. } = chosen;
+            Some(Look { chosen, avoided, attainment })
+        })?;
+        if limited && picked != used && self.is_new() {
             self.desk.spills.insert(self.route.name.clone(), picked);
         }
-        looks.swap_remove(picked)
+        Some(chosen)
     }
 
     /// A backend with room in the pool of a target, and a place there; `None` where none is in good standing that was not tried yet.
@@ -320,15 +313,6 @@ impl Asked {
     fn may_try(&self, target: usize) -> bool {
         may_try(&self.tries, target)
     }
-}
-
-/// The first choice whose engine did not fail lately, or else the first.
-fn first_in_good_standing(mut choices: impl Iterator<Item = Chosen>) -> Option<Chosen> {
-    let first = choices.next()?;
-    if !first.avoided {
-        return Some(first);
-    }
-    Some(choices.find(|chosen| !chosen.avoided).unwrap_or(first))
 }
 
 /// Whether another attempt may be made at a target: a large pool that is down leaves one for each of those not tried yet, and every

@@ -4,7 +4,10 @@ use std::fmt::Write as _;
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use crate::types::{Complexity, Name, Tokens};
+use crate::{
+    schedule::tiers::Decision,
+    types::{Complexity, Name, Tokens},
+};
 
 /// Why a request went the way it did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -107,6 +110,17 @@ impl Scored {
 }
 
 impl TierChosen {
+    /// What was decided.
+    pub(super) fn of(decision: &Decision) -> Self {
+        Self {
+            tier: decision.tier,
+            intended: decision.intended,
+            bar: Some(decision.bar).filter(|bar| bar.is_finite()),
+            share: decision.share,
+            reason: decision.reason.label(),
+        }
+    }
+
     /// On one line: the tier, why, the bar and the share of the most capable tier lately.
     pub(super) fn header(&self) -> String {
         let bar = self.bar.map_or_else(|| "none".to_owned(), |bar| format!("{bar:.3}"));

@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::explained::Explained;
+use super::{explained::Explained, particulars::Particulars};
 use crate::{
     quota::Spent,
     telemetry::{Purpose, Stage},
@@ -17,9 +17,14 @@ use crate::{
 /// Most bytes of the header that lists candidates.
 const LONGEST_EXPLANATION: usize = 1024;
 
+/// The form of the lines that are written. Those before it have no number; a line with a higher one has members that mean something else.
+pub(super) const FORM: u32 = 2;
+
 /// A line of the journal: features, candidates, choice, outcome; never a prompt or an answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
+    /// Of which form it is: [`FORM`].
+    pub form: u32,
     /// The request's id.
     pub id: Arc<str>,
     /// Milliseconds since 1970.
@@ -43,6 +48,8 @@ pub struct Line {
     pub estimated_prompt_tokens: u64,
     /// Why it took that route; `None` where it did not come so far.
     pub explained: Option<Explained>,
+    /// What another policy may ask of it; `None` where it did not come so far, or no journal is kept.
+    pub particulars: Option<Particulars>,
     /// What the cache made of it; `None` where the policy has none, or it did not come so far.
     pub reused: Option<Reused>,
     /// How it was let in; `None` where it did not come so far.

@@ -29,6 +29,7 @@ mod meaning;
 mod models;
 mod observe;
 mod parse;
+mod particulars;
 mod record;
 mod relay;
 mod reuse;
@@ -75,6 +76,7 @@ pub use self::{
     line::{Admission, Attempted, Line, Predicted, Reused, Weighed},
     models::Models,
     observe::Observer,
+    particulars::{BlockHashes, Hash, Particulars, Ranked},
     serving::{Live, Serving},
     shared::{Shared, fuzz_shared, share},
     slo::Slos,

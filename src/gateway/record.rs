@@ -13,7 +13,7 @@ use http::StatusCode;
 use super::{
     Desk,
     callers::{Bill, Caller},
-    line::{Line, since_1970},
+    line::{FORM, Line, since_1970},
     shadow::Worth,
     spans,
     traced::{Took, Traced},
@@ -67,6 +67,7 @@ impl Record {
         traced: Option<Traced>,
     ) -> Arc<Self> {
         let line = Line {
+            form: FORM,
             id: id.clone(),
             time_ms: since_1970().as_millis() as u64,
             endpoint: endpoint.name(),
@@ -78,6 +79,7 @@ impl Record {
             prompt_bytes: 0,
             estimated_prompt_tokens: 0,
             explained: None,
+            particulars: None,
             reused: None,
             admission: None,
             would: None,

@@ -143,7 +143,8 @@ impl Reader<'_> {
         let path = self.read(&raw.path).map(PathBuf::from);
         let max_size = self.or(raw.max_size.as_ref(), JOURNAL_SIZE);
         let keep = self.or(raw.keep.as_ref(), JOURNAL_KEEP);
-        Some(Journal { path: path?, max_size, keep })
+        let Switch(facts) = self.or(raw.facts.as_ref(), Switch(false));
+        Some(Journal { path: path?, max_size, keep, facts })
     }
 
     fn learning(&mut self, raw: &raw::Learning) -> Learning {

@@ -237,6 +237,8 @@ pub struct Journal {
     pub max_size: u64,
     /// How many rotated files are kept.
     pub keep: u32,
+    /// Whether lines have what only some conditions ask (language, complexity), and hashes of prompts' blocks.
+    pub facts: bool,
 }
 
 /// Where traces and measurements go: an OpenTelemetry collector.

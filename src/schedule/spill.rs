@@ -18,6 +18,48 @@ pub fn pick(attainments: &[Option<f64>], used: usize) -> Option<usize> {
     known().find(enough).or_else(best).map(|(place, _)| place)
 }
 
+/// The best backend of one of a route's pools, as a choice among the pools sees it.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Look<T> {
+    /// What was chosen there.
+    pub chosen: T,
+    /// Whether it failed lately, as all others there.
+    pub avoided: bool,
+    /// The chance that the request's limits are kept there.
+    pub attainment: f64,
+}
+
+/// Which of the pools at the places `open`, which rise, serves a request, and what was chosen there; `look` gives `None` for a pool that cannot take it
+/// now. Where the request is `limited`, that is [by the chance](pick) that its limits are kept; else it is the first pool that did not
+/// fail lately, or else the first.
+pub fn among<T>(
+    open: impl Iterator<Item = usize> + Clone,
+    limited: bool,
+    used: usize,
+    mut look: impl FnMut(usize) -> Option<Look<T>>,
+) -> Option<(usize, T)> {
+    if !limited {
+        let mut looks = open.filter_map(|at| Some((at, look(at)?)));
+        let first = looks.next()?;
+        let found = if first.1.avoided { looks.find(|(_, look)| !look.avoided).unwrap_or(first) } else { first };
+        return Some((found.0, found.1.chosen));
+    }
+    let mut looks: Vec<Option<Look<T>>> = Vec::new();
+    for at in open {
+        looks.resize_with(at.max(looks.len()), || None);
+        looks.push(look(at));
+    }
+    // Where some pools fail and others do not, those that fail are no choice.
+    if looks.iter().flatten().any(|look| !look.avoided) {
+        for look in &mut looks {
+            look.take_if(|look| look.avoided);
+        }
+    }
+    let chances: Vec<_> = looks.iter().map(|look| look.as_ref().map(|look| look.attainment)).collect();
+    let picked = pick(&chances, used)?;
+    Some((picked, looks.swap_remove(picked)?.chosen))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -29,7 +29,10 @@ pub(super) fn plan(ask: &Ask, profile: &Profile) -> Result<Vec<(Answer, Job)>, P
         for choice in 0..ask.n as u64 {
             let answer = Answer::new(ask, room, hash(seed, &choice.to_le_bytes()));
             let output_tokens = answer.pieces.count();
-            choices.push((answer, Job { prompt_tokens: prompt.tokens, blocks: blocks.clone(), output_tokens }));
+            choices.push((
+                answer,
+                Job { prompt_tokens: prompt.tokens, blocks: blocks.clone(), output_tokens, ..Job::default() },
+            ));
         }
     }
     Ok(choices)

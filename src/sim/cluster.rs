@@ -57,6 +57,10 @@ pub trait Scheduler {
     fn finished(&mut self, now: Moment, attempt: AttemptId, answer: Answer, out: &mut Vec<Command>);
     /// An attempt failed: its engine is gone, or never took it.
     fn failed(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>);
+    /// Its engine is there, but answered with an error.
+    fn erred(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
+        self.failed(now, attempt, out);
+    }
     /// The client of a request left. Its attempts have to be cancelled by the scheduler.
     fn left(&mut self, now: Moment, number: u32, out: &mut Vec<Command>);
     /// An engine was asked how it is; `None` where nobody answered.
@@ -85,6 +89,8 @@ pub struct Setting {
     pub changes: Vec<(Duration, usize, Change)>,
     /// Time between two scrapes; `None` where engines say nothing of themselves.
     pub scrape: Option<Duration>,
+    /// The share of attempts that each engine answers with an error, 0 to 1; none where it is not said.
+    pub failing: Vec<f64>,
     /// Seeds the engines' jitter.
     pub seed: u64,
 }
@@ -121,6 +127,7 @@ struct Run<'a> {
     timers: BinaryHeap<Reverse<(Moment, Timer)>>,
     outcomes: Vec<Outcome>,
     open: usize,
+    dice: fastrand::Rng,
 }
 
 /// Plays `requests`, which are in the order of their coming, against the engines. They are dealt to the `schedulers` in turn,
@@ -141,6 +148,7 @@ pub fn run<'a>(
         timers: BinaryHeap::new(),
         outcomes: requests.iter().map(Outcome::open).collect(),
         open: requests.len(),
+        dice: fastrand::Rng::with_seed(setting.seed),
         schedulers,
     };
     run.play();
@@ -321,6 +329,11 @@ impl Run<'_> {
         let number = self.numbers[scheduler].len() as AttemptId;
         let place = self.attempts.len();
         self.numbers[scheduler].push(place);
+        let failing = self.setting.failing.get(engine).copied().unwrap_or(0.0);
+        if failing > 0.0 && self.engines[engine].is_some() && self.dice.f64() < failing {
+            self.attempts.push(Attempt { request, engine, job: None, number, scheduler });
+            return self.schedulers[scheduler].erred(now, number, commands);
+        }
         let job = self.requests[request as usize].job.clone();
         let job = self.engines[engine].as_mut().and_then(|engine| engine.submit(now, job).ok());
         self.attempts.push(Attempt { request, engine, job, number, scheduler });

@@ -277,7 +277,8 @@ impl Engine {
         }
         sequence.phase = Phase::Running;
         sequence.goal = goal;
-        sequence.computed = found.len() as u32 * size;
+        sequence.computed =
+            (found.len() as u32 * size).max(sequence.job.warm_tokens.min(sequence.job.prompt_tokens - 1));
         sequence.private = fresh;
         sequence.shared = found;
         if sequence.cached.is_none() {

@@ -1,5 +1,5 @@
-//! The gateway's own scheduling in a simulated cluster: the same pools, tickets and predictions that serve traffic, on the
-//! simulation's clock.
+//! The gateway's own scheduling in a simulated cluster: the same routes, pools, queues, tickets and predictions that serve traffic, on
+//! the simulation's clock.
 
 use std::{
     cmp::Reverse,
@@ -11,34 +11,39 @@ use std::{
 use super::{
     Gauges, Profile,
     cluster::{Answer, AttemptId, Command, Scheduler},
+    flight::{Flight, signals},
+    hall::{Hall, LOOK},
+    open::{Chosen, Open},
+    router::{Directed, Fixed, Meter, Router, Scene},
     traffic::Request,
 };
 use crate::{
-    fleet::{Ask, Engine, Failure, Registry, Scratch, Snapshot, Ticket},
-    policy::{Policy, Route, Target},
+    fleet::{Engine, Failure, Registry, Scratch, Snapshot, Ticket},
+    policy::{Policy, Route},
     prompt::Blocks,
     schedule::{
+        admission::shed,
         budget::Budget,
         hedge::{self, Alternative, Awaited},
-        predict::OutputLengths,
+        spill::{self, Look},
     },
-    types::{EngineKind, EngineSignals, Layout, Moment, Usage},
+    telemetry::{Metrics, Shed},
+    types::{Layout, Moment, Name, Usage},
 };
 
-/// Bytes of a token of simulated prompts. The gateway does not know; it learns.
-const TOKEN_BYTES: u64 = 4;
+pub use super::flight::{NO_BACKEND, NO_ROUTE, Told};
 
+/// Bytes of a token of simulated prompts. The gateway does not know; it learns.
+pub(super) const TOKEN_BYTES: u64 = 4;
+/// Most of one queue that are looked at in vain before those behind them have to wait for the next time.
+const MOST_IN_VAIN: usize = 16;
 /// A gateway that runs a policy over simulated engines.
 pub struct Gateway {
     snapshot: Snapshot,
+    router: Box<dyn Router>,
     /// At the places the simulation gives them.
     engines: Vec<Arc<Engine>>,
-    /// Pools in the order they are tried.
-    targets: Vec<Target>,
-    /// How long answers are, by target.
-    outputs: Vec<Arc<OutputLengths>>,
-    /// The route's limit on the time to the first token.
-    bound: Option<Duration>,
+    meters: Vec<Meter>,
     layout: Layout,
     profiles: Vec<Profile>,
     dice: fastrand::Rng,
@@ -47,57 +52,47 @@ pub struct Gateway {
     flights: Vec<Option<Flight>>,
     /// Requests that have not begun to be answered, or are being.
     open: HashMap<u32, Open>,
+    hall: Hall,
+    /// Which of its pools each route with limits used last.
+    spills: HashMap<Name, usize>,
     hedges: Budget,
     /// When first tokens are late: of which requests.
     late: BinaryHeap<Reverse<(Moment, u32)>>,
-}
-
-struct Flight {
-    request: u32,
-    ticket: Ticket,
-    engine: usize,
-    first_token: Option<Moment>,
-    whole: bool,
-}
-
-struct Open {
-    blocks: Blocks,
-    whole: bool,
-    session: Option<u64>,
-    /// Tokens of its prompt and its answer.
-    tokens: u32,
-    /// Places of the backends tried, by target.
-    tried: Vec<Vec<usize>>,
-    /// The target it was sent to last.
-    target: usize,
-    attempts: Vec<AttemptId>,
-    /// What is expected of the first try, while a hedge may still be sent.
-    awaited: Option<Awaited>,
+    told: HashMap<u32, Told>,
+    /// Most requests that each engine had at once.
+    busiest: Vec<u32>,
 }
 
 impl Gateway {
     /// A gateway that sends every request by `route`, a route of `policy`. The policy's engines stand for the simulation's, in the
     /// same order, of which these are the `profiles`; all have blocks of one size. `seed` decides ties.
     pub fn new(policy: Policy, route: &Route, profiles: &[Profile], seed: u64) -> Self {
+        Self::with(policy, Box::new(Fixed(Arc::new(route.clone()))), profiles, seed)
+    }
+
+    /// The same, where `router` says by which route each goes.
+    pub fn with(policy: Policy, router: Box<dyn Router>, profiles: &[Profile], seed: u64) -> Self {
         let registry = Registry::default();
         let block_tokens = profiles.first().map_or(1, |profile| profile.block_tokens);
         let engines = policy.engines.iter().map(|engine| registry.engine(&engine.name, &engine.url)).collect();
-        let snapshot = Snapshot::new(policy, &registry);
-        let outputs = |target: &Target| snapshot.pools[target.pool].learned.outputs.of(target, &route.name);
+        let metrics = Metrics::new();
         Self {
-            outputs: route.targets.iter().map(outputs).collect(),
-            snapshot,
+            meters: policy.pools.iter().map(|pool| Meter::new(metrics.pool(&pool.name))).collect(),
+            hall: Hall::new(policy.pools.len(), policy.limits.queue_length),
+            snapshot: Snapshot::new(policy, &registry),
+            router,
             engines,
-            targets: route.targets.clone(),
-            bound: route.bound,
             layout: Layout::Fixed(block_tokens.saturating_mul(TOKEN_BYTES as u32)),
             profiles: profiles.to_vec(),
             dice: fastrand::Rng::with_seed(seed),
             scratch: Scratch::default(),
             flights: Vec::new(),
             open: HashMap::new(),
+            spills: HashMap::new(),
             hedges: hedge::budget(),
             late: BinaryHeap::new(),
+            told: HashMap::new(),
+            busiest: vec![0; profiles.len()],
         }
     }
 
@@ -106,110 +101,225 @@ impl Gateway {
         &self.snapshot
     }
 
-    /// Sends a request to the first target that has a backend left.
-    fn place(&mut self, now: Moment, number: u32, out: &mut Vec<Command>) {
-        for target in 0..self.targets.len() {
-            if self.send(now, number, target, None, out) {
+    /// What it made of the request of this number.
+    pub fn told(&self, number: u32) -> Told {
+        self.told.get(&number).copied().unwrap_or_default()
+    }
+
+    /// Most requests that each engine had at once, by its place.
+    pub fn busiest(&self) -> &[u32] {
+        &self.busiest
+    }
+
+    fn refuse(&mut self, number: u32, reason: &'static str, out: &mut Vec<Command>) {
+        self.told.entry(number).or_default().refused = Some(reason);
+        self.open.remove(&number);
+        out.push(Command::Refuse(number));
+    }
+
+    /// Sends a request to a backend with room, or lets it wait for one, or refuses it.
+    fn enter(&mut self, now: Moment, number: u32, out: &mut Vec<Command>) {
+        let Some(preferred) = self.open.get(&number).and_then(|open| open.preferred(&self.snapshot.pools)) else {
+            return self.refuse(number, NO_BACKEND, out);
+        };
+        if let Some(chosen) = self.choose(now, number) {
+            if self.is_hopeless(now, number, &chosen) {
+                return self.refuse(number, Shed::Slo.label(), out);
+            }
+            // Who comes now does not pass those who wait.
+            if self.hall.is_empty() && self.launch(now, number, &chosen, false, out) {
                 return;
             }
         }
-        out.push(Command::Refuse(number));
-        self.open.remove(&number);
+        self.wait(now, number, preferred, out);
     }
 
-    /// Sends a request to a backend of a target. As a hedge, where `awaited` is late, only if that pays. False where nothing was
-    /// sent.
-    fn send(
-        &mut self,
-        now: Moment,
-        number: u32,
-        target: usize,
-        awaited: Option<&Awaited>,
-        out: &mut Vec<Command>,
-    ) -> bool {
-        let Some(open) = self.open.get_mut(&number) else { return false };
-        let pool = &self.snapshot.pools[self.targets[target].pool];
-        let ask = Ask {
-            target: &self.targets[target],
-            tried: &open.tried[target],
-            prompt: open.blocks.prompt(),
-            session: open.session,
-            room_only: false,
-            outputs: &self.outputs[target],
-            max_tokens: None,
-            whole: open.whole,
-            ttft_limit: self.bound.into_iter().chain(pool.spec.objectives.ttft()).min(),
-            tpot_limit: pool.spec.objectives.tpot(),
+    /// The best backend with room, in the pool that is to serve the request.
+    fn choose(&mut self, now: Moment, number: u32) -> Option<Chosen> {
+        let Self { snapshot, open, dice, scratch, spills, .. } = self;
+        let (pools, open) = (&snapshot.pools, open.get(&number)?);
+        if !open.route().spill {
+            return open.look(open.preferred(pools)?, pools, now, dice.f64(), scratch);
+        }
+        let targets = 0..open.route().targets.len();
+        let limited = targets.len() > 1 && targets.clone().any(|at| open.limits(at, pools, now) != (None, None));
+        let used = if limited { spills.get(&open.route().name).copied().unwrap_or(0) } else { 0 };
+        let (picked, chosen) = spill::among(targets, limited, used, |at| {
+            let chosen = open.look(at, pools, now, dice.f64(), scratch)?;
+            Some(Look { avoided: chosen.avoided, attainment: chosen.attainment, chosen })
+        })?;
+        if limited && picked != used && open.is_new() {
+            spills.insert(open.route().name.clone(), picked);
+        }
+        Some(chosen)
+    }
+
+    /// Whether a new request with a bound is better not served at all.
+    fn is_hopeless(&mut self, now: Moment, number: u32, chosen: &Chosen) -> bool {
+        let Some(open) = self.open.get(&number).filter(|open| open.is_new()) else { return false };
+        let Some(bound) = open.bound(now) else { return false };
+        let model = self.snapshot.pools[chosen.pool].learned.predictor.model();
+        let attainment = model.ttft_within(bound.as_secs_f64(), &chosen.placement.forecast.work.prediction);
+        shed(Some(attainment), chosen.in_flight, self.dice.f64())
+    }
+
+    fn wait(&mut self, now: Moment, number: u32, preferred: usize, out: &mut Vec<Command>) {
+        let limits = self.snapshot.policy.limits;
+        let Some(open) = self.open.get(&number) else { return };
+        let patience = open.patience(limits.queue_wait, now);
+        let deadline = now.plus(patience.max(Duration::from_nanos(1)));
+        let pool = open.route().targets[preferred].pool;
+        let Ok(displaced) = self.hall.join(pool, number, open.priority(), deadline, now) else {
+            // Another pool may have room for it, and nobody who waits for that.
+            let elsewhere = self.choose(now, number).filter(|chosen| chosen.target != preferred);
+            if !elsewhere.is_some_and(|chosen| self.launch(now, number, &chosen, false, out)) {
+                self.refuse(number, Shed::Full.label(), out);
+            }
+            return;
         };
-        let Some(placement) = pool.place(&ask, now, self.dice.f64(), &mut self.scratch) else { return false };
-        let work = placement.forecast.work;
-        match awaited {
-            None => self.hedges.earn(),
-            Some(awaited) => {
-                let other = Alternative { ttft: work.prediction.seconds, uncached: work.uncached_tokens };
-                if !(awaited.pays(&other, now) && self.hedges.take()) {
-                    return false;
+        out.extend([Command::Wake(deadline), Command::Wake(now.plus(LOOK))]);
+        if let Some(displaced) = displaced {
+            self.refuse(displaced, Shed::Full.label(), out);
+        }
+        self.seat(now, out);
+    }
+
+    /// Seats those who wait and for whom there is room now.
+    fn seat(&mut self, now: Moment, out: &mut Vec<Command>) {
+        if self.hall.is_empty() {
+            return;
+        }
+        for line in self.hall.in_order(now) {
+            let mut in_vain = 0;
+            for number in line {
+                if in_vain == MOST_IN_VAIN {
+                    break;
+                }
+                match self.choose(now, number) {
+                    Some(chosen) if self.launch(now, number, &chosen, false, out) => self.hall.leave(number),
+                    _ => in_vain += 1,
                 }
             }
         }
+    }
+
+    /// Takes the place that was chosen and sends the request there; false where it is taken.
+    fn launch(&mut self, now: Moment, number: u32, chosen: &Chosen, beside: bool, out: &mut Vec<Command>) -> bool {
+        let Some(open) = self.open.get_mut(&number) else { return false };
+        let Chosen { target, pool: place, placement, .. } = *chosen;
+        let pool = &self.snapshot.pools[place];
         let backend = &pool.backends[placement.backend];
-        let engine = backend.spec.engine;
-        let (learned, outputs) = (pool.learned.clone(), self.outputs[target].clone());
-        let ticket = Ticket::take(learned, outputs, backend.clone(), placement.forecast, open.blocks.clone(), now);
-        open.tried[target].push(placement.backend);
-        open.target = target;
-        open.attempts.push(self.flights.len() as AttemptId);
-        if awaited.is_none() && !open.whole {
-            let model = pool.learned.predictor.model();
-            let quantile = |level| model.ttft_quantile(level, &work.prediction);
-            let awaited = Awaited { dispatched: now, p95: quantile(0.95), p99: quantile(0.99) };
-            for at in [awaited.due(), awaited.stalled_at()].into_iter().flatten() {
-                self.late.push(Reverse((at, number)));
-                out.push(Command::Wake(at));
+        let (learned, outputs) = (pool.learned.clone(), open.outputs(target).clone());
+        let (forecast, blocks) = (placement.forecast, open.blocks().clone());
+        let taken = Ticket::take_if_room(learned, outputs, backend.clone(), forecast, blocks, now);
+        let Some(ticket) = taken else { return false };
+        open.tries(target, placement.backend, self.flights.len() as AttemptId);
+        let whole = open.whole();
+        if !beside {
+            self.hedges.earn();
+            let free = pool.spec.price.is_none();
+            if !whole && open.route().hedge.unwrap_or(free) {
+                let model = pool.learned.predictor.model();
+                let quantile = |level| model.ttft_quantile(level, &forecast.work.prediction);
+                let awaited = Awaited { dispatched: now, p95: quantile(0.95), p99: quantile(0.99) };
+                for at in [awaited.due(), awaited.stalled_at()].into_iter().flatten() {
+                    self.late.push(Reverse((at, number)));
+                    out.push(Command::Wake(at));
+                }
+                open.awaited = Some(awaited);
             }
-            open.awaited = Some(awaited);
         }
-        self.flights.push(Some(Flight { request: number, ticket, engine, first_token: None, whole: open.whole }));
+        let engine = backend.spec.engine;
+        self.busiest[engine] = self.busiest[engine].max(backend.engine.load.in_flight());
+        self.told.entry(number).or_default().sent = Some((place, placement.backend));
+        self.flights.push(Some(Flight {
+            request: number,
+            ticket,
+            engine,
+            pool: place,
+            backend: placement.backend,
+            first_token: None,
+            whole,
+        }));
         out.push(Command::Send { request: number, engine });
         true
+    }
+
+    /// Asks a second backend of the same pool beside one that is late, where that pays.
+    fn hedge(&mut self, now: Moment, number: u32, awaited: &Awaited, out: &mut Vec<Command>) -> bool {
+        let Self { snapshot, open, dice, scratch, .. } = self;
+        let Some(open) = open.get(&number) else { return false };
+        let Some(chosen) = open.look(open.target(), &snapshot.pools, now, dice.f64(), scratch) else { return false };
+        let work = chosen.placement.forecast.work;
+        let other = Alternative { ttft: work.prediction.seconds, uncached: work.uncached_tokens };
+        awaited.pays(&other, now) && self.hedges.take() && self.launch(now, number, &chosen, true, out)
     }
 
     /// Cancels the attempts at a request, but for the one that answers.
     fn cancel(&mut self, now: Moment, number: u32, but: Option<AttemptId>, out: &mut Vec<Command>) {
         let Some(open) = self.open.get_mut(&number) else { return };
         open.awaited = None;
-        for &attempt in open.attempts.iter().filter(|&&attempt| Some(attempt) != but) {
+        for &attempt in open.attempts().iter().filter(|&&attempt| Some(attempt) != but) {
             if let Some(flight) = self.flights[attempt as usize].take() {
                 flight.ticket.give_up(now);
                 out.push(Command::Cancel(attempt));
             }
         }
     }
+
+    /// An attempt failed: the request goes elsewhere, unless its answer had begun.
+    fn fail(&mut self, now: Moment, attempt: AttemptId, failure: Failure, out: &mut Vec<Command>) {
+        let Some(flight) = self.flights[attempt as usize].take() else { return };
+        let Flight { request, first_token, ticket, engine, pool, .. } = flight;
+        ticket.give_up(now);
+        let longest = self.profiles.get(engine).map_or(u32::MAX, Profile::longest);
+        if self.open.get(&request).is_some_and(|open| open.tokens() > longest) {
+            // The engine says 400, which goes to the client as it came and is nobody's fault but its own.
+            return self.refuse(request, "context", out);
+        }
+        self.meters[pool].ended(false, now);
+        let engine = &self.engines[engine];
+        if failure == Failure::Unreachable {
+            engine.gone();
+        }
+        engine.breaker.failed(now, failure);
+        if first_token.is_some() {
+            self.open.remove(&request);
+        } else if let Some(open) = self.open.get(&request)
+            && open.attempts().iter().all(|&attempt| self.flights[attempt as usize].is_none())
+        {
+            // Else the other of two tries goes on.
+            self.enter(now, request, out);
+        }
+        self.seat(now, out);
+    }
 }
 
 impl Scheduler for Gateway {
     fn arrive(&mut self, now: Moment, number: u32, request: &Request, out: &mut Vec<Command>) {
         let bytes = u64::from(request.job.prompt_tokens) * TOKEN_BYTES;
-        let open = Open {
-            blocks: Blocks::new(request.job.blocks.clone(), bytes, self.layout),
-            whole: request.whole,
-            session: request.session,
-            tokens: request.job.prompt_tokens.saturating_add(request.job.output_tokens),
-            tried: vec![Vec::new(); self.targets.len()],
-            target: 0,
-            attempts: Vec::new(),
-            awaited: None,
+        let blocks = Blocks::new(request.job.blocks.clone(), bytes, self.layout);
+        let waiting: Vec<usize> = self.hall.depths().collect();
+        let (snapshot, meters) = (&self.snapshot, &*self.meters);
+        let scene = Scene { now, snapshot, meters, waiting: &waiting, prompt: blocks.prompt() };
+        let Some(Directed { route, priority, max_tokens }) = self.router.direct(number, request, &scene) else {
+            return self.refuse(number, NO_ROUTE, out);
         };
+        let open = Open::new(request, blocks, route, priority, max_tokens, &self.snapshot.pools, now);
         self.open.insert(number, open);
-        self.place(now, number, out);
+        self.enter(now, number, out);
     }
 
     fn first_token(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
         if let Some(Some(flight)) = self.flights.get_mut(attempt as usize) {
             flight.first_token = Some(now);
             flight.ticket.first_token(now);
-            let request = flight.request;
+            let (request, pool) = (flight.request, flight.pool);
+            if let Some(open) = self.open.get(&request) {
+                self.meters[pool].ttft(now.since(open.arrived()).as_secs_f64(), now);
+            }
             self.cancel(now, request, Some(attempt), out);
+            self.seat(now, out);
         }
     }
 
@@ -219,61 +329,60 @@ impl Scheduler for Gateway {
         }
     }
 
-    fn finished(&mut self, now: Moment, attempt: AttemptId, answer: Answer, _: &mut Vec<Command>) {
+    fn finished(&mut self, now: Moment, attempt: AttemptId, answer: Answer, out: &mut Vec<Command>) {
         let Some(flight) = self.flights[attempt as usize].take() else { return };
         let Some(open) = self.open.remove(&flight.request) else { return };
+        self.told.entry(flight.request).or_default().sent = Some((flight.pool, flight.backend));
         self.engines[flight.engine].breaker.succeeded(now);
         let tokens = u64::from(answer.output_tokens);
-        let prompt_tokens = open.blocks.prompt().bytes / TOKEN_BYTES;
         let usage = Usage {
-            prompt_tokens,
+            prompt_tokens: open.blocks().prompt().bytes / TOKEN_BYTES,
             cached_tokens: Some(u64::from(answer.cached_tokens)),
             completion_tokens: tokens,
             reasoning_tokens: None,
         };
         let first = flight.first_token.filter(|_| !flight.whole && tokens > 1);
         let tpot = first.map(|first| now.since(first).as_secs_f64() / (tokens - 1) as f64);
+        let objectives = &self.snapshot.pools[flight.pool].spec.objectives;
+        let ttft = flight.first_token.map(|first| first.since(open.arrived()));
+        let in_time = objectives.ttft().is_none_or(|most| ttft.is_none_or(|ttft| ttft <= most));
+        let fast = objectives.tpot().is_none_or(|most| tpot.is_none_or(|tpot| tpot <= most.as_secs_f64()));
+        self.meters[flight.pool].ended(in_time && fast, now);
         flight.ticket.finish(Some(&usage), tpot, now);
+        self.seat(now, out);
     }
 
     fn failed(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
-        let Some(flight) = self.flights[attempt as usize].take() else { return };
-        let Flight { request, first_token, ticket, engine, .. } = flight;
-        ticket.give_up(now);
-        let longest = self.profiles.get(engine).map_or(u32::MAX, Profile::longest);
-        if self.open.get(&request).is_some_and(|open| open.tokens > longest) {
-            // The engine says 400, which goes to the client as it came and is nobody's fault but its own.
-            self.open.remove(&request);
-            out.push(Command::Refuse(request));
-            return;
-        }
-        let engine = &self.engines[engine];
-        engine.breaker.failed(now, Failure::Unreachable);
-        engine.gone();
-        if first_token.is_some() {
-            self.open.remove(&request);
-            return;
-        }
-        let attempts = self.open.get(&request).map_or(&[][..], |open| &open.attempts);
-        if attempts.iter().all(|&attempt| self.flights[attempt as usize].is_none()) {
-            // Else the other of two tries goes on.
-            self.place(now, request, out);
-        }
+        self.fail(now, attempt, Failure::Unreachable, out);
+    }
+
+    fn erred(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
+        self.fail(now, attempt, Failure::Error, out);
     }
 
     fn left(&mut self, now: Moment, number: u32, out: &mut Vec<Command>) {
         self.cancel(now, number, None, out);
+        self.hall.leave(number);
         self.open.remove(&number);
+        self.seat(now, out);
     }
 
     fn wake(&mut self, now: Moment, out: &mut Vec<Command>) {
+        for number in self.hall.expired(now) {
+            let late = self.open.get(&number).and_then(|open| open.bound(now)).is_some_and(|left| left.is_zero());
+            self.refuse(number, if late { Shed::Slo } else { Shed::Timeout }.label(), out);
+        }
+        if !self.hall.is_empty() {
+            self.seat(now, out);
+            out.push(Command::Wake(now.plus(LOOK)));
+        }
         while let Some(&Reverse((at, number))) = self.late.peek()
             && at <= now
         {
             self.late.pop();
             let Some(open) = self.open.get(&number) else { continue };
             if let Some(awaited) = open.awaited
-                && self.send(now, number, open.target, Some(&awaited), out)
+                && self.hedge(now, number, &awaited, out)
                 && let Some(open) = self.open.get_mut(&number)
             {
                 open.awaited = None;
@@ -285,16 +394,7 @@ impl Scheduler for Gateway {
         let at = &self.engines[engine];
         at.heard(gauges.is_some());
         let Some(gauges) = gauges else { return };
-        let signals = EngineSignals {
-            running: Some(f64::from(gauges.running)),
-            waiting: Some(f64::from(gauges.waiting)),
-            kv_usage: Some(gauges.kv_usage),
-            kv_capacity_tokens: self.profiles.get(engine).map(|profile| u64::from(profile.kv_tokens)),
-            prefix_queries: Some(gauges.prefix_queries as f64),
-            prefix_hits: Some(gauges.prefix_hits as f64),
-            preemptions: Some(f64::from(gauges.preemptions as u32)),
-            ..EngineSignals::unknown(EngineKind::Vllm)
-        };
+        let signals = signals(&gauges, self.profiles.get(engine));
         at.read(signals, now);
     }
 }

@@ -12,6 +12,9 @@ pub struct Job {
     /// Chained hashes of the prompt's blocks of [`Profile::block_tokens`](super::Profile::block_tokens) tokens each, from its start. May be shorter than
     /// the prompt: what has no hash is not shared.
     pub blocks: Arc<[u64]>,
+    /// Tokens from the prompt's start that count as found in the prefix cache of any engine, whatever is there: where recorded traffic
+    /// tells how much was found, and not of what.
+    pub warm_tokens: u32,
     /// Tokens of the answer. At zero the job finishes with its prompt (an embedding).
     pub output_tokens: u32,
 }

@@ -84,21 +84,19 @@ impl Machines {
         if problems.is_empty() { Ok(machines) } else { Err(problems) }
     }
 
-    /// What each engine of `policy` plays: as said of the engine, of its first pool, or by `default`; else the built-in profile
-    /// of the pool's name, else `small`. All with blocks of `block_tokens`.
-    pub fn profiles(&self, policy: &Policy, block_tokens: u32) -> Vec<Profile> {
+    /// What the file says of an engine of `policy`: of itself, else of its first pool, else by `default`.
+    pub fn said(&self, policy: &Policy, engine: usize) -> Option<Profile> {
         let said = |name: &str| self.profiles.iter().find(|(said, _)| said == name).map(|(_, profile)| *profile);
+        let own = said(&policy.engines[engine].name);
+        own.or_else(|| said(first_pool(policy, engine)?)).or_else(|| said(DEFAULT))
+    }
+
+    /// What each engine of `policy` plays: as [said](Self::said) of it; else the built-in profile of its first pool's name, else `small`.
+    /// All with blocks of `block_tokens`.
+    pub fn profiles(&self, policy: &Policy, block_tokens: u32) -> Vec<Profile> {
         let engines = policy.engines.iter().enumerate().map(|(at, engine)| {
-            let pool: Option<&Name> = policy
-                .pools
-                .iter()
-                .find(|pool| pool.backends.iter().any(|backend| backend.engine == at))
-                .map(|pool| &pool.name);
-            let profile = said(&engine.name)
-                .or_else(|| said(pool?))
-                .or_else(|| said(DEFAULT))
-                .or_else(|| Profile::named(pool?))
-                .unwrap_or_default();
+            let built_in = || Profile::named(first_pool(policy, at)?);
+            let profile = self.said(policy, at).or_else(built_in).unwrap_or_default();
             // Where the policy knows the size of a cache, it is not the simulation's to say.
             let kv_tokens = engine.kv_tokens.map_or(profile.kv_tokens, |kv| u32::try_from(kv).unwrap_or(u32::MAX));
             Profile { kv_tokens, block_tokens, ..profile }
@@ -111,6 +109,12 @@ impl Machines {
         let place = |name: &str| policy.engines.iter().position(|engine| *engine.name == *name);
         self.events.iter().filter_map(|(at, engine, change)| Some((*at, place(engine)?, *change))).collect()
     }
+}
+
+/// The first pool that an engine is in.
+fn first_pool(policy: &Policy, engine: usize) -> Option<&Name> {
+    let mut pools = policy.pools.iter();
+    pools.find(|pool| pool.backends.iter().any(|backend| backend.engine == engine)).map(|pool| &pool.name)
 }
 
 fn unknown<'a>(name: &str, at: At, what: &str, known: impl Iterator<Item = &'a str> + Clone) -> Problem {

@@ -74,7 +74,7 @@ pub struct Recording {
 impl Recording {
     /// Reads the trace at `path`, in the format that its first line is of unless one is given.
     pub fn open(path: &Path, format: Option<Format>) -> Result<Self, Problems> {
-        let bytes = read(path).map_err(|error| {
+        let bytes = unpacked(path).map_err(|error| {
             let mend = "check the path; `excerpt` in place of a file stands for made-up arrivals";
             problem(path, format!("this file cannot be read: {}", plain(&error)), mend)
         })?;
@@ -117,7 +117,8 @@ impl Recording {
     }
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+/// What is in a file, gzip or not.
+pub(super) fn unpacked(path: &Path) -> io::Result<Vec<u8>> {
     let bytes = std::fs::read(path)?;
     if !bytes.starts_with(&GZIP) {
         return Ok(bytes);

@@ -39,6 +39,7 @@ pub fn replay(arrivals: &[Arrival], rate: f64, limit: Duration, seed: u64) -> Ve
                 prompt_tokens: arrival.prompt_tokens,
                 blocks: arrival.blocks.clone(),
                 output_tokens: arrival.output_tokens.max(1),
+                ..Job::default()
             },
             whole: arrival.whole,
             ..Request::default()

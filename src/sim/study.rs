@@ -91,6 +91,7 @@ impl Subject {
             scrape: self.policy.engines.iter().filter_map(|engine| engine.scrape).min(),
             // Engines take seeds that follow one another from here.
             seed: seed << 8,
+            ..Setting::default()
         };
         let gateway = Gateway::new(self.policy.clone(), &self.route, &self.profiles, seed << 8);
         let mut timed = Timed::new(Box::new(gateway));

@@ -54,6 +54,10 @@ impl Scheduler for Timed {
         self.inner.failed(now, attempt, out);
     }
 
+    fn erred(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
+        self.inner.erred(now, attempt, out);
+    }
+
     fn left(&mut self, now: Moment, number: u32, out: &mut Vec<Command>) {
         self.inner.left(now, number, out);
     }

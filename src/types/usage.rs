@@ -1,7 +1,8 @@
 //! Tokens, as an answer's `usage` object reports them.
 
 /// Token counts of one answer. A count the engine did not report is unknown, never 0.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Usage {
     /// Tokens of the prompt.
     pub prompt_tokens: u64,

@@ -204,7 +204,7 @@ async fn the_journal_is_for_its_owner_and_makes_room() {
     use std::os::unix::fs::PermissionsExt;
 
     let (a, b) = (Mock::start(polite).await, Mock::start(polite).await);
-    let rotating = "journal: { path: journal.jsonl, max_size: 2Ki, keep: 2 }\n";
+    let rotating = "journal: { path: journal.jsonl, max_size: 4Ki, keep: 2 }\n";
     let mut gateway = Gateway::start(&policy(&a, &b, rotating)).await;
     let url = gateway.at("/v1/chat/completions");
     for _ in 0..12 {
@@ -221,7 +221,7 @@ async fn the_journal_is_for_its_owner_and_makes_room() {
     for ending in ["", ".1", ".2"] {
         let found = std::fs::metadata(file(ending)).unwrap();
         assert_eq!(found.permissions().mode() & 0o777, 0o600, "{ending}");
-        assert!(found.len() <= 2048);
+        assert!(found.len() <= 4096);
         assert!(lines(&file(ending)).iter().all(|line| line["outcome"] == "ok"));
     }
     assert!(!file(".3").exists());
@@ -309,4 +309,39 @@ async fn reported_times_contain_the_time_that_the_engine_took() {
 
 fn millis_since(start: std::time::Instant) -> f64 {
     start.elapsed().as_secs_f64() * 1e3
+}
+
+#[tokio::test]
+async fn what_another_policy_may_ask_is_noted_without_a_prompt() {
+    let (a, b) = (Mock::start(polite).await, Mock::start(polite).await);
+    let ask = async |gateway: &Gateway, prompt: &str| {
+        let mut body = chat("auto", prompt, false);
+        body["max_tokens"] = json!(7);
+        body["tools"] = json!([{ "type": "function", "function": { "name": "f" } }]);
+        answer(json(http().post(gateway.at("/v1/chat/completions")), &body).header("x-signalbox-session", "mine")).await
+    };
+    let gateway = Gateway::start(&policy(&a, &b, JOURNAL)).await;
+    ask(&gateway, "tell me of lighthouses").await;
+    let line = &journal(&gateway, 1).await[0];
+    let known = &line["particulars"];
+    assert_eq!((&line["form"], &known["class"], &known["max_tokens"]), (&json!(2), &json!("interactive"), &json!(7)));
+    assert_eq!((&known["tools"], &known["turns"], &known["schema"]), (&json!(1), &json!(1), &json!(false)));
+    assert!(known["session"].as_str().is_some_and(|hash| hash.len() == 16), "{known}");
+    assert_eq!(
+        (&known["complexity"], &known["language"], &known["blocks"]),
+        (&Value::Null, &Value::Null, &Value::Null)
+    );
+
+    let gateway = Gateway::start(&policy(&a, &b, "journal: { path: journal.jsonl, facts: on }\n")).await;
+    let prompt = "Please tell me in a few words why lighthouses have lenses and not mirrors. ".repeat(4);
+    ask(&gateway, &format!("{prompt}One.")).await;
+    ask(&gateway, &format!("{prompt}Two!")).await;
+    let lines = journal(&gateway, 2).await;
+    let known = |at: usize| &lines[at]["particulars"];
+    assert_eq!(known(0)["language"], "en", "{}", known(0));
+    assert!((0.0..=1.0).contains(&number(&known(0)["complexity"]["score"])), "{}", known(0));
+    let blocks = |at: usize| known(at)["blocks"].as_str().expect("hashes").to_owned();
+    assert!(blocks(0).len() >= 32 && blocks(0)[..32] == blocks(1)[..32], "{} {}", blocks(0), blocks(1));
+    let text = std::fs::read_to_string(gateway.dir().join("journal.jsonl")).expect("the journal");
+    assert!(!text.contains("lighthouses") && !text.contains("mine"), "{text}");
 }

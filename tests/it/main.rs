@@ -35,6 +35,7 @@ mod policies;
 mod prediction;
 mod prometheus;
 mod reload;
+mod replay;
 mod requests;
 mod routes;
 mod scheduling;

@@ -41,7 +41,13 @@ fn gateway(balance: &str, seed: u64) -> Gateway {
 
 /// Plays `requests` through so many gateways of a policy.
 fn play(balance: &str, gateways: u64, requests: &[Request], changes: Vec<(Duration, usize, Change)>) -> Vec<Outcome> {
-    let setting = Setting { engines: vec![profile(); ENGINES], changes, scrape: Some(Duration::from_secs(1)), seed: 3 };
+    let setting = Setting {
+        engines: vec![profile(); ENGINES],
+        changes,
+        scrape: Some(Duration::from_secs(1)),
+        seed: 3,
+        ..Setting::default()
+    };
     let mut gateways: Vec<Gateway> = (0..gateways).map(|seed| gateway(balance, seed)).collect();
     let mut schedulers: Vec<&mut dyn Scheduler> =
         gateways.iter_mut().map(|gateway| gateway as &mut dyn Scheduler).collect();
@@ -79,6 +85,7 @@ impl Traffic {
                 prompt_tokens: blocks as u32 * BLOCK + own,
                 blocks: (0..blocks).map(|block| (family + 1) << 40 | block << 20 | 0xF00D).collect(),
                 output_tokens: output,
+                ..Job::default()
             };
             let whole = dice.f64() < self.whole;
             requests.push(Request { at: Duration::from_secs_f64(at), job, whole, ..Request::default() });

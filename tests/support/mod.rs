@@ -13,6 +13,7 @@ pub mod gateway;
 pub mod mock;
 pub mod prometheus;
 pub mod redis;
+pub mod rehearsal;
 pub mod replay;
 pub mod sdk;
 

@@ -1,23 +1,20 @@
 //! `signalbox simulate`: what policies would do with recorded traffic, on simulated engines and a virtual clock.
 
 mod args;
-mod axis;
 mod chart;
 mod report;
 mod results;
 
 use std::{
-    io::{self, IsTerminal},
+    io,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 pub(super) use self::args::{Args, TraceFormat, time};
 use self::results::{Played, Results};
-use super::output;
+use super::{output, progress};
 use crate::{
     config::{Config, Problem, Problems},
     policy::{Objectives, Policy, Route, compile},
@@ -167,7 +164,7 @@ fn play(args: &Args, Prepared { trace, recording, subjects }: Prepared) -> Resul
     let traffic = Traffic { arrivals: &recording.arrivals, limit: args.limit, seeds: args.seeds };
     let plays = subjects.len() as u64 * rates.len() as u64 * args.seeds;
     let searches = if rates.len() > 1 { subjects.len() as u64 * args.seeds } else { 0 };
-    let progress = progress(plays + searches * SEARCH);
+    let progress = progress::bar(plays + searches * SEARCH, "plays");
     let played = play_all(&subjects, &traffic, &rates, || progress.inc(1));
     let carried = if searches > 0 {
         goodput(&subjects, &traffic, &rates, &played, || progress.inc(SEARCH))
@@ -187,15 +184,6 @@ fn play(args: &Args, Prepared { trace, recording, subjects }: Prepared) -> Resul
         })
         .collect();
     Results { trace, recording, limit: args.limit, seeds: args.seeds, rates, policies }
-}
-
-/// A bar on standard error, where somebody looks at it.
-fn progress(plays: u64) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} plays (about {eta} left)");
-    ProgressBar::new(plays).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// What policies are called: their files' names where those differ, else their paths.

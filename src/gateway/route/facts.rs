@@ -7,6 +7,7 @@ use std::{
 
 use super::asking::Asking;
 use crate::{
+    gateway::explained::Scored,
     policy::condition::Facts,
     prompt::complexity::{Features, Weights, score},
     types::{Complexity, Name, Outline},
@@ -24,12 +25,14 @@ thread_local! {
 
 /// What was worked out of one request so far.
 pub(super) struct Known<'a> {
-    asking: &'a Asking<'a>,
+    pub(super) asking: &'a Asking<'a>,
     outline: OnceCell<Outline>,
     features: OnceCell<Features>,
     /// By the weights that are built in: what conditions ask for.
     complexity: OnceCell<Complexity>,
     language: OnceCell<&'static str>,
+    /// By the weights of a rule with tiers, which may be its own.
+    ranked: OnceCell<Scored>,
 }
 
 impl<'a> Known<'a> {
@@ -40,7 +43,19 @@ impl<'a> Known<'a> {
             features: OnceCell::new(),
             complexity: OnceCell::new(),
             language: OnceCell::new(),
+            ranked: OnceCell::new(),
         }
+    }
+
+    /// Notes what a choice between tiers made of it.
+    pub(super) fn rank(&self, scored: Scored) {
+        // One rule decides.
+        let _ = self.ranked.set(scored);
+    }
+
+    /// What a choice between tiers made of it, where there was one.
+    pub(super) fn ranked(&self) -> Option<Scored> {
+        self.ranked.get().cloned()
     }
 
     pub(super) fn outline(&self) -> &Outline {
@@ -63,6 +78,16 @@ impl<'a> Known<'a> {
     /// The same, if anything asked for it.
     pub(super) fn scored_already(&self) -> Option<&Complexity> {
         self.complexity.get()
+    }
+
+    /// The code of its language.
+    pub(super) fn told_language(&self) -> &'static str {
+        self.language.get_or_init(|| language(&self.outline().text))
+    }
+
+    /// The same, if anything asked for it.
+    pub(super) fn language_already(&self) -> Option<&'static str> {
+        self.language.get().copied()
     }
 
     fn key(&self) -> Option<&crate::policy::Key> {
@@ -96,7 +121,7 @@ impl Facts for Known<'_> {
     }
 
     fn language(&self) -> &str {
-        self.language.get_or_init(|| language(&self.outline().text))
+        self.told_language()
     }
 
     fn model(&self) -> &str {

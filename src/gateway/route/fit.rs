@@ -1,50 +1,8 @@
-//! Which pools a prompt fits into, its answer included: a hard rule, before any preference.
+//! The refusal of a prompt that fits into no pool.
 
 use http::StatusCode;
 
-use crate::gateway::counting::Counting;
-use crate::{
-    fleet::Pool,
-    policy::Target,
-    types::{Fault, Tokens},
-};
-
-/// What became of a route's pools.
-pub(super) enum Fit {
-    /// It fits into all of them.
-    All,
-    /// It fits into these, or may.
-    Some(Vec<Target>),
-    /// It fits into none; the largest takes so many tokens.
-    None(u64),
-}
-
-/// The `targets` into which a prompt fits with an answer of at most `max_tokens`. Where it is not known to fit into any, those are left that
-/// it may fit into: their engines count exactly.
-pub(super) fn fit(pools: &[Pool], targets: &[Target], prompt: &Counting<'_>, max_tokens: Option<u64>) -> Fit {
-    let contexts: Vec<_> = targets.iter().map(|target| pools[target.pool].context(target)).collect();
-    // An answer has a token at least.
-    let answer = max_tokens.unwrap_or(0).max(1);
-    let those = |too_long: &dyn Fn(u64) -> bool| -> Vec<Target> {
-        let fits = |context: &Option<u64>| {
-            context.is_none_or(|most| most.checked_sub(answer).is_some_and(|left| !too_long(left)))
-        };
-        let both = targets.iter().zip(&contexts);
-        both.filter(|(_, context)| fits(context)).map(|(target, _)| target.clone()).collect()
-    };
-    let sure = those(&|left| prompt.exceed(left));
-    if sure.len() == targets.len() {
-        return Fit::All;
-    }
-    if !sure.is_empty() {
-        return Fit::Some(sure);
-    }
-    let possible = those(&|left| prompt.surely_exceed(left));
-    if !possible.is_empty() {
-        return Fit::Some(possible);
-    }
-    Fit::None(contexts.into_iter().flatten().max().unwrap_or(0))
-}
+use crate::types::{Fault, Tokens};
 
 /// The refusal of a prompt that fits nowhere.
 pub(super) fn too_long(
@@ -75,8 +33,13 @@ pub(super) fn too_long(
 mod tests {
     use std::sync::Arc;
 
-    use super::*;
     use crate::{
+        fleet::{
+            Pool,
+            way::{Fit, fitting},
+        },
+        gateway::counting::Counting,
+        policy::Target,
         prompt::tokens::{Counter, Source},
         protocol::RequestBody,
         types::Endpoint,
@@ -90,7 +53,9 @@ mod tests {
         let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{text}"}}]}}"#);
         let body = RequestBody::json(Endpoint::Chat, body.into()).unwrap();
         let counter = Arc::new(Counter::new(Arc::new(Source::learned())));
-        match fit(&pools, &targets, &Counting::of(&body, words as u64 * 5 / 4, &counter), max_tokens) {
+        let prompt = Counting::of(&body, words as u64 * 5 / 4, &counter);
+        let (exceeds, certain) = (|n| prompt.exceed(n), |n| prompt.surely_exceed(n));
+        match fitting(&pools, &targets, max_tokens, &exceeds, &certain) {
             Fit::All => Ok((0..pools.len()).collect()),
             Fit::Some(targets) => Ok(targets.iter().map(|target| target.pool).collect()),
             Fit::None(largest) => Err(largest),

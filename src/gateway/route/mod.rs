@@ -6,6 +6,7 @@ mod asking;
 mod facts;
 mod fit;
 mod overrides;
+mod particulars;
 mod rules;
 mod way;
 
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
+use self::facts::Known;
 pub(super) use self::{access::refused, asking::Asking, overrides::priority, rules::unknown};
 use super::{
     Desk, Reply, Serving, Step,
@@ -73,7 +75,12 @@ fn decide(desk: &Arc<Desk>, Estimated { call, estimate }: &Estimated) -> Result<
         estimate,
         prompt: &prompt,
     };
-    let way = asking.route();
+    let known = Known::of(&asking);
+    let way = asking.route_known(&known);
+    if way.is_ok() && desk.journal.load().is_some() {
+        let particulars = known.particulars();
+        call.record.note(|line| line.particulars = Some(particulars));
+    }
     if let Some(known) = prompt.known() {
         call.record.counts(known);
     }

@@ -4,22 +4,23 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
-use super::{
-    asking::Asking,
-    facts::Known,
-    fit::{self, Fit},
-    overrides::Overrides,
-};
+use super::{asking::Asking, facts::Known, fit, overrides::Overrides};
 use crate::{
-    gateway::explained::{Explained, PassedOver, Scored},
-    policy::{Model, Policy, Route, Rule, Target},
+    fleet::way::{self, Fit, Nowhere},
+    gateway::explained::{Explained, LengthChosen, PassedOver, Scored, TierChosen},
+    policy::{Model, Policy, Route, Target},
     prompt::complexity::Weights,
-    types::Fault,
+    types::{Fault, Name},
 };
 
 impl Asking<'_> {
     /// The way it goes, and why.
     pub(in crate::gateway) fn route(&self) -> Result<(Arc<Route>, Explained), Fault> {
+        self.route_known(&Known::of(self))
+    }
+
+    /// The same for one of which something may be `known` already, or is to be asked afterwards.
+    pub(super) fn route_known(&self, known: &Known<'_>) -> Result<(Arc<Route>, Explained), Fault> {
         let mut explained = Explained::default();
         self.check_access()?;
         let overrides = Overrides::read(self.policy(), self.key, self.headers)?;
@@ -27,7 +28,7 @@ impl Asking<'_> {
             (None, pool) => self.unnamed(pool)?,
             (Some(name), None) => {
                 let Some(model) = self.policy().models.get(name) else { return Err(unknown(self.policy(), name)) };
-                self.by_rules(name, model, &mut explained)?
+                self.by_rules(name, model, known, &mut explained)?
             }
             (Some(name), Some(pool)) => {
                 let Some(model) = self.policy().models.get(name) else { return Err(unknown(self.policy(), name)) };
@@ -44,45 +45,30 @@ impl Asking<'_> {
         Ok((route, explained))
     }
 
-    fn by_rules(&self, name: &str, model: &Model, explained: &mut Explained) -> Result<Arc<Route>, Fault> {
-        let known = Known::of(self);
-        let (mut largest, mut silent) = (None, false);
-        let mut chosen = None;
-        for rule in &model.rules {
-            let mut pass_over = |because| {
-                explained.passed_over.push(PassedOver { route: rule.name.clone(), because });
-            };
-            if rule.when.as_ref().is_some_and(|when| !when.holds(&known)) {
-                pass_over("condition");
-                continue;
-            }
-            let (route, left) = match self.usable(rule) {
-                Usable::Silent => {
-                    silent = true;
-                    pass_over("endpoint");
-                    continue;
-                }
-                Usable::TooSmall(context) => {
-                    largest = largest.max(Some(context));
-                    pass_over("context");
-                    continue;
-                }
-                Usable::These(usable) => self.decide(rule, &usable, &known, explained),
-            };
-            explained.too_small.extend(left);
-            chosen = Some(route);
-            break;
-        }
-        // A choice between tiers has told already, by weights that may be its own.
-        if explained.complexity.is_none() {
-            let version = || Weights::built_in().version.as_str().into();
-            explained.complexity = known.scored_already().map(|complexity| Scored::of(complexity, version()));
-        }
-        chosen.ok_or_else(|| match largest {
-            Some(largest) => self.too_long(name, largest),
-            None if silent => self.silent(name),
-            None => no_rule(name),
-        })
+    fn by_rules(
+        &self,
+        name: &str,
+        model: &Model,
+        known: &Known<'_>,
+        explained: &mut Explained,
+    ) -> Result<Arc<Route>, Fault> {
+        let found = way::find(model, known, &self.serving.snapshot.pools).map_err(|nowhere| match nowhere {
+            Nowhere::TooLong(largest) => self.too_long(name, largest),
+            Nowhere::Silent => self.silent(name),
+            Nowhere::NoRule => no_rule(name),
+        })?;
+        let passed_over = found.passed_over.into_iter();
+        explained.passed_over =
+            passed_over.map(|(route, because)| PassedOver { route, because: word(because) }).collect();
+        explained.too_small = found.too_small.into_iter().map(|pool| self.policy().pools[pool].name.clone()).collect();
+        explained.length = found.length.map(|(boundary, long)| LengthChosen { boundary, long });
+        explained.tier = found.tier.as_ref().map(TierChosen::of);
+        // A choice between tiers has told, by weights that may be its own.
+        explained.complexity = known.ranked().or_else(|| {
+            let version: Name = Weights::built_in().version.as_str().into();
+            known.scored_already().map(|complexity| Scored::of(complexity, version))
+        });
+        Ok(found.route)
     }
 
     /// The one pool that the client names itself.
@@ -122,26 +108,7 @@ impl Asking<'_> {
     }
 
     fn fit(&self, targets: &[Target]) -> Fit {
-        // A list of inputs is no prompt: the limit holds for each of them.
-        if self.prompt_field().is_none() {
-            return Fit::All;
-        }
-        fit::fit(&self.serving.snapshot.pools, targets, self.prompt, self.body.max_tokens)
-    }
-
-    /// Which of the pools that a rule may lead to can serve the request.
-    fn usable(&self, rule: &Rule) -> Usable {
-        // Every route of a rule has the same pools, in different orders.
-        let targets = rule.way.routes().first().map_or(&[][..], |route| &route.targets);
-        let speaking: Vec<_> = targets.iter().filter(|target| self.speaks(target)).cloned().collect();
-        if speaking.is_empty() {
-            return Usable::Silent;
-        }
-        match self.fit(&speaking) {
-            Fit::All => Usable::These(speaking),
-            Fit::Some(fitting) => Usable::These(fitting),
-            Fit::None(largest) => Usable::TooSmall(largest),
-        }
+        way::fit(&Known::of(self), &self.serving.snapshot.pools, targets)
     }
 
     fn too_long(&self, name: &str, largest: u64) -> Fault {
@@ -158,14 +125,13 @@ impl Asking<'_> {
     }
 }
 
-/// What a rule's pools can do for a request.
-enum Usable {
-    /// These can serve it.
-    These(Vec<Target>),
-    /// None speaks what is asked.
-    Silent,
-    /// None can take the prompt; the largest holds so many tokens.
-    TooSmall(u64),
+/// Why a rule did not apply, as the journal has it.
+const fn word(because: way::PassedOver) -> &'static str {
+    match because {
+        way::PassedOver::Condition => "condition",
+        way::PassedOver::Endpoint => "endpoint",
+        way::PassedOver::Context => "context",
+    }
 }
 
 fn no_rule(model: &str) -> Fault {

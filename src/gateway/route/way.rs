@@ -1,4 +1,4 @@
-//! What decides among the pools of a rule: nothing, the length of the prompt, or how hard it seems.
+//! What the decision on a request's way asks of it, answered by the request itself and by what the gateway has learned.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -6,15 +6,15 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{asking::Asking, facts::Known};
 use crate::{
-    fleet::{Ask, Outlook, Scratch},
-    gateway::{
-        explained::{Explained, LengthChosen, Scored, TierChosen},
-        lessons::Decided,
-    },
-    policy::{ByLength, Route, Rule, Target, Tiers, Way},
+    fleet::{Ask, Outlook, Scratch, way::Asks},
+    gateway::{explained::Scored, lessons::Decided},
+    policy::{Target, Tiers},
     prompt::complexity::{Weights, score},
-    schedule::tiers::{Context, TierView},
-    types::{Name, aim::MOST_TIERS},
+    schedule::{
+        boundary::Boundary,
+        tiers::{Context, Decision, TierView},
+    },
+    types::Name,
 };
 
 thread_local! {
@@ -22,127 +22,64 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-impl Asking<'_> {
-    /// The route that the rule gives, cut down to the `usable` pools; and the names of those that are left out.
-    pub(super) fn decide(
-        &self,
-        rule: &Rule,
-        usable: &[Target],
-        known: &Known<'_>,
-        explained: &mut Explained,
-    ) -> (Arc<Route>, Vec<Name>) {
-        let route = match &rule.way {
-            Way::Pools(route) => route,
-            Way::Length(by) => self.by_length(&rule.name, by, usable, explained),
-            Way::Tiers(tiers) => self.by_complexity(&rule.name, tiers, usable, known, explained),
-        };
-        if usable.len() == route.targets.len() {
-            return (route.clone(), Vec::new());
-        }
-        let (kept, left): (Vec<_>, Vec<_>) = route.targets.iter().cloned().partition(|target| usable.contains(target));
-        let left = left.iter().map(|target| self.policy().pools[target.pool].name.clone()).collect();
-        (Arc::new(Route { targets: kept, ..Route::clone(route) }), left)
+impl Asks for Known<'_> {
+    fn speaks(&self, pool: usize) -> bool {
+        self.asking.policy().pools[pool].speaks.contains(&self.asking.endpoint)
     }
 
-    fn by_length<'r>(
-        &self,
-        name: &Name,
-        by: &'r ByLength,
-        usable: &[Target],
-        explained: &mut Explained,
-    ) -> &'r Arc<Route> {
-        let [short, long] = &by.routes;
-        let (at_short, at_long) = (&short.targets[0], &short.targets[1]);
-        // Where the prompt fits into one of the two alone, there is nothing to decide, nor to learn.
-        match (usable.contains(at_short), usable.contains(at_long)) {
-            (true, false) => return short,
-            (false, _) => return long,
-            (true, true) => {}
-        }
-        let boundary = if let Some(tokens) = by.boundary {
-            tokens as f64
-        } else {
-            let learned = self.desk.boundary(name);
-            if !self.is_dry()
-                && let (Some(here), Some(there)) =
-                    (self.outlook(&short.name, at_short), self.outlook(&long.name, at_long))
-            {
-                learned.learn(self.prompt.tokens().expected, here.burden, there.burden);
-            }
-            learned.tokens()
-        };
-        let is_long = self.prompt.exceed((boundary as u64).saturating_sub(1));
-        explained.length = Some(LengthChosen { boundary, long: is_long });
-        if is_long { long } else { short }
+    fn has_prompt(&self) -> bool {
+        self.asking.prompt_field().is_some()
     }
 
-    fn by_complexity<'r>(
-        &self,
-        name: &Name,
-        tiers: &'r Tiers,
-        usable: &[Target],
-        known: &Known<'_>,
-        explained: &mut Explained,
-    ) -> &'r Arc<Route> {
-        let can = |tier: usize| usable.contains(&tiers.routes[tier].targets[0]);
-        // What fits into one tier alone is not this rule's to decide, and does not count as its choice.
-        let mut able = (0..tiers.routes.len()).filter(|tier| can(*tier));
-        let (first, second) = (able.next(), able.next());
-        if second.is_none() {
-            return &tiers.routes[first.unwrap_or(0)];
-        }
-        let view = |tier: usize| {
-            let route: &Route = &tiers.routes[tier];
-            let outlook = self.outlook(&route.name, &route.targets[0]).filter(|_| can(tier));
-            let price = self.policy().pools[route.targets[0].pool].price;
-            TierView {
-                cost_usd: outlook.zip(price).map_or(0.0, |(outlook, price)| price.cost(&outlook.usage)),
-                e2e: outlook.map_or(f64::NAN, |outlook| outlook.e2e),
-                available: outlook.is_some(),
-            }
-        };
-        let mut views = [TierView { cost_usd: 0.0, e2e: f64::NAN, available: false }; MOST_TIERS];
-        let count = tiers.routes.len().min(MOST_TIERS);
-        for (tier, place) in views[..count].iter_mut().enumerate() {
-            *place = view(tier);
-        }
+    fn surely_more_tokens_than(&self, n: u64) -> bool {
+        self.asking.prompt.surely_exceed(n)
+    }
+
+    fn outlook(&self, route: &Name, target: &Target) -> Option<Outlook> {
+        self.asking.outlook(route, target)
+    }
+
+    fn boundary(&self, rule: &Name) -> Arc<Boundary> {
+        self.asking.desk.boundary(rule)
+    }
+
+    fn teaches(&self) -> bool {
+        !self.asking.is_dry()
+    }
+
+    fn tier(&self, rule: &Name, tiers: &Tiers, views: &[TierView]) -> Decision {
+        let asking = self.asking;
         let context = Context {
-            key: self.key.map_or(0, |key| xxh3_64(self.policy().keys[key].id.as_bytes())),
-            session: self.estimate.session.or_else(|| self.said(known.outline().said)),
-            continues: match self.estimate.session {
-                None if !known.outline().in_tool_loop => self.said(known.outline().said_before),
+            key: asking.key.map_or(0, |key| xxh3_64(asking.policy().keys[key].id.as_bytes())),
+            session: asking.estimate.session.or_else(|| asking.said(self.outline().said)),
+            continues: match asking.estimate.session {
+                None if !self.outline().in_tool_loop => asking.said(self.outline().said_before),
                 _ => None,
             },
-            tool_loop: known.outline().in_tool_loop,
+            tool_loop: self.outline().in_tool_loop,
             chance: fastrand::f64(),
         };
-        let own = self.desk.lessons.weights(name);
+        let own = asking.desk.lessons.weights(rule);
         let weights = own.as_deref().unwrap_or_else(|| Weights::built_in());
         let complexity = match &own {
-            Some(own) => score(known.features(), own),
-            None => *known.scored(),
+            Some(own) => score(self.features(), own),
+            None => *self.scored(),
         };
-        explained.complexity = Some(Scored::of(&complexity, weights.version.as_str().into()));
-        let tierings = self.desk.tierings(name, &tiers.aim, tiers.routes.len());
-        let now = self.desk.clock.now();
-        let decision = match &self.id {
-            None => tierings.preview(&complexity, &context, &views[..count], now),
+        self.rank(Scored::of(&complexity, weights.version.as_str().into()));
+        let tierings = asking.desk.tierings(rule, &tiers.aim, tiers.routes.len());
+        let now = asking.desk.clock.now();
+        match &asking.id {
+            None => tierings.preview(&complexity, &context, views, now),
             Some(id) => {
-                let decision = tierings.decide(&complexity, &context, &views[..count], now);
-                self.remember(id, name, tiers, decision.tier, known);
+                let decision = tierings.decide(&complexity, &context, views, now);
+                asking.remember(id, rule, tiers, decision.tier, self);
                 decision
             }
-        };
-        explained.tier = Some(TierChosen {
-            tier: decision.tier,
-            intended: decision.intended,
-            bar: Some(decision.bar).filter(|bar| bar.is_finite()),
-            share: decision.share,
-            reason: decision.reason.label(),
-        });
-        &tiers.routes[decision.tier.min(count - 1)]
+        }
     }
+}
 
+impl Asking<'_> {
     /// Remembers the decision, so that it can be judged. Of more than two tiers, only the lowest and the highest teach anything.
     fn remember(&self, id: &Arc<str>, route: &Name, tiers: &Tiers, tier: usize, known: &Known<'_>) {
         let top = tiers.routes.len() - 1;
@@ -163,7 +100,7 @@ impl Asking<'_> {
 
     /// A conversation by what its users said so far, for clients that do not name it: with each turn it has another hash, and the turn
     /// before has the one by which it is found.
-    fn said(&self, hash: u64) -> Option<u64> {
+    pub(super) fn said(&self, hash: u64) -> Option<u64> {
         (hash != 0).then_some(hash ^ self.desk.salt)
     }
 

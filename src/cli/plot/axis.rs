@@ -9,19 +9,19 @@ const MARKS: f64 = 5.0;
 
 /// From the least to the greatest value that is shown.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Axis {
+pub(in crate::cli) struct Axis {
     range: Range<f64>,
     decades: bool,
 }
 
 impl Axis {
     /// Even steps over `range`.
-    pub(super) fn even(range: Range<f64>) -> Self {
+    pub(in crate::cli) fn even(range: Range<f64>) -> Self {
         Self { range, decades: false }
     }
 
     /// Decades around `values`, as far as they are above zero and have an end.
-    pub(super) fn decades(values: impl Iterator<Item = f64>) -> Self {
+    pub(in crate::cli) fn decades(values: impl Iterator<Item = f64>) -> Self {
         let values = values.filter(|value| *value > 0.0 && value.is_finite());
         let (least, greatest) =
             values.fold((f64::INFINITY, 0.0_f64), |(least, greatest), value| (least.min(value), greatest.max(value)));
@@ -30,7 +30,7 @@ impl Axis {
     }
 
     /// The value on the axis that is nearest to `value`.
-    pub(super) fn within(&self, value: f64) -> f64 {
+    pub(in crate::cli) fn within(&self, value: f64) -> f64 {
         value.clamp(self.range.start, self.range.end)
     }
 
@@ -55,7 +55,7 @@ impl Axis {
 }
 
 /// A mark in as few digits as tell it.
-pub(super) fn mark(value: f64) -> String {
+pub(in crate::cli) fn mark(value: f64) -> String {
     ((value * 1e6).round() / 1e6).to_string()
 }
 

@@ -1,0 +1,148 @@
+//! `signalbox replay`: what another policy would have made of the traffic that a journal holds, before it ships.
+
+mod args;
+mod draw;
+mod engines;
+mod json;
+mod report;
+mod results;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+pub(super) use self::args::Args;
+use self::{
+    engines::{Fleet, learn_all},
+    results::{Column, Results},
+};
+use super::{output, progress};
+use crate::{
+    config::{Config, Problem, Problems},
+    policy::{Policy, compile},
+    sim::{
+        machines::Machines,
+        rehearsal::{Entries, Journal, Missing, Play, Played, Tally, recorded, unknown},
+        spread::spread,
+    },
+};
+
+pub(super) fn replay(args: &Args) -> io::Result<ExitCode> {
+    let results = match rehearse(args) {
+        Ok(results) => results,
+        Err(problems) => {
+            output::complain(&output::report(&problems));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    if let Some(file) = &args.plot
+        && let Err(problem) = draw::write(&results, file)
+    {
+        output::complain(&format!("signalbox: {problem}\n"));
+        return Ok(ExitCode::FAILURE);
+    }
+    if args.json {
+        output::json(&json::json(&results))?;
+    } else {
+        output::print(&report::text(&results))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rehearse(args: &Args) -> Result<Results, Problems> {
+    let policy = Config::load(&args.policy).and_then(|config| compile(&config))?;
+    let was = args.was.as_deref().map(|file| Config::load(file).and_then(|config| compile(&config))).transpose()?;
+    let policies: Vec<&Policy> = was.iter().chain([&policy]).collect();
+    let machines = match &args.engines {
+        Some(file) => Machines::load(file, &policies)?,
+        None => Machines::default(),
+    };
+    let journal = Journal::open(&args.journals)?;
+    let entries = Entries::of(&journal);
+    if entries.all.is_empty() {
+        return Err(nothing(&args.journals, &journal, &entries));
+    }
+    if !args.anyway {
+        known(&args.policy, &policy, &entries)?;
+        if let (Some(file), Some(was)) = (&args.was, &was) {
+            known(file, was, &entries)?;
+        }
+    }
+    let fleets = learn_all(&journal, &policies, &machines);
+    for (fleet, file) in fleets.iter().zip(args.was.iter().chain([&args.policy])) {
+        fleet.check(file)?;
+    }
+    let play = |policy: &Policy, fleet: &Fleet| Play {
+        policy: policy.clone(),
+        profiles: fleet.profiles(),
+        failing: fleet.failing(),
+        ttft: args.slo_ttft,
+        tpot: args.slo_tpot,
+    };
+    let plays: Vec<Play> = policies.iter().zip(&fleets).map(|(policy, fleet)| play(policy, fleet)).collect();
+    let jobs: Vec<(&Play, u64)> =
+        plays.iter().flat_map(|play| (1..=args.seeds).map(move |seed| (play, seed))).collect();
+    let bar = progress::bar(jobs.len() as u64, "plays");
+    let played = spread(&jobs, || bar.inc(1), |(play, seed)| play.run(&entries, *seed));
+    bar.finish_and_clear();
+    let happened = Tally::of(&recorded(&entries, &plays[0]));
+    let mut columns: Vec<Column> = Vec::new();
+    let files = args.was.iter().map(|file| ("was", file)).chain([("new", &args.policy)]);
+    let mut played = played.into_iter();
+    for ((name, file), play) in files.zip(&plays) {
+        let (tallies, missing, busiest) = gather(played.by_ref().take(args.seeds as usize));
+        let (file, hash) = (file.clone(), play.policy.hash.clone());
+        columns.push(Column { name, file, hash, tallies, missing, busiest });
+    }
+    let caveats = results::caveats(&policy, &entries);
+    Ok(Results { journal, entries, fleets, happened, columns, caveats, seeds: args.seeds })
+}
+
+/// The figures of each seed; what they asked that the journal does not have, and how many requests each engine had at once, at most.
+fn gather(played: impl Iterator<Item = Played>) -> (Vec<Tally>, Missing, Vec<u32>) {
+    let (mut tallies, mut missing, mut busiest) = (Vec::new(), Missing::new(), Vec::new());
+    for one in played {
+        tallies.push(Tally::of(&one.ended));
+        for (what, times) in one.missing {
+            // All seeds ask much the same.
+            let most = missing.entry(what).or_default();
+            *most = times.max(*most);
+        }
+        busiest.resize(one.busiest.len(), 0);
+        for (most, own) in busiest.iter_mut().zip(one.busiest) {
+            *most = own.max(*most);
+        }
+    }
+    (tallies, missing, busiest)
+}
+
+/// Refuses a policy that asks what the journal can tell of no request.
+fn known(file: &Path, policy: &Policy, entries: &Entries) -> Result<(), Problems> {
+    let problems: Vec<Problem> = unknown(policy, entries)
+        .into_iter()
+        .map(|unknown| {
+            let message =
+                format!("the rule `{}` asks `{}`, which the journal has of no request", unknown.rule, unknown.what);
+            Problem::whole(message).help(format!("{}; or let it see nothing there, with `--anyway`", unknown.mend))
+        })
+        .collect();
+    if problems.is_empty() { Ok(()) } else { Err(problem(file, problems)) }
+}
+
+fn nothing(files: &[PathBuf], journal: &Journal, entries: &Entries) -> Problems {
+    let file = files.first().map_or(Path::new("journal"), |file| file);
+    let why: Vec<String> = entries.left_out.iter().map(|(why, count)| format!("{count} {why}")).collect();
+    let message = match &journal.first_damage {
+        _ if !why.is_empty() => format!("this journal has no request that could be played again: {}", why.join("; ")),
+        Some(damage) => format!("this is no journal: {} lines cannot be read, such as {damage}", journal.damaged),
+        None => "this journal is empty".to_owned(),
+    };
+    let help = "a policy writes one with `journal: { path: journal.jsonl }`";
+    problem(file, vec![Problem::whole(message).help(help)])
+}
+
+fn problem(file: &Path, problems: Vec<Problem>) -> Problems {
+    Problems::new(&file.display().to_string(), "".into(), problems)
+}

@@ -1,0 +1,38 @@
+//! What a journal line keeps of a request for policies to come.
+
+use super::facts::Known;
+use crate::{
+    fleet::way::Asks as _,
+    gateway::particulars::{BlockHashes, Hash, Particulars, Ranked},
+    policy::condition::Facts as _,
+    prompt::complexity::Weights,
+};
+
+impl Known<'_> {
+    /// What is cheap to know, and of what is not what was asked already, unless the policy wants all of it noted.
+    pub(super) fn particulars(&self) -> Particulars {
+        let asking = self.asking;
+        let all = asking.policy().journal.as_ref().is_some_and(|journal| journal.facts) && self.has_prompt();
+        let (complexity, language) = if all {
+            (Some(self.scored()), Some(self.told_language()))
+        } else {
+            (self.scored_already(), self.language_already())
+        };
+        let outline = self.outline();
+        Particulars {
+            class: if asking.is_batch() { "batch" } else { "interactive" },
+            max_tokens: asking.body.max_tokens,
+            tools: outline.tools,
+            images: outline.images,
+            schema: self.schema(),
+            turns: outline.turns,
+            tool_loop: outline.in_tool_loop,
+            session: asking.estimate.session.map(Hash::keyed),
+            said: asking.said(outline.said).map(Hash::keyed),
+            said_before: asking.said(outline.said_before).map(Hash::keyed),
+            language,
+            complexity: complexity.map(|it| Ranked::of(it, Weights::built_in().version.as_str().into())),
+            blocks: all.then(|| BlockHashes::of(asking.estimate.blocks.prompt().blocks)),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Where simulated requests wait for room: the queues of the gateway, on the simulation's clock.
+
+use std::{cmp::Reverse, collections::HashMap, time::Duration};
+
+use crate::{
+    schedule::admission::{Key, Queue, Waiting},
+    types::Moment,
+};
+
+/// How often those who wait look whether time has made room.
+pub(super) const LOOK: Duration = Duration::from_millis(250);
+
+/// The queues of all pools, by their places in the policy.
+#[derive(Default)]
+pub(super) struct Hall {
+    lines: Vec<Queue<u32>>,
+    /// Where each request waits, by its number.
+    places: HashMap<u32, (usize, Key)>,
+}
+
+impl Hall {
+    /// One queue of at most `length` for each of so many pools.
+    pub(super) fn new(pools: usize, length: usize) -> Self {
+        Self { lines: (0..pools).map(|_| Queue::new(length)).collect(), places: HashMap::new() }
+    }
+
+    /// Whether nobody waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// How many wait for each pool.
+    pub(super) fn depths(&self) -> impl Iterator<Item = usize> + '_ {
+        self.lines.iter().map(Queue::len)
+    }
+
+    /// Joins the queue of `pool`; who had to leave for it, or `Err` where there is no place.
+    pub(super) fn join(
+        &mut self,
+        pool: usize,
+        number: u32,
+        priority: u8,
+        deadline: Moment,
+        now: Moment,
+    ) -> Result<Option<u32>, ()> {
+        let waiting = Waiting { priority, deadline: Some(deadline), item: number };
+        let queued = self.lines[pool].push(now, waiting).map_err(|_| ())?;
+        self.places.insert(number, (pool, queued.key));
+        if let Some(displaced) = queued.displaced {
+            self.places.remove(&displaced);
+        }
+        Ok(queued.displaced)
+    }
+
+    /// Leaves its queue, if it is in one.
+    pub(super) fn leave(&mut self, number: u32) {
+        if let Some((pool, key)) = self.places.remove(&number) {
+            self.lines[pool].remove(key);
+        }
+    }
+
+    /// Those whose time is over; they wait no more.
+    pub(super) fn expired(&mut self, now: Moment) -> Vec<u32> {
+        let gone: Vec<u32> = self.lines.iter_mut().flat_map(|line| line.expired(now)).collect();
+        for number in &gone {
+            self.places.remove(number);
+        }
+        gone
+    }
+
+    /// Those who wait, by queue: the one whose first has waited longest before the others, each in its own order.
+    pub(super) fn in_order(&mut self, now: Moment) -> Vec<Vec<u32>> {
+        let mut lines: Vec<_> = self.lines.iter_mut().filter(|line| !line.is_empty()).collect();
+        lines.sort_by_key(|line| Reverse(line.oldest(now)));
+        lines.into_iter().map(|line| line.in_order(now).map(|(_, number)| *number).collect()).collect()
+    }
+}

@@ -1,0 +1,271 @@
+//! A simulated engine that behaves as a real one did: its constants are searched for by playing on it the requests that the real one got,
+//! at their times and with their loads (a pattern search, Hooke and Jeeves 1961, on logarithms; least absolute deviations, so that
+//! stalls do not bend it). What it is worth is told by the last fifth of the requests, which the search never saw.
+
+use super::{
+    observe::{Seen, Watched},
+    trial::{Difference, Made, difference, loss, play},
+};
+use crate::sim::Profile;
+
+/// Fewer answers tell too little of an engine.
+pub const FEWEST: usize = 20;
+/// The search looks at no more than the last so many requests of its part, with so many tokens of answers.
+const MOST: usize = 400;
+/// See [`MOST`].
+const MOST_TOKENS: u32 = 30_000;
+/// The part of the requests that it does not see.
+const HELD: usize = 5;
+/// Steps of the search, as factors.
+const STEPS: [f64; 6] = [2.0, 1.5, 1.25, 1.12, 1.06, 1.03];
+/// The first of them, at which several beginnings are tried.
+const COARSE: usize = 2;
+/// Rounds at one step.
+const ROUNDS: usize = 3;
+/// A limit on requests at once is believed where it explains so much more.
+const CLEARLY: f64 = 0.97;
+/// Where the number of requests that run at once shows no limit.
+const UNLIMITED: u32 = 1024;
+/// Numbers of slots that are tried.
+const SLOTS: [u32; 16] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256];
+
+/// What was learned of a backend.
+#[derive(Clone, Debug)]
+pub struct Learned {
+    /// The engine that behaves as it.
+    pub profile: Profile,
+    /// Answers it was learned from, and those that it was tried on.
+    pub answers: usize,
+    /// See [`answers`](Self::answers).
+    pub held_out: usize,
+    /// On the answers that it was not learned from: its times to the first token.
+    pub ttft: Error,
+    /// The same of times per further token.
+    pub tpot: Error,
+    /// Most requests that were seen there at once: beyond that, the model only extrapolates.
+    pub most_at_once: usize,
+    /// The share of attempts that failed.
+    pub failing: f64,
+    /// The median of answers' lengths, in tokens.
+    pub output_tokens: u32,
+}
+
+/// How far simulated times are from real ones; not a number where there were none to compare.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Error {
+    /// Of the medians: 0.1 is 10 % too long.
+    pub bias: f64,
+    /// Of a usual answer, to either side.
+    pub typical: f64,
+}
+
+/// Learns what `watched` was like; `None` where there were too few answers.
+pub fn learn(watched: &Watched) -> Option<Learned> {
+    let answers = watched.seen.iter().filter(|seen| seen.output_tokens.is_some()).count();
+    if answers < FEWEST {
+        return None;
+    }
+    let seen = &watched.seen;
+    let usual = median(seen.iter().filter_map(|seen| seen.output_tokens.map(f64::from)).collect()) as u32;
+    let usual = usual.max(1);
+    let known = seen.len() - seen.len() / HELD;
+    let first = known.saturating_sub(MOST.min((MOST_TOKENS / usual) as usize).max(FEWEST));
+    let taught = &seen[first..known];
+    let most_at_once = watched.most_at_once();
+    let profile = search(taught, usual, most_at_once);
+    let made = play(&profile, &seen[first..], usual);
+    let (own, held) = made.split_at(taught.len());
+    let jitter = jitter(taught, own);
+    let later = &seen[known..];
+    Some(Learned {
+        profile: Profile { jitter, ..profile },
+        answers,
+        held_out: later.iter().filter(|seen| seen.output_tokens.is_some()).count(),
+        ttft: error(later, held, |it| it.ttft.or(it.whole)),
+        tpot: error(later, held, |it| it.tpot),
+        most_at_once,
+        failing: watched.failing(),
+        output_tokens: usual,
+    })
+}
+
+/// The constants that are searched for.
+const FIELDS: [fn(&mut Profile) -> &mut f64; 5] = [
+    |profile| &mut profile.step_ms,
+    |profile| &mut profile.prefill_ms,
+    |profile| &mut profile.prompt_ms,
+    |profile| &mut profile.sequence_ms,
+    |profile| &mut profile.context_ms_per_1k,
+];
+
+/// A search under way.
+struct Search<'a> {
+    seen: &'a [Seen],
+    usual: u32,
+    best: Profile,
+    least: f64,
+}
+
+fn search(seen: &[Seen], usual: u32, most_at_once: usize) -> Profile {
+    // An engine that was never idle is seen at its slowest only: the quickest tenth of its steps may be nearer to what it is.
+    let begun = [0.02, 0.1, 0.3].map(|share| {
+        let best = guess(seen, share);
+        let mut search = Search { seen, usual, best, least: loss(&best, seen, usual) };
+        STEPS[..COARSE].iter().for_each(|step| search.go(*step));
+        search
+    });
+    let [one, two, three] = begun;
+    let mut search = [two, three].into_iter().fold(one, |best, next| if next.least < best.least { next } else { best });
+    // Slots, and how much of a prompt a step takes, show once the rest is about right.
+    search.try_limits(most_at_once);
+    STEPS[COARSE..].iter().for_each(|step| search.go(*step));
+    search.best
+}
+
+impl Search<'_> {
+    /// Looks around at one step, along each constant and along each two against one another: where one takes over from another, as the price
+    /// of a prompt from that of its tokens, neither alone shows the way.
+    fn go(&mut self, step: f64) {
+        for _ in 0..ROUNDS {
+            let before = self.least;
+            for (place, field) in FIELDS.into_iter().enumerate() {
+                let _ = self.try_next(|next| *field(next) *= step) || self.try_next(|next| *field(next) /= step);
+                for other in FIELDS.into_iter().skip(place + 1) {
+                    let mut against = |one: f64| {
+                        self.try_next(|next| {
+                            *field(next) *= one;
+                            *other(next) /= one;
+                        })
+                    };
+                    let _ = against(step) || against(1.0 / step);
+                }
+            }
+            if self.least > before * 0.999 {
+                break;
+            }
+        }
+    }
+
+    /// Takes a changed profile where it is nearer; whether it was.
+    fn try_next(&mut self, change: impl Fn(&mut Profile)) -> bool {
+        let mut next = self.best;
+        change(&mut next);
+        self.keep(next, 1.0)
+    }
+
+    fn keep(&mut self, next: Profile, part: f64) -> bool {
+        let of = loss(&next, self.seen, self.usual);
+        let nearer = of < self.least * part;
+        if nearer {
+            (self.best, self.least) = (next, of);
+        }
+        nearer
+    }
+
+    fn try_limits(&mut self, most_at_once: usize) {
+        for max_sequences in SLOTS.into_iter().rev().filter(|slots| (*slots as usize) < most_at_once) {
+            self.keep(Profile { max_sequences, ..self.best }, CLEARLY);
+        }
+        for chunk_tokens in [256, 512, 1024, 4096, 8192] {
+            self.keep(Profile { chunk_tokens, ..self.best }, CLEARLY);
+        }
+    }
+}
+
+/// Where the search begins; an idle step is taken for as long as this share of all times per token.
+fn guess(seen: &[Seen], share: f64) -> Profile {
+    let quantile = |mut values: Vec<f64>, share: f64| {
+        values.sort_by(f64::total_cmp);
+        values.get((values.len() as f64 * share) as usize).copied()
+    };
+    let tpots = seen.iter().filter_map(|seen| seen.tpot).collect();
+    let whole = |seen: &Seen| Some((seen.end - seen.at) / f64::from(seen.output_tokens?.max(1)));
+    let step = quantile(tpots, share).or_else(|| quantile(seen.iter().filter_map(whole).collect(), share));
+    let step_ms = (step.unwrap_or(0.015) * 1e3).max(0.01);
+    let fresh = |seen: &Seen| f64::from(seen.prompt_tokens - seen.cached_tokens);
+    let firsts: Vec<(f64, f64)> = seen.iter().filter_map(|seen| Some((fresh(seen), seen.ttft?))).collect();
+    let rates = firsts.iter().map(|(tokens, ttft)| (ttft * 1e3 - step_ms).max(0.01) / tokens.max(1.0)).collect();
+    let prefill_ms = quantile(rates, 0.1).unwrap_or(0.1).max(1e-4);
+    Profile {
+        step_ms,
+        sequence_ms: step_ms * 0.02,
+        context_ms_per_1k: step_ms * 0.005,
+        prompt_ms: step_ms * 0.3,
+        prefill_ms,
+        max_sequences: UNLIMITED,
+        ..Profile::small()
+    }
+}
+
+/// The stray of a step's time, even to both sides, that has the spread which the model leaves unexplained of first tokens.
+fn jitter(seen: &[Seen], made: &[Made]) -> f64 {
+    let left: Vec<f64> = seen.iter().zip(made).filter_map(|(seen, made)| difference(seen, made).ttft).collect();
+    let middle = median(left.clone());
+    let deviation = 1.4826 * median(left.iter().map(|it| (it - middle).abs()).collect());
+    if deviation.is_finite() { (deviation * 3.0_f64.sqrt()).min(0.9) } else { 0.0 }
+}
+
+fn error(seen: &[Seen], made: &[Made], of: impl Fn(Difference) -> Option<f64>) -> Error {
+    let all: Vec<f64> = seen.iter().zip(made).filter_map(|(seen, made)| of(difference(seen, made))).collect();
+    // The median of ratios is near the ratio of medians, and nothing moves it but the model.
+    let bias = median(all.clone()).exp() - 1.0;
+    Error { bias, typical: median(all.iter().map(|it| it.abs()).collect()).exp() - 1.0 }
+}
+
+/// Not a number where there are no values.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an engine of this profile would have been seen to do under so many requests, `gap` seconds apart on average.
+    fn seen(profile: &Profile, count: usize, gap: f64) -> Vec<Seen> {
+        let mut dice = fastrand::Rng::with_seed(3);
+        let mut at = 0.0;
+        let mut all: Vec<Seen> = (0..count)
+            .map(|_| {
+                at -= (1.0 - dice.f64()).ln() * gap;
+                let (prompt_tokens, output_tokens) = (dice.u32(20..1500), Some(dice.u32(5..60)));
+                Seen { at, end: at, prompt_tokens, cached_tokens: 0, output_tokens, ttft: Some(0.0), tpot: Some(0.0) }
+            })
+            .collect();
+        let made = play(profile, &all, 1);
+        for (seen, made) in all.iter_mut().zip(&made) {
+            let first = made.first.unwrap();
+            (seen.end, seen.ttft) = (made.last, Some(first - seen.at));
+            seen.tpot = Some((made.last - first) / f64::from(made.tokens - 1));
+        }
+        all
+    }
+
+    fn learned(profile: Profile, gap: f64) -> Learned {
+        learn(&Watched { seen: seen(&profile, 150, gap), ended: 148, failed: 2 }).unwrap()
+    }
+
+    #[test]
+    fn an_engine_is_known_again_by_what_it_did() {
+        let own = Profile { step_ms: 6.0, sequence_ms: 0.4, prompt_ms: 9.0, prefill_ms: 0.11, ..Profile::small() };
+        let Learned { profile, ttft, tpot, failing, .. } = learned(own, 0.12);
+        assert!(ttft.bias.abs() < 0.1 && ttft.typical < 0.15, "{ttft:?} {profile:?}");
+        assert!(tpot.bias.abs() < 0.1 && tpot.typical < 0.15, "{tpot:?} {profile:?}");
+        assert!((profile.prefill_ms / own.prefill_ms).ln().abs() < 0.3, "{profile:?}");
+        assert!((failing - 2.0 / 150.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn slots_are_seen_where_requests_wait_for_them() {
+        let own = Profile { step_ms: 20.0, max_sequences: 2, prefill_ms: 0.05, ..Profile::small() };
+        let Learned { profile, ttft, most_at_once, .. } = learned(own, 0.4);
+        assert_eq!(profile.max_sequences, 2, "{ttft:?}, {most_at_once} at once");
+    }
+
+    #[test]
+    fn too_little_is_not_learned_from() {
+        let few = seen(&Profile::small(), FEWEST - 1, 1.0);
+        assert!(learn(&Watched { seen: few, ended: 0, failed: 0 }).is_none());
+    }
+}

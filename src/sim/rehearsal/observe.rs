@@ -1,0 +1,108 @@
+//! What a journal saw of each backend: every attempt, with its load and what came of it.
+
+use std::collections::BTreeMap;
+
+use super::{
+    line::{Attempt, Line},
+    read::Journal,
+};
+
+/// Attempts that say nothing of whether a backend fails.
+const NO_VERDICT: [&str; 5] = ["client_gone", "escalated", "outrun", "stopped", "deadline"];
+
+/// An attempt at a backend. Times are in seconds after the journal's first line.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// When it was dispatched.
+    pub at: f64,
+    /// When it was over.
+    pub end: f64,
+    /// Tokens of its prompt.
+    pub prompt_tokens: u32,
+    /// Of these, the ones that were cached.
+    pub cached_tokens: u32,
+    /// Tokens of its answer; `None` where that did not come to its end.
+    pub output_tokens: Option<u32>,
+    /// From its dispatch to its first token; `None` where that was not seen, as with answers that come whole.
+    pub ttft: Option<f64>,
+    /// The time per further token.
+    pub tpot: Option<f64>,
+}
+
+/// All attempts at one backend.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// In the order of their dispatch.
+    pub seen: Vec<Seen>,
+    /// Attempts that ended well, and such as failed.
+    pub ended: u64,
+    /// See [`ended`](Self::ended).
+    pub failed: u64,
+}
+
+/// What `journal` saw of every backend, by its name.
+pub fn watch(journal: &Journal) -> BTreeMap<String, Watched> {
+    let mut all: BTreeMap<String, Watched> = BTreeMap::new();
+    let start = journal.lines.first().map_or(0, |line| line.time_ms);
+    for line in &journal.lines {
+        let arrived = (line.time_ms - start) as f64 / 1e3;
+        for (place, attempt) in line.attempts.iter().enumerate() {
+            let watched = all.entry(attempt.backend.clone()).or_default();
+            match attempt.outcome.as_deref() {
+                Some("ok") => watched.ended += 1,
+                Some(outcome) if !NO_VERDICT.contains(&outcome) => {
+                    watched.failed += 1;
+                    continue;
+                }
+                _ => {}
+            }
+            watched.seen.push(seen(line, attempt, line.answered == Some(place), arrived));
+        }
+    }
+    for watched in all.values_mut() {
+        watched.seen.sort_by(|one, other| one.at.total_cmp(&other.at));
+    }
+    all
+}
+
+fn seen(line: &Line, attempt: &Attempt, answered: bool, arrived: f64) -> Seen {
+    let streamed = line.stream && answered;
+    let ttft = attempt.ttft_ms.filter(|_| streamed).map(|ms| ms / 1e3);
+    // The client's first token less the backend's own is what went before the dispatch.
+    let before = line.ttft_ms.filter(|_| streamed).zip(ttft).map(|(all, own)| all / 1e3 - own);
+    let waited = line.admission.as_ref().map_or(0.0, |admission| admission.waited_ms / 1e3);
+    let usage = attempt.usage.filter(|_| !attempt.usage_estimated).or(line.usage.filter(|_| answered));
+    let prompt = usage.map_or(attempt.predicted.prompt_tokens, |usage| usage.prompt_tokens).clamp(1, u32::MAX.into());
+    let cached = usage.and_then(|usage| usage.cached_tokens).or(attempt.reported_cached_tokens);
+    let cached = cached.unwrap_or(attempt.predicted.cached_tokens).min(prompt - 1);
+    let complete = attempt.outcome.as_deref() == Some("ok");
+    let at = arrived + before.unwrap_or(waited).max(0.0);
+    Seen {
+        at,
+        end: (arrived + line.e2e_ms / 1e3).max(at),
+        prompt_tokens: prompt as u32,
+        cached_tokens: cached as u32,
+        output_tokens: usage.filter(|_| complete).map(|usage| usage.completion_tokens.min(u32::MAX.into()) as u32),
+        ttft: ttft.filter(|_| complete),
+        tpot: line.tpot_ms.filter(|_| streamed && complete).map(|ms| ms / 1e3),
+    }
+}
+
+impl Watched {
+    /// The share of attempts that failed.
+    pub fn failing(&self) -> f64 {
+        self.failed as f64 / (self.ended + self.failed).max(1) as f64
+    }
+
+    /// Most requests that were there at once.
+    pub fn most_at_once(&self) -> usize {
+        let mut changes: Vec<(f64, i64)> = self.seen.iter().flat_map(|seen| [(seen.at, 1), (seen.end, -1)]).collect();
+        changes.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+        let (mut now, mut most) = (0_i64, 0);
+        for (_, change) in changes {
+            now += change;
+            most = most.max(now);
+        }
+        most as usize
+    }
+}
