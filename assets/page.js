@@ -140,7 +140,7 @@ function verdict(state) {
   cls($("verdict"), `verdict ${level}`);
   const backends = state.pools.reduce((sum, pool) => sum + pool.backends.length, 0);
   const well = state.requests.total ? `All is well: ${several(backends, "backend")} up, nothing burns` : `Ready: ${several(backends, "backend")}, no traffic yet`;
-  text($("verdict-title"), troubles.length ? several(troubles.length, "thing") + " to look at" : well);
+  text($("verdict-title"), troubles.length ? `${level === "bad" ? "Not well: " : ""}${several(troubles.length, "thing")} to look at` : well);
   keyed($("troubles"), troubles, (it) => it.words, () => el("li", "", el("b"), " ", el("span")), (node, it) => {
     cls(node, it.level);
     text(node.firstChild, it.level === "bad" ? "Bad" : "Look");
@@ -296,7 +296,7 @@ function sayings(pool) {
   const kind = [oneModel(pool), pool.balance ? plain(pool.balance) : ""].filter(Boolean).join(", ");
   return [
     kind,
-    diagnosis?.words ?? (diagnosis?.state ? plain(diagnosis.state) : ""),
+    diagnosis ? [diagnosis.state, diagnosis.words].filter(Boolean).join(": ") : "",
     known(pool.saturation) ? `saturation ${percent(pool.saturation, 0)}` : "",
     f ? `TTFT predicted ${seconds(f.predicted_s)}, seen ${seconds(f.seen_s)} upstream` : "",
     known(f?.error) ? `off by ${percent(f.error, 0)} on average, ${percent(f.coverage, 0)} within p90` : "",

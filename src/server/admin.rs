@@ -15,7 +15,7 @@ use axum::{
 use http::{HeaderMap, StatusCode, header, uri::Authority};
 use serde_json::json;
 
-use super::{Control, keys, origin::is_same_origin, page::page, watchers};
+use super::{Control, keys, origin::is_same_origin, page::page, state::State, watchers};
 use crate::{
     cache::{ExactKey, Purge},
     gateway::{REMEMBERED, refuse, reply_to},
@@ -113,8 +113,14 @@ async fn metrics_if_allowed(Extract(control): Extract<Arc<Control>>, headers: He
     }
 }
 
+/// The present state, made where it may take its time.
+pub(super) async fn state_json(control: Arc<Control>) -> Option<String> {
+    let make = move || serde_json::to_string(&State::of(&control.house, control.is_draining())).ok();
+    tokio::task::spawn_blocking(make).await.ok().flatten()
+}
+
 async fn state(Extract(control): Extract<Arc<Control>>) -> Response {
-    match watchers::json(control).await {
+    match state_json(control).await {
         Some(state) => ([(header::CONTENT_TYPE, "application/json")], state).into_response(),
         None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }

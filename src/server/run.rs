@@ -107,7 +107,8 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let (close, closed) = watch::channel(false);
     on_signal(control.clone(), limits.lame_duck, close)?;
     tend(&control);
-    tokio::spawn(Watchers::tend(control.clone()));
+    let watched = control.clone();
+    tokio::spawn(async move { watched.watchers.tend(|| admin::state_json(watched.clone())).await });
     ready(bound)?;
 
     let certificate = Some(control.house.certificate.clone());

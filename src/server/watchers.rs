@@ -9,8 +9,6 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::{Control, state::State};
-
 /// How many may watch at once.
 pub(super) const MOST: usize = 64;
 /// Time between two updates.
@@ -45,12 +43,12 @@ impl Watchers {
         Some(stream::unfold((news, stop, place), next))
     }
 
-    /// Tells the state of what `control` has to all who watch, for as long as the process lives.
-    pub(super) async fn tend(control: Arc<Control>) {
+    /// Tells what `state` gives to all who watch, for as long as the process lives.
+    pub(super) async fn tend<F: Future<Output = Option<String>>>(&self, state: impl Fn() -> F) {
         let mut ticks = interval(UPDATE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let Self { news, came, .. } = &control.watchers;
+            let Self { news, came, .. } = self;
             if news.receiver_count() == 0 {
                 news.send_replace(Arc::default());
                 came.notified().await;
@@ -58,7 +56,7 @@ impl Watchers {
                 ticks.reset_immediately();
             }
             ticks.tick().await;
-            if let Some(state) = json(control.clone()).await {
+            if let Some(state) = state().await {
                 news.send_replace(state.into());
             }
         }
@@ -79,10 +77,4 @@ async fn next((mut news, mut stop, place): Place) -> Option<(Result<Event, Infal
             return Some((Ok(Event::default().data(&*state)), (news, stop, place)));
         }
     }
-}
-
-/// The present state, made where it may take its time.
-pub(super) async fn json(control: Arc<Control>) -> Option<String> {
-    let make = move || serde_json::to_string(&State::of(&control.house, control.is_draining())).ok();
-    tokio::task::spawn_blocking(make).await.ok().flatten()
 }

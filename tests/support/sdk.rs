@@ -100,6 +100,7 @@ async fn run(command: &mut Command, base_url: &str) {
     let out = command.env("BASE_URL", base_url).kill_on_drop(true).output().await.expect("the interpreter runs");
     let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert!(out.status.success(), "the checks failed\n{stdout}{stderr}");
+    eprint!("{stdout}");
 }
 
 /// Runs an installer; the error says what is `needed` and what it printed.

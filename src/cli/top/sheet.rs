@@ -80,16 +80,15 @@ impl<const N: usize> Sheet<N> {
                 return widths;
             }
             let soonest = (0..N).filter(|at| widths[*at] > 0).max_by_key(|at| (self.columns[*at].2, *at));
-            match soonest.filter(|at| self.columns[*at].2 > 0) {
-                Some(at) => widths[at] = 0,
-                None => {
-                    let words = (0..N).filter(|at| self.columns[*at].1 == Align::Words);
-                    if let Some(at) = words.max_by_key(|at| widths[*at]) {
-                        widths[at] = widths[at].saturating_sub(over).max(LEAST);
-                    }
-                    return widths;
-                }
+            if let Some(at) = soonest.filter(|at| self.columns[*at].2 > 0) {
+                widths[at] = 0;
+                continue;
             }
+            let words = (0..N).filter(|at| self.columns[*at].1 == Align::Words);
+            if let Some(at) = words.max_by_key(|at| widths[*at]) {
+                widths[at] = widths[at].saturating_sub(over).max(LEAST);
+            }
+            return widths;
         }
     }
 }

@@ -61,7 +61,8 @@ pub(super) struct Cache {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Tier {
-    pub tier: String,
+    #[serde(rename = "tier")]
+    pub name: String,
     pub lookups: u64,
     pub hit_rate: Option<f64>,
 }
@@ -311,8 +312,10 @@ impl State {
         match self.health.troubles.len() {
             0 if self.requests.total == 0 => format!("Ready: {backends} backends, no traffic yet"),
             0 => format!("All is well: {backends} backends up, nothing burns"),
-            1 => "1 thing to look at".to_owned(),
-            more => format!("{more} things to look at"),
+            more => {
+                let not = if self.health.level == "bad" { "Not well: " } else { "" };
+                format!("{not}{more} thing{} to look at", if more == 1 { "" } else { "s" })
+            }
         }
     }
 }

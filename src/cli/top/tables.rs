@@ -54,7 +54,7 @@ pub(super) fn facts(state: &State, width: usize) -> Vec<Said> {
     if let Some(cache) = &state.cache {
         let tier = |it: &super::state::Tier| {
             let rate = known(it.hit_rate, percent);
-            format!("{} {rate} of {}", it.tier, count(it.lookups))
+            format!("{} {rate} of {}", it.name, count(it.lookups))
         };
         reused.extend(cache.tiers.iter().map(tier));
         if let Some(of) = cache.false_hits.as_ref().filter(|of| of.labels >= 1.0) {
@@ -75,7 +75,7 @@ fn joined(parts: &[String], width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
         match lines.last_mut().filter(|line| line.chars().count() + 3 + part.chars().count() <= width) {
-            Some(line) => *line += &format!(" · {part}"),
+            Some(line) => line.extend([" · ", part]),
             None => lines.push(part.clone()),
         }
     }
@@ -137,7 +137,7 @@ pub(super) fn pool_words(state: &State, at: usize) -> Vec<Said> {
     let Some(pool) = state.pools.get(at) else { return Vec::new() };
     let mut words = Vec::new();
     if let Some(diagnosis) = &pool.diagnosis {
-        words.push(diagnosis.words.clone());
+        words.push(format!("{}: {}", diagnosis.state, diagnosis.words));
     }
     if let Some(saturation) = pool.saturation {
         words.push(format!("saturation {}", percent(saturation)));

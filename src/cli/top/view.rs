@@ -43,7 +43,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App) {
     frame.render_widget(Paragraph::new(KEYS).style(Style::new().add_modifier(Modifier::REVERSED)), foot);
     match &app.state {
         None => {
-            frame.render_widget(Paragraph::new(waiting(app)).wrap(Wrap { trim: false }), body.inner(Margin::new(1, 1)))
+            frame.render_widget(Paragraph::new(waiting(app)).wrap(Wrap { trim: false }), body.inner(Margin::new(1, 1)));
         }
         Some(state) => {
             let lines = screen(app, state, body);
@@ -113,7 +113,7 @@ fn screens(app: &App) -> Line<'static> {
         let chosen = if screen == app.screen { Modifier::REVERSED | Modifier::BOLD } else { Modifier::empty() };
         [Span::raw(" "), Span::styled(format!(" {} ", screen.name()), Style::new().add_modifier(chosen))]
     };
-    Line::from_iter(Screen::ALL.into_iter().flat_map(tab))
+    Screen::ALL.into_iter().flat_map(tab).collect()
 }
 
 fn waiting(app: &App) -> Vec<Line<'static>> {
