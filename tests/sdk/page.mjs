@@ -24,7 +24,11 @@ async function open(options, { url = PAGE, quiet = false } = {}) {
   if (!quiet) {
     page.on("console", (message) => ["error", "warning"].includes(message.type()) && troubles.push(message.text()));
     page.on("pageerror", (error) => troubles.push(String(error)));
-    page.on("requestfailed", (request) => troubles.push(`${request.url()}: ${request.failure()?.errorText}`));
+    page.on("requestfailed", (request) => {
+      const why = request.failure()?.errorText;
+      // A page that is closed lets its stream of updates go.
+      if (why !== "net::ERR_ABORTED") troubles.push(`${request.url()}: ${why}`);
+    });
   }
   await page.goto(url);
   await page.waitForSelector(".link.live");
