@@ -139,7 +139,7 @@ function verdict(state) {
   const { level, troubles } = state.health;
   cls($("verdict"), `verdict ${level}`);
   const backends = state.pools.reduce((sum, pool) => sum + pool.backends.length, 0);
-  const well = state.requests.total ? `All is well: ${several(backends, "backend")} up, nothing burns` : `Ready: ${several(backends, "backend")}, no traffic yet`;
+  const well = state.requests.total ? `All is well: ${several(backends, "backend")} up, every budget holds` : `Ready: ${several(backends, "backend")}, no traffic yet`;
   text($("verdict-title"), troubles.length ? `${level === "bad" ? "Not well: " : ""}${several(troubles.length, "thing")} to look at` : well);
   keyed($("troubles"), troubles, (it) => it.words, () => el("li", "", el("b"), " ", el("span")), (node, it) => {
     cls(node, it.level);
@@ -160,7 +160,7 @@ function objectives(state) {
   $("objectives-none").hidden = all.length > 0;
   const asked = all.filter((it) => it.total);
   const kept = asked.filter((it) => it.state === "ok").length;
-  text($("objectives-note"), asked.length ? `${kept} of ${asked.length} kept` : "");
+  text($("objectives-note"), asked.length ? `${kept} of ${asked.length} within budget` : "");
   $("objectives-all").hidden = all.length <= SHOWN;
   text($("objectives-all"), allObjectives ? "The worst alone" : `All ${all.length}`);
   const shown = allObjectives ? all : all.slice(0, SHOWN);

@@ -8,7 +8,10 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::{Breaker, Ledger};
-use crate::types::{EngineKind, EngineSignals, Moment, Name};
+use crate::{
+    measure::{Rate, RateSpan},
+    types::{EngineKind, EngineSignals, Moment, Name},
+};
 
 /// An engine and its live state.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub struct Engine {
     pub breaker: Breaker,
     /// What it last said of itself.
     reading: ArcSwapOption<Reading>,
+    /// What it counts of first tokens.
+    first_tokens: FirstTokens,
     /// What every decision needs of it.
     told: Told,
     /// Tokens that the contexts of its models hold, where it said so.
@@ -53,12 +58,15 @@ pub struct Reading {
     pub in_flight: u32,
     /// Share of prompt tokens found in its prefix cache between the last two readings that saw any.
     pub prefix_hit_ratio: Option<f64>,
-    /// Its own mean time to first token, in seconds, over about the last [`SMOOTHED`] readings that saw any.
-    pub mean_ttft: Option<f64>,
 }
 
-/// Over how many readings an engine's own mean is smoothed: each sees few requests.
-const SMOOTHED: f64 = 16.0;
+/// First tokens as an engine counts them itself, over the last minute: over the same time as ours, or the two could not be compared.
+#[derive(Debug)]
+struct FirstTokens {
+    count: Rate,
+    /// Microseconds to each of them, summed.
+    micros: Rate,
+}
 
 /// The figures of the last reading that decisions look at, each by itself: that one may be a reading ahead of another for a moment
 /// harms less than 64 candidates' readings kept alive and let go again.
@@ -90,6 +98,7 @@ impl Engine {
             restarts: AtomicU32::new(0),
             breaker: Breaker::default(),
             reading: ArcSwapOption::empty(),
+            first_tokens: FirstTokens { count: Rate::new(), micros: Rate::new() },
             contexts: ArcSwap::default(),
             told: Told {
                 others: AtomicU64::new(0),
@@ -133,10 +142,12 @@ impl Engine {
         }
         let prefix_hit_ratio =
             before.as_deref().and_then(|before| signals.prefix_hit_ratio(&before.signals).or(before.prefix_hit_ratio));
-        let mean_ttft = before.as_deref().and_then(|before| {
-            let (new, old) = (signals.mean_ttft(&before.signals), before.mean_ttft);
-            new.map(|new| old.map_or(new, |old| old + (new - old) / SMOOTHED)).or(old)
-        });
+        if let Some(before) = before.as_deref()
+            && let Some((count, seconds)) = signals.first_tokens(&before.signals)
+        {
+            self.first_tokens.count.record(count as u64, at);
+            self.first_tokens.micros.record((seconds * 1e6) as u64, at);
+        }
         let in_flight = self.load.in_flight();
         let others = match (signals.running, signals.waiting.unwrap_or(0.0)) {
             (Some(running), waiting) => (running + waiting - f64::from(in_flight)).max(0.0),
@@ -153,7 +164,14 @@ impl Engine {
             let _ = self.told.slots.compare_exchange(0, running as u32, Relaxed, Relaxed);
         }
         self.told.kv_tokens.store(signals.kv_capacity_tokens.unwrap_or(UNKNOWN), Relaxed);
-        self.reading.store(Some(Reading { signals, at, in_flight, prefix_hit_ratio, mean_ttft }.into()));
+        self.reading.store(Some(Reading { signals, at, in_flight, prefix_hit_ratio }.into()));
+    }
+
+    /// Its own mean time to first token over the last minute, in seconds; `None` where it counts none, or counted none.
+    pub fn mean_ttft(&self, now: Moment) -> Option<f64> {
+        let FirstTokens { count, micros } = &self.first_tokens;
+        let count = count.per_second(RateSpan::Minute, now);
+        (count > 0.0).then(|| micros.per_second(RateSpan::Minute, now) / count / 1e6)
     }
 
     /// What it last said, however old.

@@ -11,7 +11,8 @@ use super::{
     Attempted, Desk, Explained, Serving,
     asked::tell,
     counting::Counting,
-    route::{Asking, counter},
+    particulars::Particulars,
+    route::{Asking, counter, find},
     work::Estimate,
 };
 use crate::{
@@ -48,20 +49,21 @@ pub fn explain(
 ) -> Result<Explanation, Fault> {
     let body = RequestBody::json(endpoint, body)?;
     let estimate = Estimate::of(desk, headers, &body);
-    explain_read(desk, serving, (endpoint, headers, key), &body, &estimate)
+    explain_read(desk, serving, (endpoint, headers, key), &body, &estimate).map(|(explanation, _)| explanation)
 }
 
-/// What would become of a request that was read, for this endpoint, with these headers and by this key.
+/// What would become of a request that was read, for this endpoint, with these headers and by this key; and, where a journal is kept, what
+/// policies may ask of it.
 pub(super) fn explain_read(
     desk: &Arc<Desk>,
     serving: &Serving,
     (endpoint, headers, key): (Endpoint, &HeaderMap, Option<usize>),
     body: &RequestBody,
     estimate: &Estimate,
-) -> Result<Explanation, Fault> {
+) -> Result<(Explanation, Option<Particulars>), Fault> {
     let prompt = Counting::of(body, estimate.tokens, counter(serving, body));
     let asking = Asking { desk, id: None, serving, endpoint, headers, key, body, estimate, prompt: &prompt };
-    let (route, explained) = asking.route()?;
+    let (route, explained, particulars) = find(&asking)?;
     let mut scratch = Scratch::default();
     let (mut pools, mut without_backends) = (Vec::new(), Vec::new());
     for place in 0..route.targets.len() {
@@ -85,12 +87,13 @@ pub(super) fn explain_read(
         }
     }
     let bound_ms = route.bound.map(|bound| bound.as_secs_f64() * 1e3);
-    Ok(Explanation {
+    let explanation = Explanation {
         model: body.model.clone(),
         route: route.name.clone(),
         explained,
         bound_ms,
         pools,
         without_backends,
-    })
+    };
+    Ok((explanation, particulars))
 }

@@ -151,7 +151,7 @@ impl Exporter {
         duration.record(measured.duration.as_secs_f64(), &attributes);
     }
 
-    /// Sends what is left, within `limit`. Blocks.
+    /// Sends what is left, for about `limit` (the SDK gives measurements five seconds, whatever it is told). Blocks.
     pub fn close(&self, limit: Duration) {
         // What cannot be sent any more was logged by the SDK.
         let _ = self.spans.shutdown_with_timeout(limit);

@@ -1,6 +1,13 @@
 //! The way out of the exporter's threads: the SDK waits in threads that know no runtime, and the HTTP client needs one.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use opentelemetry_http::{HttpClient, HttpError, Request, Response};
@@ -15,6 +22,8 @@ const LARGEST_ANSWER: usize = 64 << 10;
 pub(super) struct Sender {
     client: reqwest::Client,
     runtime: Handle,
+    /// Whether the last attempt failed, so that a row of failures is told once.
+    failing: Arc<AtomicBool>,
 }
 
 impl Sender {
@@ -25,7 +34,7 @@ impl Sender {
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .build()?;
-        Ok(Self { client, runtime: Handle::current() })
+        Ok(Self { client, runtime: Handle::current(), failing: Arc::default() })
     }
 }
 
@@ -35,10 +44,20 @@ impl fmt::Debug for Sender {
     }
 }
 
+/// The innermost cause.
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
 #[async_trait::async_trait]
 impl HttpClient for Sender {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (client, request) = (self.client.clone(), reqwest::Request::try_from(request)?);
+        let failing = self.failing.clone();
         let answered = self.runtime.spawn(async move {
             let answer = client.execute(request).await?;
             let (head, body) = http::Response::<reqwest::Body>::from(answer).into_parts();
@@ -46,6 +65,19 @@ impl HttpClient for Sender {
             let body = http_body_util::BodyExt::collect(body).await?.to_bytes();
             Ok::<_, HttpError>(Response::from_parts(head, body))
         });
-        answered.await?
+        let answered = answered.await?;
+        let problem = match &answered {
+            Ok(answer) if answer.status().is_success() => None,
+            Ok(answer) => Some(format!("it answers {}", answer.status())),
+            Err(error) => Some(causes(error.as_ref())),
+        };
+        if failing.swap(problem.is_some(), Relaxed) != problem.is_some() {
+            if let Some(problem) = problem {
+                tracing::warn!("the OpenTelemetry collector gets nothing: {problem}");
+            } else {
+                tracing::info!("the OpenTelemetry collector takes what it is sent again");
+            }
+        }
+        answered
     }
 }

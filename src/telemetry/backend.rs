@@ -68,6 +68,8 @@ pub struct Latencies {
     pub e2e: Window,
     /// Time to first token, from when the attempt was sent.
     pub upstream_ttft: Window,
+    /// Whole answers that were streamed.
+    pub streamed: Window,
 }
 
 impl Latencies {
@@ -153,6 +155,11 @@ impl BackendMetrics {
     pub fn upstream_ttft(&self, seconds: f64, now: Moment) {
         self.upstream_ttft.observe(seconds);
         self.latencies.upstream_ttft.record(seconds, now);
+    }
+
+    /// A streamed answer was over `seconds` after its request.
+    pub fn streamed(&self, seconds: f64, now: Moment) {
+        self.latencies.streamed.record(seconds, now);
     }
 
     /// An answer's mean time per output token after the first.

@@ -112,12 +112,12 @@ impl EngineSignals {
         counters(self).into_iter().zip(counters(earlier)).any(fell)
     }
 
-    /// The engine's own mean time to first token since the `earlier` scrape, in seconds. `None` when no request got one
-    /// in between, or the engine started anew.
-    pub fn mean_ttft(&self, earlier: &Self) -> Option<f64> {
+    /// First tokens since the `earlier` scrape, and the seconds to them, summed. `None` when there was none in between, or the engine
+    /// started anew.
+    pub fn first_tokens(&self, earlier: &Self) -> Option<(f64, f64)> {
         let requests = self.ttft_count? - earlier.ttft_count?;
         let seconds = self.ttft_sum? - earlier.ttft_sum?;
-        (requests > 0.0 && seconds >= 0.0).then(|| seconds / requests)
+        (requests > 0.0 && seconds >= 0.0).then_some((requests, seconds))
     }
 }
 

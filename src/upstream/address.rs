@@ -68,7 +68,12 @@ pub fn authorise(headers: &mut HeaderMap, engine: &Engine, endpoint: Endpoint, k
 /// The client's headers that may go upstream: end-to-end ones that carry neither the client's own authority, nor framing (which
 /// is made anew), nor our directives, nor an encoding that would hide the answer from us.
 pub fn forwarded(headers: &HeaderMap) -> HeaderMap {
-    end_to_end(headers, is_private)
+    end_to_end(headers, |name| is_private(name) || is_ours(name))
+}
+
+/// Our own directives, and what we tell.
+fn is_ours(name: &str) -> bool {
+    name.starts_with("x-signalbox-")
 }
 
 fn is_private(name: &str) -> bool {
@@ -156,27 +161,27 @@ fn is_harmless(name: &str) -> bool {
 /// The upstream's headers that may go to the client.
 pub fn returned(headers: &HeaderMap) -> HeaderMap {
     end_to_end(headers, |name| {
-        matches!(
-            name,
-            "set-cookie"
-                | "server"
-                | "date"
-                | "content-length"
-                | "x-request-id"
-                | "alt-svc"
-                | "strict-transport-security"
-                | "www-authenticate"
-        )
+        is_ours(name)
+            || matches!(
+                name,
+                "set-cookie"
+                    | "server"
+                    | "date"
+                    | "content-length"
+                    | "x-request-id"
+                    | "alt-svc"
+                    | "strict-transport-security"
+                    | "www-authenticate"
+            )
     })
 }
 
-/// The headers that are neither meant for this hop alone, nor ours, nor private.
+/// The headers that are neither meant for this hop alone, nor private.
 fn end_to_end(headers: &HeaderMap, private: impl Fn(&str) -> bool) -> HeaderMap {
     let named = connection_headers(headers);
     let mut kept = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
-        let ours = name.as_str().starts_with("x-signalbox-");
-        if !ours && !private(name.as_str()) && !is_hop_by_hop(name) && !named.contains(name) {
+        if !private(name.as_str()) && !is_hop_by_hop(name) && !named.contains(name) {
             kept.append(name.clone(), value.clone());
         }
     }

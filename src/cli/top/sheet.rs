@@ -99,6 +99,8 @@ fn length(text: &str) -> usize {
 
 /// `text`, with a sign where its end is missing.
 fn cut(text: &str, width: usize) -> String {
+    // Names come from callers too, and a terminal obeys what it is sent.
+    let text = &text.replace(char::is_control, " ");
     if length(text) <= width {
         return text.to_owned();
     }

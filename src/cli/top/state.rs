@@ -311,7 +311,7 @@ impl State {
         let backends = self.backends().count();
         match self.health.troubles.len() {
             0 if self.requests.total == 0 => format!("Ready: {backends} backends, no traffic yet"),
-            0 => format!("All is well: {backends} backends up, nothing burns"),
+            0 => format!("All is well: {backends} backends up, every budget holds"),
             more => {
                 let not = if self.health.level == "bad" { "Not well: " } else { "" };
                 format!("{not}{more} thing{} to look at", if more == 1 { "" } else { "s" })

@@ -50,6 +50,8 @@ pub(super) async fn commit(job: &Job, asked: &mut Asked, first: Placed) -> Resul
                 record.won(true);
                 under_way.clear();
                 record.won(false);
+                race.awaited.clear();
+                race.late.clear();
                 match steady(job, race.asked, committed).await {
                     Ok(committed) => return Ok(committed),
                     Err(fault) => Some((spot, fault)),

@@ -75,6 +75,7 @@ impl Observer {
         let endpoint = Endpoint::of_path(head.uri.path());
         let read = match endpoint {
             Some(_) => Read::of(body, &serving.snapshot.policy.limits, &self.desk).await,
+            None if http_body::Body::is_end_stream(&body) => Read::Whole(bytes::Bytes::new()),
             None => Read::Streamed(body),
         };
         let backend = &serving.snapshot.pools[pool].backends[0];
@@ -128,7 +129,7 @@ impl Observer {
         };
         let began = self.desk.clock.now();
         // First the request goes out; then, while it is being answered, it is worked out what would have become of it.
-        let (sent, ()) = tokio::join!(self.sent(outgoing), would::note(&self.desk, call, estimate, *unreadable));
+        let (sent, ()) = tokio::join!(self.client.send(outgoing), would::note(&self.desk, call, estimate, *unreadable));
         record.wait(self.desk.clock.now().since(began));
         match sent {
             Ok(answer) => self.reply(call, meter, answer),
@@ -138,14 +139,6 @@ impl Observer {
                 record.fail(&fault);
                 reply
             }
-        }
-    }
-
-    /// A pooled connection that has died unnoticed is made good once, as a client of its own would.
-    async fn sent(&self, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
-        match self.client.send(outgoing.clone()).await {
-            Err(SendError::Lost(_)) => self.client.send_fresh(outgoing).await,
-            sent => sent,
         }
     }
 

@@ -53,8 +53,13 @@ impl Tap {
             Looking::Whole(BytesMut::new())
         };
         let refused = match head.status.as_u16() {
+            408 => Some("upstream_timeout"),
             429 => Some("upstream_rate_limited"),
-            400..=499 => Some("upstream_refused"),
+            400..=499 => {
+                // With its own key, and in its own words.
+                meter.refuse();
+                Some("upstream_refused")
+            }
             500..=599 => Some("upstream_error"),
             _ => None,
         };
@@ -69,7 +74,16 @@ impl Tap {
         match &mut self.looking {
             Looking::Events { splitter, complete } => {
                 splitter.feed(chunk.clone());
-                while let Ok(Some(event)) = splitter.next_event() {
+                loop {
+                    let event = match splitter.next_event() {
+                        Ok(Some(event)) => event,
+                        Ok(None) => break,
+                        // Too long to be looked at: what follows cannot be told apart.
+                        Err(_) => {
+                            self.looking = Looking::Nothing;
+                            break;
+                        }
+                    };
                     let seen = match event.data() {
                         Some(data) if !data.is_empty() => answer::read_event(self.endpoint, &data),
                         _ => Seen::default(),

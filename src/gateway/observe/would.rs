@@ -28,7 +28,8 @@ pub(super) async fn note(desk: &Arc<Desk>, call: &Call, estimate: &Estimate, unr
         explain_read(desk, &call.serving, (call.endpoint, &call.headers, None), &call.body, estimate)
     };
     call.record.note(|line| match explained {
-        Ok(explanation) => {
+        Ok((explanation, particulars)) => {
+            line.particulars = particulars;
             line.would = Some(Would::begin(explanation.pools.into_iter().next()));
             line.route = Some(explanation.route);
             line.explained = Some(explanation.explained);

@@ -51,6 +51,8 @@ pub(in crate::gateway) struct Meter {
     choices: u64,
     /// Reasoning was shown as it came, and so is among the tokens seen.
     reasoning: bool,
+    /// Who is to blame for its end, where that is not told by the outcome.
+    blamed: Option<Blame>,
     /// Whether the attempt is over, and whether its request is, too.
     ended: bool,
     over: bool,
@@ -84,6 +86,7 @@ impl Meter {
             usage: None,
             choices: 0,
             reasoning: false,
+            blamed: None,
             ended: false,
             over: false,
         }
@@ -244,6 +247,12 @@ impl Meter {
             .note(|line| line.attempts.get_mut(self.number).into_iter().for_each(|attempt| attempt.failed = true));
     }
 
+    /// The engine refused the request for what is its client's own doing: nothing is wrong with the engine.
+    pub(in crate::gateway) fn refuse(&mut self) {
+        self.blamed = Some(Blame::Client);
+        self.record.note(|line| line.blame = Some(Blame::Client));
+    }
+
     /// The answer is over. Only the first call counts.
     pub(in crate::gateway) fn finish(&mut self, outcome: Outcome) {
         if self.over {
@@ -253,6 +262,7 @@ impl Meter {
         let tpot = self.tpot(outcome);
         // Before the seat is given up: whoever gets its place looks at the breaker.
         match outcome {
+            _ if self.blamed == Some(Blame::Client) => self.backend.engine.breaker.succeeded(self.started),
             Outcome::Complete => {
                 self.backend.engine.breaker.succeeded(self.started);
                 self.backend.engine.heard(true);
@@ -260,7 +270,7 @@ impl Meter {
             _ if self.ended || !outcome.blames_engine() => {}
             _ => self.backend.engine.breaker.failed(now, Failure::Error),
         }
-        if outcome.blames_engine() {
+        if outcome.blames_engine() && self.blamed != Some(Blame::Client) {
             self.blame();
         }
         self.settle_account();
@@ -271,7 +281,11 @@ impl Meter {
         self.learn(outcome, now);
         self.metrics.request(outcome);
         if outcome == Outcome::Complete {
-            self.metrics.e2e(now.since(self.arrived).as_secs_f64(), now);
+            let whole = now.since(self.arrived).as_secs_f64();
+            self.metrics.e2e(whole, now);
+            if self.handed.is_some() {
+                self.metrics.streamed(whole, now);
+            }
         }
         if let Some(tpot) = tpot {
             self.metrics.tpot(tpot, now);

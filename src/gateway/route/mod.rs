@@ -20,6 +20,7 @@ use super::{
     Desk, Reply, Serving, Step,
     counting::{Counting, is_slow},
     explained::Explained,
+    particulars::Particulars,
     stages::{Estimated, Routed},
     work::Estimate,
 };
@@ -75,16 +76,21 @@ fn decide(desk: &Arc<Desk>, Estimated { call, estimate }: &Estimated) -> Result<
         estimate,
         prompt: &prompt,
     };
-    let known = Known::of(&asking);
-    let way = asking.route_known(&known);
-    if way.is_ok() && desk.journal.load().is_some() {
-        let particulars = known.particulars();
-        call.record.note(|line| line.particulars = Some(particulars));
-    }
+    let way = find(&asking);
     if let Some(known) = prompt.known() {
         call.record.counts(known);
     }
-    way
+    let (route, explained, particulars) = way?;
+    call.record.note(|line| line.particulars = particulars);
+    Ok((route, explained))
+}
+
+/// The route, why that one, and, where a journal is kept, what policies may ask of the request.
+pub(super) fn find(asking: &Asking<'_>) -> Result<(Arc<Route>, Explained, Option<Particulars>), Fault> {
+    let known = Known::of(asking);
+    let (route, explained) = asking.route_known(&known)?;
+    let particulars = asking.desk.journal.load().is_some().then(|| known.particulars());
+    Ok((route, explained, particulars))
 }
 
 /// What counts the prompt's tokens: the counter of the pool that its model's requests go to first.

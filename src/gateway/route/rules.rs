@@ -14,11 +14,6 @@ use crate::{
 };
 
 impl Asking<'_> {
-    /// The way it goes, and why.
-    pub(in crate::gateway) fn route(&self) -> Result<(Arc<Route>, Explained), Fault> {
-        self.route_known(&Known::of(self))
-    }
-
     /// The same for one of which something may be `known` already, or is to be asked afterwards.
     pub(super) fn route_known(&self, known: &Known<'_>) -> Result<(Arc<Route>, Explained), Fault> {
         let mut explained = Explained::default();

@@ -153,7 +153,8 @@ fn entry(line: &Line, bytes_per_token: f64) -> Result<Entry, &'static str> {
         _ => Kept::Exact,
     });
     let refused = line.attempts.is_empty().then_some(line.admission.as_ref()).flatten();
-    let refused = refused.map(|admission| admission.result.clone());
+    // Who left while it waited was refused nothing.
+    let refused = refused.map(|admission| admission.result.clone()).filter(|result| result != "waiting");
     if kept_by.is_none() && refused.is_none() && line.attempts.is_empty() {
         return Err("never dispatched: limits of keys, clients that left while they waited");
     }

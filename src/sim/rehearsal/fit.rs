@@ -10,16 +10,12 @@ use crate::sim::Profile;
 
 /// Fewer answers tell too little of an engine.
 pub const FEWEST: usize = 20;
-/// The search looks at no more than the last so many requests of its part, with so many tokens of answers.
+/// The search looks at no more than the last so many requests of its part.
 const MOST: usize = 400;
-/// See [`MOST`].
-const MOST_TOKENS: u32 = 30_000;
 /// The part of the requests that it does not see.
 const HELD: usize = 5;
 /// Steps of the search, as factors.
 const STEPS: [f64; 6] = [2.0, 1.5, 1.25, 1.12, 1.06, 1.03];
-/// The first of them, at which several beginnings are tried.
-const COARSE: usize = 2;
 /// Rounds at one step.
 const ROUNDS: usize = 3;
 /// A limit on requests at once is believed where it explains so much more.
@@ -69,11 +65,10 @@ pub fn learn(watched: &Watched) -> Option<Learned> {
     let usual = median(seen.iter().filter_map(|seen| seen.output_tokens.map(f64::from)).collect()) as u32;
     let usual = usual.max(1);
     let known = seen.len() - seen.len() / HELD;
-    let first = known.saturating_sub(MOST.min((MOST_TOKENS / usual) as usize).max(FEWEST));
-    let taught = &seen[first..known];
+    let taught = &seen[known.saturating_sub(MOST)..known];
     let most_at_once = watched.most_at_once();
     let profile = search(taught, usual, most_at_once);
-    let made = play(&profile, &seen[first..], usual);
+    let made = play(&profile, &seen[known.saturating_sub(MOST)..], usual);
     let (own, held) = made.split_at(taught.len());
     let jitter = jitter(taught, own);
     let later = &seen[known..];
@@ -98,89 +93,56 @@ const FIELDS: [fn(&mut Profile) -> &mut f64; 5] = [
     |profile| &mut profile.context_ms_per_1k,
 ];
 
-/// A search under way.
-struct Search<'a> {
-    seen: &'a [Seen],
-    usual: u32,
-    best: Profile,
-    least: f64,
-}
-
 fn search(seen: &[Seen], usual: u32, most_at_once: usize) -> Profile {
-    // An engine that was never idle is seen at its slowest only: the quickest tenth of its steps may be nearer to what it is.
-    let begun = [0.02, 0.1, 0.3].map(|share| {
-        let best = guess(seen, share);
-        let mut search = Search { seen, usual, best, least: loss(&best, seen, usual) };
-        STEPS[..COARSE].iter().for_each(|step| search.go(*step));
-        search
-    });
-    let [one, two, three] = begun;
-    let mut search = [two, three].into_iter().fold(one, |best, next| if next.least < best.least { next } else { best });
-    // Slots, and how much of a prompt a step takes, show once the rest is about right.
-    search.try_limits(most_at_once);
-    STEPS[COARSE..].iter().for_each(|step| search.go(*step));
-    search.best
-}
-
-impl Search<'_> {
-    /// Looks around at one step, along each constant and along each two against one another: where one takes over from another, as the price
-    /// of a prompt from that of its tokens, neither alone shows the way.
-    fn go(&mut self, step: f64) {
+    let mut best = guess(seen);
+    let mut least = loss(&best, seen, usual);
+    for (turn, step) in STEPS.into_iter().enumerate() {
         for _ in 0..ROUNDS {
-            let before = self.least;
-            for (place, field) in FIELDS.into_iter().enumerate() {
-                let _ = self.try_next(|next| *field(next) *= step) || self.try_next(|next| *field(next) /= step);
-                for other in FIELDS.into_iter().skip(place + 1) {
-                    let mut against = |one: f64| {
-                        self.try_next(|next| {
-                            *field(next) *= one;
-                            *other(next) /= one;
-                        })
-                    };
-                    let _ = against(step) || against(1.0 / step);
+            let before = least;
+            for field in FIELDS {
+                for factor in [step, 1.0 / step] {
+                    let mut next = best;
+                    *field(&mut next) *= factor;
+                    let of_next = loss(&next, seen, usual);
+                    if of_next < least {
+                        (best, least) = (next, of_next);
+                        break;
+                    }
                 }
             }
-            if self.least > before * 0.999 {
+            if least > before * 0.999 {
                 break;
             }
         }
-    }
-
-    /// Takes a changed profile where it is nearer; whether it was.
-    fn try_next(&mut self, change: impl Fn(&mut Profile)) -> bool {
-        let mut next = self.best;
-        change(&mut next);
-        self.keep(next, 1.0)
-    }
-
-    fn keep(&mut self, next: Profile, part: f64) -> bool {
-        let of = loss(&next, self.seen, self.usual);
-        let nearer = of < self.least * part;
-        if nearer {
-            (self.best, self.least) = (next, of);
-        }
-        nearer
-    }
-
-    fn try_limits(&mut self, most_at_once: usize) {
-        for max_sequences in SLOTS.into_iter().rev().filter(|slots| (*slots as usize) < most_at_once) {
-            self.keep(Profile { max_sequences, ..self.best }, CLEARLY);
-        }
-        for chunk_tokens in [256, 512, 1024, 4096, 8192] {
-            self.keep(Profile { chunk_tokens, ..self.best }, CLEARLY);
+        // Slots show once the rest is about right.
+        if turn == 1 {
+            (best, least) = slots(best, least, seen, usual, most_at_once);
         }
     }
+    best
 }
 
-/// Where the search begins; an idle step is taken for as long as this share of all times per token.
-fn guess(seen: &[Seen], share: f64) -> Profile {
+fn slots(profile: Profile, least: f64, seen: &[Seen], usual: u32, most_at_once: usize) -> (Profile, f64) {
+    let fewer = SLOTS.into_iter().filter(|slots| (*slots as usize) < most_at_once);
+    let tried = fewer.map(|max_sequences| {
+        let limited = Profile { max_sequences, ..profile };
+        (limited, loss(&limited, seen, usual))
+    });
+    tried
+        .filter(|(_, of)| *of < least * CLEARLY)
+        .min_by(|one, other| one.1.total_cmp(&other.1))
+        .unwrap_or((profile, least))
+}
+
+/// Where the search begins: by the quicker half of the times, which had little to wait for.
+fn guess(seen: &[Seen]) -> Profile {
     let quantile = |mut values: Vec<f64>, share: f64| {
         values.sort_by(f64::total_cmp);
         values.get((values.len() as f64 * share) as usize).copied()
     };
     let tpots = seen.iter().filter_map(|seen| seen.tpot).collect();
     let whole = |seen: &Seen| Some((seen.end - seen.at) / f64::from(seen.output_tokens?.max(1)));
-    let step = quantile(tpots, share).or_else(|| quantile(seen.iter().filter_map(whole).collect(), share));
+    let step = quantile(tpots, 0.25).or_else(|| quantile(seen.iter().filter_map(whole).collect(), 0.1));
     let step_ms = (step.unwrap_or(0.015) * 1e3).max(0.01);
     let fresh = |seen: &Seen| f64::from(seen.prompt_tokens - seen.cached_tokens);
     let firsts: Vec<(f64, f64)> = seen.iter().filter_map(|seen| Some((fresh(seen), seen.ttft?))).collect();

@@ -102,6 +102,8 @@ pub(super) struct Attempt {
     pub(super) pool: String,
     pub(super) backend: String,
     pub(super) predicted: Predicted,
+    pub(super) began_ms: Option<f64>,
+    pub(super) ended_ms: Option<f64>,
     pub(super) ttft_ms: Option<f64>,
     pub(super) reported_cached_tokens: Option<u64>,
     pub(super) usage: Option<Usage>,

@@ -76,10 +76,12 @@ fn seen(line: &Line, attempt: &Attempt, answered: bool, arrived: f64) -> Seen {
     let cached = usage.and_then(|usage| usage.cached_tokens).or(attempt.reported_cached_tokens);
     let cached = cached.unwrap_or(attempt.predicted.cached_tokens).min(prompt - 1);
     let complete = attempt.outcome.as_deref() == Some("ok");
-    let at = arrived + before.unwrap_or(waited).max(0.0);
+    // Journals of before the attempts' own times were written have only the request's.
+    let at = arrived + attempt.began_ms.map_or_else(|| before.unwrap_or(waited), |ms| ms / 1e3).max(0.0);
+    let end = arrived + attempt.ended_ms.unwrap_or(line.e2e_ms) / 1e3;
     Seen {
         at,
-        end: (arrived + line.e2e_ms / 1e3).max(at),
+        end: end.max(at),
         prompt_tokens: prompt as u32,
         cached_tokens: cached as u32,
         output_tokens: usage.filter(|_| complete).map(|usage| usage.completion_tokens.min(u32::MAX.into()) as u32),

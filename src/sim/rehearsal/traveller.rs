@@ -222,7 +222,7 @@ impl Facts for Traveller<'_> {
         0.0
     }
 
-    fn slo(&self, _: usize) -> &str {
+    fn slo(&self, _: usize) -> &'static str {
         self.misses("pool.<name>.slo");
         "ok"
     }
@@ -232,7 +232,7 @@ impl Facts for Traveller<'_> {
         0.0
     }
 
-    fn route_slo(&self, _: &str) -> &str {
+    fn route_slo(&self, _: &str) -> &'static str {
         self.misses("route.<name>.slo");
         "ok"
     }

@@ -11,7 +11,7 @@ use crate::{
 /// Times are compared as ratios; below this many seconds, differences are noise.
 const NOISE: f64 = 0.002;
 /// No request counts for more than this, in logarithms: a stall of minutes is not the model's to explain.
-const MOST: f64 = 3.0;
+const MOST: f64 = 1.0;
 /// How long an engine is let go on after the last request came.
 const PATIENCE: Duration = Duration::from_hours(1);
 

@@ -331,10 +331,10 @@ lmdeploy_prefix_cache_hit_rate{engine="0",model_name="m"} 0.25
         };
         let (first, second) = (scrape(100.0, 10.0, (1.0, 10.0)), scrape(300.0, 160.0, (3.0, 15.0)));
         assert_eq!(second.prefix_hit_ratio(&first), Some(0.75));
-        assert_eq!(second.mean_ttft(&first), Some(0.4));
+        assert_eq!(second.first_tokens(&first), Some((5.0, 2.0)));
         assert_eq!(second.prefix_hit_ratio(&second), None, "nothing was looked up");
         assert_eq!(first.prefix_hit_ratio(&second), None, "the engine started anew");
-        assert_eq!(first.mean_ttft(&second), None);
+        assert_eq!(first.first_tokens(&second), None);
         let gauge = EngineSignals { reported_hit_ratio: Some(0.3), ..silent(EngineKind::TensorRtLlm) };
         assert_eq!(gauge.prefix_hit_ratio(&gauge), Some(0.3));
     }
