@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    gateway::{
-        Desk, counting::is_slow, explain::explain_read, line::Would, route::counter, stages::Call, work::Estimate,
-    },
+    gateway::{Desk, explain::explain_read, line::Would, route::takes_long, stages::Call, work::Estimate},
     types::Fault,
 };
 
@@ -18,7 +16,7 @@ pub(super) async fn note(desk: &Arc<Desk>, call: &Call, estimate: &Estimate, unr
     if let Some(kind) = unreadable {
         return call.record.note(|line| line.would = Some(Would::refuse(kind)));
     }
-    let explained = if is_slow(counter(&call.serving, &call.body), &call.body) {
+    let explained = if takes_long(&call.serving, &call.body) {
         let (desk, call, estimate) = (desk.clone(), call.clone(), estimate.clone());
         let aside =
             move || explain_read(&desk, &call.serving, (call.endpoint, &call.headers, None), &call.body, &estimate);

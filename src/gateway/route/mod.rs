@@ -24,7 +24,15 @@ use super::{
     stages::{Estimated, Routed},
     work::Estimate,
 };
-use crate::{policy::Route, prompt::tokens::Counter, protocol::RequestBody, types::Fault};
+use crate::{
+    policy::Route,
+    prompt::tokens::Counter,
+    protocol::{LONG_BODY, RequestBody},
+    types::Fault,
+};
+
+/// Of a longer prompt the facts of a journal (12 µs a KB) are not worked out on a worker, in bytes.
+const LONGEST_FACTS: usize = 32 << 10;
 
 pub(super) struct Routing<S> {
     inner: S,
@@ -40,8 +48,7 @@ impl<S> Routing<S> {
 impl<S: Step<Routed>> Step<Estimated> for Routing<S> {
     async fn call(&self, estimated: Estimated) -> Result<Reply, Fault> {
         let began = self.desk.clock.now();
-        let (estimated, way) = if is_slow(counter(&estimated.call.serving, &estimated.call.body), &estimated.call.body)
-        {
+        let (estimated, way) = if takes_long(&estimated.call.serving, &estimated.call.body) {
             let desk = self.desk.clone();
             let aside = tokio::task::spawn_blocking(move || {
                 let way = decide(&desk, &estimated);
@@ -61,6 +68,13 @@ impl<S: Step<Routed>> Step<Estimated> for Routing<S> {
         });
         self.inner.call(Routed { call, blocks, session, route }).await
     }
+}
+
+/// Whether deciding on a request would hold up a worker: its tokens are to be counted, or a journal wants to know much of a long prompt.
+pub(super) fn takes_long(serving: &Serving, body: &RequestBody) -> bool {
+    let journal = serving.snapshot.policy.journal.as_ref();
+    let longest = journal.map(|journal| if journal.facts { LONGEST_FACTS } else { LONG_BODY });
+    longest.is_some_and(|longest| body.prompt_bytes > longest) || is_slow(counter(serving, body), body)
 }
 
 fn decide(desk: &Arc<Desk>, Estimated { call, estimate }: &Estimated) -> Result<(Arc<Route>, Explained), Fault> {
