@@ -23,7 +23,7 @@ pub(super) const FORM: u32 = 2;
 /// A line of the journal: features, candidates, choice, outcome; never a prompt or an answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// Of which form it is: [`FORM`].
+    /// Of which form it is: readers know by it what the members mean.
     pub form: u32,
     /// The request's id.
     pub id: Arc<str>,
