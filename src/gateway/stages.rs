@@ -55,6 +55,18 @@ pub(super) struct Call {
     pub(super) keeps_usage: bool,
 }
 
+impl Call {
+    /// Whether it may be asked twice: what an engine keeps of it would be there twice.
+    pub(super) fn is_repeatable(&self) -> bool {
+        let endpoint = self.endpoint;
+        match self.body.member("store") {
+            Some(b"true") => false,
+            Some(b"false") => endpoint.repeatable() || endpoint == Endpoint::Responses,
+            _ => endpoint.repeatable(),
+        }
+    }
+}
+
 /// A call whose work is estimated.
 pub(super) struct Estimated {
     pub(super) call: Call,

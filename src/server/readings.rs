@@ -2,7 +2,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::house::House;
+use super::{
+    house::House,
+    vitals::{hidden_queue, vitals},
+};
 use crate::{
     fleet::Pool,
     gateway::{self, Serving},
@@ -54,7 +57,7 @@ impl House {
                 waiting: signals.and_then(|signals| signals.waiting),
                 kv_usage: signals.and_then(|signals| signals.kv_usage),
                 prefix_hits: reading.as_ref().and_then(|reading| reading.prefix_hit_ratio),
-                hidden_queue: Self::hidden_queue(&serving, &engine, now),
+                hidden_queue: hidden_queue(&serving, &engine, now),
                 preemptions: signals.and_then(|signals| signals.preemptions),
                 restarts: engine.restarts().into(),
                 breaker: engine.breaker.state(now).label(),
@@ -158,7 +161,7 @@ impl House {
                 pool: pool.spec.name.clone(),
                 queue_depth: standing.map_or(0, |standing| standing.depth as u64),
                 queue_oldest: standing.map_or(0.0, |standing| standing.oldest.as_secs_f64()),
-                vitals: Self::vitals(serving, at, standing, now),
+                vitals: vitals(serving, at, standing, now),
                 ttft: predictor.ttft_accuracy().map(accuracy),
                 tpot: predictor.tpot_accuracy().map(accuracy),
                 output: pool

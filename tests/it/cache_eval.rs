@@ -1,8 +1,10 @@
 //! `signalbox cache eval`, through the real binary.
 
-use std::{io::Write as _, path::Path, process::Command};
+use std::{io::Write as _, path::Path};
 
 use serde_json::Value;
+
+use crate::support::cli::{Ran, run};
 
 const PAIRS: &str = r#"{"a":"How do I reset my password?","b":"how do i reset my password","same":true,"family":"spelling"}
 {"a":"What is the capital of France?","b":"What's the capital of France?","same":true,"family":"spelling"}
@@ -19,23 +21,9 @@ const PAIRS: &str = r#"{"a":"How do I reset my password?","b":"how do i reset my
 {"a":"Why is the sky blue?","b":"How do I mend a bicycle tyre?","same":false}
 "#;
 
-struct Ran {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
 /// Runs `signalbox cache eval` inside `dir`, so that paths print the same everywhere.
 fn eval(dir: &Path, arguments: &[&str]) -> Ran {
-    let output = Command::new(env!("CARGO_BIN_EXE_signalbox"))
-        .args(["cache", "eval", "--pairs"])
-        .args(arguments)
-        .current_dir(dir)
-        .env_clear()
-        .output()
-        .expect("the binary runs");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    run(dir, ["cache", "eval", "--pairs"].iter().chain(arguments).copied())
 }
 
 fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {

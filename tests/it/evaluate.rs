@@ -1,26 +1,14 @@
 //! `signalbox evaluate`, through the real binary.
 
-use std::{fmt::Write as _, path::Path, process::Command};
+use std::{fmt::Write as _, path::Path};
 
 use serde_json::Value;
 
-struct Ran {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
+use crate::support::cli::{Ran, run};
 
 /// Runs `signalbox evaluate` inside `dir`, so that paths print the same everywhere.
 fn evaluate(dir: &Path, arguments: &[&str]) -> Ran {
-    let output = Command::new(env!("CARGO_BIN_EXE_signalbox"))
-        .arg("evaluate")
-        .args(arguments)
-        .current_dir(dir)
-        .env_clear()
-        .output()
-        .expect("the binary runs");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    run(dir, ["evaluate"].iter().chain(arguments).copied())
 }
 
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {

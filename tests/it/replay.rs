@@ -3,13 +3,15 @@
 use std::{
     net::{Ipv4Addr, SocketAddr},
     path::Path,
-    process::Command,
 };
 
 use serde_json::{Value, json};
 use signalbox::sim::{Profile, Running, start};
 
-use crate::support::rehearsal::{compare, replay, traffic};
+use crate::support::{
+    cli::{Ran, run},
+    rehearsal::{compare, replay, traffic},
+};
 
 /// Engines whose constants are of nobody's making but this test's.
 async fn engine(profile: Profile) -> Running {
@@ -58,22 +60,8 @@ async fn a_policy_costs_what_it_was_priced_at() {
     assert_eq!(compared.priced["policies"][1]["not_known"], json!({}), "{}", compared.priced["policies"][1]);
 }
 
-struct Ran {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
 fn ran(dir: &Path, arguments: &[&str]) -> Ran {
-    let output = Command::new(env!("CARGO_BIN_EXE_signalbox"))
-        .arg("replay")
-        .args(arguments)
-        .current_dir(dir)
-        .env_clear()
-        .output()
-        .expect("the binary runs");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    run(dir, ["replay"].iter().chain(arguments).copied())
 }
 
 /// A line of a journal: an answer of `backend` to a prompt of `prompt` tokens, `ms` after the first.

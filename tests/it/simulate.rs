@@ -1,27 +1,15 @@
 //! `signalbox simulate`, through the real binary.
 
-use std::{fmt::Write as _, io::Write as _, path::Path, process::Command};
+use std::{fmt::Write as _, io::Write as _, path::Path};
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
-struct Ran {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
+use crate::support::cli::{self, Ran};
 
 /// Runs `signalbox simulate` inside `dir`, so that paths print the same everywhere.
 fn simulate(dir: &Path, arguments: &[&str]) -> Ran {
-    let output = Command::new(env!("CARGO_BIN_EXE_signalbox"))
-        .arg("simulate")
-        .args(arguments)
-        .current_dir(dir)
-        .env_clear()
-        .output()
-        .expect("the binary runs");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    cli::run(dir, ["simulate"].iter().chain(arguments).copied())
 }
 
 /// A folder with two policies over two engines, `cost` and `turns`, and other files.

@@ -7,6 +7,7 @@
     reason = "in a test a failed step is a failed test, and its story goes to stderr"
 )]
 
+pub mod cli;
 pub mod client;
 pub mod engine;
 pub mod gateway;

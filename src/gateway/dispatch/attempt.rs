@@ -88,7 +88,7 @@ impl Attempt<'_> {
             Err(fault) => {
                 meter.fail(&fault);
                 // What must not be done twice is tried again only where it never left.
-                let again = self.job.is_repeatable() || fault.kind == UNREACHABLE;
+                let again = self.job.call.is_repeatable() || fault.kind == UNREACHABLE;
                 Err(Fault { retry: if again { fault.retry } else { Retry::Never }, ..fault })
             }
         }
@@ -174,7 +174,7 @@ impl Attempt<'_> {
         meter: &Meter,
     ) -> Result<(http::response::Parts, reqwest::Body), Fault> {
         let mut sent = self.upstream(self.job.client.send(outgoing.clone())).await;
-        if self.job.is_repeatable() && matches!(sent, Err(SendError::Lost(_))) {
+        if self.job.call.is_repeatable() && matches!(sent, Err(SendError::Lost(_))) {
             meter.fresh_connection_retry();
             sent = self.upstream(self.job.client.send_fresh(outgoing)).await;
         }

@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// # Errors
 /// What broke the answer off before that; nothing of it has gone to the client, so that another backend may still answer.
 pub(super) async fn steady(job: &Job, asked: &Asked, mut committed: Committed) -> Result<Committed, Fault> {
-    let Some(tokens) = asked.route.hold_back.filter(|_| job.streams() && job.is_repeatable()) else {
+    let Some(tokens) = asked.route.hold_back.filter(|_| job.streams() && job.call.is_repeatable()) else {
         return Ok(committed);
     };
     let Committed { answer: Answer::Events { events, .. }, meter, .. } = &mut committed else { return Ok(committed) };

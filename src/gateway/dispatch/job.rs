@@ -6,7 +6,6 @@ use http::HeaderMap;
 
 use crate::{
     gateway::{relay::is_generation, stages::Call},
-    types::Endpoint,
     upstream::{Client, address},
 };
 
@@ -35,16 +34,6 @@ impl Job {
     /// Whether its answer comes token by token.
     pub(super) fn streams(&self) -> bool {
         self.call.body.stream && is_generation(self.call.endpoint)
-    }
-
-    /// Whether it may be asked twice: what an engine keeps of it would be there twice.
-    pub(super) fn is_repeatable(&self) -> bool {
-        let endpoint = self.call.endpoint;
-        match self.call.body.member("store") {
-            Some(b"true") => false,
-            Some(b"false") => endpoint.repeatable() || endpoint == Endpoint::Responses,
-            _ => endpoint.repeatable(),
-        }
     }
 
     /// Whether the model is asked to think first.

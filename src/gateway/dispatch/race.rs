@@ -152,7 +152,7 @@ impl<'a> Race<'a> {
             self.late.push((spot, since));
         }
         clocks.limit_at = None;
-        if under_way >= MOST_BESIDE || !self.job.is_repeatable() {
+        if under_way >= MOST_BESIDE || !self.job.call.is_repeatable() {
             return None;
         }
         let untried = self.asked.has_untried();
@@ -191,7 +191,7 @@ impl<'a> Race<'a> {
     /// The place for a hedge, if one pays, is in the budget, and costs nobody money.
     fn hedge(&self, clocks: &Clocks) -> Option<Placed> {
         let now = self.asked.desk.clock.now();
-        if !self.job.is_repeatable() {
+        if !self.job.call.is_repeatable() {
             return None;
         }
         let chosen = self.asked.choose(now)?;

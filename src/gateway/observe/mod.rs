@@ -129,7 +129,7 @@ impl Observer {
         };
         let began = self.desk.clock.now();
         // First the request goes out; then, while it is being answered, it is worked out what would have become of it.
-        let (sent, ()) = tokio::join!(self.client.send(outgoing), would::note(&self.desk, call, estimate, *unreadable));
+        let (sent, ()) = tokio::join!(self.sent(call, outgoing), would::note(&self.desk, call, estimate, *unreadable));
         record.wait(self.desk.clock.now().since(began));
         match sent {
             Ok(answer) => self.reply(call, meter, answer),
@@ -139,6 +139,18 @@ impl Observer {
                 record.fail(&fault);
                 reply
             }
+        }
+    }
+
+    /// A pooled connection may have died unnoticed, which a client of that gateway's own would not have met: it is made good once on a fresh
+    /// one, where nothing is done twice by that.
+    async fn sent(&self, call: &Call, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
+        if !call.is_repeatable() {
+            return self.client.send(outgoing).await;
+        }
+        match self.client.send(outgoing.clone()).await {
+            Err(SendError::Lost(_)) => self.client.send_fresh(outgoing).await,
+            sent => sent,
         }
     }
 

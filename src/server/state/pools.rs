@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::super::house::House;
+use super::super::{house::House, vitals::hidden_queue};
 use crate::{
     fleet::{Backend, Pool},
     gateway::{Line, Serving},
@@ -176,7 +176,7 @@ impl<'a> Pools<'a> {
         };
         let total = self.totals[at];
         let backends = pool.backends.iter().zip(meters);
-        let hidden = pool.backends.iter().filter_map(|it| House::hidden_queue(self.serving, &it.engine, now));
+        let hidden = pool.backends.iter().filter_map(|it| hidden_queue(self.serving, &it.engine, now));
         PoolState {
             name: pool.spec.name.clone(),
             diagnosis: live.vitals.diagnose(),
