@@ -337,7 +337,14 @@ function backendUpdate(row, b, pool, now) {
   text(waiting, `${count(s?.waiting)} · ${count(b.queued_tokens)} t`);
   cls(waiting, `number ${s?.waiting > 0 ? "warn" : ""}`);
   const gauges = s ? `${s.kind}: ${count(s.running)} running, ${count(s.waiting)} waiting, ${percent(s.prefix_hits)} of prompt tokens from its prefix cache; ${ago(s.age_s)} ago` : "the engine publishes no gauges";
-  waiting.title = kv.title = `${gauges}; ${count(b.queued_tokens)} prompt tokens of ours queued`;
+  const g = b.gpus, d = s?.drafting;
+  const more = [
+    `${count(b.queued_tokens)} prompt tokens of ours queued`,
+    g ? `${several(g.count, "GPU")} ${percent(g.utilisation, 0)} busy, memory ${percent(g.memory, 0)} full` : "",
+    d ? `${percent(d.accept_ratio, 0)} of drafted tokens accepted` : "",
+    known(b.round_trip_ms) ? `${ms(b.round_trip_ms)} there and back` : "",
+  ].filter(Boolean);
+  waiting.title = kv.title = [gauges, ...more].join("; ");
   quantiles([t50, t95, t99], b.ttft);
   quantiles([o50, o95, o99], b.tpot);
   t50.title = b.ttft ? `${several(b.ttft.count, "request")} in the last minute; the whole answer: p95 ${seconds(b.e2e?.p95)}` : "";

@@ -7,7 +7,7 @@ mod machine;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::Parser;
 use serde_json::{Value, json};
@@ -45,6 +45,9 @@ struct Args {
     /// Requests a second
     #[arg(long, default_value_t = 6.0)]
     rate: f64,
+    /// Keep the gateway's journal here
+    #[arg(long)]
+    journal: Option<PathBuf>,
     /// Given by `cargo bench`; without it (`cargo test --all-targets`) the run is one short round
     #[arg(long, hide = true)]
     bench: bool,
@@ -57,7 +60,7 @@ async fn main() {
     let [one, two] = SLOTS.map(|slots| Engine::start(Model::Chat, slots, slots * CONTEXT));
     let (Some(one), Some(two)) = (one.await, two.await) else { return };
     let engines = [one, two];
-    let gateway = Gateway::start(&policy(&engines)).await;
+    let gateway = Gateway::start(&policy(&engines, args.journal.is_some())).await;
     let mut foreign = JoinSet::new();
     for number in 0..FOREIGN {
         foreign.spawn(keep_asking(engines[SHARED].url(), number));
@@ -76,10 +79,13 @@ async fn main() {
         }
     }
     tell(&turns);
+    if let Some(kept) = args.journal {
+        std::fs::copy(gateway.dir().join("journal.jsonl"), kept).expect("a copy of the journal");
+    }
 }
 
 /// The same two engines in a pool for each policy.
-fn policy(engines: &[Engine; 2]) -> String {
+fn policy(engines: &[Engine; 2], journal: bool) -> String {
     let named: Vec<String> = engines
         .iter()
         .zip(["one", "two"])
@@ -88,7 +94,8 @@ fn policy(engines: &[Engine; 2]) -> String {
     let pools = POLICIES
         .map(|name| format!("  {name}: {{ balance: {name}, backends: [{{ engine: one }}, {{ engine: two }}] }}"));
     let models = POLICIES.map(|name| format!("  {name}: {{ to: {name} }}"));
-    format!("engines:\n{}\npools:\n{}\nmodels:\n{}\n", named.join("\n"), pools.join("\n"), models.join("\n"))
+    let journal = if journal { "journal: { path: journal.jsonl }\n" } else { "" };
+    format!("engines:\n{}\npools:\n{}\nmodels:\n{}\n{journal}", named.join("\n"), pools.join("\n"), models.join("\n"))
 }
 
 /// What a policy's turn came to.

@@ -7,12 +7,13 @@ mod machine;
 mod paths;
 mod plan;
 mod report;
+mod told;
 
 use std::{io, process::ExitCode};
 
 use clap::Parser;
 
-use self::{paths::Way, plan::Measured, report::Report};
+use self::{paths::Way, plan::Measured, report::Report, told::Noted};
 
 /// What the command line says.
 #[derive(clap::Parser)]
@@ -54,7 +55,12 @@ async fn main() -> ExitCode {
 async fn run(args: Args) -> io::Result<()> {
     let dir = tempfile::tempdir()?;
     let engines = engine::start();
-    let mut ways = vec![Way::direct(engines), Way::gateway(engines, dir.path())?];
+    let mut ways = vec![
+        Way::direct(engines),
+        Way::gateway(engines, dir.path())?,
+        Way::telling(engines, dir.path(), false)?,
+        Way::telling(engines, dir.path(), true)?,
+    ];
     let others = [
         ("the other build", Way::other(engines, dir.path())),
         ("nginx", Way::nginx(engines, dir.path())),
@@ -81,10 +87,23 @@ async fn run(args: Args) -> io::Result<()> {
     }
     progress.finish_and_clear();
     let report = Report::of(&measured);
+    let noted = ways.iter().map(noted).collect::<io::Result<Vec<_>>>()?.concat();
     if args.json {
-        println!("{:#}", report.json(&machine::read()));
+        let mut document = report.json(&machine::read());
+        document["noting"] = serde_json::json!(noted);
+        println!("{document:#}");
     } else {
         println!("{}\n\n{}\n\n{}", machine::line(&machine::read()), report.table(), report.notes());
+        for Noted { way, model, answers, mean, p50, p99 } in noted {
+            println!(
+                "noting an answer, {way}, {model}: mean {mean:.1} µs, p50 ≤ {p50:.0} µs, p99 ≤ {p99:.0} µs ({answers} answers)"
+            );
+        }
     }
     Ok(())
+}
+
+/// What a gateway's metrics say of the time that noting answers took; nothing of other ways.
+fn noted(way: &Way) -> io::Result<Vec<Noted>> {
+    way.admin.map_or(Ok(Vec::new()), |admin| told::read(admin, way.name))
 }

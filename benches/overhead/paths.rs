@@ -22,17 +22,25 @@ const LITELLM: &str = "SIGNALBOX_BENCH_LITELLM";
 /// Names an executable of the gateway's, of another build.
 const OTHER: &str = "SIGNALBOX_BENCH_OTHER";
 
+/// What a pool has beside its backends, and the policy beside its pools, where all is told that can be.
+const TELLING: &str =
+    "price: { input: 1, output: 2 }, objectives: [{ ttft: { p95: 1500ms } }, { tpot: { p95: 50ms } }], ";
+const JOURNAL: &str = "journal: { path: journal.jsonl }\n";
+const FACTS: &str = "journal: { path: facts.jsonl, facts: on }\n";
+
 /// A way to the engines.
 pub(crate) struct Way {
     pub(crate) name: &'static str,
     /// Where each of [`Kind::ALL`] is reached.
     pub(crate) addresses: [SocketAddr; 3],
+    /// Where it tells its metrics.
+    pub(crate) admin: Option<SocketAddr>,
     process: Option<Group>,
 }
 
 impl Way {
     pub(crate) fn direct(engines: [SocketAddr; 3]) -> Self {
-        Self { name: "direct", addresses: engines, process: None }
+        Self { name: "direct", addresses: engines, admin: None, process: None }
     }
 
     pub(crate) fn address(&self, kind: Kind) -> SocketAddr {
@@ -46,30 +54,44 @@ impl Way {
 
     /// The gateway of this build, with one pool for each kind.
     pub(crate) fn gateway(engines: [SocketAddr; 3], dir: &Path) -> io::Result<Self> {
-        Self::built("signalbox", env!("CARGO_BIN_EXE_signalbox"), engines, dir)
+        Self::built("signalbox", env!("CARGO_BIN_EXE_signalbox"), "", engines, dir)
+    }
+
+    /// The same, which also keeps a journal and watches objectives; with `facts` on each prompt, where they are asked for.
+    pub(crate) fn telling(engines: [SocketAddr; 3], dir: &Path, facts: bool) -> io::Result<Self> {
+        let (name, journal) =
+            if facts { ("signalbox, journal with facts", FACTS) } else { ("signalbox, journal", JOURNAL) };
+        Self::built(name, env!("CARGO_BIN_EXE_signalbox"), journal, engines, dir)
     }
 
     /// A gateway of another build, to be compared with this one in the same run.
     pub(crate) fn other(engines: [SocketAddr; 3], dir: &Path) -> Result<Self, String> {
         let binary = env::var(OTHER).map_err(|_| format!("{OTHER} names no executable"))?;
-        Self::built("other build", &binary, engines, dir).map_err(|error| error.to_string())
+        Self::built("other build", &binary, "", engines, dir).map_err(|error| error.to_string())
     }
 
-    fn built(name: &'static str, binary: &str, engines: [SocketAddr; 3], dir: &Path) -> io::Result<Self> {
-        let file = |kind: &str| dir.join(name.replace(' ', "-")).with_extension(kind);
+    fn built(
+        name: &'static str,
+        binary: &str,
+        journal: &str,
+        engines: [SocketAddr; 3],
+        dir: &Path,
+    ) -> io::Result<Self> {
+        let told = if journal.is_empty() { "" } else { TELLING };
+        let file = |kind: &str| dir.join(name.replace([' ', ','], "-")).with_extension(kind);
         let (policy, ready) = (file("yaml"), file("json"));
         let pools = each(engines, |name, engine| {
-            format!("  {name}: {{ model: {name}, backends: [\"http://{engine}/v1\"] }}\n")
+            format!("  {name}: {{ {told}model: {name}, backends: [\"http://{engine}/v1\"] }}\n")
         });
-        fs::write(&policy, format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npools:\n{pools}"))?;
+        fs::write(&policy, format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n{journal}pools:\n{pools}"))?;
         let mut command = Command::new(binary);
         command.arg("serve").args([Path::new("--config"), &policy, Path::new("--ready-file"), &ready]);
         let mut process = Group::start(command, dir, name)?;
         let text = wait(name, &mut process, || fs::read(&ready).ok())?;
         let told: Value = serde_json::from_slice(&text)?;
-        let address = told["listen"].as_str().and_then(|text| text.parse().ok());
-        let address = address.ok_or_else(|| io::Error::other("no address in the ready file"))?;
-        Ok(Self { name, addresses: [address; 3], process: Some(process) })
+        let address = |of: &str| told[of].as_str().and_then(|text| text.parse().ok());
+        let listen = address("listen").ok_or_else(|| io::Error::other("no address in the ready file"))?;
+        Ok(Self { name, addresses: [listen; 3], admin: address("admin"), process: Some(process) })
     }
 
     /// nginx as a plain reverse proxy, where it is installed.
@@ -103,7 +125,7 @@ impl Way {
             command.arg("-c").arg(config).arg("-p").arg(dir).args(["-g", "daemon off;"]);
             let mut process = Group::start(command, dir, "nginx")?;
             wait("nginx", &mut process, || std::net::TcpStream::connect(addresses[0]).ok())?;
-            Ok(Self { name: "nginx", addresses, process: Some(process) })
+            Ok(Self { name: "nginx", addresses, admin: None, process: Some(process) })
         };
         start().map_err(|error: io::Error| error.to_string())
     }
@@ -131,7 +153,7 @@ impl Way {
             ]);
             let mut process = Group::start(command, dir, "litellm")?;
             wait("litellm", &mut process, || std::net::TcpStream::connect(address).ok())?;
-            Ok(Self { name: "litellm", addresses: [address; 3], process: Some(process) })
+            Ok(Self { name: "litellm", addresses: [address; 3], admin: None, process: Some(process) })
         };
         start().map_err(|error: io::Error| error.to_string())
     }

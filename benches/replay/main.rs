@@ -24,6 +24,9 @@ struct Args {
     /// Requests of each run
     #[arg(long, default_value_t = 600)]
     requests: usize,
+    /// Requests a second before llama.cpp
+    #[arg(long, default_value_t = 3.0)]
+    rate: f64,
     /// Only cases whose names have this in them
     #[arg(long, default_value = "")]
     only: String,
@@ -58,7 +61,7 @@ async fn main() {
     let [one, two, big] = real;
     let (Some(one), Some(two), Some(big)) = (one.await, two.await, big.await) else { return };
     let urls = [&one, &two, &big].map(Engine::url);
-    play("llama.cpp", self::cases(&urls, args.requests, 3.0, 900), &args.only).await;
+    play("llama.cpp", self::cases(&urls, args.requests, args.rate, 900), &args.only).await;
 }
 
 /// Two small engines that are not alike, and a large one; each strays from its own formula by more than usual.

@@ -197,7 +197,7 @@ fn notes(policy: &Policy) -> Vec<String> {
     if let Some(team) = in_dollars {
         for pool in policy.pools.iter().filter(|pool| pool.price.is_none()) {
             notes.push(format!(
-                "pool {} has no price: what it does costs the budget of team {} nothing",
+                "pool {} has no price for tokens: what it does costs the budget of team {} nothing",
                 pool.name, team.name
             ));
         }

@@ -5,6 +5,7 @@ pub mod caching;
 mod checks;
 pub mod embedder;
 mod env;
+mod exporter;
 mod key_source;
 pub mod keys;
 mod lengths;
@@ -14,6 +15,7 @@ mod mistake;
 pub mod objectives;
 pub mod otel;
 mod place;
+mod prices;
 mod problem;
 pub mod raw;
 mod scalar;
@@ -26,11 +28,13 @@ mod yaml;
 
 pub use self::{
     checks::Logprob,
+    exporter::Exporter,
     key_source::{KeyFile, KeySource},
     lengths::{Boundary, Context},
     load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},
     objectives::{Prompts, Target},
+    prices::{Hourly, Price},
     problem::{Problem, Problems},
     scalar::{
         Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Predicted, Scalar, Scrape, Share, Switch, Token,

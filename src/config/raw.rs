@@ -10,11 +10,13 @@ use super::{
     background::Background,
     caching::{Cache, CacheUse},
     checks::Logprob,
+    exporter::Exporter,
     key_source::KeySource,
     keys::{AccountLimits, Key, SharedLimits, Team, Usage},
     lengths::{Boundary, Context},
     objectives::Objective,
     otel::Otel,
+    prices::{Hourly, Price},
     scalar::{Admin, Balance, Dialect, Expression, Field, Pause, Predicted, Scrape, Share, Switch, Total, Url, Word},
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
@@ -185,6 +187,10 @@ pub struct Engine {
     pub max_concurrency: Option<Field<u64>>,
     /// Size of its KV cache in tokens, such as `400k`, where it does not report it.
     pub kv_tokens: Option<Field<u64>>,
+    /// What an hour of it costs in US dollars, busy or not, such as `3.00`.
+    pub gpu_hour: Option<Field<Hourly>>,
+    /// Where NVIDIA's DCGM exporter has the metrics of its GPUs, such as `http://g1:9400/metrics`.
+    pub dcgm: Option<Field<Exporter>>,
 }
 
 /// Backends that serve the same purpose.
@@ -200,26 +206,14 @@ pub struct Pool {
     pub balance: Option<Field<Balance>>,
     /// The endpoints it serves. Default: chat, completions, embeddings.
     pub speaks: Option<Located<Vec<Field<Endpoint>>>>,
-    /// What its tokens cost.
-    pub price: Option<Price>,
+    /// What its tokens, or the hours of its engines, cost.
+    pub price: Option<Located<Price>>,
     /// Tokens of prompt and answer together that its backends take, such as `128k`. Default: `auto`, as they report it.
     pub context: Option<Field<Context>>,
     /// What to keep to for nearly all of its requests: error budgets go by it, and backends are chosen by it.
     pub objectives: Option<Located<Vec<Located<Objective>>>>,
     /// Where it runs: addresses, or mappings.
     pub backends: Located<Vec<Backend>>,
-}
-
-/// US dollars per million tokens.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Price {
-    /// Prompt tokens that had to be computed.
-    pub input: Field<f64>,
-    /// Prompt tokens found in the prefix cache. Default: as `input`.
-    pub cached_input: Option<Field<f64>>,
-    /// Tokens of the answer.
-    pub output: Field<f64>,
 }
 
 /// A backend: an address alone, or a mapping.
@@ -237,6 +231,10 @@ pub struct LongBackend {
     pub model: Option<Field<Word>>,
     /// The key its address is called with.
     pub key: Option<KeySource>,
+    /// What an hour of its address costs in US dollars, busy or not.
+    pub gpu_hour: Option<Field<Hourly>>,
+    /// Where NVIDIA's DCGM exporter has the metrics of its GPUs.
+    pub dcgm: Option<Field<Exporter>>,
     /// Whether the model is a `LoRA` adapter. Default: no.
     pub adapter: Option<Field<bool>>,
     /// The name under which alone clients reach it.

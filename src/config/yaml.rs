@@ -9,7 +9,7 @@ use super::{
 };
 
 /// Keys that the design names and this version does not have.
-const LATER: [&str; 8] = ["dcgm", "gpu_hour", "health", "labels", "limits", "mirror", "prefer", "require"];
+const LATER: [&str; 6] = ["health", "labels", "limits", "mirror", "prefer", "require"];
 
 /// How YAML is read: no deeper than policies go, because every level takes its share of the stack.
 pub(super) fn options() -> serde_saphyr::Options {

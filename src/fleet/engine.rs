@@ -7,10 +7,10 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
-use super::{Breaker, Ledger};
+use super::{Breaker, Ledger, drafts::Drafts};
 use crate::{
-    measure::{Rate, RateSpan},
-    types::{EngineKind, EngineSignals, Moment, Name},
+    measure::{Rate, RateSpan, Smallest},
+    types::{Drafting, EngineKind, EngineSignals, GpuSignals, Moment, Name},
 };
 
 /// An engine and its live state.
@@ -28,6 +28,12 @@ pub struct Engine {
     reading: ArcSwapOption<Reading>,
     /// What it counts of first tokens.
     first_tokens: FirstTokens,
+    /// What it counts of drafts.
+    drafts: Drafts,
+    /// What was last said of its GPUs, and when.
+    gpus: ArcSwapOption<(GpuSignals, Moment)>,
+    /// Seconds that a connection to it takes to come about: one way there and back.
+    pub round_trip: Smallest,
     /// What every decision needs of it.
     told: Told,
     /// Tokens that the contexts of its models hold, where it said so.
@@ -82,6 +88,13 @@ struct Told {
     slots: AtomicU32,
 }
 
+/// What was said of GPUs longer ago than this is not what is.
+const OLD_GPUS: Duration = Duration::from_secs(20);
+/// The same of its drafts.
+const OLD_DRAFTS: Duration = Duration::from_mins(1);
+/// How long round trips count.
+const ROUND_TRIPS: Duration = Duration::from_secs(75);
+
 /// More requests than this are no count.
 const MOST_OTHERS: f64 = 1e6;
 
@@ -99,6 +112,9 @@ impl Engine {
             breaker: Breaker::default(),
             reading: ArcSwapOption::empty(),
             first_tokens: FirstTokens { count: Rate::new(), micros: Rate::new() },
+            drafts: Drafts::default(),
+            gpus: ArcSwapOption::empty(),
+            round_trip: Smallest::new(ROUND_TRIPS),
             contexts: ArcSwap::default(),
             told: Told {
                 others: AtomicU64::new(0),
@@ -148,6 +164,9 @@ impl Engine {
             self.first_tokens.count.record(count as u64, at);
             self.first_tokens.micros.record((seconds * 1e6) as u64, at);
         }
+        if let Some(drafted) = before.as_deref().and_then(|before| signals.drafted(&before.signals)) {
+            self.drafts.record(drafted, at);
+        }
         let in_flight = self.load.in_flight();
         let others = match (signals.running, signals.waiting.unwrap_or(0.0)) {
             (Some(running), waiting) => (running + waiting - f64::from(in_flight)).max(0.0),
@@ -172,6 +191,25 @@ impl Engine {
         let FirstTokens { count, micros } = &self.first_tokens;
         let count = count.per_second(RateSpan::Minute, now);
         (count > 0.0).then(|| micros.per_second(RateSpan::Minute, now) / count / 1e6)
+    }
+
+    /// How good its drafts were over the last minute, or as it averages them itself; `None` where it drafts nothing.
+    pub fn drafting(&self, now: Moment) -> Option<Drafting> {
+        let reported = || {
+            let reading = self.reading.load();
+            reading.as_deref().filter(|reading| now.since(reading.at) <= OLD_DRAFTS)?.signals.reported_drafting
+        };
+        self.drafts.recent(now).or_else(reported)
+    }
+
+    /// Keeps what an exporter said of its GPUs at `at`.
+    pub fn read_gpus(&self, gpus: GpuSignals, at: Moment) {
+        self.gpus.store(Some((gpus, at).into()));
+    }
+
+    /// What was said of its GPUs, and when, unless that is too old.
+    pub fn gpus(&self, now: Moment) -> Option<(GpuSignals, Moment)> {
+        self.gpus.load().as_deref().copied().filter(|(_, at)| now.since(*at) <= OLD_GPUS)
     }
 
     /// What it last said, however old.
@@ -268,6 +306,17 @@ mod tests {
         assert_eq!(read(EngineKind::LlamaCpp, 3.0, 0.0), None);
         assert_eq!(read(EngineKind::LlamaCpp, 4.0, 1.0), Some(4));
         assert_eq!(read(EngineKind::LlamaCpp, 1.0, 0.0), Some(4));
+    }
+
+    #[test]
+    fn what_is_said_of_gpus_grows_old() {
+        let engine = Engine::new("e".into(), "http://e".into());
+        let at = |seconds| Moment::default().plus(Duration::from_secs(seconds));
+        assert_eq!(engine.gpus(at(0)), None);
+        let gpus = GpuSignals { count: 2, utilisation: Some(0.5), memory: None };
+        engine.read_gpus(gpus, at(5));
+        assert_eq!(engine.gpus(at(25)), Some((gpus, at(5))));
+        assert_eq!(engine.gpus(at(26)), None);
     }
 
     #[test]

@@ -37,8 +37,9 @@ const STEP_GAIN: f64 = 0.02;
 pub struct Learned {
     /// Time to the first token, or to the answer where none is streamed.
     pub latency: PeakEwma,
-    /// How long its tokens are.
-    pub bytes_per_token: BytesPerToken,
+    /// How long its tokens are: a property of the model, so that all engines with it learn together. Twins that each learned their own would
+    /// never quite agree on a prompt, and the one that takes it for shorter would get nearly all.
+    pub bytes_per_token: Arc<BytesPerToken>,
     /// How fast it is beside its pool.
     pub predictor: BackendPredictor,
     pub(super) prefixes: Arc<PrefixIndex>,
@@ -51,9 +52,9 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// A backend of which nothing is known; what it caches is kept in `prefixes`, and whom it served in `sessions`.
-    pub fn new(prefixes: Arc<PrefixIndex>, sessions: Arc<Affinity>) -> Self {
-        let bytes_per_token = BytesPerToken::new();
+    /// A backend of which nothing is known but how long its model's tokens are; what it caches is kept in `prefixes`, and whom it served in
+    /// `sessions`.
+    pub fn new(bytes_per_token: Arc<BytesPerToken>, prefixes: Arc<PrefixIndex>, sessions: Arc<Affinity>) -> Self {
         let room = (KV_TOKENS as f64 * bytes_per_token.value()) as u64;
         Self {
             // Nothing known counts as fast, so that a new backend is tried at once.

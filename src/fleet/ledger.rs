@@ -123,7 +123,6 @@ impl Ledger {
         let whole: f64 = book.whole.iter().map(left).sum();
         let oldest = book.waiting.front();
         let begun = oldest.map(|entry| entry.at.max(book.last_first_token));
-        let slowest = [oldest.map(|entry| book.waiting(entry, now)), book.oldest_in_turn(now), book.given_up(now)];
         View {
             in_flight: book.in_flight,
             queued_tokens: book.queued + whole as u64,
@@ -132,7 +131,7 @@ impl Ledger {
             promised_tokens: book.promised,
             utilisation: book.busy.0 * fading(book.busy.1, now) / BUSY_SPAN,
             progress: begun.map_or(0.0, |begun| now.since(begun).as_secs_f64()),
-            doubt: slowest.into_iter().flatten().max_by(|one, other| one.speed().total_cmp(&other.speed())),
+            doubt: book.doubt(now),
         }
     }
 
@@ -214,6 +213,18 @@ impl Book {
         if entry.number >= self.newest_begun {
             (self.newest_begun, self.newest_begun_at) = (entry.number, entry.at);
         }
+    }
+
+    /// The one that tells of the slowest engine: of the oldest that waits, the oldest that waits and was not overtaken, and who left in vain.
+    fn doubt(&self, now: Moment) -> Option<Waiting> {
+        let oldest = self.waiting.front().map(|entry| self.waiting(entry, now));
+        let overtaken = self.waiting.front().is_some_and(|entry| entry.number < self.newest_begun);
+        let in_turn = overtaken.then(|| self.oldest_in_turn(now)).flatten();
+        let slower = |one: Waiting, other: Waiting| if other.speed() >= one.speed() { other } else { one };
+        [in_turn, self.given_up(now)]
+            .into_iter()
+            .flatten()
+            .fold(oldest, |slowest, other| Some(slowest.map_or(other, |slowest| slower(slowest, other))))
     }
 
     /// Of those that wait and were not overtaken, the oldest.

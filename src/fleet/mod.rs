@@ -3,6 +3,7 @@
 
 mod account;
 mod breaker;
+mod drafts;
 mod engine;
 mod learned;
 mod ledger;

@@ -201,6 +201,7 @@ impl Look<'_> {
             decoding: view.decoding + foreign,
             overflow: promised.saturating_sub(room),
             progress: view.progress,
+            slots: engine.slots().map_or(0.0, |slots| self.wait_for_slot(slots, view.in_flight + foreign)),
         };
         let (ttft, prefill) = model.ttft_and_prefill(&learned.predictor, &features, view.doubt.as_ref(), now);
         Task { tokens, foreign, features, ttft, prefill }
@@ -209,8 +210,9 @@ impl Look<'_> {
     fn candidate(&self, backend: &Backend, view: &View, matched: usize) -> Candidate {
         let task = self.task(backend, view, matched);
         let Task { foreign, features: Features { uncached, overflow, .. }, ttft, prefill, .. } = task;
-        let Backend { engine, learned, spec, .. } = backend;
-        let slots = engine.slots().map_or(0.0, |slots| self.wait_for_slot(slots, view.in_flight + foreign, &task));
+        let Backend { learned, spec, .. } = backend;
+        // As prompt tokens that it computes meanwhile.
+        let slots = task.features.slots * self.model.slots_stay() * uncached as f64 / prefill.max(f64::MIN_POSITIVE);
         Candidate {
             in_flight: view.in_flight,
             foreign,
@@ -236,12 +238,11 @@ impl Look<'_> {
         }
     }
 
-    /// The wait for one of an engine's `slots`, in prompt tokens that it computes meanwhile: those ahead give them back one after the
-    /// other, each after an answer of the pool's mean length. Their prompts are counted among what is queued.
-    fn wait_for_slot(&self, slots: u32, ahead: u32, task: &Task) -> f64 {
+    /// The wait for one of an engine's `slots`, in seconds: those ahead give them back one after the other, each after an answer of the
+    /// pool's mean length. Their prompts are counted among what is queued.
+    fn wait_for_slot(&self, slots: u32, ahead: u32) -> f64 {
         let turns = f64::from((ahead + 1).saturating_sub(slots)) / f64::from(slots);
-        let stay = self.mean_output * self.pool.learned.step();
-        turns * stay * task.features.uncached as f64 / task.prefill.max(f64::MIN_POSITIVE)
+        turns * self.mean_output * self.pool.learned.step()
     }
 
     pub(super) fn forecast(&self, backend: &Backend, view: &View, matched: usize) -> Forecast {

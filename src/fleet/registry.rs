@@ -6,6 +6,7 @@ use dashmap::DashMap;
 
 use super::{Account, Engine, Learned, Load, PoolLearned, account::Used};
 use crate::{
+    measure::BytesPerToken,
     policy,
     schedule::{affinity::Affinity, prefix::PrefixIndex},
     types::Name,
@@ -18,6 +19,8 @@ const PREFIX_MEMORY: usize = 64 << 20;
 pub struct Registry {
     engines: DashMap<String, Arc<Engine>>,
     learned: DashMap<(String, Option<Name>), Arc<Learned>>,
+    /// How long tokens are, by model, or by pool where the policy names no model.
+    texts: DashMap<(bool, Name), Arc<BytesPerToken>>,
     pools: DashMap<Name, Arc<PoolLearned>>,
     accounts: DashMap<Name, Arc<Used>>,
     /// By pool and backend.
@@ -38,6 +41,7 @@ impl Registry {
         Self {
             engines: DashMap::new(),
             learned: DashMap::new(),
+            texts: DashMap::new(),
             pools: DashMap::new(),
             accounts: DashMap::new(),
             loads: DashMap::new(),
@@ -55,9 +59,11 @@ impl Registry {
         slot.clone()
     }
 
-    /// What was learned of `model` on the engine at `url`.
-    pub fn learned(&self, url: &str, model: Option<&Name>) -> Arc<Learned> {
-        let new = || Arc::new(Learned::new(self.prefixes.clone(), self.sessions.clone()));
+    /// What was learned of `model` on the engine at `url`; `pool` is where it is asked for.
+    pub fn learned(&self, url: &str, model: Option<&Name>, pool: &Name) -> Arc<Learned> {
+        let texts = (model.is_some(), model.unwrap_or(pool).clone());
+        let texts = self.texts.entry(texts).or_default().clone();
+        let new = || Arc::new(Learned::new(texts, self.prefixes.clone(), self.sessions.clone()));
         self.learned.entry((url.to_owned(), model.cloned())).or_insert_with(new).clone()
     }
 
@@ -87,6 +93,7 @@ impl Registry {
     pub fn retain(&self, urls: &HashSet<&str>, backends: &HashSet<(&str, Option<&Name>)>, pools: &HashSet<&Name>) {
         self.engines.retain(|url, _| urls.contains(url.as_str()));
         self.learned.retain(|(url, model), _| backends.contains(&(url.as_str(), model.as_ref())));
+        self.texts.retain(|_, texts| Arc::strong_count(texts) > 1);
         self.pools.retain(|name, _| pools.contains(name));
         self.loads.retain(|_, load| Arc::strong_count(load) > 1);
     }
@@ -177,6 +184,16 @@ mod tests {
     }
 
     #[test]
+    fn twins_learn_together_how_long_their_tokens_are() {
+        let registry = Registry::default();
+        let snapshot = Snapshot::new(policy(&["http://a", "http://b"], "http://large"), &registry);
+        let texts = |pool: usize, backend: usize| &snapshot.pools[pool].backends[backend].learned.bytes_per_token;
+        (0..200).for_each(|_| texts(0, 0).observe(2_500, 1_000));
+        assert_eq!(texts(0, 0).prompt_tokens(2_500), texts(0, 1).prompt_tokens(2_500));
+        assert_ne!(texts(0, 0).prompt_tokens(2_500), texts(1, 0).prompt_tokens(2_500), "another model");
+    }
+
+    #[test]
     fn models_come_and_go_on_an_engine_that_stays() {
         let registry = Registry::default();
         for round in 0..20 {
@@ -185,6 +202,7 @@ mod tests {
             let snapshot = Snapshot::new(policy, &registry);
             drop(served(&snapshot, round));
             assert_eq!(sizes(&registry)[1], 3, "round {round}");
+            assert!(registry.texts.len() <= 4, "round {round}: {:?}", registry.texts);
             assert_eq!(registry.prefixes().len(), 100, "round {round}");
         }
     }

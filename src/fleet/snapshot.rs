@@ -37,7 +37,7 @@ impl Snapshot {
                         kv_tokens: engine.kv_tokens,
                         load: registry.load(&pool.name, &spec.name),
                         engine: registry.engine(&engine.name, &engine.url),
-                        learned: registry.learned(&engine.url, spec.model.as_ref()),
+                        learned: registry.learned(&engine.url, spec.model.as_ref(), &pool.name),
                     })
                 });
                 Pool::new(pool.clone(), backends.collect(), registry.pool(&pool.name))

@@ -234,6 +234,8 @@ mod tests {
             scrape: None,
             max_concurrency: None,
             kv_tokens: None,
+            gpu_hour: None,
+            dcgm: None,
         };
         let backend = |engine: usize| policy::Backend {
             name: format!("b{engine}").into(),

@@ -357,6 +357,7 @@ pub(super) fn tell(pool: &Pool, scratch: &Scratch, placement: &Placement, prompt
         reported_cached_tokens: None,
         usage: None,
         usage_estimated: false,
+        uncounted: None,
         failed: false,
         cost_usd: None,
         outcome: None,

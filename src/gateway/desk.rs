@@ -12,8 +12,8 @@ use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
 use super::{
-    Hall, cache::Cache, callers::Callers, disk::Disk, held::Held, lessons::Lessons, line::Line, meaning::Meanings,
-    shadow::Purse, shared::Shared, slo::Slos,
+    Hall, cache::Cache, callers::Callers, disk::Disk, habits::Habits, held::Held, lessons::Lessons, line::Line,
+    meaning::Meanings, shadow::Purse, shared::Shared, slo::Slos,
 };
 use crate::{
     cache::Purge,
@@ -80,6 +80,8 @@ pub struct Desk {
     pub(super) purse: Arc<Purse>,
     /// How often something was forgotten.
     purges: AtomicU64,
+    /// How callers' prompts begin.
+    pub habits: Habits,
     /// The error budgets of pools and routes.
     pub slos: Slos,
     /// Bodies of requests in memory.
@@ -113,6 +115,7 @@ impl Desk {
             meanings: Arc::new(Meanings::new()),
             purse: Arc::default(),
             purges: AtomicU64::new(0),
+            habits: Habits::default(),
             slos: Slos::default(),
             held: Arc::default(),
             cutting: AtomicBool::new(false),
@@ -237,14 +240,15 @@ impl Desk {
         {
             self.lessons.answered(&line.id, &attempt.pool);
         }
+        let line = Arc::new(line);
         if let Some(journal) = &*self.journal.load() {
-            journal.write(&line);
+            journal.write(line.clone());
         }
         let mut recent = self.recent();
         if recent.len() == REMEMBERED {
             recent.pop_front();
         }
-        recent.push_back(Arc::new(line));
+        recent.push_back(line);
     }
 
     /// The last `most` decisions, newest first.

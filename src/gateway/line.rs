@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use super::{explained::Explained, particulars::Particulars};
 use crate::{
+    prompt::habits::Hits,
     quota::Spent,
-    telemetry::{Purpose, Stage},
+    telemetry::{Entry, Purpose, Stage},
     types::{Blame, Candidate, Name, Usage},
 };
 
@@ -89,6 +90,20 @@ pub struct Line {
     /// What answers took whose engines had not counted when they ended: by our estimate, and for the caller's limits alone.
     #[serde(skip)]
     pub(super) uncounted: Spent,
+}
+
+impl Entry for Line {
+    fn json(&self, line: &mut Vec<u8>) -> serde_json::Result<()> {
+        serde_json::to_writer(line, self)
+    }
+
+    fn weight(&self) -> usize {
+        let of = |attempt: &Attempted| size_of::<Attempted>() + attempt.candidates.len() * size_of::<Weighed>();
+        let blocks = self.particulars.as_ref().map_or(0, Particulars::weight);
+        // A client may call a model whatever it likes, at any length.
+        let model = self.model.as_ref().map_or(0, String::len);
+        size_of::<Self>() + self.attempts.iter().map(of).sum::<usize>() + blocks + model
+    }
 }
 
 /// What the cache made of a request.
@@ -221,6 +236,9 @@ pub struct Attempted {
     pub cost_usd: Option<f64>,
     /// How the attempt ended; `None` while it is under way.
     pub outcome: Option<&'static str>,
+    /// Its tokens by our estimate, where it gave any and its engine had not counted them when it ended.
+    #[serde(skip)]
+    pub(super) uncounted: Option<Usage>,
     /// Whether its engine failed, or gave no first token in its time.
     #[serde(skip)]
     pub(super) failed: bool,
@@ -310,6 +328,12 @@ impl Weighed {
 }
 
 impl Attempted {
+    /// What its engine reports of its cache, and what was expected of that: by our own count of the prompt, of which that may be more.
+    pub(super) fn hits(&self) -> Option<Hits> {
+        let (reported, prompt) = (self.reported_cached_tokens?, self.usage?.prompt_tokens);
+        Some(Hits { prompt, predicted: self.predicted.cached_tokens.min(prompt), reported: reported.min(prompt) })
+    }
+
     /// What each candidate would have cost, in a line of at most 1 KB: `a=120,b=4096`. A dash stands for one that was not weighed.
     pub(super) fn explained(&self) -> String {
         let mut text = String::new();

@@ -19,6 +19,8 @@ mod estimate;
 mod explain;
 mod explained;
 mod feedback;
+mod goodput;
+mod habits;
 mod hall;
 mod held;
 mod inquiry;
@@ -71,6 +73,7 @@ pub use self::{
     edge::{Edge, refuse, reply_to},
     explain::{Explanation, explain},
     explained::{Explained, LengthChosen, PassedOver, Scored, TierChosen},
+    habits::{HabitTold, Habits},
     hall::{Hall, Standing},
     inquiry::Inquiry,
     line::{Admission, Attempted, Line, Predicted, Reused, Weighed},

@@ -55,6 +55,13 @@ pub struct Particulars {
     pub blocks: Option<BlockHashes>,
 }
 
+impl Particulars {
+    /// About how much memory it takes beside itself, in bytes.
+    pub(super) fn weight(&self) -> usize {
+        self.blocks.as_ref().map_or(0, |blocks| blocks.0.len())
+    }
+}
+
 /// How hard a prompt seemed, without the reasons.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ranked {

@@ -12,7 +12,8 @@ use http::StatusCode;
 
 use super::{
     Desk,
-    callers::{Bill, Caller},
+    callers::{Bill, Caller, count},
+    goodput,
     line::{FORM, Line, since_1970},
     shadow::Worth,
     spans,
@@ -238,6 +239,8 @@ impl Record {
             return;
         }
         self.desk.callers.note(&line, self.bill().and_then(Bill::team));
+        count(&line, outcome, self.bill().map_or_else(|| metrics.nobody(), Bill::metrics));
+        self.desk.habits.answered(&line);
         self.desk.purse.earn(worth);
         // A client that left before there was an answer never saw a status: 499, as nginx notes it.
         let unseen = match outcome {
@@ -251,6 +254,7 @@ impl Record {
             metrics.client_gone(line.stage);
         }
         self.desk.slos.settle(&line, outcome, now);
+        goodput::count(&self.desk, &line, outcome, now);
         self.desk.rate.record(1, now);
         self.desk.keep(*line);
     }

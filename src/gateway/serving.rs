@@ -34,11 +34,25 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Takes handles for every backend of `snapshot` and forgets those of backends that are gone.
+    /// Forgets the metrics of what is gone and takes handles for every backend of `snapshot`.
     ///
     /// `source` gives the tokenizer that a pool's prompts are counted with.
     pub fn new(snapshot: Snapshot, desk: &Desk, source: impl Fn(&Tokenizer) -> Arc<Source>) -> Self {
         let metrics = &desk.metrics;
+        // First of all: what takes the place of others needs their room.
+        metrics.retain_pools(|pool| snapshot.pools.iter().any(|known| *known.spec.name == *pool));
+        metrics.retain(
+            |pool, backend, _| {
+                snapshot
+                    .pools
+                    .iter()
+                    .any(|p| *p.spec.name == *pool && p.backends.iter().any(|b| **b.name() == *backend))
+            },
+            |route| {
+                snapshot.policy.models.has_route(route) || Endpoint::ALL.iter().any(|endpoint| endpoint.name() == route)
+            },
+        );
+        metrics.retain_keys(|id| snapshot.policy.keys.iter().any(|key| *key.id == *id));
         // What a backend without a model of its own is counted under: the client names the model.
         let any = "any".into();
         let meters: Vec<Vec<_>> = snapshot
@@ -52,25 +66,13 @@ impl Serving {
             })
             .collect();
         let pool_meters = snapshot.pools.iter().map(|pool| metrics.pool(&pool.spec.name)).collect();
-        metrics.retain_pools(|pool| snapshot.pools.iter().any(|known| *known.spec.name == *pool));
-        metrics.retain(
-            |pool, backend, _| {
-                snapshot
-                    .pools
-                    .iter()
-                    .any(|p| *p.spec.name == *pool && p.backends.iter().any(|b| **b.name() == *backend))
-            },
-            |route| {
-                snapshot.policy.models.has_route(route) || Endpoint::ALL.iter().any(|endpoint| endpoint.name() == route)
-            },
-        );
         metrics.set_config(&snapshot.policy.hash);
         let counters = snapshot.pools.iter().map(|pool| desk.counter(&pool.spec.name, &pool.spec.tokenizer, &source));
         let counters = counters.collect();
         let pools = &snapshot.policy.pools;
         let origins = pools.iter().map(|pool| origins(pool, &snapshot.policy.engines)).collect();
         let since = desk.clock.now();
-        let callers = desk.callers.follow(&snapshot.policy, since);
+        let callers = desk.callers.follow(&snapshot.policy, metrics, since);
         Self { snapshot, since, meters, pool_meters, origins, counters, callers }
     }
 

@@ -74,16 +74,7 @@ impl Slos {
     pub(super) fn settle(&self, line: &Line, outcome: Outcome, now: Moment) {
         let Some(end) = end(line, outcome) else { return };
         let watched = self.0.load();
-        let reported = line.usage.map(|usage| usage.prompt_tokens).filter(|tokens| *tokens > 0);
-        let prompt_tokens = reported.unwrap_or(line.estimated_prompt_tokens);
-        let fared = Fared {
-            prompt_tokens,
-            streamed: line.stream,
-            end,
-            e2e_ms: line.e2e_ms,
-            ttft_ms: line.ttft_ms,
-            tpot_ms: line.tpot_ms,
-        };
+        let fared = fared(line, end);
         if let Some(route) = line.route.as_ref().and_then(|name| watched.routes.get(name)) {
             route.record(&fared, now);
         }
@@ -99,6 +90,14 @@ impl Slos {
         for pool in failing(line).filter(|pool| Some(*pool) != answered) {
             count(pool, &Fared { end: End::Failed, ttft_ms: None, tpot_ms: None, ..fared });
         }
+    }
+
+    /// Whether a complete answer of this pool kept all objectives of the pool and of its route; where they have none, it did.
+    pub(super) fn in_time(&self, line: &Line, pool: &str) -> bool {
+        let (watched, fared) = (self.0.load(), fared(line, End::Complete));
+        let route = line.route.as_ref().and_then(|name| watched.routes.get(name));
+        let all = watched.pools.get(pool).into_iter().chain(route).flat_map(|watch| &watch.budgets);
+        all.map(|(objective, _)| objective.kept(&fared)).all(|kept| kept != Some(false))
     }
 
     /// The share of a pool's requests over the last minute that kept its objectives; 1 where there was none.
@@ -157,6 +156,19 @@ fn standings(watched: &IndexMap<Name, Arc<Watch>>, now: Moment) -> Vec<(Name, Ve
         SloLive::new(objective.name.clone(), objective.target, budget.standing(now))
     };
     watched.iter().map(|(name, watch)| (name.clone(), watch.budgets.iter().map(standing).collect())).collect()
+}
+
+/// What came of a request, as far as objectives ask.
+fn fared(line: &Line, end: End) -> Fared {
+    let reported = line.usage.map(|usage| usage.prompt_tokens).filter(|tokens| *tokens > 0);
+    Fared {
+        prompt_tokens: reported.unwrap_or(line.estimated_prompt_tokens),
+        streamed: line.stream,
+        end,
+        e2e_ms: line.e2e_ms,
+        ttft_ms: line.ttft_ms,
+        tpot_ms: line.tpot_ms,
+    }
 }
 
 /// How a request ended; `None` where that does not count.

@@ -11,6 +11,7 @@ mod bytes_per_token;
 mod peak_ewma;
 mod rate;
 mod rls;
+mod smallest;
 mod window;
 
 pub use self::{
@@ -19,6 +20,7 @@ pub use self::{
     peak_ewma::PeakEwma,
     rate::{Rate, RateSpan},
     rls::Rls,
+    smallest::Smallest,
     window::{Span, Summary, Window, merged},
 };
 

@@ -65,17 +65,29 @@ impl Rate {
         }
     }
 
+    /// Events in the whole seconds of `span` and in the part of the present one.
+    pub fn total(&self, span: RateSpan, now: Moment) -> u64 {
+        lock(&self.state).total(span, now)
+    }
+
     /// Events a second over the whole seconds of `span` and the part of the present one. A rate that is younger than
     /// the span is taken over its age (of at least a second), so that it is right from the start.
     pub fn per_second(&self, span: RateSpan, now: Moment) -> f64 {
         let state = lock(&self.state);
         let Some(started) = state.started else { return 0.0 };
+        let count = state.total(span, now);
+        let oldest = (now.nanos() / SECOND).saturating_sub(span.seconds());
+        let covered = now.since(Moment::from_nanos(oldest * SECOND)).min(now.since(started)).as_secs_f64();
+        count as f64 / covered.max(1.0)
+    }
+}
+
+impl State {
+    fn total(&self, span: RateSpan, now: Moment) -> u64 {
         let second = now.nanos() / SECOND;
         let oldest = second.saturating_sub(span.seconds());
         let counted = |bucket: &&Bucket| bucket.second >= oldest && bucket.second <= second;
-        let count: u64 = state.buckets.iter().filter(counted).map(|bucket| bucket.count).sum();
-        let covered = now.since(Moment::from_nanos(oldest * SECOND)).min(now.since(started)).as_secs_f64();
-        count as f64 / covered.max(1.0)
+        self.buckets.iter().filter(counted).map(|bucket| bucket.count).sum()
     }
 }
 

@@ -11,6 +11,7 @@ mod models;
 mod objectives;
 mod otel;
 mod pools;
+mod prices;
 mod reader;
 mod routes;
 mod teams;

@@ -96,6 +96,10 @@ pub struct Engine {
     pub max_concurrency: Option<u32>,
     /// Size of its KV cache in tokens, where it does not report it itself.
     pub kv_tokens: Option<u64>,
+    /// US dollars that an hour of it costs, busy or not, where it is paid for so.
+    pub gpu_hour: Option<f64>,
+    /// Where an exporter has the metrics of its GPUs.
+    pub dcgm: Option<String>,
 }
 
 /// How an engine is addressed and authorised.

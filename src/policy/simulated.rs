@@ -79,7 +79,18 @@ fn add_engine(engines: &mut Vec<Engine>, name: &str, url: &str) -> usize {
     let url = url.trim_end_matches('/').to_owned();
     let (dialect, Scrape(scrape)) = (Dialect::OpenAi, Scrape::USUAL);
     let (keys, account) = ([].into(), None);
-    engines.push(Engine { name, url, dialect, keys, account, scrape, max_concurrency: None, kv_tokens: None });
+    engines.push(Engine {
+        name,
+        url,
+        dialect,
+        keys,
+        account,
+        scrape,
+        max_concurrency: None,
+        kv_tokens: None,
+        gpu_hour: None,
+        dcgm: None,
+    });
     engines.len() - 1
 }
 

@@ -2,6 +2,7 @@
 
 mod blocks;
 pub mod complexity;
+pub mod habits;
 pub mod tokens;
 
 pub use blocks::{BlockHasher, Blocks};

@@ -5,6 +5,7 @@ mod anthropic;
 pub mod canonical;
 mod draft;
 pub mod error;
+mod head;
 pub mod json;
 mod json_schema;
 pub mod multipart;

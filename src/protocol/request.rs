@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Range};
 use bytes::Bytes;
 use http::StatusCode;
 
-use super::{json, multipart, splice::splice};
+use super::{json, multipart, splice::splice, walk::inside};
 use crate::types::{Endpoint, Fault};
 
 /// A request's body and what the gateway read of it. All else stays the bytes that came.
@@ -167,12 +167,13 @@ impl RequestBody {
     /// What the model will read, as it stands in the body, in the order in which chat templates render it. Lists come without their
     /// closing bracket: a conversation's next request continues where this one ends. A body that was not read as JSON has none.
     pub fn rendered(&self) -> impl Iterator<Item = &[u8]> {
+        self.read_by_the_model().map(|(_, raw)| inside(raw))
+    }
+
+    /// The same by members, whole.
+    pub(super) fn read_by_the_model(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let named = |wanted: &'static &[u8]| self.members().filter(move |(name, _)| name == wanted);
-        RENDERED.iter().flat_map(named).map(|(_, raw)| match raw {
-            [b'[', inner @ .., b']'] => inner.trim_ascii(),
-            [b'"', text @ .., b'"'] => text,
-            _ => raw,
-        })
+        RENDERED.iter().flat_map(named)
     }
 
     /// Its top-level members in their order, each a name (unescaped) and its raw JSON value. A body that was not read as JSON has none.

@@ -32,6 +32,15 @@ pub(super) fn string(raw: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// What is read of a raw value where it stands in a prompt: a list without its brackets, a string without its quotes.
+pub(super) fn inside(raw: &[u8]) -> &[u8] {
+    match raw {
+        [b'[', inner @ .., b']'] => inner.trim_ascii(),
+        [b'"', text @ .., b'"'] => text,
+        _ => raw,
+    }
+}
+
 /// Whether a raw value is an empty list or object, or null.
 pub(super) fn is_nothing(raw: &[u8]) -> bool {
     match raw {

@@ -2,7 +2,10 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use super::tls::{Certificate, TlsError};
+use super::{
+    costs::Accrued,
+    tls::{Certificate, TlsError},
+};
 use crate::{
     fleet::{Registry, Snapshot},
     gateway::{self, Desk, Live, Serving, keep_on_disk, lessons, share, share_limits},
@@ -33,6 +36,8 @@ pub(super) struct House {
     /// What is shown to those who come in.
     pub certificate: Arc<Certificate>,
     pub(super) registry: Registry,
+    /// What the engines' hours have cost.
+    accrued: Accrued,
     tokenizers: Tokenizers,
     scrapers: Scrapers,
 }
@@ -102,7 +107,9 @@ impl House {
         let tokenizers = Tokenizers::new(Hub::from_env());
         let serving = Serving::new(Snapshot::new(policy, &registry), &desk, |tokenizer| tokenizers.source(tokenizer));
         scrapers.follow(sources(&serving));
-        Ok(Self { live: Arc::new(Live::new(serving)), desk, client, certificate, registry, tokenizers, scrapers })
+        let live = Arc::new(Live::new(serving));
+        let accrued = Accrued::default();
+        Ok(Self { live, desk, client, certificate, registry, accrued, tokenizers, scrapers })
     }
 
     /// Serves by `policy` from the next request on; what was learned of engines that stay is kept. On an error the old policy
@@ -154,9 +161,13 @@ impl House {
         }
         self.desk.lessons.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
         self.desk.follow(&policy);
+        // What the hours of the old one's engines cost, before they go.
+        self.accrued.until(self.desk.clock.now(), &old);
         let serving = Serving::new(Snapshot::new(policy, &self.registry), &self.desk, |it| self.tokenizers.source(it));
         self.scrapers.follow(sources(&serving));
         self.live.swap(serving);
+        // Not before: until then requests come with the keys of the old one.
+        self.desk.habits.follow(&self.live.load().snapshot.policy);
         if let Some(certificate) = certificate {
             self.certificate.show(certificate);
         }
@@ -176,6 +187,11 @@ impl House {
         if let Err(problem) = keep_on_disk(&self.desk, &self.live.load().snapshot.policy) {
             tracing::warn!("{}", OpenError::Disk(problem));
         }
+    }
+
+    /// Counts what the engines' hours cost up to now.
+    pub(super) fn accrue(&self) {
+        self.accrued.until(self.desk.clock.now(), &self.live.load());
     }
 
     /// Writes what was used, and forgets what is too old. Waits for the disk.
@@ -219,17 +235,21 @@ fn open_otel(policy: &Policy) -> Result<Option<Arc<Exporter>>, OpenError> {
     policy.otel.as_ref().map(|spec| Exporter::open(spec).map(Arc::new)).transpose().map_err(OpenError::Otel)
 }
 
-/// The engines whose metrics are to be read.
+/// The engines that are to be asked how they do.
 fn sources(serving: &Serving) -> Vec<Source> {
     let policy = &serving.snapshot.policy;
     let backends = serving.snapshot.pools.iter().flat_map(|pool| &pool.backends);
     let mut sources: Vec<Source> = Vec::new();
     for backend in backends {
         let spec = &policy.engines[backend.spec.engine];
-        if let Some(every) = spec.scrape
-            && sources.iter().all(|source| source.engine.url != spec.url)
+        if (spec.scrape.is_some() || spec.dcgm.is_some()) && sources.iter().all(|source| source.engine.url != spec.url)
         {
-            sources.push(Source { engine: backend.engine.clone(), key: spec.keys.first().cloned(), every });
+            sources.push(Source {
+                engine: backend.engine.clone(),
+                key: spec.keys.first().cloned(),
+                every: spec.scrape,
+                gpus: spec.dcgm.clone(),
+            });
         }
     }
     sources

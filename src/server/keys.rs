@@ -1,4 +1,4 @@
-//! What operators ask about callers: how keys and teams stand, that one is let in no longer or again, and what was used.
+//! What operators ask about callers: how keys and teams stand, that one is let in no longer or again, what was used, and how their prompts begin.
 
 use std::{collections::HashMap, fmt::Write, sync::Arc};
 
@@ -21,6 +21,7 @@ pub(super) fn routes(control: Arc<Control>) -> Router {
         .route("/admin/keys/{id}/revoke", post(revoke))
         .route("/admin/keys/{id}/restore", post(restore))
         .route("/admin/usage", get(usage))
+        .route("/admin/prompt-cache", get(prompt_cache))
         .with_state(control)
 }
 
@@ -28,6 +29,12 @@ async fn keys(Extract(control): Extract<Arc<Control>>) -> Response {
     let (desk, serving) = (&control.house.desk, control.house.live.load());
     let keys = desk.callers.keys(&serving.snapshot.policy, desk.clock.now());
     Json(json!({ "keys": keys, "teams": desk.callers.teams() })).into_response()
+}
+
+/// How callers' prompts begin, and what to do where they depart early.
+async fn prompt_cache(Extract(control): Extract<Arc<Control>>) -> Response {
+    let (desk, serving) = (&control.house.desk, control.house.live.load());
+    Json(json!({ "callers": desk.habits.told(&serving.snapshot.policy) })).into_response()
 }
 
 async fn revoke(control: Extract<Arc<Control>>, id: Path<String>, headers: HeaderMap) -> Response {

@@ -1,6 +1,7 @@
 //! The process: listeners, reload, drain, and what operators ask.
 
 mod admin;
+mod costs;
 mod house;
 mod keys;
 mod listen;

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{
+    costs::spending,
     house::House,
     vitals::{hidden_queue, vitals},
 };
@@ -18,6 +19,7 @@ use crate::{
 impl House {
     /// The metrics page.
     pub(super) fn metrics(&self) -> String {
+        self.accrue();
         let now = self.desk.clock.now();
         self.desk.metrics.encode(now, &self.reading())
     }
@@ -27,6 +29,7 @@ impl House {
         let mut reading = self.reading();
         if !self.live.load().snapshot.policy.keys.is_empty() {
             reading.limited.clear();
+            reading.keys.clear();
             reading.teams.clear();
             reading.accounts.clear();
         }
@@ -49,6 +52,7 @@ impl House {
         let engines = self.registry.engines().into_iter().map(|engine| {
             let reading = engine.reading();
             let signals = reading.as_ref().map(|reading| &reading.signals);
+            let gpus = engine.gpus(now).map(|(gpus, _)| gpus);
             telemetry::EngineLive {
                 engine: engine.name.clone(),
                 up: engine.is_up(now),
@@ -59,6 +63,11 @@ impl House {
                 prefix_hits: reading.as_ref().and_then(|reading| reading.prefix_hit_ratio),
                 hidden_queue: hidden_queue(&serving, &engine, now),
                 preemptions: signals.and_then(|signals| signals.preemptions),
+                queued_tokens: signals.and_then(|signals| signals.queued_tokens),
+                drafting: engine.drafting(now),
+                gpu_utilisation: gpus.and_then(|gpus| gpus.utilisation),
+                gpu_memory: gpus.and_then(|gpus| gpus.memory),
+                round_trip: engine.round_trip.get(now),
                 restarts: engine.restarts().into(),
                 breaker: engine.breaker.state(now).label(),
                 breaker_opened: engine.breaker.opened(),
@@ -84,6 +93,7 @@ impl House {
             shared_limits: self.desk.callers.shares(),
             accounts: accounts(&serving.snapshot.pools, now),
             limited: self.limited(&serving.snapshot.policy, now),
+            keys: self.desk.metrics.keys(),
             teams: self.desk.callers.teams().into_iter().map(team).collect(),
             false_hits: self.false_hits(&serving.snapshot.policy, now),
         }
@@ -154,23 +164,25 @@ impl House {
 
     pub(super) fn pools(&self, serving: &Serving, now: Moment) -> Vec<telemetry::PoolLive> {
         let standings = self.desk.hall.standings(now);
-        let live = serving.snapshot.pools.iter().enumerate().map(|(at, pool)| {
-            let standing = standings.iter().find(|standing| standing.pool == pool.spec.name);
-            let predictor = &pool.learned.predictor;
-            telemetry::PoolLive {
-                pool: pool.spec.name.clone(),
-                queue_depth: standing.map_or(0, |standing| standing.depth as u64),
-                queue_oldest: standing.map_or(0.0, |standing| standing.oldest.as_secs_f64()),
-                vitals: vitals(serving, at, standing, now),
-                ttft: predictor.ttft_accuracy().map(accuracy),
-                tpot: predictor.tpot_accuracy().map(accuracy),
-                output: pool
-                    .learned
-                    .outputs
-                    .accuracy()
-                    .map(|of| telemetry::OutputLive { coverage: of.coverage, relative_error: of.relative_error }),
-            }
-        });
+        let live =
+            serving.snapshot.pools.iter().zip(spending(serving, now)).enumerate().map(|(at, (pool, spending))| {
+                let standing = standings.iter().find(|standing| standing.pool == pool.spec.name);
+                let predictor = &pool.learned.predictor;
+                telemetry::PoolLive {
+                    pool: pool.spec.name.clone(),
+                    queue_depth: standing.map_or(0, |standing| standing.depth as u64),
+                    queue_oldest: standing.map_or(0.0, |standing| standing.oldest.as_secs_f64()),
+                    vitals: vitals(serving, at, standing, now),
+                    spending,
+                    ttft: predictor.ttft_accuracy().map(accuracy),
+                    tpot: predictor.tpot_accuracy().map(accuracy),
+                    output: pool
+                        .learned
+                        .outputs
+                        .accuracy()
+                        .map(|of| telemetry::OutputLive { coverage: of.coverage, relative_error: of.relative_error }),
+                }
+            });
         live.collect()
     }
 }

@@ -180,7 +180,7 @@ const TENDED: Duration = Duration::from_secs(30);
 /// How often usage is written: what the end of the process, however it comes, may cost.
 const USAGE_WRITTEN: Duration = Duration::from_secs(2);
 
-/// Tends the cache by meaning, and the book of usage, until the process ends.
+/// Tends the cache by meaning, the book of usage and what engines' hours cost, until the process ends.
 fn tend(control: &Arc<Control>) {
     let writing = control.clone();
     tokio::spawn(async move {
@@ -189,7 +189,11 @@ fn tend(control: &Arc<Control>) {
         loop {
             tick.tick().await;
             let writing = writing.clone();
-            let _ = tokio::task::spawn_blocking(move || writing.house.write_usage()).await;
+            let _ = tokio::task::spawn_blocking(move || {
+                writing.house.write_usage();
+                writing.house.accrue();
+            })
+            .await;
         }
     });
     let control = control.clone();

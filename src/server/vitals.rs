@@ -16,7 +16,7 @@ const OLD: Duration = Duration::from_secs(30);
 /// How the pool at the place `at` does; `standing`: who waits for it.
 pub(super) fn vitals(serving: &Serving, at: usize, standing: Option<&Standing>, now: Moment) -> Vitals {
     let pool = &serving.snapshot.pools[at];
-    let mean = |window: fn(&Latencies) -> &Window| {
+    let recent = |window: fn(&Latencies) -> &Window| {
         let meters = (0..pool.backends.len()).map(|backend| window(serving.meter(at, backend).latencies()));
         merged(meters, Span::Minute, now).map(|summary| summary.mean)
     };
@@ -26,13 +26,26 @@ pub(super) fn vitals(serving: &Serving, at: usize, standing: Option<&Standing>, 
     let count = pool.backends.len().max(1) as f64;
     let utilisation = pool.backends.iter().map(|backend| backend.engine.load.view(now).utilisation.min(1.0));
     Vitals {
-        latencies: mean(|it| &it.ttft).zip(mean(|it| &it.streamed)),
+        latencies: recent(|it| &it.ttft).zip(recent(|it| &it.streamed)),
         queue_depth: standing.map_or(0, |standing| standing.depth as u64),
         queue_oldest: standing.map_or(0.0, |standing| standing.oldest.as_secs_f64()),
         kv_usage: readings.filter_map(|reading| reading.signals.kv_usage).reduce(f64::max),
         utilisation: utilisation.sum::<f64>() / count,
         filled: filled(serving, pool),
+        round_trip: round_trip(serving, at, now),
     }
+}
+
+/// The way to a pool's engines and back, in seconds: a mean over the first tokens of the last minute, so that it can be laid beside their
+/// times. `None` where that is not known of any of them.
+fn round_trip(serving: &Serving, at: usize, now: Moment) -> Option<f64> {
+    let backends = serving.snapshot.pools[at].backends.iter().enumerate();
+    let known = backends.filter_map(|(backend, it)| {
+        let [ttft, ..] = serving.meter(at, backend).latencies().summaries(Span::Minute, now);
+        Some((ttft?.count as f64, it.engine.round_trip.get(now)?))
+    });
+    let (count, sum) = known.fold((0.0, 0.0), |(count, sum), (tokens, way)| (count + tokens, sum + tokens * way));
+    (count > 0.0).then(|| sum / count)
 }
 
 /// By how many seconds first tokens come later than `engine` itself says.

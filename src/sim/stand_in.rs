@@ -39,6 +39,7 @@ impl StandIns {
             engine.url = format!("{}/v1", running[&engine.name].url());
             engine.dialect = Dialect::OpenAi;
             engine.keys = [].into();
+            engine.dcgm = None;
         }
         for backend in policy.pools.iter_mut().flat_map(|pool| &mut pool.backends) {
             // Where an Azure deployment was, there is a model's name now.

@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::AtomicU64};
 
 use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 
-use super::{prefix::PrefixHits, series::Series};
+use super::{prefix::PrefixHits, series::Series, spending::Spending};
 use crate::{
     measure::{Rate, RateSpan, Span, Summary, Window},
     types::{Moment, Outcome, Usage},
@@ -15,7 +15,8 @@ const TTFT: [f64; 26] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0,
     20.0, 30.0, 60.0, 120.0, 300.0, 600.0,
 ];
-/// Buckets for times per token and gaps between tokens, in seconds: 1 ms to 5 s.
+/// Buckets for times per token and gaps between tokens, in seconds: 1 ms to 5 s. 0.15 s is the bound of what is felt as stutter: rules
+/// divide by it.
 const GAP: [f64; 18] =
     [0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0];
 /// Buckets for whole answers, in seconds: 10 ms to 1 h.
@@ -26,33 +27,16 @@ const OVERHEAD: [f64; 16] = [
     0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
     1.0,
 ];
+/// Buckets for the time that noting an answer takes, in seconds: 1 µs to 10 ms.
+const SETTLE: [f64; 12] =
+    [0.000_001, 0.000_002, 0.000_005, 0.000_01, 0.000_02, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.0025, 0.01];
 /// Outcomes are words of ours; this bound only guards against a mistake.
-const MOST_OUTCOMES: usize = 64;
+pub(super) const MOST_OUTCOMES: usize = 64;
 
 /// 10⁻⁹ US dollars in one.
 const NANO: f64 = 1e9;
-
-/// What answers cost over the last minute, counted when they end.
-#[derive(Copy, Clone, Debug, Default, PartialEq)]
-pub struct Spending {
-    /// US dollars a second.
-    pub usd_per_s: f64,
-    /// Output tokens a second.
-    pub output_per_s: f64,
-    /// Whether anything ever had a price.
-    pub is_known: bool,
-}
-
-impl std::iter::Sum for Spending {
-    /// Only what has a price is summed: tokens without one would make the rest look cheap.
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.filter(|it| it.is_known).fold(Self::default(), |sum, it| Self {
-            usd_per_s: sum.usd_per_s + it.usd_per_s,
-            output_per_s: sum.output_per_s + it.output_per_s,
-            is_known: true,
-        })
-    }
-}
+/// Seconds in a minute, or fewer while the gateway is younger. Backends are not taken by their own age: those on one engine are compared over the same time.
+const MINUTE: f64 = 60.0;
 
 /// A counter of US dollars.
 pub(super) type Dollars = Counter<f64, AtomicU64>;
@@ -92,6 +76,7 @@ pub struct BackendMetrics {
     pub(super) gap: Histogram,
     pub(super) e2e: Histogram,
     pub(super) overhead: Histogram,
+    pub(super) settle: Histogram,
     pub(super) tokens: Series<&'static str, Counter>,
     /// Cached prompt tokens, as predicted and as reported.
     pub(super) prefix: Series<&'static str, Counter>,
@@ -116,6 +101,7 @@ impl BackendMetrics {
             gap: Histogram::new(GAP),
             e2e: Histogram::new(E2E),
             overhead: Histogram::new(OVERHEAD),
+            settle: Histogram::new(SETTLE),
             tokens: Series::new(4),
             prefix: Series::new(3),
             cost: Dollars::default(),
@@ -184,26 +170,20 @@ impl BackendMetrics {
         self.overhead.observe(seconds);
     }
 
+    /// Noting an answer that was over took so many seconds.
+    pub fn settle(&self, seconds: f64) {
+        self.settle.observe(seconds);
+    }
+
     /// Counts an answer's tokens; kinds that the backend never reported stay absent.
     pub fn usage(&self, usage: &Usage, now: Moment) {
         self.output.record(usage.completion_tokens, now);
-        for (kind, tokens) in [
-            ("prompt", Some(usage.prompt_tokens)),
-            ("cached", usage.cached_tokens),
-            ("completion", Some(usage.completion_tokens)),
-            ("reasoning", usage.reasoning_tokens),
-        ] {
-            if let Some(tokens) = tokens {
-                self.tokens.get(kind, |kind| kind, |_| Counter::default()).inc_by(tokens);
-            }
-        }
+        count_tokens(&self.tokens, usage);
     }
 
     /// An answer to a prompt of so many tokens reported how many of them were cached, where so many had been `predicted`.
     pub fn prefix(&self, prompt: u64, predicted: u64, reported: u64) {
-        for (kind, tokens) in [("prompt", prompt), ("predicted", predicted), ("reported", reported)] {
-            self.prefix.get(kind, |kind| kind, |_| Counter::default()).inc_by(tokens);
-        }
+        count_prefix(&self.prefix, prompt, predicted, reported);
     }
 
     /// What [`prefix`](Self::prefix) was told so far.
@@ -229,12 +209,14 @@ impl BackendMetrics {
         }
     }
 
-    /// What the answers of the last minute cost and gave.
+    /// What the answers of the last minute cost by their tokens, and gave; of all its time while the gateway is younger.
     pub fn spending(&self, now: Moment) -> Spending {
+        let seconds = (now.nanos() as f64 / 1e9).clamp(1.0, MINUTE);
         Spending {
-            usd_per_s: self.spent.per_second(RateSpan::Minute, now) / NANO,
-            output_per_s: self.output.per_second(RateSpan::Minute, now),
+            usd_per_s: self.spent.total(RateSpan::Minute, now) as f64 / NANO / seconds,
+            output_per_s: self.output.total(RateSpan::Minute, now) as f64 / seconds,
             is_known: self.cost.get() > 0.0,
+            gpu_usd_per_s: 0.0,
         }
     }
 
@@ -268,4 +250,25 @@ impl BackendMetrics {
 /// Adds one to the series of `label`.
 pub(super) fn count(series: &Series<&'static str, Counter>, label: &'static str) {
     series.get(label, |_| "other", |_| Counter::default()).inc();
+}
+
+/// Adds the tokens of a prompt to the series of their kinds. What was expected of our own count may be more than the engine's.
+pub(super) fn count_prefix(series: &Series<&'static str, Counter>, prompt: u64, predicted: u64, reported: u64) {
+    for (kind, tokens) in [("prompt", prompt), ("predicted", predicted), ("reported", reported)] {
+        series.get(kind, |kind| kind, |_| Counter::default()).inc_by(tokens.min(prompt));
+    }
+}
+
+/// Adds an answer's tokens to the series of their kinds; kinds that were not reported stay absent.
+pub(super) fn count_tokens(series: &Series<&'static str, Counter>, usage: &Usage) {
+    for (kind, tokens) in [
+        ("prompt", Some(usage.prompt_tokens)),
+        ("cached", usage.cached_tokens),
+        ("completion", Some(usage.completion_tokens)),
+        ("reasoning", usage.reasoning_tokens),
+    ] {
+        if let Some(tokens) = tokens {
+            series.get(kind, |kind| kind, |_| Counter::default()).inc_by(tokens);
+        }
+    }
 }

@@ -10,6 +10,9 @@ const WAITS: f64 = 1.0;
 /// Above this share of an answer's time prompts are what takes long; below the other one, tokens are.
 const PREFILL: f64 = 0.5;
 const DECODE: f64 = 0.2;
+/// A way to the engines that takes longer, in seconds, and more of the time to the first token than this share, is worth making shorter.
+const FAR: f64 = 0.05;
+const FAR_SHARE: f64 = 0.2;
 
 /// What is known of a pool at one moment.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
@@ -26,6 +29,8 @@ pub struct Vitals {
     pub utilisation: f64,
     /// The share of the places on its engines that are taken, where they are limited.
     pub filled: Option<f64>,
+    /// Seconds to its engines and back, a mean over those where that is known.
+    pub round_trip: Option<f64>,
 }
 
 /// What bounds a pool.
@@ -38,7 +43,8 @@ pub struct Diagnosis {
 }
 
 /// Every state, from nothing to do to what is worst.
-pub const STATES: [&str; 6] = ["idle", "balanced", "decode-bound", "prefill-bound", "kv-bound", "capacity-bound"];
+pub const STATES: [&str; 7] =
+    ["idle", "balanced", "decode-bound", "prefill-bound", "network-bound", "kv-bound", "capacity-bound"];
 
 impl Vitals {
     /// The share of an answer's time that passes before its first token, 0 to 1.
@@ -77,6 +83,15 @@ impl Vitals {
         let (Some(share), Some((first, whole))) = (self.prefill_share(), self.latencies) else {
             return told("idle", "no streamed answer in the last minute".to_owned());
         };
+        if let Some(way) = self.round_trip.filter(|way| *way > FAR && *way > first * FAR_SHARE) {
+            let words = format!(
+                "the network takes {:.0} ms to its engines and back, {:.0} % of the time to a first token ({first:.2} s): engines \
+                 nearer to the gateway would help",
+                way * 1e3,
+                (way / first).min(1.0) * 100.0
+            );
+            return told("network-bound", words);
+        }
         let spent = format!(
             "{:.0} % of an answer's time is before its first token ({first:.2} of {whole:.2} s)",
             share * 100.0
@@ -118,6 +133,14 @@ mod tests {
         assert_eq!(state, "capacity-bound");
         assert!(words.starts_with("1 request waits for room, the first for 3 s"), "{words}");
         assert_eq!(Vitals::default().diagnose().state, "idle");
+        for (round_trip, first, state) in
+            [(0.08, 0.2, "network-bound"), (0.08, 0.6, "prefill-bound"), (0.04, 0.05, "decode-bound")]
+        {
+            let vitals = Vitals { latencies: Some((first, 1.0)), round_trip: Some(round_trip), ..Vitals::default() };
+            assert_eq!(vitals.diagnose().state, state);
+        }
+        let far = Vitals { latencies: Some((0.2, 1.0)), round_trip: Some(0.08), ..Vitals::default() };
+        assert!(far.diagnose().words.starts_with("the network takes 80 ms"), "{far:?}");
         for (first, state) in [(0.1, "decode-bound"), (0.3, "balanced"), (0.9, "prefill-bound")] {
             let vitals = Vitals { latencies: Some((first, 1.0)), ..Vitals::default() };
             assert_eq!(vitals.diagnose().state, state);

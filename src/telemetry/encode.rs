@@ -1,10 +1,11 @@
 //! Writes every metric of the table as OpenMetrics text. What has no series is left out, head and all.
 
+mod costs;
+mod engines;
 mod quotas;
 mod slos;
 
 use std::{
-    collections::BTreeMap,
     fmt,
     sync::{Arc, PoisonError},
 };
@@ -25,7 +26,7 @@ use super::{
     backend::BackendMetrics,
     cache::LookupStage,
     cascade::CascadeMetrics,
-    live::{AccuracyLive, BackendLive, EngineLive, Live, OutputLive, PoolLive, SchedulerLive, TieredLive},
+    live::{AccuracyLive, Live, OutputLive, PoolLive, SchedulerLive, TieredLive},
     page::Page,
     pool::PoolMetrics,
     series::Series,
@@ -33,9 +34,6 @@ use super::{
     table::{self, Def},
 };
 use crate::{measure::Span, types::Moment};
-
-/// The spans over which quantiles are exported.
-const WINDOWS: [Span; 2] = [Span::Minute, Span::FiveMinutes];
 
 /// A metric and where its value is found.
 type Column<T, V> = (&'static Def, fn(&T) -> V);
@@ -68,6 +66,7 @@ impl Collector for Scrape {
         let mut page = Page { encoder };
         self.gateway(&mut page)?;
         self.backends(&mut page)?;
+        self.costs(&mut page)?;
         self.pools(&mut page)?;
         self.tiered(&mut page)?;
         self.slos(&mut page)?;
@@ -106,13 +105,14 @@ impl Scrape {
         page.split(&table::BACKEND_ATTEMPTS, &all, |backend| &backend.attempts)?;
         page.each(&table::FRESH_RETRIES, &all, |backend| backend.fresh_retries.clone())?;
         page.each(&table::BAD_EVENTS, &all, |backend| backend.bad_events.clone())?;
-        let histograms: [Column<BackendMetrics, Histogram>; 6] = [
+        let histograms: [Column<BackendMetrics, Histogram>; 7] = [
             (&table::TTFT, |backend| backend.ttft.clone()),
             (&table::UPSTREAM_TTFT, |backend| backend.upstream_ttft.clone()),
             (&table::TPOT, |backend| backend.tpot.clone()),
             (&table::GAP, |backend| backend.gap.clone()),
             (&table::E2E, |backend| backend.e2e.clone()),
             (&table::OVERHEAD, |backend| backend.overhead.clone()),
+            (&table::SETTLE, |backend| backend.settle.clone()),
         ];
         for (def, histogram) in histograms {
             page.each(def, &all, histogram)?;
@@ -155,6 +155,11 @@ impl Scrape {
             page.family(def, rows)?;
         }
         self.cascades(page)?;
+        let work = all.iter().flat_map(|(pool, it)| it.work.counters().map(|one| (pool.to_string(), one)));
+        let work = work.map(|(pool, (kind, of, it))| ([pool, kind.to_owned(), of.label().to_owned()], it));
+        page.family(&table::WORK, work)?;
+        let goodput = all.iter().filter_map(|(pool, it)| Some(([&**pool], ratio(it.goodput(self.now)?))));
+        page.family(&table::GOODPUT, goodput)?;
         self.background(page)?;
         self.cache(page)?;
         page.family(&table::DECISION, all.iter().map(|(pool, it)| ([&**pool], it.decisions.clone())))?;
@@ -305,7 +310,7 @@ impl Scrape {
     fn quantiles(&self, page: &mut Page<'_>) -> fmt::Result {
         let mut rows = [const { Vec::new() }; 3];
         for ((pool, backend), latencies) in self.shared.latencies.list() {
-            for span in WINDOWS {
+            for span in Span::ALL {
                 for (rows, summary) in rows.iter_mut().zip(latencies.summaries(span, self.now)) {
                     let quantiles = summary.iter().flat_map(crate::measure::Summary::quantiles);
                     rows.extend(quantiles.map(|(quantile, seconds)| {
@@ -320,53 +325,13 @@ impl Scrape {
         }
         Ok(())
     }
-
-    fn live_backends(&self, page: &mut Page<'_>) -> fmt::Result {
-        let known: BTreeMap<_, _> = self.live.backends.iter().map(|live| ((&live.pool, &live.backend), live)).collect();
-        let gauges: [Column<BackendLive, u64>; 4] = [
-            (&table::BACKEND_IN_FLIGHT, |live| live.in_flight),
-            (&table::QUEUED_PROMPT, |live| live.queued_prompt_tokens),
-            (&table::DECODING, |live| live.decoding),
-            (&table::CONTEXT, |live| live.context_tokens),
-        ];
-        for (def, value) in gauges {
-            page.family(def, known.values().map(|live| ([&*live.pool, &*live.backend], ConstGauge::new(value(live)))))?;
-        }
-        Ok(())
-    }
-
-    fn engines(&self, page: &mut Page<'_>) -> fmt::Result {
-        let known: BTreeMap<_, _> = self.live.engines.iter().map(|live| (&live.engine, live)).collect();
-        let gauges: [Column<EngineLive, Option<f64>>; 7] = [
-            (&table::ENGINE_UP, |live| live.up.map(|up| f64::from(u8::from(up)))),
-            (&table::ENGINE_SCRAPE_AGE, |live| live.scrape_age),
-            (&table::ENGINE_RUNNING, |live| live.running),
-            (&table::ENGINE_WAITING, |live| live.waiting),
-            (&table::ENGINE_KV_USAGE, |live| live.kv_usage),
-            (&table::ENGINE_PREFIX_HITS, |live| live.prefix_hits),
-            (&table::ENGINE_HIDDEN_QUEUE, |live| live.hidden_queue),
-        ];
-        let row = |live: &EngineLive, value: Option<f64>| Some(([live.engine.to_string()], value?));
-        for (def, value) in gauges {
-            let rows = known.values().filter_map(|live| row(live, value(live)));
-            page.family(def, rows.map(|(labels, value)| (labels, ConstGauge::new(value))))?;
-        }
-        let rows = known.values().filter_map(|live| row(live, live.preemptions));
-        page.family(&table::ENGINE_PREEMPTIONS, rows.map(|(labels, value)| (labels, ConstCounter::new(value))))?;
-        let rows = known.values().map(|live| ([live.engine.to_string()], ConstCounter::new(live.restarts)));
-        page.family(&table::ENGINE_RESTARTS, rows)?;
-        let states = known.values().flat_map(|live| {
-            ["closed", "open", "half_open"].map(|state| (&*live.engine, state, u64::from(live.breaker == state)))
-        });
-        let rows = states.map(|(engine, state, is)| ([engine, state], ConstGauge::new(is)));
-        page.family(&table::ENGINE_BREAKER, rows)?;
-        let rows = known.values().map(|live| ([&*live.engine], ConstCounter::new(live.breaker_opened)));
-        page.family(&table::ENGINE_OPENED, rows)
-    }
 }
 
 /// To four significant digits: more would claim an accuracy that the windows do not have.
 fn rounded(seconds: f64) -> f64 {
+    if seconds <= 0.0 {
+        return seconds;
+    }
     let scale = 10_f64.powf(3.0 - seconds.log10().floor());
     (seconds * scale).round() / scale
 }

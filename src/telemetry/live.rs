@@ -1,9 +1,14 @@
 //! What is true at the moment of a scrape, handed in by those who know it.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
-use super::Vitals;
-use crate::{measure::BudgetStanding, types::Name};
+use super::{Spending, Vitals, key::KeyMetrics};
+use crate::{
+    measure::BudgetStanding,
+    types::{Drafting, Name},
+};
 
 /// The state of the fleet when `/metrics` is read.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +39,8 @@ pub struct Live {
     pub shared_limits: Option<bool>,
     /// Requests refused because of a limit, by key and limit.
     pub limited: Vec<(Name, &'static str, u64)>,
+    /// Every caller, by its key's id.
+    pub keys: Vec<(Name, Arc<KeyMetrics>)>,
     /// Every team with a budget.
     pub teams: Vec<TeamLive>,
     /// Every account at a provider.
@@ -180,6 +187,8 @@ pub struct PoolLive {
     pub queue_oldest: f64,
     /// What bounds it.
     pub vitals: Vitals,
+    /// What it costs.
+    pub spending: Spending,
     /// Predictions of times to the first token; `None` before any was judged.
     pub ttft: Option<AccuracyLive>,
     /// Predictions of times per token.
@@ -277,6 +286,16 @@ pub struct EngineLive {
     pub hidden_queue: Option<f64>,
     /// Requests interrupted since it started.
     pub preemptions: Option<f64>,
+    /// Prompt tokens in its queue.
+    pub queued_tokens: Option<f64>,
+    /// How good its drafts are.
+    pub drafting: Option<Drafting>,
+    /// The share of its time that one of its GPUs is busy, 0 to 1.
+    pub gpu_utilisation: Option<f64>,
+    /// The share of memory in use of its fullest GPU, 0 to 1.
+    pub gpu_memory: Option<f64>,
+    /// Seconds to it and back.
+    pub round_trip: Option<f64>,
     /// How often it is known to have started anew.
     pub restarts: u64,
     /// What its breaker lets through, as a word.

@@ -11,6 +11,7 @@ use super::{
     cascade::CascadeMetrics,
     encode,
     journal::JournalCounters,
+    key::{KeyMetrics, NOBODY},
     live::Live,
     pool::PoolMetrics,
     prefix::PrefixHits,
@@ -71,6 +72,36 @@ impl Metrics {
     /// The metrics of a pool, by its name in the policy: keep the handle.
     pub fn pool(&self, name: &Name) -> Arc<PoolMetrics> {
         self.shared.pools.get(name.clone(), |_| OTHER.into(), |_| Arc::new(PoolMetrics::new()))
+    }
+
+    /// The metrics of the pool of this name, where the policy has it.
+    pub fn known_pool(&self, name: &str) -> Option<Arc<PoolMetrics>> {
+        self.shared.pools.read().get(name).cloned()
+    }
+
+    /// The metrics of a caller, by its key's id in the policy: keep the handle.
+    pub fn key(&self, id: &Name) -> Arc<KeyMetrics> {
+        self.shared.keys.get(id.clone(), |_| OTHER.into(), |_| Arc::new(KeyMetrics::new()))
+    }
+
+    /// The metrics of callers without a key.
+    pub fn nobody(&self) -> &Arc<KeyMetrics> {
+        &self.shared.nobody
+    }
+
+    /// The metrics of every caller, by its key's id.
+    pub fn keys(&self) -> Vec<(Name, Arc<KeyMetrics>)> {
+        let mut all = self.shared.keys.list();
+        // A key may have that id: two series of one name are none.
+        if self.shared.nobody.is_used() && all.iter().all(|(id, _)| **id != *NOBODY) {
+            all.push((NOBODY.into(), self.shared.nobody.clone()));
+        }
+        all
+    }
+
+    /// Forgets the keys that a new policy no longer has.
+    pub fn retain_keys(&self, mut key: impl FnMut(&str) -> bool) {
+        self.shared.keys.retain(|id| **id == *OTHER || key(id));
     }
 
     /// The metrics of the cascade of a route, by its name in the policy.
@@ -223,9 +254,10 @@ mod tests {
         measure::{BudgetStanding, BudgetState},
         telemetry::{
             AccountLive, AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Lookup,
-            LookupStage, OutputLive, PoolLive, SchedulerLive, Shed, SloLive, TeamLive, TieredLive, Vitals,
+            LookupStage, OutputLive, PoolLive, SchedulerLive, Shed, SloLive, Spending, TeamLive, TieredLive, Use,
+            Vitals,
         },
-        types::Usage,
+        types::{Drafting, Usage},
     };
 
     fn name(text: &str) -> Name {
@@ -270,6 +302,8 @@ mod tests {
         pool.further("hedge");
         pool.rescue("continued");
         pool.decision(0.000_007);
+        pool.gpu_cost(1.5);
+        pool.gpu_cost(f64::NAN);
         let cascade = metrics.cascade(&name("chat"));
         cascade.result("kept");
         cascade.result("escalated");
@@ -293,6 +327,20 @@ mod tests {
         let usage = Usage { prompt_tokens: 50, completion_tokens: 9, ..Usage::default() };
         cache.saved("exact").answer(Some(&usage), Some(0.0002), 1.5);
         metrics.limits_shared("enter", "ok");
+        pool.work(1200, 100, Use::Good, at(100));
+        pool.work(300, 20, Use::Wasted, at(100));
+        let web = metrics.key(&name("web"));
+        web.request(Outcome::Complete);
+        web.usage(&Usage {
+            prompt_tokens: 1200,
+            cached_tokens: Some(1024),
+            completion_tokens: 100,
+            ..Usage::default()
+        });
+        web.cost(0.0025);
+        web.prefix(1200, 1300, 1024);
+        web.prefix_change("system");
+        metrics.nobody().request(Outcome::Failed("unauthorized"));
         metrics
     }
 
@@ -302,16 +350,9 @@ mod tests {
         SloLive::new(name(objective), 0.95, standing)
     }
 
-    fn live() -> Live {
-        let backend = BackendLive {
-            pool: name("large"),
-            backend: name("gpu-1"),
-            in_flight: 3,
-            queued_prompt_tokens: 900,
-            decoding: 2,
-            context_tokens: 2400,
-        };
-        let full = EngineLive {
+    /// An engine that says all there is.
+    fn full() -> EngineLive {
+        EngineLive {
             engine: name("gpu-1"),
             up: Some(true),
             scrape_age: Some(0.5),
@@ -321,9 +362,25 @@ mod tests {
             prefix_hits: Some(0.8),
             hidden_queue: Some(0.12),
             preemptions: Some(7.0),
+            queued_tokens: Some(1500.0),
+            drafting: Some(Drafting { ratio: 0.4, length: Some(1.2) }),
+            gpu_utilisation: Some(0.9),
+            gpu_memory: Some(0.75),
+            round_trip: Some(0.0004),
             restarts: 1,
             breaker: "half_open",
             breaker_opened: 3,
+        }
+    }
+
+    fn live(metrics: &Metrics) -> Live {
+        let backend = BackendLive {
+            pool: name("large"),
+            backend: name("gpu-1"),
+            in_flight: 3,
+            queued_prompt_tokens: 900,
+            decoding: 2,
+            context_tokens: 2400,
         };
         let silent = EngineLive { engine: name("gpu-2"), up: Some(false), ..EngineLive::default() };
         let accuracy = AccuracyLive { coverage: 0.9, relative_error: 0.1, pinball: 0.02, baseline_pinball: 0.05 };
@@ -332,6 +389,7 @@ mod tests {
             queue_depth: 2,
             queue_oldest: 1.5,
             vitals: Vitals { latencies: Some((0.5, 2.0)), queue_depth: 2, queue_oldest: 1.5, ..Vitals::default() },
+            spending: Spending { usd_per_s: 0.002, gpu_usd_per_s: 0.001, output_per_s: 400.0, is_known: true },
             ttft: Some(accuracy),
             tpot: Some(accuracy),
             output: Some(OutputLive { coverage: 0.92, relative_error: 0.4 }),
@@ -339,7 +397,7 @@ mod tests {
         let scheduler = SchedulerLive { prefix_bytes: 4096, prefix_blocks: 60, sessions: 3 };
         Live {
             backends: vec![backend.clone(), backend],
-            engines: vec![full, silent],
+            engines: vec![full(), silent],
             pools: vec![pool],
             tiered: vec![TieredLive {
                 route: "r".into(),
@@ -372,6 +430,7 @@ mod tests {
             shared: Some(true),
             shared_limits: Some(true),
             limited: vec![(name("web"), "tokens", 2)],
+            keys: metrics.keys(),
             accounts: vec![AccountLive {
                 account: name("openai"),
                 ready: 1,
@@ -405,7 +464,7 @@ mod tests {
     fn the_text_lists_what_was_observed() {
         let metrics = observed();
         let _request = metrics.enter();
-        let text = metrics.encode(at(110), &live()).replace(env!("CARGO_PKG_VERSION"), "[version]");
+        let text = metrics.encode(at(110), &live(&metrics)).replace(env!("CARGO_PKG_VERSION"), "[version]");
         insta::with_settings!({ snapshot_path => "../../tests/snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!("metrics", text);
         });
@@ -421,7 +480,8 @@ mod tests {
 
     #[test]
     fn every_metric_of_the_table_can_appear() {
-        let text = observed().encode(at(110), &live());
+        let metrics = observed();
+        let text = metrics.encode(at(110), &live(&metrics));
         for def in crate::telemetry::ALL {
             let sample = |line: &str| line.starts_with(def.name);
             assert!(text.lines().any(sample), "{} is never written", def.name);
@@ -432,9 +492,10 @@ mod tests {
     fn quantiles_go_when_their_window_is_over() {
         let metrics = observed();
         let quantiles = |now| metrics.encode(at(now), &Live::default()).matches("quantile_seconds{").count();
-        assert_eq!(quantiles(110), 24);
-        assert_eq!(quantiles(200), 12);
-        assert_eq!(quantiles(500), 0);
+        assert_eq!(quantiles(110), 36);
+        assert_eq!(quantiles(200), 24);
+        assert_eq!(quantiles(500), 12);
+        assert_eq!(quantiles(4000), 0);
     }
 
     #[test]

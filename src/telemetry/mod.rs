@@ -7,6 +7,7 @@ mod cascade;
 mod diagnosis;
 mod encode;
 mod journal;
+mod key;
 mod live;
 mod metrics;
 mod page;
@@ -15,15 +16,18 @@ mod prefix;
 mod rotating;
 mod series;
 mod shared;
+mod spending;
 mod table;
+mod work;
 
 pub use self::{
-    backend::{BackendMetrics, Latencies, Spending},
+    backend::{BackendMetrics, Latencies},
     background::{PairResult, Purpose},
     cache::{CacheMetrics, Lookup, LookupStage, SavedMetrics},
     cascade::CascadeMetrics,
     diagnosis::{Diagnosis, STATES, Vitals},
-    journal::{Journal, JournalCounters},
+    journal::{Entry, Journal, JournalCounters},
+    key::{KeyMetrics, NOBODY},
     live::{
         AccountLive, AccuracyLive, BackendLive, BurnLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Live,
         OutputLive, PoolLive, SchedulerLive, SloLive, TeamLive, TieredLive,
@@ -31,7 +35,9 @@ pub use self::{
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},
     prefix::PrefixHits,
+    spending::{Rented, Spending},
     table::{ALL, Def, Kind, reference},
+    work::Use,
 };
 
 /// The content type of [`Metrics::encode`]'s text.

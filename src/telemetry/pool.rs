@@ -7,7 +7,11 @@ use std::{
 
 use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 
-use super::{backend::count, series::Series};
+use super::{
+    backend::{Dollars, count},
+    series::Series,
+    work::{Use, Work},
+};
 use crate::{
     measure::{Rate, RateSpan, Span, Window},
     types::Moment,
@@ -52,6 +56,9 @@ pub struct PoolMetrics {
     pub(super) further: Series<&'static str, Counter>,
     pub(super) rescues: Series<&'static str, Counter>,
     pub(super) decisions: Histogram,
+    /// What the hours of its engines cost.
+    pub(super) gpu_cost: Dollars,
+    pub(super) work: Work,
     /// Requests that left the queue for an engine.
     rate: Rate,
     recent: Recent,
@@ -80,6 +87,8 @@ impl PoolMetrics {
             further: Series::new(4),
             rescues: Series::new(3),
             decisions: Histogram::new(DECISION),
+            gpu_cost: Dollars::default(),
+            work: Work::new(),
             rate: Rate::new(),
             recent: Recent { ttft: Window::new(), p95: AtomicU64::new(0), p95_at: AtomicU64::new(0) },
         }
@@ -133,6 +142,24 @@ impl PoolMetrics {
     /// A decision took so many seconds.
     pub fn decision(&self, seconds: f64) {
         self.decisions.observe(seconds);
+    }
+
+    /// Adds what the hours of its engines cost, in US dollars.
+    pub fn gpu_cost(&self, usd: f64) {
+        // A counter that went down, or to NaN, would break every rate taken from it.
+        if usd.is_finite() && usd > 0.0 {
+            self.gpu_cost.inc_by(usd);
+        }
+    }
+
+    /// An engine has read so many tokens of a prompt and made so many of an answer, and this came of it.
+    pub fn work(&self, prompt: u64, completion: u64, of: Use, now: Moment) {
+        self.work.record(prompt, completion, of, now);
+    }
+
+    /// The share of such tokens that was good, over the last minute; `None` where there were none.
+    pub fn goodput(&self, now: Moment) -> Option<f64> {
+        self.work.goodput(now)
     }
 
     /// Requests a second that left the queue for an engine, over the last ten seconds.

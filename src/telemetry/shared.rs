@@ -10,6 +10,7 @@ use super::{
     cache::CacheMetrics,
     cascade::CascadeMetrics,
     journal::JournalCounters,
+    key::KeyMetrics,
     pool::PoolMetrics,
     prefix::PrefixHits,
     series::Series,
@@ -22,6 +23,9 @@ pub(super) const MOST_BACKENDS: usize = 1024;
 const MOST_REQUESTS: usize = 4096;
 /// Most kinds of fault.
 const MOST_FAULTS: usize = 256;
+
+/// Most keys that get series of their own.
+const MOST_KEYS: usize = 4096;
 
 /// (pool, backend, model)
 pub(super) type BackendKey = (Name, Name, Name);
@@ -43,6 +47,10 @@ pub(super) struct Shared {
     pub(super) backends: Series<BackendKey, Arc<BackendMetrics>>,
     pub(super) latencies: Series<(Name, Name), Arc<Latencies>>,
     pub(super) pools: Series<Name, Arc<PoolMetrics>>,
+    /// By the key's id.
+    pub(super) keys: Series<Name, Arc<KeyMetrics>>,
+    /// Of callers without a key.
+    pub(super) nobody: Arc<KeyMetrics>,
     pub(super) background: BackgroundMetrics,
     /// By route.
     pub(super) cascades: Series<Name, Arc<CascadeMetrics>>,
@@ -66,6 +74,8 @@ impl Shared {
             backends: Series::new(MOST_BACKENDS),
             latencies: Series::new(MOST_BACKENDS),
             pools: Series::new(MOST_BACKENDS),
+            keys: Series::new(MOST_KEYS),
+            nobody: Arc::new(KeyMetrics::new()),
             background: BackgroundMetrics::new(),
             cascades: Series::new(MOST_BACKENDS),
             cache: CacheMetrics::new(),

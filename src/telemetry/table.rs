@@ -105,10 +105,22 @@ table! {
         "Time from the request to the end of its answer, where it was complete.";
     OVERHEAD: Histogram "seconds" "signalbox_overhead_seconds" ["pool", "backend", "model"]
         "The gateway's own share of the time to first token: all of it but queueing and waiting for the backend.";
+    SETTLE: Histogram "seconds" "signalbox_settle_seconds" ["pool", "backend", "model"]
+        "Time that noting an answer took once it was over: learning from it, metrics, error budgets, the journal's line.";
     TOKENS: Counter "tokens" "signalbox_tokens_total" ["pool", "backend", "model", "kind"]
         "Tokens as reported by backends: prompt (of which cached) and completion (of which reasoning).";
     COST: Counter "usd" "signalbox_cost_usd_total" ["pool", "backend", "model"]
         "Cost of answers at the pool's prices, those given up for a larger model's included, in US dollars.";
+    GPU_COST: Counter "usd" "signalbox_gpu_cost_usd_total" ["pool"]
+        "What the hours of the pool's engines cost, busy or not, at their gpu_hour, in US dollars; an engine in several pools is split by the output tokens it gave for each.";
+    POOL_HOUR: Gauge "" "signalbox_pool_usd_per_hour" ["pool"]
+        "US dollars an hour that the pool costs now: its engines' gpu_hour where they have one, else the tokens of the last minute.";
+    POOL_MILLION: Gauge "" "signalbox_pool_usd_per_million_output_tokens" ["pool"]
+        "The same by the output tokens of the last minute, for a million of them; absent where there were none.";
+    FLEET_HOUR: Gauge "" "signalbox_fleet_usd_per_hour" []
+        "US dollars an hour that all pools with a price cost now.";
+    FLEET_MILLION: Gauge "" "signalbox_fleet_usd_per_million_output_tokens" []
+        "The same by their output tokens of the last minute, for a million of them.";
 
     PREFIX_TOKENS: Counter "tokens" "signalbox_prefix_tokens_total" ["pool", "backend", "model", "kind"]
         "Prompt tokens of the answers that report how many were cached: all (prompt), those predicted to be cached at the placement, and those reported.";
@@ -125,7 +137,7 @@ table! {
     PREFILL_SHARE: Gauge "ratio" "signalbox_prefill_share_ratio" ["pool"]
         "Share of an answer's time that passes before its first token, over the last minute.";
     POOL_STATE: Gauge "" "signalbox_pool_state" ["pool", "state"]
-        "1 for what bounds the pool now: idle, balanced, decode-bound, prefill-bound, kv-bound or capacity-bound; else 0.";
+        "1 for what bounds the pool now: idle, balanced, decode-bound, prefill-bound, network-bound, kv-bound or capacity-bound; else 0.";
     QUEUE_WAIT: Histogram "seconds" "signalbox_queue_wait_seconds" ["pool"]
         "Time in the queue of the requests that got a place after it.";
     QUEUE_ADMITTED: Counter "" "signalbox_queue_admitted_total" ["pool"]
@@ -147,6 +159,12 @@ table! {
         "Tokens of the answers given up for a larger model's, prompt and completion; estimated where the engine had not counted them yet.";
     CASCADE_COST: Counter "usd" "signalbox_cascade_cost_usd_total" ["route"]
         "Cost of these answers at their pool's prices, in US dollars.";
+
+    // What of engines' work was of use.
+    WORK: Counter "tokens" "signalbox_work_tokens_total" ["pool", "kind", "use"]
+        "Tokens that engines read (prompt, but for what was cached) and made (completion) for callers, by use: good (in a complete answer that kept all objectives of its pool and route, if they have any), late (in one that did not), wasted (client gone, failed, hedged away or given up for a larger model's). By our estimate where an engine did not count.";
+    GOODPUT: Gauge "ratio" "signalbox_goodput_ratio" ["pool"]
+        "Share of these tokens that were good, over the last minute; absent where there were none.";
 
     // Traffic of the gateway's own making.
     BACKGROUND: Counter "" "signalbox_background_requests_total" ["purpose", "outcome"]
@@ -179,6 +197,16 @@ table! {
         "Dealings with it: enter (requests, a minute and at once), reserve (tokens and budgets) and settle (what has ended): ok, or refused; down, late and failed where it was not there, and queue where too much was on its way.";
     KEY_LIMITED: Counter "" "signalbox_key_limited_total" ["key", "limit"]
         "Requests refused because of a limit of their key (requests, tokens, concurrency) or of its team (budget).";
+    KEY_REQUESTS: Counter "" "signalbox_key_requests_total" ["key", "outcome"]
+        "Requests that ended, by the id of their caller's key and how they ended: ok, client_gone or the kind of fault. The key is none where there is none.";
+    KEY_TOKENS: Counter "tokens" "signalbox_key_tokens_total" ["key", "kind"]
+        "Tokens of a key's answers as engines counted them: prompt (of which cached) and completion (of which reasoning).";
+    KEY_PREFIX_TOKENS: Counter "tokens" "signalbox_key_prefix_tokens_total" ["key", "kind"]
+        "Prompt tokens of a key's answers that report how many were cached: prompt (all), predicted (expected to be cached) and reported (cached).";
+    PREFIX_CHANGES: Counter "" "signalbox_prompt_prefix_changes_total" ["key", "where"]
+        "Prompts that departed early from all of the same key that are remembered (sixteen at most) and begin much the same, by the part that changed: tools, system, message or prompt. /admin/prompt-cache tells more.";
+    KEY_COST: Counter "usd" "signalbox_key_cost_usd_total" ["key"]
+        "Cost of a key's requests at the pools' prices, in US dollars, by our estimate where an engine did not count.";
     TEAM_SPENT_USD: Gauge "usd" "signalbox_team_spent_usd" ["team", "per"]
         "What a team has spent in the present day or month, at the pools' prices, in US dollars; on all gateways, where limits are shared.";
     TEAM_BUDGET_USD: Gauge "usd" "signalbox_team_budget_usd" ["team", "per"]
@@ -294,11 +322,11 @@ table! {
 
     // Quantiles ready to read.
     TTFT_QUANTILE: Gauge "seconds" "signalbox_ttft_quantile_seconds" ["pool", "backend", "q", "window"]
-        "Quantiles of signalbox_ttft_seconds over the last 1m and 5m, within 2 %; absent when nothing was seen.";
+        "Quantiles of signalbox_ttft_seconds over the last 1m, 5m and 1h, within 2 %; absent when nothing was seen.";
     TPOT_QUANTILE: Gauge "seconds" "signalbox_tpot_quantile_seconds" ["pool", "backend", "q", "window"]
-        "Quantiles of signalbox_tpot_seconds over the last 1m and 5m, within 2 %; absent when nothing was seen.";
+        "Quantiles of signalbox_tpot_seconds over the last 1m, 5m and 1h, within 2 %; absent when nothing was seen.";
     E2E_QUANTILE: Gauge "seconds" "signalbox_e2e_quantile_seconds" ["pool", "backend", "q", "window"]
-        "Quantiles of signalbox_e2e_seconds over the last 1m and 5m, within 2 %; absent when nothing was seen.";
+        "Quantiles of signalbox_e2e_seconds over the last 1m, 5m and 1h, within 2 %; absent when nothing was seen.";
 
     // What is at each backend now, by our own count.
     BACKEND_IN_FLIGHT: Gauge "" "signalbox_backend_in_flight" ["pool", "backend"]
@@ -329,6 +357,18 @@ table! {
         "Share of prompt tokens that the engine lately found in its prefix cache, 0 to 1.";
     ENGINE_HIDDEN_QUEUE: Gauge "seconds" "signalbox_engine_hidden_queue_seconds" ["engine"]
         "By how much the mean time to first token, from dispatch, exceeds the engine's own: what requests wait before it counts them, over the last minute.";
+    ENGINE_QUEUED_TOKENS: Gauge "tokens" "signalbox_engine_queued_tokens" ["engine"]
+        "Prompt tokens in the engine's own queue, where it counts them; few engines do.";
+    ENGINE_ACCEPT_RATIO: Gauge "ratio" "signalbox_engine_spec_accept_ratio" ["engine"]
+        "Share of the tokens drafted ahead of the model (speculative decoding) that were accepted over the last minute, 0 to 1.";
+    ENGINE_ACCEPT_LENGTH: Gauge "tokens" "signalbox_engine_spec_accept_length_tokens" ["engine"]
+        "Tokens of a draft that were accepted, a mean over the last minute, without the one that a step gives in any case; below 0.5 drafts hardly pay.";
+    ENGINE_GPU_UTILISATION: Gauge "ratio" "signalbox_engine_gpu_utilisation_ratio" ["engine"]
+        "Share of their time that the GPUs of the engine's DCGM exporter are busy, a mean over them, 0 to 1.";
+    ENGINE_GPU_MEMORY: Gauge "ratio" "signalbox_engine_gpu_memory_ratio" ["engine"]
+        "Share of its memory in use at the fullest of these GPUs, 0 to 1.";
+    ENGINE_ROUND_TRIP: Gauge "seconds" "signalbox_engine_round_trip_seconds" ["engine"]
+        "Time to the engine's machine and back: that of the quickest connection of the last minute, of one every ten seconds.";
     ENGINE_PREEMPTIONS: Counter "" "signalbox_engine_preemptions_total" ["engine"]
         "Requests the engine had to interrupt for want of KV cache.";
     ENGINE_RESTARTS: Counter "" "signalbox_engine_restarts_total" ["engine"]

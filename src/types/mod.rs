@@ -10,6 +10,7 @@ pub mod fault;
 pub mod money;
 pub mod outcome;
 pub mod outline;
+pub mod part;
 pub mod prompt;
 pub mod signals;
 pub mod tokens;
@@ -25,8 +26,9 @@ pub use fault::{Blame, Fault, Retry};
 pub use money::Price;
 pub use outcome::Outcome;
 pub use outline::{Effort, Outline};
+pub use part::{Head, HeadEnd, Located, Part};
 pub use prompt::{Layout, Prompt};
-pub use signals::{EngineKind, EngineSignals};
+pub use signals::{Drafted, Drafting, EngineKind, EngineSignals, GpuSignals};
 pub use tokens::Tokens;
 pub use usage::Usage;
 

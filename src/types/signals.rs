@@ -65,6 +65,44 @@ pub struct EngineSignals {
     pub ttft_sum: Option<f64>,
     /// Counter: requests that got a first token.
     pub ttft_count: Option<f64>,
+    /// Prompt tokens of the requests in its own queue.
+    pub queued_tokens: Option<f64>,
+    /// Counter: times that tokens were drafted ahead of the model.
+    pub drafts: Option<f64>,
+    /// Counter: tokens of these drafts.
+    pub drafted_tokens: Option<f64>,
+    /// Counter: those of them that the model would have said too.
+    pub accepted_tokens: Option<f64>,
+    /// How good its drafts are, as the engine itself averages it.
+    pub reported_drafting: Option<Drafting>,
+}
+
+/// How good the tokens are that an engine drafts ahead of its model.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Drafting {
+    /// The share of drafted tokens that were accepted, 0 to 1.
+    pub ratio: f64,
+    /// How many of a draft were, on average, without the token that each step of the model gives in any case.
+    pub length: Option<f64>,
+}
+
+impl Drafting {
+    /// Whether it hardly pays: a step that checks a draft takes longer than one that does not, and fewer than half of these give anything
+    /// more for it. The share alone does not tell: long drafts have low ones by nature.
+    pub fn is_poor(&self) -> bool {
+        self.length.is_some_and(|length| length < 0.5)
+    }
+}
+
+/// What an exporter says of the GPUs of one machine.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct GpuSignals {
+    /// How many there are.
+    pub count: u32,
+    /// The share of its time that a GPU is busy, a mean over all, 0 to 1.
+    pub utilisation: Option<f64>,
+    /// The share of its memory that is in use at the fullest, 0 to 1.
+    pub memory: Option<f64>,
 }
 
 impl EngineSignals {
@@ -84,6 +122,11 @@ impl EngineSignals {
             generated_tokens: None,
             ttft_sum: None,
             ttft_count: None,
+            queued_tokens: None,
+            drafts: None,
+            drafted_tokens: None,
+            accepted_tokens: None,
+            reported_drafting: None,
         }
     }
 
@@ -106,6 +149,7 @@ impl EngineSignals {
                 signals.prompt_tokens,
                 signals.generated_tokens,
                 signals.ttft_count,
+                signals.drafted_tokens,
             ]
         };
         let fell = |(now, before): (Option<f64>, Option<f64>)| matches!((now, before), (Some(now), Some(before)) if now < before);
@@ -119,6 +163,26 @@ impl EngineSignals {
         let seconds = self.ttft_sum? - earlier.ttft_sum?;
         (requests > 0.0 && seconds >= 0.0).then_some((requests, seconds))
     }
+
+    /// What it drafted since the `earlier` scrape. `None` when that was nothing, or the engine started anew.
+    pub fn drafted(&self, earlier: &Self) -> Option<Drafted> {
+        let tokens = self.drafted_tokens? - earlier.drafted_tokens?;
+        let accepted = self.accepted_tokens? - earlier.accepted_tokens?;
+        let drafts = self.drafts.zip(earlier.drafts).map(|(now, before)| now - before);
+        let fine = tokens > 0.0 && (0.0..=tokens).contains(&accepted) && drafts.is_none_or(|drafts| drafts > 0.0);
+        fine.then_some(Drafted { drafts, tokens, accepted })
+    }
+}
+
+/// What was drafted between two scrapes.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Drafted {
+    /// How often, where the engine counts it.
+    pub drafts: Option<f64>,
+    /// Tokens.
+    pub tokens: f64,
+    /// Those of them that were accepted.
+    pub accepted: f64,
 }
 
 /// The growth of one counter in units of another's; each is given as it is now and as it was.

@@ -216,6 +216,8 @@ mod tests {
             scrape: None,
             max_concurrency: None,
             kv_tokens: None,
+            gpu_hour: None,
+            dcgm: None,
         }
     }
 

@@ -164,6 +164,7 @@ pub(super) struct Backend {
     pub queued_tokens: u64,
     pub share: Option<f64>,
     pub signals: Option<Signals>,
+    pub gpus: Option<Gpus>,
     pub ttft: Option<Quantiles>,
     pub tpot: Option<Quantiles>,
     pub errors: u64,
@@ -176,6 +177,12 @@ pub(super) struct Signals {
     pub waiting: Option<f64>,
     pub kv_usage: Option<f64>,
     pub age_s: f64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Gpus {
+    pub utilisation: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -160,7 +160,7 @@ pub(super) fn pool_words(state: &State, at: usize) -> Vec<Said> {
 }
 
 /// Backends, as a table.
-pub(super) fn backends(state: &State) -> Sheet<14> {
+pub(super) fn backends(state: &State) -> Sheet<15> {
     let columns = [
         Column("BACKEND", Words, 0),
         Column("pool", Words, 5),
@@ -175,6 +175,7 @@ pub(super) fn backends(state: &State) -> Sheet<14> {
         Column("TPOT p50", Number, 0),
         Column("tok/s", Number, 2),
         Column("KV", Number, 2),
+        Column("GPU", Number, 3),
         Column("failed", Number, 0),
     ];
     let row = |(pool, backend): (&str, &Backend)| {
@@ -200,6 +201,8 @@ pub(super) fn backends(state: &State) -> Sheet<14> {
             tpot,
             rate(backend.tokens_per_s),
             known(signals.and_then(|it| it.kv_usage), percent),
+            // Most fleets have no exporter: a column that is empty throughout is left out.
+            backend.gpus.as_ref().and_then(|it| it.utilisation).map_or(String::new(), percent),
             count(backend.errors),
         ];
         (cells, tone)

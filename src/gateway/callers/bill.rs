@@ -13,7 +13,7 @@ use crate::{
     gateway::{line::Line, wall},
     measure::lock,
     quota::{Exceeded, Grant, Overspent, Reserved, Spent, Stay},
-    telemetry::Stage,
+    telemetry::{KeyMetrics, Stage},
     types::{Fault, Moment, Name, Outcome},
 };
 
@@ -44,6 +44,11 @@ impl Bill {
     /// The caller's team.
     pub(in crate::gateway) fn team(&self) -> Option<&Name> {
         self.caller.team.as_ref()
+    }
+
+    /// Where the caller's use is counted for metrics.
+    pub(in crate::gateway) fn metrics(&self) -> &Arc<KeyMetrics> {
+        &self.caller.metrics
     }
 
     /// The request comes in, and counts as one.

@@ -21,7 +21,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
-pub(super) use self::bill::Bill;
+pub(super) use self::{bill::Bill, noted::count};
 pub use self::{
     joint::share_limits,
     shelf::KeepError,
@@ -37,6 +37,7 @@ use crate::{
     measure::lock,
     policy::{self, Policy},
     quota::{Allowance, Book, Fund, Tally},
+    telemetry::{KeyMetrics, Metrics},
     types::{Moment, Name},
 };
 
@@ -79,6 +80,8 @@ pub(super) struct Caller {
     /// What its team may spend, where that is limited.
     fund: Option<Arc<Fund>>,
     known: Arc<Known>,
+    /// Where its use is counted for metrics.
+    pub(super) metrics: Arc<KeyMetrics>,
     /// With whom its use is counted together, and where.
     joint: Option<(Arc<Joint>, Arc<Names>)>,
 }
@@ -92,7 +95,7 @@ impl Caller {
 
 impl Callers {
     /// Keeps to another policy; gives its callers, in the order of its keys.
-    pub(super) fn follow(&self, policy: &Policy, now: Moment) -> Vec<Arc<Caller>> {
+    pub(super) fn follow(&self, policy: &Policy, metrics: &Metrics, now: Moment) -> Vec<Arc<Caller>> {
         self.notes.store(!policy.keys.is_empty() || policy.usage.is_some(), Relaxed);
         self.known.retain(|id, _| policy.keys.iter().any(|key| key.id == *id));
         self.fund(policy);
@@ -107,7 +110,8 @@ impl Callers {
             let budget = policy.teams.iter().find(|team| key.team.as_ref() == Some(&team.name));
             let names = || Arc::new(Names::new(key, budget.map(|team| team.budget.amount)));
             let joint = joint.clone().map(|joint| (joint, names()));
-            Arc::new(Caller { id: key.id.clone(), team: key.team.clone(), fund, known, joint })
+            let metrics = metrics.key(&key.id);
+            Arc::new(Caller { id: key.id.clone(), team: key.team.clone(), fund, known, metrics, joint })
         };
         policy.keys.iter().map(caller).collect()
     }

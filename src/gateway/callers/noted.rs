@@ -1,4 +1,4 @@
-//! What a request that is over used, as the book of usage has it: each answer by the model that gave it.
+//! What a request that is over used, as the book of usage has it, each answer by the model that gave it, and as metrics have it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,7 +8,9 @@ use crate::{
         line::{Line, Reused},
         wall,
     },
+    prompt::habits::Hits,
     quota::{Entry, Spent, Used, calendar},
+    telemetry::KeyMetrics,
     types::{Name, Outcome},
 };
 
@@ -49,4 +51,17 @@ impl Callers {
         let last = line.last().map(|attempt| served(&attempt.upstream_model));
         self.book.add(entry(last.unwrap_or_default()), &request);
     }
+}
+
+/// Counts what a request used that is over, for metrics: the same as in the book, whether or not that is kept.
+pub(in crate::gateway) fn count(line: &Line, outcome: Outcome, metrics: &KeyMetrics) {
+    metrics.request(outcome);
+    for attempt in line.attempts.iter().filter(|attempt| !attempt.usage_estimated) {
+        let Some(usage) = &attempt.usage else { continue };
+        metrics.usage(usage);
+        if let Some(Hits { prompt, predicted, reported }) = attempt.hits() {
+            metrics.prefix(prompt, predicted, reported);
+        }
+    }
+    metrics.cost(line.cost_usd.unwrap_or(0.0) + line.uncounted.usd);
 }

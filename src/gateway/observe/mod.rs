@@ -21,6 +21,7 @@ use super::{
     Desk, Live, Reply,
     asked::{Asked, Placed, Tries},
     edge::{reply_to, request_id},
+    estimate::compare,
     line::Attempted,
     parse::Parse,
     record::{Record, millis},
@@ -110,6 +111,7 @@ impl Observer {
                     keeps_usage: false,
                 };
                 let outgoing = Outgoing { method, url, headers, body: bytes };
+                compare(&self.desk, &call, &estimate);
                 self.measured(Measured { call, estimate, unreadable, pool }, outgoing).await
             }
             (_, read) => {

@@ -300,6 +300,7 @@ impl Meter {
         });
         self.place = None;
         self.record.settle(outcome);
+        self.metrics.settle(self.desk.clock.now().since(now).as_secs_f64());
     }
 
     /// Tells the account what was used of it, by our estimate where the engine has not counted. Nothing came: nothing was used.
@@ -343,6 +344,7 @@ impl Meter {
                 attempt.ended_ms = Some(ended_ms);
                 attempt.ttft_ms = ttft;
                 attempt.usage = usage;
+                attempt.uncounted = uncounted;
                 attempt.usage_estimated = estimate.is_some();
                 attempt.cost_usd = cost;
                 attempt.reported_cached_tokens = self.usage.and_then(|usage| usage.cached_tokens);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::reader::Reader;
 use crate::{
-    config::{At, Field, KeySource, Problem, Scrape, Token, Url, Word, authority, raw},
+    config::{At, Exporter, Field, Hourly, KeySource, Problem, Scrape, Token, Url, Word, authority, raw},
     policy::{Account, Dialect, Engine, Secret, offered::free},
     quota::RateLimits,
 };
@@ -88,6 +88,8 @@ impl Reader<'_> {
             scrape,
             max_concurrency: most.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
             kv_tokens: self.optional(raw.kv_tokens.as_ref()),
+            gpu_hour: self.optional(raw.gpu_hour.as_ref()).map(|Hourly(usd)| usd),
+            dcgm: self.optional(raw.dcgm.as_ref()).map(|Exporter(url)| url),
         }
     }
 }
@@ -115,29 +117,56 @@ impl Engines {
         Self { declared: list.len(), list }
     }
 
-    /// The engine at the address `field`, new where it was not named before.
+    /// The engine at the address `field` of the backend `raw`, new where it was not named before.
     pub(super) fn at_url(
         &mut self,
         reader: &mut Reader<'_>,
         field: &Field<Url>,
-        key: Option<&KeySource>,
+        raw: &raw::LongBackend,
     ) -> Option<usize> {
         let url = reader.read(field);
+        let key = raw.key.as_ref();
         let keys: Arc<[_]> = key.and_then(|source| reader.secret(source)).into_iter().collect();
+        let gpu_hour = reader.optional(raw.gpu_hour.as_ref()).map(|Hourly(usd)| usd);
+        let dcgm = reader.optional(raw.dcgm.as_ref()).map(|Exporter(url)| url);
         let Url(url) = url?;
-        if let Some(known) = self.list.iter().position(|engine| engine.url == url) {
+        if let Some(at) = self.list.iter().position(|engine| engine.url == url) {
+            let known = &self.list[at];
             if let Some(key) = key
-                && self.list[known].keys != keys
+                && known.keys != keys
             {
                 reader.report(other_key(key.at()));
             }
-            return Some(known);
+            if let Some(field) = &raw.gpu_hour
+                && gpu_hour.is_some()
+                && known.gpu_hour != gpu_hour
+            {
+                reader.report(other(field.at(), "gpu_hour"));
+            }
+            if let Some(field) = &raw.dcgm
+                && dcgm.is_some()
+                && known.dcgm != dcgm
+            {
+                reader.report(other(field.at(), "dcgm"));
+            }
+            return Some(at);
         }
         let name = free(authority(&url), |name| self.list.iter().any(|engine| &*engine.name == name));
         let Scrape(scrape) = scraped(&url, &Dialect::OpenAi);
         let dialect = Dialect::OpenAi;
-        let (max_concurrency, kv_tokens) = (None, None);
-        self.list.push(Engine { name, url, dialect, keys, account: None, scrape, max_concurrency, kv_tokens });
+        let (account, max_concurrency, kv_tokens) = (None, None, None);
+        self.list.push(Engine {
+            name,
+            url,
+            dialect,
+            keys,
+            account,
+            scrape,
+            max_concurrency,
+            kv_tokens,
+            gpu_hour,
+            dcgm,
+        });
         Some(self.list.len() - 1)
     }
 
@@ -145,6 +174,11 @@ impl Engines {
     pub(super) fn named(&self, reader: &mut Reader<'_>, field: &Field<Word>) -> Option<usize> {
         reader.find("engine", field, self.list[..self.declared].iter().map(|engine| &*engine.name))
     }
+}
+
+fn other(at: At, what: &str) -> Problem {
+    Problem::at(at, format!("this address is named elsewhere with another `{what}`, or with none"))
+        .help(format!("one server is one engine: name it in `engines`, with its `{what}`, and refer to it"))
 }
 
 fn other_key(at: At) -> Problem {

@@ -7,7 +7,7 @@ use super::{engines::Engines, reader::Reader};
 use crate::{
     config::{self, At, Balance, Context, Either, Field, Open, Problem, Share, Word, raw, size},
     policy::{Backend, Dialect, Encoding, Pool, Strategy, Tokenizer},
-    types::{Endpoint, Name, Price},
+    types::{Endpoint, Name},
 };
 
 /// Request fields that count tokens: their defaults may be written `2Ki`.
@@ -26,7 +26,9 @@ impl Reader<'_> {
             Some(_) => {}
         }
         let named = document.pools.iter().flat_map(|named| &named.entries);
-        named.map(|(key, raw)| self.pool(key, raw, engines)).collect()
+        let pools: Vec<_> = named.clone().map(|(key, raw)| self.pool(key, raw, engines)).collect();
+        self.hours(named.map(|(_, raw)| raw).zip(&pools), engines);
+        pools
     }
 
     fn pool(&mut self, key: &Field<String>, raw: &raw::Pool, engines: &mut Engines) -> Pool {
@@ -52,7 +54,7 @@ impl Reader<'_> {
             speaks: self.speaks(raw),
             tokenizer: self.tokenizer(raw, &backends),
             balance: self.optional(raw.balance.as_ref()).map(strategy).unwrap_or_default(),
-            price: raw.price.as_ref().and_then(|raw| self.price(raw)),
+            price: raw.price.as_ref().and_then(|raw| self.token_price(raw)),
             objectives: self.objectives(raw.objectives.as_ref()),
             context: self.optional(raw.context.as_ref()).and_then(|Context(tokens)| tokens),
             backends,
@@ -93,29 +95,30 @@ impl Reader<'_> {
         speaks
     }
 
-    fn price(&mut self, raw: &raw::Price) -> Option<Price> {
-        let (input, cached, output) =
-            (self.read(&raw.input), self.optional(raw.cached_input.as_ref()), self.read(&raw.output));
-        let input = input?;
-        Some(Price { input, cached_input: cached.unwrap_or(input), output: output? })
-    }
-
     fn backend(&mut self, raw: &raw::Backend, model: Option<&Name>, engines: &mut Engines) -> Option<Backend> {
         let (long, at) = match raw {
             Either::Short(url) => {
-                let engine = engines.at_url(self, url, None)?;
                 let long = raw::LongBackend::default();
+                let engine = engines.at_url(self, url, &long)?;
                 return Some(self.on_engine(&long, url.at(), engine, model, engines));
             }
             Either::Long(long, at) => (long, *at),
         };
         let engine = match (&long.url, &long.engine) {
-            (Some(url), None) => engines.at_url(self, url, long.key.as_ref()),
+            (Some(url), None) => engines.at_url(self, url, long),
             (None, Some(engine)) => {
                 if let Some(key) = &long.key {
                     self.report(
                         Problem::at(key.at(), "`key` goes with `url`; a named engine has its own")
                             .help("give the engine an `account`, and remove `key` here"),
+                    );
+                }
+                let own =
+                    [(long.gpu_hour.as_ref().map(Field::at), "gpu_hour"), (long.dcgm.as_ref().map(Field::at), "dcgm")];
+                for (at, what) in own.into_iter().filter_map(|(at, what)| Some((at?, what))) {
+                    self.report(
+                        Problem::at(at, format!("`{what}` goes with `url`; a named engine has its own"))
+                            .help(format!("move `{what}` to the engine, under `engines`")),
                     );
                 }
                 engines.named(self, engine)

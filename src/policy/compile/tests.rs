@@ -56,6 +56,21 @@ fn short_forms_share_engines() {
 }
 
 #[test]
+fn hours_are_an_engine_s_own_or_its_pool_s() {
+    let policy = policy(
+        "engines: { e: { url: http://e/v1, gpu_hour: 2.5, dcgm: \"http://e:9400\" } }\n\
+         pools:\n  a: { price: { gpu_hour: 3 }, backends: [{ engine: e }, http://f/v1] }\n\
+         \x20 b: { price: { input: 1, output: 2, gpu_hour: 3.0 }, backends: [{ url: http://f/v1, model: m }, { url: http://g/v1, gpu_hour: 0 }] }\n\
+         \x20 c: { backends: [http://h/v1] }\n",
+    );
+    let hours: Vec<_> = policy.engines.iter().map(|engine| engine.gpu_hour).collect();
+    assert_eq!(hours, [Some(2.5), Some(3.0), Some(0.0), None]);
+    assert_eq!(policy.engines[0].dcgm.as_deref(), Some("http://e:9400/metrics"));
+    let tokens: Vec<_> = policy.pools.iter().map(|pool| pool.price.is_some()).collect();
+    assert_eq!(tokens, [false, true, false], "an hour is no price of tokens");
+}
+
+#[test]
 fn one_address_with_two_keys_is_refused() {
     let [(message, _)] = &refused(TWO)[..] else { panic!() };
     assert_eq!(message, "this address is named elsewhere with another key, or with none");

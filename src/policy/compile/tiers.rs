@@ -19,9 +19,11 @@ impl Reader<'_> {
         let named = raw.tiers.value.iter().zip(tiers);
         for (field, _) in named.filter(|(_, tier)| pools[tier.pool].price.is_none()) {
             self.report(
-                Problem::at(field.at(), format!("pool `{}` has no price, which this aim weighs", field.text())).help(
-                    "give the pool one, in US dollars per million tokens: `price: { input: 0.05, output: 0.10 }`",
-                ),
+                Problem::at(
+                    field.at(),
+                    format!("pool `{}` has no price for tokens, which this aim weighs", field.text()),
+                )
+                .help("give the pool one, in US dollars per million tokens: `price: { input: 0.05, output: 0.10 }`"),
             );
         }
     }

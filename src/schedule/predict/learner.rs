@@ -134,8 +134,7 @@ impl<const N: usize, const K: usize> Learner<N, K> {
 impl<const N: usize, const K: usize> Learned<N, K> {
     /// What `x` takes on a backend at its `pace`, whose speed is at least `slower`; with the residuals of `class`.
     pub(super) fn predict(&self, x: &[f64; N], class: usize, pace: &Pace, slower: f64) -> Prediction {
-        let base: f64 = self.coefficients.iter().zip(x).map(|(coefficient, x)| coefficient * x).sum();
-        let base = base.clamp(SHORTEST, LONGEST);
+        let base = self.base(x);
         let learned = pace.factor(base);
         let speed = learned.max(slower);
         let quantiles = &self.quantiles[class];
@@ -150,6 +149,17 @@ impl<const N: usize, const K: usize> Learned<N, K> {
             class,
             baseline: pace.baseline,
         }
+    }
+
+    /// The median of [`predict`](Self::predict) alone, without doubts.
+    pub(super) fn seconds(&self, x: &[f64; N], class: usize, pace: &Pace) -> f64 {
+        let base = self.base(x);
+        (base * pace.factor(base) * self.quantiles[class].median).clamp(SHORTEST, LONGEST)
+    }
+
+    fn base(&self, x: &[f64; N]) -> f64 {
+        let sum: f64 = self.coefficients.iter().zip(x).map(|(coefficient, x)| coefficient * x).sum();
+        sum.clamp(SHORTEST, LONGEST)
     }
 
     /// The chance that what was predicted takes at most `limit` seconds.

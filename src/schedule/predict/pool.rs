@@ -166,7 +166,13 @@ impl Model {
     ) -> (Prediction, f64) {
         let pace = backend.ttft_pace(now);
         let alone = Features { uncached: features.uncached, prompt: features.prompt, ..Features::default() };
-        (self.ttft_at(&pace, features, waiting), self.ttft_at(&pace, &alone, None).seconds)
+        let prefill = self.ttft.seconds(&alone.terms(&self.ttft.coefficients), alone.class(), &pace);
+        (self.ttft_at(&pace, features, waiting), prefill)
+    }
+
+    /// How many times as long as expected requests wait for engines' slots.
+    pub fn slots_stay(&self) -> f64 {
+        self.ttft.coefficients[ttft::SLOTS]
     }
 
     fn ttft_at(&self, pace: &Pace, features: &Features, waiting: Option<&Waiting>) -> Prediction {

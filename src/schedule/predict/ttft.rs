@@ -16,28 +16,35 @@ pub struct Features {
     /// Seconds since the engine could begin with the first of what is queued: since the last first token it sent, or since the
     /// oldest queued request was dispatched, whichever came later. 0 where that is not known or nothing is queued.
     pub progress: f64,
+    /// Seconds until one of the engine's slots is free, if those who have them stay as long as the pool's requests usually do; 0 where
+    /// one is free, or their number is not known.
+    pub slots: f64,
 }
 
 /// Coefficients of the model.
-pub(super) const TERMS: usize = 7;
+pub(super) const TERMS: usize = 8;
 /// Seconds: for any request; per 1000 uncached tokens; per 1000 queued tokens; per decoding request; per 1000 tokens of
-/// overflow; per 10 million token positions; per second of progress (to be subtracted). What most engines come near to, to
-/// start from.
-pub(super) const PRIOR: [f64; TERMS] = [0.03, 0.3, 0.3, 0.0003, 0.1, 0.02, 1.0];
+/// overflow; per 10 million token positions; per second of progress (to be subtracted); per second that slots should take to
+/// become free (others' requests may stay longer than ours). What most engines come near to, to start from.
+pub(super) const PRIOR: [f64; TERMS] = [0.03, 0.3, 0.3, 0.0003, 0.1, 0.02, 1.0, 1.0];
 /// How far engines stray from that.
-pub(super) const SPREAD: [f64; TERMS] = [0.03, 0.3, 0.3, 0.003, 0.5, 0.2, 1.0];
+pub(super) const SPREAD: [f64; TERMS] = [0.03, 0.3, 0.3, 0.003, 0.5, 0.2, 1.0, 1.0];
 /// Speeds apply from this many seconds on: shorter ones are made of what is not the engine's speed.
 pub(super) const LEAST_SECONDS: f64 = 0.1;
-/// Residuals are kept apart for requests that find nothing queued, which are predicted well, and for those that do.
+/// Residuals are kept apart for requests that find nothing to wait for, which are predicted well, and for those that do.
 pub(super) const CLASSES: usize = 2;
+
+/// Nobody waits for longer, in seconds.
+const LONGEST_WAIT: f64 = 3600.0;
 
 const OVERFLOW: usize = 4;
 const QUEUED: usize = 2;
 const PROGRESS: usize = 6;
+pub(super) const SLOTS: usize = 7;
 
 impl Features {
     pub(super) fn class(&self) -> usize {
-        usize::from(self.queued > 0)
+        usize::from(self.queued > 0 || self.slots > 0.0)
     }
 
     /// What the `coefficients` are multiplied with.
@@ -50,13 +57,15 @@ impl Features {
         let (uncached, queued, overflow) = (thousands(self.uncached), thousands(self.queued), thousands(self.overflow));
         let prompt = thousands(self.prompt).max(uncached);
         let position = prompt - uncached / 2.0;
-        let waiting = coefficients[QUEUED] * queued + coefficients[OVERFLOW] * overflow;
+        // What is not a number is no wait.
+        let slots = if self.slots > 0.0 { self.slots.min(LONGEST_WAIT) } else { 0.0 };
+        let waiting = coefficients[QUEUED] * queued + coefficients[OVERFLOW] * overflow + coefficients[SLOTS] * slots;
         let progress = if self.progress > 0.0 && coefficients[PROGRESS] > 0.0 {
             self.progress.min(waiting / coefficients[PROGRESS])
         } else {
             0.0
         };
-        [1.0, uncached, queued, f64::from(self.decoding), overflow, uncached * position / 10.0, -progress]
+        [1.0, uncached, queued, f64::from(self.decoding), overflow, uncached * position / 10.0, -progress, slots]
     }
 }
 
@@ -93,6 +102,15 @@ mod tests {
         for progress in [f64::NAN, -1.0] {
             assert!((prior(Features { progress, ..queued }) - prior(queued)).abs() < 1e-9);
         }
+    }
+
+    #[test]
+    fn a_wait_for_a_slot_counts_and_what_has_passed_of_it_does_not() {
+        let prompt = Features { uncached: 100, prompt: 100, ..Features::default() };
+        assert!((prior(Features { slots: 0.5, ..prompt }) - prior(prompt) - 0.5).abs() < 1e-9);
+        let halfway = Features { slots: 0.5, progress: 0.2, ..prompt };
+        assert!((prior(halfway) - prior(prompt) - 0.3).abs() < 1e-9, "the time that passed counts there too");
+        assert!((prior(Features { slots: f64::NAN, ..prompt }) - prior(prompt)).abs() < 1e-9);
     }
 
     #[test]

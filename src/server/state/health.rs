@@ -86,6 +86,11 @@ impl Health {
         if let Some(signals) = backend.signals.as_ref().filter(|signals| signals.age_s > OLD_GAUGES) {
             self.warn(format!("pool {pool}: what {name} says of itself is {:.0} s old", signals.age_s));
         }
+        let drafting = backend.signals.as_ref().and_then(|signals| signals.drafting.as_ref());
+        if let Some(drafting) = drafting.filter(|it| it.is_poor) {
+            let gained = drafting.accept_length.map_or(String::new(), |length| format!(", {length:.1} tokens a draft"));
+            self.warn(format!("pool {pool}: hardly any of what {name} drafts is accepted{gained}: speculative decoding costs more than it gains"));
+        }
     }
 
     fn objectives(&mut self, kind: &str, name: &Name, slo: &[SloLive]) {

@@ -13,7 +13,7 @@ use crate::{
     types::{Moment, Name},
 };
 
-/// What answers cost over the last minute.
+/// What answers cost over the last minute, by their tokens or by the hours of their engines.
 #[derive(Serialize)]
 pub(super) struct CostState {
     usd_per_hour: f64,
@@ -83,6 +83,10 @@ pub(super) struct BackendState {
     /// Its part of the pool's requests since the start.
     share: Option<f64>,
     pub(super) signals: Option<SignalState>,
+    /// `None` where no exporter tells of them.
+    gpus: Option<GpuState>,
+    /// To its engine and back.
+    round_trip_ms: Option<f64>,
     ttft: Option<Quantiles>,
     tpot: Option<Quantiles>,
     e2e: Option<Quantiles>,
@@ -100,7 +104,30 @@ pub(super) struct SignalState {
     /// The share of prompt tokens in its prefix cache, as the engine counts.
     prefix_hits: Option<f64>,
     preemptions: Option<f64>,
+    queued_tokens: Option<f64>,
+    /// `None` where it drafts nothing.
+    pub(super) drafting: Option<DraftingState>,
     pub(super) age_s: f64,
+}
+
+/// Speculative decoding over the last minute.
+#[derive(Serialize)]
+pub(super) struct DraftingState {
+    accept_ratio: f64,
+    pub(super) accept_length: Option<f64>,
+    /// Whether it hardly pays.
+    pub(super) is_poor: bool,
+}
+
+/// The GPUs of an engine's exporter.
+#[derive(Serialize)]
+pub(super) struct GpuState {
+    count: u32,
+    /// A mean over them, 0 to 1.
+    utilisation: Option<f64>,
+    /// At the fullest of them, 0 to 1.
+    memory: Option<f64>,
+    age_s: f64,
 }
 
 /// Over the last minute, in seconds.
@@ -126,8 +153,6 @@ pub(super) struct Pools<'a> {
     serving: &'a Serving,
     /// The meters of the backends of each pool.
     meters: Vec<Vec<&'a Arc<BackendMetrics>>>,
-    /// What each pool costs.
-    spending: Vec<Spending>,
     /// Requests of each pool since the start.
     totals: Vec<u64>,
     /// Answers of each pool in the last minute.
@@ -151,7 +176,6 @@ impl<'a> Pools<'a> {
             each.map(|summary| summary.count).sum()
         };
         Self {
-            spending: meters.iter().map(|own| own.iter().map(|meter| meter.spending(now)).sum()).collect(),
             totals: meters.iter().map(|own| own.iter().map(|meter| meter.requests_total()).sum()).collect(),
             answered: meters.iter().map(answers).collect(),
             live: house.pools(serving, now),
@@ -164,7 +188,7 @@ impl<'a> Pools<'a> {
 
     /// What the answers of all pools cost.
     pub(super) fn cost(&self) -> Option<CostState> {
-        cost(self.spending.iter().copied().sum())
+        cost(self.live.iter().map(|pool| pool.spending).sum())
     }
 
     /// The state of the pool at this place.
@@ -190,7 +214,7 @@ impl<'a> Pools<'a> {
             ttft: over_all(|latencies| &latencies.ttft),
             tpot: over_all(|latencies| &latencies.tpot),
             foreseen: foreseen(self.recent, live),
-            cost: cost(self.spending[at]),
+            cost: cost(live.spending),
             backends: backends.map(|(backend, meter)| backend_state(backend, meter, total, now)).collect(),
         }
     }
@@ -202,10 +226,7 @@ fn share(part: u64, all: &[u64]) -> Option<f64> {
 }
 
 fn cost(of: Spending) -> Option<CostState> {
-    of.is_known.then(|| CostState {
-        usd_per_hour: of.usd_per_s * 3600.0,
-        usd_per_million_output: (of.output_per_s > 0.0).then(|| of.usd_per_s / of.output_per_s * 1e6),
-    })
+    Some(CostState { usd_per_hour: of.per_hour()?, usd_per_million_output: of.per_million_output() })
 }
 
 fn foreseen(recent: &[Arc<Line>], pool: &telemetry::PoolLive) -> Option<Foreseen> {
@@ -254,8 +275,21 @@ fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Mom
             kv_usage: reading.signals.kv_usage,
             prefix_hits: reading.prefix_hit_ratio,
             preemptions: reading.signals.preemptions,
+            queued_tokens: reading.signals.queued_tokens,
+            drafting: engine.drafting(now).map(|it| DraftingState {
+                accept_ratio: it.ratio,
+                accept_length: it.length,
+                is_poor: it.is_poor(),
+            }),
             age_s: now.since(reading.at).as_secs_f64(),
         }),
+        gpus: engine.gpus(now).map(|(gpus, at)| GpuState {
+            count: gpus.count,
+            utilisation: gpus.utilisation,
+            memory: gpus.memory,
+            age_s: now.since(at).as_secs_f64(),
+        }),
+        round_trip_ms: engine.round_trip.get(now).map(|seconds| seconds * 1e3),
         ttft,
         tpot,
         e2e,

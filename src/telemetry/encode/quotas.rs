@@ -2,9 +2,16 @@
 
 use std::fmt;
 
-use prometheus_client::metrics::{counter::ConstCounter, gauge::ConstGauge};
+use prometheus_client::metrics::{
+    counter::{ConstCounter, Counter},
+    gauge::ConstGauge,
+};
 
-use super::{Page, Scrape, table};
+use super::{Page, Scrape, Series, table};
+use crate::telemetry::{KeyMetrics, table::Def};
+
+/// A metric of a caller that is told by words.
+type KeyColumn = (&'static Def, fn(&KeyMetrics) -> &Series<&'static str, Counter>);
 
 impl Scrape {
     pub(super) fn quotas(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -15,6 +22,7 @@ impl Scrape {
         let limited = self.live.limited.iter();
         let limited = limited.map(|(key, limit, count)| ([&**key, *limit], ConstCounter::new(*count)));
         page.family(&table::KEY_LIMITED, limited)?;
+        self.keys(page)?;
         let teams = || self.live.teams.iter();
         let spent = teams().map(|team| ([&*team.team, team.per], ConstGauge::new(team.spent_usd)));
         page.family(&table::TEAM_SPENT_USD, spent)?;
@@ -33,5 +41,22 @@ impl Scrape {
         let left = accounts().flat_map(|it| it.remaining.iter().map(move |of| (it, of)));
         let left = left.map(|(it, (limit, count))| ([&*it.account, *limit], ConstGauge::new(*count)));
         page.family(&table::ACCOUNT_LEFT, left)
+    }
+    fn keys(&self, page: &mut Page<'_>) -> fmt::Result {
+        let all = &self.live.keys;
+        let parts: [KeyColumn; 4] = [
+            (&table::KEY_REQUESTS, |key| &key.requests),
+            (&table::KEY_TOKENS, |key| &key.tokens),
+            (&table::KEY_PREFIX_TOKENS, |key| &key.prefix),
+            (&table::PREFIX_CHANGES, |key| &key.prefix_changes),
+        ];
+        for (def, series) in parts {
+            let rows = all.iter().flat_map(|(id, it)| {
+                let rows = series(it).list().into_iter();
+                rows.map(|(word, counter)| ([id.to_string(), word.to_owned()], counter))
+            });
+            page.family(def, rows)?;
+        }
+        page.family(&table::KEY_COST, all.iter().map(|(id, it)| ([&**id], it.cost.clone())))
     }
 }

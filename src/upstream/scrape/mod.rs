@@ -1,7 +1,9 @@
-//! What an engine's own `/metrics` says about its load and its caches: asked for again and again, and read by one table of
-//! names.
+//! What an engine's own `/metrics` says about its load and its caches, what an exporter says of its GPUs, and how far away it is: asked
+//! for again and again.
 
 mod about;
+mod dcgm;
+mod distance;
 mod names;
 mod parse;
 mod poll;
@@ -11,7 +13,7 @@ pub use self::{
     parse::{Labels, Sample, samples},
     poll::{Scrapers, Source},
 };
-use crate::types::EngineSignals;
+use crate::types::{EngineSignals, GpuSignals};
 
 /// Reads `bytes` as an engine's answer and drops what comes of it: an entry for fuzzers, which must never panic.
 pub fn fuzz_scrape(bytes: &[u8]) {
@@ -20,4 +22,5 @@ pub fn fuzz_scrape(bytes: &[u8]) {
         let _ = sample.labels.iter().count();
     }
     let _ = EngineSignals::read(&text);
+    let _ = GpuSignals::read(&text);
 }

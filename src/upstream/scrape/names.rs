@@ -57,6 +57,18 @@ pub(super) enum Signal {
     TtftSum,
     /// Requests that got a first token.
     TtftCount,
+    /// Prompt tokens in the engine's queue.
+    QueuedTokens,
+    /// Times that tokens were drafted ahead.
+    Drafts,
+    /// Tokens drafted.
+    DraftedTokens,
+    /// Those of them that were accepted.
+    AcceptedTokens,
+    /// The share accepted, as the engine itself averages it.
+    AcceptRatio,
+    /// Tokens that a step gives, the one that comes in any case included, as the engine itself averages it.
+    AcceptLength,
 }
 
 /// A metric, or the label of one whose value carries no meaning of its own.
@@ -130,6 +142,11 @@ pub(super) const TABLE: &[(Kind, Signal, &[Take])] = &[
     (Kind::Vllm, S::GeneratedTokens, &[Value(sum("generation_tokens"))]),
     (Kind::Vllm, S::TtftSum, &[Value(sum("time_to_first_token_seconds_sum"))]),
     (Kind::Vllm, S::TtftCount, &[Value(sum("time_to_first_token_seconds_count"))]),
+    // Not in every build.
+    (Kind::Vllm, S::QueuedTokens, &[Value(sum("num_queue_tokens")), Value(sum("num_waiting_tokens"))]),
+    (Kind::Vllm, S::Drafts, &[Value(sum("spec_decode_num_drafts"))]),
+    (Kind::Vllm, S::DraftedTokens, &[Value(sum("spec_decode_num_draft_tokens"))]),
+    (Kind::Vllm, S::AcceptedTokens, &[Value(sum("spec_decode_num_accepted_tokens"))]),
 
     (Kind::Sglang, S::Running, &[Value(undivided("num_running_reqs"))]),
     (Kind::Sglang, S::Waiting, &[Sum(&[
@@ -153,6 +170,8 @@ pub(super) const TABLE: &[(Kind, Signal, &[Take])] = &[
     (Kind::Sglang, S::GeneratedTokens, &[Value(sum("generation_tokens"))]),
     (Kind::Sglang, S::TtftSum, &[Value(sum("time_to_first_token_seconds_sum"))]),
     (Kind::Sglang, S::TtftCount, &[Value(sum("time_to_first_token_seconds_count"))]),
+    (Kind::Sglang, S::AcceptRatio, &[Value(mean("spec_accept_rate"))]),
+    (Kind::Sglang, S::AcceptLength, &[Value(mean("spec_accept_length"))]),
 
     (Kind::Tgi, S::Running, &[Value(sum("batch_current_size"))]),
     (Kind::Tgi, S::Waiting, &[Value(sum("queue_size"))]),
@@ -188,6 +207,8 @@ pub(super) const TABLE: &[(Kind, Signal, &[Take])] = &[
     (Kind::TensorRtLlm, S::PrefixHitRatio, &[Value(mean("kv_cache_hit_rate"))]),
     (Kind::TensorRtLlm, S::TtftSum, &[Value(sum("time_to_first_token_seconds_sum"))]),
     (Kind::TensorRtLlm, S::TtftCount, &[Value(sum("time_to_first_token_seconds_count"))]),
+    (Kind::TensorRtLlm, S::DraftedTokens, &[Value(sum("spec_decode_num_draft_tokens"))]),
+    (Kind::TensorRtLlm, S::AcceptedTokens, &[Value(sum("spec_decode_num_accepted_tokens"))]),
 
     (Kind::LmDeploy, S::Running, &[Value(sum("num_requests_running"))]),
     // Requests that wait for a handle are not yet among those that wait in the engine.

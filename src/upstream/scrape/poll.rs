@@ -1,4 +1,4 @@
-//! Asks engines for their metrics again and again, one task an engine.
+//! Asks engines for their metrics again and again, one task for each thing to know of an engine.
 
 use std::{
     collections::HashMap,
@@ -8,7 +8,7 @@ use std::{
 
 use tokio::task::JoinHandle;
 
-use super::about::About;
+use super::{about::About, dcgm, distance};
 use crate::{
     fleet::Engine,
     policy::Secret,
@@ -30,8 +30,10 @@ pub struct Source {
     pub engine: Arc<Engine>,
     /// The key for its server, if it asks for one.
     pub key: Option<Secret>,
-    /// Time between two readings while it answers.
-    pub every: Duration,
+    /// Time between two readings while it answers; `None` where it is not to be asked.
+    pub every: Option<Duration>,
+    /// Where the metrics of its GPUs are, if anywhere.
+    pub gpus: Option<String>,
 }
 
 /// The readers of all engines in force.
@@ -43,12 +45,12 @@ pub struct Scrapers {
 
 struct Reader {
     source: Source,
-    task: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.task.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -62,21 +64,31 @@ impl Scrapers {
     pub fn follow(&self, sources: Vec<Source>) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |one: &Source, other: &Source| {
-            Arc::ptr_eq(&one.engine, &other.engine) && one.key == other.key && one.every == other.every
+            Arc::ptr_eq(&one.engine, &other.engine)
+                && (&one.key, one.every, &one.gpus) == (&other.key, other.every, &other.gpus)
         };
         tasks.retain(|_, reader| sources.iter().any(|source| same(source, &reader.source)));
         for source in sources {
-            tasks.entry(source.engine.url.clone()).or_insert_with(|| Reader {
-                task: tokio::spawn(follow(source.clone(), self.client.clone(), self.clock)),
-                source,
-            });
+            tasks.entry(source.engine.url.clone()).or_insert_with(|| Reader { tasks: self.tasks(&source), source });
         }
+    }
+
+    fn tasks(&self, source: &Source) -> Vec<JoinHandle<()>> {
+        let Source { engine, key, every, gpus } = source.clone();
+        let mut tasks = Vec::new();
+        if let Some(every) = every {
+            tasks.push(tokio::spawn(follow(engine.clone(), key, every, self.client.clone(), self.clock)));
+            tasks.push(tokio::spawn(distance::follow(engine.clone(), self.clock)));
+        }
+        if let Some(url) = gpus {
+            tasks.push(tokio::spawn(dcgm::follow(engine, url, self.client.clone(), self.clock)));
+        }
+        tasks
     }
 }
 
 /// Reads one engine until the task is aborted.
-async fn follow(source: Source, client: Client, clock: Clock) {
-    let Source { engine, key, every } = source;
+async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client: Client, clock: Clock) {
     let url = address::root_url(&engine.url, "/metrics");
     let key = key.as_ref().map(|key| &*key.0);
     let mut pause = every;

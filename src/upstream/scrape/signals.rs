@@ -9,7 +9,7 @@ use super::{
     names::{Fold, Pick, REPLICAS, Signal, TABLE, Take},
     parse::{Labels, Sample, samples},
 };
-use crate::types::{EngineKind, EngineSignals};
+use crate::types::{Drafting, EngineKind, EngineSignals};
 
 impl EngineSignals {
     /// Reads the text of an engine's `/metrics`. `None` when it is no engine's that is known.
@@ -35,6 +35,11 @@ impl EngineSignals {
             generated_tokens: scrape.signal(Signal::GeneratedTokens),
             ttft_sum: scrape.signal(Signal::TtftSum),
             ttft_count: scrape.signal(Signal::TtftCount),
+            queued_tokens: scrape.signal(Signal::QueuedTokens),
+            drafts: scrape.signal(Signal::Drafts),
+            drafted_tokens: scrape.signal(Signal::DraftedTokens),
+            accepted_tokens: scrape.signal(Signal::AcceptedTokens),
+            reported_drafting: scrape.drafting(),
         })
     }
 }
@@ -54,6 +59,13 @@ impl<'a> Scrape<'a> {
             (known && !name.ends_with("_bucket")).then_some(Sample { name, ..sample })
         };
         Self { kind, samples: samples(text).filter_map(own).collect() }
+    }
+
+    /// How good drafts are, by gauges: those of an engine that drafts nothing stand at 0, while any step that gives a token has a length
+    /// of 1 at least.
+    fn drafting(&self) -> Option<Drafting> {
+        let length = self.signal(Signal::AcceptLength).filter(|length| *length >= 1.0)? - 1.0;
+        Some(Drafting { ratio: self.signal(Signal::AcceptRatio)?.min(1.0), length: Some(length) })
     }
 
     /// The signal by the first way that the engine provides.
@@ -123,6 +135,7 @@ fn group_of(labels: Labels<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::Drafted;
 
     const VLLM: &str = r#"# HELP vllm:num_requests_running Number of requests in model execution batches.
 # TYPE vllm:num_requests_running gauge
@@ -148,6 +161,13 @@ vllm:time_to_first_token_seconds_bucket{engine="0",le="0.001",model_name="llama"
 vllm:time_to_first_token_seconds_bucket{engine="0",le="+Inf",model_name="llama"} 20.0
 vllm:time_to_first_token_seconds_count{engine="0",model_name="llama"} 20.0
 vllm:time_to_first_token_seconds_sum{engine="0",model_name="llama"} 5.0
+vllm:num_queue_tokens{engine="0",model_name="llama"} 700.0
+vllm:num_queue_tokens{engine="1",model_name="llama"} 50.0
+vllm:spec_decode_num_drafts_total{engine="0",model_name="llama"} 10.0
+vllm:spec_decode_num_drafts_created{engine="0",model_name="llama"} 1.7e+09
+vllm:spec_decode_num_draft_tokens_total{engine="0",model_name="llama"} 30.0
+vllm:spec_decode_num_accepted_tokens_total{engine="0",model_name="llama"} 12.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="llama",position="0"} 9.0
 "#;
 
     const VLLM_OLD: &str = r#"process_cpu_seconds_total 12.5
@@ -178,6 +198,8 @@ sglang:cached_tokens_total{cache_source="host",model_name="m"} 20.0
 sglang:prompt_tokens_total{model_name="m",priority="1"} 300.0
 sglang:prompt_tokens_total{model_name="m",priority="2"} 100.0
 sglang:num_retracted_reqs{dp_rank="0",model_name="m",tp_rank="0"} 2.0
+sglang:spec_accept_rate{dp_rank="0",model_name="m",tp_rank="0"} 0.5
+sglang:spec_accept_length{dp_rank="0",model_name="m",tp_rank="0"} 2.5
 "#;
 
     const TGI: &str = r#"# TYPE tgi_batch_current_size gauge
@@ -205,6 +227,8 @@ trtllm_kv_cache_utilization{model_name="m",engine_type="trtllm"} 0.6
 trtllm_kv_cache_hit_rate{model_name="m",engine_type="trtllm"} 0.3
 trtllm_kv_cache_tokens_per_block{model_name="m",engine_type="trtllm"} 32
 trtllm_kv_cache_max_blocks{model_name="m",engine_type="trtllm"} 100
+trtllm_spec_decode_num_draft_tokens_total{model_name="m",engine_type="trtllm"} 8
+trtllm_spec_decode_num_accepted_tokens_total{model_name="m",engine_type="trtllm"} 2
 "#;
 
     const TRITON: &str = r#"nv_inference_count{model="tensorrt_llm",version="1"} 10
@@ -246,6 +270,10 @@ lmdeploy_prefix_cache_hit_rate{engine="0",model_name="m"} 0.25
                     generated_tokens: Some(900.0),
                     ttft_sum: Some(5.0),
                     ttft_count: Some(20.0),
+                    queued_tokens: Some(750.0),
+                    drafts: Some(10.0),
+                    drafted_tokens: Some(30.0),
+                    accepted_tokens: Some(12.0),
                     ..load(EngineKind::Vllm, 8.0, 2.0, Some(0.5))
                 },
             ),
@@ -266,6 +294,7 @@ lmdeploy_prefix_cache_hit_rate{engine="0",model_name="m"} 0.25
                     reported_hit_ratio: Some(0.1),
                     preemptions: Some(2.0),
                     prompt_tokens: Some(400.0),
+                    reported_drafting: Some(Drafting { ratio: 0.5, length: Some(1.5) }),
                     ..load(EngineKind::Sglang, 10.0, 6.0, Some(0.3))
                 },
             ),
@@ -283,6 +312,8 @@ lmdeploy_prefix_cache_hit_rate{engine="0",model_name="m"} 0.25
                 EngineSignals {
                     kv_capacity_tokens: Some(3200),
                     reported_hit_ratio: Some(0.3),
+                    drafted_tokens: Some(8.0),
+                    accepted_tokens: Some(2.0),
                     ..load(EngineKind::TensorRtLlm, 3.0, 1.0, Some(0.6))
                 },
             ),
@@ -335,6 +366,17 @@ lmdeploy_prefix_cache_hit_rate{engine="0",model_name="m"} 0.25
         assert_eq!(second.prefix_hit_ratio(&second), None, "nothing was looked up");
         assert_eq!(first.prefix_hit_ratio(&second), None, "the engine started anew");
         assert_eq!(first.first_tokens(&second), None);
+        let drafted = |drafts, tokens, accepted| EngineSignals {
+            drafts,
+            drafted_tokens: Some(tokens),
+            accepted_tokens: Some(accepted),
+            ..silent(EngineKind::Vllm)
+        };
+        let (first, second) = (drafted(Some(10.0), 30.0, 12.0), drafted(Some(20.0), 60.0, 16.0));
+        assert_eq!(second.drafted(&first), Some(Drafted { drafts: Some(10.0), tokens: 30.0, accepted: 4.0 }));
+        assert_eq!(second.drafted(&second), None);
+        assert_eq!(first.drafted(&second), None);
+        assert!(first.restarted_since(&second));
         let gauge = EngineSignals { reported_hit_ratio: Some(0.3), ..silent(EngineKind::TensorRtLlm) };
         assert_eq!(gauge.prefix_hit_ratio(&gauge), Some(0.3));
     }

@@ -44,6 +44,19 @@ impl Traffic {
 }
 
 #[test]
+fn slots_that_others_hold_for_longer_than_expected_are_known_after_some_waits() {
+    let (pool, backend, mut dice) = (PoolPredictor::new(), BackendPredictor::new(), fastrand::Rng::with_seed(1));
+    for turn in 0..200 {
+        let slots = if turn % 3 == 0 { 0.1 + 0.2 * dice.f64() } else { 0.0 };
+        let features = Features { slots, ..prompt(dice.u64(50..1_500)) };
+        let prediction = pool.model().ttft(&backend, &features, None, at(f64::from(turn)));
+        let seconds = 0.02 + 0.000_1 * features.uncached as f64 + 3.0 * slots * (0.5 + dice.f64());
+        pool.observe_ttft(&backend, &features, &prediction, seconds, at(f64::from(turn)));
+    }
+    assert!((2.3..3.7).contains(&pool.model().slots_stay()), "{}", pool.model().slots_stay());
+}
+
+#[test]
 fn threads_may_share_them() {
     fn shared<T: Send + Sync>() {}
     shared::<PoolPredictor>();
@@ -148,6 +161,7 @@ proptest! {
                 decoding,
                 overflow: overflow >> scale,
                 progress,
+                slots: wild,
             };
             let (model, now) = (pool.model(), Moment::from_nanos(nanos));
             let first = model.ttft(&backend, &features, None, now);

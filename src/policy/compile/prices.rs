@@ -1,0 +1,59 @@
+//! What pools cost, by the token and by the hour of their engines.
+
+use super::{engines::Engines, reader::Reader};
+use crate::{
+    config::{Field, Hourly, Located, Price as Raw, Problem, raw},
+    policy::Pool,
+    types::Price,
+};
+
+impl Reader<'_> {
+    /// What a pool's tokens cost; `None` where only hours do.
+    pub(super) fn token_price(&mut self, raw: &Located<Raw>) -> Option<Price> {
+        let Raw { input, cached_input, output, gpu_hour } = &raw.value;
+        let of_tokens = [input, cached_input, output].into_iter().any(Option::is_some);
+        if of_tokens || gpu_hour.is_none() {
+            for (field, name) in [(input, "input"), (output, "output")] {
+                if field.is_none() {
+                    self.report(
+                        Problem::at(raw.at, format!("a price without `{name}`")).help(
+                            "say what a million tokens cost, `{ input: 0.05, output: 0.10 }`, or what an hour of each engine \
+                             does, `{ gpu_hour: 3.00 }`",
+                        ),
+                    );
+                }
+            }
+        }
+        let (input, output) = (self.optional(input.as_ref()), self.optional(output.as_ref()));
+        let cached = self.optional(cached_input.as_ref());
+        let input = input?;
+        Some(Price { input, cached_input: cached.unwrap_or(input), output: output? })
+    }
+
+    /// Gives the engines of each pool the hourly price that it has for them. An engine's own goes before its pool's.
+    pub(super) fn hours<'p>(&mut self, pools: impl Iterator<Item = (&'p raw::Pool, &'p Pool)>, engines: &mut Engines) {
+        let mut given: Vec<Option<f64>> = vec![None; engines.list.len()];
+        for (raw, pool) in pools {
+            let Some(field) = raw.price.as_ref().and_then(|price| price.value.gpu_hour.as_ref()) else { continue };
+            let Some(Hourly(usd)) = self.read(field) else { continue };
+            for backend in &pool.backends {
+                let (engine, given) = (&engines.list[backend.engine], &mut given[backend.engine]);
+                match given {
+                    _ if engine.gpu_hour.is_some() => {}
+                    Some(other) if (*other - usd).abs() > f64::EPSILON => {
+                        self.report(contradiction(field, &engine.name));
+                    }
+                    _ => *given = Some(usd),
+                }
+            }
+        }
+        for (engine, given) in engines.list.iter_mut().zip(given) {
+            engine.gpu_hour = engine.gpu_hour.or(given);
+        }
+    }
+}
+
+fn contradiction(field: &Field<Hourly>, engine: &str) -> Problem {
+    Problem::at(field.at(), format!("another pool has another price for an hour of engine `{engine}`"))
+        .help("one server has one price: say it once, as the engine's own `gpu_hour`")
+}

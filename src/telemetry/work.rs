@@ -1,0 +1,101 @@
+//! What of the work of a pool's engines was of use: tokens by what came of them, and the share that was good of late.
+
+use prometheus_client::metrics::counter::Counter;
+
+use crate::{
+    measure::{Rate, RateSpan},
+    types::Moment,
+};
+
+/// What came of an engine's work.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// It was delivered, and all objectives were kept.
+    Good,
+    /// It was delivered too late for one of them.
+    Late,
+    /// Nobody has it.
+    Wasted,
+}
+
+impl Use {
+    /// All of them.
+    pub(super) const ALL: [Self; 3] = [Self::Good, Self::Late, Self::Wasted];
+
+    /// The name used in metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Late => "late",
+            Self::Wasted => "wasted",
+        }
+    }
+}
+
+/// The work of a pool's engines.
+#[derive(Debug)]
+pub(super) struct Work {
+    /// Tokens of prompts and of answers, each by [`Use`].
+    tokens: [[Counter; 3]; 2],
+    all: Rate,
+    good: Rate,
+}
+
+impl Work {
+    pub(super) fn new() -> Self {
+        Self { tokens: Default::default(), all: Rate::new(), good: Rate::new() }
+    }
+
+    pub(super) fn record(&self, prompt: u64, completion: u64, of: Use, now: Moment) {
+        let both = prompt.saturating_add(completion);
+        if both == 0 {
+            return;
+        }
+        for (kind, tokens) in self.tokens.iter().zip([prompt, completion]) {
+            kind[of as usize].inc_by(tokens);
+        }
+        self.all.record(both, now);
+        if of == Use::Good {
+            self.good.record(both, now);
+        }
+    }
+
+    /// The counters by kind and use; none before anything was counted, and then all, for shares of them are asked.
+    pub(super) fn counters(&self) -> impl Iterator<Item = (&'static str, Use, Counter)> {
+        let is_used = self.tokens.iter().flatten().any(|counter| counter.get() > 0);
+        let kinds = ["prompt", "completion"].into_iter().zip(&self.tokens).filter(move |_| is_used);
+        kinds.flat_map(|(kind, counters)| {
+            Use::ALL.into_iter().zip(counters).map(move |(of, counter)| (kind, of, counter.clone()))
+        })
+    }
+
+    /// The share of the last minute's tokens that was good; `None` where there were none.
+    pub(super) fn goodput(&self, now: Moment) -> Option<f64> {
+        // What is good is counted last, and so it is read first: it is never more than all.
+        let [good, all] = [&self.good, &self.all].map(|rate| rate.total(RateSpan::Minute, now));
+        (all > 0).then(|| (good as f64 / all as f64).min(1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn goodput_is_the_share_of_the_last_minute() {
+        let (work, start) = (Work::new(), Moment::default().plus(Duration::from_secs(100)));
+        assert_eq!((work.goodput(start), work.counters().count()), (None, 0));
+        work.record(60, 20, Use::Good, start);
+        work.record(0, 0, Use::Late, start);
+        let later = start.plus(Duration::from_secs(30));
+        work.record(15, 5, Use::Wasted, later);
+        assert_eq!(work.goodput(later), Some(0.8));
+        assert_eq!(work.goodput(start.plus(Duration::from_secs(70))), Some(0.0), "what was good is long ago");
+        assert_eq!(work.goodput(start.plus(Duration::from_secs(200))), None);
+        let told: Vec<_> = work.counters().map(|(kind, of, it)| (kind, of.label(), it.get())).collect();
+        assert_eq!(told[..3], [("prompt", "good", 60), ("prompt", "late", 0), ("prompt", "wasted", 15)]);
+        assert_eq!(told[3..], [("completion", "good", 20), ("completion", "late", 0), ("completion", "wasted", 5)]);
+    }
+}

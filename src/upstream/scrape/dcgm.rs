@@ -1,0 +1,156 @@
+//! GPUs as NVIDIA's DCGM exporter tells of them: read every few seconds, and of no consequence where it is missing or slow.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::parse::{Sample, samples};
+use crate::{
+    fleet::Engine,
+    types::{Clock, GpuSignals},
+    upstream::Client,
+};
+
+/// Time between two readings.
+const EVERY: Duration = Duration::from_secs(5);
+/// The longest time between two tries at one that does not answer.
+const LONGEST: Duration = Duration::from_mins(1);
+/// How long the exporter may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Largest page, in bytes.
+const LARGEST: usize = 8 << 20;
+/// More GPUs than this are on no machine.
+const MOST: usize = 1024;
+/// A value above this, in MiB, is a blank: DCGM has numbers near 2^63 for what it does not know.
+const BLANK: f64 = 1e12;
+
+/// Reads the exporter at `url` for `engine` until the task is aborted.
+pub(super) async fn follow(engine: std::sync::Arc<Engine>, url: String, client: Client, clock: Clock) {
+    let (mut pause, mut trouble) = (EVERY / 2, String::new());
+    loop {
+        let page = client.fetch(&url, None, PATIENCE, LARGEST).await.map_err(|error| error.to_string());
+        let gpus = page.and_then(|page| {
+            GpuSignals::read(&String::from_utf8_lossy(&page.body)).ok_or_else(|| "it tells of no GPU".to_owned())
+        });
+        let why = gpus.as_ref().err().cloned().unwrap_or_default();
+        pause = match gpus {
+            Ok(gpus) => {
+                engine.read_gpus(gpus, clock.now());
+                EVERY
+            }
+            Err(_) => (pause * 2).min(LONGEST),
+        };
+        // Once for each change.
+        if why != trouble {
+            match &*why {
+                "" => tracing::info!(engine = %engine.name, url, "its GPUs can be read"),
+                why => tracing::warn!(engine = %engine.name, url, why, "its GPUs cannot be read"),
+            }
+            trouble = why;
+        }
+        tokio::time::sleep(pause.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+    }
+}
+
+/// One GPU, or one slice of it.
+#[derive(Default)]
+struct Gpu {
+    /// In percent.
+    utilisation: Option<f64>,
+    /// The same by the profiler, as a share.
+    active: Option<f64>,
+    used: Option<f64>,
+    free: Option<f64>,
+    reserved: Option<f64>,
+    total: Option<f64>,
+}
+
+impl Gpu {
+    fn busy(&self) -> Option<f64> {
+        self.utilisation.filter(|percent| *percent <= 100.0).map(|percent| percent / 100.0).or(self.active)
+    }
+
+    /// The share of its memory in use. What the driver reserves is part of the whole.
+    fn memory(&self) -> Option<f64> {
+        let used = self.used?;
+        let total = self.total.or_else(|| Some(used + self.free? + self.reserved.unwrap_or(0.0)))?;
+        (total > 0.0).then(|| (used / total).min(1.0))
+    }
+}
+
+impl GpuSignals {
+    /// Reads the text of an exporter. `None` where it tells of no GPU.
+    pub fn read(text: &str) -> Option<Self> {
+        let mut gpus: BTreeMap<[String; 3], Gpu> = BTreeMap::new();
+        for Sample { name, labels, value } in samples(text) {
+            let Some(field) = field(name) else { continue };
+            if !(value.is_finite() && (0.0..BLANK).contains(&value)) {
+                continue;
+            }
+            // A slice of a GPU (MIG) has its GPU's labels and one of its own.
+            let which = ["gpu", "UUID", "GPU_I_ID"].map(|label| labels.get(label).unwrap_or_default().into_owned());
+            if gpus.len() < MOST || gpus.contains_key(&which) {
+                *field(gpus.entry(which).or_default()) = Some(value);
+            }
+        }
+        let count = u32::try_from(gpus.len()).ok().filter(|count| *count > 0)?;
+        let busy: Vec<f64> = gpus.values().filter_map(Gpu::busy).map(|share| share.min(1.0)).collect();
+        let utilisation = (!busy.is_empty()).then(|| busy.iter().sum::<f64>() / busy.len() as f64);
+        Some(Self { count, utilisation, memory: gpus.values().filter_map(Gpu::memory).reduce(f64::max) })
+    }
+}
+
+/// Where the metric `name` belongs.
+fn field(name: &str) -> Option<fn(&mut Gpu) -> &mut Option<f64>> {
+    Some(match name.strip_prefix("DCGM_FI_")? {
+        "DEV_GPU_UTIL" => |gpu| &mut gpu.utilisation,
+        "PROF_GR_ENGINE_ACTIVE" => |gpu| &mut gpu.active,
+        "DEV_FB_USED" => |gpu| &mut gpu.used,
+        "DEV_FB_FREE" => |gpu| &mut gpu.free,
+        "DEV_FB_RESERVED" => |gpu| &mut gpu.reserved,
+        "DEV_FB_TOTAL" => |gpu| &mut gpu.total,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = r#"# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).
+# TYPE DCGM_FI_DEV_GPU_UTIL gauge
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",device="nvidia0",modelName="H100",Hostname="g1"} 90
+DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-b",device="nvidia1",modelName="H100",Hostname="g1"} 30
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",device="nvidia0",modelName="H100",Hostname="g1"} 60000
+DCGM_FI_DEV_FB_FREE{gpu="0",UUID="GPU-a",device="nvidia0",modelName="H100",Hostname="g1"} 20000
+DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-b",device="nvidia1",modelName="H100",Hostname="g1"} 8000
+DCGM_FI_DEV_FB_FREE{gpu="1",UUID="GPU-b",device="nvidia1",modelName="H100",Hostname="g1"} 71000
+DCGM_FI_DEV_FB_RESERVED{gpu="1",UUID="GPU-b",device="nvidia1",modelName="H100",Hostname="g1"} 1000
+DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-a"} 71
+"#;
+
+    #[test]
+    fn a_mean_of_how_busy_and_the_fullest_memory() {
+        let gpus = GpuSignals::read(TWO).unwrap();
+        assert_eq!((gpus.count, gpus.memory), (2, Some(0.75)));
+        assert!((gpus.utilisation.unwrap() - 0.6).abs() < 1e-9, "{gpus:?}");
+    }
+
+    #[test]
+    fn slices_are_told_by_the_profiler() {
+        let text = r#"DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-a",GPU_I_ID="1",GPU_I_PROFILE="3g.40gb"} 0.5
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-a",GPU_I_ID="2",GPU_I_PROFILE="3g.40gb"} 0.25
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",GPU_I_ID="1"} 10
+DCGM_FI_DEV_FB_TOTAL{gpu="0",UUID="GPU-a",GPU_I_ID="1"} 40
+"#;
+        let gpus = GpuSignals::read(text).unwrap();
+        assert_eq!(gpus, GpuSignals { count: 2, utilisation: Some(0.375), memory: Some(0.25) });
+    }
+
+    #[test]
+    fn blanks_and_other_texts_tell_nothing() {
+        for text in ["", "up 1", "<html></html>", "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 40", "DCGM_FI_DEV_GPU_UTIL NaN"] {
+            assert_eq!(GpuSignals::read(text), None, "{text}");
+        }
+        let blank = "DCGM_FI_DEV_FB_USED{gpu=\"0\"} 9223372036854775794\nDCGM_FI_DEV_FB_FREE{gpu=\"0\"} 20\n";
+        assert_eq!(GpuSignals::read(blank), Some(GpuSignals { count: 1, utilisation: None, memory: None }));
+    }
+}

@@ -1,0 +1,74 @@
+//! How far away an engine is: the time that a connection takes to come about, which its system answers without the engine.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::net::{TcpStream, lookup_host};
+
+use crate::{fleet::Engine, types::Clock};
+
+/// Time between the first two measurements. The first of all comes when much else begins, and is often slow.
+const FIRST: Duration = Duration::from_secs(1);
+/// Time between two measurements later on.
+const EVERY: Duration = Duration::from_secs(10);
+/// How long a connection may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Measures the way to `engine` until the task is aborted.
+pub(super) async fn follow(engine: Arc<Engine>, clock: Clock) {
+    let Some((host, port)) = place(&engine.url) else { return };
+    let mut pause = FIRST;
+    loop {
+        if let Ok(Some(seconds)) = tokio::time::timeout(PATIENCE, round_trip(&host, port, clock)).await {
+            engine.round_trip.record(seconds, clock.now());
+        }
+        tokio::time::sleep(pause.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+        pause = (pause * 2).min(EVERY);
+    }
+}
+
+/// Seconds for one way there and back, at the first address that answers. The name is looked up before, and the connection is closed
+/// unused.
+async fn round_trip(host: &str, port: u16, clock: Clock) -> Option<f64> {
+    for address in lookup_host((host, port)).await.ok()? {
+        let begun = clock.now();
+        if TcpStream::connect(address).await.is_ok() {
+            return Some(clock.now().since(begun).as_secs_f64());
+        }
+    }
+    None
+}
+
+/// Host and port of an address.
+fn place(url: &str) -> Option<(String, u16)> {
+    let uri: http::Uri = url.parse().ok()?;
+    let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+    let host = uri.host()?.trim_start_matches('[').trim_end_matches(']').to_owned();
+    Some((host, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_takes_a_round_trip() {
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let took = round_trip("127.0.0.1", port, Clock::start()).await.unwrap();
+        assert!((0.0..1.0).contains(&took), "{took}");
+        drop(listener);
+        assert_eq!(round_trip("127.0.0.1", port, Clock::start()).await, None);
+    }
+
+    #[test]
+    fn every_address_has_a_port() {
+        for (url, want) in [
+            ("http://g1:8000/v1", ("g1", 8000)),
+            ("http://g1/v1", ("g1", 80)),
+            ("https://api.example.com", ("api.example.com", 443)),
+            ("http://[::1]:9/v1", ("::1", 9)),
+        ] {
+            assert_eq!(place(url), Some((want.0.to_owned(), want.1)));
+        }
+    }
+}
