@@ -221,12 +221,37 @@ fn quoted(text: &str, at: usize, raw: bool, quote: char) -> Result<usize, Mistak
         }
         if c == '\\' && !raw {
             let Some((_, escaped)) = characters.next() else { break };
-            if !"abfnrtv\\?\"'`xXuU0123".contains(escaped) {
-                let from = start + offset;
-                return Err(Mistake::new(from..from + 1 + escaped.len_utf8(), format!("`\\{}` stands for nothing", escaped.escape_debug()))
-                    .help("write `\\\\` for a backslash, or begin the text with `r\"`, where backslashes stand for themselves"));
+            let (digits, radix) = code(escaped);
+            let from = start + offset;
+            let known = digits > 0 || "abfnrtv\\?\"'`".contains(escaped);
+            let end = from + 1 + escaped.len_utf8();
+            let given = text[end..].bytes().take(digits).take_while(|byte| char::from(*byte).is_digit(radix)).count();
+            if !known || given < digits {
+                let range = from..end + given;
+                let sequence = text[from + 1..range.end].escape_debug();
+                return Err(Mistake::new(range, format!("`\\{sequence}` stands for nothing")).help(expected(escaped)));
             }
         }
     }
     Err(Mistake::new(at..start, "a text without its closing quote").help(format!("end it with `{quote}`")))
+}
+
+/// How many digits follow `\\` and this letter, and their base; none where no character is told by its code. CEL's parser
+/// must agree: where it sees no text, it takes what stands in the quotes for brackets, as deep as they come.
+fn code(escaped: char) -> (usize, u32) {
+    match escaped {
+        'x' | 'X' => (2, 16),
+        'u' => (4, 16),
+        'U' => (8, 16),
+        '0'..='3' => (2, 8),
+        _ => (0, 10),
+    }
+}
+
+fn expected(escaped: char) -> String {
+    match code(escaped) {
+        (0, _) => "write `\\\\` for a backslash, or begin the text with `r\"`, where backslashes stand for themselves".into(),
+        (digits, 8) => format!("`\\{escaped}` takes {digits} more digits from 0 to 7"),
+        (digits, _) => format!("`\\{escaped}` takes {digits} hexadecimal digits"),
+    }
 }

@@ -162,6 +162,8 @@ const BROKEN: &[&str] = &[
     "request.model == \"gpt",
     "request.model == “gpt”",
     "request.model.matches(\"\\d\")",
+    "request.model == \"\\u12\"",
+    "request.model == \"\\08\"",
     "request.stream ? request.schema",
     "request.stream, request.schema",
     "if request.stream",
@@ -191,6 +193,8 @@ fn long_and_deep_conditions_are_refused_before_they_are_parsed() {
         (deep("1 + ", "1", ""), "nested too deep from here on"),
         (deep("", "prompt", ".a"), "nested too deep from here on"),
         (deep("", "key.tags", "[0]"), "nested too deep from here on"),
+        // Were it a text for us and none for CEL's parser, that one would go into the brackets.
+        (deep("", "request.model == \"\\u12", "[") + "\"", "`\\u12` stands for nothing"),
         (deep("!", "request.stream", ""), "`!` after `!`"),
     ] {
         assert_eq!(Condition::compile(&text, &names()).unwrap_err()[0].message, message, "{}", &text[..40]);
