@@ -104,7 +104,8 @@ fn row(traffic: &str, rule: &str, errors: &[Vec<f64>], losses: &[f64], flips: &s
     println!("| {traffic} | {rule} | {} | {:.4} | {flips} |", errors.join(" | "), mean(losses));
 }
 
-/// The mean of some numbers.
+/// The mean of some numbers, without what is less than nothing by rounding alone.
 pub(crate) fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    if mean.abs() < 5e-5 { 0.0 } else { mean }
 }

@@ -30,14 +30,17 @@ pub(crate) enum Player {
     Window,
     /// Asks only what is owed, and draws lots.
     Deficit,
+    /// The best threshold of each regime, known beforehand: what the loss is measured by.
+    Hindsight,
 }
 
 impl Player {
-    pub(crate) const ALL: [(&str, Self); 4] = [
+    pub(crate) const ALL: [(&str, Self); 5] = [
         ("ours", Self::Ours),
         ("static threshold", Self::Static),
         ("quantile of a window", Self::Window),
         ("deficit alone", Self::Deficit),
+        ("best threshold in hindsight", Self::Hindsight),
     ];
 
     /// Plays all requests with so large a share for the large model; for each whether it went there. The others keep sessions as
@@ -47,6 +50,9 @@ impl Player {
         if matches!(self, Self::Ours) {
             let tierings = Tierings::new(&Aim::Shares(vec![1.0 - share, share]), 2, 16);
             return asks.iter().enumerate().map(|(n, ask)| ours(&tierings, ask, n, &TIERS, &mut dice) == 1).collect();
+        }
+        if matches!(self, Self::Hindsight) {
+            return asks.chunks(asks.len() / 2).flat_map(|regime| in_hindsight(regime, share, &mut dice)).collect();
         }
         let mut bar = bar_of(&asks[..asks.len() / 2], share);
         let (mut owed, mut high) = (0.0, HashMap::new());
@@ -59,19 +65,38 @@ impl Player {
                 Self::Deficit => dice.f64() < share + 0.015 * owed,
                 _ => bar.passes(ask.score, &mut dice),
             };
-            let passes = match ask.session {
-                Some(session) => {
-                    let stays = high.entry(session).or_insert(false);
-                    *stays |= passes;
-                    *stays
-                }
-                None => passes,
-            };
+            let passes = keep(&mut high, ask, passes);
             owed += share - f64::from(u8::from(passes));
             large.push(passes);
         }
         large
     }
+}
+
+/// Whether the request goes to the large model: with its session, if that rose, or by itself.
+fn keep(high: &mut HashMap<u64, bool>, ask: &Ask, passes: bool) -> bool {
+    let Some(session) = ask.session else { return passes };
+    let stays = high.entry(session).or_insert(false);
+    *stays |= passes;
+    *stays
+}
+
+/// A regime by the one threshold that sends the share of it to the large model, sessions and all.
+fn in_hindsight(asks: &[Ask], share: f64, dice: &mut Rng) -> Vec<bool> {
+    let mut play = |bar: Bar| -> Vec<bool> {
+        let mut high = HashMap::new();
+        asks.iter().map(|ask| keep(&mut high, ask, bar.passes(ask.score, dice))).collect()
+    };
+    if asks.iter().all(|ask| ask.session.is_none()) {
+        return play(bar_of(asks, share));
+    }
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..40 {
+        let score = f64::midpoint(low, high);
+        let large = play(Bar { score, chance: 0.0 }).into_iter().filter(|large| *large).count();
+        if large as f64 > share * asks.len() as f64 { low = score } else { high = score }
+    }
+    play(Bar { score: high, chance: 0.0 })
 }
 
 /// The tier that ours decides for the `n`th request.

@@ -31,6 +31,8 @@ const IDLE_STEP: f64 = 0.02;
 const IDLE_FORGETTING: f64 = 1.000_5;
 /// The weight of a measurement in the mean.
 const STEP_GAIN: f64 = 0.02;
+/// The weight of a request in the mean of prompts.
+const PROMPT_GAIN: f64 = 0.01;
 
 /// What was learned of a model on an engine.
 #[derive(Debug)]
@@ -110,6 +112,8 @@ pub struct PoolLearned {
     crowd: AtomicU64,
     /// Bits of the least seconds per token seen lately: what an idle engine needs.
     idle_step: AtomicU64,
+    /// Bits of the mean number of tokens that a request's prompt gave its engine to compute; 0 before there was one.
+    prompt: AtomicU64,
 }
 
 impl Default for PoolLearned {
@@ -122,6 +126,7 @@ impl Default for PoolLearned {
             step: AtomicU64::new(IDLE_STEP.to_bits()),
             crowd: AtomicU64::new(0.0_f64.to_bits()),
             idle_step: AtomicU64::new(IDLE_STEP.to_bits()),
+            prompt: AtomicU64::new(0.0_f64.to_bits()),
         }
     }
 }
@@ -135,6 +140,18 @@ impl PoolLearned {
     /// Mean seconds per token of late.
     pub fn step(&self) -> f64 {
         f64::from_bits(self.step.load(Relaxed))
+    }
+
+    /// Mean number of tokens that a prompt gave its engine to compute, of late; 0 before there was one.
+    pub fn prompt(&self) -> f64 {
+        f64::from_bits(self.prompt.load(Relaxed))
+    }
+
+    /// A request was dispatched whose engine has `uncached` tokens of its prompt to compute.
+    pub(super) fn dispatched(&self, uncached: u64) {
+        let (uncached, mean) = (uncached as f64, self.prompt());
+        let mean = if mean > 0.0 { mean + PROMPT_GAIN * (uncached - mean) } else { uncached };
+        self.prompt.store(mean.to_bits(), Relaxed);
     }
 
     /// The seconds per token to expect on an engine with `requests` under way: the part `crowded` of a step's time grows with

@@ -9,7 +9,7 @@ use crate::{
         Choice,
         admission::Occupancy,
         choose,
-        predict::{Batch, Features, Model, OutputForecast, OutputLengths, Prediction},
+        predict::{Ahead, Batch, Features, Model, OutputForecast, OutputLengths, Prediction},
         prefix::HolderId,
     },
     types::{Candidate, Moment, Prompt, Strategy},
@@ -133,7 +133,8 @@ impl Pool {
         let step = self.learned.idle_step();
         let tpot = ask.tpot_limit.map_or(SLOW_STEPS * step, |limit| limit.as_secs_f64()).max(f64::MIN_POSITIVE);
         let pace = self.learned.step() / tpot;
-        let look = Look { pool: self, ask, model, output, mean_output, decoding, step, pace, now };
+        let prompt = self.learned.prompt();
+        let look = Look { pool: self, ask, model, output, mean_output, prompt, decoding, step, pace, now };
         for ((&member, view), &blocks) in members.iter().zip(&*views).zip(&*matched) {
             candidates.push(look.candidate(&self.backends[member], view, blocks as usize));
         }
@@ -163,6 +164,8 @@ pub(super) struct Look<'a> {
     pub(super) output: OutputForecast,
     /// Tokens of an answer that has no limit of its own.
     mean_output: f64,
+    /// Tokens that a mean prompt of late gave its engine to compute.
+    prompt: f64,
     /// Requests that decode on a candidate, on average.
     decoding: f64,
     /// Seconds per token of an idle engine.
@@ -177,9 +180,7 @@ struct Task {
     tokens: u64,
     foreign: u32,
     features: Features,
-    ttft: Prediction,
-    /// Seconds that the uncached tokens take by themselves.
-    prefill: f64,
+    ahead: Ahead,
 }
 
 impl Look<'_> {
@@ -194,6 +195,7 @@ impl Look<'_> {
         let promised = view.promised_tokens + tokens + self.output.mean as u64;
         let room = backend.kv_tokens().map_or(u64::MAX, |kv| (kv as f64 * KV_SHARE) as u64);
         let foreign = engine.foreign(now, FOREIGN_FADE);
+        let wait = |slots| self.wait_for_slot(slots, view.in_flight + foreign, backend, view);
         let features = Features {
             uncached,
             queued: view.queued_tokens,
@@ -201,27 +203,31 @@ impl Look<'_> {
             decoding: view.decoding + foreign,
             overflow: promised.saturating_sub(room),
             progress: view.progress,
-            slots: engine.slots().map_or(0.0, |slots| self.wait_for_slot(slots, view.in_flight + foreign)),
+            slots: engine.slots().map_or(0.0, wait),
         };
-        let (ttft, prefill) = model.ttft_and_prefill(&learned.predictor, &features, view.doubt.as_ref(), now);
-        Task { tokens, foreign, features, ttft, prefill }
+        let ahead = model.ahead(&learned.predictor, &features, view.doubt.as_ref(), now);
+        Task { tokens, foreign, features, ahead }
     }
 
     fn candidate(&self, backend: &Backend, view: &View, matched: usize) -> Candidate {
         let task = self.task(backend, view, matched);
-        let Task { foreign, features: Features { uncached, overflow, .. }, ttft, prefill, .. } = task;
+        let Task {
+            foreign, features: Features { uncached, overflow, .. }, ahead: Ahead { ttft, prefill, slot }, ..
+        } = task;
         let Backend { learned, spec, .. } = backend;
         // As prompt tokens that it computes meanwhile.
-        let slots = task.features.slots * self.model.slots_stay() * uncached as f64 / prefill.max(f64::MIN_POSITIVE);
+        let slot = slot * uncached as f64 / prefill.max(f64::MIN_POSITIVE);
         Candidate {
             in_flight: view.in_flight,
             foreign,
+            slots: backend.engine.slots(),
             queued_tokens: view.queued_tokens,
             uncached_tokens: uncached,
+            mean_uncached_tokens: self.prompt,
             output_tokens: self.output.mean as u64,
             mean_output_tokens: self.mean_output as u64,
             decoding: view.decoding,
-            overflow_tokens: overflow + slots as u64,
+            overflow_tokens: overflow + slot as u64,
             utilisation: view.utilisation,
             speed: ttft.speed,
             strain: self.strain(view),
@@ -239,10 +245,14 @@ impl Look<'_> {
     }
 
     /// The wait for one of an engine's `slots`, in seconds: those ahead give them back one after the other, each after an answer of the
-    /// pool's mean length. Their prompts are counted among what is queued.
-    fn wait_for_slot(&self, slots: u32, ahead: u32) -> f64 {
+    /// pool's mean length, at the pace of this engine with all its slots at work. Their prompts are counted among what is queued.
+    fn wait_for_slot(&self, slots: u32, ahead: u32, backend: &Backend, view: &View) -> f64 {
         let turns = f64::from((ahead + 1).saturating_sub(slots)) / f64::from(slots);
-        turns * self.mean_output * self.pool.learned.step()
+        if turns <= 0.0 {
+            return 0.0;
+        }
+        let batch = Batch { decoding: slots - 1, context: view.context_tokens, ..Batch::default() };
+        turns * self.mean_output * self.model.tpot(&backend.learned.predictor, &batch, self.now).seconds
     }
 
     pub(super) fn forecast(&self, backend: &Backend, view: &View, matched: usize) -> Forecast {
@@ -252,8 +262,8 @@ impl Look<'_> {
             prompt_tokens: task.tokens,
             uncached_tokens: task.features.uncached,
             output_tokens: self.output.mean as u64,
-            prefill: task.prefill,
-            prediction: task.ttft,
+            prefill: task.ahead.prefill,
+            prediction: task.ahead.ttft,
             whole: self.ask.whole,
         };
         Forecast { work, output: self.output, features: task.features, batch, tpot, session: self.ask.session }
@@ -264,7 +274,7 @@ impl Look<'_> {
             decoding: view.decoding + task.foreign,
             context: view.context_tokens,
             prompt: task.tokens,
-            arriving: view.utilisation * task.features.uncached as f64 / task.prefill.max(f64::MIN_POSITIVE),
+            arriving: view.utilisation * task.features.uncached as f64 / task.ahead.prefill.max(f64::MIN_POSITIVE),
         };
         (batch, self.model.tpot(&backend.learned.predictor, &batch, self.now))
     }
@@ -277,7 +287,7 @@ impl Look<'_> {
     }
 
     fn attainment(&self, backend: &Backend, view: &View, task: &Task) -> f64 {
-        let within = |limit: Duration| self.model.ttft_within(limit.as_secs_f64(), &task.ttft);
+        let within = |limit: Duration| self.model.ttft_within(limit.as_secs_f64(), &task.ahead.ttft);
         let ttft = self.ask.ttft_limit.map_or(1.0, within);
         let within = |limit: Duration| {
             let (_, tpot) = self.tpot(backend, view, task);

@@ -93,6 +93,7 @@ impl Ticket {
         let reuse = backend.learned.prefixes.insert(backend.learned.holder, blocks.prompt());
         backend.load.in_flight.fetch_add(1, Relaxed);
         backend.load.queued_tokens.fetch_add(forecast.work.uncached_tokens, Relaxed);
+        pool.dispatched(forecast.work.uncached_tokens);
         Self {
             backend,
             pool,

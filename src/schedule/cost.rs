@@ -2,11 +2,13 @@
 //!
 //! `least_cost` is the request's marginal cost to everybody, counted in prompt tokens to be computed:
 //!
-//! > `S = f · [ Q + u + ov + w·u·(n + X) + d·E·D ]`
+//! > `S = f · [ (Q + ov)·(1 + z·u/ū) + u + w·u·(n + X) + d·E·D ]`
 //!
 //! The request itself waits for what is queued (`Q`), for its own uncached prompt (`u`), and for KV cache that is promised to
 //! others (`ov`). Its prompt holds up the `n` requests of ours and the `X` of others by `u`, and its answer of `E` tokens makes
-//! the steps of the `D` streams there longer. `f` is how slow the backend is beside the others.
+//! the steps of the `D` streams there longer. `f` is how slow the backend is beside the others. (An engine that is known to have
+//! slots computes as many requests at once: who waits for one before it is not held up by it, and `n + X` counts no more than
+//! share the slots with it.)
 //!
 //! What it does to others has the price of what it takes from them. An engine's time for prompts is dear where little of it is
 //! left: `w = 2 ρ² / (1 − ρ) + 8 / M`, with `ρ` the share of its time that prompts lately took. `ρ² / (1 − ρ)` is the mean
@@ -14,6 +16,11 @@
 //! tokens a stream has (`M` in the pool's mean), the more of its pace an interruption costs it: theirs count, not the limit of
 //! the one who interrupts. Longer steps hurt where the time per token comes near its limit: `d` is a tenth of what prompts an
 //! idle step has time for, × strain³.
+//!
+//! Who joins a queue delays all who come before it is empty, and they are the more the longer it is: in a queue with Poisson
+//! arrivals work `u` costs them `u·λ·Q / (1 − ρ)`, which is `ρ / (1 − ρ)` times `Q·u/ū` for prompts of `ū` on the mean. So a long
+//! prompt keeps away from a long queue more than a short one does: `z = ¼ ρ / (1 − ρ)`. The whole of it shortens the tail of first
+//! tokens further, and takes from the attainment of all.
 //!
 //! With `w = 1` and the rest left out this is `Q + u (n + 1)`, and without `Q` it is `LMetric`: both hold others up at a fixed
 //! price, which is too high on an idle engine, where it lengthens the tail, and too low on a busy one. `benches/README.md` has
@@ -30,6 +37,10 @@ const CROWD: f64 = 2.0;
 const PRICES: (f64, f64) = (0.05, 2.0);
 /// Tokens of an answer that is so short that holding it up costs as much as waiting oneself.
 const BRIEF: f64 = 8.0;
+/// What a prompt of the pool's mean size takes from those who come later, per token of the queue that it joins and of the mean number
+/// of those who are served or wait; and how many times the mean a prompt counts at most.
+const LATER: f64 = 0.25;
+const LARGEST_SIZE: f64 = 8.0;
 /// How much longer one more stream makes the steps of the others, in idle steps, at a strain of 1; and at most.
 const STREAM: f64 = 0.1;
 const MOST_STRAIN: f64 = 3.0;
@@ -51,8 +62,11 @@ fn least_cost(candidate: &Candidate, requests: f64) -> f64 {
     let output = candidate.output_tokens.max(1) as f64;
     let busy = candidate.utilisation.clamp(0.0, FULL);
     let brief = BRIEF / candidate.mean_output_tokens.max(1) as f64;
+    let held_up = candidate.slots.map_or(requests, |slots| requests.min(f64::from(slots.saturating_sub(1))));
     let price = (CROWD * busy * busy / (1.0 - busy) + brief).clamp(PRICES.0, PRICES.1);
     let strain = candidate.strain.powi(3).min(MOST_STRAIN);
     let decoding = STREAM * candidate.step_tokens * strain * output * f64::from(candidate.decoding);
-    candidate.speed * (waiting + own + price * own * requests + decoding)
+    let size = (own / candidate.mean_uncached_tokens.max(LEAST_UNCACHED as f64)).min(LARGEST_SIZE);
+    let waiting = waiting * (1.0 + LATER * size * busy / (1.0 - busy));
+    candidate.speed * (waiting + own + price * own * held_up + decoding)
 }

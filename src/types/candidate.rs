@@ -36,10 +36,14 @@ pub struct Candidate {
     pub in_flight: u32,
     /// Requests that others seem to have put there.
     pub foreign: u32,
+    /// How many requests its engine computes at once, where that is known.
+    pub slots: Option<u32>,
     /// Prompt tokens dispatched to its engine that are still to be computed.
     pub queued_tokens: u64,
     /// Prompt tokens of this request that it would have to compute.
     pub uncached_tokens: u64,
+    /// The same of a mean request of the pool.
+    pub mean_uncached_tokens: f64,
     /// Tokens of the answer to expect.
     pub output_tokens: u64,
     /// Tokens of a mean answer of the pool: what those who are held up there get.
@@ -78,8 +82,10 @@ impl Default for Candidate {
         Self {
             in_flight: 0,
             foreign: 0,
+            slots: None,
             queued_tokens: 0,
             uncached_tokens: 0,
+            mean_uncached_tokens: 0.0,
             output_tokens: 0,
             mean_output_tokens: 0,
             decoding: 0,

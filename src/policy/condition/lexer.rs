@@ -250,7 +250,9 @@ fn code(escaped: char) -> (usize, u32) {
 
 fn expected(escaped: char) -> String {
     match code(escaped) {
-        (0, _) => "write `\\\\` for a backslash, or begin the text with `r\"`, where backslashes stand for themselves".into(),
+        (0, _) => {
+            "write `\\\\` for a backslash, or begin the text with `r\"`, where backslashes stand for themselves".into()
+        }
         (digits, 8) => format!("`\\{escaped}` takes {digits} more digits from 0 to 7"),
         (digits, _) => format!("`\\{escaped}` takes {digits} hexadecimal digits"),
     }

@@ -27,6 +27,7 @@ mod pool;
 mod residuals;
 mod score;
 mod speed;
+mod stay;
 mod tpot;
 mod ttft;
 
@@ -34,7 +35,7 @@ pub use self::{
     learner::Prediction,
     output::{OutputForecast, OutputLengths},
     output_score::{OutputAccuracy, OutputScore},
-    pool::{BackendPredictor, Model, PoolPredictor, Waiting},
+    pool::{Ahead, BackendPredictor, Model, PoolPredictor, Waiting},
     score::Accuracy,
     tpot::Batch,
     ttft::Features,

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use super::{
     learner::{Learned, Learner, Pace, Prediction, Track, measured},
     score::Accuracy,
+    stay::Stay,
     tpot::{self, Batch},
     ttft::{self, Features},
 };
@@ -21,8 +22,26 @@ pub struct PoolPredictor {
 /// What one backend has of its own. Its locks are held for some nanoseconds.
 #[derive(Debug)]
 pub struct BackendPredictor {
-    ttft: Mutex<Track>,
+    ttft: Mutex<FirstToken>,
     tpot: Mutex<Track>,
+}
+
+/// What one backend has of its own about first tokens.
+#[derive(Debug)]
+struct FirstToken {
+    track: Track,
+    stay: Stay,
+}
+
+/// What a request finds before it on a backend.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Ahead {
+    /// The time to its first token.
+    pub ttft: Prediction,
+    /// The seconds that its uncached tokens would take by themselves.
+    pub prefill: f64,
+    /// The seconds until it gets one of the engine's slots; 0 where one is free, or none are known.
+    pub slot: f64,
 }
 
 /// What a pool knows at one moment: a copy, for all candidates of a decision.
@@ -78,12 +97,17 @@ impl PoolPredictor {
         now: Moment,
     ) {
         let Some(seconds) = measured(seconds) else { return };
-        let trust = {
+        let stay = lock(&backend.ttft).stay.factor();
+        let (trust, rest) = {
             let mut learner = lock(&self.ttft);
-            let terms = features.terms(learner.coefficients());
-            learner.observe(&terms, prediction, seconds)
+            let coefficients = learner.coefficients();
+            let terms = features.staying(stay).terms(coefficients);
+            let rest: f64 = terms.iter().zip(coefficients).take(ttft::SLOTS).map(|(x, each)| x * each).sum();
+            (learner.observe(&terms, prediction, seconds), rest)
         };
-        lock(&backend.ttft).observe(prediction, seconds, trust, now);
+        let mut own = lock(&backend.ttft);
+        own.track.observe(prediction, seconds, trust, now);
+        own.stay.observe(features.slots, seconds - rest);
     }
 
     /// Learns that an answer of `tokens` tokens came at `seconds` per token after the first; with what it was decoded together
@@ -123,12 +147,14 @@ impl Default for PoolPredictor {
 impl BackendPredictor {
     /// As fast as its pool.
     pub fn new() -> Self {
-        let track = |least| Mutex::new(Track::new(least));
-        Self { ttft: track(ttft::LEAST_SECONDS), tpot: track(tpot::LEAST_SECONDS) }
+        let first = FirstToken { track: Track::new(ttft::LEAST_SECONDS), stay: Stay::default() };
+        Self { ttft: Mutex::new(first), tpot: Mutex::new(Track::new(tpot::LEAST_SECONDS)) }
     }
 
-    fn ttft_pace(&self, now: Moment) -> Pace {
-        lock(&self.ttft).pace(now)
+    /// Its pace, and how many times as long as expected requests wait for its engine's slots.
+    fn first_token(&self, now: Moment) -> (Pace, f64) {
+        let own = lock(&self.ttft);
+        (own.track.pace(now), own.stay.factor())
     }
 }
 
@@ -153,26 +179,24 @@ impl Model {
         waiting: Option<&Waiting>,
         now: Moment,
     ) -> Prediction {
-        self.ttft_at(&backend.ttft_pace(now), features, waiting)
+        let (pace, stay) = backend.first_token(now);
+        self.ttft_at(&pace, &features.staying(stay), waiting)
     }
 
-    /// The same, and the seconds that the uncached tokens would take there by themselves.
-    pub fn ttft_and_prefill(
+    /// The same, and what it is made of.
+    pub fn ahead(
         &self,
         backend: &BackendPredictor,
         features: &Features,
         waiting: Option<&Waiting>,
         now: Moment,
-    ) -> (Prediction, f64) {
-        let pace = backend.ttft_pace(now);
+    ) -> Ahead {
+        let (pace, stay) = backend.first_token(now);
+        let features = features.staying(stay);
         let alone = Features { uncached: features.uncached, prompt: features.prompt, ..Features::default() };
         let prefill = self.ttft.seconds(&alone.terms(&self.ttft.coefficients), alone.class(), &pace);
-        (self.ttft_at(&pace, features, waiting), prefill)
-    }
-
-    /// How many times as long as expected requests wait for engines' slots.
-    pub fn slots_stay(&self) -> f64 {
-        self.ttft.coefficients[ttft::SLOTS]
+        let slot = features.slots * self.ttft.coefficients[ttft::SLOTS];
+        Ahead { ttft: self.ttft_at(&pace, &features, waiting), prefill, slot }
     }
 
     fn ttft_at(&self, pace: &Pace, features: &Features, waiting: Option<&Waiting>) -> Prediction {

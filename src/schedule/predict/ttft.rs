@@ -17,7 +17,7 @@ pub struct Features {
     /// oldest queued request was dispatched, whichever came later. 0 where that is not known or nothing is queued.
     pub progress: f64,
     /// Seconds until one of the engine's slots is free, if those who have them stay as long as the pool's requests usually do; 0 where
-    /// one is free, or their number is not known.
+    /// one is free, or their number is not known. How much longer they stay on a backend is learned there.
     pub slots: f64,
 }
 
@@ -25,10 +25,10 @@ pub struct Features {
 pub(super) const TERMS: usize = 8;
 /// Seconds: for any request; per 1000 uncached tokens; per 1000 queued tokens; per decoding request; per 1000 tokens of
 /// overflow; per 10 million token positions; per second of progress (to be subtracted); per second that slots should take to
-/// become free (others' requests may stay longer than ours). What most engines come near to, to start from.
+/// become free. What most engines come near to, to start from.
 pub(super) const PRIOR: [f64; TERMS] = [0.03, 0.3, 0.3, 0.0003, 0.1, 0.02, 1.0, 1.0];
 /// How far engines stray from that.
-pub(super) const SPREAD: [f64; TERMS] = [0.03, 0.3, 0.3, 0.003, 0.5, 0.2, 1.0, 1.0];
+pub(super) const SPREAD: [f64; TERMS] = [0.03, 0.3, 0.3, 0.003, 0.5, 0.2, 1.0, 0.2];
 /// Speeds apply from this many seconds on: shorter ones are made of what is not the engine's speed.
 pub(super) const LEAST_SECONDS: f64 = 0.1;
 /// Residuals are kept apart for requests that find nothing to wait for, which are predicted well, and for those that do.
@@ -43,6 +43,11 @@ const PROGRESS: usize = 6;
 pub(super) const SLOTS: usize = 7;
 
 impl Features {
+    /// The same where requests stay in slots for so many times as long as expected.
+    pub(super) fn staying(&self, times: f64) -> Self {
+        Self { slots: self.slots * times, ..*self }
+    }
+
     pub(super) fn class(&self) -> usize {
         usize::from(self.queued > 0 || self.slots > 0.0)
     }

@@ -2,20 +2,30 @@
 
 use super::ranks::Ranks;
 
-/// What a request owed moves of the share that goes above. What is owed then strays by 3.4 requests (one standard deviation, at a
-/// share of a quarter), and the share that is aimed at by 2.7 points, which costs little: what changes sides lies next to the
-/// bar.
-const GAIN: f64 = 0.008;
+/// What a request owed moves of the share that goes above. With 0.004 what is owed strays by 4.8 requests (one standard deviation,
+/// at a share of a quarter), and the share that is aimed at by 1.9 points, which costs little: what changes sides lies next to the
+/// bar. A sum of quality is more restless, and is paid back faster.
+const SHARE_GAIN: f64 = 0.004;
+const SUM_GAIN: f64 = 0.008;
 /// The most that is owed, in requests: what a shift of traffic takes away beyond it is let go, so that making up for it is short.
+/// Where sessions go on with what is decided now it takes longer to pay, and more may be owed.
 const MOST_OWED: f64 = 24.0;
+const MOST_OWED_BY_SESSIONS: f64 = 120.0;
 /// What the most that can be owed moves on top. It grows with the cube of what is owed: chance is met gently, a shift is not.
 const PUSH: f64 = 0.4;
 /// Where sessions go on with what is decided now, what is owed is met by so much less; this part is left at least.
 const LEAST_PART: f64 = 0.1;
-/// The weight of a request in the share that sessions hold.
+/// Where sessions stay above, what the share lately lacks moves of the share of those that rise, in parts of it.
+const HASTE: f64 = 5.0;
+/// The weight of a request in the share that sessions hold; and in that of requests that rise, which is to be known well: to
+/// follow each swing of it would let sessions in by chance, not by how hard they are.
 const PINNED_WEIGHT: f64 = 1.0 / 256.0;
-/// The weight of a request in the share that went above lately.
+const RISING_WEIGHT: f64 = 1.0 / 1024.0;
+/// Before any rose, as if so large a part of the wanted share did.
+const RISING_BEFORE: f64 = 0.02;
+/// The weight of a request in the share that went above lately, and just now.
 const ABOVE_WEIGHT: f64 = 1.0 / 256.0;
+const NOW_WEIGHT: f64 = 1.0 / 64.0;
 /// The first requests weigh as much as if this many had been before them.
 const BEFORE: f64 = 32.0;
 /// The half width of the dead band, as a part of the smaller side of the bar, and in ranks at most.
@@ -32,8 +42,13 @@ pub(super) struct Control {
     open: f64,
     /// The share of requests that went above lately because of their sessions.
     pinned: f64,
+    /// The shares of requests that went above because of their sessions, and not because of them, over a longer time.
+    held: f64,
+    rising: f64,
     /// The share of requests that went above lately.
     above: f64,
+    /// The same over a shorter time.
+    now: f64,
     /// Requests that should have gone above and did not.
     owed: f64,
     /// Requests settled, up to as many as count.
@@ -54,22 +69,54 @@ pub(super) struct Margin {
 impl Control {
     /// For what is ranked. `spread` says whether that can be expected to be spread evenly over `0..=1`.
     pub(super) const fn new(spread: bool) -> Self {
-        Self { ranks: Ranks::new(spread), wanted: 0.5, open: 0.5, pinned: 0.0, above: 0.5, owed: 0.0, seen: 0.0 }
+        Self {
+            ranks: Ranks::new(spread),
+            wanted: 0.5,
+            open: 0.5,
+            pinned: 0.0,
+            held: 0.0,
+            rising: 0.0,
+            above: 0.5,
+            now: 0.5,
+            owed: 0.0,
+            seen: 0.0,
+        }
     }
 
-    /// Asks for a share of requests above the bar. Sessions that are above already count into it, so that only the rest of it is
-    /// asked of the requests that are still to be decided.
+    /// Asks for a share of requests above the bar, to be held by the thousand.
+    ///
+    /// A session that rises takes its further requests along. So many rise as bring the share about in the long run; what it
+    /// lacks just now and what is owed only lean on that, gently, since what is let in to fill a gap stays for long. (A
+    /// proportional and integral controller with a feed-forward; its gains fall with the length of sessions, which is the
+    /// lag of what it steers.)
+    pub(super) fn hold(&mut self, wanted: f64) {
+        self.wanted = wanted;
+        let part = self.part();
+        let free = (1.0 - wanted * (1.0 - part)).max(0.01);
+        let push = PUSH * part * (self.owed / self.most_owed()).powi(3);
+        let lean = HASTE * part * (1.0 - part) * (wanted - self.now) + part * part * SHARE_GAIN * self.owed;
+        self.open = (wanted * part / free + lean + push).clamp(0.0, 1.0);
+    }
+
+    /// Asks for a share of requests above the bar so that a sum comes out. Sessions that are above already count into it, so that only
+    /// the rest of it is asked of the requests that are still to be decided.
     pub(super) fn ask(&mut self, wanted: f64) {
         self.wanted = wanted;
         let rest = (wanted - self.pinned) / (1.0 - self.pinned).max(0.01);
         let part = ((wanted - self.pinned) / wanted.max(f64::EPSILON)).clamp(LEAST_PART, 1.0);
         let push = PUSH * (self.owed / MOST_OWED).powi(3);
-        self.open = (rest + part * GAIN * self.owed + push).clamp(0.0, 1.0);
+        self.open = (rest + part * SUM_GAIN * self.owed + push).clamp(0.0, 1.0);
     }
 
-    /// The share of requests that is to go above the bar.
-    pub(super) const fn wanted(&self) -> f64 {
-        self.wanted
+    /// The part of requests above that went there by themselves, not because of their sessions.
+    fn part(&self) -> f64 {
+        let rising = self.rising + RISING_BEFORE * self.wanted.max(f64::EPSILON);
+        (rising / (rising + self.held)).clamp(LEAST_PART, 1.0)
+    }
+
+    /// The most that can be owed of a share.
+    fn most_owed(&self) -> f64 {
+        (MOST_OWED / self.part()).min(MOST_OWED_BY_SESSIONS)
     }
 
     /// The share of requests that went above lately.
@@ -89,14 +136,26 @@ impl Control {
         Margin { beyond: rank - bar, band, clearly_below: rank < 0.5 * bar }
     }
 
+    /// Keeps account of a request of a share: whether it went `above`, and whether that was because of its session.
+    pub(super) fn settle_share(&mut self, above: f64, pinned: f64) {
+        self.settle(above, pinned, 0.0);
+        let most = self.most_owed();
+        self.owed = (self.owed + self.wanted - above).clamp(-most, most);
+    }
+
     /// Keeps account of a request: whether it went `above`, whether that was because of its session (both as parts of 1), and how
     /// much more or less it should have been.
     pub(super) fn settle(&mut self, above: f64, pinned: f64, owed: f64) {
-        self.seen = (self.seen + 1.0).min(1.0 / ABOVE_WEIGHT);
+        self.seen = (self.seen + 1.0).min(1.0 / RISING_WEIGHT);
         let weight = |least: f64| least.max(1.0 / (self.seen + BEFORE));
         self.pinned += weight(PINNED_WEIGHT) * (pinned - self.pinned);
+        self.held += weight(RISING_WEIGHT) * (pinned - self.held);
+        self.rising += weight(RISING_WEIGHT) * (above - pinned - self.rising);
         self.above += weight(ABOVE_WEIGHT) * (above - self.above);
-        self.owed = (self.owed + owed).clamp(-MOST_OWED, MOST_OWED);
+        self.now += weight(NOW_WEIGHT) * (above - self.now);
+        if owed != 0.0 {
+            self.owed = (self.owed + owed).clamp(-MOST_OWED, MOST_OWED);
+        }
     }
 
     /// Owes nothing any more.

@@ -20,9 +20,9 @@
 //!
 //! **Sessions.** A session stays in its tier while its cache is warm (ten minutes): it rises when a request is beyond the bar by
 //! more than a dead band, and falls only after eight requests in a row that are clearly below, and never while its tools are at
-//! work. One that fell or rose does not move back, so that between two tiers it moves once. Requests whose sessions hold them
-//! above are counted first, and only the rest of the share is asked of the others. After ten minutes of silence a session begins
-//! anew.
+//! work. One that fell or rose does not move back, so that between two tiers it moves once. A session that rises takes its
+//! further requests along: of a share, so many rise as bring it about in the long run, and what it lacks just now leans on that
+//! gently; of a mean quality, only the rest is asked of the others. After ten minutes of silence a session begins anew.
 //!
 //! **Latency.** A queue above takes up to half of the upper tier's share, smoothly, as it gets slower beside the lower tier than
 //! it usually is; what it loses is not owed. With a price, it makes the step up dearer by as much. A value for each point of

@@ -108,7 +108,11 @@ impl State {
                 // form that does not wind up (automatic reset, see Åström and Hägglund 1995, section 3.5).
                 _ => control.above(),
             };
-            control.ask(wanted);
+            if matches!(self.plan.aim, Aim::Shares(_)) {
+                control.hold(wanted);
+            } else {
+                control.ask(wanted);
+            }
             below = wanted;
         }
     }
@@ -177,7 +181,7 @@ impl State {
             let part = |bar: bool| f64::from(u8::from(bar));
             if shares {
                 let above = part(outcome.settled > bar);
-                control.settle(above, part(pinned(bar)), control.wanted() - above);
+                control.settle_share(above, part(pinned(bar)));
             } else {
                 let held = (0..bars).filter(|bar| pinned(*bar)).count();
                 let all = bars.max(1) as f64;

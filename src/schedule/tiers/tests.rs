@@ -130,14 +130,16 @@ fn all_and_nothing_are_held_exactly() {
     assert_eq!(Play::shares(&[1.0], 1).above(0, 50, Rng::f64), 0, "one tier is all there is");
 }
 
-/// Turns of sessions that go on side by side: the scores of a session scatter around its own, and some are agents.
+/// Turns of sessions that go on side by side: the scores of a session scatter around its own, and some are agents. Those that begin in
+/// the second half are harder; tells how many went above in it.
 fn sessions(play: &mut Play, count: usize, turns: f64) -> (usize, HashMap<u64, Vec<(usize, bool)>>) {
     let mut open: Vec<(u64, f64, bool)> = Vec::new();
     let mut told: HashMap<u64, Vec<(usize, bool)>> = HashMap::new();
     let mut above = 0;
     for n in 0..count {
         if open.len() < 40 {
-            open.push((play.dice.u64(..), 0.2 + 0.5 * play.dice.f64(), play.dice.f64() < 0.3));
+            let easiest = if n < count / 2 { 0.2 } else { 0.4 };
+            open.push((play.dice.u64(..), easiest + 0.5 * play.dice.f64(), play.dice.f64() < 0.3));
         }
         let place = play.dice.usize(..open.len());
         let (session, difficulty, agent) = open[place];
@@ -146,7 +148,7 @@ fn sessions(play: &mut Play, count: usize, turns: f64) -> (usize, HashMap<u64, V
         let score = (difficulty + 0.2 * play.dice.f64()).min(1.0);
         let decision = play.ask(score, Some(session), tool_loop);
         turn.push((decision.tier, tool_loop));
-        above += usize::from(decision.tier > 0 && n >= count - 1_000);
+        above += usize::from(decision.tier > 0 && n >= count / 2);
         if play.dice.f64() < 1.0 / turns {
             open.swap_remove(place);
         }
@@ -157,7 +159,7 @@ fn sessions(play: &mut Play, count: usize, turns: f64) -> (usize, HashMap<u64, V
 #[test]
 fn sessions_move_once_at_most_and_the_share_is_held_all_the_same() {
     for turns in [3.0, 8.0] {
-        let error = mean_error(1_000.0, 250.0, |seed| {
+        let error = mean_error(2_000.0, 500.0, |seed| {
             let mut play = Play::shares(&[0.75, 0.25], seed);
             let (above, told) = sessions(&mut play, 4_000, turns);
             for turns in told.values() {
@@ -219,7 +221,7 @@ fn a_tier_that_is_gone_is_replaced_and_nothing_is_made_up_for() {
     assert!(out.iter().all(|decision| decision.tier == 0));
     let spilled =
         out.iter().filter(|decision| decision.reason == Reason::Unavailable && decision.intended == 1).count();
-    assert!((235..=265).contains(&spilled), "{spilled}");
+    assert!((230..=270).contains(&spilled), "{spilled}");
     play.tiers[1].available = true;
     let after = play.above(0, 400, Rng::f64);
     assert!((80..=120).contains(&after), "{after}");

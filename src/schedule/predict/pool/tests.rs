@@ -44,16 +44,23 @@ impl Traffic {
 }
 
 #[test]
-fn slots_that_others_hold_for_longer_than_expected_are_known_after_some_waits() {
-    let (pool, backend, mut dice) = (PoolPredictor::new(), BackendPredictor::new(), fastrand::Rng::with_seed(1));
+fn slots_that_others_hold_for_longer_on_one_backend_are_known_there_alone() {
+    let (pool, mut dice) = (PoolPredictor::new(), fastrand::Rng::with_seed(1));
+    let backends = [BackendPredictor::new(), BackendPredictor::new()];
     for turn in 0..200 {
-        let slots = if turn % 3 == 0 { 0.1 + 0.2 * dice.f64() } else { 0.0 };
-        let features = Features { slots, ..prompt(dice.u64(50..1_500)) };
-        let prediction = pool.model().ttft(&backend, &features, None, at(f64::from(turn)));
-        let seconds = 0.02 + 0.000_1 * features.uncached as f64 + 3.0 * slots * (0.5 + dice.f64());
-        pool.observe_ttft(&backend, &features, &prediction, seconds, at(f64::from(turn)));
+        for (backend, times) in backends.iter().zip([1.0, 6.0]) {
+            let slots = if turn % 3 == 0 { 0.1 + 0.2 * dice.f64() } else { 0.0 };
+            let features = Features { slots, ..prompt(dice.u64(50..1_500)) };
+            let prediction = pool.model().ttft(backend, &features, None, at(f64::from(turn)));
+            let seconds = 0.02 + 0.000_1 * features.uncached as f64 + times * slots * (0.5 + dice.f64());
+            pool.observe_ttft(backend, &features, &prediction, seconds, at(f64::from(turn)));
+        }
     }
-    assert!((2.3..3.7).contains(&pool.model().slots_stay()), "{}", pool.model().slots_stay());
+    let waits = backends.map(|backend| {
+        let features = Features { slots: 0.2, ..prompt(500) };
+        pool.model().ahead(&backend, &features, None, at(200.0)).slot / 0.2
+    });
+    assert!((0.7..1.5).contains(&waits[0]) && (4.5..7.5).contains(&waits[1]), "{waits:?}");
 }
 
 #[test]
