@@ -8,7 +8,7 @@ use signalbox::{
     types::{Aim, Complexity, Moment},
 };
 
-use crate::traffic::Ask;
+use crate::traffic::{Ask, REGIME};
 
 /// Requests after which the plain quantile is taken anew.
 const WINDOW: usize = 1_000;
@@ -52,7 +52,8 @@ impl Player {
             return asks.iter().enumerate().map(|(n, ask)| ours(&tierings, ask, n, &TIERS, &mut dice) == 1).collect();
         }
         if matches!(self, Self::Hindsight) {
-            return asks.chunks(asks.len() / 2).flat_map(|regime| in_hindsight(regime, share, &mut dice)).collect();
+            let mut high = HashMap::new();
+            return asks.chunks(REGIME).flat_map(|regime| in_hindsight(regime, share, &mut high, &mut dice)).collect();
         }
         let mut bar = bar_of(&asks[..asks.len() / 2], share);
         let (mut owed, mut high) = (0.0, HashMap::new());
@@ -81,22 +82,22 @@ fn keep(high: &mut HashMap<u64, bool>, ask: &Ask, passes: bool) -> bool {
     *stays
 }
 
-/// A regime by the one threshold that sends the share of it to the large model, sessions and all.
-fn in_hindsight(asks: &[Ask], share: f64, dice: &mut Rng) -> Vec<bool> {
-    let mut play = |bar: Bar| -> Vec<bool> {
-        let mut high = HashMap::new();
-        asks.iter().map(|ask| keep(&mut high, ask, bar.passes(ask.score, dice))).collect()
+/// A regime by the one threshold that sends the share of it to the large model, sessions and all. `high` are those that rose before,
+/// and those that did.
+fn in_hindsight(asks: &[Ask], share: f64, high: &mut HashMap<u64, bool>, dice: &mut Rng) -> Vec<bool> {
+    let mut play = |bar: Bar, high: &mut HashMap<u64, bool>| -> Vec<bool> {
+        asks.iter().map(|ask| keep(high, ask, bar.passes(ask.score, dice))).collect()
     };
     if asks.iter().all(|ask| ask.session.is_none()) {
-        return play(bar_of(asks, share));
+        return play(bar_of(asks, share), high);
     }
-    let (mut low, mut high) = (0.0, 1.0);
+    let (mut low, mut top) = (0.0, 1.0);
     for _ in 0..40 {
-        let score = f64::midpoint(low, high);
-        let large = play(Bar { score, chance: 0.0 }).into_iter().filter(|large| *large).count();
-        if large as f64 > share * asks.len() as f64 { low = score } else { high = score }
+        let score = f64::midpoint(low, top);
+        let large = play(Bar { score, chance: 0.0 }, &mut high.clone()).into_iter().filter(|large| *large).count();
+        if large as f64 > share * asks.len() as f64 { low = score } else { top = score }
     }
-    play(Bar { score: high, chance: 0.0 })
+    play(Bar { score: top, chance: 0.0 }, high)
 }
 
 /// The tier that ours decides for the `n`th request.

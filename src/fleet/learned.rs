@@ -31,8 +31,8 @@ const IDLE_STEP: f64 = 0.02;
 const IDLE_FORGETTING: f64 = 1.000_5;
 /// The weight of a measurement in the mean.
 const STEP_GAIN: f64 = 0.02;
-/// The weight of a request in the mean of prompts.
-const PROMPT_GAIN: f64 = 0.01;
+/// The mean of prompts is that of about as many.
+const PROMPTS: u32 = 100;
 
 /// What was learned of a model on an engine.
 #[derive(Debug)]
@@ -114,6 +114,8 @@ pub struct PoolLearned {
     idle_step: AtomicU64,
     /// Bits of the mean number of tokens that a request's prompt gave its engine to compute; 0 before there was one.
     prompt: AtomicU64,
+    /// How many prompts are in it, up to as many as count.
+    prompts: AtomicU32,
 }
 
 impl Default for PoolLearned {
@@ -127,6 +129,7 @@ impl Default for PoolLearned {
             crowd: AtomicU64::new(0.0_f64.to_bits()),
             idle_step: AtomicU64::new(IDLE_STEP.to_bits()),
             prompt: AtomicU64::new(0.0_f64.to_bits()),
+            prompts: AtomicU32::new(0),
         }
     }
 }
@@ -149,8 +152,9 @@ impl PoolLearned {
 
     /// A request was dispatched whose engine has `uncached` tokens of its prompt to compute.
     pub(super) fn dispatched(&self, uncached: u64) {
-        let (uncached, mean) = (uncached as f64, self.prompt());
-        let mean = if mean > 0.0 { mean + PROMPT_GAIN * (uncached - mean) } else { uncached };
+        let count = (self.prompts.load(Relaxed) + 1).min(PROMPTS);
+        let mean = self.prompt() + (uncached as f64 - self.prompt()) / f64::from(count);
+        self.prompts.store(count, Relaxed);
         self.prompt.store(mean.to_bits(), Relaxed);
     }
 

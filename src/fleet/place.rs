@@ -211,12 +211,9 @@ impl Look<'_> {
 
     fn candidate(&self, backend: &Backend, view: &View, matched: usize) -> Candidate {
         let task = self.task(backend, view, matched);
-        let Task {
-            foreign, features: Features { uncached, overflow, .. }, ahead: Ahead { ttft, prefill, slot }, ..
-        } = task;
+        let Task { foreign, features: Features { uncached, overflow, .. }, ahead, .. } = task;
+        let Ahead { ttft, prefill, slot_tokens } = ahead;
         let Backend { learned, spec, .. } = backend;
-        // As prompt tokens that it computes meanwhile.
-        let slot = slot * uncached as f64 / prefill.max(f64::MIN_POSITIVE);
         Candidate {
             in_flight: view.in_flight,
             foreign,
@@ -227,7 +224,7 @@ impl Look<'_> {
             output_tokens: self.output.mean as u64,
             mean_output_tokens: self.mean_output as u64,
             decoding: view.decoding,
-            overflow_tokens: overflow + slot as u64,
+            overflow_tokens: overflow + slot_tokens as u64,
             utilisation: view.utilisation,
             speed: ttft.speed,
             strain: self.strain(view),

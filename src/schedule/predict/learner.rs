@@ -157,6 +157,11 @@ impl<const N: usize, const K: usize> Learned<N, K> {
         (base * pace.factor(base) * self.quantiles[class].median).clamp(SHORTEST, LONGEST)
     }
 
+    /// How many times as long as on the pool `x` takes on a backend at its `pace`.
+    pub(super) fn speed(&self, x: &[f64; N], pace: &Pace) -> f64 {
+        pace.factor(self.base(x))
+    }
+
     fn base(&self, x: &[f64; N]) -> f64 {
         let sum: f64 = self.coefficients.iter().zip(x).map(|(coefficient, x)| coefficient * x).sum();
         sum.clamp(SHORTEST, LONGEST)

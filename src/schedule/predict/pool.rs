@@ -40,8 +40,9 @@ pub struct Ahead {
     pub ttft: Prediction,
     /// The seconds that its uncached tokens would take by themselves.
     pub prefill: f64,
-    /// The seconds until it gets one of the engine's slots; 0 where one is free, or none are known.
-    pub slot: f64,
+    /// The wait for one of the engine's slots, as tokens of its prompt that the engine could compute meanwhile; 0 where one is free,
+    /// or none are known.
+    pub slot_tokens: f64,
 }
 
 /// What a pool knows at one moment: a copy, for all candidates of a decision.
@@ -97,17 +98,19 @@ impl PoolPredictor {
         now: Moment,
     ) {
         let Some(seconds) = measured(seconds) else { return };
-        let stay = lock(&backend.ttft).stay.factor();
+        let stay = lock(&backend.ttft).stay.factor(now);
+        // Its speed is of what the engine computes for the request; the wait for a slot is told in the engine's own time.
+        let speed = prediction.learned;
         let (trust, rest) = {
             let mut learner = lock(&self.ttft);
             let coefficients = learner.coefficients();
-            let terms = features.staying(stay).terms(coefficients);
+            let terms = features.staying(stay / speed).terms(coefficients);
             let rest: f64 = terms.iter().zip(coefficients).take(ttft::SLOTS).map(|(x, each)| x * each).sum();
             (learner.observe(&terms, prediction, seconds), rest)
         };
         let mut own = lock(&backend.ttft);
         own.track.observe(prediction, seconds, trust, now);
-        own.stay.observe(features.slots, seconds - rest);
+        own.stay.observe(features.slots, seconds - speed * rest, trust, now);
     }
 
     /// Learns that an answer of `tokens` tokens came at `seconds` per token after the first; with what it was decoded together
@@ -154,7 +157,7 @@ impl BackendPredictor {
     /// Its pace, and how many times as long as expected requests wait for its engine's slots.
     fn first_token(&self, now: Moment) -> (Pace, f64) {
         let own = lock(&self.ttft);
-        (own.track.pace(now), own.stay.factor())
+        (own.track.pace(now), own.stay.factor(now))
     }
 }
 
@@ -179,8 +182,7 @@ impl Model {
         waiting: Option<&Waiting>,
         now: Moment,
     ) -> Prediction {
-        let (pace, stay) = backend.first_token(now);
-        self.ttft_at(&pace, &features.staying(stay), waiting)
+        self.ahead(backend, features, waiting, now).ttft
     }
 
     /// The same, and what it is made of.
@@ -192,17 +194,20 @@ impl Model {
         now: Moment,
     ) -> Ahead {
         let (pace, stay) = backend.first_token(now);
-        let features = features.staying(stay);
+        let coefficients = &self.ttft.coefficients;
+        let wait = features.staying(stay);
+        let mut terms = wait.terms(coefficients);
+        if wait.slots > 0.0 {
+            terms = features.staying(stay / self.ttft.speed(&terms, &pace)).terms(coefficients);
+        }
+        let ttft = self.ttft.predict(&terms, wait.class(), &pace, waiting.map_or(0.0, Waiting::speed));
         let alone = Features { uncached: features.uncached, prompt: features.prompt, ..Features::default() };
-        let prefill = self.ttft.seconds(&alone.terms(&self.ttft.coefficients), alone.class(), &pace);
-        let slot = features.slots * self.ttft.coefficients[ttft::SLOTS];
-        Ahead { ttft: self.ttft_at(&pace, &features, waiting), prefill, slot }
-    }
-
-    fn ttft_at(&self, pace: &Pace, features: &Features, waiting: Option<&Waiting>) -> Prediction {
-        let terms = features.terms(&self.ttft.coefficients);
-        let slower = waiting.map_or(0.0, Waiting::speed);
-        self.ttft.predict(&terms, features.class(), pace, slower)
+        let alone_terms = alone.terms(coefficients);
+        let prefill = self.ttft.seconds(&alone_terms, alone.class(), &pace);
+        let pools = prefill / self.ttft.speed(&alone_terms, &pace);
+        let slot = wait.slots * coefficients[ttft::SLOTS];
+        let slot_tokens = slot / ttft.speed * features.uncached as f64 / pools;
+        Ahead { ttft, prefill, slot_tokens }
     }
 
     /// The time per token of an answer that is decoded in `batch` on `backend`.

@@ -11,10 +11,14 @@ const SUM_GAIN: f64 = 0.008;
 /// Where sessions go on with what is decided now it takes longer to pay, and more may be owed.
 const MOST_OWED: f64 = 24.0;
 const MOST_OWED_BY_SESSIONS: f64 = 120.0;
-/// What the most that can be owed moves on top. It grows with the cube of what is owed: chance is met gently, a shift is not.
+/// What the most that can be owed moves on top (of a share, times the part of those above that rise). It grows with the cube of what is owed: chance is met gently, a shift is not.
 const PUSH: f64 = 0.4;
 /// Where sessions go on with what is decided now, what is owed is met by so much less; this part is left at least.
 const LEAST_PART: f64 = 0.1;
+/// The least part of those above that rose by themselves: sessions of more turns are taken to have fifty.
+const LEAST_RISING: f64 = 0.02;
+/// Sessions hold no more than so many times the share that they held lately: where they stop that is known sooner.
+const HELD_SWING: f64 = 2.0;
 /// Where sessions stay above, what the share lately lacks moves of the share of those that rise, in parts of it.
 const HASTE: f64 = 5.0;
 /// The weight of a request in the share that sessions hold; and in that of requests that rise, which is to be known well: to
@@ -90,12 +94,16 @@ impl Control {
     /// proportional and integral controller with a feed-forward; its gains fall with the length of sessions, which is the
     /// lag of what it steers.)
     pub(super) fn hold(&mut self, wanted: f64) {
+        if self.seen <= 0.0 {
+            self.now = wanted;
+        }
         self.wanted = wanted;
-        let part = self.part();
-        let free = (1.0 - wanted * (1.0 - part)).max(0.01);
+        let rising = self.rising_part();
+        let free = (1.0 - wanted * (1.0 - rising)).max(0.01);
+        let part = rising.max(LEAST_PART);
         let push = PUSH * part * (self.owed / self.most_owed()).powi(3);
         let lean = HASTE * part * (1.0 - part) * (wanted - self.now) + part * part * SHARE_GAIN * self.owed;
-        self.open = (wanted * part / free + lean + push).clamp(0.0, 1.0);
+        self.open = (wanted * rising / free + lean + push).clamp(0.0, 1.0);
     }
 
     /// Asks for a share of requests above the bar so that a sum comes out. Sessions that are above already count into it, so that only
@@ -109,14 +117,15 @@ impl Control {
     }
 
     /// The part of requests above that went there by themselves, not because of their sessions.
-    fn part(&self) -> f64 {
+    fn rising_part(&self) -> f64 {
         let rising = self.rising + RISING_BEFORE * self.wanted.max(f64::EPSILON);
-        (rising / (rising + self.held)).clamp(LEAST_PART, 1.0)
+        let held = self.held.min(HELD_SWING * self.pinned);
+        (rising / (rising + held)).clamp(LEAST_RISING, 1.0)
     }
 
     /// The most that can be owed of a share.
     fn most_owed(&self) -> f64 {
-        (MOST_OWED / self.part()).min(MOST_OWED_BY_SESSIONS)
+        (MOST_OWED / self.rising_part()).min(MOST_OWED_BY_SESSIONS)
     }
 
     /// The share of requests that went above lately.
@@ -158,8 +167,10 @@ impl Control {
         }
     }
 
-    /// Owes nothing any more.
-    pub(super) const fn forgive(&mut self) {
+    /// Owes nothing any more, and learns anew how the next requests come.
+    pub(super) fn forgive(&mut self) {
         self.owed = 0.0;
+        self.now = self.wanted;
+        self.seen = self.seen.min(BEFORE);
     }
 }
