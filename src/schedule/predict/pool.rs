@@ -196,17 +196,21 @@ impl Model {
         let (pace, stay) = backend.first_token(now);
         let coefficients = &self.ttft.coefficients;
         let wait = features.staying(stay);
+        let waits = wait.slots > 0.0;
         let mut terms = wait.terms(coefficients);
-        if wait.slots > 0.0 {
+        if waits {
             terms = features.staying(stay / self.ttft.speed(&terms, &pace)).terms(coefficients);
         }
         let ttft = self.ttft.predict(&terms, wait.class(), &pace, waiting.map_or(0.0, Waiting::speed));
         let alone = Features { uncached: features.uncached, prompt: features.prompt, ..Features::default() };
         let alone_terms = alone.terms(coefficients);
         let prefill = self.ttft.seconds(&alone_terms, alone.class(), &pace);
-        let pools = prefill / self.ttft.speed(&alone_terms, &pace);
-        let slot = wait.slots * coefficients[ttft::SLOTS];
-        let slot_tokens = slot / ttft.speed * features.uncached as f64 / pools;
+        let slot_tokens = if waits {
+            let pools = prefill / self.ttft.speed(&alone_terms, &pace);
+            wait.slots * coefficients[ttft::SLOTS] / ttft.speed * features.uncached as f64 / pools
+        } else {
+            0.0
+        };
         Ahead { ttft, prefill, slot_tokens }
     }
 

@@ -147,14 +147,19 @@ impl Control {
 
     /// Keeps account of a request of a share: whether it went `above`, and whether that was because of its session.
     pub(super) fn settle_share(&mut self, above: f64, pinned: f64) {
-        self.settle(above, pinned, 0.0);
+        self.observe(above, pinned);
         let most = self.most_owed();
         self.owed = (self.owed + self.wanted - above).clamp(-most, most);
     }
 
-    /// Keeps account of a request: whether it went `above`, whether that was because of its session (both as parts of 1), and how
-    /// much more or less it should have been.
-    pub(super) fn settle(&mut self, above: f64, pinned: f64, owed: f64) {
+    /// Keeps account of a request of a sum: whether it went `above`, whether that was because of its session (both as parts of 1),
+    /// and how much more or less it should have been.
+    pub(super) fn settle_sum(&mut self, above: f64, pinned: f64, owed: f64) {
+        self.observe(above, pinned);
+        self.owed = (self.owed + owed).clamp(-MOST_OWED, MOST_OWED);
+    }
+
+    fn observe(&mut self, above: f64, pinned: f64) {
         self.seen = (self.seen + 1.0).min(1.0 / RISING_WEIGHT);
         let weight = |least: f64| least.max(1.0 / (self.seen + BEFORE));
         self.pinned += weight(PINNED_WEIGHT) * (pinned - self.pinned);
@@ -162,9 +167,6 @@ impl Control {
         self.rising += weight(RISING_WEIGHT) * (above - pinned - self.rising);
         self.above += weight(ABOVE_WEIGHT) * (above - self.above);
         self.now += weight(NOW_WEIGHT) * (above - self.now);
-        if owed != 0.0 {
-            self.owed = (self.owed + owed).clamp(-MOST_OWED, MOST_OWED);
-        }
     }
 
     /// Owes nothing any more, and learns anew how the next requests come.

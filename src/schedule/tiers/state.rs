@@ -185,7 +185,7 @@ impl State {
             } else {
                 let held = (0..bars).filter(|bar| pinned(*bar)).count();
                 let all = bars.max(1) as f64;
-                control.settle(outcome.settled as f64 / all, held as f64 / all, owed);
+                control.settle_sum(outcome.settled as f64 / all, held as f64 / all, owed);
             }
         }
     }
