@@ -1,7 +1,7 @@
 //! An engine: one server process that runs models. Load belongs to it, whichever pool or model put it there.
 
 use std::{
-    sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -80,8 +80,14 @@ struct FirstTokens {
 struct Told {
     /// Bits of the number of requests there that are not ours.
     others: AtomicU64,
+    /// Bits of their mean of late.
+    mean: AtomicU64,
     /// Nanoseconds of the [`Moment`] they were counted.
     at: AtomicU64,
+    /// The same of when there were more than chance explains, twice in a row; 0 while there never were.
+    shared_at: AtomicU64,
+    /// Whether there were more the last time.
+    was_shared: AtomicBool,
     /// Tokens of its KV cache.
     kv_tokens: AtomicU64,
     /// 0 while it is not known.
@@ -95,8 +101,21 @@ const OLD_DRAFTS: Duration = Duration::from_mins(1);
 /// How long round trips count.
 const ROUND_TRIPS: Duration = Duration::from_secs(75);
 
+/// Over how long the mean of others' requests is taken, and how long it is believed without a reading.
+const MEAN_SPAN: Duration = Duration::from_secs(10);
+const OLD_OTHERS: Duration = Duration::from_secs(40);
+
 /// More requests than this are no count.
 const MOST_OTHERS: f64 = 1e6;
+
+/// An engine that others use too, and that tells how much work they give it, is asked this many times as often while they do, for it is
+/// seen in no other way; but not oftener than this.
+const SHARED: u32 = 10;
+const OFTENEST: Duration = Duration::from_millis(50);
+/// The part of our own requests by which a gauge may be wrong.
+const LATE: f64 = 0.25;
+/// How long others are remembered to use it.
+const SHARED_FOR: Duration = Duration::from_secs(30);
 
 /// A size of a KV cache that was not told.
 const UNKNOWN: u64 = u64::MAX;
@@ -118,7 +137,10 @@ impl Engine {
             contexts: ArcSwap::default(),
             told: Told {
                 others: AtomicU64::new(0),
+                mean: AtomicU64::new(0),
                 at: AtomicU64::new(0),
+                shared_at: AtomicU64::new(0),
+                was_shared: AtomicBool::new(false),
                 kv_tokens: AtomicU64::new(UNKNOWN),
                 slots: AtomicU32::new(0),
             },
@@ -173,8 +195,20 @@ impl Engine {
             // A gauge that is missing is unknown: nothing is made of the other one.
             (None, _) => 0.0,
         };
-        self.told.others.store(others.min(MOST_OTHERS).to_bits(), Relaxed);
+        let begun = signals.begun_tokens();
+        self.load.read(begun, others, at);
+        let others = others.min(MOST_OTHERS);
+        let before = Moment::from_nanos(self.told.at.load(Relaxed));
+        let kept = (-at.since(before).as_secs_f64() / MEAN_SPAN.as_secs_f64()).exp();
+        let mean = f64::from_bits(self.told.mean.load(Relaxed)) * kept + others * (1.0 - kept);
+        self.told.mean.store(mean.to_bits(), Relaxed);
+        self.told.others.store(others.to_bits(), Relaxed);
         self.told.at.store(at.nanos(), Relaxed);
+        // A gauge is a moment late: what it has beyond ours may be our own that ended meanwhile.
+        let shared = begun.is_some() && others >= 1.0 + LATE * f64::from(in_flight);
+        if self.told.was_shared.swap(shared, Relaxed) && shared {
+            self.told.shared_at.store(at.nanos(), Relaxed);
+        }
         if let (EngineKind::LlamaCpp, Some(running), Some(waiting)) = (signals.kind, signals.running, signals.waiting)
             && running >= 1.0
             && waiting >= 1.0
@@ -184,6 +218,15 @@ impl Engine {
         }
         self.told.kv_tokens.store(signals.kv_capacity_tokens.unwrap_or(UNKNOWN), Relaxed);
         self.reading.store(Some(Reading { signals, at, in_flight, prefix_hit_ratio }.into()));
+    }
+
+    /// The time until it is to be asked again, if that is `usual` for engines that nobody else uses.
+    pub fn pause(&self, usual: Duration, now: Moment) -> Duration {
+        match self.told.shared_at.load(Relaxed) {
+            0 => usual,
+            at if now.since(Moment::from_nanos(at)) > SHARED_FOR => usual,
+            _ => usual.min((usual / SHARED).max(OFTENEST)),
+        }
     }
 
     /// Its own mean time to first token over the last minute, in seconds; `None` where it counts none, or counted none.
@@ -249,16 +292,17 @@ impl Engine {
         Some(self.told.slots.load(Relaxed)).filter(|slots| *slots > 0)
     }
 
-    /// Requests that others seem to have there: what it says beyond our own, fading to nothing over `fade`, since a reading
-    /// ages and load moves on.
+    /// Requests that others seem to have there: at first what it said last, beyond our own; after `fade` what that was on the mean of
+    /// late, for whoever uses an engine mostly goes on to. (The prediction of a first-order autoregression, its decay a straight line.)
     pub fn foreign(&self, now: Moment, fade: Duration) -> u32 {
-        let others = f64::from_bits(self.told.others.load(Relaxed));
-        if others <= 0.0 {
+        let [others, mean] = [&self.told.others, &self.told.mean].map(|bits| f64::from_bits(bits.load(Relaxed)));
+        if others <= 0.0 && mean <= 0.0 {
             return 0;
         }
-        let at = Moment::from_nanos(self.told.at.load(Relaxed));
-        let freshness = 1.0 - now.since(at).as_secs_f64() / fade.as_secs_f64().max(f64::MIN_POSITIVE);
-        (others * freshness.max(0.0)).round() as u32
+        let age = now.since(Moment::from_nanos(self.told.at.load(Relaxed))).as_secs_f64();
+        let fresh = (1.0 - age / fade.as_secs_f64().max(f64::MIN_POSITIVE)).max(0.0);
+        let known = (1.0 - age / OLD_OTHERS.as_secs_f64()).max(0.0);
+        (others * fresh + mean * (1.0 - fresh) * known).round() as u32
     }
 }
 
@@ -279,6 +323,26 @@ mod tests {
         assert_eq!(engine.foreign(after(0.0), fade), 10);
         assert_eq!(engine.foreign(after(1.5), fade), 5);
         assert_eq!(engine.foreign(after(9.0), fade), 0);
+    }
+
+    #[test]
+    fn who_mostly_uses_an_engine_is_taken_to_go_on() {
+        let engine = Engine::new("e".into(), "http://e".into());
+        let at = |seconds| Moment::default().plus(Duration::from_secs(seconds));
+        let read = |running, seconds| {
+            engine.read(
+                EngineSignals { running: Some(running), ..EngineSignals::unknown(EngineKind::Vllm) },
+                at(seconds),
+            );
+        };
+        let foreign = |seconds| engine.foreign(at(seconds), Duration::from_secs(3));
+        (0..60).for_each(|second| read(10.0, second));
+        assert_eq!((foreign(59), foreign(60), foreign(62)), (10, 10, 9));
+        read(0.0, 60);
+        assert_eq!((foreign(60), foreign(63)), (0, 8), "one reading without them is no sign that they have gone");
+        assert_eq!(foreign(200), 0, "nothing is known any more");
+        (61..90).for_each(|second| read(0.0, second));
+        assert_eq!(foreign(92), 0);
     }
 
     #[test]
@@ -306,6 +370,31 @@ mod tests {
         assert_eq!(read(EngineKind::LlamaCpp, 3.0, 0.0), None);
         assert_eq!(read(EngineKind::LlamaCpp, 4.0, 1.0), Some(4));
         assert_eq!(read(EngineKind::LlamaCpp, 1.0, 0.0), Some(4));
+    }
+
+    #[test]
+    fn an_engine_is_asked_more_often_while_others_use_it() {
+        let engine = Engine::new("e".into(), "http://e".into());
+        let at = |seconds| Moment::default().plus(Duration::from_secs(seconds));
+        let (usual, often) = (Duration::from_secs(1), Duration::from_millis(100));
+        let read = |running, seconds| {
+            let (prefix_queries, prefix_hits) = (Some(0.0), Some(0.0));
+            let signals = EngineSignals {
+                running: Some(running),
+                prefix_queries,
+                prefix_hits,
+                ..EngineSignals::unknown(EngineKind::Vllm)
+            };
+            engine.read(signals, at(seconds));
+            engine.pause(usual, at(seconds))
+        };
+        assert_eq!(read(0.0, 1), usual);
+        assert_eq!(read(3.0, 2), usual, "one reading may be a moment late");
+        assert_eq!(read(3.0, 3), often);
+        assert_eq!(read(0.0, 4), often);
+        assert_eq!(engine.pause(Duration::from_millis(200), at(33)), OFTENEST);
+        assert_eq!(engine.pause(Duration::from_millis(20), at(33)), Duration::from_millis(20));
+        assert_eq!(engine.pause(usual, at(34)), usual, "they have gone");
     }
 
     #[test]

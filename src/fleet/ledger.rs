@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use super::others::{Others, Ours};
 use crate::{
     schedule::predict::{Prediction, Waiting},
     types::Moment,
@@ -75,8 +76,24 @@ struct Book {
     newest_begun_at: Moment,
     /// Of the requests that left lately while they waited, the one that tells of the slowest engine; and when it left.
     given_up: Option<(Entry, Moment)>,
-    /// Seconds of prefill dispatched, decayed, and as of when.
-    busy: (f64, Moment),
+    /// Uncached tokens dispatched, ever.
+    sent: u64,
+    /// What was dispatched of late.
+    busy: Busy,
+    /// What others dispatched.
+    others: Others,
+}
+
+/// Prompts dispatched, decayed.
+#[derive(Debug, Default)]
+struct Busy {
+    /// Seconds of their prefill.
+    seconds: f64,
+    /// Their uncached tokens.
+    tokens: f64,
+    prompts: f64,
+    /// As of when.
+    at: Moment,
 }
 
 /// An engine's load at one moment.
@@ -84,6 +101,8 @@ struct Book {
 pub struct View {
     /// Requests dispatched and not over.
     pub in_flight: u32,
+    /// Prompt tokens that others dispatched and that are still to be computed, as far as the engine tells.
+    pub foreign_tokens: u64,
     /// Prompt tokens dispatched and still to be computed. Of answers that come whole nothing is seen before their end: theirs
     /// run down along the time predicted for them.
     pub queued_tokens: u64,
@@ -93,12 +112,13 @@ pub struct View {
     pub context_tokens: u64,
     /// Tokens of prompts and expected answers of all requests under way.
     pub promised_tokens: u64,
-    /// The share of its time that prompts dispatched lately take.
+    /// The share of its time that prompts dispatched lately take, ours and what is known of others'.
     pub utilisation: f64,
     /// Seconds since the engine could begin with the first of what is queued; 0 when nothing is.
     pub progress: f64,
-    /// The streamed request whose wait for its first token tells of the slowest engine: of those that wait, or left before it came.
-    pub doubt: Option<Waiting>,
+    /// How slow the engine is at least, beside its pool, by the streamed requests that wait for their first token or left before it
+    /// came; 0 where none waits for longer than predicted. See [`Waiting::speed`].
+    pub slower: f64,
 }
 
 impl Ledger {
@@ -125,13 +145,28 @@ impl Ledger {
         let begun = oldest.map(|entry| entry.at.max(book.last_first_token));
         View {
             in_flight: book.in_flight,
+            foreign_tokens: book.others.queued(&book.ours(), now),
             queued_tokens: book.queued + whole as u64,
             decoding: book.decoding,
             context_tokens: book.context,
             promised_tokens: book.promised,
-            utilisation: book.busy.0 * fading(book.busy.1, now) / BUSY_SPAN,
+            utilisation: book.busy.seconds * fading(book.busy.at, now) / BUSY_SPAN,
             progress: begun.map_or(0.0, |begun| now.since(begun).as_secs_f64()),
-            doubt: book.doubt(now),
+            slower: book.slower(now),
+        }
+    }
+
+    /// The engine says that it had begun to compute so many prompt tokens in its life, whoever sent them, and has `others` requests that
+    /// are not ours.
+    pub(super) fn read(&self, begun: Option<f64>, others: f64, now: Moment) {
+        let mut book = self.book();
+        let ours = book.ours();
+        let tokens = book.others.read(begun, others, &ours, now);
+        if let (Some(pace), Some(prompt)) = (ours.pace, ours.prompt)
+            && tokens > 0.0
+        {
+            // They take as much of its time as ours would.
+            book.busy.add(tokens / pace, tokens, tokens / prompt, now);
         }
     }
 
@@ -199,6 +234,18 @@ impl Ledger {
 }
 
 impl Book {
+    fn ours(&self) -> Ours {
+        let Busy { seconds, tokens, prompts, .. } = self.busy;
+        let known = |what: f64| (what.is_finite() && what > 0.0).then_some(what);
+        let whole: u64 = self.whole.iter().map(|entry| entry.work.uncached_tokens).sum();
+        Ours {
+            sent: self.sent,
+            queued: self.queued + whole,
+            pace: known(tokens / seconds),
+            prompt: known(tokens / prompts),
+        }
+    }
+
     /// How long a request has waited, as far as its engine is to blame. One that was overtaken is an accident, or a long prompt: then the engine
     /// is in doubt only since it last gave anything.
     fn waiting(&self, entry: &Entry, now: Moment) -> Waiting {
@@ -215,16 +262,13 @@ impl Book {
         }
     }
 
-    /// The one that tells of the slowest engine: of the oldest that waits, the oldest that waits and was not overtaken, and who left in vain.
-    fn doubt(&self, now: Moment) -> Option<Waiting> {
-        let oldest = self.waiting.front().map(|entry| self.waiting(entry, now));
-        let overtaken = self.waiting.front().is_some_and(|entry| entry.number < self.newest_begun);
+    /// By the oldest that waits, the oldest that waits and was not overtaken, and who left in vain: the slowest of what they tell.
+    fn slower(&self, now: Moment) -> f64 {
+        let oldest = self.waiting.front();
+        let overtaken = oldest.is_some_and(|entry| entry.number < self.newest_begun);
         let in_turn = overtaken.then(|| self.oldest_in_turn(now)).flatten();
-        let slower = |one: Waiting, other: Waiting| if other.speed() >= one.speed() { other } else { one };
-        [in_turn, self.given_up(now)]
-            .into_iter()
-            .flatten()
-            .fold(oldest, |slowest, other| Some(slowest.map_or(other, |slowest| slower(slowest, other))))
+        let oldest = oldest.map(|entry| self.waiting(entry, now));
+        [oldest, in_turn, self.given_up(now)].iter().flatten().map(Waiting::speed).fold(0.0, f64::max)
     }
 
     /// Of those that wait and were not overtaken, the oldest.
@@ -243,7 +287,8 @@ impl Book {
         self.numbers += 1;
         self.in_flight += 1;
         self.promised += work.prompt_tokens + work.output_tokens;
-        self.busy = (self.busy.0 * fading(self.busy.1, now) + work.prefill, now);
+        self.sent += work.uncached_tokens;
+        self.busy.add(work.prefill, work.uncached_tokens as f64, 1.0, now);
         if work.whole {
             self.whole.push(entry);
         } else {
@@ -281,6 +326,18 @@ impl Book {
                 place += 1;
             }
         }
+    }
+}
+
+impl Busy {
+    fn add(&mut self, seconds: f64, tokens: f64, prompts: f64, now: Moment) {
+        let left = fading(self.at, now);
+        *self = Self {
+            seconds: self.seconds * left + seconds,
+            tokens: self.tokens * left + tokens,
+            prompts: self.prompts * left + prompts,
+            at: now,
+        };
     }
 }
 

@@ -8,6 +8,7 @@ mod engine;
 mod learned;
 mod ledger;
 mod load;
+mod others;
 mod outlook;
 mod outputs;
 mod place;

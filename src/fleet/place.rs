@@ -198,27 +198,27 @@ impl Look<'_> {
         let wait = |slots| self.wait_for_slot(slots, view.in_flight + foreign, backend, view);
         let features = Features {
             uncached,
-            queued: view.queued_tokens,
+            queued: view.queued_tokens + view.foreign_tokens,
             prompt: tokens,
             decoding: view.decoding + foreign,
             overflow: promised.saturating_sub(room),
             progress: view.progress,
             slots: engine.slots().map_or(0.0, wait),
         };
-        let ahead = model.ahead(&learned.predictor, &features, view.doubt.as_ref(), now);
+        let ahead = model.ahead(&learned.predictor, &features, view.slower, now);
         Task { tokens, foreign, features, ahead }
     }
 
     fn candidate(&self, backend: &Backend, view: &View, matched: usize) -> Candidate {
         let task = self.task(backend, view, matched);
-        let Task { foreign, features: Features { uncached, overflow, .. }, ahead, .. } = task;
+        let Task { foreign, features: Features { uncached, queued, overflow, .. }, ahead, .. } = task;
         let Ahead { ttft, prefill, slot_tokens } = ahead;
         let Backend { learned, spec, .. } = backend;
         Candidate {
             in_flight: view.in_flight,
             foreign,
             slots: backend.engine.slots(),
-            queued_tokens: view.queued_tokens,
+            queued_tokens: queued,
             uncached_tokens: uncached,
             mean_uncached_tokens: self.prompt,
             output_tokens: self.output.mean as u64,

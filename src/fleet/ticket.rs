@@ -369,7 +369,7 @@ mod tests {
         let pool = &snapshot.pools[0];
         let doomed = take(pool, &prompt(1, 100), false, at(0));
         let stalled = doomed.backend.clone();
-        let doubted = |now| stalled.engine.load.view(at(now)).doubt.is_some_and(|waiting| waiting.speed() > 2.0);
+        let doubted = |now| stalled.engine.load.view(at(now)).slower > 2.0;
         let expected = (doomed.forecast.work.prediction.p90 * 1e3) as u64;
         let left = expected * 10 + 200;
         doomed.give_up(at(left));
@@ -397,7 +397,7 @@ mod tests {
         let pool = &snapshot.pools[0];
         let lost = take(pool, &prompt(1, 100), false, at(0));
         let (backend, forecast) = (lost.backend.clone(), lost.forecast);
-        let doubted = |now| backend.engine.load.view(at(now)).doubt.is_some_and(|waiting| waiting.speed() > 2.0);
+        let doubted = |now| backend.engine.load.view(at(now)).slower > 2.0;
         let long = (forecast.work.prediction.p90 * 1e3) as u64 * 10 + 200;
         assert!(doubted(long));
         let mut next = Ticket::take(
@@ -567,7 +567,7 @@ mod tests {
                 prop_assert_eq!(counters(&backend.load), (0, 0, 0, 0));
                 let view = backend.engine.load.view(at(now + 3_600_000));
                 prop_assert_eq!((view.in_flight, view.queued_tokens, view.decoding, view.context_tokens, view.promised_tokens), (0, 0, 0, 0, 0));
-                prop_assert!(view.doubt.is_none());
+                prop_assert!(view.slower <= 0.0);
             }
         }
     }

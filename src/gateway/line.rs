@@ -274,15 +274,23 @@ pub struct Weighed {
     pub in_flight: u32,
     /// Requests of others there.
     pub foreign: u32,
-    /// Prompt tokens waiting there.
+    /// How many requests its engine computes at once, where that is known.
+    pub slots: Option<u32>,
+    /// Prompt tokens waiting there, with those of others that its engine tells of.
     pub queued_tokens: u64,
     /// Prompt tokens of this request to compute there.
     pub uncached_tokens: u64,
+    /// The same of a mean request of the pool.
+    pub mean_uncached_tokens: f64,
     /// Prompt tokens of this request that should be cached there.
     pub cached_tokens: u64,
     /// Requests that decode there.
     pub decoding: u32,
-    /// Tokens by which its KV cache will be too small for all that was promised.
+    /// Tokens of a mean answer of the pool.
+    pub mean_output_tokens: u64,
+    /// Prompt tokens that the pool's engines compute in the time of an idle decoding step.
+    pub step_tokens: f64,
+    /// Tokens by which its KV cache will be too small for all that was promised; and the wait for one of its slots, in prompt tokens.
     pub overflow_tokens: u64,
     /// The share of its time that its engine lately spent on prompts.
     pub utilisation: f64,
@@ -310,10 +318,14 @@ impl Weighed {
             cost,
             in_flight: candidate.in_flight,
             foreign: candidate.foreign,
+            slots: candidate.slots,
             queued_tokens: candidate.queued_tokens,
             uncached_tokens: candidate.uncached_tokens,
+            mean_uncached_tokens: candidate.mean_uncached_tokens,
             cached_tokens: prompt_tokens.saturating_sub(candidate.uncached_tokens),
             decoding: candidate.decoding,
+            mean_output_tokens: candidate.mean_output_tokens,
+            step_tokens: candidate.step_tokens,
             overflow_tokens: candidate.overflow_tokens,
             utilisation: candidate.utilisation,
             speed: candidate.speed,

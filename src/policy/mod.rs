@@ -102,6 +102,24 @@ pub struct Engine {
     pub dcgm: Option<String>,
 }
 
+impl Engine {
+    /// An engine that nothing is said of but where it is; its metrics are not read.
+    pub fn at(name: Name, url: String) -> Self {
+        Self {
+            name,
+            url,
+            dialect: Dialect::OpenAi,
+            keys: [].into(),
+            account: None,
+            scrape: None,
+            max_concurrency: None,
+            kv_tokens: None,
+            gpu_hour: None,
+            dcgm: None,
+        }
+    }
+}
+
 /// How an engine is addressed and authorised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dialect {

@@ -1,7 +1,7 @@
 //! Policies for when there is no file: over the built-in simulated engines, or over engines found on this machine.
 
 use super::{
-    Backend, Caching, Dialect, Engine, Exact, Objectives, Policy, Pool, Scope, Semantic, Strategy, Tokenizer,
+    Backend, Caching, Engine, Exact, Objectives, Policy, Pool, Scope, Semantic, Strategy, Tokenizer,
     offered::{free, name_backends, table},
 };
 use crate::{
@@ -77,20 +77,8 @@ pub fn observing(mut policy: Policy, url: &str) -> Policy {
 fn add_engine(engines: &mut Vec<Engine>, name: &str, url: &str) -> usize {
     let name = free(name, |name| engines.iter().any(|engine| &*engine.name == name));
     let url = url.trim_end_matches('/').to_owned();
-    let (dialect, Scrape(scrape)) = (Dialect::OpenAi, Scrape::USUAL);
-    let (keys, account) = ([].into(), None);
-    engines.push(Engine {
-        name,
-        url,
-        dialect,
-        keys,
-        account,
-        scrape,
-        max_concurrency: None,
-        kv_tokens: None,
-        gpu_hour: None,
-        dcgm: None,
-    });
+    let Scrape(scrape) = Scrape::USUAL;
+    engines.push(Engine { scrape, ..Engine::at(name, url) });
     engines.len() - 1
 }
 

@@ -11,7 +11,7 @@
 //! share the slots with it.)
 //!
 //! What it does to others has the price of what it takes from them. An engine's time for prompts is dear where little of it is
-//! left: `w = 2 ρ² / (1 − ρ) + 8 / M`, with `ρ` the share of its time that prompts lately took. `ρ² / (1 − ρ)` is the mean
+//! left: `w = 2 ρ² / (1 − ρ) + 16 / M`, with `ρ` the share of its time that prompts lately took. `ρ² / (1 − ρ)` is the mean
 //! number of those who wait in a queue with Poisson arrivals (M/M/1): those who come later and are delayed too. And the fewer
 //! tokens a stream has (`M` in the pool's mean), the more of its pace an interruption costs it: theirs count, not the limit of
 //! the one who interrupts. Longer steps hurt where the time per token comes near its limit: `d` is a tenth of what prompts an
@@ -36,7 +36,7 @@ const FULL: f64 = 0.9;
 const CROWD: f64 = 2.0;
 const PRICES: (f64, f64) = (0.05, 2.0);
 /// Tokens of an answer that is so short that holding it up costs as much as waiting oneself.
-const BRIEF: f64 = 8.0;
+const BRIEF: f64 = 16.0;
 /// What a prompt of the pool's mean size takes from those who come later, per token of the queue that it joins and of the mean number
 /// of those who are served or wait; and how many times the mean a prompt counts at most.
 const LATER: f64 = 0.25;

@@ -65,6 +65,10 @@ pub trait Scheduler {
     fn left(&mut self, now: Moment, number: u32, out: &mut Vec<Command>);
     /// An engine was asked how it is; `None` where nobody answered.
     fn scraped(&mut self, _now: Moment, _engine: usize, _gauges: Option<Gauges>, _out: &mut Vec<Command>) {}
+    /// The time until engines are to be asked again, where `usual` is the setting's.
+    fn pause(&self, usual: Duration, _now: Moment) -> Duration {
+        usual
+    }
     /// The moment asked for with [`Command::Wake`] has come.
     fn wake(&mut self, _now: Moment, _out: &mut Vec<Command>) {}
 }
@@ -231,8 +235,10 @@ impl Run<'_> {
                         self.obey(scheduler, now, commands);
                     }
                 }
-                if let Some(interval) = self.setting.scrape {
-                    self.timers.push(Reverse((now.plus(interval), Timer::Scrape)));
+                if let Some(usual) = self.setting.scrape {
+                    let pauses = self.schedulers.iter().map(|scheduler| scheduler.pause(usual, now));
+                    let pause = pauses.min().unwrap_or(usual);
+                    self.timers.push(Reverse((now.plus(pause), Timer::Scrape)));
                 }
             }
             Timer::Wake(scheduler) => {

@@ -232,15 +232,9 @@ impl Gateway {
         let engine = backend.spec.engine;
         self.busiest[engine] = self.busiest[engine].max(backend.engine.load.in_flight());
         self.told.entry(number).or_default().sent = Some((place, placement.backend));
-        self.flights.push(Some(Flight {
-            request: number,
-            ticket,
-            engine,
-            pool: place,
-            backend: placement.backend,
-            first_token: None,
-            whole,
-        }));
+        let (pool, backend) = (place, placement.backend);
+        let flight = Flight { request: number, ticket, engine, pool, backend, first_token: None, whole };
+        self.flights.push(Some(flight));
         out.push(Command::Send { request: number, engine });
         true
     }
@@ -393,8 +387,12 @@ impl Scheduler for Gateway {
     fn scraped(&mut self, now: Moment, engine: usize, gauges: Option<Gauges>, _: &mut Vec<Command>) {
         let at = &self.engines[engine];
         at.heard(gauges.is_some());
-        let Some(gauges) = gauges else { return };
-        let signals = signals(&gauges, self.profiles.get(engine));
-        at.read(signals, now);
+        if let Some(gauges) = gauges {
+            at.read(signals(&gauges, self.profiles.get(engine)), now);
+        }
+    }
+
+    fn pause(&self, usual: Duration, now: Moment) -> Duration {
+        self.engines.iter().map(|engine| engine.pause(usual, now)).min().unwrap_or(usual)
     }
 }

@@ -66,6 +66,10 @@ impl Scheduler for Timed {
         self.inner.scraped(now, engine, gauges, out);
     }
 
+    fn pause(&self, usual: Duration, now: Moment) -> Duration {
+        self.inner.pause(usual, now)
+    }
+
     fn wake(&mut self, now: Moment, out: &mut Vec<Command>) {
         self.inner.wake(now, out);
     }

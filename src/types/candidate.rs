@@ -38,7 +38,7 @@ pub struct Candidate {
     pub foreign: u32,
     /// How many requests its engine computes at once, where that is known.
     pub slots: Option<u32>,
-    /// Prompt tokens dispatched to its engine that are still to be computed.
+    /// Prompt tokens dispatched to its engine that are still to be computed, with those of others that it tells of.
     pub queued_tokens: u64,
     /// Prompt tokens of this request that it would have to compute.
     pub uncached_tokens: u64,

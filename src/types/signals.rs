@@ -139,6 +139,13 @@ impl EngineSignals {
         self.reported_hit_ratio
     }
 
+    /// Prompt tokens that it had begun to compute in its life, those found in its prefix cache left out. Only of engines that count a
+    /// prompt when they begin with it: most count it when its answer is over, and then it is no news.
+    pub fn begun_tokens(&self) -> Option<f64> {
+        (self.kind == EngineKind::Vllm).then_some(())?;
+        Some(self.prefix_queries? - self.prefix_hits?)
+    }
+
     /// Whether the engine started anew since the `earlier` scrape: a counter fell.
     pub fn restarted_since(&self, earlier: &Self) -> bool {
         let counters = |signals: &Self| {

@@ -207,18 +207,7 @@ mod tests {
     use super::*;
 
     fn engine(url: &str, dialect: Dialect) -> Engine {
-        Engine {
-            name: "e".into(),
-            url: url.into(),
-            dialect,
-            keys: [].into(),
-            account: None,
-            scrape: None,
-            max_concurrency: None,
-            kv_tokens: None,
-            gpu_hour: None,
-            dcgm: None,
-        }
+        Engine { dialect, ..Engine::at("e".into(), url.into()) }
     }
 
     fn backend(deployment: Option<&str>) -> Backend {

@@ -142,7 +142,7 @@ impl Crowd {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slowed_backend_loses_its_share_within_5_s() {
+async fn a_slowed_backend_loses_its_share_within_5_s_and_has_it_back_within_60() {
     let engines = engines(4, quick()).await;
     let gateway = gateway(&[("least_cost", &engines)]).await;
     let mut crowd = Crowd::new(12, &gateway);
@@ -159,6 +159,13 @@ async fn a_slowed_backend_loses_its_share_within_5_s() {
         crowd.next(&gateway).await;
     }
     assert!(before > 0.5, "{before} of its fair share before");
+    engines[1].slow_down(1.0);
+    let recovered = Instant::now();
+    crowd.last.clear();
+    while crowd.last.len() < WINDOW || crowd.share(name, 4) < 2.0 / 3.0 {
+        assert!(recovered.elapsed() < Duration::from_mins(1), "{} of its fair share after 60 s", crowd.share(name, 4));
+        crowd.next(&gateway).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

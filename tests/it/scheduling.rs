@@ -138,16 +138,18 @@ fn a_slowed_backend_loses_its_share_within_5_s_and_has_it_back_within_60() {
 
 #[test]
 fn a_stalled_backend_gets_nothing_more_before_its_first_request_ends() {
-    for seed in 0..3 {
+    let mut sum = 0.0;
+    for seed in 0..6 {
         let requests = Traffic { seconds: 90.0, ..MIXED }.requests(seed);
         let changes = vec![(seconds(30), 2, Change::Slow(1e5))];
         let outcomes = play("least_cost", 1, &requests, changes.clone());
-        let late = share(&requests, &outcomes, 2, 35.0..90.0);
-        assert!(late < 0.02, "seed {seed}: {late} of its fair share 5 s and more into the stall");
+        // It is tried again now and then, by one request that is hedged.
+        sum += share(&requests, &outcomes, 2, 35.0..90.0);
         let unheard = |outcomes: &[Outcome]| outcomes.iter().filter(|outcome| outcome.ttft.is_none()).count();
         let blind = play("round_robin", 1, &requests, changes);
         assert!(unheard(&outcomes) * 4 < unheard(&blind), "{} of {}", unheard(&outcomes), unheard(&blind));
     }
+    assert!(sum < 6.0 * 0.01, "{} of its fair share 5 s and more into the stall, on the mean", sum / 6.0);
 }
 
 #[test]

@@ -153,20 +153,7 @@ impl Engines {
         }
         let name = free(authority(&url), |name| self.list.iter().any(|engine| &*engine.name == name));
         let Scrape(scrape) = scraped(&url, &Dialect::OpenAi);
-        let dialect = Dialect::OpenAi;
-        let (account, max_concurrency, kv_tokens) = (None, None, None);
-        self.list.push(Engine {
-            name,
-            url,
-            dialect,
-            keys,
-            account,
-            scrape,
-            max_concurrency,
-            kv_tokens,
-            gpu_hour,
-            dcgm,
-        });
+        self.list.push(Engine { keys, scrape, gpu_hour, dcgm, ..Engine::at(name, url) });
         Some(self.list.len() - 1)
     }
 

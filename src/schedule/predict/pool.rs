@@ -182,17 +182,11 @@ impl Model {
         waiting: Option<&Waiting>,
         now: Moment,
     ) -> Prediction {
-        self.ahead(backend, features, waiting, now).ttft
+        self.ahead(backend, features, waiting.map_or(0.0, Waiting::speed), now).ttft
     }
 
-    /// The same, and what it is made of.
-    pub fn ahead(
-        &self,
-        backend: &BackendPredictor,
-        features: &Features,
-        waiting: Option<&Waiting>,
-        now: Moment,
-    ) -> Ahead {
+    /// The same, and what it is made of; `slower` is the speed of a request that waits there ([`Waiting::speed`]), 0 where none does.
+    pub fn ahead(&self, backend: &BackendPredictor, features: &Features, slower: f64, now: Moment) -> Ahead {
         let (pace, stay) = backend.first_token(now);
         let coefficients = &self.ttft.coefficients;
         let wait = features.staying(stay);
@@ -201,7 +195,7 @@ impl Model {
         if waits {
             terms = features.staying(stay / self.ttft.speed(&terms, &pace)).terms(coefficients);
         }
-        let ttft = self.ttft.predict(&terms, wait.class(), &pace, waiting.map_or(0.0, Waiting::speed));
+        let ttft = self.ttft.predict(&terms, wait.class(), &pace, slower);
         let alone = Features { uncached: features.uncached, prompt: features.prompt, ..Features::default() };
         let alone_terms = alone.terms(coefficients);
         let prefill = self.ttft.seconds(&alone_terms, alone.class(), &pace);

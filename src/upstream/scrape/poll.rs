@@ -30,7 +30,7 @@ pub struct Source {
     pub engine: Arc<Engine>,
     /// The key for its server, if it asks for one.
     pub key: Option<Secret>,
-    /// Time between two readings while it answers; `None` where it is not to be asked.
+    /// Time between two readings while it answers and nobody else uses it; `None` where it is not to be asked.
     pub every: Option<Duration>,
     /// Where the metrics of its GPUs are, if anywhere.
     pub gpus: Option<String>,
@@ -102,7 +102,7 @@ async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, clien
                         let kind = signals.kind;
                         engine.read(signals, clock.now());
                         about.ask(&engine, Some(kind), &client, key).await;
-                        every
+                        engine.pause(every, clock.now())
                     }
                     None => LONGEST,
                 }
