@@ -195,9 +195,8 @@ impl Engine {
             // A gauge that is missing is unknown: nothing is made of the other one.
             (None, _) => 0.0,
         };
-        let begun = signals.begun_tokens();
+        let (others, begun) = (others.min(MOST_OTHERS), signals.begun_tokens());
         self.load.read(begun, others, at);
-        let others = others.min(MOST_OTHERS);
         let before = Moment::from_nanos(self.told.at.load(Relaxed));
         let kept = (-at.since(before).as_secs_f64() / MEAN_SPAN.as_secs_f64()).exp();
         let mean = f64::from_bits(self.told.mean.load(Relaxed)) * kept + others * (1.0 - kept);

@@ -145,7 +145,7 @@ impl Ledger {
         let begun = oldest.map(|entry| entry.at.max(book.last_first_token));
         View {
             in_flight: book.in_flight,
-            foreign_tokens: book.others.queued(&book.ours(), now),
+            foreign_tokens: book.others.queued(|| book.ours(), now),
             queued_tokens: book.queued + whole as u64,
             decoding: book.decoding,
             context_tokens: book.context,

@@ -68,12 +68,6 @@ async fn wait_queue(gateway: &Gateway, depth: u32) {
         .await;
 }
 
-async fn decision(gateway: &Gateway, id: &str) -> Value {
-    let path = format!("/admin/decisions/{id}");
-    until("the decision", async || gateway.get_json(&path).await["id"] == *id).await;
-    gateway.get_json(&path).await
-}
-
 fn refusal(answer: &Answer) -> (u16, String, u64) {
     let code = answer.json()["error"]["code"].as_str().unwrap_or_default().to_owned();
     (answer.status.as_u16(), code, answer.header("retry-after").parse().unwrap_or_default())
@@ -98,7 +92,7 @@ async fn those_who_wait_go_in_the_order_of_their_arrival() {
         a.seen().iter().skip(1).filter_map(|seen| seen.header("x-request-id").map(str::to_owned)).collect();
     assert_eq!(order, ["w0", "w1", "w2", "w3", "w4", "w5"]);
     drop(held);
-    let admission = &decision(&gateway, "w5").await["admission"];
+    let admission = &gateway.decision("w5").await["admission"];
     assert_eq!((&admission["result"], &admission["queued"]), (&json!("admitted"), &json!(true)));
     assert!(admission["waited_ms"].as_f64() > Some(0.0), "{admission}");
     let metrics = gateway.metrics().await;
@@ -119,8 +113,8 @@ async fn a_full_queue_and_a_wait_in_vain_are_told_with_when_to_come_back() {
     let (status, code, after) = refusal(&in_vain.await.unwrap());
     assert_eq!((status, code.as_str()), (503, "queue_timeout"));
     assert!((1..=120).contains(&after), "{after}");
-    assert_eq!(decision(&gateway, "vain").await["admission"]["result"], "queue_timeout");
-    assert_eq!(decision(&gateway, "full").await["admission"]["result"], "queue_full");
+    assert_eq!(gateway.decision("vain").await["admission"]["result"], "queue_timeout");
+    assert_eq!(gateway.decision("full").await["admission"]["result"], "queue_full");
     let metrics = gateway.metrics().await;
     for reason in ["queue_full", "queue_timeout"] {
         assert_eq!(metrics.sum("signalbox_shed_total", &[&format!("reason=\"{reason}\"")]) as u32, 1);
@@ -161,7 +155,7 @@ async fn what_would_be_late_is_refused_at_once_unless_the_engine_is_idle() {
     let (status, code, after) = refusal(&send(&gateway, "quick", "late").await.unwrap());
     assert_eq!((status, code.as_str()), (429, "slo_unattainable"));
     assert!((1..=120).contains(&after), "{after}");
-    assert_eq!(decision(&gateway, "late").await["admission"]["result"], "slo_unattainable");
+    assert_eq!(gateway.decision("late").await["admission"]["result"], "slo_unattainable");
     let own = |bound: &str| {
         let request = json(http().post(gateway.at("/v1/chat/completions")), &chat("alone", false));
         answer(request.header("x-signalbox-bound-ttft", bound))
@@ -181,12 +175,12 @@ async fn what_the_first_pool_has_no_room_for_spills_over() {
     assert_eq!(send(&gateway, "auto", "first").await.unwrap().header("x-signalbox-pool"), "main");
     let _held = hold(&gateway, "alone").await;
     assert_eq!(send(&gateway, "auto", "second").await.unwrap().header("x-signalbox-pool"), "spare");
-    assert_eq!(decision(&gateway, "second").await["admission"]["result"], "spilled");
+    assert_eq!(gateway.decision("second").await["admission"]["result"], "spilled");
     // Nor does one that waits in the same queue hold it up.
     let waiting = send(&gateway, "alone", "waiting");
     wait_queue(&gateway, 1).await;
     assert_eq!(send(&gateway, "auto", "third").await.unwrap().header("x-signalbox-pool"), "spare");
-    assert_eq!(decision(&gateway, "third").await["admission"]["queued"], false);
+    assert_eq!(gateway.decision("third").await["admission"]["queued"], false);
     a.open(1);
     assert_eq!(waiting.await.unwrap().header("x-signalbox-pool"), "main");
     let metrics = gateway.metrics().await;
@@ -352,7 +346,7 @@ async fn a_decision_shows_every_candidate_with_its_terms() {
     assert!(explained.starts_with("a=") && explained.contains(",b=") && !explained.contains("c/m="), "{explained}");
     assert!(answered.header("x-signalbox-predicted-ttft-ms").parse::<f64>().unwrap() > 0.0);
 
-    let line = decision(&gateway, "why").await;
+    let line = gateway.decision("why").await;
     assert_eq!((&line["admission"]["pool"], &line["admission"]["queued"]), (&json!("main"), &json!(false)));
     let attempt = &line["attempts"][0];
     assert_eq!((&attempt["reason"], &attempt["full"]), (&json!("least_cost"), &json!(["c/m"])));
@@ -469,7 +463,7 @@ async fn a_request_with_a_bound_goes_to_the_first_pool_that_keeps_it() {
     let busy = tokio::spawn(answer(request));
     a.wait_under_way(1).await;
     assert_eq!(send(&gateway, "quick", "second").await.unwrap().header("x-signalbox-pool"), "spare");
-    let line = decision(&gateway, "second").await;
+    let line = gateway.decision("second").await;
     assert_eq!(line["admission"]["result"], "spilled", "{line}");
     assert!(line["attempts"][0]["candidates"][0]["attainment"].as_f64() >= Some(0.9), "{line}");
     assert_eq!(send(&gateway, "auto", "unbound").await.unwrap().header("x-signalbox-pool"), "main");

@@ -18,7 +18,7 @@ use crate::support::{
     client::{self, Sse},
     gateway::{Gateway, Metrics},
     replay::quantile,
-    untried, within,
+    until, untried, within,
 };
 
 /// A small engine, some times faster than real ones: 0.05 ms for a prompt token, 2 ms for a step.
@@ -198,6 +198,36 @@ async fn a_stalled_backend_gets_nothing_more_before_its_first_request_ends() {
     let tries = 3.0 * (stalled.elapsed().as_secs_f64() / 10.0).floor();
     assert!(sent().await <= noticed + tries, "{} were sent there since", sent().await - noticed);
     assert_eq!(crowd.last.iter().filter(|name| *name == "least_cost-2").count(), 0, "nothing of it has ended");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_knows_in_tokens_what_another_one_put_on_its_engines() {
+    // Two milliseconds for a token: the other one's prompts take half a minute.
+    let engines = engines(2, Profile { prefill_ms: 2.0, chunk_tokens: 64, ..quick() }).await;
+    let (other, gateway) =
+        (gateway(&[("least_cost", &engines[..1])]).await, gateway(&[("least_cost", &engines)]).await);
+    gateway
+        .wait_metrics("a reading of both engines", |metrics| {
+            metrics.sum("signalbox_engine_scrape_age_seconds", &[]) > 0.0
+                && metrics.sum("signalbox_engine_up", &[]) >= 2.0
+        })
+        .await;
+    let http = client::http();
+    let mut theirs = JoinSet::new();
+    for number in 0..4 {
+        let asked = Asked { family: 100 + number, number, prompt_tokens: 4_000, output_tokens: 2, whole: false };
+        theirs.spawn(asked.request(&http, &other, "least_cost").send());
+    }
+    let url = gateway.at("/v1/route/explain");
+    let small = json!({ "model": "least_cost", "messages": [{ "role": "user", "content": "short" }] });
+    let mut seen = json!(null);
+    until("their tokens", async || {
+        seen = client::post(&url, &small).await.json()["pools"][0]["candidates"].clone();
+        seen[0]["foreign"].as_u64() == Some(4) && seen[0]["queued_tokens"].as_u64() > Some(2_000)
+    })
+    .await;
+    assert_eq!((&seen[1]["foreign"], &seen[1]["queued_tokens"]), (&json!(0), &json!(0)));
+    assert!(seen[0]["cost"].as_f64() > seen[1]["cost"].as_f64(), "{seen}");
 }
 
 /// What is asked of each policy: a fifth has a long prompt, some have long answers, which are many requests and little work.

@@ -196,6 +196,13 @@ impl Gateway {
         client::get(&self.admin(path)).await.json()
     }
 
+    /// The decision on the request of this name, once it is settled.
+    pub async fn decision(&self, id: &str) -> Value {
+        let path = format!("/admin/decisions/{id}");
+        until("the decision", async || self.get_json(&path).await["id"] == *id).await;
+        self.get_json(&path).await
+    }
+
     /// Sends SIGTERM: drain and end.
     pub fn sigterm(&self) {
         self.signal("TERM");
