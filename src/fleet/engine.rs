@@ -1,7 +1,7 @@
 //! An engine: one server process that runs models. Load belongs to it, whichever pool or model put it there.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -84,10 +84,11 @@ struct Told {
     mean: AtomicU64,
     /// Nanoseconds of the [`Moment`] they were counted.
     at: AtomicU64,
-    /// The same of when there were more than chance explains, twice in a row; 0 while there never were.
+    /// The same of since when there are more than chance explains; the greatest number while there are not.
+    shared_since: AtomicU64,
+    /// The same of when there had been more for a while, and of when prompts of theirs came last; 0 while there never were any.
     shared_at: AtomicU64,
-    /// Whether there were more the last time.
-    was_shared: AtomicBool,
+    fed_at: AtomicU64,
     /// Tokens of its KV cache.
     kv_tokens: AtomicU64,
     /// 0 while it is not known.
@@ -114,6 +115,8 @@ const SHARED: u32 = 10;
 const OFTENEST: Duration = Duration::from_millis(50);
 /// The part of our own requests by which a gauge may be wrong.
 const LATE: f64 = 0.25;
+/// What lasts for so long is no accident of two counts.
+const NO_CHANCE: Duration = Duration::from_secs(1);
 /// How long others are remembered to use it.
 const SHARED_FOR: Duration = Duration::from_secs(30);
 
@@ -139,8 +142,9 @@ impl Engine {
                 others: AtomicU64::new(0),
                 mean: AtomicU64::new(0),
                 at: AtomicU64::new(0),
+                shared_since: AtomicU64::new(u64::MAX),
                 shared_at: AtomicU64::new(0),
-                was_shared: AtomicBool::new(false),
+                fed_at: AtomicU64::new(0),
                 kv_tokens: AtomicU64::new(UNKNOWN),
                 slots: AtomicU32::new(0),
             },
@@ -170,13 +174,15 @@ impl Engine {
     /// Notes that it could not be reached: its process is gone, and what it had cached with it.
     pub fn gone(&self) {
         self.restarts.fetch_add(1, Relaxed);
+        self.told.others.store(0, Relaxed);
+        self.told.mean.store(0, Relaxed);
     }
 
     /// Keeps what the engine said of itself at `at`.
     pub fn read(&self, signals: EngineSignals, at: Moment) {
         let before = self.reading.load();
         if before.as_deref().is_some_and(|before| signals.restarted_since(&before.signals)) {
-            self.restarts.fetch_add(1, Relaxed);
+            self.gone();
         }
         let prefix_hit_ratio =
             before.as_deref().and_then(|before| signals.prefix_hit_ratio(&before.signals).or(before.prefix_hit_ratio));
@@ -195,8 +201,8 @@ impl Engine {
             // A gauge that is missing is unknown: nothing is made of the other one.
             (None, _) => 0.0,
         };
-        let (others, begun) = (others.min(MOST_OTHERS), signals.begun_tokens());
-        self.load.read(begun, others, at);
+        let others = others.min(MOST_OTHERS);
+        let theirs = self.load.read(signals.begun_tokens(), others, at);
         let before = Moment::from_nanos(self.told.at.load(Relaxed));
         let kept = (-at.since(before).as_secs_f64() / MEAN_SPAN.as_secs_f64()).exp();
         let mean = f64::from_bits(self.told.mean.load(Relaxed)) * kept + others * (1.0 - kept);
@@ -204,9 +210,14 @@ impl Engine {
         self.told.others.store(others.to_bits(), Relaxed);
         self.told.at.store(at.nanos(), Relaxed);
         // A gauge is a moment late: what it has beyond ours may be our own that ended meanwhile.
-        let shared = begun.is_some() && others >= 1.0 + LATE * f64::from(in_flight);
-        if self.told.was_shared.swap(shared, Relaxed) && shared {
-            self.told.shared_at.store(at.nanos(), Relaxed);
+        let told = &self.told;
+        if others < 1.0 + LATE * f64::from(in_flight) {
+            told.shared_since.store(u64::MAX, Relaxed);
+        } else if at.since(Moment::from_nanos(told.shared_since.fetch_min(at.nanos(), Relaxed))) >= NO_CHANCE {
+            told.shared_at.store(at.nanos(), Relaxed);
+        }
+        if theirs > 0.0 {
+            told.fed_at.store(at.nanos(), Relaxed);
         }
         if let (EngineKind::LlamaCpp, Some(running), Some(waiting)) = (signals.kind, signals.running, signals.waiting)
             && running >= 1.0
@@ -221,11 +232,12 @@ impl Engine {
 
     /// The time until it is to be asked again, if that is `usual` for engines that nobody else uses.
     pub fn pause(&self, usual: Duration, now: Moment) -> Duration {
-        match self.told.shared_at.load(Relaxed) {
-            0 => usual,
-            at if now.since(Moment::from_nanos(at)) > SHARED_FOR => usual,
-            _ => usual.min((usual / SHARED).max(OFTENEST)),
-        }
+        let lately = |at: &AtomicU64| match at.load(Relaxed) {
+            0 => false,
+            at => now.since(Moment::from_nanos(at)) <= SHARED_FOR,
+        };
+        let shared = lately(&self.told.shared_at) && lately(&self.told.fed_at);
+        if shared { usual.min((usual / SHARED).max(OFTENEST)) } else { usual }
     }
 
     /// Its own mean time to first token over the last minute, in seconds; `None` where it counts none, or counted none.
@@ -294,14 +306,23 @@ impl Engine {
     /// Requests that others seem to have there: at first what it said last, beyond our own; after `fade` what that was on the mean of
     /// late, for whoever uses an engine mostly goes on to. (The prediction of a first-order autoregression, its decay a straight line.)
     pub fn foreign(&self, now: Moment, fade: Duration) -> u32 {
-        let [others, mean] = [&self.told.others, &self.told.mean].map(|bits| f64::from_bits(bits.load(Relaxed)));
-        if others <= 0.0 && mean <= 0.0 {
-            return 0;
-        }
-        let age = now.since(Moment::from_nanos(self.told.at.load(Relaxed))).as_secs_f64();
-        let fresh = (1.0 - age / fade.as_secs_f64().max(f64::MIN_POSITIVE)).max(0.0);
+        let mean = f64::from_bits(self.told.mean.load(Relaxed));
+        let (others, fresh, age) = self.last_others(now, fade);
         let known = (1.0 - age / OLD_OTHERS.as_secs_f64()).max(0.0);
         (others * fresh + mean * (1.0 - fresh) * known).round() as u32
+    }
+
+    /// The same where they must not be supposed without need: what it said last, fading to nothing over `fade`.
+    pub fn foreign_seen(&self, now: Moment, fade: Duration) -> u32 {
+        let (others, fresh, _) = self.last_others(now, fade);
+        (others * fresh).round() as u32
+    }
+
+    /// How many it had when it last spoke, how much of that still counts, and how many seconds ago that was.
+    fn last_others(&self, now: Moment, fade: Duration) -> (f64, f64, f64) {
+        let others = f64::from_bits(self.told.others.load(Relaxed));
+        let age = now.since(Moment::from_nanos(self.told.at.load(Relaxed))).as_secs_f64();
+        (others, (1.0 - age / fade.as_secs_f64().max(f64::MIN_POSITIVE)).max(0.0), age)
     }
 }
 
@@ -338,6 +359,7 @@ mod tests {
         (0..60).for_each(|second| read(10.0, second));
         assert_eq!((foreign(59), foreign(60), foreign(62)), (10, 10, 9));
         read(0.0, 60);
+        assert_eq!(engine.foreign_seen(at(63), Duration::from_secs(3)), 0);
         assert_eq!((foreign(60), foreign(63)), (0, 8), "one reading without them is no sign that they have gone");
         assert_eq!(foreign(200), 0, "nothing is known any more");
         (61..90).for_each(|second| read(0.0, second));
@@ -376,24 +398,28 @@ mod tests {
         let engine = Engine::new("e".into(), "http://e".into());
         let at = |seconds| Moment::default().plus(Duration::from_secs(seconds));
         let (usual, often) = (Duration::from_secs(1), Duration::from_millis(100));
-        let read = |running, seconds| {
-            let (prefix_queries, prefix_hits) = (Some(0.0), Some(0.0));
+        let mut begun = 0.0;
+        let mut read = |running, tokens, seconds| {
+            begun += tokens;
             let signals = EngineSignals {
                 running: Some(running),
-                prefix_queries,
-                prefix_hits,
+                prefix_queries: Some(begun),
+                prefix_hits: Some(0.0),
                 ..EngineSignals::unknown(EngineKind::Vllm)
             };
             engine.read(signals, at(seconds));
             engine.pause(usual, at(seconds))
         };
-        assert_eq!(read(0.0, 1), usual);
-        assert_eq!(read(3.0, 2), usual, "one reading may be a moment late");
-        assert_eq!(read(3.0, 3), often);
-        assert_eq!(read(0.0, 4), often);
-        assert_eq!(engine.pause(Duration::from_millis(200), at(33)), OFTENEST);
-        assert_eq!(engine.pause(Duration::from_millis(20), at(33)), Duration::from_millis(20));
-        assert_eq!(engine.pause(usual, at(34)), usual, "they have gone");
+        assert_eq!(read(0.0, 0.0, 1), usual);
+        assert_eq!(read(3.0, 900.0, 2), usual, "one reading may be a moment late");
+        assert_eq!(read(3.0, 0.0, 3), often);
+        assert_eq!(read(0.0, 0.0, 4), often);
+        assert_eq!(engine.pause(Duration::from_millis(200), at(32)), OFTENEST);
+        assert_eq!(engine.pause(Duration::from_millis(20), at(32)), Duration::from_millis(20));
+        assert_eq!(engine.pause(usual, at(33)), usual, "they have gone");
+        for second in 40..90 {
+            assert_eq!(read(7.0, 0.0, second), usual, "a gauge that stays where it is, and nothing comes");
+        }
     }
 
     #[test]

@@ -17,6 +17,8 @@ const BUSY_SPAN: f64 = 20.0;
 /// How long a request that left before its first token is taken to wait still, where nothing shows that its engine lives. After that it is
 /// tried again.
 const DOUBT: Duration = Duration::from_secs(10);
+/// Uncached tokens of a prompt that tells how fast an engine computes them.
+const FEWEST_TOLD: u64 = 256;
 /// A request waited in vain if it left after so many times the 90th percentile predicted for it. One in ten waits for longer than once that.
 const IN_VAIN: f64 = 2.0;
 
@@ -78,20 +80,21 @@ struct Book {
     given_up: Option<(Entry, Moment)>,
     /// Uncached tokens dispatched, ever.
     sent: u64,
+    /// Those of requests that have not ended and of whose first tokens nothing is seen.
+    unseen: u64,
     /// What was dispatched of late.
     busy: Busy,
     /// What others dispatched.
     others: Others,
 }
 
-/// Prompts dispatched, decayed.
+/// What was dispatched of late, each part decayed.
 #[derive(Debug, Default)]
 struct Busy {
-    /// Seconds of their prefill.
+    /// Seconds of prefill, ours and others'.
     seconds: f64,
-    /// Their uncached tokens.
-    tokens: f64,
-    prompts: f64,
+    /// Of our prompts that are long enough to tell how fast the engine is: seconds, uncached tokens and number.
+    told: [f64; 3],
     /// As of when.
     at: Moment,
 }
@@ -157,17 +160,14 @@ impl Ledger {
     }
 
     /// The engine says that it had begun to compute so many prompt tokens in its life, whoever sent them, and has `others` requests that
-    /// are not ours.
-    pub(super) fn read(&self, begun: Option<f64>, others: f64, now: Moment) {
+    /// are not ours. Returns how many of these tokens came from others since it said so last.
+    pub(super) fn read(&self, begun: Option<f64>, others: f64, now: Moment) -> f64 {
         let mut book = self.book();
         let ours = book.ours();
         let tokens = book.others.read(begun, others, &ours, now);
-        if let (Some(pace), Some(prompt)) = (ours.pace, ours.prompt)
-            && tokens > 0.0
-        {
-            // They take as much of its time as ours would.
-            book.busy.add(tokens / pace, tokens, tokens / prompt, now);
-        }
+        // They take as much of its time as ours would.
+        book.busy.add(tokens / ours.pace(), now);
+        tokens
     }
 
     /// Enters a request that is dispatched now.
@@ -221,6 +221,9 @@ impl Ledger {
     pub(super) fn leave(&self, entry: &Entry) {
         let mut book = self.book();
         book.in_flight -= 1;
+        if entry.work.whole {
+            book.unseen -= entry.work.uncached_tokens;
+        }
         book.promised -= entry.work.prompt_tokens + entry.work.output_tokens;
         if !book.stop_waiting(entry) {
             book.decoding -= 1;
@@ -235,15 +238,10 @@ impl Ledger {
 
 impl Book {
     fn ours(&self) -> Ours {
-        let Busy { seconds, tokens, prompts, .. } = self.busy;
+        let [seconds, tokens, prompts] = self.busy.told;
         let known = |what: f64| (what.is_finite() && what > 0.0).then_some(what);
-        let whole: u64 = self.whole.iter().map(|entry| entry.work.uncached_tokens).sum();
-        Ours {
-            sent: self.sent,
-            queued: self.queued + whole,
-            pace: known(tokens / seconds),
-            prompt: known(tokens / prompts),
-        }
+        let queued = self.queued + self.unseen;
+        Ours { sent: self.sent, queued, pace: known(tokens / seconds), prompt: known(tokens / prompts) }
     }
 
     /// How long a request has waited, as far as its engine is to blame. One that was overtaken is an accident, or a long prompt: then the engine
@@ -288,8 +286,10 @@ impl Book {
         self.in_flight += 1;
         self.promised += work.prompt_tokens + work.output_tokens;
         self.sent += work.uncached_tokens;
-        self.busy.add(work.prefill, work.uncached_tokens as f64, 1.0, now);
+        self.busy.add(work.prefill, now);
+        self.busy.tell(&work);
         if work.whole {
+            self.unseen += work.uncached_tokens;
             self.whole.push(entry);
         } else {
             self.queued += work.uncached_tokens;
@@ -330,14 +330,19 @@ impl Book {
 }
 
 impl Busy {
-    fn add(&mut self, seconds: f64, tokens: f64, prompts: f64, now: Moment) {
+    fn add(&mut self, seconds: f64, now: Moment) {
         let left = fading(self.at, now);
-        *self = Self {
-            seconds: self.seconds * left + seconds,
-            tokens: self.tokens * left + tokens,
-            prompts: self.prompts * left + prompts,
-            at: now,
-        };
+        self.seconds = self.seconds * left + seconds;
+        self.told = self.told.map(|sum| sum * left);
+        self.at = now;
+    }
+
+    /// Prompts of few tokens say nothing: what they take is mostly what any request does.
+    fn tell(&mut self, work: &Work) {
+        if work.uncached_tokens >= FEWEST_TOLD {
+            let told = [work.prefill, work.uncached_tokens as f64, 1.0];
+            self.told.iter_mut().zip(told).for_each(|(sum, one)| *sum += one);
+        }
     }
 }
 

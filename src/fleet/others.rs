@@ -9,9 +9,10 @@ use crate::types::Moment;
 
 /// Tokens a second that an engine is taken to compute before any of ours was sent there.
 const USUAL_PACE: f64 = 3_000.0;
-/// Tokens of a prompt, before any of ours was sent there.
+/// Tokens of a prompt of others on the mean, at least: ours may be short.
 const USUAL_PROMPT: f64 = 2_000.0;
-/// Prompts of others are taken to be at most so many times as long as ours: engines count a prompt that finds no memory again and again.
+/// No more than so many prompts of the mean size are taken to wait for each request of theirs: engines count a prompt that finds no memory
+/// again and again.
 const LONGEST_PROMPT: f64 = 8.0;
 
 /// What others have queued on an engine, as far as it can be told.
@@ -37,12 +38,19 @@ struct Seen {
 pub(super) struct Ours {
     /// Tokens sent there to be computed, ever.
     pub(super) sent: u64,
-    /// Those of them that have led to no first token yet.
+    /// Those of them that are not known to have led to a first token.
     pub(super) queued: u64,
-    /// Tokens a second that our prompts have there of late, where any were sent.
+    /// Tokens a second that our prompts have there of late, where any were sent that tell it.
     pub(super) pace: Option<f64>,
     /// Tokens of such a prompt, on average.
     pub(super) prompt: Option<f64>,
+}
+
+impl Ours {
+    /// Tokens a second, ours and theirs.
+    pub(super) fn pace(&self) -> f64 {
+        self.pace.unwrap_or(USUAL_PACE)
+    }
 }
 
 impl Others {
@@ -53,17 +61,19 @@ impl Others {
         let seen = Seen { begun, sent: ours.sent, at: now };
         let before = self.last.replace(seen).filter(|before| before.begun <= begun);
         let Some(before) = before else {
-            (self.unbegun, self.queued) = (0.0, 0.0);
+            // It was not listened to before, or started anew.
+            (self.unbegun, self.queued) = (ours.queued as f64, 0.0);
             return 0.0;
         };
         let left = drained(self.queued, before.at, ours, now);
-        let unbegun = self.unbegun + (ours.sent - before.sent) as f64 - (begun - before.begun);
-        // What has a first token was begun, however much we thought that it would be.
-        self.unbegun = unbegun.clamp(0.0, ours.queued as f64);
+        let sent = (ours.sent - before.sent) as f64;
+        let unbegun = self.unbegun + sent - (begun - before.begun);
+        // What has a first token was begun, however much we thought that it would be; but for what came after the engine said this.
+        self.unbegun = unbegun.clamp(0.0, ours.queued as f64 + sent);
         let theirs = -unbegun.min(0.0);
-        let most = requests * LONGEST_PROMPT * ours.prompt.unwrap_or(USUAL_PROMPT);
+        let most = requests * LONGEST_PROMPT * ours.prompt.unwrap_or_default().max(USUAL_PROMPT);
         self.queued = (left + theirs).min(most);
-        theirs.min(most)
+        (self.queued - left).max(0.0)
     }
 
     /// Tokens of theirs that are still to be computed at `now`.
@@ -82,7 +92,7 @@ fn drained(queued: f64, then: Moment, ours: &Ours, now: Moment) -> f64 {
         return 0.0;
     }
     let share = queued / (queued + ours.queued as f64);
-    (queued - share * ours.pace.unwrap_or(USUAL_PACE) * now.since(then).as_secs_f64()).max(0.0)
+    (queued - share * ours.pace() * now.since(then).as_secs_f64()).max(0.0)
 }
 
 #[cfg(test)]
@@ -97,9 +107,9 @@ mod tests {
         Moment::default().plus(Duration::from_millis(millis))
     }
 
-    /// So many tokens sent and queued, at a thousand tokens a second.
+    /// So many tokens sent and queued, at a thousand tokens a second and three thousand a prompt.
     fn ours(sent: u64, queued: u64) -> Ours {
-        Ours { sent, queued, pace: Some(1_000.0), prompt: Some(500.0) }
+        Ours { sent, queued, pace: Some(1_000.0), prompt: Some(3_000.0) }
     }
 
     #[test]
@@ -127,6 +137,16 @@ mod tests {
     }
 
     #[test]
+    fn what_was_sent_before_it_was_listened_to_or_after_it_spoke_is_ours() {
+        let mut others = Others::default();
+        others.read(Some(0.0), 1.0, &ours(7_000, 7_000), at(0));
+        assert_eq!(others.read(Some(7_000.0), 1.0, &ours(7_000, 0), at(100)) as u64, 0);
+        // Sent and answered while the page was under way.
+        assert_eq!(others.read(Some(7_000.0), 1.0, &ours(7_500, 0), at(200)) as u64, 0);
+        assert_eq!(others.read(Some(7_500.0), 1.0, &ours(7_500, 0), at(300)) as u64, 0);
+    }
+
+    #[test]
     fn an_engine_that_starts_anew_has_nothing_of_theirs() {
         let mut others = Others::default();
         others.read(Some(9_000.0), 2.0, &ours(0, 0), at(0));
@@ -140,12 +160,16 @@ mod tests {
 
     #[test]
     fn a_prompt_that_is_counted_again_and_again_is_one_prompt() {
-        let mut others = Others::default();
+        let (mut others, mut sum) = (Others::default(), 0.0);
         for step in 0..100_u32 {
-            others.read(Some(f64::from(step) * 20_000.0), 2.0, &ours(0, 0), at(u64::from(step) * 20));
+            sum += others.read(Some(f64::from(step) * 200_000.0), 2.0, &ours(0, 0), at(u64::from(step) * 20));
         }
-        assert_eq!(others.queued(|| ours(0, 0), at(99 * 20)), 2 * 8 * 500);
-        others.read(Some(100.0 * 20_000.0), 0.0, &ours(0, 0), at(2_000));
+        assert_eq!(others.queued(|| ours(0, 0), at(99 * 20)), 2 * 8 * 3_000);
+        assert!(
+            sum <= f64::from(2 * 8 * 3_000 + 2_000),
+            "{sum} tokens of work, where the engine can do a thousand a second"
+        );
+        others.read(Some(100.0 * 200_000.0), 0.0, &ours(0, 0), at(2_000));
         assert_eq!(others.queued(|| ours(0, 0), at(2_000)), 0, "nobody is there");
     }
 

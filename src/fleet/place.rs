@@ -15,7 +15,7 @@ use crate::{
     types::{Candidate, Moment, Prompt, Strategy},
 };
 
-/// How long what an engine says of foreign load is believed.
+/// After so long, what an engine said of others' load is no better known than their mean.
 const FOREIGN_FADE: Duration = Duration::from_secs(3);
 /// The share of a KV cache that can be promised before requests have to wait for it.
 const KV_SHARE: f64 = 0.95;
@@ -147,7 +147,7 @@ impl Pool {
         let in_flight = backend.engine.load.in_flight();
         let occupancy = Occupancy {
             in_flight,
-            foreign: backend.engine.foreign(now, FOREIGN_FADE),
+            foreign: backend.engine.foreign_seen(now, FOREIGN_FADE),
             limit: backend.max_concurrency,
             tpot: self.learned.step_among(in_flight + 1, CROWDED),
         };
@@ -196,13 +196,15 @@ impl Look<'_> {
         let room = backend.kv_tokens().map_or(u64::MAX, |kv| (kv as f64 * KV_SHARE) as u64);
         let foreign = engine.foreign(now, FOREIGN_FADE);
         let wait = |slots| self.wait_for_slot(slots, view.in_flight + foreign, backend, view);
+        let queued = view.queued_tokens + view.foreign_tokens;
         let features = Features {
             uncached,
-            queued: view.queued_tokens + view.foreign_tokens,
+            queued,
             prompt: tokens,
             decoding: view.decoding + foreign,
             overflow: promised.saturating_sub(room),
-            progress: view.progress,
+            // What others have queued runs down by itself; of the time that passed, the rest went into ours.
+            progress: view.progress * (view.queued_tokens.max(1) as f64 / queued.max(1) as f64).min(1.0),
             slots: engine.slots().map_or(0.0, wait),
         };
         let ahead = model.ahead(&learned.predictor, &features, view.slower, now);

@@ -61,6 +61,8 @@ pub struct Engine {
     step_ends: Option<Moment>,
     prefix_queries: u64,
     prefix_hits: u64,
+    /// The same of the step that is computed: engines tell of it when it is over.
+    looked_up: [u64; 2],
     preemptions: u64,
 }
 
@@ -86,6 +88,7 @@ impl Engine {
             step_ends: None,
             prefix_queries: 0,
             prefix_hits: 0,
+            looked_up: [0; 2],
             preemptions: 0,
         }
     }
@@ -283,14 +286,17 @@ impl Engine {
         sequence.shared = found;
         if sequence.cached.is_none() {
             sequence.cached = Some(sequence.computed);
-            self.prefix_queries += u64::from(sequence.job.prompt_tokens);
-            self.prefix_hits += u64::from(sequence.computed);
+            self.looked_up[0] += u64::from(sequence.job.prompt_tokens);
+            self.looked_up[1] += u64::from(sequence.computed);
         }
         true
     }
 
     /// Ends the step: its tokens become known, and what is complete leaves.
     fn complete(&mut self, at: Moment, events: &mut Vec<Event>) {
+        let [queries, hits] = mem::take(&mut self.looked_up);
+        self.prefix_queries += queries;
+        self.prefix_hits += hits;
         let mut kept = 0;
         for index in 0..self.running.len() {
             let slot = self.running[index];

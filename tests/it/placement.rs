@@ -223,7 +223,7 @@ async fn a_gateway_knows_in_tokens_what_another_one_put_on_its_engines() {
     let mut seen = json!(null);
     until("their tokens", async || {
         seen = client::post(&url, &small).await.json()["pools"][0]["candidates"].clone();
-        seen[0]["foreign"].as_u64() == Some(4) && seen[0]["queued_tokens"].as_u64() > Some(2_000)
+        seen[0]["foreign"].as_u64() >= Some(2) && seen[0]["queued_tokens"].as_u64() > Some(500)
     })
     .await;
     assert_eq!((&seen[1]["foreign"], &seen[1]["queued_tokens"]), (&json!(0), &json!(0)));

@@ -144,7 +144,9 @@ fn a_stalled_backend_gets_nothing_more_before_its_first_request_ends() {
         let changes = vec![(seconds(30), 2, Change::Slow(1e5))];
         let outcomes = play("least_cost", 1, &requests, changes.clone());
         // It is tried again now and then, by one request that is hedged.
-        sum += share(&requests, &outcomes, 2, 35.0..90.0);
+        let late = share(&requests, &outcomes, 2, 35.0..90.0);
+        assert!(late < 0.05, "seed {seed}: {late} of its fair share 5 s and more into the stall");
+        sum += late;
         let unheard = |outcomes: &[Outcome]| outcomes.iter().filter(|outcome| outcome.ttft.is_none()).count();
         let blind = play("round_robin", 1, &requests, changes);
         assert!(unheard(&outcomes) * 4 < unheard(&blind), "{} of {}", unheard(&outcomes), unheard(&blind));

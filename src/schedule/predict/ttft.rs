@@ -5,7 +5,8 @@
 pub struct Features {
     /// Tokens of this request's prompt that the engine does not hold in its prefix cache.
     pub uncached: u64,
-    /// Uncached prompt tokens dispatched to the engine before, that have not led to a first token yet.
+    /// Uncached prompt tokens dispatched to the engine before, that have not led to a first token yet; with others', as far as they
+    /// are known.
     pub queued: u64,
     /// Tokens of this request's prompt, cached or not.
     pub prompt: u64,

@@ -20,6 +20,8 @@ use crate::{
 const LONGEST: Duration = Duration::from_secs(15);
 /// How long an engine may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The pause after a reading is at least so many times as long as it took, where engines are read more often than usual.
+const SLOW_TELLERS: u32 = 20;
 /// Largest metrics page, in bytes.
 const LARGEST: usize = 8 << 20;
 
@@ -94,6 +96,7 @@ async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, clien
     let mut pause = every;
     let mut about = About::default();
     loop {
+        let asked = clock.now();
         pause = match client.fetch(&url, key, PATIENCE, LARGEST).await {
             Ok(page) => {
                 engine.heard(true);
@@ -102,7 +105,9 @@ async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, clien
                         let kind = signals.kind;
                         engine.read(signals, clock.now());
                         about.ask(&engine, Some(kind), &client, key).await;
-                        engine.pause(every, clock.now())
+                        let now = clock.now();
+                        // An engine that needs long to tell is not kept busy with it.
+                        engine.pause(every, now).max((now.since(asked) * SLOW_TELLERS).min(every))
                     }
                     None => LONGEST,
                 }
