@@ -27,9 +27,8 @@ const PINNED_WEIGHT: f64 = 1.0 / 256.0;
 const RISING_WEIGHT: f64 = 1.0 / 1024.0;
 /// Before any rose, as if so large a part of the wanted share did.
 const RISING_BEFORE: f64 = 0.02;
-/// The weight of a request in the share that went above lately, and just now.
+/// The weight of a request in the share that went above lately. Over a quarter of it, sessions let others in and keep them out by chance.
 const ABOVE_WEIGHT: f64 = 1.0 / 256.0;
-const NOW_WEIGHT: f64 = 1.0 / 64.0;
 /// The first requests weigh as much as if this many had been before them.
 const BEFORE: f64 = 32.0;
 /// The half width of the dead band, as a part of the smaller side of the bar, and in ranks at most.
@@ -51,8 +50,6 @@ pub(super) struct Control {
     rising: f64,
     /// The share of requests that went above lately.
     above: f64,
-    /// The same over a shorter time.
-    now: f64,
     /// Requests that should have gone above and did not.
     owed: f64,
     /// Requests settled, up to as many as count.
@@ -81,7 +78,6 @@ impl Control {
             held: 0.0,
             rising: 0.0,
             above: 0.5,
-            now: 0.5,
             owed: 0.0,
             seen: 0.0,
         }
@@ -95,14 +91,14 @@ impl Control {
     /// lag of what it steers.)
     pub(super) fn hold(&mut self, wanted: f64) {
         if self.seen <= 0.0 {
-            self.now = wanted;
+            self.above = wanted;
         }
         self.wanted = wanted;
         let rising = self.rising_part();
         let free = (1.0 - wanted * (1.0 - rising)).max(0.01);
         let part = rising.max(LEAST_PART);
         let push = PUSH * part * (self.owed / self.most_owed()).powi(3);
-        let lean = HASTE * part * (1.0 - part) * (wanted - self.now) + part * part * SHARE_GAIN * self.owed;
+        let lean = HASTE * part * (1.0 - part) * (wanted - self.above) + part * part * SHARE_GAIN * self.owed;
         self.open = (wanted * rising / free + lean + push).clamp(0.0, 1.0);
     }
 
@@ -166,13 +162,12 @@ impl Control {
         self.held += weight(RISING_WEIGHT) * (pinned - self.held);
         self.rising += weight(RISING_WEIGHT) * (above - pinned - self.rising);
         self.above += weight(ABOVE_WEIGHT) * (above - self.above);
-        self.now += weight(NOW_WEIGHT) * (above - self.now);
     }
 
     /// Owes nothing any more, and learns anew how the next requests come.
     pub(super) fn forgive(&mut self) {
         self.owed = 0.0;
-        self.now = self.wanted;
+        self.above = self.wanted;
         self.seen = self.seen.min(BEFORE);
     }
 }
