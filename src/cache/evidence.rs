@@ -93,7 +93,7 @@ impl Evidence {
 
     /// The part of each label that is left at `now`.
     fn left(&self, now: Moment) -> f64 {
-        0.5f64.powf(now.since(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64())
+        0.5f64.powf(now.seconds_since(self.at) / HALF_LIFE.as_secs_f64())
     }
 
     /// The rate of false hits at `now`.

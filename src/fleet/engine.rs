@@ -204,7 +204,7 @@ impl Engine {
         let others = others.min(MOST_OTHERS);
         let theirs = self.load.read(signals.begun_tokens(), others, at);
         let before = Moment::from_nanos(self.told.at.load(Relaxed));
-        let kept = (-at.since(before).as_secs_f64() / MEAN_SPAN.as_secs_f64()).exp();
+        let kept = (-at.seconds_since(before) / MEAN_SPAN.as_secs_f64()).exp();
         let mean = f64::from_bits(self.told.mean.load(Relaxed)) * kept + others * (1.0 - kept);
         self.told.mean.store(mean.to_bits(), Relaxed);
         self.told.others.store(others.to_bits(), Relaxed);
@@ -308,22 +308,30 @@ impl Engine {
     pub fn foreign(&self, now: Moment, fade: Duration) -> u32 {
         let mean = f64::from_bits(self.told.mean.load(Relaxed));
         let (others, fresh, age) = self.last_others(now, fade);
+        if others <= 0.0 && mean <= 0.0 {
+            return 0;
+        }
         let known = (1.0 - age / OLD_OTHERS.as_secs_f64()).max(0.0);
-        (others * fresh + mean * (1.0 - fresh) * known).round() as u32
+        rounded(others * fresh + mean * (1.0 - fresh) * known)
     }
 
     /// The same where they must not be supposed without need: what it said last, fading to nothing over `fade`.
     pub fn foreign_seen(&self, now: Moment, fade: Duration) -> u32 {
         let (others, fresh, _) = self.last_others(now, fade);
-        (others * fresh).round() as u32
+        rounded(others * fresh)
     }
 
     /// How many it had when it last spoke, how much of that still counts, and how many seconds ago that was.
     fn last_others(&self, now: Moment, fade: Duration) -> (f64, f64, f64) {
         let others = f64::from_bits(self.told.others.load(Relaxed));
-        let age = now.since(Moment::from_nanos(self.told.at.load(Relaxed))).as_secs_f64();
+        let age = now.seconds_since(Moment::from_nanos(self.told.at.load(Relaxed)));
         (others, (1.0 - age / fade.as_secs_f64().max(f64::MIN_POSITIVE)).max(0.0), age)
     }
+}
+
+/// The nearest number of what is not below 0: without a call, for decisions ask it of every engine.
+fn rounded(count: f64) -> u32 {
+    (count + 0.5) as u32
 }
 
 #[cfg(test)]

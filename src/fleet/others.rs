@@ -92,7 +92,7 @@ fn drained(queued: f64, then: Moment, ours: &Ours, now: Moment) -> f64 {
         return 0.0;
     }
     let share = queued / (queued + ours.queued as f64);
-    (queued - share * ours.pace() * now.since(then).as_secs_f64()).max(0.0)
+    (queued - share * ours.pace() * now.seconds_since(then)).max(0.0)
 }
 
 #[cfg(test)]

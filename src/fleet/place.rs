@@ -17,8 +17,8 @@ use crate::{
 
 /// After so long, what an engine said of others' load is no better known than their mean.
 const FOREIGN_FADE: Duration = Duration::from_secs(3);
-/// The share of a KV cache that can be promised before requests have to wait for it.
-const KV_SHARE: f64 = 0.95;
+/// One part in so many of a KV cache is never promised: before all of it is, requests have to wait for it.
+const KV_SPARE: u64 = 20;
 /// The part of a step's time that grows with the requests in it, where an engine is as crowded as the pool on average.
 const CROWDED: f64 = 0.7;
 /// Without an objective, the time per token that is strain enough: so many times that of an idle engine.
@@ -185,7 +185,7 @@ struct Task {
 
 impl Look<'_> {
     fn task(&self, backend: &Backend, view: &View, matched: usize) -> Task {
-        let Self { ask, model, now, .. } = *self;
+        let Self { ask, ref model, now, .. } = *self;
         let Backend { engine, learned, .. } = backend;
         let tokens = learned.bytes_per_token.prompt_tokens(ask.prompt.bytes).max(1);
         let matched = learned.bytes_per_token.prompt_tokens(ask.prompt.layout.bytes(matched));
@@ -193,7 +193,7 @@ impl Look<'_> {
         let expected = ask.session.map_or(0, |session| learned.sessions.expected_cached(session, learned.holder, now));
         let uncached = tokens.saturating_sub(matched.max(expected)).max(1);
         let promised = view.promised_tokens + tokens + self.output.mean as u64;
-        let room = backend.kv_tokens().map_or(u64::MAX, |kv| (kv as f64 * KV_SHARE) as u64);
+        let room = backend.kv_tokens().map_or(u64::MAX, |kv| kv - kv / KV_SPARE);
         let foreign = engine.foreign(now, FOREIGN_FADE);
         let wait = |slots| self.wait_for_slot(slots, view.in_flight + foreign, backend, view);
         let queued = view.queued_tokens + view.foreign_tokens;
@@ -203,8 +203,11 @@ impl Look<'_> {
             prompt: tokens,
             decoding: view.decoding + foreign,
             overflow: promised.saturating_sub(room),
-            // What others have queued runs down by itself; of the time that passed, the rest went into ours.
-            progress: view.progress * (view.queued_tokens.max(1) as f64 / queued.max(1) as f64).min(1.0),
+            progress: match view.foreign_tokens {
+                0 => view.progress,
+                // What others have queued runs down by itself; of the time that passed, the rest went into ours.
+                _ => view.progress * (view.queued_tokens.max(1) as f64 / queued as f64).min(1.0),
+            },
             slots: engine.slots().map_or(0.0, wait),
         };
         let ahead = model.ahead(&learned.predictor, &features, view.slower, now);

@@ -130,7 +130,7 @@ impl Ticket {
         if self.forecast.work.whole {
             return;
         }
-        let seconds = now.since(self.taken).as_secs_f64();
+        let seconds = now.seconds_since(self.taken);
         self.pool.predictor.observe_ttft(&learned.predictor, &self.forecast.features, &prediction, seconds, now);
     }
 

@@ -302,7 +302,7 @@ impl Asked {
         SCRATCH.with_borrow_mut(|scratch| {
             let began = self.desk.clock.now();
             let placement = pool.place(&ask, now, fastrand::f64(), scratch)?;
-            self.serving.pool_meter(at).decision(self.desk.clock.now().since(began).as_secs_f64());
+            self.serving.pool_meter(at).decision(self.desk.clock.now().seconds_since(began));
             let chosen = &scratch.candidates[placement.choice.index];
             let (in_flight, attainment, avoided) = (chosen.in_flight, chosen.attainment, chosen.avoided);
             let told = tell(pool, scratch, &placement, self.blocks.prompt().bytes);

@@ -238,7 +238,7 @@ impl ErrorBudget {
     /// first minutes after a start are no measure for days.
     fn left(&self, counts: &Counts, now: Moment) -> f64 {
         let window = BurnSpan::ThreeDays;
-        let known = now.since(self.began).as_secs_f64() / window.length().as_secs_f64();
+        let known = now.seconds_since(self.began) / window.length().as_secs_f64();
         1.0 - self.rate(counts.over(window, now)) * known.min(1.0)
     }
 

@@ -79,7 +79,7 @@ impl Awaited {
         // One in twenty is beyond the 95th percentile, and one in five of these beyond the 99th.
         let exponent = 5.0_f64.ln() / (self.p99 / self.p95).ln();
         let exponent = if stalled { HEAVIEST } else { exponent.clamp(HEAVIEST, LIGHTEST) };
-        now.since(self.dispatched).as_secs_f64() * ((1.0 / exponent).exp2() - 1.0)
+        now.seconds_since(self.dispatched) * ((1.0 / exponent).exp2() - 1.0)
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
             let (first, now) = (awaited(p95, p99), after(now));
             if first.pays(&Alternative { ttft, uncached }, now) {
                 prop_assert!(first.due().is_some_and(|due| due <= now) && now >= after(1.0));
-                prop_assert!(ttft <= now.since(first.dispatched).as_secs_f64());
+                prop_assert!(ttft <= now.seconds_since(first.dispatched));
             }
         }
     }

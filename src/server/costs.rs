@@ -34,7 +34,7 @@ impl Accrued {
         if serving.snapshot.policy.engines.iter().all(|engine| engine.gpu_hour.is_none()) {
             return;
         }
-        let seconds = now.since(before).as_secs_f64();
+        let seconds = now.seconds_since(before);
         for (at, spending) in spending(serving, now).into_iter().enumerate() {
             serving.pool_meter(at).gpu_cost(spending.gpu_usd_per_s * seconds);
         }

@@ -56,7 +56,7 @@ impl House {
             telemetry::EngineLive {
                 engine: engine.name.clone(),
                 up: engine.is_up(now),
-                scrape_age: reading.as_ref().map(|reading| now.since(reading.at).as_secs_f64()),
+                scrape_age: reading.as_ref().map(|reading| now.seconds_since(reading.at)),
                 running: signals.and_then(|signals| signals.running),
                 waiting: signals.and_then(|signals| signals.waiting),
                 kv_usage: signals.and_then(|signals| signals.kv_usage),

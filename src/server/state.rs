@@ -152,8 +152,8 @@ impl State {
         Self {
             version: env!("CARGO_PKG_VERSION"),
             hash: policy.hash.clone(),
-            loaded_s: now.since(serving.since).as_secs_f64(),
-            uptime_s: now.since(Moment::default()).as_secs_f64(),
+            loaded_s: now.seconds_since(serving.since),
+            uptime_s: now.seconds_since(Moment::default()),
             simulated: policy.simulated,
             draining,
             health,

@@ -463,7 +463,7 @@ mod tests {
         let events = drain(&mut engine);
         assert!(matches!(events.last(), Some(Event::Finished { cached_tokens: 960, .. })), "{events:?}");
         let Some(Event::Token { at, .. }) = events.first() else { panic!("{events:?}") };
-        assert!(at.since(later).as_secs_f64() * 1e3 < cold / 8.0);
+        assert!(at.seconds_since(later) * 1e3 < cold / 8.0);
         assert_eq!((engine.gauges().prefix_queries, engine.gauges().prefix_hits), (2_000, 960));
     }
 

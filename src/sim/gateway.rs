@@ -310,7 +310,7 @@ impl Scheduler for Gateway {
             flight.ticket.first_token(now);
             let (request, pool) = (flight.request, flight.pool);
             if let Some(open) = self.open.get(&request) {
-                self.meters[pool].ttft(now.since(open.arrived()).as_secs_f64(), now);
+                self.meters[pool].ttft(now.seconds_since(open.arrived()), now);
             }
             self.cancel(now, request, Some(attempt), out);
             self.seat(now, out);
@@ -336,7 +336,7 @@ impl Scheduler for Gateway {
             reasoning_tokens: None,
         };
         let first = flight.first_token.filter(|_| !flight.whole && tokens > 1);
-        let tpot = first.map(|first| now.since(first).as_secs_f64() / (tokens - 1) as f64);
+        let tpot = first.map(|first| now.seconds_since(first) / (tokens - 1) as f64);
         let objectives = &self.snapshot.pools[flight.pool].spec.objectives;
         let ttft = flight.first_token.map(|first| first.since(open.arrived()));
         let in_time = objectives.ttft().is_none_or(|most| ttft.is_none_or(|ttft| ttft <= most));

@@ -22,6 +22,11 @@ impl Moment {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// The same in seconds.
+    pub const fn seconds_since(self, earlier: Self) -> f64 {
+        self.0.saturating_sub(earlier.0) as f64 / 1e9
+    }
+
     /// The moment `after` from here.
     #[must_use]
     pub fn plus(self, after: Duration) -> Self {

@@ -186,7 +186,7 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
 
 /// Notes what a stage took, which began at `began`, and a step of the request's trace.
 fn took(desk: &Desk, call: &Call, (stage, step): (LookupStage, &'static str), began: Moment) {
-    desk.metrics.cache().took(stage, desk.clock.now().since(began).as_secs_f64());
+    desk.metrics.cache().took(stage, desk.clock.now().seconds_since(began));
     call.record.took(step, began);
 }
 

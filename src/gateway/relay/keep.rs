@@ -144,7 +144,7 @@ impl Keeper {
             route: self.route.clone(),
             pool,
             origin,
-            seconds: now.since(self.record.arrived()).as_secs_f64(),
+            seconds: now.seconds_since(self.record.arrived()),
         });
         if let Some(meaning) = meaning {
             let answered = Answered { record: record.clone(), exact: *key };

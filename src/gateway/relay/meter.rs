@@ -142,11 +142,11 @@ impl Meter {
     fn token(&mut self) {
         let now = self.desk.clock.now();
         if let Some((_, last)) = &mut self.tokens {
-            self.metrics.gap(now.since(*last).as_secs_f64());
+            self.metrics.gap(now.seconds_since(*last));
             *last = now;
         } else {
             self.tokens = Some((now, now));
-            self.metrics.upstream_ttft(now.since(self.started).as_secs_f64(), now);
+            self.metrics.upstream_ttft(now.seconds_since(self.started), now);
             self.seat.iter_mut().for_each(|seat| seat.first_token(now));
         }
     }
@@ -281,7 +281,7 @@ impl Meter {
         self.learn(outcome, now);
         self.metrics.request(outcome);
         if outcome == Outcome::Complete {
-            let whole = now.since(self.arrived).as_secs_f64();
+            let whole = now.seconds_since(self.arrived);
             self.metrics.e2e(whole, now);
             if self.handed.is_some() {
                 self.metrics.streamed(whole, now);
@@ -300,7 +300,7 @@ impl Meter {
         });
         self.place = None;
         self.record.settle(outcome);
-        self.metrics.settle(self.desk.clock.now().since(now).as_secs_f64());
+        self.metrics.settle(self.desk.clock.now().seconds_since(now));
     }
 
     /// Tells the account what was used of it, by our estimate where the engine has not counted. Nothing came: nothing was used.

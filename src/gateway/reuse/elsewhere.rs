@@ -11,7 +11,7 @@ impl<S: Step<super::Missed>> Reuse<S> {
         let into = (exact, &self.desk.cache.exact);
         if let Some(result) = self.desk.shared.find(&sharing.key, into, clock).await {
             metrics.shared("get", result);
-            metrics.took(LookupStage::Shared, clock.now().since(began).as_secs_f64());
+            metrics.took(LookupStage::Shared, clock.now().seconds_since(began));
         }
         sharing.look(&self.desk.cache.exact, clock.now())
     }

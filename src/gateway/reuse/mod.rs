@@ -70,9 +70,9 @@ impl<S: Step<Missed>> Reuse<S> {
             Err(bypassed) => return self.go_on(routed, bypassed.told()?).await,
         };
         let keyed = clock.now();
-        metrics.took(LookupStage::Key, keyed.since(began).as_secs_f64());
+        metrics.took(LookupStage::Key, keyed.seconds_since(began));
         let found = sharing.look(&self.desk.cache.exact, keyed);
-        metrics.took(LookupStage::Exact, clock.now().since(keyed).as_secs_f64());
+        metrics.took(LookupStage::Exact, clock.now().seconds_since(keyed));
         routed.call.record.took("cache", began);
         let found = match (found, &caching.exact) {
             (Err("absent" | "expired"), Some(exact)) if self.desk.shared.is_on() => {

@@ -49,7 +49,7 @@ impl Stay {
     }
 
     fn faded(&self, now: Moment) -> f64 {
-        self.at.map_or(1.0, |at| (-now.since(at).as_secs_f64() / HALF_LIFE_SECONDS).exp2())
+        self.at.map_or(1.0, |at| (-now.seconds_since(at) / HALF_LIFE_SECONDS).exp2())
     }
 }
 

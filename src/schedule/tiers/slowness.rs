@@ -38,7 +38,7 @@ impl Slowness {
             return;
         };
         self.now += WEIGHT * (ratio - self.now);
-        let seconds = now.since(at).as_secs_f64();
+        let seconds = now.seconds_since(at);
         let pace = if self.now < self.usual { DOWN_SECONDS } else { UP_SECONDS };
         self.usual += (self.now - self.usual) * seconds / (seconds + pace);
     }

@@ -76,7 +76,7 @@ impl Spend {
             (self.budget, self.purse, self.at) = (budget, (budget * AT_ONCE).min(budget - self.hour), now);
             (self.rate, self.floor) = (self.affordable_rate(now), self.cheapest_rate());
         }
-        let seconds = now.since(self.at).as_secs_f64();
+        let seconds = now.seconds_since(self.at);
         let most = budget * AT_ONCE;
         self.purse = (self.purse + self.rate * seconds).clamp(-most, most);
         self.at = self.at.max(now);

@@ -47,7 +47,7 @@ pub(super) fn play(profile: &Profile, seen: &[Seen], usual: u32) -> Vec<Made> {
         engine.advance(until, &mut events);
         for event in events.drain(..) {
             let Some(&place) = jobs.get(&event.job()) else { continue };
-            let at = event.at().since(Moment::default()).as_secs_f64() + origin;
+            let at = event.at().seconds_since(Moment::default()) + origin;
             let made = &mut made[place];
             match event {
                 Event::Token { .. } => {

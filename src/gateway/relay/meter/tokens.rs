@@ -22,7 +22,7 @@ impl Meter {
     pub(super) fn tpot(&self, outcome: Outcome) -> Option<f64> {
         let (first, last) = self.tokens?;
         let tokens = self.streamed_tokens(outcome) / u64::from(self.choices.count_ones().max(1));
-        (tokens > 1 && last > first).then(|| last.since(first).as_secs_f64() / (tokens - 1) as f64)
+        (tokens > 1 && last > first).then(|| last.seconds_since(first) / (tokens - 1) as f64)
     }
 
     /// The engine's own count of a complete answer, less the reasoning that it kept to itself; or else counted from the text: an
