@@ -128,13 +128,13 @@ impl Pool {
         let model = self.learned.predictor.model();
         let output = ask.outputs.forecast(ask.max_tokens);
         let mean_output = ask.max_tokens.map_or(output.mean, |_| ask.outputs.forecast(None).mean);
-        let decoding: f64 = views.iter().map(|view| f64::from(view.decoding)).sum();
-        let decoding = decoding / members.len() as f64;
+        let sums = views.iter().fold((0, 0), |sums, view| (sums.0 + view.decoding, sums.1 + view.promised_tokens));
+        let [decoding, promised] = [f64::from(sums.0), sums.1 as f64].map(|sum| sum / views.len() as f64);
         let step = self.learned.idle_step();
         let tpot = ask.tpot_limit.map_or(SLOW_STEPS * step, |limit| limit.as_secs_f64()).max(f64::MIN_POSITIVE);
         let pace = self.learned.step() / tpot;
         let prompt = self.learned.prompt();
-        let look = Look { pool: self, ask, model, output, mean_output, prompt, decoding, step, pace, now };
+        let look = Look { pool: self, ask, model, output, mean_output, prompt, decoding, promised, step, pace, now };
         for ((&member, view), &blocks) in members.iter().zip(&*views).zip(&*matched) {
             candidates.push(look.candidate(&self.backends[member], view, blocks as usize));
         }
@@ -168,6 +168,8 @@ pub(super) struct Look<'a> {
     prompt: f64,
     /// Requests that decode on a candidate, on average.
     decoding: f64,
+    /// Tokens promised on a candidate, on average.
+    promised: f64,
     /// Seconds per token of an idle engine.
     step: f64,
     /// Seconds per token of late, as a part of what is to be kept to.
@@ -229,6 +231,7 @@ impl Look<'_> {
             output_tokens: self.output.mean as u64,
             mean_output_tokens: self.mean_output as u64,
             decoding: view.decoding,
+            streams: self.streams(view),
             overflow_tokens: overflow + slot_tokens as u64,
             utilisation: view.utilisation,
             speed: ttft.speed,
@@ -286,6 +289,12 @@ impl Look<'_> {
     fn strain(&self, view: &View) -> f64 {
         let crowd = (f64::from(view.decoding) + 1.0) / (self.decoding + 1.0);
         self.pace * (1.0 - CROWDED + CROWDED * crowd)
+    }
+
+    /// Streams of the candidates' mean size: half by their number, half by the tokens that are promised there.
+    fn streams(&self, view: &View) -> f64 {
+        let by_tokens = self.decoding * view.promised_tokens as f64 / self.promised.max(1.0);
+        0.5 * (f64::from(view.decoding) + by_tokens)
     }
 
     fn attainment(&self, backend: &Backend, view: &View, task: &Task) -> f64 {

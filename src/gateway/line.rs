@@ -286,6 +286,8 @@ pub struct Weighed {
     pub cached_tokens: u64,
     /// Requests that decode there.
     pub decoding: u32,
+    /// The same in streams of mean size: half by their number, half by the tokens promised to all requests there.
+    pub streams: f64,
     /// Tokens of a mean answer of the pool.
     pub mean_output_tokens: u64,
     /// Prompt tokens that the pool's engines compute in the time of an idle decoding step.
@@ -324,6 +326,7 @@ impl Weighed {
             mean_uncached_tokens: candidate.mean_uncached_tokens,
             cached_tokens: prompt_tokens.saturating_sub(candidate.uncached_tokens),
             decoding: candidate.decoding,
+            streams: candidate.streams,
             mean_output_tokens: candidate.mean_output_tokens,
             step_tokens: candidate.step_tokens,
             overflow_tokens: candidate.overflow_tokens,

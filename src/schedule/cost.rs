@@ -2,7 +2,7 @@
 //!
 //! `least_cost` is the request's marginal cost to everybody, counted in prompt tokens to be computed:
 //!
-//! > `S = f · [ (Q + ov)·(1 + z·u/ū) + u + w·u·(n + X) + d·E·D ]`
+//! > `S = f · [ (Q + ov)·(1 + z·u/ū) + u + w·u·(n + X) + d·E·(D + 1) ]`
 //!
 //! The request itself waits for what is queued (`Q`), for its own uncached prompt (`u`), and for KV cache that is promised to
 //! others (`ov`). Its prompt holds up the `n` requests of ours and the `X` of others by `u`, and its answer of `E` tokens makes
@@ -14,8 +14,10 @@
 //! left: `w = 2 ρ² / (1 − ρ) + 16 / M`, with `ρ` the share of its time that prompts lately took. `ρ² / (1 − ρ)` is the mean
 //! number of those who wait in a queue with Poisson arrivals (M/M/1): those who come later and are delayed too. And the fewer
 //! tokens a stream has (`M` in the pool's mean), the more of its pace an interruption costs it: theirs count, not the limit of
-//! the one who interrupts. Longer steps hurt where the time per token comes near its limit: `d` is a tenth of what prompts an
-//! idle step has time for, × strain³.
+//! the one who interrupts. Longer steps hurt where the time per token comes near its limit: `d` is a fifth of what prompts an
+//! idle step has time for, × strain³. Streams count half by number and half by the tokens that their engine has promised, for a long one
+//! makes each step longer than a short one does. The one more is the request's own answer, × (strain · f)³: on an engine that was
+//! slowed four times prompts may begin in time, and every token after that is late.
 //!
 //! Who joins a queue delays all who come before it is empty, and they are the more the longer it is: in a queue with Poisson
 //! arrivals work `u` costs them `u·λ·Q / (1 − ρ)`, which is `ρ / (1 − ρ)` times `Q·u/ū` for prompts of `ū` on the mean. So a long
@@ -42,7 +44,7 @@ const BRIEF: f64 = 16.0;
 const LATER: f64 = 0.25;
 const LARGEST_SIZE: f64 = 8.0;
 /// How much longer one more stream makes the steps of the others, in idle steps, at a strain of 1; and at most.
-const STREAM: f64 = 0.1;
+const STREAM: f64 = 0.2;
 const MOST_STRAIN: f64 = 3.0;
 
 /// The cost of placing the request on `candidate`; strategies that do not weigh candidates give all the same.
@@ -64,8 +66,9 @@ fn least_cost(candidate: &Candidate, requests: f64) -> f64 {
     let brief = BRIEF / candidate.mean_output_tokens.max(1) as f64;
     let held_up = candidate.slots.map_or(requests, |slots| requests.min(f64::from(slots.saturating_sub(1))));
     let price = (CROWD * busy * busy / (1.0 - busy) + brief).clamp(PRICES.0, PRICES.1);
-    let strain = candidate.strain.powi(3).min(MOST_STRAIN);
-    let decoding = STREAM * candidate.step_tokens * strain * output * f64::from(candidate.decoding);
+    let dear = |strain: f64| strain.powi(3).min(MOST_STRAIN);
+    let streams = candidate.streams * dear(candidate.strain) + dear(candidate.strain * candidate.speed.max(1.0));
+    let decoding = STREAM * candidate.step_tokens * output * streams;
     let size = (own / candidate.mean_uncached_tokens.max(LEAST_UNCACHED as f64)).min(LARGEST_SIZE);
     let waiting = waiting * (1.0 + LATER * size * busy / (1.0 - busy));
     candidate.speed * (waiting + own + price * own * held_up + decoding)

@@ -50,6 +50,8 @@ pub struct Candidate {
     pub mean_output_tokens: u64,
     /// Requests that decode there.
     pub decoding: u32,
+    /// The same in streams of mean size: half by their number, half by the tokens promised to all requests there.
+    pub streams: f64,
     /// Tokens by which its KV cache will be too small for all that was promised, this request included; and the wait for a slot,
     /// where its slots are known, in prompt tokens.
     pub overflow_tokens: u64,
@@ -89,6 +91,7 @@ impl Default for Candidate {
             output_tokens: 0,
             mean_output_tokens: 0,
             decoding: 0,
+            streams: 0.0,
             overflow_tokens: 0,
             utilisation: 0.0,
             speed: 1.0,

@@ -361,6 +361,7 @@ async fn a_decision_shows_every_candidate_with_its_terms() {
         "mean_uncached_tokens",
         "cached_tokens",
         "decoding",
+        "streams",
         "mean_output_tokens",
         "step_tokens",
         "overflow_tokens",
