@@ -356,6 +356,51 @@ function backendUpdate(row, b, pool, now) {
   failures(failed, b.errors, b.requests);
 }
 
+// === Which tier, and is it what was wanted?
+
+const TIER_COLUMNS = [["Route, tier"], ["Wanted", "number", "The share of requests that the policy wants here"],
+  ["Belong here", "number", "By their prompts and their sessions: what shares are held on"], ["By prompt", "number wide", "By their prompts alone"],
+  ["Sent", "number", "Where a tier fails, is full or has no budget left, its requests go elsewhere"], ["Up to", "number wide", "Where the next tier begins: a score with shares, else the quality that a dollar has to buy"],
+  ["Requests", "number", "Sent here since the start"]];
+heads($("tiers-head"), TIER_COLUMNS);
+function tiers(state) {
+  const routes = state.tiered ?? [];
+  $("tiers-panel").hidden = !routes.length;
+  keyed($("tiers"), routes, (it) => it.route, tieredNode, (body, it) => {
+    const [head, said] = body.firstChild.firstChild.children;
+    text(head, it.route);
+    text(said, tieredWords(it));
+    keyed(body, it.tiers, (tier) => tier.pool, tierNode, tierUpdate);
+  });
+}
+function tieredNode() {
+  const said = cell("whole", "", el("h3"), el("span", "soft"));
+  said.colSpan = TIER_COLUMNS.length;
+  return el("tbody", "", el("tr", "route", said));
+}
+function tieredWords(it) {
+  return [
+    it.aim, `${several(it.decisions, "decision")}`, `expected quality ${digits(it.quality, 3)}${it.unreachable ? ", which is all there is" : ""}`, it.spend_hour > 0 ? `${money(it.spend_hour)} in the last hour` : "",
+    it.sessions ? `${count(it.flips)} of ${several(it.sessions, "session")} moved` : "", it.spilled ? `${count(it.spilled)} sent elsewhere` : "",
+    it.labels ? `learned from ${several(it.labels, "label")}, weights bettered ${several(it.promotions, "time")}` : "",
+  ].filter(Boolean).join(" · ");
+}
+function tierNode() {
+  const number = (label, more = "") => cell(`number ${more}`, label);
+  return el("tr", "", cell("whole"), number("Wanted"), cell("number", "Belong here", el("span"), el("span", "meter", el("i"))), number("By prompt", "wide"), number("Sent"), number("Up to", "wide"), number("Requests"));
+}
+function tierUpdate(row, tier) {
+  const [name, wanted, belongs, prompt, sent, bar, requests] = row.children;
+  text(name, tier.pool);
+  text(wanted, percent(tier.wanted, 1));
+  text(belongs.firstChild, percent(tier.belongs, 1));
+  width(belongs.querySelector("i"), tier.belongs);
+  text(prompt, percent(tier.by_prompt, 1));
+  text(sent, percent(tier.sent, 1));
+  text(bar, known(tier.bar) ? Number(tier.bar).toPrecision(3) : none);
+  text(requests, count(tier.requests));
+}
+
 // === What is reused?
 
 function reuse(state) {
@@ -565,6 +610,7 @@ function show(state, how = "live") {
   traffic(state, now);
   speed(state, now);
   forgetTraces(now);
+  tiers(state);
   reuse(state);
   about(state);
   if (!held && !looking) {

@@ -53,8 +53,7 @@ pub(super) fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
 
 fn endpoint(text: &str) -> Result<Endpoint, String> {
     let names = || Endpoint::ALL.map(Endpoint::name).join(", ");
-    let found = Endpoint::ALL.into_iter().find(|endpoint| endpoint.name() == text);
-    found.ok_or_else(|| format!("not an endpoint; there are {}", names()))
+    Endpoint::of_name(text).ok_or_else(|| format!("not an endpoint; there are {}", names()))
 }
 
 pub(super) fn explain(args: &Args) -> io::Result<ExitCode> {

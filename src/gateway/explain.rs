@@ -79,7 +79,7 @@ pub(super) fn explain_read(
             max_tokens: body.max_tokens,
             whole: !body.stream || body.asks_to_think(),
             ttft_limit: [route.bound, pool.spec.objectives.ttft()].into_iter().flatten().min(),
-            tpot_limit: None,
+            tpot_limit: pool.spec.objectives.tpot(),
         };
         match pool.peek(&ask, desk.clock.now(), &mut scratch) {
             Some((placement, _)) => pools.push(tell(pool, &scratch, &placement, estimate.blocks.prompt().bytes)),

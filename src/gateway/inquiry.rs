@@ -3,7 +3,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::{Router, body::Body, extract::State, routing::post};
+use axum::{
+    Router,
+    body::Body,
+    extract::{Query, State},
+    routing::post,
+};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use serde::{Deserialize, Serialize};
@@ -81,10 +86,15 @@ struct Summary {
     accuracy: Option<f64>,
 }
 
-async fn one_or_many(State(Shared { live, desk }): State<Shared>, request: Request<Body>) -> Reply {
+/// `?endpoint=responses`: what the requests are for, chat where it says nothing.
+async fn one_or_many(
+    State(Shared { live, desk }): State<Shared>,
+    Query(about): Query<BTreeMap<String, String>>,
+    request: Request<Body>,
+) -> Reply {
     let serving = live.load();
     let (head, body) = request.into_parts();
-    let explained = answer(&serving, &desk, &head.headers, body).await;
+    let explained = async { answer(&serving, &desk, (endpoint(&about)?, &head.headers), body).await }.await;
     reply(&head.headers, explained)
 }
 
@@ -127,14 +137,30 @@ async fn read(serving: &Serving, desk: &Desk, body: Body, most: usize) -> Result
     collect(body, limits.body.min(most), limits.bodies, Share::new(desk.held.clone())).await
 }
 
-async fn answer(serving: &Arc<Serving>, desk: &Arc<Desk>, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Fault> {
+fn endpoint(about: &BTreeMap<String, String>) -> Result<Endpoint, Fault> {
+    if let Some(odd) = about.keys().find(|name| *name != "endpoint") {
+        return Err(Fault::field(odd.clone(), format!("there is no '{odd}' to ask by: only 'endpoint'")));
+    }
+    let Some(name) = about.get("endpoint") else { return Ok(Endpoint::Chat) };
+    Endpoint::of_name(name).ok_or_else(|| {
+        let known = Endpoint::ALL.map(Endpoint::name).join(", ");
+        Fault::field("endpoint", format!("'{name}' is no endpoint; there are {known}"))
+    })
+}
+
+async fn answer(
+    serving: &Arc<Serving>,
+    desk: &Arc<Desk>,
+    (endpoint, headers): (Endpoint, &HeaderMap),
+    body: Body,
+) -> Result<Vec<u8>, Fault> {
     let key = auth::check(serving, headers)?;
     let bytes = read(serving, desk, body, usize::MAX).await?;
     // Tokens may be counted for it, which takes milliseconds: on a thread that may block, one inquiry at a time.
     let explained = async |body: Bytes| {
         let _turn = TURN.acquire().await;
         let (desk, serving, headers) = (desk.clone(), serving.clone(), headers.clone());
-        let aside = tokio::task::spawn_blocking(move || explain(&desk, &serving, Endpoint::Chat, &headers, key, body));
+        let aside = tokio::task::spawn_blocking(move || explain(&desk, &serving, endpoint, &headers, key, body));
         let failed = |_| Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "explaining failed");
         aside.await.map_err(failed)?
     };

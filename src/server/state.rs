@@ -2,6 +2,7 @@
 
 mod health;
 mod pools;
+mod tiers;
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use serde::Serialize;
 use self::{
     health::Health,
     pools::{CostState, PoolState, Pools, RouteState},
+    tiers::{TieredState, tiered},
 };
 use super::house::House;
 use crate::{
@@ -51,6 +53,8 @@ pub(super) struct State {
     prefix: Option<Prefix>,
     pools: Vec<PoolState>,
     routes: Vec<RouteState>,
+    /// Routes with tiers.
+    tiered: Vec<TieredState>,
     decisions: Vec<DecisionState>,
 }
 
@@ -170,6 +174,7 @@ impl State {
             prefix: ratios.map(|(predicted, reported)| Prefix { predicted, reported }),
             pools,
             routes,
+            tiered: tiered(house, policy, now),
             decisions: recent.iter().take(DECISIONS).map(|line| decision(line)).collect(),
         }
     }

@@ -88,6 +88,11 @@ impl Endpoint {
         }
     }
 
+    /// The endpoint of this name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|endpoint| endpoint.name() == name)
+    }
+
     /// Whether its answers are text that a model writes, token by token.
     pub const fn generates(self) -> bool {
         matches!(self, Self::Chat | Self::Completions | Self::Responses | Self::Messages)

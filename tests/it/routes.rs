@@ -188,6 +188,20 @@ async fn a_request_is_explained_without_being_sent() {
     assert_eq!(many["summary"]["confusion"], json!({ "small": { "small": 1, "large": 1 } }));
     assert_eq!((many["summary"]["accuracy"].as_f64(), many["summary"]["refused"].as_u64()), (Some(0.5), Some(1)));
     assert_eq!(many["results"][2]["error"]["code"], "model_not_found");
+    let completion = json!({ "model": "auto", "prompt": "a poem about a river" });
+    let completion = post(&format!("{url}?endpoint=completions"), &completion).await.json();
+    assert_eq!(
+        (&completion["route"], &completion["pools"][0]["pool"]),
+        (&json!("tiers"), &json!("small")),
+        "{completion}"
+    );
+    for (query, words) in
+        [("endpoint=poems", "'poems' is no endpoint; there are chat,"), ("model=auto", "no 'model' to ask by")]
+    {
+        let refused = post(&format!("{url}?{query}"), &said("hi")).await;
+        assert_eq!(refused.status, 400);
+        assert!(refused.text().contains(words), "{}", refused.text());
+    }
     assert!(mocks.iter().all(|mock| mock.seen().is_empty()));
     assert_eq!(gateway.get_json("/admin/decisions").await.as_array().map(Vec::len), Some(0));
 }

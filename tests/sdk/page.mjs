@@ -116,6 +116,14 @@ const checks = {
     await until(light, "six green lamps", () => document.querySelectorAll(".backend .lamp.up").length === 6);
     await until(light, "a word that all is well", () => /^All is well: 6 backends up/.test(document.querySelector("#verdict-title").textContent));
   },
+  async tiers_are_told() {
+    const rows = () => [...document.querySelectorAll("#tiers tbody tr:not(.route)")].map((row) => [...row.children].map((cell) => cell.textContent));
+    await until(light, "requests of both tiers", () => [...document.querySelectorAll("#tiers tbody tr:not(.route)")].filter((row) => /[1-9]/.test(row.lastChild.textContent)).length === 2);
+    const [small, large] = await light.evaluate(rows);
+    assert.deepEqual([small.slice(0, 2), large.slice(0, 2)], [["small", "75.0 %"], ["large", "25.0 %"]]);
+    assert.ok(Math.abs(parseFloat(small[4]) + parseFloat(large[4]) - 100) < .2, `${small[4]} and ${large[4]} were sent`);
+    assert.match(await light.locator("#tiers .route").innerText(), /auto.*shares of requests.*decisions.*expected quality/s);
+  },
   async objectives_are_told() {
     assert.equal(await light.locator("#objectives tr").count(), 3);
     await until(light, "how they stand", () => [...document.querySelectorAll("#objectives tr")].every((row) => /ok|burning|exhausted|no traffic/.test(row.children[1].textContent)));

@@ -204,6 +204,11 @@ impl Lessons {
         Some(back)
     }
 
+    /// What came in for every route that has learned.
+    pub fn tallies(&self) -> Vec<(Name, Tally)> {
+        self.routes.iter().map(|it| (it.key().clone(), lock(&it.value().state).tally)).collect()
+    }
+
     /// How every route that has learned stands, by its name.
     pub fn told(&self) -> Vec<(Name, LessonTold)> {
         let lessons: Vec<_> = self.routes.iter().map(|it| (it.key().clone(), it.value().clone())).collect();
