@@ -381,7 +381,7 @@ function tieredNode() {
 function tieredWords(it) {
   return [
     it.aim, `${several(it.decisions, "decision")}`, `expected quality ${digits(it.quality, 3)}${it.unreachable ? ", which is all there is" : ""}`, it.spend_hour > 0 ? `${money(it.spend_hour)} in the last hour` : "",
-    it.sessions ? `${count(it.flips)} of ${several(it.sessions, "session")} moved` : "", it.spilled ? `${count(it.spilled)} sent elsewhere` : "",
+    it.sessions ? `${several(it.sessions, "session")}, moved ${several(it.flips, "time")}` : "", it.spilled ? `${count(it.spilled)} sent elsewhere` : "",
     it.labels ? `learned from ${several(it.labels, "label")}, weights bettered ${several(it.promotions, "time")}` : "",
   ].filter(Boolean).join(" · ");
 }

@@ -171,9 +171,10 @@ impl Engine {
         self.restarts.load(Relaxed)
     }
 
-    /// Notes that it could not be reached: its process is gone, and what it had cached with it.
+    /// Notes that it could not be reached: its process is gone, and what it had cached and what others had there with it.
     pub fn gone(&self) {
         self.restarts.fetch_add(1, Relaxed);
+        self.load.gone();
         self.told.others.store(0, Relaxed);
         self.told.mean.store(0, Relaxed);
     }

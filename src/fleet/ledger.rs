@@ -19,6 +19,8 @@ const BUSY_SPAN: f64 = 20.0;
 const DOUBT: Duration = Duration::from_secs(10);
 /// Uncached tokens of a prompt that tells how fast an engine computes them.
 const FEWEST_TOLD: u64 = 256;
+/// What is kept of those before it at each: about the last fifty count. By time they would fade away where none come for long.
+const TELLERS: f64 = 0.98;
 /// A request waited in vain if it left after so many times the 90th percentile predicted for it. One in ten waits for longer than once that.
 const IN_VAIN: f64 = 2.0;
 
@@ -35,6 +37,8 @@ pub(super) struct Entry {
     at: Moment,
     number: u64,
     pub(super) work: Work,
+    /// Whether its first token came, where its answer comes whole or it thinks first: others are told by where they stand.
+    seen: bool,
 }
 
 /// What a request asks of an engine.
@@ -80,7 +84,7 @@ struct Book {
     given_up: Option<(Entry, Moment)>,
     /// Uncached tokens dispatched, ever.
     sent: u64,
-    /// Those of requests that have not ended and of whose first tokens nothing is seen.
+    /// Those of requests whose answers come whole, or that think first, until anything comes.
     unseen: u64,
     /// What was dispatched of late.
     busy: Busy,
@@ -88,15 +92,14 @@ struct Book {
     others: Others,
 }
 
-/// What was dispatched of late, each part decayed.
+/// What was dispatched of late.
 #[derive(Debug, Default)]
 struct Busy {
-    /// Seconds of prefill, ours and others'.
+    /// Seconds of prefill, ours and others', decayed; and as of when.
     seconds: f64,
-    /// Of our prompts that are long enough to tell how fast the engine is: seconds, uncached tokens and number.
-    told: [f64; 3],
-    /// As of when.
     at: Moment,
+    /// Of our last prompts that were long enough to tell how fast the engine is: seconds, uncached tokens and number.
+    told: [f64; 3],
 }
 
 /// An engine's load at one moment.
@@ -139,17 +142,12 @@ impl Ledger {
     pub fn view(&self, now: Moment) -> View {
         let mut book = self.book();
         book.pass(now);
-        let left = |entry: &Entry| {
-            let share = now.seconds_since(entry.at) / entry.work.prediction.seconds.max(f64::MIN_POSITIVE);
-            (1.0 - share).max(0.0) * entry.work.uncached_tokens as f64
-        };
-        let whole: f64 = book.whole.iter().map(left).sum();
         let oldest = book.waiting.front();
         let begun = oldest.map(|entry| entry.at.max(book.last_first_token));
         View {
             in_flight: book.in_flight,
-            foreign_tokens: book.others.queued(|| book.ours(), now),
-            queued_tokens: book.queued + whole as u64,
+            foreign_tokens: book.others.queued(|| book.ours(now), now),
+            queued_tokens: book.waiting_tokens(now),
             decoding: book.decoding,
             context_tokens: book.context,
             promised_tokens: book.promised,
@@ -163,11 +161,16 @@ impl Ledger {
     /// are not ours. Returns how many of these tokens came from others since it said so last.
     pub(super) fn read(&self, begun: Option<f64>, others: f64, now: Moment) -> f64 {
         let mut book = self.book();
-        let ours = book.ours();
+        let ours = book.ours(now);
         let tokens = book.others.read(begun, others, &ours, now);
         // They take as much of its time as ours would.
         book.busy.add(tokens / ours.pace(), now);
         tokens
+    }
+
+    /// The engine's process is gone, and what others had there with it.
+    pub(super) fn gone(&self) {
+        self.book().others = Others::default();
     }
 
     /// Enters a request that is dispatched now.
@@ -182,9 +185,10 @@ impl Ledger {
     }
 
     /// The first token of a request came: its prompt is no longer queued, it decodes.
-    pub(super) fn first_token(&self, entry: &Entry, now: Moment) {
+    pub(super) fn first_token(&self, entry: &mut Entry, now: Moment) {
         let mut book = self.book();
         book.alive(entry, now);
+        book.see(entry);
         if book.stop_waiting(entry) {
             book.last_first_token = book.last_first_token.max(now);
             book.decode(entry);
@@ -221,9 +225,7 @@ impl Ledger {
     pub(super) fn leave(&self, entry: &Entry) {
         let mut book = self.book();
         book.in_flight -= 1;
-        if entry.work.whole {
-            book.unseen -= entry.work.uncached_tokens;
-        }
+        book.see(&mut entry.clone());
         book.promised -= entry.work.prompt_tokens + entry.work.output_tokens;
         if !book.stop_waiting(entry) {
             book.decoding -= 1;
@@ -237,11 +239,34 @@ impl Ledger {
 }
 
 impl Book {
-    fn ours(&self) -> Ours {
+    fn ours(&self, now: Moment) -> Ours {
         let [seconds, tokens, prompts] = self.busy.told;
         let known = |what: f64| (what.is_finite() && what > 0.0).then_some(what);
-        let queued = self.queued + self.unseen;
-        Ours { sent: self.sent, queued, pace: known(tokens / seconds), prompt: known(tokens / prompts) }
+        Ours {
+            sent: self.sent,
+            queued: self.waiting_tokens(now),
+            unseen: self.queued + self.unseen,
+            pace: known(tokens / seconds),
+            prompt: known(tokens / prompts),
+        }
+    }
+
+    /// Prompt tokens that are taken to wait still. Of answers that come whole nothing is seen: theirs run down along the time predicted.
+    fn waiting_tokens(&self, now: Moment) -> u64 {
+        let left = |entry: &Entry| {
+            let share = now.seconds_since(entry.at) / entry.work.prediction.seconds.max(f64::MIN_POSITIVE);
+            (1.0 - share).max(0.0) * entry.work.uncached_tokens as f64
+        };
+        let whole: f64 = self.whole.iter().map(left).sum();
+        self.queued + whole as u64
+    }
+
+    /// Something came to a request of which nothing was seen, or it leaves.
+    const fn see(&mut self, entry: &mut Entry) {
+        if entry.work.whole && !entry.seen {
+            entry.seen = true;
+            self.unseen -= entry.work.uncached_tokens;
+        }
     }
 
     /// How long a request has waited, as far as its engine is to blame. One that was overtaken is an accident, or a long prompt: then the engine
@@ -281,7 +306,7 @@ impl Book {
     }
 
     fn enter(&mut self, work: Work, now: Moment) -> Entry {
-        let entry = Entry { at: now, number: self.numbers, work };
+        let entry = Entry { at: now, number: self.numbers, work, seen: false };
         self.numbers += 1;
         self.in_flight += 1;
         self.promised += work.prompt_tokens + work.output_tokens;
@@ -333,7 +358,6 @@ impl Busy {
     fn add(&mut self, seconds: f64, now: Moment) {
         let left = fading(self.at, now);
         self.seconds = self.seconds * left + seconds;
-        self.told = self.told.map(|sum| sum * left);
         self.at = now;
     }
 
@@ -341,13 +365,13 @@ impl Busy {
     fn tell(&mut self, work: &Work) {
         if work.uncached_tokens >= FEWEST_TOLD {
             let told = [work.prefill, work.uncached_tokens as f64, 1.0];
-            self.told.iter_mut().zip(told).for_each(|(sum, one)| *sum += one);
+            self.told.iter_mut().zip(told).for_each(|(sum, one)| *sum = TELLERS * *sum + one);
         }
     }
 }
 
-/// What is left by `now` of something that was whole `then`: `exp(-x)` by its series, within 2 % over the first span. Decisions ask it of
-/// every engine, where a call counts.
+/// What is left by `now` of something that was whole `then`: `1 / eˣ` by the series of `eˣ`, 2 % more after
+/// one span and half as much again after three. Decisions ask it of every engine, where a call counts.
 fn fading(then: Moment, now: Moment) -> f64 {
     let x = now.seconds_since(then) / BUSY_SPAN;
     1.0 / (1.0 + x * (1.0 + x / 2.0 * (1.0 + x / 3.0)))

@@ -38,8 +38,10 @@ struct Seen {
 pub(super) struct Ours {
     /// Tokens sent there to be computed, ever.
     pub(super) sent: u64,
-    /// Those of them that are not known to have led to a first token.
+    /// Those of them that are taken to wait still.
     pub(super) queued: u64,
+    /// Those of them that are not known to have led to a first token.
+    pub(super) unseen: u64,
     /// Tokens a second that our prompts have there of late, where any were sent that tell it.
     pub(super) pace: Option<f64>,
     /// Tokens of such a prompt, on average.
@@ -62,14 +64,14 @@ impl Others {
         let before = self.last.replace(seen).filter(|before| before.begun <= begun);
         let Some(before) = before else {
             // It was not listened to before, or started anew.
-            (self.unbegun, self.queued) = (ours.queued as f64, 0.0);
+            (self.unbegun, self.queued) = (ours.unseen as f64, 0.0);
             return 0.0;
         };
         let left = drained(self.queued, before.at, ours, now);
         let sent = (ours.sent - before.sent) as f64;
         let unbegun = self.unbegun + sent - (begun - before.begun);
         // What has a first token was begun, however much we thought that it would be; but for what came after the engine said this.
-        self.unbegun = unbegun.clamp(0.0, ours.queued as f64 + sent);
+        self.unbegun = unbegun.clamp(0.0, ours.unseen as f64 + sent);
         let theirs = -unbegun.min(0.0);
         let most = requests * LONGEST_PROMPT * ours.prompt.unwrap_or_default().max(USUAL_PROMPT);
         self.queued = (left + theirs).min(most);
@@ -109,7 +111,7 @@ mod tests {
 
     /// So many tokens sent and queued, at a thousand tokens a second and three thousand a prompt.
     fn ours(sent: u64, queued: u64) -> Ours {
-        Ours { sent, queued, pace: Some(1_000.0), prompt: Some(3_000.0) }
+        Ours { sent, queued, unseen: queued, pace: Some(1_000.0), prompt: Some(3_000.0) }
     }
 
     #[test]
@@ -182,7 +184,8 @@ mod tests {
             let mut sent = 0;
             for (step, (begun, requests, more, queued, pace)) in steps.into_iter().enumerate() {
                 sent += more;
-                let ours = Ours { sent, queued, pace: Some(pace.abs()).filter(|pace| *pace > 0.0), prompt: None };
+                let pace = Some(pace.abs()).filter(|pace| *pace > 0.0);
+                let ours = Ours { sent, queued, unseen: queued, pace, prompt: None };
                 let requests = if requests.is_finite() { requests.abs().min(1e6) } else { 0.0 };
                 let begun = Some(begun.abs()).filter(|begun| begun.is_finite());
                 let theirs = others.read(begun, requests, &ours, at(step as u64));

@@ -15,7 +15,7 @@ use crate::{
     types::{Candidate, Moment, Prompt, Strategy},
 };
 
-/// After so long, what an engine said of others' load is no better known than their mean.
+/// Over so long, what an engine said of others' load goes to their mean; or to none, where they must not be supposed without need.
 const FOREIGN_FADE: Duration = Duration::from_secs(3);
 /// One part in so many of a KV cache is never promised: before all of it is, requests have to wait for it.
 const KV_SPARE: u64 = 20;

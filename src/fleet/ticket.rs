@@ -120,7 +120,7 @@ impl Ticket {
             return;
         }
         let Work { uncached_tokens, prompt_tokens, prediction, .. } = self.forecast.work;
-        self.backend.engine.load.first_token(&self.entry, now);
+        self.backend.engine.load.first_token(&mut self.entry, now);
         let load = &self.backend.load;
         load.queued_tokens.fetch_sub(uncached_tokens, Relaxed);
         load.decoding.fetch_add(1, Relaxed);
@@ -221,7 +221,7 @@ mod tests {
     use crate::{
         fleet::{Ask, Load, Pool, Registry, Scratch, Snapshot},
         policy::{self, Policy, Target},
-        types::{Layout, Strategy},
+        types::{EngineKind, EngineSignals, Layout, Strategy},
     };
 
     /// A pool of two backends on engines of their own.
@@ -427,6 +427,29 @@ mod tests {
         assert!((7_900..8_100).contains(&queued(millis / 2)), "{}", queued(millis / 2));
         assert_eq!(queued(millis + 1), 0);
         assert_eq!(ticket.backend.engine.load.view(at(millis + 1)).decoding, 1);
+    }
+
+    #[test]
+    fn a_night_without_prompts_of_ours_does_not_make_those_of_others_seem_heavy() {
+        let registry = Registry::default();
+        let snapshot = pool(&registry);
+        let mut ticket = take(&snapshot.pools[0], &prompt(1, 100), false, at(0));
+        let engine = ticket.backend.engine.clone();
+        let read = |begun: f64, second: u64| {
+            let signals = EngineSignals {
+                running: Some(1.0),
+                prefix_queries: Some(begun),
+                prefix_hits: Some(0.0),
+                ..EngineSignals::unknown(EngineKind::Vllm)
+            };
+            engine.read(signals, at(second * 1_000));
+        };
+        ticket.first_token(at(100));
+        drop(ticket);
+        (1..20_000).for_each(|second| read(1_600.0, second));
+        read(4_600.0, 20_000);
+        let view = engine.load.view(at(20_000_000));
+        assert!(view.foreign_tokens > 2_000 && view.utilisation < 0.2, "{view:?}");
     }
 
     #[test]

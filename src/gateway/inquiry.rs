@@ -89,12 +89,12 @@ struct Summary {
 /// `?endpoint=responses`: what the requests are for, chat where it says nothing.
 async fn one_or_many(
     State(Shared { live, desk }): State<Shared>,
-    Query(about): Query<BTreeMap<String, String>>,
+    Query(about): Query<Vec<(String, String)>>,
     request: Request<Body>,
 ) -> Reply {
     let serving = live.load();
     let (head, body) = request.into_parts();
-    let explained = async { answer(&serving, &desk, (endpoint(&about)?, &head.headers), body).await }.await;
+    let explained = answer(&serving, &desk, (&about, &head.headers), body).await;
     reply(&head.headers, explained)
 }
 
@@ -137,11 +137,15 @@ async fn read(serving: &Serving, desk: &Desk, body: Body, most: usize) -> Result
     collect(body, limits.body.min(most), limits.bodies, Share::new(desk.held.clone())).await
 }
 
-fn endpoint(about: &BTreeMap<String, String>) -> Result<Endpoint, Fault> {
-    if let Some(odd) = about.keys().find(|name| *name != "endpoint") {
+fn endpoint(about: &[(String, String)]) -> Result<Endpoint, Fault> {
+    if let Some((odd, _)) = about.iter().find(|(name, _)| name != "endpoint") {
         return Err(Fault::field(odd.clone(), format!("there is no '{odd}' to ask by: only 'endpoint'")));
     }
-    let Some(name) = about.get("endpoint") else { return Ok(Endpoint::Chat) };
+    let name = match about {
+        [] => return Ok(Endpoint::Chat),
+        [(_, name)] => name,
+        _ => return Err(Fault::field("endpoint", "'endpoint' is given more than once")),
+    };
     Endpoint::of_name(name).ok_or_else(|| {
         let known = Endpoint::ALL.map(Endpoint::name).join(", ");
         Fault::field("endpoint", format!("'{name}' is no endpoint; there are {known}"))
@@ -151,10 +155,11 @@ fn endpoint(about: &BTreeMap<String, String>) -> Result<Endpoint, Fault> {
 async fn answer(
     serving: &Arc<Serving>,
     desk: &Arc<Desk>,
-    (endpoint, headers): (Endpoint, &HeaderMap),
+    (about, headers): (&[(String, String)], &HeaderMap),
     body: Body,
 ) -> Result<Vec<u8>, Fault> {
     let key = auth::check(serving, headers)?;
+    let endpoint = endpoint(about)?;
     let bytes = read(serving, desk, body, usize::MAX).await?;
     // Tokens may be counted for it, which takes milliseconds: on a thread that may block, one inquiry at a time.
     let explained = async |body: Bytes| {

@@ -173,6 +173,33 @@ mod tests {
     }
 
     #[test]
+    fn long_answers_keep_from_an_engine_whose_tokens_would_be_late() {
+        let common = Candidate { step_tokens: 100.0, mean_output_tokens: 200, ..candidate(0, 0) };
+        let slow = Candidate { speed: 4.0, strain: 0.4, ..common };
+        // It would have to wait for so long elsewhere that its prompt alone is done sooner on the slow one.
+        let queued = Candidate { strain: 0.4, queued_tokens: 900, ..common };
+        for (output_tokens, place) in [(2, 0), (400, 1)] {
+            let candidates = [slow, queued].map(|candidate| Candidate { output_tokens, ..candidate });
+            assert_eq!(pick(Strategy::LeastCost, &candidates, 0, 0.0), place, "{output_tokens}");
+        }
+    }
+
+    #[test]
+    fn of_engines_with_streams_the_one_with_fewer_of_mean_size_is_taken_where_steps_are_dear() {
+        let crowd = |streams| Candidate {
+            step_tokens: 100.0,
+            output_tokens: 200,
+            mean_output_tokens: 200,
+            decoding: 10,
+            streams,
+            strain: 1.0,
+            ..candidate(10, 0)
+        };
+        assert_eq!(pick(Strategy::LeastCost, &[crowd(12.0), crowd(8.0)], 0, 0.0), 1);
+        assert_eq!(pick(Strategy::LeastCost, &[crowd(8.0), crowd(12.0)], 0, 0.0), 0);
+    }
+
+    #[test]
     fn equals_take_turns() {
         let equals = vec![candidate(0, 0); 3];
         for strategy in [Strategy::LeastCost, Strategy::RoundRobin, Strategy::LeastRequest, Strategy::PeakEwma] {

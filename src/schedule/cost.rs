@@ -2,7 +2,7 @@
 //!
 //! `least_cost` is the request's marginal cost to everybody, counted in prompt tokens to be computed:
 //!
-//! > `S = f · [ (Q + ov)·(1 + z·u/ū) + u + w·u·(n + X) + d·E·(D + 1) ]`
+//! > `S = f · [ (Q + ov)·(1 + z·u/ū) + u + w·u·(n + X) + E·(d·D + d′) ]`
 //!
 //! The request itself waits for what is queued (`Q`), for its own uncached prompt (`u`), and for KV cache that is promised to
 //! others (`ov`). Its prompt holds up the `n` requests of ours and the `X` of others by `u`, and its answer of `E` tokens makes
@@ -16,8 +16,8 @@
 //! tokens a stream has (`M` in the pool's mean), the more of its pace an interruption costs it: theirs count, not the limit of
 //! the one who interrupts. Longer steps hurt where the time per token comes near its limit: `d` is a fifth of what prompts an
 //! idle step has time for, × strain³. Streams count half by number and half by the tokens that their engine has promised, for a long one
-//! makes each step longer than a short one does. The one more is the request's own answer, × (strain · f)³: on an engine that was
-//! slowed four times prompts may begin in time, and every token after that is late.
+//! makes each step longer than a short one does. The request's own answer is one stream more, `d′` the same × (strain · f)³ where `f` is
+//! above 1: on an engine that was slowed four times prompts may begin in time, and every token after that is late.
 //!
 //! Who joins a queue delays all who come before it is empty, and they are the more the longer it is: in a queue with Poisson
 //! arrivals work `u` costs them `u·λ·Q / (1 − ρ)`, which is `ρ / (1 − ρ)` times `Q·u/ū` for prompts of `ū` on the mean. So a long

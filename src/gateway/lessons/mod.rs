@@ -206,7 +206,8 @@ impl Lessons {
 
     /// What came in for every route that has learned.
     pub fn tallies(&self) -> Vec<(Name, Tally)> {
-        self.routes.iter().map(|it| (it.key().clone(), lock(&it.value().state).tally)).collect()
+        let lessons: Vec<_> = self.routes.iter().map(|it| (it.key().clone(), it.value().clone())).collect();
+        lessons.into_iter().map(|(route, lesson)| (route, lock(&lesson.state).tally)).collect()
     }
 
     /// How every route that has learned stands, by its name.

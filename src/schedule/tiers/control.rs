@@ -27,7 +27,8 @@ const PINNED_WEIGHT: f64 = 1.0 / 256.0;
 const RISING_WEIGHT: f64 = 1.0 / 1024.0;
 /// Before any rose, as if so large a part of the wanted share did.
 const RISING_BEFORE: f64 = 0.02;
-/// The weight of a request in the share that went above lately. Over a quarter of it, sessions let others in and keep them out by chance.
+/// The weight of a request in the share that went above lately. With a memory of a quarter of that, sessions let others in and keep them
+/// out by chance.
 const ABOVE_WEIGHT: f64 = 1.0 / 256.0;
 /// The first requests weigh as much as if this many had been before them.
 const BEFORE: f64 = 32.0;

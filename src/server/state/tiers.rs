@@ -79,7 +79,8 @@ pub(super) fn tiered(house: &House, policy: &Policy, now: Moment) -> Vec<TieredS
             route,
         })
     };
-    house.desk.standings(now).into_iter().filter_map(state).collect()
+    let decided = house.desk.standings(now).into_iter().filter(|(_, standing)| standing.decisions > 0);
+    decided.filter_map(state).collect()
 }
 
 fn tier_states(policy: &Policy, tiers: &Tiers, standing: &Standing) -> Vec<TierState> {

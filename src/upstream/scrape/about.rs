@@ -6,12 +6,14 @@ use serde::Deserialize;
 
 use crate::{
     fleet::{Contexts, Engine},
-    types::EngineKind,
+    types::{EngineKind, Moment},
     upstream::{Client, address},
 };
 
 /// How long an engine may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// An engine that does not answer is not asked again for so long, however often its metrics are read.
+const AGAIN: Duration = Duration::from_secs(5);
 /// Largest answer, in bytes: lists of models can be long.
 const LARGEST: usize = 1 << 20;
 
@@ -19,13 +21,20 @@ const LARGEST: usize = 1 << 20;
 #[derive(Default)]
 pub(super) struct About {
     asked: Option<u32>,
+    next: Moment,
 }
 
 impl About {
-    /// Asks `engine`, unless its answers are known.
-    pub(super) async fn ask(&mut self, engine: &Engine, kind: Option<EngineKind>, client: &Client, key: Option<&str>) {
+    /// Asks `engine`, unless its answers are known, or it had none a moment ago.
+    pub(super) async fn ask(
+        &mut self,
+        engine: &Engine,
+        kind: Option<EngineKind>,
+        (client, key): (&Client, Option<&str>),
+        now: Moment,
+    ) {
         let restarts = Some(engine.restarts());
-        if self.asked == restarts {
+        if self.asked == restarts || now < self.next {
             return;
         }
         let answered = match kind {
@@ -34,6 +43,8 @@ impl About {
         };
         if answered {
             self.asked = restarts;
+        } else {
+            self.next = now.plus(AGAIN);
         }
     }
 }

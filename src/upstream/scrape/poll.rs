@@ -102,10 +102,9 @@ async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, clien
                 engine.heard(true);
                 match EngineSignals::read(&String::from_utf8_lossy(&page.body)) {
                     Some(signals) => {
-                        let kind = signals.kind;
-                        engine.read(signals, clock.now());
-                        about.ask(&engine, Some(kind), &client, key).await;
-                        let now = clock.now();
+                        let (kind, now) = (signals.kind, clock.now());
+                        engine.read(signals, now);
+                        about.ask(&engine, Some(kind), (&client, key), now).await;
                         // An engine that needs long to tell is not kept busy with it.
                         engine.pause(every, now).max((now.since(asked) * SLOW_TELLERS).min(every))
                     }
@@ -115,7 +114,7 @@ async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, clien
             // It is there, but has no metrics to show.
             Err(FetchError::Refused(_) | FetchError::Broken) => {
                 engine.heard(true);
-                about.ask(&engine, None, &client, key).await;
+                about.ask(&engine, None, (&client, key), clock.now()).await;
                 (pause * 2).min(LONGEST)
             }
             Err(FetchError::Unreachable) => {
