@@ -370,7 +370,8 @@ function tiers(state) {
     const [head, said] = body.firstChild.firstChild.children;
     text(head, it.route);
     text(said, tieredWords(it));
-    keyed(body, it.tiers, (tier) => tier.pool, tierNode, tierUpdate);
+    const tiers = it.standing.tiers.map((tier, at) => ({ ...tier, pool: it.pools[at], wanted: it.wanted[at], bar: it.standing.bars[at] })).filter((tier) => tier.pool);
+    keyed(body, tiers, (tier) => tier.pool, tierNode, tierUpdate);
   });
 }
 function tieredNode() {
@@ -378,11 +379,12 @@ function tieredNode() {
   said.colSpan = TIER_COLUMNS.length;
   return el("tbody", "", el("tr", "route", said));
 }
-function tieredWords(it) {
+function tieredWords({ aim, standing: s, learned }) {
+  const labels = learned.feedback + learned.re_ask + learned.pairs;
   return [
-    it.aim, `${several(it.decisions, "decision")}`, `expected quality ${digits(it.quality, 3)}${it.unreachable ? ", which is all there is" : ""}`, it.spend_hour > 0 ? `${money(it.spend_hour)} in the last hour` : "",
-    it.sessions ? `${several(it.sessions, "session")}, moved ${several(it.flips, "time")}` : "", it.spilled ? `${count(it.spilled)} sent elsewhere` : "",
-    it.labels ? `learned from ${several(it.labels, "label")}, weights bettered ${several(it.promotions, "time")}` : "",
+    aim, several(s.decisions, "decision"), `expected quality ${digits(s.quality, 3)}${s.unreachable ? ", which is all there is" : ""}`, s.spend_hour > 0 ? `${money(s.spend_hour)} in the last hour` : "",
+    s.sessions ? `${several(s.sessions, "session")}, moved ${several(s.flips, "time")}` : "", s.spilled ? `${count(s.spilled)} sent elsewhere` : "",
+    labels ? `learned from ${several(labels, "label")}, weights bettered ${several(learned.promotions, "time")}` : "",
   ].filter(Boolean).join(" · ");
 }
 function tierNode() {
@@ -393,12 +395,12 @@ function tierUpdate(row, tier) {
   const [name, wanted, belongs, prompt, sent, bar, requests] = row.children;
   text(name, tier.pool);
   text(wanted, percent(tier.wanted, 1));
-  text(belongs.firstChild, percent(tier.belongs, 1));
-  width(belongs.querySelector("i"), tier.belongs);
-  text(prompt, percent(tier.by_prompt, 1));
-  text(sent, percent(tier.sent, 1));
+  text(belongs.firstChild, percent(tier.settled_share, 1));
+  width(belongs.querySelector("i"), tier.settled_share);
+  text(prompt, percent(tier.intended_share, 1));
+  text(sent, percent(tier.served_share, 1));
   text(bar, known(tier.bar) ? Number(tier.bar).toPrecision(3) : none);
-  text(requests, count(tier.requests));
+  text(requests, count(tier.served));
 }
 
 // === What is reused?

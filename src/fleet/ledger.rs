@@ -189,6 +189,7 @@ impl Ledger {
         let mut book = self.book();
         book.alive(entry, now);
         book.see(entry);
+        entry.seen = true;
         if book.stop_waiting(entry) {
             book.last_first_token = book.last_first_token.max(now);
             book.decode(entry);
@@ -225,7 +226,7 @@ impl Ledger {
     pub(super) fn leave(&self, entry: &Entry) {
         let mut book = self.book();
         book.in_flight -= 1;
-        book.see(&mut entry.clone());
+        book.see(entry);
         book.promised -= entry.work.prompt_tokens + entry.work.output_tokens;
         if !book.stop_waiting(entry) {
             book.decoding -= 1;
@@ -262,9 +263,8 @@ impl Book {
     }
 
     /// Something came to a request of which nothing was seen, or it leaves.
-    const fn see(&mut self, entry: &mut Entry) {
+    const fn see(&mut self, entry: &Entry) {
         if entry.work.whole && !entry.seen {
-            entry.seen = true;
             self.unseen -= entry.work.uncached_tokens;
         }
     }

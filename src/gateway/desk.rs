@@ -19,7 +19,7 @@ use crate::{
     cache::Purge,
     measure::{BytesPerToken, Rate},
     otel::Exporter,
-    policy::{Policy, Tokenizer, Way},
+    policy::{Policy, Tokenizer},
     prompt::tokens::{Counter, Source},
     schedule::{
         boundary::Boundary,
@@ -162,13 +162,7 @@ impl Desk {
         self.purse.follow(policy.background.as_ref());
         self.cache.follow(policy.caching.as_ref());
         self.meanings.follow(policy.caching.as_ref());
-        let ways = policy.models.rules().map(|rule| (&rule.name, &rule.way));
-        let tiered: HashMap<_, _> = ways
-            .filter_map(|(name, way)| match way {
-                Way::Tiers(tiers) => Some((name.clone(), tiers.clone())),
-                Way::Pools(_) | Way::Length(_) => None,
-            })
-            .collect();
+        let tiered: HashMap<_, _> = policy.models.tiered().collect();
         self.tierings.retain(|name, tierings| match tiered.get(name) {
             Some(tiers) => {
                 tierings.follow(&tiers.aim, tiers.routes.len());

@@ -210,6 +210,14 @@ impl ModelTable {
         self.exact.values().chain(wildcards).flat_map(|model| &model.rules)
     }
 
+    /// The rules that lead to tiers, and these.
+    pub fn tiered(&self) -> impl Iterator<Item = (&Name, &Arc<Tiers>)> {
+        self.rules().filter_map(|rule| match &rule.way {
+            Way::Tiers(tiers) => Some((&rule.name, tiers)),
+            Way::Pools(_) | Way::Length(_) => None,
+        })
+    }
+
     /// Whether any name leads to the route called `name`.
     pub fn has_route(&self, name: &str) -> bool {
         let wildcards = self.wildcards.iter().map(|(_, model)| model);
