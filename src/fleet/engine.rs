@@ -7,7 +7,7 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
-use super::{Breaker, Ledger, drafts::Drafts};
+use super::{Breaker, Ledger, company::Company, drafts::Drafts};
 use crate::{
     measure::{Rate, RateSpan, Smallest},
     types::{Drafting, EngineKind, EngineSignals, GpuSignals, Moment, Name},
@@ -78,17 +78,8 @@ struct FirstTokens {
 /// harms less than 64 candidates' readings kept alive and let go again.
 #[derive(Debug)]
 struct Told {
-    /// Bits of the number of requests there that are not ours.
-    others: AtomicU64,
-    /// Bits of their mean of late.
-    mean: AtomicU64,
-    /// Nanoseconds of the [`Moment`] they were counted.
-    at: AtomicU64,
-    /// The same of since when there are more than chance explains; the greatest number while there are not.
-    shared_since: AtomicU64,
-    /// The same of when there had been more for a while, and of when prompts of theirs came last; 0 while there never were any.
-    shared_at: AtomicU64,
-    fed_at: AtomicU64,
+    /// Requests there that are not ours.
+    company: Company,
     /// Tokens of its KV cache.
     kv_tokens: AtomicU64,
     /// 0 while it is not known.
@@ -102,23 +93,8 @@ const OLD_DRAFTS: Duration = Duration::from_mins(1);
 /// How long round trips count.
 const ROUND_TRIPS: Duration = Duration::from_secs(75);
 
-/// Over how long the mean of others' requests is taken, and how long it is believed without a reading.
-const MEAN_SPAN: Duration = Duration::from_secs(10);
-const OLD_OTHERS: Duration = Duration::from_secs(40);
-
 /// More requests than this are no count.
 const MOST_OTHERS: f64 = 1e6;
-
-/// An engine that others use too, and that tells how much work they give it, is asked this many times as often while they do, for it is
-/// seen in no other way; but not oftener than this.
-const SHARED: u32 = 10;
-const OFTENEST: Duration = Duration::from_millis(50);
-/// The part of our own requests by which a gauge may be wrong.
-const LATE: f64 = 0.25;
-/// What lasts for so long is no accident of two counts.
-const NO_CHANCE: Duration = Duration::from_secs(1);
-/// How long others are remembered to use it.
-const SHARED_FOR: Duration = Duration::from_secs(30);
 
 /// A size of a KV cache that was not told.
 const UNKNOWN: u64 = u64::MAX;
@@ -138,16 +114,7 @@ impl Engine {
             gpus: ArcSwapOption::empty(),
             round_trip: Smallest::new(ROUND_TRIPS),
             contexts: ArcSwap::default(),
-            told: Told {
-                others: AtomicU64::new(0),
-                mean: AtomicU64::new(0),
-                at: AtomicU64::new(0),
-                shared_since: AtomicU64::new(u64::MAX),
-                shared_at: AtomicU64::new(0),
-                fed_at: AtomicU64::new(0),
-                kv_tokens: AtomicU64::new(UNKNOWN),
-                slots: AtomicU32::new(0),
-            },
+            told: Told { company: Company::new(), kv_tokens: AtomicU64::new(UNKNOWN), slots: AtomicU32::new(0) },
             heard: AtomicU8::new(0),
         }
     }
@@ -175,8 +142,7 @@ impl Engine {
     pub fn gone(&self) {
         self.restarts.fetch_add(1, Relaxed);
         self.load.gone();
-        self.told.others.store(0, Relaxed);
-        self.told.mean.store(0, Relaxed);
+        self.told.company.gone();
     }
 
     /// Keeps what the engine said of itself at `at`.
@@ -204,22 +170,7 @@ impl Engine {
         };
         let others = others.min(MOST_OTHERS);
         let theirs = self.load.read(signals.begun_tokens(), others, at);
-        let before = Moment::from_nanos(self.told.at.load(Relaxed));
-        let kept = (-at.seconds_since(before) / MEAN_SPAN.as_secs_f64()).exp();
-        let mean = f64::from_bits(self.told.mean.load(Relaxed)) * kept + others * (1.0 - kept);
-        self.told.mean.store(mean.to_bits(), Relaxed);
-        self.told.others.store(others.to_bits(), Relaxed);
-        self.told.at.store(at.nanos(), Relaxed);
-        // A gauge is a moment late: what it has beyond ours may be our own that ended meanwhile.
-        let told = &self.told;
-        if others < 1.0 + LATE * f64::from(in_flight) {
-            told.shared_since.store(u64::MAX, Relaxed);
-        } else if at.since(Moment::from_nanos(told.shared_since.fetch_min(at.nanos(), Relaxed))) >= NO_CHANCE {
-            told.shared_at.store(at.nanos(), Relaxed);
-        }
-        if theirs > 0.0 {
-            told.fed_at.store(at.nanos(), Relaxed);
-        }
+        self.told.company.read(others, in_flight, theirs > 0.0, at);
         if let (EngineKind::LlamaCpp, Some(running), Some(waiting)) = (signals.kind, signals.running, signals.waiting)
             && running >= 1.0
             && waiting >= 1.0
@@ -233,12 +184,7 @@ impl Engine {
 
     /// The time until it is to be asked again, if that is `usual` for engines that nobody else uses.
     pub fn pause(&self, usual: Duration, now: Moment) -> Duration {
-        let lately = |at: &AtomicU64| match at.load(Relaxed) {
-            0 => false,
-            at => now.since(Moment::from_nanos(at)) <= SHARED_FOR,
-        };
-        let shared = lately(&self.told.shared_at) && lately(&self.told.fed_at);
-        if shared { usual.min((usual / SHARED).max(OFTENEST)) } else { usual }
+        self.told.company.pause(usual, now)
     }
 
     /// Its own mean time to first token over the last minute, in seconds; `None` where it counts none, or counted none.
@@ -307,37 +253,18 @@ impl Engine {
     /// Requests that others seem to have there: at first what it said last, beyond our own; after `fade` what that was on the mean of
     /// late, for whoever uses an engine mostly goes on to. (The prediction of a first-order autoregression, its decay a straight line.)
     pub fn foreign(&self, now: Moment, fade: Duration) -> u32 {
-        let mean = f64::from_bits(self.told.mean.load(Relaxed));
-        let (others, fresh, age) = self.last_others(now, fade);
-        if others <= 0.0 && mean <= 0.0 {
-            return 0;
-        }
-        let known = (1.0 - age / OLD_OTHERS.as_secs_f64()).max(0.0);
-        rounded(others * fresh + mean * (1.0 - fresh) * known)
+        self.told.company.expected(now, fade)
     }
 
     /// The same where they must not be supposed without need: what it said last, fading to nothing over `fade`.
     pub fn foreign_seen(&self, now: Moment, fade: Duration) -> u32 {
-        let (others, fresh, _) = self.last_others(now, fade);
-        rounded(others * fresh)
+        self.told.company.seen(now, fade)
     }
-
-    /// How many it had when it last spoke, how much of that still counts, and how many seconds ago that was.
-    fn last_others(&self, now: Moment, fade: Duration) -> (f64, f64, f64) {
-        let others = f64::from_bits(self.told.others.load(Relaxed));
-        let age = now.seconds_since(Moment::from_nanos(self.told.at.load(Relaxed)));
-        (others, (1.0 - age / fade.as_secs_f64().max(f64::MIN_POSITIVE)).max(0.0), age)
-    }
-}
-
-/// The nearest number of what is not below 0: without a call, for decisions ask it of every engine.
-fn rounded(count: f64) -> u32 {
-    (count + 0.5) as u32
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::company::OFTENEST, *};
     use crate::types::EngineKind;
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod account;
 mod breaker;
+mod company;
 mod drafts;
 mod engine;
 mod learned;
