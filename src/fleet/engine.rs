@@ -1,7 +1,7 @@
 //! An engine: one server process that runs models. Load belongs to it, whichever pool or model put it there.
 
 use std::{
-    sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -84,6 +84,8 @@ struct Told {
     kv_tokens: AtomicU64,
     /// 0 while it is not known.
     slots: AtomicU32,
+    /// Whether it tells how many requests wait there.
+    has_queue: AtomicBool,
 }
 
 /// What was said of GPUs longer ago than this is not what is.
@@ -114,7 +116,12 @@ impl Engine {
             gpus: ArcSwapOption::empty(),
             round_trip: Smallest::new(ROUND_TRIPS),
             contexts: ArcSwap::default(),
-            told: Told { company: Company::new(), kv_tokens: AtomicU64::new(UNKNOWN), slots: AtomicU32::new(0) },
+            told: Told {
+                company: Company::new(),
+                kv_tokens: AtomicU64::new(UNKNOWN),
+                slots: AtomicU32::new(0),
+                has_queue: AtomicBool::default(),
+            },
             heard: AtomicU8::new(0),
         }
     }
@@ -178,6 +185,7 @@ impl Engine {
             // None is free while any request waits for one. What it said itself of its slots is exact.
             let _ = self.told.slots.compare_exchange(0, running as u32, Relaxed, Relaxed);
         }
+        self.told.has_queue.store(signals.waiting.is_some(), Relaxed);
         self.told.kv_tokens.store(signals.kv_capacity_tokens.unwrap_or(UNKNOWN), Relaxed);
         self.reading.store(Some(Reading { signals, at, in_flight, prefix_hit_ratio }.into()));
     }
@@ -248,6 +256,11 @@ impl Engine {
     /// How many requests it computes at once, where it has a fixed number of slots and told it or was seen with all of them taken.
     pub fn slots(&self) -> Option<u32> {
         Some(self.told.slots.load(Relaxed)).filter(|slots| *slots > 0)
+    }
+
+    /// Whether it tells of a queue: it is an engine, then, and not somebody's service with who knows how many behind one address.
+    pub fn has_queue(&self) -> bool {
+        self.told.has_queue.load(Relaxed)
     }
 
     /// Requests that others seem to have there: at first what it said last, beyond our own; after `fade` what that was on the mean of

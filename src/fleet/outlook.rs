@@ -30,7 +30,7 @@ impl Pool {
         let candidate = &scratch.candidates[choice.index];
         let backend = scratch.members[choice.index];
         let (view, blocks) = (&scratch.views[choice.index], scratch.matched[choice.index] as usize);
-        let forecast = look.forecast(&self.backends[backend], view, blocks);
+        let (forecast, held) = look.forecast(&self.backends[backend], view, blocks);
         let work = forecast.work;
         // The cost counts tokens as the pool's usual backend computes them; this is how long that takes over one.
         let second_per_token = work.prefill / (work.uncached_tokens as f64 * candidate.speed.max(f64::MIN_POSITIVE));
@@ -46,6 +46,6 @@ impl Pool {
             },
             avoided: candidate.avoided,
         };
-        Some((Placement { backend, choice, forecast }, outlook))
+        Some((Placement { backend, choice, forecast, held }, outlook))
     }
 }

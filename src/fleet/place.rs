@@ -7,7 +7,7 @@ use crate::{
     policy::Target,
     schedule::{
         Choice,
-        admission::Occupancy,
+        admission::{Occupancy, holds},
         choose,
         predict::{Ahead, Batch, Features, Model, OutputForecast, OutputLengths, Prediction},
         prefix::HolderId,
@@ -58,6 +58,8 @@ pub struct Placement {
     pub choice: Choice,
     /// What is expected there.
     pub forecast: Forecast,
+    /// Whether a request that can wait is better kept for now: its engine has enough to do ([`holds`]).
+    pub held: bool,
 }
 
 /// Working memory of a decision, to be used again for the next one. After a decision it holds every candidate as it looked.
@@ -92,7 +94,8 @@ impl Pool {
         let choice = choose(self.spec.balance, candidates, self.draw(ask.target, chance), costs)?;
         let backend = members[choice.index];
         let (view, blocks) = (&views[choice.index], matched[choice.index] as usize);
-        Some(Placement { backend, choice, forecast: look.forecast(&self.backends[backend], view, blocks) })
+        let (forecast, held) = look.forecast(&self.backends[backend], view, blocks);
+        Some(Placement { backend, choice, forecast, held })
     }
 
     /// Gathers in `scratch` how every backend that `ask` allows looks now; `None` when there are none.
@@ -219,7 +222,7 @@ impl Look<'_> {
     fn candidate(&self, backend: &Backend, view: &View, matched: usize) -> Candidate {
         let task = self.task(backend, view, matched);
         let Task { foreign, features: Features { uncached, queued, overflow, .. }, ahead, .. } = task;
-        let Ahead { ttft, prefill, slot_tokens } = ahead;
+        let Ahead { ttft, prefill, slot_tokens, .. } = ahead;
         let Backend { learned, spec, .. } = backend;
         Candidate {
             in_flight: view.in_flight,
@@ -260,7 +263,8 @@ impl Look<'_> {
         turns * self.mean_output * self.model.tpot(&backend.learned.predictor, &batch, self.now).seconds
     }
 
-    pub(super) fn forecast(&self, backend: &Backend, view: &View, matched: usize) -> Forecast {
+    /// What is expected on `backend`, and whether a request that can wait is better kept for now.
+    pub(super) fn forecast(&self, backend: &Backend, view: &View, matched: usize) -> (Forecast, bool) {
         let task = self.task(backend, view, matched);
         let (batch, tpot) = self.tpot(backend, view, &task);
         let work = Work {
@@ -271,7 +275,15 @@ impl Look<'_> {
             prediction: task.ahead.ttft,
             whole: self.ask.whole,
         };
-        Forecast { work, output: self.output, features: task.features, batch, tpot, session: self.ask.session }
+        // What others queue does not count, or they would have the engine to themselves. Of one that tells of no queue it is not known
+        // whether prompts wait there for each other at all. And a request with a limit goes, spills or is shed by what it finds on engines.
+        let ours = (view.queued_tokens as f64 / task.features.queued.max(1) as f64).min(1.0);
+        let held = backend.engine.has_queue()
+            && self.ask.ttft_limit.is_none()
+            && holds(task.ahead.wait * ours, task.ahead.prefill);
+        let forecast =
+            Forecast { work, output: self.output, features: task.features, batch, tpot, session: self.ask.session };
+        (forecast, held)
     }
 
     fn tpot(&self, backend: &Backend, view: &View, task: &Task) -> (Batch, Prediction) {

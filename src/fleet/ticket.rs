@@ -548,6 +548,45 @@ mod tests {
     }
 
     #[test]
+    fn a_long_prompt_is_kept_from_engines_that_tell_of_a_queue_and_have_enough_of_ours_in_it() {
+        let registry = Registry::default();
+        let snapshot = pool(&registry);
+        let pool = &snapshot.pools[0];
+        let target = pool_target();
+        let outputs = pool.learned.outputs.of(&target, &"route".into());
+        let is_held = |blocks: &Blocks, ttft_limit| {
+            let ask = Ask {
+                target: &target,
+                tried: &[],
+                prompt: blocks.prompt(),
+                session: None,
+                room_only: true,
+                outputs: &outputs,
+                max_tokens: None,
+                whole: false,
+                ttft_limit,
+                tpot_limit: None,
+            };
+            pool.place(&ask, at(10), 0.5, &mut Scratch::default()).unwrap().held
+        };
+        let tell = |waiting| {
+            let signals = EngineSignals { running: Some(0.0), waiting, ..EngineSignals::unknown(EngineKind::Vllm) };
+            pool.backends.iter().for_each(|backend| backend.engine.read(signals.clone(), at(5)));
+        };
+        let (long, short) = (prompt(9, 1_000), prompt(8, 1));
+        tell(Some(0.0));
+        assert!(!is_held(&long, None), "nothing is there");
+        let busy = [take(pool, &prompt(1, 1_000), false, at(9)), take(pool, &prompt(2, 1_000), false, at(9))];
+        assert!(is_held(&long, None) && !is_held(&short, None));
+        assert!(!is_held(&long, Some(std::time::Duration::from_secs(1))), "a limit is kept by other means");
+        tell(None);
+        assert!(!is_held(&long, None), "who knows how many there are behind one address");
+        tell(Some(0.0));
+        drop(busy);
+        assert!(!is_held(&long, None));
+    }
+
+    #[test]
     fn a_restart_empties_what_is_believed_cached() {
         let registry = Registry::default();
         let snapshot = pool(&registry);

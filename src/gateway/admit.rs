@@ -17,8 +17,8 @@ use tokio::{
 
 use super::{
     Desk, Reply, Step,
-    asked::{Asked, Placed, Tries},
-    hall::{Full, Guest, LOOK},
+    asked::{Asked, Chosen, Placed, Tries},
+    hall::{Full, Guest, LOOK, Wait},
     line::Admission,
     record::{Record, millis},
     route::priority,
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     measure::lock,
-    schedule::admission::{Backlog, Waiting, retry_after},
+    schedule::admission::{Backlog, Waiting, due, retry_after},
     telemetry::Shed,
     types::{Fault, Moment},
 };
@@ -107,7 +107,9 @@ pub(super) async fn enter(asked: &Asked, record: &Record) -> Result<Placed, Faul
         Ok(placed)
     };
 
-    if let Some(chosen) = asked.choose(began) {
+    let chosen = asked.choose(began);
+    let hope = Hope::of(asked, chosen.as_ref(), began);
+    if let Some(chosen) = chosen {
         if let Some(after) = asked.shed(&chosen, fastrand::f64(), began).filter(|_| asked.is_new()) {
             meter.shed(Shed::Slo);
             note(Shed::Slo.label(), false, Duration::ZERO);
@@ -115,14 +117,15 @@ pub(super) async fn enter(asked: &Asked, record: &Record) -> Result<Placed, Faul
         }
         // Who comes now does not pass those who wait.
         if desk.hall.is_empty()
-            && let Some(placed) = asked.take(chosen, began).or_else(|| asked.place(began))
+            && !hope.held
+            && let Some(placed) = asked.take(chosen, began).or_else(|| asked.place_in_turn(began).ok())
         {
             return let_in(placed, false, Duration::ZERO);
         }
     }
 
     note("waiting", true, Duration::ZERO);
-    let result = wait(asked, preferred, began).await;
+    let result = wait(asked, preferred, &hope, began).await;
     let now = desk.clock.now();
     let waited = now.since(began);
     record.wait(waited);
@@ -162,6 +165,21 @@ pub(super) async fn enter(asked: &Asked, record: &Record) -> Result<Placed, Faul
     Err(fault)
 }
 
+/// What a request can expect that may have to wait.
+struct Hope {
+    /// When it should go.
+    due: Moment,
+    /// Whether there is room for it, at an engine that has enough to do for now.
+    held: bool,
+}
+
+impl Hope {
+    fn of(asked: &Asked, chosen: Option<&Chosen>, now: Moment) -> Self {
+        let prefill = chosen.map_or(0.0, |chosen| chosen.forecast().work.prefill);
+        Self { due: due(now, prefill), held: chosen.is_some_and(|chosen| asked.is_held(chosen)) }
+    }
+}
+
 /// Why a wait was in vain.
 enum End {
     Full,
@@ -172,7 +190,7 @@ enum End {
 
 /// Waits in the queue of a target's pool until a place is handed over. Also tells whether it had to: those before it may wait for
 /// something else.
-async fn wait(asked: &Asked, target: usize, began: Moment) -> Result<(Placed, bool), End> {
+async fn wait(asked: &Asked, target: usize, hope: &Hope, began: Moment) -> Result<(Placed, bool), End> {
     let limits = asked.serving.snapshot.policy.limits;
     let (_, pool) = asked.pool(target);
     let patience = asked.route.queue.unwrap_or(limits.queue_wait);
@@ -184,31 +202,37 @@ async fn wait(asked: &Asked, target: usize, began: Moment) -> Result<(Placed, bo
     let guest = Waiter { asked: asked.clone(), offer: Mutex::new(Some(offer)), undelivered: Mutex::default() };
     // Even who has no time to wait is looked at once: those who wait may wait for something else.
     let deadline = began.plus(most.max(Duration::from_nanos(1)));
-    let waiting =
-        Waiting { priority: asked.priority, deadline: Some(deadline), item: Box::new(guest) as Box<dyn Guest> };
+    let waiting = Waiting {
+        priority: asked.priority,
+        due: hope.due,
+        deadline: Some(deadline),
+        item: Box::new(guest) as Box<dyn Guest>,
+    };
     let until = Instant::now() + most;
     // Declared after `offered`, and so dropped before it: while one stands in the queue, somebody takes what it is offered.
     let Ok(stay) = asked.desk.hall.join(&pool.spec.name, limits.queue_length, waiting, began) else {
-        // Another pool may have room for it, and nobody who waits for that.
+        // There may be room that nobody who waits can use, and nobody is refused who was only to be kept for a while.
         let Full = Full;
-        let elsewhere = asked.place(began).filter(|placed| placed.target != target);
+        let elsewhere = asked.place(began);
         return elsewhere.map(|placed| (placed, false)).ok_or(End::Full);
     };
     if let Ok(placed) = offered.try_recv() {
         return Ok((placed, false));
     }
-    loop {
+    let end = loop {
         match timeout_at(until.min(Instant::now() + LOOK), &mut offered).await {
             Ok(Ok(placed)) => return Ok((placed, true)),
             // One with a higher priority came.
-            Ok(Err(_)) => return Err(End::Full),
+            Ok(Err(_)) => break End::Full,
             Err(_) if Instant::now() < until => asked.desk.hall.look(asked.desk.clock.now()),
-            Err(_) => break,
+            Err(_) => break end,
         }
-    }
+    };
     drop(stay);
-    // It may have been handed over in this very moment.
-    offered.try_recv().map(|placed| (placed, true)).map_err(|_| end)
+    // It may have been handed over in this very moment. And one that was only kept goes to an engine that has enough to do.
+    let handed = offered.try_recv().ok();
+    let anyway = || if matches!(end, End::Late) { None } else { asked.place(asked.desk.clock.now()) };
+    handed.or_else(anyway).map(|placed| (placed, true)).ok_or(end)
 }
 
 /// A request in a queue.
@@ -220,14 +244,14 @@ struct Waiter {
 }
 
 impl Guest for Waiter {
-    fn sit(&self, now: Moment) -> bool {
-        let Some(placed) = self.asked.place(now) else { return false };
+    fn sit(&self, now: Moment) -> Result<(), Wait> {
+        let placed = self.asked.place_in_turn(now)?;
         let refused = match lock(&self.offer).take() {
             Some(offer) => offer.send(placed).err(),
             None => Some(placed),
         };
         *lock(&self.undelivered) = refused;
-        true
+        Ok(())
     }
 
     fn kind(&self) -> Option<usize> {

@@ -4,6 +4,7 @@ use std::{cell::RefCell, sync::Arc, time::Duration};
 
 use super::{
     Desk, Serving,
+    hall::Wait,
     line::{Attempted, Predicted, Weighed},
     seat::Seat,
 };
@@ -116,6 +117,25 @@ impl Asked {
     /// A backend with room, and a place there; `None` where none has room now.
     pub(super) fn place(&self, now: Moment) -> Option<Placed> {
         (0..MOST_RACES).map_while(|_| self.choose(now)).find_map(|chosen| self.take(chosen, now))
+    }
+
+    /// The same for one that stands in a queue: it also waits while the engine that it would go to has enough to do.
+    pub(super) fn place_in_turn(&self, now: Moment) -> Result<Placed, Wait> {
+        for _ in 0..MOST_RACES {
+            let chosen = self.choose(now).ok_or(Wait::Full)?;
+            if self.is_held(&chosen) {
+                return Err(Wait::Held);
+            }
+            if let Some(placed) = self.take(chosen, now) {
+                return Ok(placed);
+            }
+        }
+        Err(Wait::Full)
+    }
+
+    /// Whether it is better kept for now. One that was tried before has waited enough.
+    pub(super) fn is_held(&self, chosen: &Chosen) -> bool {
+        chosen.placement.held && self.is_new()
     }
 
     /// The best backend with room, in the pool that is to serve the request.

@@ -27,16 +27,27 @@ use crate::{
 /// Most requests of one queue that are looked at in vain before those behind them have to wait for the next time. Only a queue of
 /// many routes has so many that differ.
 const MOST_IN_VAIN: usize = 16;
+/// The same of those that are kept for an engine with enough to do: a burst of prompts that begin alike wants to go to the same one.
+const MOST_HELD: usize = 32;
 /// How often those who wait look whether time has made room.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
 
+/// Why a request has to wait.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// No backend has room.
+    Full,
+    /// The one that it should go to has enough to do for now.
+    Held,
+}
+
 /// One who waits.
 pub(super) trait Guest: Send {
-    /// Takes a place on an engine, if there is room now. Nothing that holds a place may be dropped meanwhile: what has to be
+    /// Takes a place on an engine, if there is one for it now. Nothing that holds a place may be dropped meanwhile: what has to be
     /// is kept until the guest itself goes.
-    fn sit(&self, now: Moment) -> bool;
+    fn sit(&self, now: Moment) -> Result<(), Wait>;
 
-    /// Those of one kind find room or none alike; `None` for one that is like no other.
+    /// Those of one kind find room or none alike, though each may have to wait for an engine of its own; `None` for one that is like no other.
     fn kind(&self) -> Option<usize>;
 }
 
@@ -105,7 +116,9 @@ impl Hall {
         now: Moment,
     ) -> Result<Stay, Full> {
         let mut lines = lock(&self.lines);
-        let mut gone = seat(&mut lines, now);
+        // Those who can go make room in a queue that is full.
+        let full = lines.get(pool).is_some_and(|line| line.len() >= length);
+        let mut gone = if full { seat(&mut lines, now) } else { Vec::new() };
         let line = lines.entry(pool.clone()).or_insert_with(|| Queue::new(length));
         // The newest policy has its way.
         line.set_length(length);
@@ -164,21 +177,24 @@ fn seat(lines: &mut BTreeMap<Name, Line>, now: Moment) -> Vec<Box<dyn Guest>> {
     order.sort_by_key(|line| Reverse(line.oldest(now)));
     let mut seated = Vec::new();
     for line in order {
-        let (mut vain, mut looks) = (Vec::new(), 0);
+        let (mut vain, mut held) = (Vec::new(), 0);
+        let mut looks = 0;
         let mut keys = Vec::new();
         for (key, guest) in line.in_order(now) {
-            if looks == MOST_IN_VAIN {
+            if looks == MOST_IN_VAIN || held == MOST_HELD {
                 break;
             }
             let kind = guest.kind();
             if kind.is_some_and(|kind| vain.contains(&kind)) {
                 continue;
             }
-            if guest.sit(now) {
-                keys.push(key);
-            } else {
-                looks += 1;
-                vain.extend(kind);
+            match guest.sit(now) {
+                Ok(()) => keys.push(key),
+                Err(Wait::Held) => held += 1,
+                Err(Wait::Full) => {
+                    looks += 1;
+                    vain.extend(kind);
+                }
             }
         }
         seated.extend(keys.into_iter().filter_map(|key| line.remove(key)));
@@ -214,12 +230,13 @@ mod tests {
     }
 
     impl Guest for One {
-        fn sit(&self, _: Moment) -> bool {
+        fn sit(&self, _: Moment) -> Result<(), Wait> {
             let mut rooms = lock(&self.rooms.0);
-            let Some(room) = (0..2).find(|&room| self.may[room] && rooms[room] > 0) else { return false };
+            let free = |room: &usize| self.may[*room] && rooms[*room] > 0;
+            let room = (0..2).find(free).ok_or(Wait::Full)?;
             rooms[room] -= 1;
             self.seated.store(true, SeqCst);
-            true
+            Ok(())
         }
 
         fn kind(&self) -> Option<usize> {
@@ -236,7 +253,7 @@ mod tests {
     fn join(hall: &Arc<Hall>, rooms: &Rooms, pool: &str, may: [bool; 2], now: Moment) -> Result<Joined, Full> {
         let seated = Arc::new(AtomicBool::new(false));
         let item: Box<dyn Guest> = Box::new(One { rooms: rooms.clone(), may, seated: seated.clone() });
-        let stay = hall.join(&pool.into(), 5, Waiting { priority: 5, deadline: None, item }, now)?;
+        let stay = hall.join(&pool.into(), 5, Waiting { priority: 5, due: now, deadline: None, item }, now)?;
         Ok(Joined { stay, may, seated })
     }
 
@@ -261,6 +278,37 @@ mod tests {
         assert_eq!(seated(), [true, false, true], "in the order of arrival");
         let standing = hall.standing(&"p".into(), at(12));
         assert_eq!((standing.depth, standing.oldest), (1, Duration::from_millis(11)));
+    }
+
+    /// One that is kept, for as long as its engine has enough to do.
+    struct Kept(Arc<AtomicBool>);
+
+    impl Guest for Kept {
+        fn sit(&self, _: Moment) -> Result<(), Wait> {
+            if self.0.load(SeqCst) { Ok(()) } else { Err(Wait::Held) }
+        }
+
+        fn kind(&self) -> Option<usize> {
+            Some(1)
+        }
+    }
+
+    #[test]
+    fn one_that_is_kept_lets_others_of_its_kind_pass() {
+        let hall = Arc::new(Hall::default());
+        let [busy, idle] = [false, true].map(|free| Arc::new(AtomicBool::new(free)));
+        let stays: Vec<_> = [&busy, &idle]
+            .map(|engine| {
+                let item: Box<dyn Guest> = Box::new(Kept(engine.clone()));
+                hall.join(&"p".into(), 9, Waiting { priority: 5, due: at(0), deadline: None, item }, at(0)).ok()
+            })
+            .into_iter()
+            .collect();
+        assert_eq!(hall.standing(&"p".into(), at(1)).depth, 1);
+        busy.store(true, SeqCst);
+        hall.stir(at(1));
+        assert!(hall.is_empty());
+        drop(stays);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The gateway's own scheduling in a simulated cluster: the same routes, pools, queues, tickets and predictions that serve traffic, on
 //! the simulation's clock.
 
+mod waiting;
+
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap},
@@ -12,7 +14,7 @@ use super::{
     Gauges, Profile,
     cluster::{Answer, AttemptId, Command, Scheduler},
     flight::{Flight, signals},
-    hall::{Hall, LOOK},
+    hall::Hall,
     open::{Chosen, Open},
     router::{Directed, Fixed, Meter, Router, Scene},
     traffic::Request,
@@ -35,8 +37,6 @@ pub use super::flight::{NO_BACKEND, NO_ROUTE, Told};
 
 /// Bytes of a token of simulated prompts. The gateway does not know; it learns.
 pub(super) const TOKEN_BYTES: u64 = 4;
-/// Most of one queue that are looked at in vain before those behind them have to wait for the next time.
-const MOST_IN_VAIN: usize = 16;
 /// A gateway that runs a policy over simulated engines.
 pub struct Gateway {
     snapshot: Snapshot,
@@ -53,6 +53,8 @@ pub struct Gateway {
     /// Requests that have not begun to be answered, or are being.
     open: HashMap<u32, Open>,
     hall: Hall,
+    /// When those who wait look next whether time has made room.
+    look_at: Moment,
     /// Which of its pools each route with limits used last.
     spills: HashMap<Name, usize>,
     hedges: Budget,
@@ -84,6 +86,7 @@ impl Gateway {
             engines,
             layout: Layout::Fixed(block_tokens.saturating_mul(TOKEN_BYTES as u32)),
             profiles: profiles.to_vec(),
+            look_at: Moment::default(),
             dice: fastrand::Rng::with_seed(seed),
             scratch: Scratch::default(),
             flights: Vec::new(),
@@ -122,16 +125,17 @@ impl Gateway {
         let Some(preferred) = self.open.get(&number).and_then(|open| open.preferred(&self.snapshot.pools)) else {
             return self.refuse(number, NO_BACKEND, out);
         };
-        if let Some(chosen) = self.choose(now, number) {
+        let chosen = self.choose(now, number);
+        if let Some(chosen) = chosen {
             if self.is_hopeless(now, number, &chosen) {
                 return self.refuse(number, Shed::Slo.label(), out);
             }
             // Who comes now does not pass those who wait.
-            if self.hall.is_empty() && self.launch(now, number, &chosen, false, out) {
+            if self.hall.is_empty() && !chosen.held && self.launch(now, number, &chosen, false, out) {
                 return;
             }
         }
-        self.wait(now, number, preferred, out);
+        self.wait(now, number, preferred, chosen.as_ref(), out);
     }
 
     /// The best backend with room, in the pool that is to serve the request.
@@ -161,46 +165,6 @@ impl Gateway {
         let model = self.snapshot.pools[chosen.pool].learned.predictor.model();
         let attainment = model.ttft_within(bound.as_secs_f64(), &chosen.placement.forecast.work.prediction);
         shed(Some(attainment), chosen.in_flight, self.dice.f64())
-    }
-
-    fn wait(&mut self, now: Moment, number: u32, preferred: usize, out: &mut Vec<Command>) {
-        let limits = self.snapshot.policy.limits;
-        let Some(open) = self.open.get(&number) else { return };
-        let patience = open.patience(limits.queue_wait, now);
-        let deadline = now.plus(patience.max(Duration::from_nanos(1)));
-        let pool = open.route().targets[preferred].pool;
-        let Ok(displaced) = self.hall.join(pool, number, open.priority(), deadline, now) else {
-            // Another pool may have room for it, and nobody who waits for that.
-            let elsewhere = self.choose(now, number).filter(|chosen| chosen.target != preferred);
-            if !elsewhere.is_some_and(|chosen| self.launch(now, number, &chosen, false, out)) {
-                self.refuse(number, Shed::Full.label(), out);
-            }
-            return;
-        };
-        out.extend([Command::Wake(deadline), Command::Wake(now.plus(LOOK))]);
-        if let Some(displaced) = displaced {
-            self.refuse(displaced, Shed::Full.label(), out);
-        }
-        self.seat(now, out);
-    }
-
-    /// Seats those who wait and for whom there is room now.
-    fn seat(&mut self, now: Moment, out: &mut Vec<Command>) {
-        if self.hall.is_empty() {
-            return;
-        }
-        for line in self.hall.in_order(now) {
-            let mut in_vain = 0;
-            for number in line {
-                if in_vain == MOST_IN_VAIN {
-                    break;
-                }
-                match self.choose(now, number) {
-                    Some(chosen) if self.launch(now, number, &chosen, false, out) => self.hall.leave(number),
-                    _ => in_vain += 1,
-                }
-            }
-        }
     }
 
     /// Takes the place that was chosen and sends the request there; false where it is taken.
@@ -362,14 +326,7 @@ impl Scheduler for Gateway {
     }
 
     fn wake(&mut self, now: Moment, out: &mut Vec<Command>) {
-        for number in self.hall.expired(now) {
-            let late = self.open.get(&number).and_then(|open| open.bound(now)).is_some_and(|left| left.is_zero());
-            self.refuse(number, if late { Shed::Slo } else { Shed::Timeout }.label(), out);
-        }
-        if !self.hall.is_empty() {
-            self.seat(now, out);
-            out.push(Command::Wake(now.plus(LOOK)));
-        }
+        self.pass_time(now, out);
         while let Some(&Reverse((at, number))) = self.late.peek()
             && at <= now
         {

@@ -40,10 +40,11 @@ impl Hall {
         pool: usize,
         number: u32,
         priority: u8,
+        due: Moment,
         deadline: Moment,
         now: Moment,
     ) -> Result<Option<u32>, ()> {
-        let waiting = Waiting { priority, deadline: Some(deadline), item: number };
+        let waiting = Waiting { priority, due, deadline: Some(deadline), item: number };
         let queued = self.lines[pool].push(now, waiting).map_err(|_| ())?;
         self.places.insert(number, (pool, queued.key));
         if let Some(displaced) = queued.displaced {

@@ -45,6 +45,8 @@ pub(super) struct Chosen {
     pub(super) attainment: f64,
     /// Whether its engine failed lately, like all others there.
     pub(super) avoided: bool,
+    /// Whether the request is better kept for now.
+    pub(super) held: bool,
 }
 
 impl Open {
@@ -181,6 +183,7 @@ impl Open {
             in_flight: candidate.in_flight,
             attainment: candidate.attainment,
             avoided: candidate.avoided,
+            held: placement.held && self.is_new(),
         })
     }
 }

@@ -2,14 +2,16 @@
 //! and shedding.
 //!
 //! A request waits here rather than in an engine's own queue, because here the order can still change: the urgent may pass, and
-//! who left makes way. It waits only while no candidate [has room](Occupancy::has_room); what cannot be served in time is
-//! [shed](shed()) on arrival, while the client can still go elsewhere.
+//! who left makes way. It waits while no candidate [has room](Occupancy::has_room), and while the one that it should go to
+//! [has enough to do](holds); what cannot be served in time is [shed](shed()) on arrival, while the client can still go elsewhere.
 
+mod hold;
 mod queue;
 mod room;
 mod shed;
 
 pub use self::{
+    hold::{due, holds},
     queue::{Key, Queue, Queued, Refused, Waiting},
     room::{Occupancy, has_room},
     shed::{Backlog, retry_after, shed},

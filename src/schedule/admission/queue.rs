@@ -1,27 +1,29 @@
 //! Requests that wait for room in a pool: the most urgent goes next, and nobody waits forever.
 
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
 use crate::types::Moment;
 
-/// Priorities run from 0 to 9, so this many steps lead from the lowest to beyond the highest.
+/// The highest priority; the lowest is 0.
+const HIGHEST: u8 = 9;
+/// A step of priority is worth a tenth of the patience of the one who waits, so that the lowest passes newcomers of the highest before
+/// its time is up,
 const STEPS: u32 = 10;
-/// The shortest time in which a waiting request rises by one step. At 3 s, one of the lowest priority has passed newcomers of
-/// the highest after 30 s; the impatient rise no faster, for else short deadlines would outdo priorities.
+/// but not less than this: for else short deadlines would outdo priorities,
 const SHORTEST_STEP: Duration = Duration::from_secs(3);
-/// The longest: requests with more than ten minutes to wait, or with no deadline at all, rise as if they had ten.
+/// and not more: requests with more than ten minutes to wait, or with no deadline at all, rise as if they had ten.
 const LONGEST_STEP: Duration = Duration::from_mins(1);
 
-/// A bounded queue. Next is who stands on the highest level; there, who has the earliest deadline; there, who came first.
+/// A bounded queue. Next is who should go first, all told: who is due, later by a step for each priority that it is below the
+/// highest; then who came first.
 ///
-/// A request enters on the level of its priority and rises by one level each time a tenth of its patience (deadline less
-/// arrival) has passed, but not faster than every 3 s nor slower than every minute. So one of the lowest priority that can wait
-/// 30 s or more has passed all newcomers before its time is up, and one that can wait for ten minutes leaves the way to the
-/// hurried for most of them. There is no highest level: among requests with deadlines, one without would starve there.
+/// A step is a tenth of one's patience (deadline less arrival), but not less than 3 s nor more than a minute. That is priority with
+/// aging, one level for each step waited, told as a moment that never changes. So one of the lowest priority that can wait 30 s
+/// or more has passed all newcomers before its time is up, and one that can wait for ten minutes leaves the way to the hurried
+/// for most of them. Nobody starves: newcomers are due later and later.
 ///
 /// All operations take the time of a search in a tree. Nothing is kept of a request that was popped, removed or expired.
 #[derive(Debug)]
@@ -31,9 +33,7 @@ pub struct Queue<T> {
     /// All who wait, in the order of arrival.
     entries: BTreeMap<Key, Entry<T>>,
     /// The same in the order in which they are to go.
-    order: BTreeSet<Rank>,
-    /// When each rises next.
-    rises: BTreeSet<(Moment, Key)>,
+    order: BTreeSet<(Moment, Key)>,
     /// Those that have a deadline, the earliest first.
     deadlines: BTreeSet<(Moment, Key)>,
 }
@@ -43,6 +43,8 @@ pub struct Queue<T> {
 pub struct Waiting<T> {
     /// From 0, which is the lowest, to 9.
     pub priority: u8,
+    /// When it should go: among equals the earliest is first ([`due`](super::due())).
+    pub due: Moment,
     /// The moment from which an answer is of no use; without one it waits until it is popped or removed.
     pub deadline: Option<Moment>,
     /// Whatever wakes it.
@@ -72,17 +74,8 @@ struct Entry<T> {
     priority: u8,
     deadline: Option<Moment>,
     arrived: Moment,
-    /// Steps taken so far.
-    risen: u64,
-}
-
-/// Where an entry stands; the smallest goes next.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    level: Reverse<u64>,
-    no_deadline: bool,
-    deadline: Option<Moment>,
-    key: Key,
+    /// Where it stands: its place in the order of all.
+    stands: Moment,
 }
 
 // === impl Queue ===
@@ -90,14 +83,7 @@ struct Rank {
 impl<T> Queue<T> {
     /// An empty queue for at most `length` requests.
     pub const fn new(length: usize) -> Self {
-        Self {
-            length,
-            next: 0,
-            entries: BTreeMap::new(),
-            order: BTreeSet::new(),
-            rises: BTreeSet::new(),
-            deadlines: BTreeSet::new(),
-        }
+        Self { length, next: 0, entries: BTreeMap::new(), order: BTreeSet::new(), deadlines: BTreeSet::new() }
     }
 
     /// From now on at most `length` may wait; those who do already stay.
@@ -108,27 +94,25 @@ impl<T> Queue<T> {
     /// Lets `waiting` wait. Where the queue is full, the one who would go last leaves for it, provided that the arrival's
     /// priority is strictly higher than the level on which that one stands by now; else the arrival is refused.
     pub fn push(&mut self, now: Moment, waiting: Waiting<T>) -> Result<Queued<T>, Refused<T>> {
-        self.rise(now);
         let mut displaced = None;
         if self.entries.len() >= self.length {
-            match self.order.last() {
-                Some(last) if last.level.0 < u64::from(waiting.priority) => displaced = self.remove(last.key),
+            let last = self.order.last().and_then(|(_, key)| Some((*key, self.entries.get(key)?.level(now))));
+            match last {
+                Some((key, level)) if level < u64::from(waiting.priority) => displaced = self.remove(key),
                 _ => return Err(Refused(waiting.item)),
             }
         }
         let key = Key(self.next);
         self.next += 1;
-        let Waiting { priority, deadline, item } = waiting;
-        let entry = Entry { item, priority, deadline, arrived: now, risen: 0 };
-        self.order.insert(entry.rank(key));
-        self.rises.insert((entry.rises(), key));
-        self.deadlines.extend(deadline.map(|deadline| (deadline, key)));
+        let entry = Entry::new(waiting, now);
+        self.order.insert((entry.stands, key));
+        self.deadlines.extend(entry.deadline.map(|deadline| (deadline, key)));
         self.entries.insert(key, entry);
         Ok(Queued { key, displaced })
     }
 
     /// Who goes next, still waiting. Those whose deadline has passed are left to [`Queue::expired`].
-    pub fn first(&mut self, now: Moment) -> Option<&T> {
+    pub fn first(&self, now: Moment) -> Option<&T> {
         let key = self.first_key(now)?;
         self.entries.get(&key).map(|entry| &entry.item)
     }
@@ -142,8 +126,7 @@ impl<T> Queue<T> {
     /// Takes out the one with this `key`, whose client left; `None` if it does not wait any more.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         let entry = self.entries.remove(&key)?;
-        self.order.remove(&entry.rank(key));
-        self.rises.remove(&(entry.rises(), key));
+        self.order.remove(&(entry.stands, key));
         if let Some(deadline) = entry.deadline {
             self.deadlines.remove(&(deadline, key));
         }
@@ -167,12 +150,10 @@ impl<T> Queue<T> {
     }
 
     /// All who wait, in the order in which they are to go; those whose deadline has passed are left out.
-    pub fn in_order(&mut self, now: Moment) -> impl Iterator<Item = (Key, &T)> {
-        self.rise(now);
-        let in_time = move |rank: &&Rank| rank.deadline.is_none_or(|deadline| deadline > now);
-        let Self { order, entries, .. } = self;
-        let entry = |rank: &Rank| Some((rank.key, &entries.get(&rank.key)?.item));
-        order.iter().filter(in_time).filter_map(entry)
+    pub fn in_order(&self, now: Moment) -> impl Iterator<Item = (Key, &T)> {
+        let entry = |(_, key): &(Moment, Key)| self.entries.get(key).map(|entry| (*key, entry));
+        let waiting = self.order.iter().filter_map(entry).filter(move |(_, entry)| entry.is_in_time(now));
+        waiting.map(|(key, entry)| (key, &entry.item))
     }
 
     /// How many wait.
@@ -190,45 +171,36 @@ impl<T> Queue<T> {
         self.entries.first_key_value().map_or(Duration::ZERO, |(_, entry)| now.since(entry.arrived))
     }
 
-    fn first_key(&mut self, now: Moment) -> Option<Key> {
-        self.rise(now);
-        let in_time = |rank: &&Rank| rank.deadline.is_none_or(|deadline| deadline > now);
-        self.order.iter().find(in_time).map(|rank| rank.key)
-    }
-
-    /// Lifts all whose time to rise has come to the level that is theirs at `now`.
-    fn rise(&mut self, now: Moment) {
-        while let Some(&(due, key)) = self.rises.first()
-            && due <= now
-        {
-            self.rises.remove(&(due, key));
-            let Some(entry) = self.entries.get_mut(&key) else { continue };
-            self.order.remove(&entry.rank(key));
-            entry.risen = (now.since(entry.arrived).as_nanos() / entry.step().as_nanos()) as u64;
-            self.order.insert(entry.rank(key));
-            self.rises.insert((entry.rises(), key));
-        }
+    fn first_key(&self, now: Moment) -> Option<Key> {
+        self.in_order(now).next().map(|(key, _)| key)
     }
 }
 
 // === impl Entry ===
 
 impl<T> Entry<T> {
-    fn step(&self) -> Duration {
-        let tenth = |deadline: Moment| deadline.since(self.arrived) / STEPS;
-        self.deadline.map_or(LONGEST_STEP, tenth).clamp(SHORTEST_STEP, LONGEST_STEP)
+    fn new(waiting: Waiting<T>, arrived: Moment) -> Self {
+        let Waiting { priority, due, deadline, item } = waiting;
+        let below = HIGHEST.saturating_sub(priority);
+        let stands = due.plus(step(deadline, arrived) * u32::from(below));
+        Self { item, priority, deadline, arrived, stands }
     }
 
-    /// When it takes its next step.
-    fn rises(&self) -> Moment {
-        let nanos = self.step().as_nanos() as u64;
-        Moment::from_nanos(self.arrived.nanos().saturating_add(nanos.saturating_mul(self.risen + 1)))
+    /// The priority that it has by now.
+    fn level(&self, now: Moment) -> u64 {
+        let risen = now.since(self.arrived).as_nanos() / step(self.deadline, self.arrived).as_nanos();
+        u64::from(self.priority).saturating_add(risen as u64)
     }
 
-    fn rank(&self, key: Key) -> Rank {
-        let level = Reverse(u64::from(self.priority) + self.risen);
-        Rank { level, no_deadline: self.deadline.is_none(), deadline: self.deadline, key }
+    fn is_in_time(&self, now: Moment) -> bool {
+        self.deadline.is_none_or(|deadline| deadline > now)
     }
+}
+
+/// What a step of priority is worth to one that came at `arrived`.
+fn step(deadline: Option<Moment>, arrived: Moment) -> Duration {
+    let tenth = |deadline: Moment| deadline.since(arrived) / STEPS;
+    deadline.map_or(LONGEST_STEP, tenth).clamp(SHORTEST_STEP, LONGEST_STEP)
 }
 
 #[cfg(test)]
@@ -242,7 +214,7 @@ mod tests {
     }
 
     fn push(queue: &mut Queue<u32>, now: u64, item: u32, priority: u8, deadline: Option<u64>) -> Option<u32> {
-        queue.push(at(now), Waiting { priority, deadline: deadline.map(at), item }).unwrap().displaced
+        queue.push(at(now), Waiting { priority, due: at(now), deadline: deadline.map(at), item }).unwrap().displaced
     }
 
     fn drain(queue: &mut Queue<u32>, now: u64) -> Vec<u32> {
@@ -250,15 +222,18 @@ mod tests {
     }
 
     #[test]
-    fn priority_comes_before_deadline_and_deadline_before_arrival() {
+    fn priority_comes_before_what_is_due_and_that_before_arrival() {
         let mut queue = Queue::new(9);
-        for (item, priority, deadline) in
-            [(0, 1, None), (1, 1, Some(5_000)), (2, 1, Some(4_000)), (3, 2, None), (4, 2, None), (5, 0, Some(100))]
-        {
-            push(&mut queue, 0, item, priority, deadline);
+        for (item, priority, due) in [(0, 1, 5_000), (1, 1, 4_000), (2, 1, 4_000), (3, 2, 6_500), (4, 0, 100)] {
+            let waiting = Waiting { priority, due: at(due), deadline: Some(at(30_000)), item };
+            assert_eq!(queue.push(at(0), waiting).unwrap().displaced, None);
         }
-        assert_eq!(queue.first(at(1)), Some(&3));
-        assert_eq!(drain(&mut queue, 1), [3, 4, 2, 1, 0, 5]);
+        assert_eq!(
+            queue.first(at(1)),
+            Some(&4),
+            "who is due so much sooner makes up for a step of priority, worth 3 s"
+        );
+        assert_eq!(drain(&mut queue, 1), [4, 3, 1, 2, 0]);
         assert!(queue.is_empty());
     }
 
@@ -288,14 +263,14 @@ mod tests {
         let mut queue = Queue::new(2);
         push(&mut queue, 0, 0, 3, None);
         push(&mut queue, 1, 1, 3, None);
-        let same = Waiting { priority: 3, deadline: Some(at(9)), item: 2 };
+        let same = Waiting { priority: 3, due: at(9), deadline: Some(at(9)), item: 2 };
         assert_eq!(queue.push(at(2), same), Err(Refused(2)));
         assert_eq!(push(&mut queue, 2, 3, 4, None), Some(1));
         let late = at(130_000);
-        let aged = Waiting { priority: 5, deadline: None, item: 4 };
+        let aged = Waiting { priority: 5, due: late, deadline: None, item: 4 };
         assert_eq!(queue.push(late, aged), Err(Refused(4)), "who rose is not displaced by what he has reached");
         let none = &mut Queue::new(0);
-        assert_eq!(none.push(at(0), Waiting { priority: 9, deadline: None, item: 0 }), Err(Refused(0)));
+        assert_eq!(none.push(at(0), Waiting { priority: 9, due: at(0), deadline: None, item: 0 }), Err(Refused(0)));
     }
 
     #[test]
@@ -314,36 +289,43 @@ mod tests {
 
     /// The queue as one would write it on paper.
     #[derive(Default)]
-    struct Paper(Vec<(u64, u8, Option<u64>, Key, u32)>);
+    struct Paper(Vec<Written>);
+
+    /// Arrival, priority, deadline, key, item, and when it is due.
+    type Written = (u64, u8, Option<u64>, Key, u32, u64);
 
     impl Paper {
-        fn rank(now: u64, entry: &(u64, u8, Option<u64>, Key, u32)) -> impl Ord + use<> {
-            (Reverse(Self::level(now, entry)), entry.2.unwrap_or(u64::MAX), entry.3)
+        fn rank(entry: &Written) -> impl Ord + use<> {
+            let &(arrived, priority, deadline, key, _, due) = entry;
+            (due * 10 + u64::from(9 - priority) * Self::step(arrived, deadline), key)
         }
 
-        fn sorted(&mut self, now: u64) -> &mut Vec<(u64, u8, Option<u64>, Key, u32)> {
-            self.0.sort_by_key(|entry| Self::rank(now, entry));
+        fn sorted(&mut self) -> &mut Vec<Written> {
+            self.0.sort_by_key(Self::rank);
             &mut self.0
         }
 
         fn pop(&mut self, now: u64) -> Option<u32> {
-            let sorted = self.sorted(now);
+            let sorted = self.sorted();
             let place =
                 sorted.iter().position(|(_, _, deadline, ..)| deadline.is_none_or(|deadline| deadline > now))?;
             Some(sorted.remove(place).4)
         }
 
-        fn level(now: u64, entry: &(u64, u8, Option<u64>, Key, u32)) -> u64 {
+        fn level(now: u64, entry: &Written) -> u64 {
             let &(arrived, priority, deadline, ..) = entry;
-            // In tenths of a millisecond, which leaves no rest.
-            let step = deadline.map_or(600_000, |deadline| deadline.saturating_sub(arrived)).clamp(30_000, 600_000);
-            u64::from(priority) + (now - arrived) * 10 / step
+            u64::from(priority) + (now - arrived) * 10 / Self::step(arrived, deadline)
+        }
+
+        /// In tenths of a millisecond, which leaves no rest.
+        fn step(arrived: u64, deadline: Option<u64>) -> u64 {
+            deadline.map_or(600_000, |deadline| deadline.saturating_sub(arrived)).clamp(30_000, 600_000)
         }
     }
 
     #[derive(Clone, Debug)]
     enum Act {
-        Push { priority: u8, patience: Option<u64> },
+        Push { priority: u8, size: u64, patience: Option<u64> },
         Pop,
         Remove(usize),
         Expire,
@@ -352,7 +334,8 @@ mod tests {
     fn act() -> impl Strategy<Value = Act> {
         let patience = proptest::option::of(prop_oneof![0..2_000_u64, 10_000..90_000_u64, 500_000..900_000_u64]);
         prop_oneof![
-            5 => (0..10_u8, patience).prop_map(|(priority, patience)| Act::Push { priority, patience }),
+            5 => (0..10_u8, 0..9_000_u64, patience)
+                .prop_map(|(priority, size, patience)| Act::Push { priority, size, patience }),
             3 => Just(Act::Pop),
             1 => (0..20_usize).prop_map(Act::Remove),
             1 => Just(Act::Expire),
@@ -370,17 +353,19 @@ mod tests {
             for (item, (act, pause)) in (0..).zip(acts) {
                 now += pause;
                 match act {
-                    Act::Push { priority, patience } => {
+                    Act::Push { priority, size, patience } => {
                         let deadline = patience.map(|patience| now + patience);
-                        let last = paper.sorted(now).last().map(|last| Paper::level(now, last));
+                        let last = paper.sorted().last().map(|last| Paper::level(now, last));
                         let full = paper.0.len() >= length;
                         let taken = !full || last.is_some_and(|level| level < u64::from(priority));
-                        let pushed = queue.push(at(now), Waiting { priority, deadline: deadline.map(at), item });
+                        let due = now + size;
+                        let waiting = Waiting { priority, due: at(due), deadline: deadline.map(at), item };
+                        let pushed = queue.push(at(now), waiting);
                         prop_assert_eq!(pushed.is_ok(), taken);
                         if let Ok(Queued { key, displaced }) = pushed {
                             let expected = if full { paper.0.pop().map(|last| last.4) } else { None };
                             prop_assert_eq!(displaced, expected);
-                            paper.0.push((now, priority, deadline, key, item));
+                            paper.0.push((now, priority, deadline, key, item, due));
                             keys.push(key);
                         }
                     }
@@ -400,7 +385,6 @@ mod tests {
                 }
                 prop_assert_eq!(queue.len(), paper.0.len());
                 prop_assert_eq!(queue.order.len(), queue.len());
-                prop_assert_eq!(queue.rises.len(), queue.len());
                 prop_assert!(queue.deadlines.len() <= queue.len() && queue.len() <= length);
                 let oldest = paper.0.iter().map(|entry| entry.0).min().map_or(0, |arrived| now - arrived);
                 prop_assert_eq!(queue.oldest(at(now)), Duration::from_millis(oldest));

@@ -43,6 +43,8 @@ pub struct Ahead {
     /// The wait for one of the engine's slots, as tokens of its prompt that the engine could compute meanwhile; 0 where one is free,
     /// or none are known.
     pub slot_tokens: f64,
+    /// The seconds until the engine begins with it.
+    pub wait: f64,
 }
 
 /// What a pool knows at one moment: a copy, for all candidates of a decision.
@@ -205,7 +207,8 @@ impl Model {
         } else {
             0.0
         };
-        Ahead { ttft, prefill, slot_tokens }
+        let wait = ttft.speed * ttft::waiting(&terms, coefficients);
+        Ahead { ttft, prefill, slot_tokens, wait }
     }
 
     /// The time per token of an answer that is decoded in `batch` on `backend`.

@@ -75,6 +75,11 @@ impl Features {
     }
 }
 
+/// Of these `terms`, the seconds that are spent waiting, before the prompt itself is begun with.
+pub(super) fn waiting(terms: &[f64; TERMS], coefficients: &[f64; TERMS]) -> f64 {
+    [QUEUED, OVERFLOW, PROGRESS, SLOTS].iter().map(|&at| terms[at] * coefficients[at]).sum::<f64>().max(0.0)
+}
+
 /// Thousands of tokens; beyond a billion tokens it is not a count.
 fn thousands(tokens: u64) -> f64 {
     tokens.min(1_000_000_000) as f64 / 1000.0
@@ -94,6 +99,19 @@ mod tests {
         let prompt = Features { uncached: 1_000, prompt: 1_000, ..Features::default() };
         assert!((prior(prompt) - 0.331).abs() < 1e-9);
         assert!(prior(Features { queued: 2_000, ..prompt }) > 0.9);
+    }
+
+    #[test]
+    fn what_is_before_a_prompt_is_waited_for_and_the_prompt_is_not() {
+        let wait = |features: Features| waiting(&features.terms(&PRIOR), &PRIOR);
+        let queued = Features { uncached: 9_000, prompt: 9_000, queued: 2_000, ..Features::default() };
+        assert!((wait(queued) - 0.6).abs() < 1e-9);
+        assert!((wait(Features { progress: 0.2, ..queued }) - 0.4).abs() < 1e-9);
+        assert!((wait(Features { slots: 1.0, ..queued }) - 1.6).abs() < 1e-9);
+        for progress in [f64::NAN, 1.0, 1e9] {
+            assert!((0.0..=0.6).contains(&wait(Features { progress, ..queued })), "{progress}");
+        }
+        assert!(wait(Features { queued: 0, ..queued }).abs() < 1e-9);
     }
 
     #[test]
