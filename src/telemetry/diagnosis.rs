@@ -67,7 +67,7 @@ impl Vitals {
         let told = |state, words| Diagnosis { state, words };
         if self.queue_depth > 0 && self.queue_oldest >= WAITS {
             let words = format!(
-                "{} for room, the first for {:.0} s: more engines, or higher limits on their requests, would help",
+                "{} for room, the first for {:.0} s: more engines, or higher limits where they have any, would help",
                 waiting(self.queue_depth),
                 self.queue_oldest
             );

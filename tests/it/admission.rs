@@ -101,6 +101,45 @@ async fn those_who_wait_go_in_the_order_of_their_arrival() {
 }
 
 #[tokio::test]
+async fn a_long_prompt_is_kept_while_the_engine_has_enough_to_do_and_a_short_one_passes() {
+    let engine = Mock::start(|seen| match seen.header("x-hold") {
+        Some(_) => Plan::stream().gate(1).events(chat_events(["a", "b"])).done(),
+        None => polite(seen),
+    })
+    .await;
+    engine.set_metrics("vllm:num_requests_running 0.0\nvllm:num_requests_waiting 0.0\nvllm:kv_cache_usage_perc 0.25\n");
+    let gateway = Gateway::start(&format!(
+        "engines: {{ e: {{ url: \"{}\" }} }}\npools: {{ main: {{ backends: [{{ engine: e }}] }} }}\nmodels: {{ m: {{ to: main }} }}\n",
+        engine.url()
+    ))
+    .await;
+    gateway.wait_metrics("a reading", |it| it.sum("signalbox_engine_kv_usage_ratio", &[r#"engine="e""#]) > 0.2).await;
+    let ask = |id: &str, words: usize| {
+        let body = json!({
+            "model": "m", "stream": true, "messages": [{ "role": "user", "content": format!("{id} ").repeat(words) }],
+        });
+        json(http().post(gateway.at("/v1/chat/completions")), &body).header("x-request-id", id)
+    };
+    // Until its first token, which takes minutes by what is known of engines, it is all that the engine can do.
+    let first = tokio::spawn(Sse::send(ask("first", 400_000).header("x-hold", "yes")));
+    until("the first to be there", async || engine.seen().len() == 1).await;
+    let kept = tokio::spawn(Sse::send(ask("kept", 40_000)));
+    wait_queue(&gateway, 1).await;
+    assert_eq!(Sse::send(ask("short", 10)).await.status, 200);
+    assert_eq!(engine.seen().len(), 2, "the short one passed");
+
+    engine.open(1);
+    for waited in [first, kept] {
+        assert_eq!(waited.await.unwrap().status, 200);
+    }
+    let ids = engine.seen();
+    let ids: Vec<_> = ids.iter().filter_map(|seen| seen.header("x-request-id")).collect();
+    assert_eq!(ids, ["first", "short", "kept"]);
+    let admission = &gateway.decision("kept").await["admission"];
+    assert_eq!((&admission["result"], &admission["queued"]), (&json!("admitted"), &json!(true)));
+}
+
+#[tokio::test]
 async fn a_full_queue_and_a_wait_in_vain_are_told_with_when_to_come_back() {
     let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
     let gateway = Gateway::start(&one(&a, &b, "queue: { length: 1, wait: 2s }")).await;
