@@ -112,6 +112,8 @@ pub struct View {
     /// Prompt tokens dispatched and still to be computed. Of answers that come whole nothing is seen before their end: theirs
     /// run down along the time predicted for them.
     pub queued_tokens: u64,
+    /// Of these, the ones whose first tokens will be seen.
+    pub streamed_tokens: u64,
     /// Requests that decode, or are thought to.
     pub decoding: u32,
     /// Their prompts' tokens.
@@ -148,6 +150,7 @@ impl Ledger {
             in_flight: book.in_flight,
             foreign_tokens: book.others.queued(|| book.ours(now), now),
             queued_tokens: book.waiting_tokens(now),
+            streamed_tokens: book.queued,
             decoding: book.decoding,
             context_tokens: book.context,
             promised_tokens: book.promised,

@@ -275,9 +275,10 @@ impl Look<'_> {
             prediction: task.ahead.ttft,
             whole: self.ask.whole,
         };
-        // What others queue does not count, or they would have the engine to themselves. Of one that tells of no queue it is not known
-        // whether prompts wait there for each other at all. And a request with a limit goes, spills or is shed by what it finds on engines.
-        let ours = (view.queued_tokens as f64 / task.features.queued.max(1) as f64).min(1.0);
+        // What others queue does not count, or they would have the engine to themselves; nor what will show nothing before it ends, so that
+        // an engine that is faster than expected never waits for it. Of one that tells of no queue it is not known whether prompts wait
+        // there for each other at all. And a request with a limit goes, spills or is shed by what it finds on engines.
+        let ours = (view.streamed_tokens as f64 / task.features.queued.max(1) as f64).min(1.0);
         let held = backend.engine.has_queue()
             && self.ask.ttft_limit.is_none()
             && holds(task.ahead.wait * ours, task.ahead.prefill);

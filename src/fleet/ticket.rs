@@ -576,6 +576,9 @@ mod tests {
         let (long, short) = (prompt(9, 1_000), prompt(8, 1));
         tell(Some(0.0));
         assert!(!is_held(&long, None), "nothing is there");
+        let whole = [take(pool, &prompt(1, 1_000), true, at(9)), take(pool, &prompt(2, 1_000), true, at(9))];
+        assert!(!is_held(&long, None), "nobody would see when it is done with them");
+        drop(whole);
         let busy = [take(pool, &prompt(1, 1_000), false, at(9)), take(pool, &prompt(2, 1_000), false, at(9))];
         assert!(is_held(&long, None) && !is_held(&short, None));
         assert!(!is_held(&long, Some(std::time::Duration::from_secs(1))), "a limit is kept by other means");
