@@ -6,7 +6,7 @@ use super::{Backend, Forecast, Pool, View, Work};
 use crate::{
     policy::Target,
     schedule::{
-        Choice,
+        Choice, Reason,
         admission::{Occupancy, holds},
         choose,
         predict::{Ahead, Batch, Features, Model, OutputForecast, OutputLengths, Prediction},
@@ -94,7 +94,9 @@ impl Pool {
         let choice = choose(self.spec.balance, candidates, self.draw(ask.target, chance), costs)?;
         let backend = members[choice.index];
         let (view, blocks) = (&views[choice.index], matched[choice.index] as usize);
-        let (forecast, held) = look.forecast(&self.backends[backend], view, blocks);
+        let (forecast, enough) = look.forecast(&self.backends[backend], view, blocks);
+        // A turn or a share that was drawn would be drawn anew at each look.
+        let held = enough && matches!(choice.reason, Reason::Only | Reason::Strategy(Strategy::LeastCost));
         Some(Placement { backend, choice, forecast, held })
     }
 

@@ -31,6 +31,9 @@ use crate::{
     types::{Fault, Moment},
 };
 
+/// A request is kept for one part in so many of the time that its route leaves it for the whole answer.
+const KEPT: u32 = 4;
+
 pub(super) struct Admit<S> {
     inner: S,
     desk: Arc<Desk>,
@@ -196,10 +199,13 @@ async fn wait(asked: &Asked, target: usize, hope: &Hope, began: Moment) -> Resul
     let patience = asked.route.queue.unwrap_or(limits.queue_wait);
     let left = asked.route.timeouts.total.map(|total| total.saturating_sub(began.since(asked.arrived)));
     let bound = asked.bound(began).filter(|_| asked.is_new());
+    // One that is only kept needs time for its answer too.
+    let left = left.map(|left| if hope.held { left / KEPT } else { left });
     let most = [Some(patience), left, bound].into_iter().flatten().min().unwrap_or(patience);
     let end = if bound == Some(most) { End::Late } else { End::Timeout };
     let (offer, mut offered) = oneshot::channel();
-    let guest = Waiter { asked: asked.clone(), offer: Mutex::new(Some(offer)), undelivered: Mutex::default() };
+    let (offer, undelivered) = (Mutex::new(Some(offer)), Mutex::default());
+    let guest = Waiter { asked: asked.clone(), kept: hope.held, offer, undelivered };
     // Even who has no time to wait is looked at once: those who wait may wait for something else.
     let deadline = began.plus(most.max(Duration::from_nanos(1)));
     let waiting = Waiting {
@@ -238,6 +244,7 @@ async fn wait(asked: &Asked, target: usize, hope: &Hope, began: Moment) -> Resul
 /// A request in a queue.
 struct Waiter {
     asked: Asked,
+    kept: bool,
     offer: Mutex<Option<oneshot::Sender<Placed>>>,
     /// What nobody took.
     undelivered: Mutex<Option<Placed>>,
@@ -252,6 +259,10 @@ impl Guest for Waiter {
         };
         *lock(&self.undelivered) = refused;
         Ok(())
+    }
+
+    fn is_kept(&self) -> bool {
+        self.kept
     }
 
     fn kind(&self) -> Option<usize> {

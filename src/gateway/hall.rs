@@ -27,7 +27,8 @@ use crate::{
 /// Most requests of one queue that are looked at in vain before those behind them have to wait for the next time. Only a queue of
 /// many routes has so many that differ.
 const MOST_IN_VAIN: usize = 16;
-/// The same of those that are kept for an engine with enough to do: a burst of prompts that begin alike wants to go to the same one.
+/// The same of those that are kept for an engine with enough to do: a burst of prompts that begin alike wants to go to the same one. Those
+/// behind them that are not kept are looked at all the same.
 const MOST_HELD: usize = 32;
 /// How often those who wait look whether time has made room.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
@@ -46,6 +47,9 @@ pub(super) trait Guest: Send {
     /// Takes a place on an engine, if there is one for it now. Nothing that holds a place may be dropped meanwhile: what has to be
     /// is kept until the guest itself goes.
     fn sit(&self, now: Moment) -> Result<(), Wait>;
+
+    /// Whether there was room for it when it came, at an engine with enough to do.
+    fn is_kept(&self) -> bool;
 
     /// Those of one kind find room or none alike, though each may have to wait for an engine of its own; `None` for one that is like no other.
     fn kind(&self) -> Option<usize>;
@@ -181,8 +185,11 @@ fn seat(lines: &mut BTreeMap<Name, Line>, now: Moment) -> Vec<Box<dyn Guest>> {
         let mut looks = 0;
         let mut keys = Vec::new();
         for (key, guest) in line.in_order(now) {
-            if looks == MOST_IN_VAIN || held == MOST_HELD {
+            if looks == MOST_IN_VAIN || held == 2 * MOST_HELD {
                 break;
+            }
+            if held >= MOST_HELD && guest.is_kept() {
+                continue;
             }
             let kind = guest.kind();
             if kind.is_some_and(|kind| vain.contains(&kind)) {
@@ -239,6 +246,10 @@ mod tests {
             Ok(())
         }
 
+        fn is_kept(&self) -> bool {
+            false
+        }
+
         fn kind(&self) -> Option<usize> {
             Some(usize::from(self.may[0]) + 2 * usize::from(self.may[1]))
         }
@@ -288,6 +299,10 @@ mod tests {
             if self.0.load(SeqCst) { Ok(()) } else { Err(Wait::Held) }
         }
 
+        fn is_kept(&self) -> bool {
+            !self.0.load(SeqCst)
+        }
+
         fn kind(&self) -> Option<usize> {
             Some(1)
         }
@@ -297,14 +312,15 @@ mod tests {
     fn one_that_is_kept_lets_others_of_its_kind_pass() {
         let hall = Arc::new(Hall::default());
         let [busy, idle] = [false, true].map(|free| Arc::new(AtomicBool::new(free)));
-        let stays: Vec<_> = [&busy, &idle]
+        // More than are looked at, and behind them one that has where to go.
+        let stays: Vec<_> = std::iter::repeat_n(&busy, 3 * MOST_HELD)
+            .chain([&idle])
             .map(|engine| {
                 let item: Box<dyn Guest> = Box::new(Kept(engine.clone()));
-                hall.join(&"p".into(), 9, Waiting { priority: 5, due: at(0), deadline: None, item }, at(0)).ok()
+                hall.join(&"p".into(), 999, Waiting { priority: 5, due: at(0), deadline: None, item }, at(0)).ok()
             })
-            .into_iter()
             .collect();
-        assert_eq!(hall.standing(&"p".into(), at(1)).depth, 1);
+        assert_eq!(hall.standing(&"p".into(), at(1)).depth, 3 * MOST_HELD);
         busy.store(true, SeqCst);
         hall.stir(at(1));
         assert!(hall.is_empty());

@@ -30,6 +30,8 @@ pub(super) struct Open {
     attempts: Vec<AttemptId>,
     /// What is expected of the first try, while a hedge may still be sent.
     pub(super) awaited: Option<Awaited>,
+    /// Whether there was room for it when it came, at an engine with enough to do.
+    pub(super) kept: bool,
 }
 
 /// A choice that nothing was done about yet.
@@ -74,6 +76,7 @@ impl Open {
             target: 0,
             attempts: Vec::new(),
             awaited: None,
+            kept: false,
         }
     }
 

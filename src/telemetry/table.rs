@@ -129,7 +129,7 @@ table! {
 
     // Admission: what waits for room in each pool, and what is turned away.
     QUEUE_DEPTH: Gauge "" "signalbox_queue_depth" ["pool"]
-        "Requests that wait for room in this pool.";
+        "Requests that wait for room in this pool, or are kept while an engine has enough to do.";
     QUEUE_OLDEST: Gauge "seconds" "signalbox_queue_oldest_seconds" ["pool"]
         "How long the one who came first of these has waited.";
     SATURATION: Gauge "ratio" "signalbox_pool_saturation_ratio" ["pool"]

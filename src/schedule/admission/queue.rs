@@ -1,6 +1,7 @@
 //! Requests that wait for room in a pool: the most urgent goes next, and nobody waits forever.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
@@ -22,10 +23,10 @@ const LONGEST_STEP: Duration = Duration::from_mins(1);
 ///
 /// A step is a tenth of one's patience (deadline less arrival), but not less than 3 s nor more than a minute. That is priority with
 /// aging, one level for each step waited, told as a moment that never changes. So one of the lowest priority that can wait 30 s
-/// or more has passed all newcomers before its time is up, and one that can wait for ten minutes leaves the way to the hurried
-/// for most of them. Nobody starves: newcomers are due later and later.
+/// or more, and is due at once, has passed all newcomers before its time is up, and one that can wait for ten minutes leaves the way
+/// to the hurried for most of them. Nobody starves: newcomers are due later and later.
 ///
-/// All operations take the time of a search in a tree. Nothing is kept of a request that was popped, removed or expired.
+/// All operations take the time of a search in a tree; to make way in a full queue, that of a look at all. Nothing is kept of a request that was popped, removed or expired.
 #[derive(Debug)]
 pub struct Queue<T> {
     length: usize,
@@ -91,12 +92,13 @@ impl<T> Queue<T> {
         self.length = length;
     }
 
-    /// Lets `waiting` wait. Where the queue is full, the one who would go last leaves for it, provided that the arrival's
-    /// priority is strictly higher than the level on which that one stands by now; else the arrival is refused.
+    /// Lets `waiting` wait. Where the queue is full, one of those on the lowest level by now leaves for it, the one who would go last,
+    /// provided that the arrival's priority is strictly higher; else the arrival is refused.
     pub fn push(&mut self, now: Moment, waiting: Waiting<T>) -> Result<Queued<T>, Refused<T>> {
         let mut displaced = None;
         if self.entries.len() >= self.length {
-            let last = self.order.last().and_then(|(_, key)| Some((*key, self.entries.get(key)?.level(now))));
+            let levels = self.entries.iter().map(|(key, entry)| (entry.level(now), Reverse((entry.stands, *key))));
+            let last = levels.min().map(|(level, Reverse((_, key)))| (key, level));
             match last {
                 Some((key, level)) if level < u64::from(waiting.priority) => displaced = self.remove(key),
                 _ => return Err(Refused(waiting.item)),
@@ -300,6 +302,12 @@ mod tests {
             (due * 10 + u64::from(9 - priority) * Self::step(arrived, deadline), key)
         }
 
+        /// Who leaves for another.
+        fn last(&self, now: u64) -> Option<usize> {
+            let level = |at: &usize| (Self::level(now, &self.0[*at]), Reverse(Self::rank(&self.0[*at])));
+            (0..self.0.len()).min_by_key(level)
+        }
+
         fn sorted(&mut self) -> &mut Vec<Written> {
             self.0.sort_by_key(Self::rank);
             &mut self.0
@@ -355,15 +363,16 @@ mod tests {
                 match act {
                     Act::Push { priority, size, patience } => {
                         let deadline = patience.map(|patience| now + patience);
-                        let last = paper.sorted().last().map(|last| Paper::level(now, last));
+                        let last = paper.last(now);
+                        let level = last.map(|last| Paper::level(now, &paper.0[last]));
                         let full = paper.0.len() >= length;
-                        let taken = !full || last.is_some_and(|level| level < u64::from(priority));
+                        let taken = !full || level.is_some_and(|level| level < u64::from(priority));
                         let due = now + size;
                         let waiting = Waiting { priority, due: at(due), deadline: deadline.map(at), item };
                         let pushed = queue.push(at(now), waiting);
                         prop_assert_eq!(pushed.is_ok(), taken);
                         if let Ok(Queued { key, displaced }) = pushed {
-                            let expected = if full { paper.0.pop().map(|last| last.4) } else { None };
+                            let expected = last.filter(|_| full).map(|last| paper.0.remove(last).4);
                             prop_assert_eq!(displaced, expected);
                             paper.0.push((now, priority, deadline, key, item, due));
                             keys.push(key);

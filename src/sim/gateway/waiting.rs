@@ -20,7 +20,8 @@ impl Gateway {
         out: &mut Vec<Command>,
     ) {
         let limits = self.snapshot.policy.limits;
-        let Some(open) = self.open.get(&number) else { return };
+        let Some(open) = self.open.get_mut(&number) else { return };
+        open.kept = chosen.is_some_and(|chosen| chosen.held);
         let patience = open.patience(limits.queue_wait, now);
         let deadline = now.plus(patience.max(Duration::from_nanos(1)));
         let pool = open.route().targets[preferred].pool;
@@ -61,8 +62,11 @@ impl Gateway {
         for line in self.hall.in_order(now) {
             let (mut in_vain, mut held) = (0, 0);
             for number in line {
-                if in_vain == MOST_IN_VAIN || held == MOST_HELD {
+                if in_vain == MOST_IN_VAIN || held == 2 * MOST_HELD {
                     break;
+                }
+                if held >= MOST_HELD && self.open.get(&number).is_some_and(|open| open.kept) {
+                    continue;
                 }
                 match self.choose(now, number) {
                     Some(chosen) if chosen.held => held += 1,
