@@ -26,7 +26,8 @@ const LONGEST_STEP: Duration = Duration::from_mins(1);
 /// or more, and is due at once, has passed all newcomers before its time is up, and one that can wait for ten minutes leaves the way
 /// to the hurried for most of them. Nobody starves: newcomers are due later and later.
 ///
-/// All operations take the time of a search in a tree; to make way in a full queue, that of a look at all. Nothing is kept of a request that was popped, removed or expired.
+/// All operations take the time of a search in a tree; to make way in a full queue, that of a look at all. Nothing is kept of a
+/// request that was popped, removed or expired.
 #[derive(Debug)]
 pub struct Queue<T> {
     length: usize,
