@@ -2,7 +2,7 @@
 
 use super::{Ask, Placement, Pool, Scratch};
 use crate::{
-    schedule::{Draw, choose, cost},
+    schedule::{Around, Draw, choose, cost},
     types::{Moment, Strategy, Usage},
 };
 
@@ -34,10 +34,12 @@ impl Pool {
         let work = forecast.work;
         // The cost counts tokens as the pool's usual backend computes them; this is how long that takes over one.
         let second_per_token = work.prefill / (work.uncached_tokens as f64 * candidate.speed.max(f64::MIN_POSITIVE));
+        // Another pool could spare this one all of it.
+        let around = Around { least_uncached: 0.0, ..Around::of(scratch.candidates.iter()) };
         let outlook = Outlook {
             ttft: candidate.ttft,
             e2e: candidate.ttft + forecast.tpot.seconds * look.output.mean,
-            burden: cost(Strategy::LeastCost, candidate) * second_per_token,
+            burden: cost(Strategy::LeastCost, candidate, &around) * second_per_token,
             usage: Usage {
                 prompt_tokens: work.prompt_tokens,
                 completion_tokens: work.output_tokens,

@@ -205,7 +205,7 @@ async fn wait(asked: &Asked, target: usize, hope: &Hope, began: Moment) -> Resul
     let end = if bound == Some(most) { End::Late } else { End::Timeout };
     let (offer, mut offered) = oneshot::channel();
     let (offer, undelivered) = (Mutex::new(Some(offer)), Mutex::default());
-    let guest = Waiter { asked: asked.clone(), kept: hope.held, offer, undelivered };
+    let guest = Waiter { asked: asked.clone(), kept: hope.held, candidates: asked.candidates(), offer, undelivered };
     // Even who has no time to wait is looked at once: those who wait may wait for something else.
     let deadline = began.plus(most.max(Duration::from_nanos(1)));
     let waiting = Waiting {
@@ -245,6 +245,7 @@ async fn wait(asked: &Asked, target: usize, hope: &Hope, began: Moment) -> Resul
 struct Waiter {
     asked: Asked,
     kept: bool,
+    candidates: usize,
     offer: Mutex<Option<oneshot::Sender<Placed>>>,
     /// What nobody took.
     undelivered: Mutex<Option<Placed>>,
@@ -263,6 +264,10 @@ impl Guest for Waiter {
 
     fn is_kept(&self) -> bool {
         self.kept
+    }
+
+    fn candidates(&self) -> usize {
+        self.candidates
     }
 
     fn kind(&self) -> Option<usize> {

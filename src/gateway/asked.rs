@@ -65,7 +65,8 @@ pub(super) struct Tries {
 pub(super) struct Chosen {
     target: usize,
     placement: Placement,
-    told: Attempted,
+    /// What is told of it; nothing where it is kept in its turn, and so not taken.
+    told: Option<Attempted>,
     /// Requests of ours on its engine.
     in_flight: u32,
     /// The chance that the request's limits are kept.
@@ -122,8 +123,8 @@ impl Asked {
     /// The same for one that stands in a queue: it also waits while the engine that it would go to has enough to do.
     pub(super) fn place_in_turn(&self, now: Moment) -> Result<Placed, Wait> {
         for _ in 0..MOST_RACES {
-            let chosen = self.choose(now).ok_or(Wait::Full)?;
-            if self.is_held(&chosen) {
+            let chosen = self.choose_as(true, now).ok_or(Wait::Full)?;
+            if chosen.told.is_none() {
                 return Err(Wait::Held);
             }
             if let Some(placed) = self.take(chosen, now) {
@@ -140,14 +141,19 @@ impl Asked {
 
     /// The best backend with room, in the pool that is to serve the request.
     pub(super) fn choose(&self, now: Moment) -> Option<Chosen> {
+        self.choose_as(false, now)
+    }
+
+    /// The same; nothing is told of one that is held where it is the request's turn in a queue.
+    fn choose_as(&self, in_turn: bool, now: Moment) -> Option<Chosen> {
         if !self.route.spill {
-            return self.preferred().and_then(|at| self.look(at, now));
+            return self.preferred().and_then(|at| self.look(at, in_turn, now));
         }
         let open = (0..self.tries.len()).filter(|&at| self.may_try(at));
         let limited = self.tries.len() > 1 && open.clone().any(|at| self.limits(at, now) != (None, None));
         let used = if limited { self.desk.spills.get(&self.route.name).map_or(0, |used| *used) } else { 0 };
         let (picked, chosen) = spill::among(open, limited, used, |at| {
-            let chosen = self.look(at, now)?;
+            let chosen = self.look(at, in_turn, now)?;
             let Chosen { avoided, attainment, .. } = chosen;
             Some(Look { chosen, avoided, attainment })
         })?;
@@ -159,7 +165,7 @@ impl Asked {
 
     /// A backend with room in the pool of a target, and a place there; `None` where none is in good standing that was not tried yet.
     pub(super) fn place_beside(&self, target: usize, now: Moment) -> Option<Placed> {
-        let look = || self.may_try(target).then(|| self.look(target, now)).flatten();
+        let look = || self.may_try(target).then(|| self.look(target, false, now)).flatten();
         let chosen = (0..MOST_RACES).map_while(|_| look().filter(|chosen| !chosen.avoided));
         chosen.into_iter().find_map(|chosen| self.take(chosen, now))
     }
@@ -168,7 +174,7 @@ impl Asked {
     pub(super) fn place_again(&self, target: usize, backend: usize, now: Moment) -> Option<Placed> {
         let (_, pool) = self.pool(target);
         let others: Vec<usize> = (0..pool.backends.len()).filter(|other| *other != backend).collect();
-        let look = || self.look_past(target, &others, now).filter(|_| self.may_try(target));
+        let look = || self.look_past(target, &others, false, now).filter(|_| self.may_try(target));
         (0..MOST_RACES).map_while(|_| look()).find_map(|chosen| self.take(chosen, now))
     }
 
@@ -201,6 +207,12 @@ impl Asked {
         Some((target, place))
     }
 
+    /// How many backends its route may send it to.
+    pub(super) fn candidates(&self) -> usize {
+        let members = |at: usize| self.pool(at).1.members(&self.route.targets[at]).count();
+        (0..self.tries.len()).map(members).sum()
+    }
+
     /// Whether there is a backend that was not tried.
     pub(super) fn has_untried(&self) -> bool {
         self.preferred().is_some()
@@ -222,6 +234,7 @@ impl Asked {
     /// Takes the place that was chosen, unless another was faster.
     pub(super) fn take(&self, chosen: Chosen, now: Moment) -> Option<Placed> {
         let Chosen { target, placement, told, .. } = chosen;
+        let told = told?;
         let (at, pool) = self.pool(target);
         let backend = pool.backends[placement.backend].clone();
         let (learned, outputs) = (pool.learned.clone(), self.tries[target].outputs.clone());
@@ -298,12 +311,12 @@ impl Asked {
         (ttft, objectives.tpot())
     }
 
-    fn look(&self, target: usize, now: Moment) -> Option<Chosen> {
-        self.look_past(target, &self.tries[target].tried, now)
+    fn look(&self, target: usize, in_turn: bool, now: Moment) -> Option<Chosen> {
+        self.look_past(target, &self.tries[target].tried, in_turn, now)
     }
 
     /// The best backend of a target that is not among `tried`.
-    fn look_past(&self, target: usize, tried: &[usize], now: Moment) -> Option<Chosen> {
+    fn look_past(&self, target: usize, tried: &[usize], in_turn: bool, now: Moment) -> Option<Chosen> {
         let (at, pool) = self.pool(target);
         let route_target: &Target = &self.route.targets[target];
         let (ttft_limit, tpot_limit) = self.limits(target, now);
@@ -325,7 +338,8 @@ impl Asked {
             self.serving.pool_meter(at).decision(self.desk.clock.now().seconds_since(began));
             let chosen = &scratch.candidates[placement.choice.index];
             let (in_flight, attainment, avoided) = (chosen.in_flight, chosen.attainment, chosen.avoided);
-            let told = tell(pool, scratch, &placement, self.blocks.prompt().bytes);
+            let waits_on = in_turn && placement.held && self.is_new();
+            let told = (!waits_on).then(|| tell(pool, scratch, &placement, self.blocks.prompt().bytes));
             Some(Chosen { target, placement, told, in_flight, attainment, avoided })
         })
     }

@@ -20,16 +20,10 @@ use std::{
 
 use crate::{
     measure::lock,
-    schedule::admission::{Key, Queue, Waiting},
+    schedule::admission::{Key, Looks, Queue, Waiting},
     types::{Moment, Name},
 };
 
-/// Most requests of one queue that are looked at in vain before those behind them have to wait for the next time. Only a queue of
-/// many routes has so many that differ.
-const MOST_IN_VAIN: usize = 16;
-/// The same of those that are kept for an engine with enough to do: a burst of prompts that begin alike wants to go to the same one. Those
-/// behind them that are not kept are looked at all the same.
-const MOST_HELD: usize = 32;
 /// How often those who wait look whether time has made room.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
 
@@ -50,6 +44,9 @@ pub(super) trait Guest: Send {
 
     /// Whether there was room for it when it came, at an engine with enough to do.
     fn is_kept(&self) -> bool;
+
+    /// How many backends are weighed to see where it may go.
+    fn candidates(&self) -> usize;
 
     /// Those of one kind find room or none alike, though each may have to wait for an engine of its own; `None` for one that is like no other.
     fn kind(&self) -> Option<usize>;
@@ -181,14 +178,13 @@ fn seat(lines: &mut BTreeMap<Name, Line>, now: Moment) -> Vec<Box<dyn Guest>> {
     order.sort_by_key(|line| Reverse(line.oldest(now)));
     let mut seated = Vec::new();
     for line in order {
-        let (mut vain, mut held) = (Vec::new(), 0);
-        let mut looks = 0;
-        let mut keys = Vec::new();
+        let (mut vain, mut keys) = (Vec::new(), Vec::new());
+        let mut looks = Looks::default();
         for (key, guest) in line.in_order(now) {
-            if looks == MOST_IN_VAIN || held == 2 * MOST_HELD {
+            if looks.are_over() {
                 break;
             }
-            if held >= MOST_HELD && guest.is_kept() {
+            if looks.pass_over(guest.is_kept()) {
                 continue;
             }
             let kind = guest.kind();
@@ -197,9 +193,9 @@ fn seat(lines: &mut BTreeMap<Name, Line>, now: Moment) -> Vec<Box<dyn Guest>> {
             }
             match guest.sit(now) {
                 Ok(()) => keys.push(key),
-                Err(Wait::Held) => held += 1,
+                Err(Wait::Held) => looks.kept(guest.candidates()),
                 Err(Wait::Full) => {
-                    looks += 1;
+                    looks.in_vain();
                     vain.extend(kind);
                 }
             }
@@ -248,6 +244,10 @@ mod tests {
 
         fn is_kept(&self) -> bool {
             false
+        }
+
+        fn candidates(&self) -> usize {
+            2
         }
 
         fn kind(&self) -> Option<usize> {
@@ -303,6 +303,10 @@ mod tests {
             !self.0.load(SeqCst)
         }
 
+        fn candidates(&self) -> usize {
+            1
+        }
+
         fn kind(&self) -> Option<usize> {
             Some(1)
         }
@@ -310,17 +314,18 @@ mod tests {
 
     #[test]
     fn one_that_is_kept_lets_others_of_its_kind_pass() {
+        const KEPT: usize = 96;
         let hall = Arc::new(Hall::default());
         let [busy, idle] = [false, true].map(|free| Arc::new(AtomicBool::new(free)));
         // More than are looked at, and behind them one that has where to go.
-        let stays: Vec<_> = std::iter::repeat_n(&busy, 3 * MOST_HELD)
+        let stays: Vec<_> = std::iter::repeat_n(&busy, KEPT)
             .chain([&idle])
             .map(|engine| {
                 let item: Box<dyn Guest> = Box::new(Kept(engine.clone()));
                 hall.join(&"p".into(), 999, Waiting { priority: 5, due: at(0), deadline: None, item }, at(0)).ok()
             })
             .collect();
-        assert_eq!(hall.standing(&"p".into(), at(1)).depth, 3 * MOST_HELD);
+        assert_eq!(hall.standing(&"p".into(), at(1)).depth, KEPT);
         busy.store(true, SeqCst);
         hall.stir(at(1));
         assert!(hall.is_empty());

@@ -1,6 +1,6 @@
 //! The choice among the candidates of one pool.
 
-use super::cost::cost;
+use super::cost::{Around, cost};
 use crate::types::{Candidate, Strategy};
 
 /// The chance in a decision, drawn by the caller, so that the same input always gives the same choice.
@@ -84,11 +84,12 @@ pub fn choose(
         let count = candidates.iter().filter(|candidate| open(candidate)).count();
         two_of(count, chance)
     });
+    let around = Around::of(candidates.iter().filter(|candidate| open(candidate)));
     let mut place = 0;
     for (candidate, slot) in candidates.iter().zip(costs.iter_mut()) {
         if open(candidate) && attains(candidate) {
             if pair.is_none_or(|(one, other)| place == one || place == other) {
-                *slot = Some(cost(strategy, candidate));
+                *slot = Some(cost(strategy, candidate, &around));
             }
             place += 1;
         }
@@ -197,6 +198,16 @@ mod tests {
         };
         assert_eq!(pick(Strategy::LeastCost, &[crowd(12.0), crowd(8.0)], 0, 0.0), 1);
         assert_eq!(pick(Strategy::LeastCost, &[crowd(8.0), crowd(12.0)], 0, 0.0), 0);
+    }
+
+    #[test]
+    fn work_that_another_could_spare_is_dearer_than_work_that_all_would_have() {
+        let busy = Candidate { utilisation: 0.5, mean_output_tokens: 400, ..candidate(8, 0) };
+        let warm = Candidate { uncached_tokens: 100, queued_tokens: 3_000, ..busy };
+        let cold = Candidate { uncached_tokens: 1_000, ..busy };
+        assert_eq!(pick(Strategy::LeastCost, &[warm, cold], 0, 0.0), 0, "one waits for what is cached");
+        let alike = [warm, cold].map(|candidate| Candidate { uncached_tokens: 1_000, ..candidate });
+        assert_eq!(pick(Strategy::LeastCost, &alike, 0, 0.0), 1);
     }
 
     #[test]

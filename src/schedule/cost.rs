@@ -2,7 +2,7 @@
 //!
 //! `least_cost` is the request's marginal cost to everybody, counted in prompt tokens to be computed:
 //!
-//! > `S = f · [ (Q + ov)·(1 + z·u/ū) + u + w·u·(n + X) + E·(d·D + d′) ]`
+//! > `S = f · [ (Q + ov)·(1 + z·u/ū) + u + w·u·(n + X) + v·(u − u₀)·N + E·(d·D + d′) ]`
 //!
 //! The request itself waits for what is queued (`Q`), for its own uncached prompt (`u`), and for KV cache that is promised to
 //! others (`ov`). Its prompt holds up the `n` requests of ours and the `X` of others by `u`, and its answer of `E` tokens makes
@@ -10,11 +10,14 @@
 //! slots computes as many requests at once: who waits for one before it is not held up by it, and `n + X` counts no more than
 //! share the slots with it.)
 //!
-//! What it does to others has the price of what it takes from them. An engine's time for prompts is dear where little of it is
-//! left: `w = 2 ρ² / (1 − ρ) + 16 / M`, with `ρ` the share of its time that prompts lately took. `ρ² / (1 − ρ)` is the mean
-//! number of those who wait in a queue with Poisson arrivals (M/M/1): those who come later and are delayed too. And the fewer
-//! tokens a stream has (`M` in the pool's mean), the more of its pace an interruption costs it: theirs count, not the limit of
-//! the one who interrupts. Longer steps hurt where the time per token comes near its limit: `d` is a fifth of what prompts an
+//! What it does to others has the price of what it takes from them. Work that has to be done on whichever engine (`u₀`, the least
+//! that any candidate would have to compute) delays somebody wherever it is done; work beyond that, to compute what another engine
+//! has cached, takes time from the pool, and delays all who come. An engine's time for prompts is dear where little of it is left:
+//! `v = 2 ρ² / (1 − ρ)`, for each of the `N` requests that a candidate has on the mean, with `ρ` the share of its time that prompts lately took.
+//! `ρ² / (1 − ρ)` is the mean number of those who wait in a queue with Poisson arrivals (M/M/1). Who is there already is held
+//! up for `w = 2 ρ³ / (1 − ρ) + 20 / M`: little on an engine at half its load, whose streams catch up, and the more the fewer tokens a
+//! stream has (`M` in the pool's mean), for the more of its pace an interruption costs it: theirs count, not the limit of
+//! the one who interrupts. Longer steps hurt where the time per token comes near its limit: `d` is 0.36 times what prompts an
 //! idle step has time for, × strain³. Streams count half by number and half by the tokens that their engine has promised, for a long one
 //! makes each step longer than a short one does. The request's own answer is one stream more, `d′` the same × (strain · f)³ where `f` is
 //! above 1: on an engine that was slowed four times prompts may begin in time, and every token after that is late.
@@ -34,42 +37,75 @@ use crate::types::{Candidate, Strategy};
 const LEAST_UNCACHED: u64 = 32;
 /// Above this share of time, what is left is not known well enough to divide by.
 const FULL: f64 = 0.9;
-/// The price of holding up another request, per mean number of those who wait; and its bounds.
+/// The prices of time taken from others, per mean number of those who wait; and at most.
 const CROWD: f64 = 2.0;
-const PRICES: (f64, f64) = (0.05, 2.0);
+const DEAREST: f64 = 2.0;
 /// Tokens of an answer that is so short that holding it up costs as much as waiting oneself.
-const BRIEF: f64 = 16.0;
+const BRIEF: f64 = 20.0;
 /// What a prompt of the pool's mean size takes from those who come later, per token of the queue that it joins and of the mean number
 /// of those who are served or wait; and how many times the mean a prompt counts at most.
 const LATER: f64 = 0.25;
 const LARGEST_SIZE: f64 = 8.0;
 /// How much longer one more stream makes the steps of the others, in idle steps, at a strain of 1; and at most.
-const STREAM: f64 = 0.2;
-const MOST_STRAIN: f64 = 3.0;
+const STREAM: f64 = 0.36;
+const MOST_STRAIN: f64 = 1.5;
 
-/// The cost of placing the request on `candidate`; strategies that do not weigh candidates give all the same.
-pub fn cost(strategy: Strategy, candidate: &Candidate) -> f64 {
-    let requests = f64::from(candidate.in_flight) + f64::from(candidate.foreign);
+/// What the cost on one backend has to know of all those that are weighed.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Around {
+    /// Prompt tokens that have to be computed wherever the request goes.
+    pub least_uncached: f64,
+    /// Requests on an engine, on the mean.
+    pub requests: f64,
+}
+
+impl Around {
+    /// Of `candidates`; nothing where there are none.
+    pub fn of<'a>(candidates: impl Iterator<Item = &'a Candidate>) -> Self {
+        let (mut least, mut sum, mut count) = (f64::INFINITY, 0.0, 0.0);
+        for candidate in candidates {
+            least = least.min(own(candidate));
+            sum += requests(candidate);
+            count += 1.0;
+        }
+        if count > 0.0 { Self { least_uncached: least, requests: sum / count } } else { Self::NOTHING }
+    }
+
+    const NOTHING: Self = Self { least_uncached: 0.0, requests: 0.0 };
+}
+
+/// The cost of placing the request on `candidate`, one of those `around`; strategies that do not weigh candidates give all the same.
+pub fn cost(strategy: Strategy, candidate: &Candidate, around: &Around) -> f64 {
     match strategy {
-        Strategy::LeastCost => least_cost(candidate, requests),
-        Strategy::LeastRequest | Strategy::PowerOfTwo => requests,
-        Strategy::PeakEwma => candidate.latency * (requests + 1.0),
+        Strategy::LeastCost => least_cost(candidate, around),
+        Strategy::LeastRequest | Strategy::PowerOfTwo => requests(candidate),
+        Strategy::PeakEwma => candidate.latency * (requests(candidate) + 1.0),
         Strategy::RoundRobin => 0.0,
     }
 }
 
-fn least_cost(candidate: &Candidate, requests: f64) -> f64 {
-    let own = candidate.uncached_tokens.max(LEAST_UNCACHED) as f64;
+fn least_cost(candidate: &Candidate, around: &Around) -> f64 {
+    let (own, requests) = (own(candidate), requests(candidate));
     let waiting = (candidate.queued_tokens + candidate.overflow_tokens) as f64;
     let output = candidate.output_tokens.max(1) as f64;
     let busy = candidate.utilisation.clamp(0.0, FULL);
+    let crowd = CROWD * busy * busy / (1.0 - busy);
     let brief = BRIEF / candidate.mean_output_tokens.max(1) as f64;
-    let held_up = candidate.slots.map_or(requests, |slots| requests.min(f64::from(slots.saturating_sub(1))));
-    let price = (CROWD * busy * busy / (1.0 - busy) + brief).clamp(PRICES.0, PRICES.1);
+    let there = candidate.slots.map_or(requests, |slots| requests.min(f64::from(slots.saturating_sub(1))));
+    let held_up = (crowd * busy + brief).min(DEAREST) * own * there;
+    let wasted = crowd.min(DEAREST) * (own - around.least_uncached).max(0.0) * around.requests;
     let dear = |strain: f64| strain.powi(3).min(MOST_STRAIN);
     let streams = candidate.streams * dear(candidate.strain) + dear(candidate.strain * candidate.speed.max(1.0));
     let decoding = STREAM * candidate.step_tokens * output * streams;
     let size = (own / candidate.mean_uncached_tokens.max(LEAST_UNCACHED as f64)).min(LARGEST_SIZE);
     let waiting = waiting * (1.0 + LATER * size * busy / (1.0 - busy));
-    candidate.speed * (waiting + own + price * own * held_up + decoding)
+    candidate.speed * (waiting + own + held_up + wasted + decoding)
+}
+
+fn own(candidate: &Candidate) -> f64 {
+    candidate.uncached_tokens.max(LEAST_UNCACHED) as f64
+}
+
+fn requests(candidate: &Candidate) -> f64 {
+    f64::from(candidate.in_flight) + f64::from(candidate.foreign)
 }

@@ -116,6 +116,11 @@ impl Open {
         self.target
     }
 
+    /// How many backends its route may send it to.
+    pub(super) fn candidates(&self, pools: &[Pool]) -> usize {
+        self.route.targets.iter().map(|target| pools[target.pool].members(target).count()).sum()
+    }
+
     /// Whether nothing was tried yet.
     pub(super) fn is_new(&self) -> bool {
         self.attempts.is_empty()

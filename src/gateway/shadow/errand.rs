@@ -74,7 +74,8 @@ impl Errands {
         body: RequestBody,
     ) -> Option<Draft> {
         // Callers who wait come first.
-        if !self.desk.hall.is_empty() {
+        let pool = &origin.serving.snapshot.pools[target.pool].spec.name;
+        if self.desk.hall.standing(pool, self.desk.clock.now()).depth > 0 {
             return None;
         }
         let place = Place::take(&self.under_way, MOST)?;

@@ -6,12 +6,14 @@
 //! [has enough to do](holds); what cannot be served in time is [shed](shed()) on arrival, while the client can still go elsewhere.
 
 mod hold;
+mod looks;
 mod queue;
 mod room;
 mod shed;
 
 pub use self::{
     hold::{due, holds},
+    looks::Looks,
     queue::{Key, Queue, Queued, Refused, Waiting},
     room::{Occupancy, has_room},
     shed::{Backlog, retry_after, shed},

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::{Chosen, Command, Gateway};
-use crate::{schedule::admission::due, sim::hall::LOOK, telemetry::Shed, types::Moment};
-
-/// Most of one queue that are looked at in vain before those behind them have to wait for the next time.
-const MOST_IN_VAIN: usize = 16;
-/// The same of those that are kept for an engine with enough to do.
-const MOST_HELD: usize = 32;
+use crate::{
+    schedule::admission::{Looks, due},
+    sim::hall::LOOK,
+    telemetry::Shed,
+    types::Moment,
+};
 
 impl Gateway {
     pub(super) fn wait(
@@ -60,18 +60,20 @@ impl Gateway {
             return;
         }
         for line in self.hall.in_order(now) {
-            let (mut in_vain, mut held) = (0, 0);
+            let mut looks = Looks::default();
             for number in line {
-                if in_vain == MOST_IN_VAIN || held == 2 * MOST_HELD {
+                let open = self.open.get(&number);
+                if looks.are_over() {
                     break;
                 }
-                if held >= MOST_HELD && self.open.get(&number).is_some_and(|open| open.kept) {
+                if looks.pass_over(open.is_some_and(|open| open.kept)) {
                     continue;
                 }
+                let candidates = open.map_or(0, |open| open.candidates(&self.snapshot.pools));
                 match self.choose(now, number) {
-                    Some(chosen) if chosen.held => held += 1,
+                    Some(chosen) if chosen.held => looks.kept(candidates),
                     Some(chosen) if self.launch(now, number, &chosen, false, out) => self.hall.leave(number),
-                    _ => in_vain += 1,
+                    _ => looks.in_vain(),
                 }
             }
         }
