@@ -13,7 +13,8 @@ pub struct Outlook {
     pub ttft: f64,
     /// From dispatch to the last token, in seconds.
     pub e2e: f64,
-    /// What the request costs everybody there, itself included, in seconds: the cost by which backends are chosen.
+    /// What the request costs everybody there, itself included, in seconds: the cost by which backends are chosen, with all of
+    /// its work as work that another pool could spare this one.
     pub burden: f64,
     /// Tokens of its prompt, of these the ones that should be cached, and of its answer.
     pub usage: Usage,
@@ -34,8 +35,9 @@ impl Pool {
         let work = forecast.work;
         // The cost counts tokens as the pool's usual backend computes them; this is how long that takes over one.
         let second_per_token = work.prefill / (work.uncached_tokens as f64 * candidate.speed.max(f64::MIN_POSITIVE));
-        // Another pool could spare this one all of it.
-        let around = Around { least_uncached: 0.0, ..Around::of(scratch.candidates.iter()) };
+        // Another pool could spare this one all of the work, not only what exceeds the least of its engines.
+        let others = scratch.candidates.iter().filter(|other| candidate.avoided || !other.avoided);
+        let around = Around { least_uncached: 0.0, ..Around::of(others) };
         let outlook = Outlook {
             ttft: candidate.ttft,
             e2e: candidate.ttft + forecast.tpot.seconds * look.output.mean,

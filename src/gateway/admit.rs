@@ -111,7 +111,7 @@ pub(super) async fn enter(asked: &Asked, record: &Record) -> Result<Placed, Faul
     };
 
     let chosen = asked.choose(began);
-    let hope = Hope::of(asked, chosen.as_ref(), began);
+    let hope = Hope::of(chosen.as_ref(), began);
     if let Some(chosen) = chosen {
         if let Some(after) = asked.shed(&chosen, fastrand::f64(), began).filter(|_| asked.is_new()) {
             meter.shed(Shed::Slo);
@@ -177,9 +177,9 @@ struct Hope {
 }
 
 impl Hope {
-    fn of(asked: &Asked, chosen: Option<&Chosen>, now: Moment) -> Self {
+    fn of(chosen: Option<&Chosen>, now: Moment) -> Self {
         let prefill = chosen.map_or(0.0, |chosen| chosen.forecast().work.prefill);
-        Self { due: due(now, prefill), held: chosen.is_some_and(|chosen| asked.is_held(chosen)) }
+        Self { due: due(now, prefill), held: chosen.is_some_and(Chosen::is_held) }
     }
 }
 
@@ -205,7 +205,7 @@ async fn wait(asked: &Asked, target: usize, hope: &Hope, began: Moment) -> Resul
     let end = if bound == Some(most) { End::Late } else { End::Timeout };
     let (offer, mut offered) = oneshot::channel();
     let (offer, undelivered) = (Mutex::new(Some(offer)), Mutex::default());
-    let guest = Waiter { asked: asked.clone(), kept: hope.held, candidates: asked.candidates(), offer, undelivered };
+    let guest = Waiter { asked: asked.clone(), kept: hope.held, offer, undelivered };
     // Even who has no time to wait is looked at once: those who wait may wait for something else.
     let deadline = began.plus(most.max(Duration::from_nanos(1)));
     let waiting = Waiting {
@@ -245,7 +245,6 @@ async fn wait(asked: &Asked, target: usize, hope: &Hope, began: Moment) -> Resul
 struct Waiter {
     asked: Asked,
     kept: bool,
-    candidates: usize,
     offer: Mutex<Option<oneshot::Sender<Placed>>>,
     /// What nobody took.
     undelivered: Mutex<Option<Placed>>,
@@ -264,10 +263,6 @@ impl Guest for Waiter {
 
     fn is_kept(&self) -> bool {
         self.kept
-    }
-
-    fn candidates(&self) -> usize {
-        self.candidates
     }
 
     fn kind(&self) -> Option<usize> {

@@ -65,8 +65,12 @@ pub(super) struct Tries {
 pub(super) struct Chosen {
     target: usize,
     placement: Placement,
-    /// What is told of it; nothing where it is kept in its turn, and so not taken.
+    /// What is told of it; nothing where it is held in its turn, and so not taken.
     told: Option<Attempted>,
+    /// Whether the request is better kept for now. One that was tried before has waited enough.
+    held: bool,
+    /// How many backends were weighed.
+    weighed: usize,
     /// Requests of ours on its engine.
     in_flight: u32,
     /// The chance that the request's limits are kept.
@@ -84,6 +88,11 @@ impl Chosen {
     /// What is expected there.
     pub(super) fn forecast(&self) -> &Forecast {
         &self.placement.forecast
+    }
+
+    /// Whether the request is better kept for now.
+    pub(super) fn is_held(&self) -> bool {
+        self.held
     }
 
     /// Whether others should be tried first.
@@ -124,19 +133,14 @@ impl Asked {
     pub(super) fn place_in_turn(&self, now: Moment) -> Result<Placed, Wait> {
         for _ in 0..MOST_RACES {
             let chosen = self.choose_as(true, now).ok_or(Wait::Full)?;
-            if chosen.told.is_none() {
-                return Err(Wait::Held);
+            if chosen.held {
+                return Err(Wait::Held(chosen.weighed));
             }
             if let Some(placed) = self.take(chosen, now) {
                 return Ok(placed);
             }
         }
         Err(Wait::Full)
-    }
-
-    /// Whether it is better kept for now. One that was tried before has waited enough.
-    pub(super) fn is_held(&self, chosen: &Chosen) -> bool {
-        chosen.placement.held && self.is_new()
     }
 
     /// The best backend with room, in the pool that is to serve the request.
@@ -207,12 +211,6 @@ impl Asked {
         Some((target, place))
     }
 
-    /// How many backends its route may send it to.
-    pub(super) fn candidates(&self) -> usize {
-        let members = |at: usize| self.pool(at).1.members(&self.route.targets[at]).count();
-        (0..self.tries.len()).map(members).sum()
-    }
-
     /// Whether there is a backend that was not tried.
     pub(super) fn has_untried(&self) -> bool {
         self.preferred().is_some()
@@ -234,6 +232,7 @@ impl Asked {
     /// Takes the place that was chosen, unless another was faster.
     pub(super) fn take(&self, chosen: Chosen, now: Moment) -> Option<Placed> {
         let Chosen { target, placement, told, .. } = chosen;
+        debug_assert!(told.is_some(), "who is held is not placed in its turn");
         let told = told?;
         let (at, pool) = self.pool(target);
         let backend = pool.backends[placement.backend].clone();
@@ -338,9 +337,10 @@ impl Asked {
             self.serving.pool_meter(at).decision(self.desk.clock.now().seconds_since(began));
             let chosen = &scratch.candidates[placement.choice.index];
             let (in_flight, attainment, avoided) = (chosen.in_flight, chosen.attainment, chosen.avoided);
-            let waits_on = in_turn && placement.held && self.is_new();
-            let told = (!waits_on).then(|| tell(pool, scratch, &placement, self.blocks.prompt().bytes));
-            Some(Chosen { target, placement, told, in_flight, attainment, avoided })
+            let held = placement.held && self.is_new();
+            let told = (!in_turn || !held).then(|| tell(pool, scratch, &placement, self.blocks.prompt().bytes));
+            let weighed = scratch.candidates.len();
+            Some(Chosen { target, placement, told, held, weighed, in_flight, attainment, avoided })
         })
     }
 

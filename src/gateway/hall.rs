@@ -32,8 +32,8 @@ pub(super) const LOOK: Duration = Duration::from_millis(250);
 pub(super) enum Wait {
     /// No backend has room.
     Full,
-    /// The one that it should go to has enough to do for now.
-    Held,
+    /// The one that it should go to, of so many that were weighed, has enough to do for now.
+    Held(usize),
 }
 
 /// One who waits.
@@ -44,9 +44,6 @@ pub(super) trait Guest: Send {
 
     /// Whether there was room for it when it came, at an engine with enough to do.
     fn is_kept(&self) -> bool;
-
-    /// How many backends are weighed to see where it may go.
-    fn candidates(&self) -> usize;
 
     /// Those of one kind find room or none alike, though each may have to wait for an engine of its own; `None` for one that is like no other.
     fn kind(&self) -> Option<usize>;
@@ -193,7 +190,7 @@ fn seat(lines: &mut BTreeMap<Name, Line>, now: Moment) -> Vec<Box<dyn Guest>> {
             }
             match guest.sit(now) {
                 Ok(()) => keys.push(key),
-                Err(Wait::Held) => looks.kept(guest.candidates()),
+                Err(Wait::Held(weighed)) => looks.kept(weighed),
                 Err(Wait::Full) => {
                     looks.in_vain();
                     vain.extend(kind);
@@ -246,10 +243,6 @@ mod tests {
             false
         }
 
-        fn candidates(&self) -> usize {
-            2
-        }
-
         fn kind(&self) -> Option<usize> {
             Some(usize::from(self.may[0]) + 2 * usize::from(self.may[1]))
         }
@@ -296,15 +289,11 @@ mod tests {
 
     impl Guest for Kept {
         fn sit(&self, _: Moment) -> Result<(), Wait> {
-            if self.0.load(SeqCst) { Ok(()) } else { Err(Wait::Held) }
+            if self.0.load(SeqCst) { Ok(()) } else { Err(Wait::Held(1)) }
         }
 
         fn is_kept(&self) -> bool {
             !self.0.load(SeqCst)
-        }
-
-        fn candidates(&self) -> usize {
-            1
         }
 
         fn kind(&self) -> Option<usize> {

@@ -84,7 +84,11 @@ pub fn choose(
         let count = candidates.iter().filter(|candidate| open(candidate)).count();
         two_of(count, chance)
     });
-    let around = Around::of(candidates.iter().filter(|candidate| open(candidate)));
+    let around = if strategy == Strategy::LeastCost {
+        Around::of(candidates.iter().filter(|candidate| open(candidate) && attains(candidate)))
+    } else {
+        Around::NOTHING
+    };
     let mut place = 0;
     for (candidate, slot) in candidates.iter().zip(costs.iter_mut()) {
         if open(candidate) && attains(candidate) {
@@ -202,12 +206,29 @@ mod tests {
 
     #[test]
     fn work_that_another_could_spare_is_dearer_than_work_that_all_would_have() {
-        let busy = Candidate { utilisation: 0.5, mean_output_tokens: 400, ..candidate(8, 0) };
-        let warm = Candidate { uncached_tokens: 100, queued_tokens: 3_000, ..busy };
+        let busy =
+            Candidate { utilisation: 0.5, mean_output_tokens: 400, mean_uncached_tokens: 1_000.0, ..candidate(0, 0) };
+        let warm = Candidate { uncached_tokens: 100, queued_tokens: 1_500, in_flight: 8, ..busy };
         let cold = Candidate { uncached_tokens: 1_000, ..busy };
+        // Nobody is held up on the cold one; those who come later would be.
         assert_eq!(pick(Strategy::LeastCost, &[warm, cold], 0, 0.0), 0, "one waits for what is cached");
         let alike = [warm, cold].map(|candidate| Candidate { uncached_tokens: 1_000, ..candidate });
         assert_eq!(pick(Strategy::LeastCost, &alike, 0, 0.0), 1);
+        let lost = Candidate { avoided: true, ..warm };
+        let colder = Candidate { queued_tokens: 500, ..cold };
+        assert_eq!(
+            pick(Strategy::LeastCost, &[lost, colder, cold], 0, 0.0),
+            2,
+            "a cache that nobody can use spares nothing"
+        );
+    }
+
+    #[test]
+    fn who_waits_for_a_slot_is_not_counted_as_delayed_by_spared_work() {
+        let full = |in_flight| Candidate { slots: Some(2), ..candidate(in_flight, 0) };
+        let around = |in_flight| Around::of([full(in_flight), full(in_flight)].iter());
+        assert_eq!(around(2), around(30));
+        assert_eq!(Around::of([].iter()), Around::NOTHING);
     }
 
     #[test]

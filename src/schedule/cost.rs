@@ -13,12 +13,13 @@
 //! What it does to others has the price of what it takes from them. Work that has to be done on whichever engine (`u₀`, the least
 //! that any candidate would have to compute) delays somebody wherever it is done; work beyond that, to compute what another engine
 //! has cached, takes time from the pool, and delays all who come. An engine's time for prompts is dear where little of it is left:
-//! `v = 2 ρ² / (1 − ρ)`, for each of the `N` requests that a candidate has on the mean, with `ρ` the share of its time that prompts lately took.
+//! `v = 2 ρ² / (1 − ρ)`, for each of the `N` requests, others' too, that a candidate has on the mean, with `ρ` the share of its time that
+//! prompts lately took.
 //! `ρ² / (1 − ρ)` is the mean number of those who wait in a queue with Poisson arrivals (M/M/1). Who is there already is held
 //! up for `w = 2 ρ³ / (1 − ρ) + 20 / M`: little on an engine at half its load, whose streams catch up, and the more the fewer tokens a
 //! stream has (`M` in the pool's mean), for the more of its pace an interruption costs it: theirs count, not the limit of
-//! the one who interrupts. Longer steps hurt where the time per token comes near its limit: `d` is 0.36 times what prompts an
-//! idle step has time for, × strain³. Streams count half by number and half by the tokens that their engine has promised, for a long one
+//! the one who interrupts. Neither price is above 2. Longer steps hurt where the time per token comes near its limit: `d` is 0.36 times what prompts an
+//! idle step has time for, × strain³, 1.5 at most. Streams count half by number and half by the tokens that their engine has promised, for a long one
 //! makes each step longer than a short one does. The request's own answer is one stream more, `d′` the same × (strain · f)³ where `f` is
 //! above 1: on an engine that was slowed four times prompts may begin in time, and every token after that is late.
 //!
@@ -50,12 +51,12 @@ const LARGEST_SIZE: f64 = 8.0;
 const STREAM: f64 = 0.36;
 const MOST_STRAIN: f64 = 1.5;
 
-/// What the cost on one backend has to know of all those that are weighed.
+/// What the cost on one backend has to know of all those that the request may go to.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Around {
     /// Prompt tokens that have to be computed wherever the request goes.
     pub least_uncached: f64,
-    /// Requests on an engine, on the mean.
+    /// Requests on an engine, on the mean; no more than it has slots, where it is known to have some.
     pub requests: f64,
 }
 
@@ -65,16 +66,17 @@ impl Around {
         let (mut least, mut sum, mut count) = (f64::INFINITY, 0.0, 0.0);
         for candidate in candidates {
             least = least.min(own(candidate));
-            sum += requests(candidate);
+            sum += requests(candidate).min(candidate.slots.map_or(f64::INFINITY, f64::from));
             count += 1.0;
         }
         if count > 0.0 { Self { least_uncached: least, requests: sum / count } } else { Self::NOTHING }
     }
 
-    const NOTHING: Self = Self { least_uncached: 0.0, requests: 0.0 };
+    /// For strategies that do not ask.
+    pub(super) const NOTHING: Self = Self { least_uncached: 0.0, requests: 0.0 };
 }
 
-/// The cost of placing the request on `candidate`, one of those `around`; strategies that do not weigh candidates give all the same.
+/// The cost of placing the request on `candidate`, beside those `around`; strategies that do not weigh candidates give all the same.
 pub fn cost(strategy: Strategy, candidate: &Candidate, around: &Around) -> f64 {
     match strategy {
         Strategy::LeastCost => least_cost(candidate, around),

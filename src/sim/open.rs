@@ -49,6 +49,8 @@ pub(super) struct Chosen {
     pub(super) avoided: bool,
     /// Whether the request is better kept for now.
     pub(super) held: bool,
+    /// How many backends were weighed.
+    pub(super) weighed: usize,
 }
 
 impl Open {
@@ -114,11 +116,6 @@ impl Open {
 
     pub(super) const fn target(&self) -> usize {
         self.target
-    }
-
-    /// How many backends its route may send it to.
-    pub(super) fn candidates(&self, pools: &[Pool]) -> usize {
-        self.route.targets.iter().map(|target| pools[target.pool].members(target).count()).sum()
     }
 
     /// Whether nothing was tried yet.
@@ -192,6 +189,7 @@ impl Open {
             attainment: candidate.attainment,
             avoided: candidate.avoided,
             held: placement.held && self.is_new(),
+            weighed: scratch.candidates.len(),
         })
     }
 }

@@ -74,8 +74,7 @@ impl Errands {
         body: RequestBody,
     ) -> Option<Draft> {
         // Callers who wait come first.
-        let pool = &origin.serving.snapshot.pools[target.pool].spec.name;
-        if self.desk.hall.standing(pool, self.desk.clock.now()).depth > 0 {
+        if !self.desk.hall.is_empty() {
             return None;
         }
         let place = Place::take(&self.under_way, MOST)?;

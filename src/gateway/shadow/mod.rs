@@ -1,6 +1,6 @@
 //! Traffic of our own making: second answers that are compared with the first, within what the policy lets them cost.
 //!
-//! It goes to pools with room at once for which nobody waits, never into a queue, and is counted apart from callers' requests.
+//! It goes where there is room at once and nobody waits, never into a queue, and is counted apart from callers' requests.
 
 mod agreement;
 mod copy;

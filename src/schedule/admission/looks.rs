@@ -6,8 +6,8 @@ const MOST_IN_VAIN: usize = 16;
 /// The same of those that are kept for an engine with enough to do: a burst of prompts that begin alike wants to go to the same one. Those
 /// behind them that are not kept are looked at all the same, as many again.
 const MOST_KEPT: usize = 32;
-/// The same again, in candidates that are weighed for them: the one who gives up a place waits for all these decisions, and one among
-/// 64 engines takes ten microseconds.
+/// Beyond half of them it is enough once so many candidates were weighed: the one who gives up a place waits for all these decisions, and one
+/// among 64 engines takes ten microseconds.
 const MOST_WEIGHED: usize = 1024;
 
 /// One look through a queue, in its order.
@@ -21,12 +21,17 @@ pub struct Looks {
 impl Looks {
     /// Whether those who are left wait for the next time.
     pub fn are_over(&self) -> bool {
-        self.in_vain >= MOST_IN_VAIN || self.kept >= 2 * MOST_KEPT || self.weighed >= 2 * MOST_WEIGHED
+        self.in_vain >= MOST_IN_VAIN || self.were_enough(2)
     }
 
     /// Whether one that is `kept` is passed over: there were enough of them.
     pub fn pass_over(&self, kept: bool) -> bool {
-        kept && (self.kept >= MOST_KEPT || self.weighed >= MOST_WEIGHED)
+        kept && self.were_enough(1)
+    }
+
+    fn were_enough(&self, times: usize) -> bool {
+        let weighed = self.weighed >= times * MOST_WEIGHED;
+        self.kept >= times * if weighed { MOST_KEPT / 2 } else { MOST_KEPT }
     }
 
     /// There is no room for one.
@@ -34,10 +39,10 @@ impl Looks {
         self.in_vain += 1;
     }
 
-    /// The engine that one should go to has enough to do; `candidates` could have been weighed.
-    pub fn kept(&mut self, candidates: usize) {
+    /// The engine that one should go to, of so many that were `weighed`, has enough to do.
+    pub fn kept(&mut self, weighed: usize) {
         self.kept += 1;
-        self.weighed += candidates;
+        self.weighed += weighed;
     }
 }
 
@@ -56,10 +61,11 @@ mod tests {
     }
 
     #[test]
-    fn the_more_engines_the_fewer_are_looked_at_and_kept_ones_hide_nobody() {
+    fn where_engines_are_many_fewer_are_looked_at_and_kept_ones_hide_none_that_are_not() {
         assert_eq!(looks(8), (32, 32));
         assert_eq!(looks(64), (16, 16));
-        assert_eq!(looks(5_000), (1, 1));
+        assert_eq!(looks(48), (22, 21));
+        assert_eq!(looks(5_000), (16, 16));
     }
 
     #[test]

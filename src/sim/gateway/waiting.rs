@@ -62,16 +62,14 @@ impl Gateway {
         for line in self.hall.in_order(now) {
             let mut looks = Looks::default();
             for number in line {
-                let open = self.open.get(&number);
                 if looks.are_over() {
                     break;
                 }
-                if looks.pass_over(open.is_some_and(|open| open.kept)) {
+                if looks.pass_over(self.open.get(&number).is_some_and(|open| open.kept)) {
                     continue;
                 }
-                let candidates = open.map_or(0, |open| open.candidates(&self.snapshot.pools));
                 match self.choose(now, number) {
-                    Some(chosen) if chosen.held => looks.kept(candidates),
+                    Some(chosen) if chosen.held => looks.kept(chosen.weighed),
                     Some(chosen) if self.launch(now, number, &chosen, false, out) => self.hall.leave(number),
                     _ => looks.in_vain(),
                 }
