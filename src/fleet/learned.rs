@@ -28,7 +28,7 @@ const LATENCY_DECAY: Duration = Duration::from_secs(10);
 const KV_TOKENS: u64 = 500_000;
 /// Seconds per token of an idle engine, until one was measured; and what is forgotten of the least at each measurement.
 const IDLE_STEP: f64 = 0.02;
-const IDLE_FORGETTING: f64 = 1.000_5;
+const IDLE_FORGETTING: f64 = 1.000_02;
 /// The weight of a measurement in the mean.
 const STEP_GAIN: f64 = 0.02;
 /// The mean of prompts is that of about as many.

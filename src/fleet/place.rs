@@ -243,6 +243,7 @@ impl Look<'_> {
             strain: self.strain(view),
             step_tokens: self.step * uncached as f64 / prefill.max(f64::MIN_POSITIVE),
             ttft: ttft.seconds,
+            ttft_tokens: ttft.seconds * uncached as f64 / prefill.max(f64::MIN_POSITIVE),
             ttft_p90: ttft.p90,
             attainment: self.attainment(backend, view, &task),
             latency: match self.pool.spec.balance {

@@ -302,6 +302,8 @@ pub struct Weighed {
     pub strain: f64,
     /// The time to the first token to expect there, in milliseconds: the median.
     pub ttft_ms: f64,
+    /// The same in prompt tokens, at the pace of this request's own.
+    pub ttft_tokens: f64,
     /// The 90th percentile.
     pub ttft_p90_ms: f64,
     /// The chance that the request's limits are kept there; 1 where it has none.
@@ -334,6 +336,7 @@ impl Weighed {
             speed: candidate.speed,
             strain: candidate.strain,
             ttft_ms: candidate.ttft * 1e3,
+            ttft_tokens: candidate.ttft_tokens,
             ttft_p90_ms: candidate.ttft_p90 * 1e3,
             attainment: candidate.attainment,
             weight: candidate.weight,

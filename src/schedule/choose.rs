@@ -224,6 +224,31 @@ mod tests {
     }
 
     #[test]
+    fn who_would_be_late_goes_where_it_is_soonest_where_answers_fill_the_engines_time() {
+        let long = Candidate {
+            uncached_tokens: 4_000,
+            mean_uncached_tokens: 1_000.0,
+            output_tokens: 200,
+            mean_output_tokens: 200,
+            step_tokens: 200.0,
+            ..Candidate::default()
+        };
+        let queued = |queued_tokens: u64, candidate: Candidate| Candidate {
+            queued_tokens,
+            ttft_tokens: (queued_tokens + candidate.uncached_tokens) as f64,
+            ..candidate
+        };
+        let crowded = Candidate { in_flight: 30, ..long };
+        let place = |candidates: [Candidate; 2]| pick(Strategy::LeastCost, &candidates, 0, 0.0);
+        assert_eq!(place([queued(3_000, long), queued(0, crowded)]), 1);
+        let short = |candidate| Candidate { uncached_tokens: 500, ..candidate };
+        assert_eq!(place([queued(900, short(long)), queued(0, short(crowded))]), 0, "in time on both");
+        let brief = |candidate| Candidate { mean_output_tokens: 20, ..candidate };
+        assert_eq!(place([queued(3_000, brief(long)), queued(0, brief(crowded))]), 0, "a long one holds brief ones up");
+        assert_eq!(place([queued(6_000, long), queued(3_000, crowded)]), 0, "late wherever it goes");
+    }
+
+    #[test]
     fn who_waits_for_a_slot_is_not_counted_as_delayed_by_spared_work() {
         let full = |in_flight| Candidate { slots: Some(2), ..candidate(in_flight, 0) };
         let around = |in_flight| Around::of([full(in_flight), full(in_flight)].iter());

@@ -2,7 +2,7 @@
 //!
 //! `least_cost` is the request's marginal cost to everybody, counted in prompt tokens to be computed:
 //!
-//! > `S = f · [ (Q + ov)·(1 + z·u/ū) + u + w·u·(n + X) + v·(u − u₀)·N + E·(d·D + d′) ]`
+//! > `S = f · [ (Q + ov)·(1 + z·u/ū) + u + w·u·(n + X) + v·(u − u₀)·N + E·(d·D + d′) ] + t·L`
 //!
 //! The request itself waits for what is queued (`Q`), for its own uncached prompt (`u`), and for KV cache that is promised to
 //! others (`ov`). Its prompt holds up the `n` requests of ours and the `X` of others by `u`, and its answer of `E` tokens makes
@@ -19,7 +19,7 @@
 //! up for `w = 2 ρ³ / (1 − ρ) + 20 / M`: little on an engine at half its load, whose streams catch up, and the more the fewer tokens a
 //! stream has (`M` in the pool's mean), for the more of its pace an interruption costs it: theirs count, not the limit of
 //! the one who interrupts. Neither price is above 2. Longer steps hurt where the time per token comes near its limit: `d` is 0.36 times what prompts an
-//! idle step has time for, × strain³, 1.5 at most. Streams count half by number and half by the tokens that their engine has promised, for a long one
+//! idle step has time for, × strain³, 2 at most. Streams count half by number and half by the tokens that their engine has promised, for a long one
 //! makes each step longer than a short one does. The request's own answer is one stream more, `d′` the same × (strain · f)³ where `f` is
 //! above 1: on an engine that was slowed four times prompts may begin in time, and every token after that is late.
 //!
@@ -27,6 +27,12 @@
 //! arrivals work `u` costs them `u·λ·Q / (1 − ρ)`, which is `ρ / (1 − ρ)` times `Q·u/ū` for prompts of `ū` on the mean. So a long
 //! prompt keeps away from a long queue more than a short one does: `z = ¼ ρ / (1 − ρ)`. The whole of it shortens the tail of first
 //! tokens further, and takes from the attainment of all.
+//!
+//! What a prompt does to streams may well be dearer than a while of waiting, and those who wait for it are the longest prompts: the
+//! price that is best for all makes the latest first tokens later. So `L` is what its time to the first
+//! token, as work of its own kind, exceeds two mean prompts by, and `t` is so high that who would be late goes where it is the least.
+//! It is weighed only where answers fill the engines' time (a mean one takes an idle engine five times as long as a mean prompt), for
+//! there an interruption is a small part of any answer; and not where even the soonest engine is far behind.
 //!
 //! With `w = 1` and the rest left out this is `Q + u (n + 1)`, and without `Q` it is `LMetric`: both hold others up at a fixed
 //! price, which is too high on an idle engine, where it lengthens the tail, and too low on a busy one. `benches/README.md` has
@@ -49,7 +55,15 @@ const LATER: f64 = 0.25;
 const LARGEST_SIZE: f64 = 8.0;
 /// How much longer one more stream makes the steps of the others, in idle steps, at a strain of 1; and at most.
 const STREAM: f64 = 0.36;
-const MOST_STRAIN: f64 = 1.5;
+const MOST_STRAIN: f64 = 2.0;
+
+/// A first token is late after so many mean prompts, and what each token of work costs by which it is.
+const LATE: f64 = 2.0;
+const LATENESS: f64 = 100.0;
+/// That is weighed where a mean answer takes an idle engine so many times as long as a mean prompt, and where no more than so
+/// many mean prompts' work comes before it somewhere.
+const ANSWERS_PER_PROMPT: f64 = 5.0;
+const FAR_BEHIND: f64 = 6.0;
 
 /// What the cost on one backend has to know of all those that the request may go to.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -58,22 +72,25 @@ pub struct Around {
     pub least_uncached: f64,
     /// Requests on an engine, on the mean; no more than it has slots, where it is known to have some.
     pub requests: f64,
+    /// The least work that has to be done before the first token comes, in prompt tokens.
+    pub soonest: f64,
 }
 
 impl Around {
     /// Of `candidates`; nothing where there are none.
     pub fn of<'a>(candidates: impl Iterator<Item = &'a Candidate>) -> Self {
-        let (mut least, mut sum, mut count) = (f64::INFINITY, 0.0, 0.0);
+        let (mut least, mut soonest, mut sum, mut count) = (f64::INFINITY, f64::INFINITY, 0.0, 0.0);
         for candidate in candidates {
             least = least.min(own(candidate));
+            soonest = soonest.min(candidate.speed * (queue(candidate) + own(candidate)));
             sum += requests(candidate).min(candidate.slots.map_or(f64::INFINITY, f64::from));
             count += 1.0;
         }
-        if count > 0.0 { Self { least_uncached: least, requests: sum / count } } else { Self::NOTHING }
+        if count > 0.0 { Self { least_uncached: least, requests: sum / count, soonest } } else { Self::NOTHING }
     }
 
     /// For strategies that do not ask.
-    pub(super) const NOTHING: Self = Self { least_uncached: 0.0, requests: 0.0 };
+    pub(super) const NOTHING: Self = Self { least_uncached: 0.0, requests: 0.0, soonest: 0.0 };
 }
 
 /// The cost of placing the request on `candidate`, beside those `around`; strategies that do not weigh candidates give all the same.
@@ -88,7 +105,7 @@ pub fn cost(strategy: Strategy, candidate: &Candidate, around: &Around) -> f64 {
 
 fn least_cost(candidate: &Candidate, around: &Around) -> f64 {
     let (own, requests) = (own(candidate), requests(candidate));
-    let waiting = (candidate.queued_tokens + candidate.overflow_tokens) as f64;
+    let waiting = queue(candidate);
     let output = candidate.output_tokens.max(1) as f64;
     let busy = candidate.utilisation.clamp(0.0, FULL);
     let crowd = CROWD * busy * busy / (1.0 - busy);
@@ -101,11 +118,25 @@ fn least_cost(candidate: &Candidate, around: &Around) -> f64 {
     let decoding = STREAM * candidate.step_tokens * output * streams;
     let size = (own / candidate.mean_uncached_tokens.max(LEAST_UNCACHED as f64)).min(LARGEST_SIZE);
     let waiting = waiting * (1.0 + LATER * size * busy / (1.0 - busy));
-    candidate.speed * (waiting + own + held_up + wasted + decoding)
+    candidate.speed * (waiting + own + held_up + wasted + decoding) + lateness(candidate, around)
+}
+
+/// What it costs that the first token comes late.
+fn lateness(candidate: &Candidate, around: &Around) -> f64 {
+    let mean = candidate.mean_uncached_tokens.max(LEAST_UNCACHED as f64);
+    let answer = candidate.mean_output_tokens as f64 * candidate.step_tokens;
+    if answer < ANSWERS_PER_PROMPT * mean || around.soonest > FAR_BEHIND * mean {
+        return 0.0;
+    }
+    LATENESS * (candidate.ttft_tokens - LATE * mean).max(0.0)
 }
 
 fn own(candidate: &Candidate) -> f64 {
     candidate.uncached_tokens.max(LEAST_UNCACHED) as f64
+}
+
+fn queue(candidate: &Candidate) -> f64 {
+    (candidate.queued_tokens + candidate.overflow_tokens) as f64
 }
 
 fn requests(candidate: &Candidate) -> f64 {

@@ -66,6 +66,8 @@ pub struct Candidate {
     pub step_tokens: f64,
     /// The time to the first token to expect there, in seconds: the median.
     pub ttft: f64,
+    /// The same in prompt tokens: what it would compute meanwhile at the pace at which an idle engine computes this request's own.
+    pub ttft_tokens: f64,
     /// Its 90th percentile.
     pub ttft_p90: f64,
     /// The chance that the request's limits are kept there, 0 to 1; 1 where it has none.
@@ -98,6 +100,7 @@ impl Default for Candidate {
             strain: 0.0,
             step_tokens: 0.0,
             ttft: 0.0,
+            ttft_tokens: 0.0,
             ttft_p90: 0.0,
             attainment: 1.0,
             latency: 0.0,
