@@ -21,7 +21,15 @@ pub(in crate::gateway::callers) struct Roll {
     /// What the names of its members begin with: another process's are not ours, even if it is of the same gateway.
     process: u64,
     next: AtomicU64,
-    held: DashMap<u64, (Arc<Place>, u64)>,
+    held: DashMap<u64, Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    place: Arc<Place>,
+    amount: u64,
+    /// The server has been asked, and has not refused. Before, a renewal would take what it is just refusing.
+    answered: bool,
 }
 
 /// What one request holds; dropped, it is not renewed any more.
@@ -40,17 +48,18 @@ impl Default for Roll {
 }
 
 impl Roll {
+    /// What the server is about to be asked for.
     pub(super) fn enter(self: &Arc<Self>, place: &Arc<Place>, amount: u64) -> Entry {
         let number = self.next.fetch_add(1, Relaxed);
-        self.held.insert(number, (place.clone(), amount));
+        self.held.insert(number, Held { place: place.clone(), amount, answered: false });
         Entry { roll: self.clone(), number, place: place.clone(), amount }
     }
 
     /// What keeps all of it, in steps that do not keep the server from its other work.
     pub(super) fn renewals(&self) -> Vec<Deal> {
         let mut places: HashMap<*const Place, (Arc<Place>, Vec<String>)> = HashMap::new();
-        for held in &self.held {
-            let (place, amount) = held.value();
+        for held in self.held.iter().filter(|held| held.answered) {
+            let Held { place, amount, .. } = held.value();
             let (_, members) = places.entry(Arc::as_ptr(place)).or_insert_with(|| (place.clone(), Vec::new()));
             members.push(self.member(*held.key(), *amount));
         }
@@ -72,6 +81,13 @@ impl Entry {
     /// Its name there.
     pub(super) fn member(&self) -> String {
         self.roll.member(self.number, self.amount)
+    }
+
+    /// The server was asked for it and has not refused, or has not been heard: it is renewed from now on.
+    pub(super) fn keep(&self) {
+        if let Some(mut held) = self.roll.held.get_mut(&self.number) {
+            held.answered = true;
+        }
     }
 
     /// It is over: `deal` tells the server, later than any renewal that still has it.
@@ -96,14 +112,19 @@ mod tests {
         let first = roll.enter(&one, 1);
         let second = roll.enter(&one, 1);
         let third = roll.enter(&other, 700);
+        let refused = roll.enter(&other, 1);
+        assert!(roll.renewals().is_empty(), "nothing is taken by a renewal that may still be refused");
+        [&first, &second, &third].into_iter().for_each(Entry::keep);
         assert_ne!(first.member(), second.member());
         assert!(third.member().ends_with(":700"), "the server reads the amount from the name");
         assert_eq!(roll.renewals().len(), 2, "a step for each place");
+        drop(refused);
         let mut end = Deal::default();
         first.release(&mut end);
         drop(second);
         assert!(!end.is_empty() && roll.renewals().len() == 1, "what is over is told, and not renewed");
         let many: Vec<_> = (0..BATCH).map(|_| roll.enter(&other, 1)).collect();
+        many.iter().for_each(Entry::keep);
         assert_eq!(roll.renewals().len(), 2);
         drop((many, third));
         assert!(roll.renewals().is_empty());

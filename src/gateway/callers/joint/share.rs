@@ -61,9 +61,13 @@ impl Share {
         if deal.is_empty() {
             return Ok(());
         }
-        let Ok((refused, told)) = self.joint.ask("enter", &deal).await else { return Ok(()) };
-        let first = |at: usize| told.get(at).and_then(|told| told.first()).copied().unwrap_or_default();
+        let answer = self.joint.ask("enter", &deal).await;
         let mut taken = lock(&self.taken);
+        if let Some(stay) = taken.stay.as_ref().filter(|_| !matches!(answer, Ok((1.., _)))) {
+            stay.keep();
+        }
+        let Ok((refused, told)) = answer else { return Ok(()) };
+        let first = |at: usize| told.get(at).and_then(|told| told.first()).copied().unwrap_or_default();
         let bucket = rate.map(|(at, rpm)| Bucket::used(rpm, first(at), now));
         taken.requests_left.clone_from(&bucket);
         if refused == 0 {
@@ -103,6 +107,9 @@ impl Share {
         }
         let answer = self.joint.ask("reserve", &deal).await;
         let mut taken = lock(&self.taken);
+        if let Some(hold) = taken.hold.as_ref().filter(|_| !matches!(answer, Ok((1.., _)))) {
+            hold.keep();
+        }
         let (refused, told) = match answer {
             Ok(answer) => answer,
             Err(absent) => {
