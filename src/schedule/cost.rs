@@ -29,8 +29,9 @@
 //! tokens further, and takes from the attainment of all.
 //!
 //! What a prompt does to streams may well be dearer than a while of waiting, and those who wait for it are the longest prompts: the
-//! price that is best for all makes the latest first tokens later. So `L` is what its time to the first
-//! token, as work of its own kind, exceeds two mean prompts by, and `t` is so high that who would be late goes where it is the least.
+//! price that is best for all makes the latest first tokens later. So a first token is late from 1¼ mean prompts on, and lateness
+//! costs its square: `L = (T − 1¼ū)² / ū`, with `T` the time to the first token as work, and `t = 20`. Who would be a little late
+//! looks at the rest as well; who would be very late goes where that is the least.
 //! It is weighed only where answers fill the engines' time (a mean one takes an idle engine five times as long as a mean prompt), for
 //! there an interruption is a small part of any answer; and not where even the soonest engine is far behind.
 //!
@@ -57,9 +58,9 @@ const LARGEST_SIZE: f64 = 8.0;
 const STREAM: f64 = 0.36;
 const MOST_STRAIN: f64 = 2.0;
 
-/// A first token is late after so many mean prompts, and what each token of work costs by which it is.
-const LATE: f64 = 2.0;
-const LATENESS: f64 = 100.0;
+/// A first token is late after so many mean prompts, and what one costs that is late by one mean prompt, in mean prompts.
+const LATE: f64 = 1.25;
+const LATENESS: f64 = 20.0;
 /// That is weighed where a mean answer takes an idle engine so many times as long as a mean prompt, and where no more than so
 /// many mean prompts' work comes before it somewhere.
 const ANSWERS_PER_PROMPT: f64 = 5.0;
@@ -128,7 +129,8 @@ fn lateness(candidate: &Candidate, around: &Around) -> f64 {
     if answer < ANSWERS_PER_PROMPT * mean || around.soonest > FAR_BEHIND * mean {
         return 0.0;
     }
-    LATENESS * (candidate.ttft_tokens - LATE * mean).max(0.0)
+    let late = (candidate.ttft_tokens - LATE * mean).max(0.0);
+    LATENESS * late * late / mean
 }
 
 fn own(candidate: &Candidate) -> f64 {
