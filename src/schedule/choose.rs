@@ -182,7 +182,7 @@ mod tests {
         let common = Candidate { step_tokens: 100.0, mean_output_tokens: 200, ..candidate(0, 0) };
         let slow = Candidate { speed: 4.0, strain: 0.4, ..common };
         // It would have to wait for so long elsewhere that its prompt alone is done sooner on the slow one.
-        let queued = Candidate { strain: 0.4, queued_tokens: 900, ..common };
+        let queued = Candidate { strain: 0.4, queued_tokens: 1_600, ..common };
         for (output_tokens, place) in [(2, 0), (400, 1)] {
             let candidates = [slow, queued].map(|candidate| Candidate { output_tokens, ..candidate });
             assert_eq!(pick(Strategy::LeastCost, &candidates, 0, 0.0), place, "{output_tokens}");
@@ -246,6 +246,11 @@ mod tests {
         let brief = |candidate| Candidate { mean_output_tokens: 20, ..candidate };
         assert_eq!(place([queued(3_000, brief(long)), queued(0, brief(crowded))]), 0, "a long one holds brief ones up");
         assert_eq!(place([queued(6_000, long), queued(3_000, crowded)]), 0, "late wherever it goes");
+        // Most of what is queued has been computed, but who joins makes the first token there later.
+        let nearly = |ttft_tokens: f64| Candidate { ttft_tokens, ..queued(4_000, short(long)) };
+        let crowd = queued(1_200, short(Candidate { in_flight: 100, ..long }));
+        assert_eq!(place([nearly(600.0), crowd]), 0);
+        assert_eq!(place([nearly(1_500.0), crowd]), 1, "by itself in time");
     }
 
     #[test]

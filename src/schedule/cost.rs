@@ -21,7 +21,7 @@
 //! the one who interrupts. Neither price is above 2. Longer steps hurt where the time per token comes near its limit: `d` is 0.36 times what prompts an
 //! idle step has time for, × strain³, 2 at most. Streams count half by number and half by the tokens that their engine has promised, for a long one
 //! makes each step longer than a short one does. The request's own answer is one stream more, `d′` the same × (strain · f)³ where `f` is
-//! above 1: on an engine that was slowed four times prompts may begin in time, and every token after that is late.
+//! above 1, 8 at most: on an engine that was slowed four times prompts may begin in time, and every token after that is late.
 //!
 //! Who joins a queue delays all who come before it is empty, and they are the more the longer it is: in a queue with Poisson
 //! arrivals work `u` costs them `u·λ·Q / (1 − ρ)`, which is `ρ / (1 − ρ)` times `Q·u/ū` for prompts of `ū` on the mean. So a long
@@ -29,11 +29,12 @@
 //! tokens further, and takes from the attainment of all.
 //!
 //! What a prompt does to streams may well be dearer than a while of waiting, and those who wait for it are the longest prompts: the
-//! price that is best for all makes the latest first tokens later. So a first token is late from 1¼ mean prompts on, and lateness
-//! costs its square: `L = (T − 1¼ū)² / ū`, with `T` the time to the first token as work, and `t = 20`. Who would be a little late
-//! looks at the rest as well; who would be very late goes where that is the least.
-//! It is weighed only where answers fill the engines' time (a mean one takes an idle engine five times as long as a mean prompt), for
-//! there an interruption is a small part of any answer; and not where even the soonest engine is far behind.
+//! price that is best for all makes the latest first tokens later. So a first token is late from two mean prompts on, and lateness
+//! costs its square: `L = (T − 2ū)² / ū`, and `t = 60`. Who would be a little late looks at the rest as well; who would be very late goes
+//! where that is the least. `T` is the time to the first token as work, and what has been computed already of the prompts before it
+//! counts for a third: the first token of a prompt that is nearly through comes later where another joins it, for they share steps.
+//! `t` fades where answers take less of the engines' time (with the 16th power, from where a mean one takes an idle engine five times
+//! as long as a mean prompt), for there an interruption is much of an answer. It is nothing where even the soonest engine is far behind.
 //!
 //! With `w = 1` and the rest left out this is `Q + u (n + 1)`, and without `Q` it is `LMetric`: both hold others up at a fixed
 //! price, which is too high on an idle engine, where it lengthens the tail, and too low on a busy one. `benches/README.md` has
@@ -54,16 +55,21 @@ const BRIEF: f64 = 20.0;
 /// of those who are served or wait; and how many times the mean a prompt counts at most.
 const LATER: f64 = 0.25;
 const LARGEST_SIZE: f64 = 8.0;
-/// How much longer one more stream makes the steps of the others, in idle steps, at a strain of 1; and at most.
+/// How much longer one more stream makes the steps of the others, in idle steps, at a strain of 1; how many times that at most, and
+/// at most for the request's own answer.
 const STREAM: f64 = 0.36;
 const MOST_STRAIN: f64 = 2.0;
+const MOST_STRAIN_OWN: f64 = 8.0;
 
 /// A first token is late after so many mean prompts, and what one costs that is late by one mean prompt, in mean prompts.
-const LATE: f64 = 1.25;
-const LATENESS: f64 = 20.0;
-/// That is weighed where a mean answer takes an idle engine so many times as long as a mean prompt, and where no more than so
-/// many mean prompts' work comes before it somewhere.
+const LATE: f64 = 2.0;
+const LATENESS: f64 = 60.0;
+/// How much of what has been computed of the prompts before it counts as still to be done.
+const SHARED: f64 = 0.35;
+/// That has its whole price where a mean answer takes an idle engine so many times as long as a mean prompt, and fades below with this
+/// power; it has none where more than so many mean prompts' work comes before it everywhere.
 const ANSWERS_PER_PROMPT: f64 = 5.0;
+const FADES: i32 = 16;
 const FAR_BEHIND: f64 = 6.0;
 
 /// What the cost on one backend has to know of all those that the request may go to.
@@ -114,8 +120,9 @@ fn least_cost(candidate: &Candidate, around: &Around) -> f64 {
     let there = candidate.slots.map_or(requests, |slots| requests.min(f64::from(slots.saturating_sub(1))));
     let held_up = (crowd * busy + brief).min(DEAREST) * own * there;
     let wasted = crowd.min(DEAREST) * (own - around.least_uncached).max(0.0) * around.requests;
-    let dear = |strain: f64| strain.powi(3).min(MOST_STRAIN);
-    let streams = candidate.streams * dear(candidate.strain) + dear(candidate.strain * candidate.speed.max(1.0));
+    let theirs = candidate.strain.powi(3).min(MOST_STRAIN);
+    let its = (candidate.strain * candidate.speed.max(1.0)).powi(3).min(MOST_STRAIN_OWN);
+    let streams = candidate.streams * theirs + its;
     let decoding = STREAM * candidate.step_tokens * output * streams;
     let size = (own / candidate.mean_uncached_tokens.max(LEAST_UNCACHED as f64)).min(LARGEST_SIZE);
     let waiting = waiting * (1.0 + LATER * size * busy / (1.0 - busy));
@@ -125,12 +132,15 @@ fn least_cost(candidate: &Candidate, around: &Around) -> f64 {
 /// What it costs that the first token comes late.
 fn lateness(candidate: &Candidate, around: &Around) -> f64 {
     let mean = candidate.mean_uncached_tokens.max(LEAST_UNCACHED as f64);
-    let answer = candidate.mean_output_tokens as f64 * candidate.step_tokens;
-    if answer < ANSWERS_PER_PROMPT * mean || around.soonest > FAR_BEHIND * mean {
+    if around.soonest > FAR_BEHIND * mean {
         return 0.0;
     }
-    let late = (candidate.ttft_tokens - LATE * mean).max(0.0);
-    LATENESS * late * late / mean
+    let answer = candidate.mean_output_tokens as f64 * candidate.step_tokens;
+    let weight = LATENESS * (answer / (ANSWERS_PER_PROMPT * mean)).min(1.0).powi(FADES);
+    let whole = candidate.speed * (queue(candidate) + own(candidate));
+    let ttft = candidate.ttft_tokens + SHARED * (whole - candidate.ttft_tokens);
+    let late = (ttft - LATE * mean).max(0.0);
+    weight * late * late / mean
 }
 
 fn own(candidate: &Candidate) -> f64 {
