@@ -563,7 +563,7 @@ function told(line) {
 }
 const TERMS = [
   ["Backend", (c) => c.backend], ["Cost", (c) => known(c.cost) ? Number(c.cost).toPrecision(4) : none, "What it would have cost there, in the strategy's unit: the lowest is taken"],
-  ["TTFT · p90", (c) => `${ms(c.ttft_ms)} · ${ms(c.ttft_p90_ms)}`, "Predicted"], ["Kept", (c) => percent(c.attainment, 0), "The chance that the request's limits are kept there"],
+  ["TTFT · p90", (c) => `${ms(c.ttft_ms)} · ${ms(c.ttft_p90_ms)}`, "Predicted"], ["As work", (c) => count(c.ttft_tokens), "The predicted TTFT in prompt tokens: its lateness is priced by these"], ["Kept", (c) => percent(c.attainment, 0), "The chance that the request's limits are kept there"],
   ["In flight", (c) => c.foreign ? `${c.in_flight} + ${c.foreign}` : count(c.in_flight), "Ours, and those of others"], ["Decoding", (c) => count(c.decoding), "Streams there; they weigh half by their number and half by the tokens promised there"],
   ["Queued", (c) => count(c.queued_tokens), "Prompt tokens waiting there"], ["To compute", (c) => count(c.uncached_tokens), "Prompt tokens of this request that are not cached there"],
   ["Cached", (c) => count(c.cached_tokens)], ["Over", (c) => count(c.overflow_tokens), "Tokens by which its KV cache will be too small, and the wait for one of its slots, in prompt tokens"], ["Busy", (c) => percent(c.utilisation, 0), "The share of its time that prompts take"],

@@ -26,9 +26,13 @@ use crate::{
 const LATENCY_DECAY: Duration = Duration::from_secs(10);
 /// Tokens that the prefix cache of an engine is thought to hold that says nothing of its size.
 const KV_TOKENS: u64 = 500_000;
-/// Seconds per token of an idle engine, until one was measured; and what is forgotten of the least at each measurement.
+/// Seconds per token of an idle engine, until one was measured; and what is forgotten of the least at each measurement: engines that are
+/// never idle are not taken for slow ones.
 const IDLE_STEP: f64 = 0.02;
 const IDLE_FORGETTING: f64 = 1.000_02;
+/// Answers of fewer tokens do not tell what an idle engine needs, for tokens may come in bursts; and no answer lowers it further than by this.
+const IDLE_TOKENS: u64 = 5;
+const IDLE_FALL: f64 = 0.5;
 /// The weight of a measurement in the mean.
 const STEP_GAIN: f64 = 0.02;
 /// The mean of prompts is that of about as many.
@@ -110,7 +114,7 @@ pub struct PoolLearned {
     step: AtomicU64,
     /// Bits of the mean number of requests that an engine had under way then.
     crowd: AtomicU64,
-    /// Bits of the least seconds per token seen lately: what an idle engine needs.
+    /// Bits of the least seconds per token seen lately: what an idle engine needs; 0 before there was one.
     idle_step: AtomicU64,
     /// Bits of the mean number of tokens that a request's prompt gave its engine to compute; 0 before there was one.
     prompt: AtomicU64,
@@ -127,7 +131,7 @@ impl Default for PoolLearned {
             hedges: hedge::budget(),
             step: AtomicU64::new(IDLE_STEP.to_bits()),
             crowd: AtomicU64::new(0.0_f64.to_bits()),
-            idle_step: AtomicU64::new(IDLE_STEP.to_bits()),
+            idle_step: AtomicU64::new(0.0_f64.to_bits()),
             prompt: AtomicU64::new(0.0_f64.to_bits()),
             prompts: AtomicU32::new(0),
         }
@@ -137,7 +141,8 @@ impl Default for PoolLearned {
 impl PoolLearned {
     /// Seconds per token on an idle engine.
     pub fn idle_step(&self) -> f64 {
-        f64::from_bits(self.idle_step.load(Relaxed))
+        let least = f64::from_bits(self.idle_step.load(Relaxed));
+        if least > 0.0 { least } else { IDLE_STEP }
     }
 
     /// Mean seconds per token of late.
@@ -165,16 +170,44 @@ impl PoolLearned {
         (crowd > 0.0).then(|| self.step() * (1.0 - crowded + crowded * f64::from(requests) / crowd))
     }
 
-    /// An answer came at so many seconds per token, from an engine that had `requests` under way at its end.
-    pub(super) fn observe_step(&self, seconds: f64, requests: u32) {
+    /// An answer of so many `tokens` came at so many `seconds` for each, from an engine that had `requests` under way at its end.
+    pub(super) fn observe_step(&self, seconds: f64, tokens: u64, requests: u32) {
         if seconds > 0.0 {
             let (requests, crowd) = (f64::from(requests.max(1)), f64::from_bits(self.crowd.load(Relaxed)));
             let crowd = if crowd > 0.0 { crowd + STEP_GAIN * (requests - crowd) } else { requests };
             self.crowd.store(crowd.to_bits(), Relaxed);
-            let least = (self.idle_step() * IDLE_FORGETTING).min(seconds);
-            self.idle_step.store(least.to_bits(), Relaxed);
+            if tokens >= IDLE_TOKENS {
+                let least = f64::from_bits(self.idle_step.load(Relaxed));
+                let fallen = (least * IDLE_FORGETTING).min(seconds.max(least * IDLE_FALL));
+                self.idle_step.store(if least > 0.0 { fallen } else { seconds }.to_bits(), Relaxed);
+            }
             let mean = self.step() + STEP_GAIN * (seconds - self.step());
             self.step.store(mean.to_bits(), Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_idle_step_is_the_least_but_no_single_burst() {
+        let pool = PoolLearned::default();
+        assert!((pool.idle_step() - IDLE_STEP).abs() < 1e-9);
+        pool.observe_step(1e-6, 3, 1);
+        assert!((pool.idle_step() - IDLE_STEP).abs() < 1e-9, "too few tokens to tell");
+        pool.observe_step(0.2, 100, 1);
+        assert!((pool.idle_step() - 0.2).abs() < 1e-9, "what was thought at first is forgotten");
+        pool.observe_step(1e-6, 100, 1);
+        assert!((pool.idle_step() - 0.1).abs() < 1e-9, "one answer that came in one burst");
+        for _ in 0..100 {
+            pool.observe_step(0.05, 100, 30);
+        }
+        assert!((0.05..0.051).contains(&pool.idle_step()));
+        for _ in 0..1_000 {
+            pool.observe_step(0.1, 100, 30);
+        }
+        assert!(pool.idle_step() < 0.055, "it outlasts a busy hour: {}", pool.idle_step());
     }
 }

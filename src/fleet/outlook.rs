@@ -3,7 +3,7 @@
 use super::{Ask, Placement, Pool, Scratch};
 use crate::{
     schedule::{Around, Draw, choose, cost},
-    types::{Candidate, Moment, Strategy, Usage},
+    types::{Moment, Strategy, Usage},
 };
 
 /// What to expect of a pool's best backend for one request.
@@ -37,13 +37,12 @@ impl Pool {
         let second_per_token = work.prefill / (work.uncached_tokens as f64 * candidate.speed.max(f64::MIN_POSITIVE));
         // Another pool could spare this one all of the work, not only what exceeds the least of its engines.
         let others = scratch.candidates.iter().filter(|other| candidate.avoided || !other.avoided);
-        let around = Around { least_uncached: 0.0, ..Around::of(others) };
-        // Who comes late is no heavier for that.
-        let unhurried = Candidate { ttft_tokens: 0.0, ..*candidate };
+        // And who comes late is no heavier for that: a pool that is far behind has no price of lateness.
+        let around = Around { least_uncached: 0.0, soonest: f64::INFINITY, ..Around::of(others) };
         let outlook = Outlook {
             ttft: candidate.ttft,
             e2e: candidate.ttft + forecast.tpot.seconds * look.output.mean,
-            burden: cost(Strategy::LeastCost, &unhurried, &around) * second_per_token,
+            burden: cost(Strategy::LeastCost, candidate, &around) * second_per_token,
             usage: Usage {
                 prompt_tokens: work.prompt_tokens,
                 completion_tokens: work.output_tokens,

@@ -171,7 +171,7 @@ impl Ticket {
             let measured = (tpot, usage.completion_tokens);
             let (batch, predicted) = (&self.forecast.batch, &self.forecast.tpot);
             self.pool.predictor.observe_tpot(&self.backend.learned.predictor, batch, predicted, measured, now);
-            self.pool.observe_step(tpot, self.backend.engine.load.in_flight());
+            self.pool.observe_step(tpot, usage.completion_tokens, self.backend.engine.load.in_flight());
         }
         self.pool.outputs.observe(&self.outputs, &self.forecast.output, usage.completion_tokens);
         let prompt = self.blocks.prompt();

@@ -290,7 +290,7 @@ pub struct Weighed {
     pub streams: f64,
     /// Tokens of a mean answer of the pool.
     pub mean_output_tokens: u64,
-    /// Prompt tokens that the pool's engines compute in the time of an idle decoding step.
+    /// Prompt tokens that its engine computes in the time of an idle decoding step.
     pub step_tokens: f64,
     /// Tokens by which its KV cache will be too small for all that was promised; and the wait for one of its slots, in prompt tokens.
     pub overflow_tokens: u64,
@@ -302,7 +302,7 @@ pub struct Weighed {
     pub strain: f64,
     /// The time to the first token to expect there, in milliseconds: the median.
     pub ttft_ms: f64,
-    /// The same in prompt tokens, at the pace of this request's own.
+    /// The same in prompt tokens, at its engine's pace for this request's own.
     pub ttft_tokens: f64,
     /// The 90th percentile.
     pub ttft_p90_ms: f64,

@@ -246,6 +246,10 @@ mod tests {
         let brief = |candidate| Candidate { mean_output_tokens: 20, ..candidate };
         assert_eq!(place([queued(3_000, brief(long)), queued(0, brief(crowded))]), 0, "a long one holds brief ones up");
         assert_eq!(place([queued(6_000, long), queued(3_000, crowded)]), 0, "late wherever it goes");
+        let around = |soonest| Around { soonest, ..Around::NOTHING };
+        let [late, behind] = [0.0, f64::INFINITY]
+            .map(|soonest| super::cost(Strategy::LeastCost, &queued(3_000, long), &around(soonest)));
+        assert!(late > behind && behind > 0.0);
         // Most of what is queued has been computed, but who joins makes the first token there later.
         let nearly = |ttft_tokens: f64| Candidate { ttft_tokens, ..queued(4_000, short(long)) };
         let crowd = queued(1_200, short(Candidate { in_flight: 100, ..long }));
@@ -334,7 +338,8 @@ mod tests {
             chance in 0.0f64..1.0,
         ) {
             let candidates: Vec<_> = loads.into_iter().map(|(in_flight, queued_tokens, latency, weight, avoided)| Candidate {
-                in_flight, queued_tokens, latency, weight, avoided, uncached_tokens: 100, ..Candidate::default()
+                in_flight, queued_tokens, latency, weight, avoided, uncached_tokens: 100, ttft_tokens: queued_tokens as f64 * latency,
+                speed: latency + 0.5, step_tokens: 50.0, mean_output_tokens: 100, mean_uncached_tokens: 300.0, ..Candidate::default()
             }).collect();
             for strategy in [Strategy::LeastCost, Strategy::RoundRobin, Strategy::LeastRequest, Strategy::PowerOfTwo, Strategy::PeakEwma] {
                 let draw = Draw { turn, chance };

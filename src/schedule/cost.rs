@@ -31,10 +31,14 @@
 //! What a prompt does to streams may well be dearer than a while of waiting, and those who wait for it are the longest prompts: the
 //! price that is best for all makes the latest first tokens later. So a first token is late from two mean prompts on, and lateness
 //! costs its square: `L = (T − 2ū)² / ū`, and `t = 60`. Who would be a little late looks at the rest as well; who would be very late goes
-//! where that is the least. `T` is the time to the first token as work, and what has been computed already of the prompts before it
-//! counts for a third: the first token of a prompt that is nearly through comes later where another joins it, for they share steps.
+//! where that is the least. `T` is the time to the first token, as work at the pace at which the engine would compute this request's own:
+//! that has the fixed cost of a step in it, so that a short prompt, or one that is nearly all cached, is late later, and an engine that
+//! is slow is not left alone for that. What has been computed already of the prompts before it counts for 0.35 (`T` is 0.65 of what is
+//! predicted and 0.35 of `f·(Q + ov + u)`): the first token of a prompt that is nearly through comes later where another joins it, for
+//! they share steps.
 //! `t` fades where answers take less of the engines' time (with the 16th power, from where a mean one takes an idle engine five times
-//! as long as a mean prompt), for there an interruption is much of an answer. It is nothing where even the soonest engine is far behind.
+//! as long as a mean prompt), for there an interruption is much of an answer. It is nothing where even the soonest engine would take more
+//! than six mean prompts' time, this prompt's own in it: then the tail is made of the longest prompts, wherever they go.
 //!
 //! With `w = 1` and the rest left out this is `Q + u (n + 1)`, and without `Q` it is `LMetric`: both hold others up at a fixed
 //! price, which is too high on an idle engine, where it lengthens the tail, and too low on a busy one. `benches/README.md` has
@@ -67,7 +71,7 @@ const LATENESS: f64 = 60.0;
 /// How much of what has been computed of the prompts before it counts as still to be done.
 const SHARED: f64 = 0.35;
 /// That has its whole price where a mean answer takes an idle engine so many times as long as a mean prompt, and fades below with this
-/// power; it has none where more than so many mean prompts' work comes before it everywhere.
+/// power; it has none where the first token is more than so many mean prompts' work away everywhere.
 const ANSWERS_PER_PROMPT: f64 = 5.0;
 const FADES: i32 = 16;
 const FAR_BEHIND: f64 = 6.0;

@@ -62,11 +62,11 @@ pub struct Candidate {
     /// How near the time per token comes to its limit there (an objective, or four times what the pool's idle engines need): 1
     /// is at the limit.
     pub strain: f64,
-    /// Prompt tokens that the pool's engines compute in the time of an idle decoding step.
+    /// Prompt tokens that its engine computes in the time of the pool's idle decoding step, at the pace of this request's own.
     pub step_tokens: f64,
     /// The time to the first token to expect there, in seconds: the median.
     pub ttft: f64,
-    /// The same in prompt tokens: what it would compute meanwhile at the pace at which an idle engine computes this request's own.
+    /// The same in prompt tokens: what its engine would compute meanwhile, at the pace at which it computes this request's own when it is idle.
     pub ttft_tokens: f64,
     /// Its 90th percentile.
     pub ttft_p90: f64,

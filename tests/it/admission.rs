@@ -408,6 +408,7 @@ async fn a_decision_shows_every_candidate_with_its_terms() {
         "speed",
         "strain",
         "ttft_ms",
+        "ttft_tokens",
         "ttft_p90_ms",
         "attainment",
     ];

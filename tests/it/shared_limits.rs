@@ -106,7 +106,7 @@ async fn what_is_under_way_counts_wherever_it_came_in_and_comes_back() {
     until("all to be given back", async || redis.ask::<u64>(cmd("EXISTS").arg(stays)) == 0).await;
 
     // A gateway that dies gives back what it holds when its lease is over.
-    let mock = Mock::start(|seen| if seen.number < 3 { Plan::silence() } else { Plan::chat("a") }).await;
+    let mock = Mock::start(|seen| if seen.number < 4 { Plan::silence() } else { Plan::chat("a") }).await;
     let text = policy(&mock, &redis, &[("web", ", limits: { concurrency: 3 }")], "");
     one.rewrite(&text);
     two.rewrite(&text);
@@ -126,9 +126,17 @@ async fn what_is_under_way_counts_wherever_it_came_in_and_comes_back() {
         // A server that has lost it all is told of what is under way.
         redis.kill().await;
         tokio::join!(is_up(&one, false), is_up(&two, false));
+        let mut alone = Box::pin(ask(&two, "web", &body, &[]));
+        tokio::select! {
+            _ = &mut alone => panic!("it was to be under way"),
+            _ = mock.wait_seen(4) => {}
+        }
         redis.again().await;
         tokio::join!(is_up(&one, true), is_up(&two, true));
-        assert_eq!((redis.ask::<u64>(cmd("ZCARD").arg(stays)), status(&two, "web").await), (3, 429));
+        assert_eq!(redis.ask::<u64>(cmd("ZCARD").arg(stays)), 4, "what began meanwhile is told too");
+        drop(alone);
+        until("its client's leaving to be told", async || redis.ask::<u64>(cmd("ZCARD").arg(stays)) == 3).await;
+        assert_eq!(status(&two, "web").await, 429);
         one.sigkill();
     }
     one.kill().await;

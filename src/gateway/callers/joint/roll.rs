@@ -21,15 +21,7 @@ pub(in crate::gateway::callers) struct Roll {
     /// What the names of its members begin with: another process's are not ours, even if it is of the same gateway.
     process: u64,
     next: AtomicU64,
-    held: DashMap<u64, Held>,
-}
-
-#[derive(Debug)]
-struct Held {
-    place: Arc<Place>,
-    amount: u64,
-    /// The server has been asked, and has not refused. Before, a renewal would take what it is just refusing.
-    answered: bool,
+    held: DashMap<u64, (Arc<Place>, u64)>,
 }
 
 /// What one request holds; dropped, it is not renewed any more.
@@ -51,15 +43,14 @@ impl Roll {
     /// What the server is about to be asked for.
     pub(super) fn enter(self: &Arc<Self>, place: &Arc<Place>, amount: u64) -> Entry {
         let number = self.next.fetch_add(1, Relaxed);
-        self.held.insert(number, Held { place: place.clone(), amount, answered: false });
         Entry { roll: self.clone(), number, place: place.clone(), amount }
     }
 
     /// What keeps all of it, in steps that do not keep the server from its other work.
     pub(super) fn renewals(&self) -> Vec<Deal> {
         let mut places: HashMap<*const Place, (Arc<Place>, Vec<String>)> = HashMap::new();
-        for held in self.held.iter().filter(|held| held.answered) {
-            let Held { place, amount, .. } = held.value();
+        for held in &self.held {
+            let (place, amount) = held.value();
             let (_, members) = places.entry(Arc::as_ptr(place)).or_insert_with(|| (place.clone(), Vec::new()));
             members.push(self.member(*held.key(), *amount));
         }
@@ -83,11 +74,10 @@ impl Entry {
         self.roll.member(self.number, self.amount)
     }
 
-    /// The server was asked for it and has not refused, or has not been heard: it is renewed from now on.
+    /// It is renewed from now on: the server was asked for it and has not refused, or has not been heard. Before, a renewal would take
+    /// what it is just refusing.
     pub(super) fn keep(&self) {
-        if let Some(mut held) = self.roll.held.get_mut(&self.number) {
-            held.answered = true;
-        }
+        self.roll.held.insert(self.number, (self.place.clone(), self.amount));
     }
 
     /// It is over: `deal` tells the server, later than any renewal that still has it.
