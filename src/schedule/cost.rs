@@ -136,15 +136,14 @@ fn least_cost(candidate: &Candidate, around: &Around) -> f64 {
 /// What it costs that the first token comes late.
 fn lateness(candidate: &Candidate, around: &Around) -> f64 {
     let mean = candidate.mean_uncached_tokens.max(LEAST_UNCACHED as f64);
-    if around.soonest > FAR_BEHIND * mean {
+    let whole = candidate.speed * (queue(candidate) + own(candidate));
+    let late = candidate.ttft_tokens + SHARED * (whole - candidate.ttft_tokens) - LATE * mean;
+    // Most are in time.
+    if late <= 0.0 || around.soonest > FAR_BEHIND * mean {
         return 0.0;
     }
     let answer = candidate.mean_output_tokens as f64 * candidate.step_tokens;
-    let weight = LATENESS * (answer / (ANSWERS_PER_PROMPT * mean)).min(1.0).powi(FADES);
-    let whole = candidate.speed * (queue(candidate) + own(candidate));
-    let ttft = candidate.ttft_tokens + SHARED * (whole - candidate.ttft_tokens);
-    let late = (ttft - LATE * mean).max(0.0);
-    weight * late * late / mean
+    LATENESS * (answer / (ANSWERS_PER_PROMPT * mean)).min(1.0).powi(FADES) * late * late / mean
 }
 
 fn own(candidate: &Candidate) -> f64 {
