@@ -15,7 +15,7 @@ use crate::{
         affinity::Affinity,
         budget::Budget,
         hedge,
-        predict::{BackendPredictor, PoolPredictor},
+        predict::{BackendPredictor, FEWEST_TOKENS, PoolPredictor},
         prefix::{HolderId, PrefixIndex},
         retry,
     },
@@ -30,8 +30,7 @@ const KV_TOKENS: u64 = 500_000;
 /// never idle are not taken for slow ones.
 const IDLE_STEP: f64 = 0.02;
 const IDLE_FORGETTING: f64 = 1.000_02;
-/// Answers of fewer tokens do not tell what an idle engine needs, for tokens may come in bursts; and no answer lowers it further than by this.
-const IDLE_TOKENS: u64 = 5;
+/// Tokens may come in bursts: no answer lowers it further than by this.
 const IDLE_FALL: f64 = 0.5;
 /// The weight of a measurement in the mean.
 const STEP_GAIN: f64 = 0.02;
@@ -176,7 +175,7 @@ impl PoolLearned {
             let (requests, crowd) = (f64::from(requests.max(1)), f64::from_bits(self.crowd.load(Relaxed)));
             let crowd = if crowd > 0.0 { crowd + STEP_GAIN * (requests - crowd) } else { requests };
             self.crowd.store(crowd.to_bits(), Relaxed);
-            if tokens >= IDLE_TOKENS {
+            if tokens >= FEWEST_TOKENS {
                 let least = f64::from_bits(self.idle_step.load(Relaxed));
                 let fallen = (least * IDLE_FORGETTING).min(seconds.max(least * IDLE_FALL));
                 self.idle_step.store(if least > 0.0 { fallen } else { seconds }.to_bits(), Relaxed);

@@ -15,7 +15,7 @@ pub struct Batch {
 }
 
 /// Answers of fewer tokens have too few gaps for a mean.
-pub(super) const FEWEST_TOKENS: u64 = 5;
+pub const FEWEST_TOKENS: u64 = 5;
 /// Coefficients of the model.
 pub(super) const TERMS: usize = 4;
 /// Seconds: for any step; per request in the batch; per 1000 tokens of context; per 1000 prompt tokens

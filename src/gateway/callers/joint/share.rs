@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::{
-    deal::Deal,
+    deal::{Answer, Deal},
     names::{Names, TeamNames},
     roll::Entry,
     server::Joint,
@@ -63,9 +63,7 @@ impl Share {
         }
         let answer = self.joint.ask("enter", &deal).await;
         let mut taken = lock(&self.taken);
-        if let Some(stay) = taken.stay.as_ref().filter(|_| !matches!(answer, Ok((1.., _)))) {
-            stay.keep();
-        }
+        keep(taken.stay.as_ref(), &answer);
         let Ok((refused, told)) = answer else { return Ok(()) };
         let first = |at: usize| told.get(at).and_then(|told| told.first()).copied().unwrap_or_default();
         let bucket = rate.map(|(at, rpm)| Bucket::used(rpm, first(at), now));
@@ -107,9 +105,7 @@ impl Share {
         }
         let answer = self.joint.ask("reserve", &deal).await;
         let mut taken = lock(&self.taken);
-        if let Some(hold) = taken.hold.as_ref().filter(|_| !matches!(answer, Ok((1.., _)))) {
-            hold.keep();
-        }
+        keep(taken.hold.as_ref(), &answer);
         let (refused, told) = match answer {
             Ok(answer) => answer,
             Err(absent) => {
@@ -190,5 +186,12 @@ impl Share {
         let statement = fund.statement(unix);
         let spent = team.spent(&statement)?;
         Some((team, fund, statement, spent))
+    }
+}
+
+/// What was asked for is held from now on, unless the server refused it.
+fn keep(entry: Option<&Entry>, answer: &Result<Answer, Absent>) {
+    if let (Some(entry), Ok((0, _)) | Err(_)) = (entry, answer) {
+        entry.keep();
     }
 }
