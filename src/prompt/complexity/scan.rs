@@ -149,23 +149,37 @@ fn closes(line: &[u8], tag: &[u8]) -> bool {
     })
 }
 
+/// Whether a brace after `before` opens a group of LaTeX, and no block of code: it follows a command, what is raised or lowered, or
+/// another argument.
+fn opens_group(before: &[u8]) -> bool {
+    let name = before.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    match before[..before.len() - name].last() {
+        Some(b'\\') => true,
+        Some(b'^' | b'_' | b'}' | b']') => name == 0,
+        _ => false,
+    }
+}
+
 /// What has to be remembered from one stretch of the asker's own text to the next.
 struct Pass {
     counts: Counts,
     seen: [u64; BITS / 64],
     in_sentence: u32,
     plain_in_sentence: u32,
+    /// Groups of LaTeX that are open in this line.
+    groups: u32,
 }
 
 impl Pass {
     fn new() -> Self {
-        Self { counts: Counts::default(), seen: [0; BITS / 64], in_sentence: 0, plain_in_sentence: 0 }
+        Self { counts: Counts::default(), seen: [0; BITS / 64], in_sentence: 0, plain_in_sentence: 0, groups: 0 }
     }
 
     /// A line of the asker's own, or what is looked at of it.
     fn own(&mut self, line: &[u8]) {
         let mut cues = lexicon::find(line);
         let mut cue = 0..0;
+        self.groups = 0;
         let start = line.trim_ascii_start();
         self.counts.list_items += u32::from(is_item(start));
         self.counts.trace_lines += u32::from(is_trace(start));
@@ -232,8 +246,9 @@ impl Pass {
         counts.single_letters += u32::from(variable);
         // A call or an index, as code has them, and a command of LaTeX.
         let next = line.get(at + word.len());
-        counts.code_marks += u32::from(next == Some(&b'('));
-        let code = matches!(next, Some(b'(' | b'[')) || at > 0 && line[at - 1] == b'\\';
+        let command = at > 0 && line[at - 1] == b'\\';
+        counts.code_marks += u32::from(next == Some(&b'(') && !command);
+        let code = matches!(next, Some(b'(' | b'[')) || command;
         if !(cue || variable || code) {
             counts.words += words;
             self.plain_in_sentence += words;
@@ -278,9 +293,13 @@ impl Pass {
             }
             b'"' | b'\'' => counts.quotes += 1,
             b'(' | b')' | b'[' | b']' => counts.brackets += 1,
-            b'{' | b'}' => {
+            brace @ (b'{' | b'}') => {
                 counts.brackets += 1;
-                counts.code_marks += 1;
+                match brace {
+                    b'{' if self.groups > 0 || opens_group(&line[..at]) => self.groups += 1,
+                    b'}' if self.groups > 0 => self.groups -= 1,
+                    _ => counts.code_marks += 1,
+                }
             }
             b'\\' => counts.latex += u32::from(next.is_some_and(|next| next.is_ascii_alphabetic())),
             b'$' => counts.latex += u32::from(next.is_some_and(|next| next.is_ascii_alphabetic() || next == b'\\')),
@@ -371,6 +390,10 @@ mod tests {
         assert!(code.code_marks >= 4, "{code:?}");
         let maths = scan(r"Let $x^2 + \frac{1}{2} = 0$.");
         assert!(maths.latex >= 2 && maths.operators >= 3, "{maths:?}");
+        let maths = scan(r"\sqrt[3]{x_{i+1}} + \frac{\sin(\pi)}{e^{-t}} = \mathbf{0}, with \{a\}.");
+        assert_eq!(maths.code_marks, 0, "{maths:?}");
+        assert_eq!(scan("if (a) { b = {}; } else {b}").code_marks, 6);
+        assert_eq!(scan("`${path}`, {\"a\": {\"b\": 1}}").code_marks, 6);
         let chinese = scan("请证明这个定理是正确的。");
         assert!(chinese.foreign >= 11 && chinese.words >= 5, "{chinese:?}");
         assert_eq!(scan("Où est l’été ?").foreign, 0);
