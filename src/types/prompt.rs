@@ -25,7 +25,8 @@ impl Layout {
             return left * if size == 0 { 1 } else { size as u64 };
         }
         let (mut bytes, mut run) = (0, 0);
-        while run < SIZES.len() && left > 0 {
+        // To the end whatever is left: decisions ask it of every engine, and where it ends could not be foreseen.
+        while run < SIZES.len() {
             let here = if left < RUN { left } else { RUN };
             bytes += here * SIZES[run];
             left -= here;

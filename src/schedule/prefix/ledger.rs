@@ -97,34 +97,15 @@ impl Ledger {
         for group in 0..self.holders.len().div_ceil(GROUP) {
             let within = |id: &HolderId| self.seat(*id).filter(|seat| seat / GROUP == group).map(|seat| seat % GROUP);
             let set = ids.iter().filter_map(within).fold(0, |set, bit| set | 1 << bit);
-            let mut depths = [0; GROUP];
-            self.descend(prompt.blocks, group, set, (0, most), &mut depths);
+            let table = &self.blocks;
+            let mut descent = Descent { table, blocks: prompt.blocks, group, first: NONE, depths: [0; GROUP] };
+            descent.go(set, (0, most));
             for (id, matched) in ids.iter().zip(&mut *matched) {
                 if let Some(bit) = within(id) {
-                    *matched = depths[bit];
+                    *matched = descent.depths[bit];
                 }
             }
         }
-    }
-
-    /// Finds the depths of all holders in `set`, each of which has at least `least` and at most `most` blocks: those who have
-    /// the block in the middle go one way, the others the other.
-    fn descend(&self, blocks: &[u64], group: usize, set: u64, (least, most): (u32, u32), depths: &mut [u32; GROUP]) {
-        if set == 0 {
-            return;
-        }
-        if least == most {
-            let mut left = set;
-            while left != 0 {
-                depths[left.trailing_zeros() as usize] = least;
-                left &= left - 1;
-            }
-            return;
-        }
-        let middle = least + (most - least) / 2;
-        let having = self.blocks.find(key(blocks[middle as usize], group)).map_or(0, |at| self.blocks[at]) & set;
-        self.descend(blocks, group, having, (middle + 1, most), depths);
-        self.descend(blocks, group, set & !having, (least, middle), depths);
     }
 
     pub(super) fn insert(&mut self, id: HolderId, prompt: Prompt<'_>) -> Reuse {
@@ -282,6 +263,41 @@ impl Ledger {
             self.holdings.shrink();
             self.blocks.shrink();
         }
+    }
+}
+
+/// A search for how deep the holders of a group are in a prompt.
+struct Descent<'a> {
+    table: &'a Table<u64>,
+    blocks: &'a [u64],
+    group: usize,
+    /// Where the prompt's first block would be if it had come together with the one found last: such blocks lie one behind the other.
+    first: u32,
+    depths: [u32; GROUP],
+}
+
+impl Descent<'_> {
+    /// Finds the depths of all holders in `set`, each of which has at least `least` and at most `most` blocks: those who have
+    /// the block in the middle go one way, the others the other.
+    fn go(&mut self, set: u64, (least, most): (u32, u32)) {
+        if set == 0 {
+            return;
+        }
+        if least == most {
+            let mut left = set;
+            while left != 0 {
+                self.depths[left.trailing_zeros() as usize] = least;
+                left &= left - 1;
+            }
+            return;
+        }
+        let middle = least + (most - least) / 2;
+        let key = key(self.blocks[middle as usize], self.group);
+        let found = self.table.find_near(key, self.first.wrapping_add(middle));
+        self.first = found.map_or(self.first, |at| at.wrapping_sub(middle));
+        let having = found.map_or(0, |at| self.table[at]) & set;
+        self.go(having, (middle + 1, most));
+        self.go(set & !having, (least, middle));
     }
 }
 

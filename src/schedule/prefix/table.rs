@@ -6,6 +6,9 @@ use std::ops::{Index, IndexMut};
 /// No slot: the first one is never handed out.
 pub(super) const NONE: u32 = 0;
 
+/// What free slots have for a key; it may be one.
+const FREE: u64 = 0;
+
 /// Slots of one chunk.
 const CHUNK: usize = 256;
 
@@ -91,6 +94,13 @@ impl<T: Copy + Default> Table<T> {
         None
     }
 
+    /// The slot of `key`, which is probably `guess`: one look where that is right.
+    pub(super) fn find_near(&self, key: u64, guess: u32) -> Option<u32> {
+        let slots = self.chunks.get(guess as usize / CHUNK);
+        let found = key != FREE && slots.is_some_and(|slots| slots[guess as usize % CHUNK].key == key);
+        if found { Some(guess) } else { self.find(key) }
+    }
+
     /// Puts `value` into a free slot; there must be one.
     pub(super) fn insert(&mut self, key: u64, value: T) -> u32 {
         let (at, bucket) = (self.free, self.bucket(key));
@@ -115,7 +125,7 @@ impl<T: Copy + Default> Table<T> {
             }
             self.slot_mut(before).next = next;
         }
-        self.slot_mut(at).next = self.free;
+        *self.slot_mut(at) = Slot { key: FREE, next: self.free, value: T::default() };
         self.free = at;
         self.len -= 1;
     }
@@ -159,7 +169,9 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..20_000 {
             let key = random.u64(..2_000);
-            if let Some(at) = table.find(key) {
+            let found = table.find(key);
+            assert_eq!(table.find_near(key, random.u32(..3_000)), found, "whatever was guessed");
+            if let Some(at) = found {
                 assert_eq!(map.remove(&key), Some(table[at]));
                 table.remove(at);
             } else {
