@@ -9,8 +9,9 @@ use crate::prompt::complexity::{
     ranking, score,
 };
 
-/// Labels of a replay, and after how many each a candidate is tried.
-const LABELS: usize = 1000;
+/// The replays of each kind of traffic: the kind of their labels, and how many. One-sided labels are cheap, and each tells less.
+const KINDS: [(&str, usize); 3] = [("paired", 1000), ("one-sided", 1000), ("one-sided", 2000)];
+/// After how many labels each a candidate is tried.
 const EVERY: usize = 250;
 /// Replays, each of other labels.
 const SEEDS: u64 = 3;
@@ -23,6 +24,7 @@ const TRIED: f64 = 0.2;
 pub(super) struct Replay {
     pub(super) name: String,
     pub(super) kind: &'static str,
+    pub(super) labels: usize,
     /// APGR of the prior on what was not learned from.
     pub(super) before: f64,
     /// APGR of the weights in use at the end.
@@ -43,13 +45,14 @@ pub(super) fn replays(outcomes: &Outcomes, features: &[Features]) -> Vec<Replay>
     });
     let pairs = outcomes.pairs.iter().filter(|_| outcomes.pairs.len() > 1);
     let pairs = pairs.map(|pair| Traffic { name: format!("{} / {}", pair.small, pair.large), rows: pair.rows.clone() });
-    let traffic = files.chain(pairs).filter(|traffic| traffic.rows.len() > 2 * LABELS);
-    traffic
-        .flat_map(|traffic| {
-            let prior = prior(outcomes, features, &traffic);
-            ["paired", "one-sided"].map(|kind| replay(&traffic, features, &prior, kind))
-        })
-        .collect()
+    let replays = files.chain(pairs).flat_map(|traffic| {
+        // As many at least are left to test on.
+        let enough = |(_, labels): &(&str, usize)| traffic.rows.len() > 2 * labels;
+        let kinds = KINDS.into_iter().filter(enough).collect::<Vec<_>>();
+        let prior = prior(outcomes, features, &traffic);
+        kinds.into_iter().map(|kind| replay(&traffic, features, &prior, kind)).collect::<Vec<_>>()
+    });
+    replays.collect()
 }
 
 /// Weights that know nothing of this traffic, where there are other outcomes to fit them on; else those that are compiled in.
@@ -62,13 +65,13 @@ fn prior(outcomes: &Outcomes, features: &[Features], traffic: &Traffic) -> Weigh
     fit(&others, &outcomes.benchmarks).unwrap_or_else(|_| Weights::built_in().clone())
 }
 
-fn replay(traffic: &Traffic, features: &[Features], prior: &Weights, kind: &'static str) -> Replay {
+fn replay(traffic: &Traffic, features: &[Features], prior: &Weights, (kind, labels): (&'static str, usize)) -> Replay {
     let (mut before, mut after, mut promotions) = (0.0, 0.0, 0.0);
     for seed in 0..SEEDS {
         let mut dice = fastrand::Rng::with_seed(seed);
         let mut rows = traffic.rows.clone();
         dice.shuffle(&mut rows);
-        let (labelled, rest) = rows.split_at(LABELS);
+        let (labelled, rest) = rows.split_at(labels);
         let mut learner = Learner::new(prior.clone());
         for (count, (at, small, large)) in labelled.iter().enumerate() {
             let features = &features[*at];
@@ -91,7 +94,8 @@ fn replay(traffic: &Traffic, features: &[Features], prior: &Weights, kind: &'sta
         after += apgr(learner.weights());
     }
     let mean = |sum: f64| sum / SEEDS as f64;
-    Replay { name: traffic.name.clone(), kind, before: mean(before), after: mean(after), promotions: mean(promotions) }
+    let (name, promotions) = (traffic.name.clone(), mean(promotions));
+    Replay { name, kind, labels, before: mean(before), after: mean(after), promotions }
 }
 
 /// What a client says of the answer of whoever served it: half of the requests go to the large model, the hardest, and some to either.

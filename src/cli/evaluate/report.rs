@@ -23,9 +23,10 @@ pub(super) fn text(results: &Results) -> String {
     let learned = results.learned.iter().map(|replay| {
         let columns = [replay.before, replay.after, replay.after - replay.before];
         let [before, after, gain] = columns.map(number);
-        [replay.name.clone(), replay.kind.to_owned(), before, after, gain, format!("{:.1}", replay.promotions)]
+        let kind = format!("{} {}", replay.labels, replay.kind);
+        [replay.name.clone(), kind, before, after, gain, format!("{:.1}", replay.promotions)]
     });
-    text.push_str(&output::numbers(["1,000 labels", "kind", "APGR before", "after", "gain", "promotions"], learned));
+    text.push_str(&output::numbers(["traffic", "labels", "APGR before", "after", "gain", "promotions"], learned));
     text
 }
 
@@ -79,7 +80,8 @@ pub(super) fn json(results: &Results) -> Value {
     let learned = results.learned.iter().map(|replay| {
         json!({
             "traffic": replay.name,
-            "labels": replay.kind,
+            "kind": replay.kind,
+            "labels": replay.labels,
             "apgr_before": finite(replay.before),
             "apgr_after": finite(replay.after),
             "promotions": replay.promotions,
