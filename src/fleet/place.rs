@@ -132,7 +132,7 @@ impl Pool {
         let first = self.backends.get(*members.first()?)?;
         first.learned.prefixes.matched(ask.prompt, holders, matched);
         let texts = &*first.learned.bytes_per_token;
-        let texts = (texts, texts.prompt_tokens(ask.prompt.bytes));
+        let counted = (texts, texts.prompt_tokens(ask.prompt.bytes));
         let model = self.learned.predictor.model();
         let output = ask.outputs.forecast(ask.max_tokens);
         let mean_output = ask.max_tokens.map_or(output.mean, |_| ask.outputs.forecast(None).mean);
@@ -143,7 +143,7 @@ impl Pool {
         let pace = self.learned.step() / tpot;
         let prompt = self.learned.prompt();
         let look =
-            Look { pool: self, ask, texts, model, output, mean_output, prompt, decoding, promised, step, pace, now };
+            Look { pool: self, ask, counted, model, output, mean_output, prompt, decoding, promised, step, pace, now };
         for ((&member, view), &blocks) in members.iter().zip(&*views).zip(&*matched) {
             candidates.push(look.candidate(&self.backends[member], view, blocks as usize));
         }
@@ -169,8 +169,8 @@ impl Pool {
 pub(super) struct Look<'a> {
     pool: &'a Pool,
     ask: &'a Ask<'a>,
-    /// The prompt's tokens by what the first candidate's model makes of texts: mostly they have the same one.
-    texts: (&'a BytesPerToken, u64),
+    /// The prompt's tokens as the first candidate's model has them: counted anew only for candidates with another model.
+    counted: (&'a BytesPerToken, u64),
     model: Model,
     pub(super) output: OutputForecast,
     /// Tokens of an answer that has no limit of its own.
@@ -200,7 +200,7 @@ impl Look<'_> {
     fn task(&self, backend: &Backend, view: &View, matched: usize) -> Task {
         let Self { ask, ref model, now, .. } = *self;
         let Backend { engine, learned, .. } = backend;
-        let (texts, tokens) = self.texts;
+        let (texts, tokens) = self.counted;
         let alike = std::ptr::eq(&raw const *learned.bytes_per_token, texts);
         let tokens = if alike { tokens } else { learned.bytes_per_token.prompt_tokens(ask.prompt.bytes) }.max(1);
         let matched = learned.bytes_per_token.prompt_tokens(ask.prompt.layout.bytes(matched));

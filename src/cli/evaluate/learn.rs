@@ -48,9 +48,10 @@ pub(super) fn replays(outcomes: &Outcomes, features: &[Features]) -> Vec<Replay>
     let replays = files.chain(pairs).flat_map(|traffic| {
         // As many at least are left to test on.
         let enough = |(_, labels): &(&str, usize)| traffic.rows.len() > 2 * labels;
-        let kinds = KINDS.into_iter().filter(enough).collect::<Vec<_>>();
-        let prior = prior(outcomes, features, &traffic);
-        kinds.into_iter().map(|kind| replay(&traffic, features, &prior, kind)).collect::<Vec<_>>()
+        let kinds: Vec<_> = KINDS.into_iter().filter(enough).collect();
+        let prior = (!kinds.is_empty()).then(|| prior(outcomes, features, &traffic));
+        let replays = prior.iter().flat_map(|prior| kinds.iter().map(|kind| replay(&traffic, features, prior, *kind)));
+        replays.collect::<Vec<_>>()
     });
     replays.collect()
 }

@@ -278,7 +278,7 @@ mod tests {
         let expected = |sample: &Sample| super::super::score(&sample.features, &weights).gap;
         let mean = |value: &dyn Fn(&Sample) -> f64| samples.iter().map(value).sum::<f64>() / samples.len() as f64;
         let (found, real) = (mean(&expected), mean(&|sample| sample.large - sample.small));
-        // A step between two outcomes is blurred by the bin that it falls into.
+        // A step between two outcomes is blurred by the bin that it falls into, and by what is capped.
         assert!((found - real).abs() < 0.04, "{found} for {real}");
     }
 

@@ -271,7 +271,8 @@ struct Descent<'a> {
     table: &'a Table<u64>,
     blocks: &'a [u64],
     group: usize,
-    /// Where the prompt's first block would be if it had come together with the one found last: such blocks lie one behind the other.
+    /// Where the prompt's first block would be if it had come together with the one found last: such blocks lie one behind the other. A
+    /// guess: it may lie outside of the table, and wraps.
     first: u32,
     depths: [u32; GROUP],
 }

@@ -6,7 +6,7 @@ use std::ops::{Index, IndexMut};
 /// No slot: the first one is never handed out.
 pub(super) const NONE: u32 = 0;
 
-/// What free slots have for a key; it may be one.
+/// The key of free slots. A real key may be equal to it, so that it proves nothing.
 const FREE: u64 = 0;
 
 /// Slots of one chunk.
@@ -164,6 +164,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_comes_together_lies_one_behind_the_other() {
+        let mut table = Table::<u64>::new(100);
+        assert!(table.grow());
+        let mut slots: Vec<u32> = (0..50).map(|at| table.insert(at * 7_919, at)).collect();
+        assert!(slots.is_sorted_by(|one, next| one + 1 == *next));
+        // As prompts are forgotten: the last block first.
+        slots.iter().rev().for_each(|at| table.remove(*at));
+        slots = (0..50).map(|at| table.insert(at * 104_729, at)).collect();
+        assert!(slots.is_sorted_by(|one, next| one + 1 == *next));
+    }
+
+    #[test]
     fn it_holds_what_a_map_holds() {
         let (mut table, mut map) = (Table::<u64>::new(100), HashMap::new());
         let mut random = fastrand::Rng::with_seed(1);
@@ -174,12 +186,14 @@ mod tests {
             if let Some(at) = found {
                 assert_eq!(map.remove(&key), Some(table[at]));
                 table.remove(at);
+                assert_eq!(table.find_near(key, at), None, "what was there is no more");
             } else {
                 if !table.has_room() {
                     assert!(table.grow());
                 }
                 let value = random.u64(..);
-                table.insert(key, value);
+                let at = table.insert(key, value);
+                assert_eq!((table.find_near(key, at), table.find_near(key, NONE)), (Some(at), Some(at)));
                 assert_eq!(map.insert(key, value), None);
             }
             assert_eq!(table.len(), map.len());
