@@ -237,13 +237,17 @@ async fn what_callers_say_is_learned_kept_and_taken_back() {
         let word = json!({ "request_id": answer.header("x-signalbox-id"), "outcome": outcome });
         let reply = post(&url, &word).await;
         assert_eq!(reply.json(), json!({ "recorded": true, "learned": true }), "{}", reply.text());
+        // Labels that come during a try do not count towards the next one.
+        if (number + 1) % 50 == 0 {
+            until("a try at better weights", async || {
+                gateway.get_json("/admin/complexity").await["learned"]["auto"]["tries"] == (number + 1) / 50
+            })
+            .await;
+        }
     }
-    until("better weights", async || {
-        let learned = &gateway.get_json("/admin/complexity").await["learned"]["auto"];
-        learned["feedback"] == 160 && learned["tries"] == 3 && learned["promotions"].as_u64() >= Some(1)
-    })
-    .await;
     let learned = gateway.get_json("/admin/complexity").await["learned"]["auto"].clone();
+    assert_eq!(learned["feedback"], 160);
+    assert!(learned["promotions"].as_u64() >= Some(1), "{learned}");
     assert!(learned["weights"].as_str().is_some_and(|version| version.contains('+')), "{learned}");
     let explained = async |text: &str| post(&gateway.at("/v1/route/explain"), &said(text)).await.json();
     let (tulip, river) = (explained("tulip number 900 blooms").await, explained("river number 900 flows").await);
