@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::{Backend, Forecast, Pool, View, Work};
 use crate::{
-    measure::BytesPerToken,
     policy::Target,
     schedule::{
         Choice, Reason,
@@ -131,8 +130,6 @@ impl Pool {
         matched.resize(members.len(), 0);
         let first = self.backends.get(*members.first()?)?;
         first.learned.prefixes.matched(ask.prompt, holders, matched);
-        let texts = &*first.learned.bytes_per_token;
-        let counted = (texts, texts.prompt_tokens(ask.prompt.bytes));
         let model = self.learned.predictor.model();
         let output = ask.outputs.forecast(ask.max_tokens);
         let mean_output = ask.max_tokens.map_or(output.mean, |_| ask.outputs.forecast(None).mean);
@@ -142,8 +139,7 @@ impl Pool {
         let tpot = ask.tpot_limit.map_or(SLOW_STEPS * step, |limit| limit.as_secs_f64()).max(f64::MIN_POSITIVE);
         let pace = self.learned.step() / tpot;
         let prompt = self.learned.prompt();
-        let look =
-            Look { pool: self, ask, counted, model, output, mean_output, prompt, decoding, promised, step, pace, now };
+        let look = Look { pool: self, ask, model, output, mean_output, prompt, decoding, promised, step, pace, now };
         for ((&member, view), &blocks) in members.iter().zip(&*views).zip(&*matched) {
             candidates.push(look.candidate(&self.backends[member], view, blocks as usize));
         }
@@ -169,8 +165,6 @@ impl Pool {
 pub(super) struct Look<'a> {
     pool: &'a Pool,
     ask: &'a Ask<'a>,
-    /// The prompt's tokens as the first candidate's model has them: counted anew only for candidates with another model.
-    counted: (&'a BytesPerToken, u64),
     model: Model,
     pub(super) output: OutputForecast,
     /// Tokens of an answer that has no limit of its own.
@@ -200,9 +194,7 @@ impl Look<'_> {
     fn task(&self, backend: &Backend, view: &View, matched: usize) -> Task {
         let Self { ask, ref model, now, .. } = *self;
         let Backend { engine, learned, .. } = backend;
-        let (texts, tokens) = self.counted;
-        let alike = std::ptr::eq(&raw const *learned.bytes_per_token, texts);
-        let tokens = if alike { tokens } else { learned.bytes_per_token.prompt_tokens(ask.prompt.bytes) }.max(1);
+        let tokens = learned.bytes_per_token.prompt_tokens(ask.prompt.bytes).max(1);
         let matched = learned.bytes_per_token.prompt_tokens(ask.prompt.layout.bytes(matched));
         // A turn begins with the turn before it, even where the prompt's hashes are not known.
         let expected = ask.session.map_or(0, |session| learned.sessions.expected_cached(session, learned.holder, now));

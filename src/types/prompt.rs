@@ -25,8 +25,7 @@ impl Layout {
             return left * if size == 0 { 1 } else { size as u64 };
         }
         let (mut bytes, mut run) = (0, 0);
-        // To the end whatever is left: decisions ask it of every engine, and processors would mispredict an earlier one.
-        while run < SIZES.len() {
+        while run < SIZES.len() && left > 0 {
             let here = if left < RUN { left } else { RUN };
             bytes += here * SIZES[run];
             left -= here;

@@ -9,6 +9,7 @@
 pub mod curve;
 mod features;
 pub mod fit;
+mod latex;
 pub mod learn;
 mod lexicon;
 mod scan;

@@ -3,7 +3,10 @@
 //! Code in fences, quoted lines, documents and reminders between tags, and the middle of very long texts are counted apart: what was
 //! pasted makes a prompt long, not hard.
 
-use super::lexicon::{self, CUES, is_letter};
+use super::{
+    latex::Groups,
+    lexicon::{self, CUES, is_letter},
+};
 
 /// Of the asker's own text so many bytes at its head and at its tail are looked at; what stands between was pasted.
 const END: usize = 3 << 10;
@@ -149,46 +152,14 @@ fn closes(line: &[u8], tag: &[u8]) -> bool {
     })
 }
 
-/// Where the option of a LaTeX command may begin at the earliest, so many bytes before its group.
-const OPTION: usize = 16;
-
-/// Whether a brace after `before` opens a group of LaTeX, and no block of code: it follows a command, what is raised or lowered, or the
-/// group before it, which `closed` there.
-fn opens_group(before: &[u8], closed: usize) -> bool {
-    match before {
-        [.., b'^'] => true,
-        [.., b'}'] => before.len() == closed,
-        [base @ .., b'_'] => {
-            is_command(base) || letters(base) == 1 || base.len() == closed || matches!(base, [.., b'0'..=b'9' | b')'])
-        }
-        [rest @ .., b']'] => {
-            let option = rest.iter().rev().take(OPTION).position(|byte| *byte == b'[');
-            option.is_some_and(|length| is_command(&rest[..rest.len() - length - 1]))
-        }
-        [name @ .., b'*'] | name => is_command(name),
-    }
-}
-
-/// Whether a text ends in a command of LaTeX. Those of one letter are mostly escapes of something else: `\n`, `\d`, `\u`.
-fn is_command(text: &[u8]) -> bool {
-    let name = letters(text);
-    name > 1 && text[..text.len() - name].ends_with(b"\\")
-}
-
-/// How many letters a text ends in.
-fn letters(text: &[u8]) -> usize {
-    text.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count()
-}
-
 /// What has to be remembered from one stretch of the asker's own text to the next.
 struct Pass {
     counts: Counts,
     seen: [u64; BITS / 64],
     in_sentence: u32,
     plain_in_sentence: u32,
-    /// Groups of LaTeX that are open in this line, and where the last one ended; nowhere where none did.
-    groups: u32,
-    closed: usize,
+    /// Those of LaTeX in this line.
+    groups: Groups,
 }
 
 impl Pass {
@@ -198,8 +169,7 @@ impl Pass {
             seen: [0; BITS / 64],
             in_sentence: 0,
             plain_in_sentence: 0,
-            groups: 0,
-            closed: 0,
+            groups: Groups::default(),
         }
     }
 
@@ -207,7 +177,7 @@ impl Pass {
     fn own(&mut self, line: &[u8]) {
         let mut cues = lexicon::find(line);
         let mut cue = 0..0;
-        (self.groups, self.closed) = (0, usize::MAX);
+        self.groups = Groups::default();
         let start = line.trim_ascii_start();
         self.counts.list_items += u32::from(is_item(start));
         self.counts.trace_lines += u32::from(is_trace(start));
@@ -321,15 +291,9 @@ impl Pass {
             }
             b'"' | b'\'' => counts.quotes += 1,
             b'(' | b')' | b'[' | b']' => counts.brackets += 1,
-            brace @ (b'{' | b'}') => {
+            b'{' | b'}' => {
                 counts.brackets += 1;
-                match brace {
-                    // A brace that is meant as such, in a formula or a pattern.
-                    _ if previous == Some(b'\\') => {}
-                    b'{' if self.groups > 0 || opens_group(&line[..at], self.closed) => self.groups += 1,
-                    b'}' if self.groups > 0 => (self.groups, self.closed) = (self.groups - 1, at + 1),
-                    _ => counts.code_marks += 1,
-                }
+                counts.code_marks += u32::from(!self.groups.take(line, at));
             }
             b'\\' => counts.latex += u32::from(next.is_some_and(|next| next.is_ascii_alphabetic())),
             b'$' => counts.latex += u32::from(next.is_some_and(|next| next.is_ascii_alphabetic() || next == b'\\')),
@@ -424,36 +388,6 @@ mod tests {
         assert_eq!(maths.code_marks, 0, "{maths:?}");
         assert_eq!(scan("if (a) { b = {}; } else {b}").code_marks, 6);
         assert_eq!(scan("`${path}`, {\"a\": {\"b\": 1}}").code_marks, 6);
-        let all_braces = [
-            "[&]{ if{a;} else {b;} }",
-            "new int[]{1,2}",
-            "map[string]interface{}{1,2}",
-            "\"{}{}\"",
-            "{{x}}{{y}}",
-            "{1}{2}",
-            "f\"user_{id}_{n}\"",
-            r"^\d{3}-\d{4}$",
-            r"\p{L}\u{1F600}",
-            r"a\n{b}\t{c}",
-            "${A}_${B}",
-        ];
-        for code in all_braces {
-            let braces = code.bytes().filter(|byte| matches!(byte, b'{' | b'}')).count();
-            assert_eq!(scan(code).code_marks as usize, braces, "{code}");
-        }
-        let none = [
-            r"\frac{1}{2}",
-            r"x^{2}_{i}",
-            r"\sqrt[n+1]{x}",
-            r"\operatorname*{max}",
-            r"(a)_{1}",
-            r"\pi_{k}",
-            r"\{1\}",
-            r"\{\d",
-        ];
-        for formula in none {
-            assert_eq!(scan(formula).code_marks, 0, "{formula}");
-        }
         let chinese = scan("请证明这个定理是正确的。");
         assert!(chinese.foreign >= 11 && chinese.words >= 5, "{chinese:?}");
         assert_eq!(scan("Où est l’été ?").foreign, 0);
