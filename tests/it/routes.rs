@@ -127,8 +127,10 @@ async fn a_boundary_divides_short_from_long() {
 
 #[tokio::test]
 async fn hard_prompts_go_up_and_their_conversations_stay_there() {
+    // Half the traffic, of which a third is hard: a machine that is busy takes up to half of that share from the upper tier, and leaves
+    // room for the hard.
     let (_mocks, gateway) =
-        bed("      - { name: tiers, complexity: { tiers: [small, large], shares: [75%, 25%] } }").await;
+        bed("      - { name: tiers, complexity: { tiers: [small, large], shares: [50%, 50%] } }").await;
     let hard = "Prove that there are infinitely many primes congruent to 3 modulo 4, then derive a lower bound on how many lie below n, \
                 and explain why the same argument fails for 1 modulo 4. State each lemma exactly.";
     let mut pools = BTreeMap::new();
@@ -144,7 +146,7 @@ async fn hard_prompts_go_up_and_their_conversations_stay_there() {
         *pools.entry((number % 6 == 0, pool)).or_insert(0) += 1;
     }
     let large = |is_hard: bool| pools.get(&(is_hard, "large".to_owned())).copied().unwrap_or(0);
-    assert!(large(true) >= 10 && large(false) <= 12, "{pools:?}");
+    assert!(large(true) == 12 && large(false) <= 40, "{pools:?}");
     // A short follow-up stays where its hard conversation is.
     let mut talk = said(&format!("{hard} (a conversation)"));
     assert_eq!(way(&ask(&gateway, &talk, &[]).await).0, "large");

@@ -14,6 +14,9 @@ const DOWN_SECONDS: f64 = 30.0;
 const UP_SECONDS: f64 = 600.0;
 /// A ratio beyond the usual that is no more than noise: predictions differ from request to request.
 const NOISE: f64 = 1.25;
+/// Seconds added to both times, so that of answers that are done in no time a few milliseconds more are not many times as long:
+/// a tenth of a second is felt as at once (Nielsen 1993, chapter 5).
+const AT_ONCE: f64 = 0.1;
 /// The most of a tier's share that a queue takes away.
 const MOST_LOST: f64 = 0.5;
 
@@ -29,7 +32,7 @@ pub(super) struct Slowness {
 impl Slowness {
     /// The answer to a request is predicted to take `upper` seconds in the upper tier and `lower` in the lower one.
     pub(super) fn observe(&mut self, lower: f64, upper: f64, now: Moment) {
-        let ratio = (upper / lower).ln();
+        let ratio = ((upper + AT_ONCE) / (lower + AT_ONCE)).ln();
         if !ratio.is_finite() {
             return;
         }
@@ -94,6 +97,14 @@ mod tests {
         let mut slowness = Slowness::default();
         slowness.observe(1.0, 3.0, at(0.0));
         (1..7_200).for_each(|second| slowness.observe(1.0, 9.0, at(f64::from(second))));
+        assert!((slowness.kept() - 1.0).abs() < 1e-9, "{slowness:?}");
+    }
+
+    #[test]
+    fn milliseconds_are_no_queue() {
+        let mut slowness = Slowness::default();
+        slowness.observe(0.001, 0.001, at(0.0));
+        (1..100).for_each(|second| slowness.observe(0.001, 0.02, at(f64::from(second))));
         assert!((slowness.kept() - 1.0).abs() < 1e-9, "{slowness:?}");
     }
 
