@@ -50,7 +50,7 @@ pub struct Learned {
     pub(super) prefixes: Arc<PrefixIndex>,
     pub(super) sessions: Arc<Affinity>,
     pub(super) holder: HolderId,
-    /// The index's room for this backend, in bytes of prompt.
+    /// Bits of the index's room for this backend, in bytes of prompt.
     room: AtomicU64,
     /// The engine's restarts that were noticed here.
     restarts: AtomicU32,
@@ -60,16 +60,16 @@ impl Learned {
     /// A backend of which nothing is known but how long its model's tokens are; what it caches is kept in `prefixes`, and whom it served in
     /// `sessions`.
     pub fn new(bytes_per_token: Arc<BytesPerToken>, prefixes: Arc<PrefixIndex>, sessions: Arc<Affinity>) -> Self {
-        let room = (KV_TOKENS as f64 * bytes_per_token.value()) as u64;
+        let room = KV_TOKENS as f64 * bytes_per_token.value();
         Self {
             // Nothing known counts as fast, so that a new backend is tried at once.
             latency: PeakEwma::new(LATENCY_DECAY, 0.0, Moment::default()),
             bytes_per_token,
             predictor: BackendPredictor::new(),
-            holder: prefixes.join(room),
+            holder: prefixes.join(room as u64),
             prefixes,
             sessions,
-            room: AtomicU64::new(room),
+            room: AtomicU64::new(room.to_bits()),
             restarts: AtomicU32::new(0),
         }
     }
@@ -81,12 +81,12 @@ impl Learned {
             self.prefixes.clear(self.holder);
             self.sessions.clear(self.holder);
         }
-        let room = (kv_tokens.unwrap_or(KV_TOKENS) as f64 * self.bytes_per_token.value()) as u64;
-        let before = self.room.load(Relaxed);
+        let room = kv_tokens.unwrap_or(KV_TOKENS) as f64 * self.bytes_per_token.value();
+        let before = f64::from_bits(self.room.load(Relaxed));
         // Bytes per token never stand quite still.
-        if room.abs_diff(before) > before / 8 {
-            self.room.store(room, Relaxed);
-            self.prefixes.set_capacity(self.holder, room);
+        if (room - before).abs() > before * 0.125 {
+            self.room.store(room.to_bits(), Relaxed);
+            self.prefixes.set_capacity(self.holder, room as u64);
         }
     }
 }

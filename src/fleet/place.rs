@@ -139,7 +139,22 @@ impl Pool {
         let tpot = ask.tpot_limit.map_or(SLOW_STEPS * step, |limit| limit.as_secs_f64()).max(f64::MIN_POSITIVE);
         let pace = self.learned.step() / tpot;
         let prompt = self.learned.prompt();
-        let look = Look { pool: self, ask, model, output, mean_output, prompt, decoding, promised, step, pace, now };
+        let (output_tokens, mean_output_tokens) = (output.mean as u64, mean_output as u64);
+        let look = Look {
+            pool: self,
+            ask,
+            model,
+            output,
+            output_tokens,
+            mean_output,
+            mean_output_tokens,
+            prompt,
+            decoding,
+            promised,
+            step,
+            pace,
+            now,
+        };
         for ((&member, view), &blocks) in members.iter().zip(&*views).zip(&*matched) {
             candidates.push(look.candidate(&self.backends[member], view, blocks as usize));
         }
@@ -167,8 +182,12 @@ pub(super) struct Look<'a> {
     ask: &'a Ask<'a>,
     model: Model,
     pub(super) output: OutputForecast,
+    /// Tokens of its answer to expect, for counts: a fraction is slow to make whole.
+    output_tokens: u64,
     /// Tokens of an answer that has no limit of its own.
     mean_output: f64,
+    /// The same, for counts.
+    mean_output_tokens: u64,
     /// Tokens that a mean prompt of late gave its engine to compute.
     prompt: f64,
     /// Requests that decode on a candidate, on average.
@@ -199,7 +218,7 @@ impl Look<'_> {
         // A turn begins with the turn before it, even where the prompt's hashes are not known.
         let expected = ask.session.map_or(0, |session| learned.sessions.expected_cached(session, learned.holder, now));
         let uncached = tokens.saturating_sub(matched.max(expected)).max(1);
-        let promised = view.promised_tokens + tokens + self.output.mean as u64;
+        let promised = view.promised_tokens + tokens + self.output_tokens;
         let room = backend.kv_tokens().map_or(u64::MAX, |kv| kv - kv / KV_SPARE);
         let foreign = engine.foreign(now, FOREIGN_FADE);
         let wait = |slots| self.wait_for_slot(slots, view.in_flight + foreign, backend, view);
@@ -225,6 +244,7 @@ impl Look<'_> {
         let task = self.task(backend, view, matched);
         let Task { foreign, features: Features { uncached, queued, overflow, .. }, ahead, .. } = task;
         let Ahead { ttft, prefill, slot_tokens, .. } = ahead;
+        let tokens_per_second = uncached as f64 / prefill.max(f64::MIN_POSITIVE);
         let Backend { learned, spec, .. } = backend;
         Candidate {
             in_flight: view.in_flight,
@@ -233,17 +253,17 @@ impl Look<'_> {
             queued_tokens: queued,
             uncached_tokens: uncached,
             mean_uncached_tokens: self.prompt,
-            output_tokens: self.output.mean as u64,
-            mean_output_tokens: self.mean_output as u64,
+            output_tokens: self.output_tokens,
+            mean_output_tokens: self.mean_output_tokens,
             decoding: view.decoding,
             streams: self.streams(view),
-            overflow_tokens: overflow + slot_tokens as u64,
+            overflow_tokens: overflow + u64::from(slot_tokens as u32),
             utilisation: view.utilisation,
             speed: ttft.speed,
             strain: self.strain(view),
-            step_tokens: self.step * uncached as f64 / prefill.max(f64::MIN_POSITIVE),
+            step_tokens: self.step * tokens_per_second,
             ttft: ttft.seconds,
-            ttft_tokens: ttft.seconds * uncached as f64 / prefill.max(f64::MIN_POSITIVE),
+            ttft_tokens: ttft.seconds * tokens_per_second,
             ttft_p90: ttft.p90,
             attainment: self.attainment(backend, view, &task),
             latency: match self.pool.spec.balance {
@@ -273,7 +293,7 @@ impl Look<'_> {
         let work = Work {
             prompt_tokens: task.tokens,
             uncached_tokens: task.features.uncached,
-            output_tokens: self.output.mean as u64,
+            output_tokens: self.output_tokens,
             prefill: task.ahead.prefill,
             prediction: task.ahead.ttft,
             whole: self.ask.whole,

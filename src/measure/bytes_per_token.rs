@@ -71,9 +71,10 @@ impl BytesPerToken {
     /// The tokens that `bytes` bytes of text will make, rounded up.
     pub fn tokens(&self, bytes: u64) -> u64 {
         let tokens = bytes as f64 / self.value();
-        // `ceil` is a call where the processor's own is not to be counted on, and decisions ask for every backend.
-        let whole = tokens as u64;
-        whole + u64::from((whole as f64) < tokens)
+        // `ceil` is a call where the processor's own is not to be counted on, and numbers of 64 bits take several steps where one of 32
+        // takes one: decisions ask for every backend.
+        let whole = tokens as u32;
+        u64::from(whole) + u64::from(f64::from(whole) < tokens)
     }
 
     /// The tokens of a prompt with `bytes` bytes of text, or of so much of its beginning: with the template's own.

@@ -119,7 +119,8 @@ fn least_cost(candidate: &Candidate, around: &Around) -> f64 {
     let waiting = queue(candidate);
     let output = candidate.output_tokens.max(1) as f64;
     let busy = candidate.utilisation.clamp(0.0, FULL);
-    let crowd = CROWD * busy * busy / (1.0 - busy);
+    let queueing = busy / (1.0 - busy);
+    let crowd = CROWD * busy * queueing;
     let brief = BRIEF / candidate.mean_output_tokens.max(1) as f64;
     let there = candidate.slots.map_or(requests, |slots| requests.min(f64::from(slots.saturating_sub(1))));
     let held_up = (crowd * busy + brief).min(DEAREST) * own * there;
@@ -129,7 +130,7 @@ fn least_cost(candidate: &Candidate, around: &Around) -> f64 {
     let streams = candidate.streams * theirs + its;
     let decoding = STREAM * candidate.step_tokens * output * streams;
     let size = (own / candidate.mean_uncached_tokens.max(LEAST_UNCACHED as f64)).min(LARGEST_SIZE);
-    let waiting = waiting * (1.0 + LATER * size * busy / (1.0 - busy));
+    let waiting = waiting * (1.0 + LATER * size * queueing);
     candidate.speed * (waiting + own + held_up + wasted + decoding) + lateness(candidate, around)
 }
 

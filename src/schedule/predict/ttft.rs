@@ -71,7 +71,7 @@ impl Features {
         } else {
             0.0
         };
-        [1.0, uncached, queued, f64::from(self.decoding), overflow, uncached * position / 10.0, -progress, slots]
+        [1.0, uncached, queued, f64::from(self.decoding), overflow, uncached * position * 0.1, -progress, slots]
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) fn waiting(terms: &[f64; TERMS], coefficients: &[f64; TERMS]) -> f64 
 
 /// Thousands of tokens; beyond a billion tokens it is not a count.
 fn thousands(tokens: u64) -> f64 {
-    tokens.min(1_000_000_000) as f64 / 1000.0
+    tokens.min(1_000_000_000) as f64 * 1e-3
 }
 
 #[cfg(test)]
