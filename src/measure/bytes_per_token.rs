@@ -68,7 +68,7 @@ impl BytesPerToken {
         f64::from_bits(self.bits.load(Relaxed))
     }
 
-    /// The tokens that `bytes` bytes of text will make, rounded up.
+    /// The tokens that `bytes` bytes of text will make, rounded up; about four billion at most.
     pub fn tokens(&self, bytes: u64) -> u64 {
         let tokens = bytes as f64 / self.value();
         // `ceil` is a call where the processor's own is not to be counted on, and numbers of 64 bits take several steps where one of 32
@@ -99,7 +99,7 @@ mod tests {
     fn it_starts_at_four_and_converges() {
         let ratio = BytesPerToken::new();
         assert!((ratio.value() - 4.0).abs() < 1e-12);
-        assert_eq!(ratio.tokens(9), 3);
+        assert_eq!([0, 8, 9, u64::MAX].map(|bytes| ratio.tokens(bytes)), [0, 2, 3, 1 << 32]);
         for _ in 0..200 {
             ratio.observe(2_500, 1_000);
         }

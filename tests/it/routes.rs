@@ -127,8 +127,7 @@ async fn a_boundary_divides_short_from_long() {
 
 #[tokio::test]
 async fn hard_prompts_go_up_and_their_conversations_stay_there() {
-    // Half the traffic, of which a third is hard: a machine that is busy takes up to half of that share from the upper tier, and leaves
-    // room for the hard.
+    // Half goes up and a sixth is hard: even where a busy machine halves the upper tier's share, the hard fit into it.
     let (_mocks, gateway) =
         bed("      - { name: tiers, complexity: { tiers: [small, large], shares: [50%, 50%] } }").await;
     let hard = "Prove that there are infinitely many primes congruent to 3 modulo 4, then derive a lower bound on how many lie below n, \
@@ -146,11 +145,11 @@ async fn hard_prompts_go_up_and_their_conversations_stay_there() {
         *pools.entry((number % 6 == 0, pool)).or_insert(0) += 1;
     }
     let large = |is_hard: bool| pools.get(&(is_hard, "large".to_owned())).copied().unwrap_or(0);
-    assert!(large(true) == 12 && large(false) <= 40, "{pools:?}");
+    assert!(large(true) == 12 && large(false) <= 36, "{pools:?}");
     // A short follow-up stays where its hard conversation is.
     let mut talk = said(&format!("{hard} (a conversation)"));
     assert_eq!(way(&ask(&gateway, &talk, &[]).await).0, "large");
-    for follow_up in ["thanks", "and now?", "ok"] {
+    for follow_up in ["thanks", "and now?", "ok", "go on", "fine", "hi", "thanks again"] {
         let messages = talk["messages"].as_array_mut().expect("messages");
         messages.push(json!({ "role": "assistant", "content": "Because." }));
         messages.push(json!({ "role": "user", "content": follow_up }));

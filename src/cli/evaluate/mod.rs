@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Rank each benchmark with weights that were fitted without it
     #[arg(long)]
     leave_one_out: bool,
-    /// Show what learning from feedback adds: replays of 1,000 and 2,000 labels, each tested on the rest
+    /// Show what learning from feedback adds: eight replays each of 1,000 and 2,000 labels, tested on the rest
     #[arg(long)]
     learn: bool,
     /// Print JSON

@@ -9,7 +9,9 @@ use crate::{cli::output, prompt::complexity::curve::Interval};
 
 pub(super) fn text(results: &Results) -> String {
     let fitted = if results.left_out { "fitted anew without each benchmark" } else { &results.weights };
-    let mut text = format!("Weights:   {fitted}\nIntervals: 95 %, {DRAWS} bootstrap samples\n\n");
+    let mut text = format!(
+        "Weights:   {fitted}\nIntervals: 95 %; of rankings by {DRAWS} bootstrap samples, of gains by learning over draws of labels\n\n"
+    );
     for set in &results.sets {
         let _ = writeln!(text, "{}: {} prompts, small {:.3}, large {:.3}", set.name, set.prompts, set.small, set.large);
         let head = ["ranking", "APGR", "95 %", "CPT50", "CPT80", "PGR@25%", "signalbox ahead by"];
@@ -24,9 +26,13 @@ pub(super) fn text(results: &Results) -> String {
         let columns = [replay.before, replay.after, replay.after - replay.before];
         let [before, after, gain] = columns.map(number);
         let kind = format!("{} {}", replay.labels, replay.kind);
-        [replay.name.clone(), kind, before, after, gain, format!("{:.1}", replay.promotions)]
+        let promotions = format!("{:.1}", replay.promotions);
+        [replay.name.clone(), kind, before, after, gain, interval(replay.gain), promotions]
     });
-    text.push_str(&output::numbers(["traffic", "labels", "APGR before", "after", "gain", "promotions"], learned));
+    text.push_str(&output::numbers(
+        ["traffic", "labels", "APGR before", "after", "gain", "95 %", "promotions"],
+        learned,
+    ));
     text
 }
 
@@ -82,8 +88,10 @@ pub(super) fn json(results: &Results) -> Value {
             "traffic": replay.name,
             "kind": replay.kind,
             "labels": replay.labels,
+            "pairs": replay.pairs,
             "apgr_before": finite(replay.before),
             "apgr_after": finite(replay.after),
+            "gain_interval": [finite(replay.gain.low), finite(replay.gain.high)],
             "promotions": replay.promotions,
         })
     });

@@ -38,6 +38,24 @@ impl Ranking {
         Self { order, ends }
     }
 
+    /// The quality a prompt that is gained where the large model adds `gaps`, mean over all shares: APGR times the mean gap, and sound where
+    /// there is none.
+    ///
+    /// # Panics
+    /// Where there are fewer gaps than prompts.
+    pub fn gained(&self, gaps: &[f64]) -> f64 {
+        let count = self.order.len().max(1) as f64;
+        let (mut gained, mut above, mut start) = (0.0, 0.0, 0);
+        for end in &self.ends {
+            let run = &self.order[start..*end as usize];
+            let here = run.iter().map(|at| gaps[*at as usize]).sum::<f64>() / count;
+            gained += run.len() as f64 / count * (above + here / 2.0);
+            above += here;
+            start = *end as usize;
+        }
+        gained
+    }
+
     /// What it is worth where the large model adds `gaps`, with each prompt taken `times` over. NaN where the large model adds nothing
     /// altogether.
     ///
@@ -136,6 +154,8 @@ mod tests {
         let oracle = worth(&gaps, &gaps);
         assert_eq!(oracle, Worth { apgr: 0.875, cpt50: 0.125, cpt80: 0.2, pgr25: 1.0 });
         assert!(worth(&[1.0], &[0.0]).apgr.is_nan());
+        assert!((Ranking::new(&gaps).gained(&gaps) - 0.875 / 4.0).abs() < 1e-12);
+        assert!((Ranking::new(&[1.0, 0.0]).gained(&[-1.0, 1.0]) + 0.25).abs() < 1e-12, "a gap of nothing");
     }
 
     #[test]

@@ -25,7 +25,7 @@
 //! gently; of a mean quality, only the rest is asked of the others. After ten minutes of silence a session begins anew.
 //!
 //! **Latency.** A queue above takes up to half of the upper tier's share, smoothly, as it gets slower beside the lower tier than
-//! it usually is; what it loses is not owed. With a price, it makes the step up dearer by as much. A value for each point of
+//! it usually is; what it loses is not owed, and differences of less than a tenth of a second hardly count. With a price, it makes the step up dearer by as much. A value for each point of
 //! quality looks at the predicted seconds themselves.
 //!
 //! **Availability and budget.** A tier that cannot take a request is replaced by the next above, or else the next below. Shares

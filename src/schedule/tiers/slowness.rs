@@ -15,12 +15,12 @@ const UP_SECONDS: f64 = 600.0;
 /// A ratio beyond the usual that is no more than noise: predictions differ from request to request.
 const NOISE: f64 = 1.25;
 /// Seconds added to both times, so that of answers that are done in no time a few milliseconds more are not many times as long:
-/// a tenth of a second is felt as at once (Nielsen 1993, chapter 5).
-const AT_ONCE: f64 = 0.1;
+/// less is felt as at once (Nielsen 1993, chapter 5).
+const PERCEPTIBLE: f64 = 0.1;
 /// The most of a tier's share that a queue takes away.
 const MOST_LOST: f64 = 0.5;
 
-/// Ratios of the times to the ends of answers in two neighbouring tiers, as logarithms.
+/// Ratios of the times to the ends of answers in two neighbouring tiers, a tenth of a second added to both, as logarithms.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slowness {
     now: f64,
@@ -32,7 +32,7 @@ pub(super) struct Slowness {
 impl Slowness {
     /// The answer to a request is predicted to take `upper` seconds in the upper tier and `lower` in the lower one.
     pub(super) fn observe(&mut self, lower: f64, upper: f64, now: Moment) {
-        let ratio = ((upper + AT_ONCE) / (lower + AT_ONCE)).ln();
+        let ratio = ((upper + PERCEPTIBLE) / (lower + PERCEPTIBLE)).ln();
         if !ratio.is_finite() {
             return;
         }
