@@ -47,8 +47,8 @@ impl Deciding {
         self.made.get()?.as_deref()
     }
 
-    /// The embedders, or why there are none. What is compiled in is made at its first use, which takes tens of milliseconds and is done
-    /// aside; a model that has to be loaded is not waited for.
+    /// The embedders, or why there are none. What is compiled in is made aside, in tens of milliseconds, and waited for; a model that has to be
+    /// loaded is not.
     pub(super) async fn embedders(&self, built_in: &Arc<Worker>) -> Result<Arc<Embedders>, &'static str> {
         if self.loads() && !self.made.initialized() {
             return Err("embedder_loading");
@@ -56,9 +56,9 @@ impl Deciding {
         self.make(built_in).await.ok_or("no_embedder")
     }
 
-    /// Begins to load a model that has to be. Must be called within a Tokio runtime.
+    /// Begins to make the embedders, so that the first request does not wait for them. Must be called within a Tokio runtime.
     pub(super) fn begin(self: &Arc<Self>, built_in: &Arc<Worker>) {
-        if self.loads() {
+        if !self.made.initialized() {
             let (deciding, built_in) = (self.clone(), built_in.clone());
             tokio::spawn(async move { deciding.make(&built_in).await });
         }

@@ -65,20 +65,20 @@ impl Meanings {
 
     /// Keeps to another policy. Answers that it would not keep any more are forgotten; so are all, where another embedder decides, for
     /// nothing would ever find them. The threads of the one before end with its last lookup. Must be called within a Tokio runtime
-    /// where the embedder is another one.
+    /// where anything is looked up by meaning.
     pub(in crate::gateway) fn follow(self: &Arc<Self>, caching: Option<&Caching>) {
         let caching = caching.filter(|caching| caching.semantic.is_some());
         self.entries.set_capacity(caching.map_or(0, Caching::room));
         let wanted = caching.map(|caching| caching.decider.clone()).unwrap_or_default();
-        if *self.deciding.load().of() == wanted {
-            return;
+        if *self.deciding.load().of() != wanted {
+            self.deciding.store(Arc::new(Deciding::new(wanted)));
+            let meanings = self.clone();
+            // It looks at every entry.
+            tokio::task::spawn_blocking(move || meanings.entries.purge(&Purge::default()));
         }
-        let deciding = Arc::new(Deciding::new(wanted));
-        deciding.begin(&self.built_in);
-        self.deciding.store(deciding);
-        let meanings = self.clone();
-        // It looks at every entry.
-        tokio::task::spawn_blocking(move || meanings.entries.purge(&Purge::default()));
+        if caching.is_some() {
+            self.deciding.load().begin(&self.built_in);
+        }
     }
 
     /// Remembers a hit, so that its caller can judge it.
@@ -127,9 +127,24 @@ mod tests {
     use super::*;
     use crate::policy::{self, EmbeddingBackend};
 
+    fn with(decider: Decider) -> Caching {
+        Caching { semantic: Some(policy::Semantic::default()), decider, ..Caching::default() }
+    }
+
+    #[tokio::test]
+    async fn what_is_looked_up_by_is_made_before_the_first_lookup() {
+        let meanings = Arc::new(Meanings::new());
+        meanings.follow(Some(&with(Decider::BuiltIn)));
+        let made = async {
+            while meanings.embedder().is_none() {
+                tokio::task::yield_now().await;
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_mins(1), made).await.is_ok());
+    }
+
     #[tokio::test]
     async fn another_embedder_takes_over_and_the_one_before_ends() {
-        let with = |decider| Caching { semantic: Some(policy::Semantic::default()), decider, ..Caching::default() };
         let backend = Decider::Backend(EmbeddingBackend {
             url: "http://127.0.0.1:9/v1".to_owned(),
             model: "m".to_owned(),
@@ -147,6 +162,8 @@ mod tests {
         let kept = Arc::downgrade(&first);
         drop(first);
         meanings.follow(Some(&with(Decider::BuiltIn)));
+        // Who began to make it sees only now that it is made.
+        tokio::task::yield_now().await;
         assert!(kept.upgrade().is_none(), "its threads end with it");
         assert_eq!(meanings.embedders().await.unwrap().id, built_in.id);
         meanings.follow(Some(&with(backend)));
