@@ -375,7 +375,7 @@ impl Busy {
 }
 
 /// What is left by `now` of something that was whole `then`: `1 / eˣ` by the series of `eˣ`, 2 % more after
-/// one span and half as much again after three. Decisions ask it of every engine, where a call counts.
+/// one span and half as much again after three. Decisions ask it of every engine, where a call counts, and a division.
 fn fading(then: Moment, now: Moment) -> f64 {
     let x = now.seconds_since(then) * (1.0 / BUSY_SPAN);
     1.0 / (1.0 + x * (1.0 + x * (1.0 / 2.0 + x * (1.0 / 6.0))))
