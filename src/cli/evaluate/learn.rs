@@ -172,7 +172,7 @@ fn run(traffic: &Traffic, features: &[Features], prior: &Weights, (kind, labels)
     let gap = gaps.iter().sum::<f64>() / gaps.len().max(1) as f64;
     let gained = |weights: &Weights| {
         let scores: Vec<f64> = rest.iter().map(|(at, _, _)| f64::from(ranking(&features[*at], weights))).collect();
-        Ranking::new(&scores).gained(&gaps)
+        Ranking::new(&scores).worth(&gaps, |_| 1.0).gained
     };
     Run { gap, before: gained(prior), after: gained(learner.weights()), promotions }
 }

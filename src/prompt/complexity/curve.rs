@@ -15,6 +15,8 @@ pub struct Ranking {
 /// A ranking's worth.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Worth {
+    /// The quality a prompt that is gained, mean over all shares: APGR times the mean gap, and sound where there is none.
+    pub gained: f64,
     /// Mean of PGR over all shares.
     pub apgr: f64,
     /// Share of prompts on the large model that recovers half of the gap; NaN where none does.
@@ -38,26 +40,8 @@ impl Ranking {
         Self { order, ends }
     }
 
-    /// The quality a prompt that is gained where the large model adds `gaps`, mean over all shares: APGR times the mean gap, and sound where
-    /// there is none.
-    ///
-    /// # Panics
-    /// Where there are fewer gaps than prompts.
-    pub fn gained(&self, gaps: &[f64]) -> f64 {
-        let count = self.order.len().max(1) as f64;
-        let (mut gained, mut above, mut start) = (0.0, 0.0, 0);
-        for end in &self.ends {
-            let run = &self.order[start..*end as usize];
-            let here = run.iter().map(|at| gaps[*at as usize]).sum::<f64>() / count;
-            gained += run.len() as f64 / count * (above + here / 2.0);
-            above += here;
-            start = *end as usize;
-        }
-        gained
-    }
-
-    /// What it is worth where the large model adds `gaps`, with each prompt taken `times` over. NaN where the large model adds nothing
-    /// altogether.
+    /// What it is worth where the large model adds `gaps`, with each prompt taken `times` over. Parts of the gap are NaN where the large
+    /// model adds nothing altogether.
     ///
     /// # Panics
     /// Where there are fewer gaps or times than prompts.
@@ -68,31 +52,33 @@ impl Ranking {
             total += gaps[at] * times(at);
             count += times(at);
         }
-        let mut worth = Worth { apgr: 0.0, cpt50: f64::NAN, cpt80: f64::NAN, pgr25: f64::NAN };
-        if total <= 0.0 || count <= 0.0 {
-            return Worth { apgr: f64::NAN, ..worth };
+        let nothing = Worth { gained: 0.0, apgr: f64::NAN, cpt50: f64::NAN, cpt80: f64::NAN, pgr25: f64::NAN };
+        if count <= 0.0 {
+            return nothing;
         }
-        let (mut x, mut y, mut start) = (0.0, 0.0, 0);
+        // Gains are added up as they are: sums of outcomes of 0 and 1 are exact, and half of them is reached or not.
+        let (mut worth, mut x, mut y, mut start) = (nothing, 0.0, 0.0, 0);
         for end in &self.ends {
             let (mut dx, mut dy) = (0.0, 0.0);
             for at in &self.order[start..*end as usize] {
                 let at = *at as usize;
                 dx += times(at) / count;
-                dy += times(at) * gaps[at] / total;
+                dy += times(at) * gaps[at];
             }
             start = *end as usize;
-            worth.apgr += dx * (y + dy / 2.0);
+            worth.gained += dx * (y + dy / 2.0) / count;
             // Within a run of equals the curve is a straight line.
             let crossing = |height: f64| (y < height && y + dy >= height).then(|| x + dx * (height - y) / dy);
-            worth.cpt50 = worth.cpt50.min(crossing(0.5).unwrap_or(f64::NAN));
-            worth.cpt80 = worth.cpt80.min(crossing(0.8).unwrap_or(f64::NAN));
+            worth.cpt50 = worth.cpt50.min(crossing(0.5 * total).unwrap_or(f64::NAN));
+            worth.cpt80 = worth.cpt80.min(crossing(0.8 * total).unwrap_or(f64::NAN));
             if x <= 0.25 && x + dx > 0.25 {
-                worth.pgr25 = y + dy * (0.25 - x) / dx;
+                worth.pgr25 = (y + dy * (0.25 - x) / dx) / total;
             }
             x += dx;
             y += dy;
         }
-        worth
+        worth.apgr = worth.gained * count / total;
+        if total > 0.0 { worth } else { Worth { gained: worth.gained, ..nothing } }
     }
 }
 
@@ -150,12 +136,12 @@ mod tests {
     fn chance_is_half_and_an_oracle_is_above_it() {
         let gaps = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0];
         let chance = worth(&[0.0; 8], &gaps);
-        assert_eq!(chance, Worth { apgr: 0.5, cpt50: 0.5, cpt80: 0.8, pgr25: 0.25 });
+        assert_eq!(chance, Worth { gained: 0.125, apgr: 0.5, cpt50: 0.5, cpt80: 0.8, pgr25: 0.25 });
         let oracle = worth(&gaps, &gaps);
-        assert_eq!(oracle, Worth { apgr: 0.875, cpt50: 0.125, cpt80: 0.2, pgr25: 1.0 });
-        assert!(worth(&[1.0], &[0.0]).apgr.is_nan());
-        assert!((Ranking::new(&gaps).gained(&gaps) - 0.875 / 4.0).abs() < 1e-12);
-        assert!((Ranking::new(&[1.0, 0.0]).gained(&[-1.0, 1.0]) + 0.25).abs() < 1e-12, "a gap of nothing");
+        assert_eq!(oracle, Worth { gained: 0.875 / 4.0, apgr: 0.875, cpt50: 0.125, cpt80: 0.2, pgr25: 1.0 });
+        let nothing = worth(&[1.0, 0.0], &[-1.0, 1.0]);
+        assert!((nothing.gained + 0.25).abs() < 1e-12, "{nothing:?}");
+        assert!([nothing.apgr, nothing.cpt50, nothing.cpt80, nothing.pgr25].iter().all(|part| part.is_nan()));
     }
 
     #[test]
