@@ -78,22 +78,30 @@ fn shares(share: f64, seeds: u64) {
     println!();
 }
 
-/// What ours loses at several shares.
+/// What ours loses at several shares, and how far it is off them; beside it the best threshold, where even that loses something when
+/// it is played over the shift.
 fn losses(seeds: u64) {
     const SHARES: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 0.9];
-    println!("### What ours loses at other shares\n");
-    println!("| traffic | {} | mean |", SHARES.map(|share| format!("{:.0} %", share * 100.0)).join(" | "));
-    println!("|---|{}---:|", "---:|".repeat(SHARES.len()));
+    let rules = Player::ALL.into_iter().filter(|(_, player)| matches!(player, Player::Ours | Player::Hindsight));
+    println!("### What is lost at other shares\n");
+    println!("| traffic | rule | {} | mean |", SHARES.map(|share| format!("{:.0} %", share * 100.0)).join(" | "));
+    println!("|---|---|{}---:|", "---:|".repeat(SHARES.len()));
     for (traffic, shape) in traffic::shapes() {
-        let losses = SHARES.map(|share| {
-            let of = |seed| {
-                let asks = shape.requests(seed);
-                judge::loss(&asks, &Player::Ours.play(&asks, share, seed))
-            };
-            mean(&(0..seeds).map(of).collect::<Vec<_>>())
-        });
-        let columns = losses.map(|loss| format!("{loss:.4}")).join(" | ");
-        println!("| {traffic} | {columns} | {:.4} |", mean(&losses));
+        for (name, player) in rules.clone() {
+            let found = SHARES.map(|share| {
+                let of = |seed| {
+                    let asks = shape.requests(seed);
+                    let large = player.play(&asks, share, seed);
+                    (judge::loss(&asks, &large), judge::errors(&large, share)[2] * 100.0)
+                };
+                let (losses, errors): (Vec<f64>, Vec<f64>) = (0..seeds).map(of).unzip();
+                (mean(&losses), mean(&errors))
+            });
+            if matches!(player, Player::Ours) || found.iter().any(|(loss, _)| *loss > 5e-4) {
+                let columns = found.map(|(loss, error)| format!("{loss:.4} ({error:.2})")).join(" | ");
+                println!("| {traffic} | {name} | {columns} | {:.4} |", mean(&found.map(|(loss, _)| loss)));
+            }
+        }
     }
     println!();
 }

@@ -1,7 +1,5 @@
 //! One bar, and what holds it: the quantile of what is ranked, moved by what is owed.
 
-use super::ranks::Ranks;
-
 /// What a request owed moves of the share that goes above. With 0.004 what is owed strays by 4.8 requests (one standard deviation,
 /// at a share of a quarter), and the share that is aimed at by 1.9 points, which costs little: what changes sides lies next to the
 /// bar. A sum of quality is more restless, and is paid back faster.
@@ -11,16 +9,20 @@ const SUM_GAIN: f64 = 0.008;
 /// Where sessions go on with what is decided now it takes longer to pay, and more may be owed.
 const MOST_OWED: f64 = 24.0;
 const MOST_OWED_BY_SESSIONS: f64 = 120.0;
-/// What the most that can be owed moves on top (of a share, times the part of those above that rise). It grows with the cube of what is owed: chance is met gently, a shift is not.
+/// What the most that can be owed moves on top, of a share. It grows with the cube of what is owed: chance is met gently, a shift is not.
 const PUSH: f64 = 0.4;
-/// Where sessions go on with what is decided now, what is owed is met by so much less; this part is left at least.
+/// Where sessions stay above: what a request owed moves of the share, and what the share lately lacks does, in parts of it.
+const STAYING_GAIN: f64 = 0.003;
+const HASTE: f64 = 3.0;
+/// A rush: so many rose beyond what was expected and a tenth. The odds of a rise are halved then, and cut to a ninth by twice as many.
+const RUSH: f64 = 6.0;
+const RUSH_SLACK: f64 = 1.1;
+/// Of what should rise by a sum of quality, as much is asked at least, however much the sessions above bring already.
 const LEAST_PART: f64 = 0.1;
 /// The least part of those above that rose by themselves: sessions of more turns are taken to have fifty.
 const LEAST_RISING: f64 = 0.02;
 /// Sessions hold no more than so many times the share that they held lately: where they stop that is known sooner.
 const HELD_SWING: f64 = 2.0;
-/// Where sessions stay above, what the share lately lacks moves of the share of those that rise, in parts of it.
-const HASTE: f64 = 5.0;
 /// The weight of a request in the share that sessions hold; and in that of requests that rise, which is to be known well: to
 /// follow each swing of it would let sessions in by chance, not by how hard they are.
 const PINNED_WEIGHT: f64 = 1.0 / 256.0;
@@ -39,10 +41,9 @@ const WIDEST_BAND: f64 = 0.05;
 /// The control of one bar.
 #[derive(Clone, Debug)]
 pub(super) struct Control {
-    pub(super) ranks: Ranks,
     /// The share of requests that is to go above the bar.
     wanted: f64,
-    /// The share of those whose sessions leave it open that is to go above the bar.
+    /// The share of what is ranked that lies above the bar.
     open: f64,
     /// The share of requests that went above lately because of their sessions.
     pinned: f64,
@@ -51,6 +52,8 @@ pub(super) struct Control {
     rising: f64,
     /// The share of requests that went above lately.
     above: f64,
+    /// Requests that rose lately beyond what was expected.
+    rush: f64,
     /// Requests that should have gone above and did not.
     owed: f64,
     /// Requests settled, up to as many as count.
@@ -69,38 +72,38 @@ pub(super) struct Margin {
 }
 
 impl Control {
-    /// For what is ranked. `spread` says whether that can be expected to be spread evenly over `0..=1`.
-    pub(super) const fn new(spread: bool) -> Self {
+    pub(super) const fn new() -> Self {
         Self {
-            ranks: Ranks::new(spread),
             wanted: 0.5,
             open: 0.5,
             pinned: 0.0,
             held: 0.0,
             rising: 0.0,
             above: 0.5,
+            rush: 0.0,
             owed: 0.0,
             seen: 0.0,
         }
     }
 
-    /// Asks for a share of requests above the bar, to be held by the thousand.
+    /// Asks for a share of requests above the bar, to be held by the thousand. What is ranked is the highest score of each request's
+    /// session: the share above the bar then is the one that comes about if the bar stays.
     ///
-    /// A session that rises takes its further requests along. So many rise as bring the share about in the long run; what it
-    /// lacks just now and what is owed only lean on that, gently, since what is let in to fill a gap stays for long. (A
-    /// proportional and integral controller with a feed-forward; its gains fall with the length of sessions, which is the
-    /// lag of what it steers.)
+    /// A proportional and integral controller around that. Where sessions stay above it has to be gentle, since what is let in to
+    /// fill a gap stays for long; and it limits a rush, which is the first that is seen of a shift.
     pub(super) fn hold(&mut self, wanted: f64) {
         if self.seen <= 0.0 {
             self.above = wanted;
         }
         self.wanted = wanted;
         let rising = self.rising_part();
-        let free = (1.0 - wanted * (1.0 - rising)).max(0.01);
-        let part = rising.max(LEAST_PART);
-        let push = PUSH * part * (self.owed / self.most_owed()).powi(3);
-        let lean = HASTE * part * (1.0 - part) * (wanted - self.above) + part * part * SHARE_GAIN * self.owed;
-        self.open = (wanted * rising / free + lean + push).clamp(0.0, 1.0);
+        // Between requests that come by themselves and long sessions.
+        let (alone, staying) = (rising.powi(3), (1.0 - rising).powi(3));
+        let held_back = 1.0 + (self.rush / RUSH * (1.0 - rising)).powi(3);
+        let push = PUSH * alone * (self.owed / self.most_owed()).powi(3);
+        let gain = alone * SHARE_GAIN + staying * STAYING_GAIN;
+        let lean = gain * self.owed + staying * HASTE * (wanted - self.above) + push;
+        self.open = (wanted / (wanted + (1.0 - wanted) * held_back) + lean).clamp(0.0, 1.0);
     }
 
     /// Asks for a share of requests above the bar so that a sum comes out. Sessions that are above already count into it, so that only
@@ -130,20 +133,22 @@ impl Control {
         self.above
     }
 
-    /// The value that passes the bar just so.
-    pub(super) fn bar(&self) -> f64 {
-        self.ranks.quantile(1.0 - self.open)
+    /// The rank that passes the bar just so.
+    pub(super) const fn level(&self) -> f64 {
+        1.0 - self.open
     }
 
-    /// How far `value` is beyond the bar, in ranks.
-    pub(super) fn margin(&self, value: f64, chance: f64) -> Margin {
-        let (rank, bar) = (self.ranks.rank(value, chance), 1.0 - self.open);
+    /// How far what has this `rank` is beyond the bar.
+    pub(super) fn margin(&self, rank: f64) -> Margin {
+        let bar = self.level();
         let band = (BAND * self.open.min(bar)).min(WIDEST_BAND);
         Margin { beyond: rank - bar, band, clearly_below: rank < 0.5 * bar }
     }
 
     /// Keeps account of a request of a share: whether it went `above`, and whether that was because of its session.
     pub(super) fn settle_share(&mut self, above: f64, pinned: f64) {
+        let expected = self.wanted * self.rising_part();
+        self.rush = (self.rush + above - pinned - RUSH_SLACK * expected).max(0.0);
         self.observe(above, pinned);
         let most = self.most_owed();
         self.owed = (self.owed + self.wanted - above).clamp(-most, most);
@@ -167,7 +172,7 @@ impl Control {
 
     /// Owes nothing any more, and learns anew how the next requests come.
     pub(super) fn forgive(&mut self) {
-        self.owed = 0.0;
+        (self.owed, self.rush) = (0.0, 0.0);
         self.above = self.wanted;
         self.seen = self.seen.min(BEFORE);
     }

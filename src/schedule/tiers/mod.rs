@@ -1,8 +1,9 @@
 //! Which of a route's tiers serves a request, by how hard its prompt seems, so that what the operator asked for comes about
 //! whatever the traffic: shares of the tiers, a mean quality, a price of quality, or a limit on what is spent.
 //!
-//! Between two neighbouring tiers there is a bar. A request is ranked among the last 384 that could have passed it, so that a score
-//! may arrive on any scale and shift; ties are broken by chance. Those of the highest ranks go above:
+//! Between two neighbouring tiers there is a bar. A request is ranked among the last 768, so that a score may arrive on any scale;
+//! ties are broken by chance. Where what comes has shifted (a cumulative sum over the ranks of new sessions and of requests by
+//! themselves, Page 1954), only what came since counts on. Those of the highest ranks go above:
 //!
 //! | aim | ranked by | the share that goes above | what is owed |
 //! |---|---|---|---|
@@ -20,9 +21,11 @@
 //!
 //! **Sessions.** A session stays in its tier while its cache is warm (ten minutes): it rises when a request is beyond the bar by
 //! more than a dead band, and falls only after eight requests in a row that are clearly below, and never while its tools are at
-//! work. One that fell or rose does not move back, so that between two tiers it moves once. A session that rises takes its
-//! further requests along: of a share, so many rise as bring it about in the long run, and what it lacks just now leans on that
-//! gently; of a mean quality, only the rest is asked of the others. After ten minutes of silence a session begins anew.
+//! work. One that fell or rose does not move back, so that between two tiers it moves once. After ten minutes of silence a session
+//! begins anew. A session that rises takes its further requests along. With shares a request is therefore ranked among the highest scores
+//! that the sessions of others had so far: with any bar that stays, the share of requests above it is the share of such scores above it,
+//! whatever bars there were before. What the share lacks just now leans on that gently. Of a mean quality, only the rest is asked of the
+//! others.
 //!
 //! **Latency.** A queue above takes up to half of the upper tier's share, smoothly, as it gets slower beside the lower tier than
 //! it usually is; what it loses is not owed, and differences of less than a tenth of a second hardly count. With a price, it makes the step up dearer by as much. A value for each point of
@@ -34,6 +37,7 @@
 //! so that its own cost may pass the budget.
 
 mod aim;
+mod change;
 mod control;
 mod decision;
 mod lru;

@@ -1,14 +1,17 @@
 //! Where a number stands among the last ones of its kind.
 
-/// Numbers kept. The quantile at 0.75 is off by 2.2 points of rank (one standard deviation); twice as many would be off by 1.6,
-/// and take twice as long to forget traffic that went by.
-const KEPT: usize = 384;
+use super::change::Change;
+use crate::types::Moment;
+
+/// Numbers kept. The quantile at 0.75 is off by 1.6 points of rank (one standard deviation); half as many would be off by 2.2, and
+/// forget traffic that went by in half the time; that is what [`Change`] is for.
+const KEPT: usize = 768;
 /// As many numbers, spread evenly, are taken to have been seen before any was. They fade as the window fills.
 const PRIOR: f64 = 32.0;
 /// Steps of the scale.
 const STEPS: f64 = 65_535.0;
 
-/// The last 384 numbers in `0..=1`, to the nearest 65 535th, in the order of arrival and sorted.
+/// The last 768 numbers in `0..=1`, to the nearest 65 535th, in the order of arrival and sorted; after a shift those since then.
 #[derive(Clone, Debug)]
 pub(super) struct Ranks {
     ring: [u16; KEPT],
@@ -17,13 +20,14 @@ pub(super) struct Ranks {
     next: u16,
     /// The weight of the prior before anything was seen.
     prior: f64,
+    change: Change,
 }
 
 impl Ranks {
     /// Nothing seen. `spread` says whether numbers can be expected to be spread evenly; otherwise the first are ranked by chance.
-    pub(super) const fn new(spread: bool) -> Self {
+    pub(super) fn new(spread: bool) -> Self {
         let prior = if spread { PRIOR } else { 0.0 };
-        Self { ring: [0; KEPT], sorted: [0; KEPT], count: 0, next: 0, prior }
+        Self { ring: [0; KEPT], sorted: [0; KEPT], count: 0, next: 0, prior, change: Change::new() }
     }
 
     /// The share of numbers below `value`, in `0..1`. Ties are broken by `chance`, uniform in `0..1`, so that ranks are uniform
@@ -47,8 +51,20 @@ impl Ranks {
         found + prior * (level - found)
     }
 
+    /// Ranks others among this number from now on. A session that began before the last shift (`since`) is no guide to those that
+    /// come. The number that a session began with, or a request by itself, is `new`: it shows a shift.
+    pub(super) fn learn(&mut self, value: f64, new: Option<f64>, since: Moment, now: Moment) {
+        let shifted = new.and_then(|new| self.change.observe(new, self.rank(new, 0.5), now));
+        if let Some(shifted) = shifted {
+            (self.prior, self.count, self.next) = (self.prior(), 0, 0);
+            shifted.for_each(|value| self.insert(value));
+        } else if since >= self.change.onset() {
+            self.insert(value);
+        }
+    }
+
     /// Adds a number and forgets the oldest.
-    pub(super) fn insert(&mut self, value: f64) {
+    fn insert(&mut self, value: f64) {
         let (new, mut count) = (code(value), usize::from(self.count));
         let place = usize::from(self.next);
         if count == KEPT {
@@ -91,6 +107,27 @@ mod tests {
     }
 
     #[test]
+    fn after_a_shift_the_new_numbers_count_alone() {
+        let at = |n: u64| Moment::from_nanos(n);
+        let mut ranks = Ranks::new(true);
+        let mut dice = fastrand::Rng::with_seed(1);
+        for n in 0..2_000 {
+            let score = 0.5 * dice.f64();
+            ranks.learn(score, Some(score), at(n), at(n));
+        }
+        assert_eq!((usize::from(ranks.count), ranks.change.onset()), (KEPT, at(0)), "nothing shifted");
+        for n in 2_000..2_020 {
+            let score = 0.5 + 0.5 * dice.f64();
+            ranks.learn(score, Some(score), at(n), at(n));
+            ranks.learn(0.2, None, at(1_900), at(n));
+        }
+        let onset = ranks.change.onset().nanos();
+        assert!((1_990..=2_000).contains(&onset), "it began at {onset}");
+        assert_eq!(u64::from(ranks.count), 2_020 - onset, "all that is new, and nothing of older sessions");
+        assert!(ranks.quantile(0.5) > 0.5);
+    }
+
+    #[test]
     fn what_always_looks_the_same_is_ranked_by_chance() {
         let mut ranks = Ranks::new(true);
         (0..KEPT).for_each(|_| ranks.insert(0.4));
@@ -105,7 +142,7 @@ mod tests {
 
         /// Against the last numbers in a list.
         #[test]
-        fn it_is_the_rank_among_the_last(values in prop::collection::vec(0..40_u16, KEPT..1_000), asked in 0..40_u16, chance in 0.0..1.0_f64) {
+        fn it_is_the_rank_among_the_last(values in prop::collection::vec(0..40_u16, KEPT..1_500), asked in 0..40_u16, chance in 0.0..1.0_f64) {
             let part = |value: u16| f64::from(value) / 40.0;
             let mut ranks = Ranks::new(true);
             for value in &values {
@@ -115,10 +152,10 @@ mod tests {
             let below = last.iter().filter(|value| **value < asked).count() as f64;
             let same = last.iter().filter(|value| **value == asked).count() as f64;
             let rank = ranks.rank(part(asked), chance);
-            prop_assert!((rank - (below + chance * (same + 1.0)) / 385.0).abs() < 1e-9);
+            prop_assert!((rank - (below + chance * (same + 1.0)) / (KEPT as f64 + 1.0)).abs() < 1e-9);
             let mut sorted = last.to_vec();
             sorted.sort_unstable();
-            prop_assert!((ranks.quantile(chance) - part(sorted[(chance * 384.0) as usize])).abs() < 1e-4);
+            prop_assert!((ranks.quantile(chance) - part(sorted[(chance * KEPT as f64) as usize])).abs() < 1e-4);
         }
     }
 }

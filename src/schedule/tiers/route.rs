@@ -16,7 +16,7 @@ use crate::{
     types::{Aim, Complexity, Moment},
 };
 
-/// Sessions that a route remembers, at about 80 bytes each.
+/// Sessions that a route remembers, at about 100 bytes each.
 const MOST_SESSIONS: usize = 64 << 10;
 
 /// Decides, for one route, which tier serves a request, and learns from every decision how to hold what the route aims at. Shared
@@ -39,7 +39,7 @@ struct Route {
 }
 
 impl Tierings {
-    /// For a number of tiers, of which [`MOST_TIERS`](crate::types::aim::MOST_TIERS) are used at most. Remembers `most_keys` keys, at 1.9 KB
+    /// For a number of tiers, of which [`MOST_TIERS`](crate::types::aim::MOST_TIERS) are used at most. Remembers `most_keys` keys, at 3.8 KB
     /// each for two tiers; beyond them the one that was used least recently goes, and begins anew when it comes back.
     pub fn new(aim: &Aim, tiers: usize, most_keys: usize) -> Self {
         let state = State::new(Arc::new(Plan::new(aim, tiers)));
@@ -95,7 +95,7 @@ impl Tierings {
         let purse = route.spend.level();
         route.state.watch(&request, purse, now);
         let (outcome, decision) = if plan.is_common() {
-            let outcome = route.state.decide(&request, seat, Some(&route.spend));
+            let outcome = route.state.decide(&request, seat, Some(&route.spend), now);
             let decision = told(&route.state, &request, &outcome);
             (outcome, decision)
         } else {
@@ -103,14 +103,14 @@ impl Tierings {
             let key = self.key(context.key);
             let mut state = lock(&key);
             state.watch(&request, 0.0, now);
-            let outcome = state.decide(&request, seat, None);
-            state.note(&request, &outcome);
+            let outcome = state.decide(&request, seat, None, now);
+            state.note(&request, &outcome, now);
             let decision = told(&state, &request, &outcome);
             drop(state);
             route = lock(&self.route);
             (outcome, decision)
         };
-        route.state.note(&request, &outcome);
+        route.state.note(&request, &outcome, now);
         route.spend.pay(request.cost[outcome.tier], request.cost[0]);
         route.tally.count(&outcome, &decision);
         drop(route);
@@ -152,7 +152,7 @@ impl Tierings {
             state = own.map_or_else(|| state.fresh(), |own| lock(&own).clone());
         }
         state.watch(&request, purse.map_or(0.0, Spend::level), now);
-        let outcome = state.decide(&request, seat, purse);
+        let outcome = state.decide(&request, seat, purse, now);
         told(&state, &request, &outcome)
     }
 

@@ -19,7 +19,7 @@ const EXPIRY: Duration = Duration::from_hours(1);
 /// Sessions whose time is up and that are forgotten with each request, at most: twice as many as can come.
 const SWEPT: usize = 2;
 
-/// Sessions in bounded number: a session takes about 80 bytes. The lock is held for less than a microsecond.
+/// Sessions in bounded number: a session takes about 100 bytes. The lock is held for less than a microsecond.
 #[derive(Debug)]
 pub(super) struct Sessions {
     seats: Mutex<Lru<(Seat, Moment)>>,
@@ -34,6 +34,10 @@ pub(super) struct Seat {
     pub(super) easy: u8,
     pub(super) risen: bool,
     pub(super) fallen: bool,
+    /// The highest score of its requests.
+    pub(super) peak: f64,
+    /// When it began, or began anew.
+    pub(super) since: Moment,
 }
 
 impl Sessions {
@@ -85,7 +89,7 @@ mod tests {
     #[test]
     fn a_session_is_warm_for_ten_minutes_and_its_tools_may_take_an_hour() {
         let sessions = Sessions::new(8);
-        let seat = Seat { tier: 2, easy: 3, risen: true, fallen: false };
+        let seat = Seat { tier: 2, easy: 3, risen: true, peak: 0.7, ..Seat::default() };
         sessions.sit(1, seat, at(0));
         assert_eq!(sessions.seat(1, false, at(599)), Some(seat));
         assert_eq!(sessions.seat(1, false, at(600)), None);

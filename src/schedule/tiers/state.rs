@@ -6,6 +6,7 @@ use super::{
     aim::Plan,
     control::{Control, Margin},
     decision::{Reason, Request},
+    ranks::Ranks,
     sessions::Seat,
     slowness::Slowness,
     spend::Spend,
@@ -29,6 +30,8 @@ const WORTH_RANGE: f64 = 21.0;
 #[derive(Clone, Debug)]
 pub(super) struct State {
     plan: Arc<Plan>,
+    /// What requests are ranked among, where they are.
+    ranks: Option<Box<Ranks>>,
     /// One for each bar with shares; one for all otherwise, and none where the worth of quality is given.
     controls: Box<[Control]>,
     slowness: Box<[Slowness]>,
@@ -56,9 +59,10 @@ pub(super) struct Outcome {
 impl State {
     pub(super) fn new(plan: Arc<Plan>) -> Self {
         let scores = matches!(plan.aim, Aim::Shares(_));
-        let controls = (0..plan.controls()).map(|_| Control::new(scores)).collect();
+        let ranks = (plan.controls() > 0).then(|| Box::new(Ranks::new(scores)));
+        let controls = (0..plan.controls()).map(|_| Control::new()).collect();
         let slowness = (0..plan.bars()).map(|_| Slowness::default()).collect();
-        Self { plan, controls, slowness, gap: 0.0, best: 0.0, share: 0.0, seen: 0.0 }
+        Self { plan, ranks, controls, slowness, gap: 0.0, best: 0.0, share: 0.0, seen: 0.0 }
     }
 
     /// What a new key begins with: all that is known, and no debts.
@@ -118,11 +122,13 @@ impl State {
     }
 
     /// Decides. `spend` is the account of the hour, where it has an end.
-    pub(super) fn decide(&self, request: &Request, seat: Option<Seat>, spend: Option<&Spend>) -> Outcome {
+    pub(super) fn decide(&self, request: &Request, seat: Option<Seat>, spend: Option<&Spend>, now: Moment) -> Outcome {
         let top = request.top();
         let intended = self.climb(request, 0, |_| 0.0);
         let floor = seat.map(|seat| usize::from(seat.tier).min(top));
-        let Seat { easy, mut risen, mut fallen, .. } = seat.unwrap_or_default();
+        let Seat { easy, mut risen, mut fallen, mut peak, since, .. } =
+            seat.unwrap_or(Seat { since: now, ..Seat::default() });
+        peak = peak.max(request.score);
         let mut clear = 0;
         let (settled, reason) = match floor {
             Some(floor) if intended > floor && !fallen => {
@@ -138,6 +144,7 @@ impl State {
                 // One that rose stays, and one that fell does too: between two tiers a warm session moves once.
                 if clear >= EVIDENCE && !risen {
                     fallen = true;
+                    peak = request.score;
                     (intended, Reason::Score)
                 } else {
                     (floor, Reason::Session)
@@ -149,12 +156,12 @@ impl State {
         // What cannot be paid for now is not gone back to with the next request, lest every cache should go cold.
         let unpaid = reason == Reason::Budget && tier < settled;
         let stays = if unpaid { tier } else { settled };
-        let seat = Seat { tier: stays as u8, easy: clear, risen, fallen: fallen || unpaid };
+        let seat = Seat { tier: stays as u8, easy: clear, risen, fallen: fallen || unpaid, peak, since };
         Outcome { intended, settled, tier, reason, floor, seat }
     }
 
     /// Learns from a request and from where it went, here or with another key.
-    pub(super) fn note(&mut self, request: &Request, outcome: &Outcome) {
+    pub(super) fn note(&mut self, request: &Request, outcome: &Outcome, now: Moment) {
         self.seen = (self.seen + 1.0).min(1.0 / WEIGHT);
         let weight = 1.0 / self.seen;
         self.gap += weight * (request.gap - self.gap);
@@ -162,21 +169,16 @@ impl State {
         let at_top = f64::from(u8::from(outcome.tier == self.plan.top()));
         self.share += weight * (at_top - self.share);
 
+        let shares = matches!(self.plan.aim, Aim::Shares(_));
         let bars = request.top();
         let pinned = |bar: usize| outcome.settled > bar && outcome.floor.is_some_and(|floor| floor > bar);
-        for bar in (0..bars).filter(|bar| !pinned(*bar)) {
-            let Some(value) = self.ranked(request, bar, bar + 1) else { continue };
-            if let Some(control) = self.controls.get_mut(self.plan.control_of(bar)) {
-                control.ranks.insert(value);
-            }
-        }
+        self.learn(request, outcome, |bar| !pinned(bar), now);
         let owed = match self.plan.aim {
             Aim::MinQuality(least) if !self.unreachable() => {
                 (least - request.quality_at(outcome.settled)) / self.gap.max(LEAST_GAP)
             }
             _ => 0.0,
         };
-        let shares = matches!(self.plan.aim, Aim::Shares(_));
         for (bar, control) in self.controls.iter_mut().enumerate() {
             let part = |bar: bool| f64::from(u8::from(bar));
             if shares {
@@ -190,30 +192,52 @@ impl State {
         }
     }
 
+    /// Learns what others are ranked among: of a share the highest score of each request's session, otherwise what the request is worth
+    /// at the bars that its session leaves open.
+    fn learn(&mut self, request: &Request, outcome: &Outcome, open: impl Fn(usize) -> bool, now: Moment) {
+        let (begins, since) = (outcome.floor.is_none(), outcome.seat.since);
+        if matches!(self.plan.aim, Aim::Shares(_)) {
+            let Some(ranks) = &mut self.ranks else { return };
+            ranks.learn(outcome.seat.peak, begins.then_some(request.score), since, now);
+            return;
+        }
+        for bar in (0..request.top()).filter(|bar| open(*bar)) {
+            let (worth, ranks) = (self.ranked(request, bar, bar + 1), self.ranks.as_mut());
+            let (Some(worth), Some(ranks)) = (worth, ranks) else { continue };
+            ranks.learn(worth, (begins && bar == 0).then_some(worth), since, now);
+        }
+    }
+
     /// The bar below the tier above `tier`, or below the best: see `Decision::bar`.
     pub(super) fn bar(&self, request: &Request, tier: usize) -> f64 {
         let steps = request.top() as f64;
         let bar = tier.min(request.top().saturating_sub(1));
-        let Some(control) = self.controls.get(self.plan.control_of(bar)) else {
+        let Some(just) = self.just(bar) else {
             let Aim::ValuePerPoint { usd, second_usd } = self.plan.aim else { return f64::INFINITY };
             let price = price(request, bar, bar + 1, second_usd);
             let any = request.top() > 0 && usd > 0.0;
             return if any { (price / (100.0 * usd)).max(0.0) * steps } else { f64::INFINITY };
         };
         match self.plan.aim {
-            Aim::Shares(_) => control.bar(),
-            _ => worth_of(control.bar()) * self.slowed_price(request, bar, bar + 1) * steps,
+            Aim::Shares(_) => just,
+            _ => worth_of(just) * self.slowed_price(request, bar, bar + 1) * steps,
         }
     }
 
     /// The bars as they stand: scores with shares, otherwise the quality that a USD has to buy (points of 1).
     pub(super) fn bars(&self) -> impl Iterator<Item = f64> {
-        (0..self.plan.bars()).map(|bar| match (&self.plan.aim, self.controls.get(self.plan.control_of(bar))) {
-            (Aim::Shares(_), Some(control)) => control.bar(),
+        (0..self.plan.bars()).map(|bar| match (&self.plan.aim, self.just(bar)) {
+            (Aim::Shares(_), Some(just)) => just,
             (Aim::ValuePerPoint { usd, .. }, _) => 0.01 / usd,
-            (_, Some(control)) => worth_of(control.bar()),
+            (_, Some(just)) => worth_of(just),
             (_, None) => f64::INFINITY,
         })
+    }
+
+    /// The value, of what is ranked, that passes the bar just so.
+    fn just(&self, bar: usize) -> Option<f64> {
+        let control = self.controls.get(self.plan.control_of(bar))?;
+        Some(self.ranks.as_ref()?.quantile(control.level()))
     }
 
     /// The highest tier, from `from` up, that the request passes the bars to by as much as `least` says.
@@ -236,7 +260,7 @@ impl State {
         }
         let value = self.ranked(request, from, to)?;
         let control = self.controls.get(self.plan.control_of(to - 1))?;
-        Some(control.margin(value, request.chance))
+        Some(control.margin(self.ranks.as_ref()?.rank(value, request.chance)))
     }
 
     /// What is ranked for the bar between two tiers, in `0..=1`: the score with shares, otherwise how much quality a USD buys.

@@ -1,0 +1,161 @@
+//! Whether what is ranked has shifted, and since when.
+
+use crate::types::Moment;
+
+/// What a rank has to be beyond its mean to count as evidence: half of a shift of the mean by 0.3, which is one standard deviation.
+const SLACK: f64 = 0.15;
+/// As much evidence is a shift. In ranks that do not shift it comes together about once in fifty thousand.
+const ALARM: f64 = 3.0;
+/// The weight of a number in the mean rank.
+const WEIGHT: f64 = 1.0 / 256.0;
+/// The first numbers weigh as much as if this many had been before them.
+const BEFORE: f64 = 8.0;
+/// Nothing is taken for a shift before so many numbers were seen, or again after a shift.
+const WARM: u16 = 32;
+/// Numbers kept, to go on with after a shift; a shift takes 4 to 20 to be seen.
+const KEPT: usize = 64;
+
+/// Looks for a shift: a cumulative sum of how far ranks are from their mean, in either direction (Page 1954, "Continuous inspection
+/// schemes"). It says where the shift began too: where the sum was 0 last.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    mean: f64,
+    seen: f64,
+    /// Numbers since the last shift, up to as many as count.
+    warm: u16,
+    up: Evidence,
+    down: Evidence,
+    last: [f32; KEPT],
+    next: u8,
+    /// When what goes on now began.
+    onset: Moment,
+}
+
+/// What speaks for a shift in one direction.
+#[derive(Copy, Clone, Debug, Default)]
+struct Evidence {
+    sum: f64,
+    count: u16,
+    since: Moment,
+}
+
+impl Change {
+    pub(super) fn new() -> Self {
+        Self {
+            mean: 0.5,
+            seen: 0.0,
+            warm: 0,
+            up: Evidence::default(),
+            down: Evidence::default(),
+            last: [0.0; KEPT],
+            next: 0,
+            onset: Moment::default(),
+        }
+    }
+
+    /// When what goes on now began: sessions from before it are no guide to those that come.
+    pub(super) const fn onset(&self) -> Moment {
+        self.onset
+    }
+
+    /// Looks at a new number with its rank among those before it. After a shift: the numbers since it began, at most 64, the last one
+    /// first.
+    pub(super) fn observe(&mut self, value: f64, rank: f64, now: Moment) -> Option<impl Iterator<Item = f64> + use<>> {
+        let off = rank - self.mean;
+        self.seen = (self.seen + 1.0).min(1.0 / WEIGHT);
+        self.mean += off / (self.seen + BEFORE);
+        self.last[usize::from(self.next)] = value as f32;
+        self.next = (self.next + 1) % KEPT as u8;
+        self.warm = (self.warm + 1).min(WARM);
+        if self.warm < WARM {
+            return None;
+        }
+        let found = [self.up.add(off, now), self.down.add(-off, now)].into_iter().flatten().next()?;
+        (self.up, self.down) = (Evidence::default(), Evidence::default());
+        self.onset = found.since;
+        let count = usize::from(found.count).min(KEPT);
+        self.warm = WARM.min(found.count);
+        let (last, next) = (self.last, usize::from(self.next));
+        Some((1..=count).map(move |back| f64::from(last[(next + KEPT - back) % KEPT])))
+    }
+}
+
+impl Evidence {
+    /// Adds a number that lies so far off; what there is if that is enough.
+    fn add(&mut self, off: f64, now: Moment) -> Option<Self> {
+        if self.count == 0 {
+            self.since = now;
+        }
+        self.sum += off - SLACK;
+        self.count = self.count.saturating_add(1);
+        if self.sum <= 0.0 {
+            *self = Self::default();
+        }
+        (self.sum > ALARM).then_some(*self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fastrand::Rng;
+    use proptest::{prelude::*, test_runner::RngSeed};
+
+    use super::*;
+
+    /// The number of numbers until a shift is seen, and how many of them are said to have come since it, after so many without one.
+    fn seen(dice: &mut Rng, before: u64, after: impl Fn(&mut Rng) -> f64) -> (u64, usize) {
+        let mut change = Change::new();
+        for n in 0..before {
+            let rank = dice.f64();
+            assert!(change.observe(rank, rank, Moment::from_nanos(n)).is_none(), "a false alarm");
+        }
+        let found = (before..).find_map(|n| {
+            let rank = after(dice);
+            let numbers = change.observe(rank, rank, Moment::from_nanos(n))?;
+            Some((n + 1 - before, numbers.count()))
+        });
+        found.expect("ranks go on for ever")
+    }
+
+    #[test]
+    fn a_shift_is_seen_soon_in_either_direction() {
+        let mut dice = Rng::with_seed(1);
+        let (mut up, mut down, mut off) = (0, 0, 0);
+        for _ in 0..20 {
+            let (taken, since) = seen(&mut dice, 400, |dice| 0.6 + 0.4 * dice.f64());
+            (up, off) = (up + taken, off + taken.abs_diff(since as u64));
+            down += seen(&mut dice, 400, |dice| 0.4 * dice.f64()).0;
+        }
+        assert!(up < 20 * 25 && down < 20 * 25, "{up} and {down} numbers in 20 shifts");
+        assert!(off < 20 * 5, "where it began is {off} off in all");
+    }
+
+    #[test]
+    fn what_only_swings_is_left_alone() {
+        let mut dice = Rng::with_seed(2);
+        assert!(seen(&mut dice, 20_000, |_| 1.0).0 < 12);
+        let mut change = Change::new();
+        let same = (0..10_000).filter(|n| change.observe(0.4, 0.5, Moment::from_nanos(*n)).is_some());
+        assert_eq!(same.count(), 0, "all alike");
+        let mut young = Change::new();
+        let few = (0..u64::from(WARM) - 1).filter(|n| young.observe(1.0, 1.0, Moment::from_nanos(*n)).is_some());
+        assert_eq!(few.count(), 0, "the first few say nothing");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+
+        /// What it goes on with are the last numbers, the last one first.
+        #[test]
+        fn it_goes_on_with_the_last(ranks in prop::collection::vec(0..5_u8, 0..600)) {
+            let mut change = Change::new();
+            for (n, rank) in ranks.iter().enumerate() {
+                let part = |rank: u8| f64::from(rank) / 4.0;
+                let Some(numbers) = change.observe(part(*rank), part(*rank), Moment::from_nanos(n as u64)) else { continue };
+                let (numbers, onset) = (numbers.collect::<Vec<_>>(), change.onset().nanos() as usize);
+                prop_assert_eq!(numbers.len(), (n + 1 - onset).min(KEPT));
+                prop_assert!(numbers.iter().zip(ranks[..=n].iter().rev()).all(|(kept, rank)| kept.total_cmp(&part(*rank)).is_eq()));
+            }
+        }
+    }
+}
