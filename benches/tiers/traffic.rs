@@ -27,15 +27,26 @@ pub(crate) struct Ask {
 pub(crate) enum Shape {
     /// A score from the regime and the dice.
     Scores(fn(bool, &mut Rng) -> f64),
-    /// Sessions of geometric length with this mean, some of them agents with tools.
-    Sessions(f64),
+    /// Runs of geometric length with this mean: requests that come one after the other are alike.
+    Runs(f64),
+    Sessions(Sessions),
     /// Recorded outcomes of the two regimes.
     Outcomes([Vec<Ask>; 2]),
+}
+
+/// Sessions of geometric length with this mean and of this difficulty, before and after the shift, and how far their turns scatter around
+/// it. Some are agents with tools.
+#[derive(Copy, Clone)]
+pub(crate) struct Sessions {
+    turns: [f64; 2],
+    difficulty: [f64; 2],
+    scatter: f64,
 }
 
 /// All traffic that there is, by name.
 pub(crate) fn shapes() -> Vec<(&'static str, Shape)> {
     let scores = |draw| Shape::Scores(draw);
+    let usual = Sessions { turns: [3.0; 2], difficulty: [0.4, 0.6], scatter: 0.1 };
     let mut shapes = vec![
         (
             "gaussian mix",
@@ -71,8 +82,13 @@ pub(crate) fn shapes() -> Vec<(&'static str, Shape)> {
                 [0.0, 0.3, 0.5, 0.8, 1.0][place.unwrap_or(4)]
             }),
         ),
-        ("sessions, 3 turns", Shape::Sessions(3.0)),
-        ("sessions, 8 turns", Shape::Sessions(8.0)),
+        ("in runs of 20", Shape::Runs(20.0)),
+        ("sessions, 2 turns", Shape::Sessions(Sessions { turns: [2.0; 2], ..usual })),
+        ("sessions, 3 turns", Shape::Sessions(usual)),
+        ("sessions, 8 turns", Shape::Sessions(Sessions { turns: [8.0; 2], ..usual })),
+        ("8 turns, scattered", Shape::Sessions(Sessions { turns: [8.0; 2], scatter: 0.2, ..usual })),
+        ("8 turns, then 1", Shape::Sessions(Sessions { turns: [8.0, 1.0], difficulty: [0.5; 2], ..usual })),
+        ("1 turn, then 8", Shape::Sessions(Sessions { turns: [1.0, 8.0], difficulty: [0.5; 2], ..usual })),
     ];
     shapes.extend(outcomes("routellm-mmlu-dev.jsonl.gz", "small", "large").map(|asks| ("MMLU, by length", asks)));
     let (small, large) = ("qwen2.5-7b-instruct", "llama-3.1-nemotron-51b-instruct");
@@ -88,7 +104,8 @@ impl Shape {
             Self::Scores(draw) => {
                 (0..2 * REGIME).map(|n| synthetic(draw(n >= REGIME, &mut dice), None, false)).collect()
             }
-            Self::Sessions(turns) => sessions(*turns, &mut dice),
+            Self::Runs(length) => runs(*length, &mut dice),
+            Self::Sessions(kind) => sessions(*kind, &mut dice),
             Self::Outcomes(regimes) => {
                 let regimes = regimes.iter().flat_map(|asks| std::iter::repeat_n(asks, REGIME));
                 regimes.map(|asks| asks[dice.usize(..asks.len())]).collect()
@@ -103,23 +120,36 @@ fn synthetic(score: f64, session: Option<u64>, tool_loop: bool) -> Ask {
     Ask { score, quality: 0.9 - 0.6 * score, gap: 0.5 * score * score, session, tool_loop }
 }
 
+/// Each run has a difficulty, and its requests scatter around it.
+fn runs(length: f64, dice: &mut Rng) -> Vec<Ask> {
+    let mut difficulty = 0.0;
+    (0..2 * REGIME)
+        .map(|n| {
+            if n % REGIME == 0 || dice.f64() < 1.0 / length {
+                difficulty = if n < REGIME { 0.1 } else { 0.3 } + 0.6 * dice.f64();
+            }
+            synthetic(difficulty + 0.08 * normal(dice), None, false)
+        })
+        .collect()
+}
+
 /// Sixty sessions at a time take turns by chance. A session has a difficulty, and its turns scatter around it; three in ten are
 /// agents, all of whose turns but the first bring results of tools. Later turns are shorter, and score lower.
-fn sessions(turns: f64, dice: &mut Rng) -> Vec<Ask> {
+fn sessions(kind: Sessions, dice: &mut Rng) -> Vec<Ask> {
     let begin = |dice: &mut Rng, late: bool| {
-        let difficulty = if late { 0.6 } else { 0.4 } + 0.15 * normal(dice);
+        let difficulty = kind.difficulty[usize::from(late)] + 0.15 * normal(dice);
         (dice.u64(..), difficulty, dice.f64() < 0.3, 0)
     };
     let mut open: Vec<_> = (0..SESSIONS).map(|_| begin(dice, false)).collect();
     (0..2 * REGIME)
         .map(|n| {
-            let place = dice.usize(..SESSIONS);
+            let (place, late) = (dice.usize(..SESSIONS), n >= REGIME);
             let (session, difficulty, agent, turn) = &mut open[place];
             let later = if *turn > 0 { 0.1 } else { 0.0 };
-            let ask = synthetic(*difficulty - later + 0.1 * normal(dice), Some(*session), *agent && *turn > 0);
+            let ask = synthetic(*difficulty - later + kind.scatter * normal(dice), Some(*session), *agent && *turn > 0);
             *turn += 1;
-            if dice.f64() < 1.0 / turns {
-                open[place] = begin(dice, n >= REGIME);
+            if dice.f64() < 1.0 / kind.turns[usize::from(late)] {
+                open[place] = begin(dice, late);
             }
             ask
         })

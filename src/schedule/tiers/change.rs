@@ -4,8 +4,14 @@ use crate::types::Moment;
 
 /// What a rank has to be beyond its mean to count as evidence: half of a shift of the mean by 0.3, which is one standard deviation.
 const SLACK: f64 = 0.15;
-/// As much evidence is a shift. In ranks that do not shift it comes together about once in fifty thousand.
+/// As much evidence is a shift. Independent ranks that do not shift hardly ever bring it together.
 const ALARM: f64 = 3.0;
+/// After a shift so many times as much is asked, which fades in this many numbers: traffic that comes in runs looks like shift after
+/// shift, and to follow each would be to hold the share in each run, whatever is in it.
+const WARY: f64 = 4.0;
+const FADE: f64 = 8192.0;
+/// No more than so many times as much is asked.
+const WARIEST: f64 = 256.0;
 /// The weight of a number in the mean rank.
 const WEIGHT: f64 = 1.0 / 256.0;
 /// The first numbers weigh as much as if this many had been before them.
@@ -25,6 +31,8 @@ pub(super) struct Change {
     warm: u16,
     up: Evidence,
     down: Evidence,
+    /// How many times the usual evidence is asked for.
+    wary: f64,
     last: [f32; KEPT],
     next: u8,
     /// When what goes on now began.
@@ -47,6 +55,7 @@ impl Change {
             warm: 0,
             up: Evidence::default(),
             down: Evidence::default(),
+            wary: 1.0,
             last: [0.0; KEPT],
             next: 0,
             onset: Moment::default(),
@@ -58,31 +67,37 @@ impl Change {
         self.onset
     }
 
-    /// Looks at a new number with its rank among those before it. After a shift: the numbers since it began, at most 64, the last one
-    /// first.
+    /// Forgets what speaks for a shift: what comes next comes from elsewhere.
+    pub(super) fn forgive(&mut self) {
+        (self.up, self.down) = (Evidence::default(), Evidence::default());
+    }
+
+    /// Looks at a new number with its rank among those before it. After a shift: the numbers since it began, the last 64 of them.
     pub(super) fn observe(&mut self, value: f64, rank: f64, now: Moment) -> Option<impl Iterator<Item = f64> + use<>> {
         let off = rank - self.mean;
         self.seen = (self.seen + 1.0).min(1.0 / WEIGHT);
         self.mean += off / (self.seen + BEFORE);
         self.last[usize::from(self.next)] = value as f32;
         self.next = (self.next + 1) % KEPT as u8;
+        self.wary += (1.0 - self.wary) / FADE;
         self.warm = (self.warm + 1).min(WARM);
         if self.warm < WARM {
             return None;
         }
-        let found = [self.up.add(off, now), self.down.add(-off, now)].into_iter().flatten().next()?;
-        (self.up, self.down) = (Evidence::default(), Evidence::default());
+        let enough = ALARM * self.wary;
+        let found = [self.up.add(off, enough, now), self.down.add(-off, enough, now)].into_iter().flatten().next()?;
+        self.forgive();
+        self.wary = (self.wary * WARY).min(WARIEST);
         self.onset = found.since;
-        let count = usize::from(found.count).min(KEPT);
         self.warm = WARM.min(found.count);
-        let (last, next) = (self.last, usize::from(self.next));
-        Some((1..=count).map(move |back| f64::from(last[(next + KEPT - back) % KEPT])))
+        let (last, next, count) = (self.last, usize::from(self.next), usize::from(found.count).min(KEPT));
+        Some((next + KEPT - count..next + KEPT).map(move |place| f64::from(last[place % KEPT])))
     }
 }
 
 impl Evidence {
-    /// Adds a number that lies so far off; what there is if that is enough.
-    fn add(&mut self, off: f64, now: Moment) -> Option<Self> {
+    /// Adds a number that lies so far off; what there is if that is more than enough.
+    fn add(&mut self, off: f64, enough: f64, now: Moment) -> Option<Self> {
         if self.count == 0 {
             self.since = now;
         }
@@ -91,7 +106,7 @@ impl Evidence {
         if self.sum <= 0.0 {
             *self = Self::default();
         }
-        (self.sum > ALARM).then_some(*self)
+        (self.sum > enough).then_some(*self)
     }
 }
 
@@ -145,7 +160,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
-        /// What it goes on with are the last numbers, the last one first.
+        /// What it goes on with are the last numbers.
         #[test]
         fn it_goes_on_with_the_last(ranks in prop::collection::vec(0..5_u8, 0..600)) {
             let mut change = Change::new();
@@ -154,7 +169,7 @@ mod tests {
                 let Some(numbers) = change.observe(part(*rank), part(*rank), Moment::from_nanos(n as u64)) else { continue };
                 let (numbers, onset) = (numbers.collect::<Vec<_>>(), change.onset().nanos() as usize);
                 prop_assert_eq!(numbers.len(), (n + 1 - onset).min(KEPT));
-                prop_assert!(numbers.iter().zip(ranks[..=n].iter().rev()).all(|(kept, rank)| kept.total_cmp(&part(*rank)).is_eq()));
+                prop_assert!(numbers.iter().rev().zip(ranks[..=n].iter().rev()).all(|(kept, rank)| kept.total_cmp(&part(*rank)).is_eq()));
             }
         }
     }

@@ -11,11 +11,12 @@ const MOST_OWED: f64 = 24.0;
 const MOST_OWED_BY_SESSIONS: f64 = 120.0;
 /// What the most that can be owed moves on top, of a share. It grows with the cube of what is owed: chance is met gently, a shift is not.
 const PUSH: f64 = 0.4;
-/// Where sessions stay above: what a request owed moves of the share, and what the share lately lacks does, in parts of it.
-const STAYING_GAIN: f64 = 0.003;
+/// Where sessions stay above, what the share lately lacks moves of it, in parts of it.
 const HASTE: f64 = 3.0;
-/// A rush: so many rose beyond what was expected and a tenth. The odds of a rise are halved then, and cut to a ninth by twice as many.
-const RUSH: f64 = 6.0;
+/// A rush: so many rose beyond what was expected and a tenth. The odds of a rise are halved then, and cut to a ninth by twice as many,
+/// which is the most.
+const RUSH: f64 = 4.0;
+const WORST_RUSH: f64 = 8.0;
 const RUSH_SLACK: f64 = 1.1;
 /// Of what should rise by a sum of quality, as much is asked at least, however much the sessions above bring already.
 const LEAST_PART: f64 = 0.1;
@@ -50,6 +51,8 @@ pub(super) struct Control {
     /// The shares of requests that went above because of their sessions, and not because of them, over a longer time.
     held: f64,
     rising: f64,
+    /// The share of requests that began a session, or came by themselves, over as long a time.
+    begun: f64,
     /// The share of requests that went above lately.
     above: f64,
     /// Requests that rose lately beyond what was expected.
@@ -79,6 +82,7 @@ impl Control {
             pinned: 0.0,
             held: 0.0,
             rising: 0.0,
+            begun: 1.0,
             above: 0.5,
             rush: 0.0,
             owed: 0.0,
@@ -97,12 +101,12 @@ impl Control {
         }
         self.wanted = wanted;
         let rising = self.rising_part();
-        // Between requests that come by themselves and long sessions.
-        let (alone, staying) = (rising.powi(3), (1.0 - rising).powi(3));
+        // Requests by themselves are steered by the first, long sessions by the second, and short sessions by little of either: what their
+        // share lacks by chance comes back by itself.
+        let (alone, staying) = (rising.powi(2), (1.0 - rising).powi(3));
         let held_back = 1.0 + (self.rush / RUSH * (1.0 - rising)).powi(3);
         let push = PUSH * alone * (self.owed / self.most_owed()).powi(3);
-        let gain = alone * SHARE_GAIN + staying * STAYING_GAIN;
-        let lean = gain * self.owed + staying * HASTE * (wanted - self.above) + push;
+        let lean = (alone + staying) * SHARE_GAIN * self.owed + staying * HASTE * (wanted - self.above) + push;
         self.open = (wanted / (wanted + (1.0 - wanted) * held_back) + lean).clamp(0.0, 1.0);
     }
 
@@ -145,13 +149,17 @@ impl Control {
         Margin { beyond: rank - bar, band, clearly_below: rank < 0.5 * bar }
     }
 
-    /// Keeps account of a request of a share: whether it went `above`, and whether that was because of its session.
-    pub(super) fn settle_share(&mut self, above: f64, pinned: f64) {
-        let expected = self.wanted * self.rising_part();
-        self.rush = (self.rush + above - pinned - RUSH_SLACK * expected).max(0.0);
-        self.observe(above, pinned);
+    /// Keeps account of a request of a share: whether it went `above`, whether that was because of its session, and whether that began
+    /// with it.
+    pub(super) fn settle_share(&mut self, above: bool, pinned: bool, begins: bool) {
+        let part = |whether: bool| f64::from(u8::from(whether));
+        // So many of those that begin rise sooner or later: more that begin are no rush.
+        let expected = part(begins) * self.wanted * self.rising_part() / self.begun.max(LEAST_RISING);
+        self.rush = (self.rush + part(above && !pinned) - RUSH_SLACK * expected).clamp(0.0, WORST_RUSH);
+        self.begun += self.weight(RISING_WEIGHT) * (part(begins) - self.begun);
+        self.observe(part(above), part(pinned));
         let most = self.most_owed();
-        self.owed = (self.owed + self.wanted - above).clamp(-most, most);
+        self.owed = (self.owed + self.wanted - part(above)).clamp(-most, most);
     }
 
     /// Keeps account of a request of a sum: whether it went `above`, whether that was because of its session (both as parts of 1),
@@ -163,11 +171,15 @@ impl Control {
 
     fn observe(&mut self, above: f64, pinned: f64) {
         self.seen = (self.seen + 1.0).min(1.0 / RISING_WEIGHT);
-        let weight = |least: f64| least.max(1.0 / (self.seen + BEFORE));
-        self.pinned += weight(PINNED_WEIGHT) * (pinned - self.pinned);
-        self.held += weight(RISING_WEIGHT) * (pinned - self.held);
-        self.rising += weight(RISING_WEIGHT) * (above - pinned - self.rising);
-        self.above += weight(ABOVE_WEIGHT) * (above - self.above);
+        self.pinned += self.weight(PINNED_WEIGHT) * (pinned - self.pinned);
+        self.held += self.weight(RISING_WEIGHT) * (pinned - self.held);
+        self.rising += self.weight(RISING_WEIGHT) * (above - pinned - self.rising);
+        self.above += self.weight(ABOVE_WEIGHT) * (above - self.above);
+    }
+
+    /// The weight of a request in a mean that will give it the `least`.
+    fn weight(&self, least: f64) -> f64 {
+        least.max(1.0 / (self.seen + BEFORE))
     }
 
     /// Owes nothing any more, and learns anew how the next requests come.

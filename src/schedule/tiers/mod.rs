@@ -3,7 +3,8 @@
 //!
 //! Between two neighbouring tiers there is a bar. A request is ranked among the last 768, so that a score may arrive on any scale;
 //! ties are broken by chance. Where what comes has shifted (a cumulative sum over the ranks of new sessions and of requests by
-//! themselves, Page 1954), only what came since counts on. Those of the highest ranks go above:
+//! themselves, Page 1954), only what came since counts on; each shift makes it ask for more, so that traffic in runs is not taken for
+//! shift after shift. Those of the highest ranks go above:
 //!
 //! | aim | ranked by | the share that goes above | what is owed |
 //! |---|---|---|---|
@@ -23,13 +24,14 @@
 //! more than a dead band, and falls only after eight requests in a row that are clearly below, and never while its tools are at
 //! work. One that fell or rose does not move back, so that between two tiers it moves once. After ten minutes of silence a session
 //! begins anew. A session that rises takes its further requests along. With shares a request is therefore ranked among the highest scores
-//! that the sessions of others had so far: with any bar that stays, the share of requests above it is the share of such scores above it,
-//! whatever bars there were before. What the share lacks just now leans on that gently. Of a mean quality, only the rest is asked of the
+//! that the sessions of others had so far: with any bar that stays, the share of requests above it is the share of such scores above it
+//! (but for the dead band, and for what falls), whatever bars there were before. What the share lacks just now leans on that gently. Of a mean quality, only the rest is asked of the
 //! others.
 //!
 //! **Latency.** A queue above takes up to half of the upper tier's share, smoothly, as it gets slower beside the lower tier than
-//! it usually is; what it loses is not owed, and differences of less than a tenth of a second hardly count. With a price, it makes the step up dearer by as much. A value for each point of
-//! quality looks at the predicted seconds themselves.
+//! it usually is; what it loses is not owed, and differences of less than a tenth of a second hardly count. With a price, it makes
+//! the step up dearer by as much, for as long as it lasts: what others were worth is remembered without it. A value for each point
+//! of quality looks at the predicted seconds themselves.
 //!
 //! **Availability and budget.** A tier that cannot take a request is replaced by the next above, or else the next below. Shares
 //! and quality are held on where requests belong, not on such spills. Where the hour's budget cannot pay for a tier and for what

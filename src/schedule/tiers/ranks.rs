@@ -63,6 +63,11 @@ impl Ranks {
         }
     }
 
+    /// Goes on with numbers from elsewhere: what speaks for a shift so far does not go for them.
+    pub(super) fn forgive(&mut self) {
+        self.change.forgive();
+    }
+
     /// Adds a number and forgets the oldest.
     fn insert(&mut self, value: f64) {
         let (new, mut count) = (code(value), usize::from(self.count));

@@ -69,6 +69,7 @@ impl State {
     pub(super) fn fresh(&self) -> Self {
         let mut fresh = self.clone();
         fresh.controls.iter_mut().for_each(Control::forgive);
+        fresh.ranks.iter_mut().for_each(|ranks| ranks.forgive());
         fresh
     }
 
@@ -128,7 +129,9 @@ impl State {
         let floor = seat.map(|seat| usize::from(seat.tier).min(top));
         let Seat { easy, mut risen, mut fallen, mut peak, since, .. } =
             seat.unwrap_or(Seat { since: now, ..Seat::default() });
-        peak = peak.max(request.score);
+        if !fallen {
+            peak = peak.max(request.score);
+        }
         let mut clear = 0;
         let (settled, reason) = match floor {
             Some(floor) if intended > floor && !fallen => {
@@ -180,10 +183,8 @@ impl State {
             _ => 0.0,
         };
         for (bar, control) in self.controls.iter_mut().enumerate() {
-            let part = |bar: bool| f64::from(u8::from(bar));
             if shares {
-                let above = part(outcome.settled > bar);
-                control.settle_share(above, part(pinned(bar)));
+                control.settle_share(outcome.settled > bar, pinned(bar), outcome.floor.is_none());
             } else {
                 let held = (0..bars).filter(|bar| pinned(*bar)).count();
                 let all = bars.max(1) as f64;
@@ -201,10 +202,12 @@ impl State {
             ranks.learn(outcome.seat.peak, begins.then_some(request.score), since, now);
             return;
         }
+        // The worths of several bars are ranked together: those of one would not show a shift, nor be enough to go on with.
+        let begins = begins && request.top() == 1;
         for bar in (0..request.top()).filter(|bar| open(*bar)) {
-            let (worth, ranks) = (self.ranked(request, bar, bar + 1), self.ranks.as_mut());
+            let (worth, ranks) = (self.ranked(request, bar, bar + 1, 1.0), self.ranks.as_mut());
             let (Some(worth), Some(ranks)) = (worth, ranks) else { continue };
-            ranks.learn(worth, (begins && bar == 0).then_some(worth), since, now);
+            ranks.learn(worth, begins.then_some(worth), since, now);
         }
     }
 
@@ -220,7 +223,7 @@ impl State {
         };
         match self.plan.aim {
             Aim::Shares(_) => just,
-            _ => worth_of(just) * self.slowed_price(request, bar, bar + 1) * steps,
+            _ => worth_of(just) * step_price(request, bar, bar + 1) / self.kept(bar + 1) * steps,
         }
     }
 
@@ -258,27 +261,33 @@ impl State {
             let beyond = if worth > price { (worth - price) / (worth + price.abs()) } else { -1.0 };
             return Some(Margin { beyond, band: VALUE_BAND, clearly_below: 3.0 * worth < price });
         }
-        let value = self.ranked(request, from, to)?;
+        let value = self.ranked(request, from, to, self.kept(to))?;
         let control = self.controls.get(self.plan.control_of(to - 1))?;
         Some(control.margin(self.ranks.as_ref()?.rank(value, request.chance)))
     }
 
-    /// What is ranked for the bar between two tiers, in `0..=1`: the score with shares, otherwise how much quality a USD buys.
-    fn ranked(&self, request: &Request, from: usize, to: usize) -> Option<f64> {
+    /// What is ranked for the bar between two tiers, in `0..=1`: the score with shares, otherwise how much quality a USD buys, where a
+    /// queue leaves so much (`kept`) of it.
+    fn ranked(&self, request: &Request, from: usize, to: usize, kept: f64) -> Option<f64> {
         match self.plan.aim {
             Aim::Shares(_) => Some(request.score),
             _ if request.gap > 0.0 => {
-                let worth = request.step() * (to - from) as f64 / self.slowed_price(request, from, to);
+                let worth = kept * request.step() * (to - from) as f64 / step_price(request, from, to);
                 Some(((worth.ln() + WORTH_RANGE) / (2.0 * WORTH_RANGE)).clamp(0.0, 1.0))
             }
             _ => None,
         }
     }
 
-    /// What going up costs more, in USD, made dearer by a queue above.
-    fn slowed_price(&self, request: &Request, from: usize, to: usize) -> f64 {
-        price(request, from, to, 0.0).max(LEAST_PRICE) / self.slowness.get(to - 1).map_or(1.0, Slowness::kept)
+    /// What a queue leaves of the worth of going up to the tier.
+    fn kept(&self, to: usize) -> f64 {
+        self.slowness.get(to - 1).map_or(1.0, Slowness::kept)
     }
+}
+
+/// What a step up costs more, in USD, but for waiting; at least a little.
+fn step_price(request: &Request, from: usize, to: usize) -> f64 {
+    price(request, from, to, 0.0).max(LEAST_PRICE)
 }
 
 /// What going up costs more, in USD, with waiting at so many USD a second. Latencies that are not known count as equal.

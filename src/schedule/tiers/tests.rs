@@ -3,13 +3,16 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
 use fastrand::Rng;
 use proptest::{prelude::*, test_runner::RngSeed};
 
-use super::{Context, Decision, Reason, TierView, Tierings};
+use super::{
+    Context, Decision, Reason, TierView, Tierings, aim::Plan, decision::Request, sessions::Seat, state::State,
+};
 use crate::types::{Aim, Complexity, Moment, aim::MOST_TIERS};
 
 const SMALL: TierView = TierView { cost_usd: 0.000_2, e2e: 2.0, available: true };
@@ -131,14 +134,15 @@ fn all_and_nothing_are_held_exactly() {
 }
 
 /// Turns of sessions that go on side by side: the scores of a session scatter around its own, and some are agents. Those that begin in
-/// the second half are harder; tells how many went above in it.
-fn sessions(play: &mut Play, count: usize, turns: f64) -> (usize, HashMap<u64, Vec<(usize, bool)>>) {
+/// the second half have other turns, and are so much harder; tells how many went above in it.
+fn sessions(play: &mut Play, count: usize, turns: [f64; 2], harder: f64) -> (usize, HashMap<u64, Vec<(usize, bool)>>) {
     let mut open: Vec<(u64, f64, bool)> = Vec::new();
     let mut told: HashMap<u64, Vec<(usize, bool)>> = HashMap::new();
     let mut above = 0;
     for n in 0..count {
+        let late = usize::from(n >= count / 2);
         if open.len() < 40 {
-            let easiest = if n < count / 2 { 0.2 } else { 0.4 };
+            let easiest = 0.2 + harder * late as f64;
             open.push((play.dice.u64(..), easiest + 0.5 * play.dice.f64(), play.dice.f64() < 0.3));
         }
         let place = play.dice.usize(..open.len());
@@ -148,8 +152,8 @@ fn sessions(play: &mut Play, count: usize, turns: f64) -> (usize, HashMap<u64, V
         let score = (difficulty + 0.2 * play.dice.f64()).min(1.0);
         let decision = play.ask(score, Some(session), tool_loop);
         turn.push((decision.tier, tool_loop));
-        above += usize::from(decision.tier > 0 && n >= count / 2);
-        if play.dice.f64() < 1.0 / turns {
+        above += late * usize::from(decision.tier > 0);
+        if play.dice.f64() < 1.0 / turns[late] {
             open.swap_remove(place);
         }
     }
@@ -161,7 +165,7 @@ fn sessions_move_once_at_most_and_the_share_is_held_all_the_same() {
     for turns in [3.0, 8.0] {
         let error = mean_error(2_000.0, 500.0, |seed| {
             let mut play = Play::shares(&[0.75, 0.25], seed);
-            let (above, told) = sessions(&mut play, 4_000, turns);
+            let (above, told) = sessions(&mut play, 4_000, [turns; 2], 0.2);
             for turns in told.values() {
                 let moves = turns.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
                 assert!(moves <= 1, "{turns:?}");
@@ -172,6 +176,68 @@ fn sessions_move_once_at_most_and_the_share_is_held_all_the_same() {
             above
         });
         assert!(error < 1.0, "{turns} turns: {error} points");
+    }
+}
+
+#[test]
+fn a_share_is_held_when_sessions_end_for_good_and_when_they_begin() {
+    for turns in [[8.0, 1.0], [1.0, 8.0]] {
+        let error =
+            mean_error(2_000.0, 500.0, |seed| sessions(&mut Play::shares(&[0.75, 0.25], seed), 4_000, turns, 0.0).0);
+        assert!(error < 1.5, "{turns:?} turns: {error} points");
+    }
+    for (shares, above) in [([1.0, 0.0], 0), ([0.0, 1.0], 500)] {
+        assert_eq!(sessions(&mut Play::shares(&shares, 1), 1_000, [5.0; 2], 0.2).0, above, "all and nothing, exactly");
+    }
+}
+
+#[test]
+fn what_comes_in_runs_is_no_shift() {
+    // Of the hardest quarter, how many went above: to follow each run would be to send some of each.
+    let (mut hardest, mut above) = (0, 0);
+    for seed in 0..SEEDS {
+        let (mut play, mut difficulty) = (Play::shares(&[0.75, 0.25], seed), 0.0);
+        for n in 0..6_000 {
+            if n % 20 == 0 {
+                difficulty = 0.8 * play.dice.f64();
+            }
+            let score = difficulty + 0.2 * play.dice.f64();
+            let tier = play.ask(score, None, false).tier;
+            if n >= 2_000 && score > 0.7 {
+                (hardest, above) = (hardest + 1, above + tier);
+            }
+        }
+    }
+    assert!(above * 100 > hardest * 75, "{above} of {hardest}");
+}
+
+#[test]
+fn a_session_is_ranked_by_its_highest_score_until_it_falls() {
+    let state = State::new(Arc::new(Plan::new(&Aim::Shares(vec![0.75, 0.25]), 2)));
+    let complexity = Complexity { score: 0.6, ..Complexity::default() };
+    let context = Context { key: 1, session: Some(1), continues: None, tool_loop: false, chance: 0.5 };
+    let request = Request::new(&complexity, &context, &[SMALL, LARGE], 2);
+    for (fallen, before, after) in [(false, 0.3, 0.6), (false, 0.8, 0.8), (true, 0.3, 0.3)] {
+        let seat = Seat { fallen, peak: before, ..Seat::default() };
+        let peak = state.decide(&request, Some(seat), None, Moment::default()).seat.peak;
+        assert!((peak - after).abs() < 1e-9, "{before} became {peak}, fallen: {fallen}");
+    }
+}
+
+#[test]
+fn a_preview_is_what_would_be_decided() {
+    let mut play = settled();
+    for n in 0..500 {
+        let complexity = Complexity { score: play.dice.f64(), quality: 0.5, gap: 0.3, ..Complexity::default() };
+        let (session, chance) = (Some(play.dice.u64(..40)).filter(|_| n % 3 > 0), play.dice.f64());
+        let context = Context { key: 7, session, continues: None, tool_loop: n % 5 == 0, chance };
+        let now = play.now.plus(play.pause * n);
+        let preview = play.tierings.preview(&complexity, &context, &play.tiers, now);
+        let decision = play.tierings.decide(&complexity, &context, &play.tiers, now);
+        assert_eq!(
+            (preview.tier, preview.intended, preview.reason),
+            (decision.tier, decision.intended, decision.reason)
+        );
     }
 }
 
@@ -250,6 +316,21 @@ fn a_queue_takes_some_of_the_share_and_is_not_made_up_for() {
     assert!((160.0..220.0).contains(&some[0]), "{some:?}");
     assert!((120.0..some[0]).contains(&long[0]), "half of it at most: {long:?}");
     assert!((240.0..257.0).contains(&long[1]), "no more than the share afterwards: {long:?}");
+}
+
+#[test]
+fn a_queue_keeps_a_price_up_for_as_long_as_it_lasts() {
+    let budget = Aim::MaxSpendPerHour(20.0);
+    let (mut before, mut late) = (0, 0);
+    for seed in 0..SEEDS {
+        let mut play = Play::new(&budget, &[SMALL, LARGE], seed);
+        play.above(0, 1_000, Rng::f64);
+        before += play.above(0, 300, Rng::f64);
+        play.tiers[1].e2e *= 10.0;
+        play.above(0, 900, Rng::f64);
+        late += play.above(0, 300, Rng::f64);
+    }
+    assert!(before > 40 * SEEDS as usize && late * 5 < before * 3, "{before} before, {late} late in the queue");
 }
 
 #[test]
