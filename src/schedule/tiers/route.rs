@@ -116,7 +116,7 @@ impl Tierings {
         drop(route);
 
         if let Some(session) = session {
-            self.sessions.sit(session, outcome.seat, now);
+            self.sessions.sit(session, outcome.seat, outcome.floor.is_none(), now);
         }
         decision
     }

@@ -53,17 +53,15 @@ impl Sessions {
         (now.since(used) < patience).then_some(seat)
     }
 
-    /// The session goes on in its seat, or begins there.
-    pub(super) fn sit(&self, session: u64, seat: Seat, now: Moment) {
+    /// The session goes on in its seat, or `begins` there. It may have another hash with each turn.
+    pub(super) fn sit(&self, session: u64, seat: Seat, begins: bool, now: Moment) {
         let mut seats = lock(&self.seats);
         for _ in 0..SWEPT {
             if seats.oldest().is_some_and(|(_, used)| now.since(*used) >= EXPIRY) {
                 seats.pop_oldest();
             }
         }
-        if seats.peek(session).is_none() {
-            self.begun.fetch_add(1, Ordering::Relaxed);
-        }
+        self.begun.fetch_add(u64::from(begins), Ordering::Relaxed);
         seats.insert(session, (seat, now));
     }
 
@@ -90,7 +88,7 @@ mod tests {
     fn a_session_is_warm_for_ten_minutes_and_its_tools_may_take_an_hour() {
         let sessions = Sessions::new(8);
         let seat = Seat { tier: 2, easy: 3, risen: true, peak: 0.7, ..Seat::default() };
-        sessions.sit(1, seat, at(0));
+        sessions.sit(1, seat, true, at(0));
         assert_eq!(sessions.seat(1, false, at(599)), Some(seat));
         assert_eq!(sessions.seat(1, false, at(600)), None);
         assert_eq!(sessions.seat(1, true, at(3_599)), Some(seat));
@@ -100,9 +98,9 @@ mod tests {
     #[test]
     fn sessions_are_forgotten_in_time_and_beyond_their_bound() {
         let sessions = Sessions::new(8);
-        (0..20).for_each(|session| sessions.sit(session, Seat::default(), at(session)));
+        (0..20).for_each(|session| sessions.sit(session, Seat::default(), true, at(session)));
         assert_eq!((lock(&sessions.seats).len(), sessions.begun()), (8, 20));
-        (30..33).for_each(|session| sessions.sit(session, Seat::default(), at(7_200)));
+        (30..33).for_each(|session| sessions.sit(session, Seat::default(), false, at(7_200)));
         assert_eq!(lock(&sessions.seats).len(), 5, "two go for each that comes");
         sessions.clear();
         assert_eq!(lock(&sessions.seats).len(), 0);

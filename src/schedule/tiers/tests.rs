@@ -241,6 +241,20 @@ fn a_preview_is_what_would_be_decided() {
     }
 }
 
+#[test]
+fn a_conversation_with_another_hash_each_turn_is_one_session() {
+    let play = settled();
+    let before = play.tierings.standing(play.now).sessions;
+    for turn in 0..5 {
+        let complexity = Complexity { score: if turn == 0 { 0.99 } else { 0.1 }, ..Complexity::default() };
+        let continues = (turn > 0).then(|| 900 + turn - 1);
+        let context = Context { key: 7, session: Some(900 + turn), continues, tool_loop: false, chance: 0.5 };
+        let decision = play.tierings.decide(&complexity, &context, &play.tiers, play.now);
+        assert_eq!(decision.tier, 1, "it stays where it began");
+    }
+    assert_eq!(play.tierings.standing(play.now).sessions, before + 1);
+}
+
 /// A play whose bar is at 0.75, or near it.
 fn settled() -> Play {
     let mut play = Play::shares(&[0.75, 0.25], 3);
