@@ -1,6 +1,6 @@
 //! The other aims on the same clock: a mean quality, a limit on what is spent, a queue, a price.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::Range};
 
 use fastrand::Rng;
 use signalbox::{
@@ -11,19 +11,18 @@ use signalbox::{
 use crate::{
     mean,
     players::{TIERS, ours},
-    traffic::{self, Ask, REGIME, Shape},
+    traffic::{Ask, REGIME, Shape},
 };
 
 /// All of it.
-pub(crate) fn run(seeds: u64) {
-    let shapes = traffic::shapes();
-    qualities(&shapes, seeds);
+pub(crate) fn run(shapes: &[(&str, Shape)], seeds: &Range<u64>) {
+    qualities(shapes, seeds);
     spends(seeds);
     queue(seeds);
 }
 
 /// The mean quality that is held, and how many requests it takes beside the fewest in hindsight.
-fn qualities(shapes: &[(&str, Shape)], seeds: u64) {
+fn qualities(shapes: &[(&str, Shape)], seeds: &Range<u64>) {
     println!("### A mean quality\n");
     println!(
         "| traffic | asked for | of the small model alone | of the large one | held in 1001–2000 after the shift | least of a seed | large share | least large share, in hindsight |"
@@ -39,7 +38,7 @@ fn qualities(shapes: &[(&str, Shape)], seeds: u64) {
         let (low, high) = (all(|ask| ask.quality), all(|ask| ask.quality + ask.gap));
         for target in [low + 0.5 * (high - low), high + 0.02] {
             let (mut held, mut large, mut fewest) = (Vec::new(), Vec::new(), Vec::new());
-            for seed in 0..seeds {
+            for seed in seeds.clone() {
                 let (asks, mut dice) = (shape.requests(seed), Rng::with_seed(seed));
                 let tierings = Tierings::new(&Aim::MinQuality(target), 2, 16);
                 let play = |(n, ask)| (ours(&tierings, ask, n, &TIERS, &mut dice) == 1, ask);
@@ -76,7 +75,7 @@ fn fewest_for(judged: &[(bool, &Ask)], target: f64) -> f64 {
 }
 
 /// Five hours in which demand comes and goes, with a budget that only some of it can have.
-fn spends(seeds: u64) {
+fn spends(seeds: &Range<u64>) {
     println!("### A limit on what is spent\n");
     println!(
         "| requests a second | all large would cost, of the budget | dearest hour, of the budget | mean hour after the first | large share | gap recovered |"
@@ -87,7 +86,7 @@ fn spends(seeds: u64) {
     {
         let (mut dearest, mut hours, mut large, mut recovered, mut asked) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for seed in 0..seeds {
+        for seed in seeds.clone() {
             let mut dice = Rng::with_seed(seed);
             let tierings = Tierings::new(&Aim::MaxSpendPerHour(12.0), 2, 16);
             let (mut now, mut hour, mut sum, mut most) = (0.0, VecDeque::new(), 0.0, 0.0_f64);
@@ -133,12 +132,12 @@ fn spends(seeds: u64) {
 }
 
 /// A queue at the large tier that lasts for five minutes, with a share of a quarter.
-fn queue(seeds: u64) {
+fn queue(seeds: &Range<u64>) {
     println!("### A queue at the large tier, with a share of 25 %\n");
     println!("| its answers take | share before | during | first 500 after | next 1000 |\n|---|---:|---:|---:|---:|");
     for slower in [1.2, 2.0, 4.0, 20.0] {
         let mut shares = [const { Vec::new() }; 4];
-        for seed in 0..seeds {
+        for seed in seeds.clone() {
             let mut dice = Rng::with_seed(seed);
             let tierings = Tierings::new(&Aim::Shares(vec![0.75, 0.25]), 2, 16);
             let spans = [(0..1_500, 500), (1_500..3_000, 0), (3_000..3_500, 0), (3_500..4_500, 0)];

@@ -9,12 +9,12 @@ mod players;
 mod prices;
 mod traffic;
 
-use std::alloc::System;
+use std::{alloc::System, ops::Range};
 
 use clap::Parser;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
-use self::{judge::SPANS, players::Player};
+use self::{judge::SPANS, players::Player, traffic::Shape};
 
 /// Counts what is asked of the system's allocator.
 #[global_allocator]
@@ -30,6 +30,12 @@ struct Args {
     /// The share of the large model, in per cent
     #[arg(long, default_value_t = 25.0)]
     share: f64,
+    /// The first seed: others than 0 show what the ones in the tables owe to chance
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Sessions that go on at the same time
+    #[arg(long, default_value_t = 60)]
+    sessions: usize,
     /// Given by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
     #[arg(long, hide = true)]
     bench: bool,
@@ -37,24 +43,26 @@ struct Args {
 
 fn main() {
     let args = Args::parse();
-    let seeds = if args.quick || !args.bench { 2 } else { 20 };
-    println!("{}; {seeds} seeds\n", machine::line(&machine::read()));
-    shares(args.share / 100.0, seeds);
-    losses(seeds);
-    aims::run(seeds);
-    prices::run(if seeds > 2 { 2_000_000 } else { 20_000 });
+    let quick = args.quick || !args.bench;
+    let seeds = args.seed..args.seed + if quick { 2 } else { 20 };
+    println!("{}; seeds {seeds:?}\n", machine::line(&machine::read()));
+    let shapes = traffic::shapes(args.sessions);
+    shares(&shapes, args.share / 100.0, &seeds);
+    losses(&shapes, &seeds);
+    aims::run(&shapes, &seeds);
+    prices::run(if quick { 20_000 } else { 2_000_000 });
 }
 
 /// The share after a shift, its price in quality, and flips.
-fn shares(share: f64, seeds: u64) {
+fn shares(shapes: &[(&str, Shape)], share: f64, seeds: &Range<u64>) {
     println!("### A share of {:.0} %\n", share * 100.0);
     let spans: Vec<&str> = SPANS.iter().map(|span| span.0).collect();
     println!("| traffic | rule | error at {} | loss | flips |", spans.join(" | "));
     println!("|---|---|{}---:|---:|", "---:|".repeat(SPANS.len()));
-    for (traffic, shape) in traffic::shapes() {
+    for (traffic, shape) in shapes {
         for (name, player) in Player::ALL {
             let (mut errors, mut losses, mut flips) = (vec![Vec::new(); SPANS.len()], Vec::new(), None);
-            for seed in 0..seeds {
+            for seed in seeds.clone() {
                 let asks = shape.requests(seed);
                 let large = player.play(&asks, share, seed);
                 for (all, error) in errors.iter_mut().zip(judge::errors(&large, share)) {
@@ -63,7 +71,7 @@ fn shares(share: f64, seeds: u64) {
                 losses.push(judge::loss(&asks, &large));
                 flips = flips.max(judge::flips(&asks, &large).map(|(_, most)| most));
                 // The mean of the last seed stands for all: it hardly differs.
-                if seed + 1 == seeds
+                if seed + 1 == seeds.end
                     && let Some((mean, _)) = judge::flips(&asks, &large)
                 {
                     let most = flips.unwrap_or_default();
@@ -80,7 +88,7 @@ fn shares(share: f64, seeds: u64) {
 
 /// What ours loses at ten shares, whose mean is what it costs in APGR, and how far it is off them at most; beside it the best threshold,
 /// where even that loses something when it is played over the shift.
-fn losses(seeds: u64) {
+fn losses(shapes: &[(&str, Shape)], seeds: &Range<u64>) {
     const SHARES: [f64; 10] = [0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95];
     let rules = Player::ALL.into_iter().filter(|(_, player)| matches!(player, Player::Ours | Player::Hindsight));
     println!("### What is lost at every share\n");
@@ -89,7 +97,7 @@ fn losses(seeds: u64) {
         SHARES.map(|share| format!("{:.0} %", share * 100.0)).join(" | ")
     );
     println!("|---|---|{}---:|---:|", "---:|".repeat(SHARES.len()));
-    for (traffic, shape) in traffic::shapes() {
+    for (traffic, shape) in shapes {
         for (name, player) in rules.clone() {
             let found = SHARES.map(|share| {
                 let of = |seed| {
@@ -97,7 +105,7 @@ fn losses(seeds: u64) {
                     let large = player.play(&asks, share, seed);
                     (judge::loss(&asks, &large), judge::errors(&large, share)[2] * 100.0)
                 };
-                let (losses, errors): (Vec<f64>, Vec<f64>) = (0..seeds).map(of).unzip();
+                let (losses, errors): (Vec<f64>, Vec<f64>) = seeds.clone().map(of).unzip();
                 (mean(&losses), mean(&errors))
             });
             let (losses, errors) = (found.map(|of| of.0), found.map(|of| of.1));

@@ -8,8 +8,6 @@ use serde_json::Value;
 
 /// Requests before the shift, and as many after it.
 pub(crate) const REGIME: usize = 5_000;
-/// Sessions that go on at the same time.
-const SESSIONS: usize = 60;
 
 /// One request.
 #[derive(Copy, Clone)]
@@ -34,19 +32,20 @@ pub(crate) enum Shape {
     Outcomes([Vec<Ask>; 2]),
 }
 
-/// Sessions of geometric length with this mean and of this difficulty, before and after the shift, and how far their turns scatter around
-/// it. Some are agents with tools.
+/// So many sessions at a time, of geometric length with this mean and of this difficulty, before and after the shift, and how far their
+/// turns scatter around it. Some are agents with tools.
 #[derive(Copy, Clone)]
 pub(crate) struct Sessions {
+    at_once: usize,
     turns: [f64; 2],
     difficulty: [f64; 2],
     scatter: f64,
 }
 
-/// All traffic that there is, by name.
-pub(crate) fn shapes() -> Vec<(&'static str, Shape)> {
+/// All traffic that there is, by name, with so many sessions at a time.
+pub(crate) fn shapes(at_once: usize) -> Vec<(&'static str, Shape)> {
     let scores = |draw| Shape::Scores(draw);
-    let usual = Sessions { turns: [3.0; 2], difficulty: [0.4, 0.6], scatter: 0.1 };
+    let usual = Sessions { at_once, turns: [3.0; 2], difficulty: [0.4, 0.6], scatter: 0.1 };
     let mut shapes = vec![
         (
             "gaussian mix",
@@ -133,17 +132,17 @@ fn runs(length: f64, dice: &mut Rng) -> Vec<Ask> {
         .collect()
 }
 
-/// Sixty sessions at a time take turns by chance. A session has a difficulty, and its turns scatter around it; three in ten are
+/// Sessions take turns by chance. A session has a difficulty, and its turns scatter around it; three in ten are
 /// agents, all of whose turns but the first bring results of tools. Later turns are shorter, and score lower.
 fn sessions(kind: Sessions, dice: &mut Rng) -> Vec<Ask> {
     let begin = |dice: &mut Rng, late: bool| {
         let difficulty = kind.difficulty[usize::from(late)] + 0.15 * normal(dice);
         (dice.u64(..), difficulty, dice.f64() < 0.3, 0)
     };
-    let mut open: Vec<_> = (0..SESSIONS).map(|_| begin(dice, false)).collect();
+    let mut open: Vec<_> = (0..kind.at_once).map(|_| begin(dice, false)).collect();
     (0..2 * REGIME)
         .map(|n| {
-            let (place, late) = (dice.usize(..SESSIONS), n >= REGIME);
+            let (place, late) = (dice.usize(..kind.at_once), n >= REGIME);
             let (session, difficulty, agent, turn) = &mut open[place];
             let later = if *turn > 0 { 0.1 } else { 0.0 };
             let ask = synthetic(*difficulty - later + kind.scatter * normal(dice), Some(*session), *agent && *turn > 0);

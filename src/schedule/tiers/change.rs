@@ -10,8 +10,6 @@ const ALARM: f64 = 3.0;
 /// shift, and to follow each would be to hold the share in each run, whatever is in it.
 const WARY: f64 = 4.0;
 const FADE: f64 = 8192.0;
-/// No more than so many times as much is asked.
-const WARIEST: f64 = 256.0;
 /// The weight of a number in the mean rank.
 const WEIGHT: f64 = 1.0 / 256.0;
 /// The first numbers weigh as much as if this many had been before them.
@@ -87,7 +85,7 @@ impl Change {
         let enough = ALARM * self.wary;
         let found = [self.up.add(off, enough, now), self.down.add(-off, enough, now)].into_iter().flatten().next()?;
         self.forgive();
-        self.wary = (self.wary * WARY).min(WARIEST);
+        self.wary *= WARY;
         self.onset = found.since;
         self.warm = WARM.min(found.count);
         let (last, next, count) = (self.last, usize::from(self.next), usize::from(found.count).min(KEPT));

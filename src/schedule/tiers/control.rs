@@ -105,7 +105,7 @@ impl Control {
         // share lacks by chance comes back by itself.
         let (alone, staying) = (rising.powi(2), (1.0 - rising).powi(3));
         let held_back = 1.0 + (self.rush / RUSH * (1.0 - rising)).powi(3);
-        let push = PUSH * alone * (self.owed / self.most_owed()).powi(3);
+        let push = PUSH * alone * (self.owed / Self::most_owed(rising)).powi(3);
         let lean = (alone + staying) * SHARE_GAIN * self.owed + staying * HASTE * (wanted - self.above) + push;
         self.open = (wanted / (wanted + (1.0 - wanted) * held_back) + lean).clamp(0.0, 1.0);
     }
@@ -127,9 +127,9 @@ impl Control {
         (rising / (rising + held)).clamp(LEAST_RISING, 1.0)
     }
 
-    /// The most that can be owed of a share.
-    fn most_owed(&self) -> f64 {
-        (MOST_OWED / self.rising_part()).min(MOST_OWED_BY_SESSIONS)
+    /// The most that can be owed of a share, where a part of those above rose by themselves (`rising`).
+    const fn most_owed(rising: f64) -> f64 {
+        (MOST_OWED / rising).min(MOST_OWED_BY_SESSIONS)
     }
 
     /// The share of requests that went above lately.
@@ -158,7 +158,7 @@ impl Control {
         self.rush = (self.rush + part(above && !pinned) - RUSH_SLACK * expected).clamp(0.0, WORST_RUSH);
         self.begun += self.weight(RISING_WEIGHT) * (part(begins) - self.begun);
         self.observe(part(above), part(pinned));
-        let most = self.most_owed();
+        let most = Self::most_owed(self.rising_part());
         self.owed = (self.owed + self.wanted - part(above)).clamp(-most, most);
     }
 
