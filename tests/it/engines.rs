@@ -39,8 +39,7 @@ async fn bed() -> Option<Bed> {
 }
 
 fn ask(more: Value) -> Value {
-    let mut body =
-        json!({ "model": "chat", "max_tokens": 8, "seed": 1, "messages": [{ "role": "user", "content": "hi" }] });
+    let mut body = json!({ "model": "chat", "max_tokens": 8, "temperature": 0, "messages": [{ "role": "user", "content": "hi" }] });
     let Value::Object(more) = more else { panic!("an object") };
     body.as_object_mut().unwrap().extend(more);
     body
