@@ -242,10 +242,10 @@ impl Pass {
         counts.capitalised += u32::from(word[0].is_ascii_uppercase() && self.in_sentence > 1);
         let variable = word.len() == 1 && !matches!(word[0], b'a' | b'A' | b'I' | b'i');
         counts.single_letters += u32::from(variable);
-        // A call or an index, as code has them, and a command of LaTeX.
+        // A call or an index, as code has them, and a command of LaTeX. A function of one letter is a formula's.
         let next = line.get(at + word.len());
         let command = at > 0 && line[at - 1] == b'\\';
-        counts.code_marks += u32::from(next == Some(&b'(') && !command);
+        counts.code_marks += u32::from(next == Some(&b'(') && word.len() > 1 && !command);
         let code = matches!(next, Some(b'(' | b'[')) || command;
         if !(cue || variable || code) {
             counts.words += words;
@@ -297,7 +297,11 @@ impl Pass {
             }
             b'\\' => counts.latex += u32::from(next.is_some_and(|next| next.is_ascii_alphabetic())),
             b'$' => counts.latex += u32::from(next.is_some_and(|next| next.is_ascii_alphabetic() || next == b'\\')),
-            b'_' => counts.code_marks += u32::from(next.is_some_and(is_letter) && previous.is_some_and(is_letter)),
+            b'_' => {
+                // After a single letter it is a formula's: `a_n`.
+                let name = at >= 2 && line[at - 2..at].iter().copied().all(is_letter);
+                counts.code_marks += u32::from(name && next.is_some_and(is_letter));
+            }
             b'=' | b'+' | b'^' | b'<' | b'>' | b'*' | b'/' | b'|' => {
                 counts.operators += 1;
                 let code = matches!(
@@ -380,12 +384,14 @@ mod tests {
 
     #[test]
     fn code_mathematics_and_other_scripts_are_seen() {
-        let code = scan("def f(x_1):\n    return a == b\n");
+        let code = scan("def fit(row_1):\n    return a == b\n");
         assert!(code.code_marks >= 4, "{code:?}");
         let maths = scan(r"Let $x^2 + \frac{1}{2} = 0$.");
         assert!(maths.latex >= 2 && maths.operators >= 3, "{maths:?}");
         let maths = scan(r"\sqrt[3]{x_{i+1}} + \frac{\sin(\pi)}{e^{-t}} = \mathbf{0}, with \{a\}.");
         assert_eq!(maths.code_marks, 0, "{maths:?}");
+        assert_eq!(scan("Let f(x) = a_n x + P(A), x_{k+1} = g(y).").code_marks, 0);
+        assert_eq!(scan("fit(x), line_no").code_marks, 2);
         assert_eq!(scan("if (a) { b = {}; } else {b}").code_marks, 6);
         assert_eq!(scan("`${path}`, {\"a\": {\"b\": 1}}").code_marks, 6);
         let chinese = scan("请证明这个定理是正确的。");
