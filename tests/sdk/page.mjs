@@ -41,7 +41,8 @@ async function shoot(page, name, whole = false) {
 
 /** Waits until `holds`, a function of the page, is true of it. */
 const until = (page, what, holds, ...arg) =>
-  page.waitForFunction(holds, ...arg, { timeout: 20_000 }).catch(() => assert.fail(`in vain: ${what}`));
+  page.waitForFunction(holds, ...arg, { timeout: 20_000 })
+    .catch(async () => assert.fail(`in vain: ${what}; the page says: ${await page.locator("#verdict").innerText()}`));
 
 /** Texts of the page that stand out too little from what is behind them, by WCAG's contrast ratio. */
 function faint() {
