@@ -18,7 +18,7 @@ use tokio::{
 use super::{
     Desk, Reply, Step,
     asked::{Asked, Chosen, Placed, Tries},
-    hall::{Full, Guest, LOOK, Wait},
+    hall::{Full, Guest},
     line::Admission,
     record::{Record, millis},
     route::priority,
@@ -26,13 +26,10 @@ use super::{
 };
 use crate::{
     measure::lock,
-    schedule::admission::{Backlog, Waiting, due, retry_after},
+    schedule::admission::{Backlog, LOOK, Patience, Wait, Waiting, due, patience, retry_after},
     telemetry::Shed,
     types::{Fault, Moment},
 };
-
-/// A request is kept for one part in so many of the time that its route leaves it for the whole answer.
-const KEPT: u32 = 4;
 
 pub(super) struct Admit<S> {
     inner: S,
@@ -196,25 +193,23 @@ enum End {
 async fn wait(asked: &Asked, target: usize, hope: &Hope, began: Moment) -> Result<(Placed, bool), End> {
     let limits = asked.serving.snapshot.policy.limits;
     let (_, pool) = asked.pool(target);
-    let patience = asked.route.queue.unwrap_or(limits.queue_wait);
     let left = asked.route.timeouts.total.map(|total| total.saturating_sub(began.since(asked.arrived)));
     let bound = asked.bound(began).filter(|_| asked.is_new());
-    // One that is only kept needs time for its answer too.
-    let left = left.map(|left| if hope.held { left / KEPT } else { left });
-    let most = [Some(patience), left, bound].into_iter().flatten().min().unwrap_or(patience);
-    let end = if bound == Some(most) { End::Late } else { End::Timeout };
+    let usual = asked.route.queue.unwrap_or(limits.queue_wait);
+    let Patience { time, ends_late } = patience(usual, left, bound, hope.held);
+    let end = if ends_late { End::Late } else { End::Timeout };
     let (offer, mut offered) = oneshot::channel();
     let (offer, undelivered) = (Mutex::new(Some(offer)), Mutex::default());
     let guest = Waiter { asked: asked.clone(), kept: hope.held, offer, undelivered };
     // Even who has no time to wait is looked at once: those who wait may wait for something else.
-    let deadline = began.plus(most.max(Duration::from_nanos(1)));
+    let deadline = began.plus(time.max(Duration::from_nanos(1)));
     let waiting = Waiting {
         priority: asked.priority,
         due: hope.due,
         deadline: Some(deadline),
         item: Box::new(guest) as Box<dyn Guest>,
     };
-    let until = Instant::now() + most;
+    let until = Instant::now() + time;
     // Declared after `offered`, and so dropped before it: while one stands in the queue, somebody takes what it is offered.
     let Ok(stay) = asked.desk.hall.join(&pool.spec.name, limits.queue_length, waiting, began) else {
         // There may be room that nobody who waits can use, and nobody is refused who was only to be kept for a while.

@@ -4,7 +4,6 @@ use std::{cell::RefCell, sync::Arc, time::Duration};
 
 use super::{
     Desk, Serving,
-    hall::Wait,
     line::{Attempted, Predicted, Weighed},
     seat::Seat,
 };
@@ -13,7 +12,7 @@ use crate::{
     policy::{Route, Target},
     prompt::Blocks,
     schedule::{
-        admission::{Backlog, retry_after, shed},
+        admission::{Backlog, Wait, retry_after, shed},
         predict::OutputLengths,
         spill::{self, Look},
     },

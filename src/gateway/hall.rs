@@ -6,7 +6,6 @@
 //! has gone) tells nobody: for that, those who wait look themselves now and then.
 
 use std::{
-    cmp::Reverse,
     collections::BTreeMap,
     sync::{
         Arc, Mutex,
@@ -20,32 +19,19 @@ use std::{
 
 use crate::{
     measure::lock,
-    schedule::admission::{Key, Looks, Queue, Waiting},
+    schedule::admission::{Key, LOOK, Queue, Usher, Wait, Waiting, seat},
     types::{Moment, Name},
 };
 
-/// How often those who wait look whether time has made room.
-pub(super) const LOOK: Duration = Duration::from_millis(250);
-
-/// Why a request has to wait.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
-    /// No backend has room.
-    Full,
-    /// The one that it should go to, of so many that were weighed, has enough to do for now.
-    Held(usize),
-}
-
 /// One who waits.
 pub(super) trait Guest: Send {
-    /// Takes a place on an engine, if there is one for it now. Nothing that holds a place may be dropped meanwhile: what has to be
-    /// is kept until the guest itself goes.
+    /// See [`Usher::seat`]. What has to be dropped is kept until the guest itself goes.
     fn sit(&self, now: Moment) -> Result<(), Wait>;
 
-    /// Whether there was room for it when it came, at an engine with enough to do.
+    /// See [`Usher::is_kept`].
     fn is_kept(&self) -> bool;
 
-    /// Those of one kind find room or none alike, though each may have to wait for an engine of its own; `None` for one that is like no other.
+    /// See [`Usher::kind`].
     fn kind(&self) -> Option<usize>;
 }
 
@@ -116,7 +102,7 @@ impl Hall {
         let mut lines = lock(&self.lines);
         // Those who can go make room in a queue that is full.
         let full = lines.get(pool).is_some_and(|line| line.len() >= length);
-        let mut gone = if full { seat(&mut lines, now) } else { Vec::new() };
+        let mut gone = if full { stir(&mut lines, now) } else { Vec::new() };
         let line = lines.entry(pool.clone()).or_insert_with(|| Queue::new(length));
         // The newest policy has its way.
         line.set_length(length);
@@ -126,7 +112,7 @@ impl Hall {
         let result = match joined {
             Ok(queued) => {
                 gone.extend(queued.displaced);
-                gone.extend(seat(&mut lines, now));
+                gone.extend(stir(&mut lines, now));
                 Ok(Stay { hall: self.clone(), pool: pool.clone(), key: queued.key })
             }
             Err(refused) => {
@@ -144,7 +130,7 @@ impl Hall {
             return;
         }
         let mut lines = lock(&self.lines);
-        let gone = seat(&mut lines, now);
+        let gone = stir(&mut lines, now);
         self.close(lines, gone);
     }
 
@@ -169,37 +155,25 @@ impl Hall {
     }
 }
 
-/// Seats whom it can, the queue whose first has waited longest before the others, each in its own order.
-fn seat(lines: &mut BTreeMap<Name, Line>, now: Moment) -> Vec<Box<dyn Guest>> {
-    let mut order: Vec<_> = lines.values_mut().collect();
-    order.sort_by_key(|line| Reverse(line.oldest(now)));
-    let mut seated = Vec::new();
-    for line in order {
-        let (mut vain, mut keys) = (Vec::new(), Vec::new());
-        let mut looks = Looks::default();
-        for (key, guest) in line.in_order(now) {
-            if looks.are_over() {
-                break;
-            }
-            if looks.pass_over(guest.is_kept()) {
-                continue;
-            }
-            let kind = guest.kind();
-            if kind.is_some_and(|kind| vain.contains(&kind)) {
-                continue;
-            }
-            match guest.sit(now) {
-                Ok(()) => keys.push(key),
-                Err(Wait::Held(weighed)) => looks.kept(weighed),
-                Err(Wait::Full) => {
-                    looks.in_vain();
-                    vain.extend(kind);
-                }
-            }
-        }
-        seated.extend(keys.into_iter().filter_map(|key| line.remove(key)));
+/// Guests find their places themselves.
+struct Themselves;
+
+impl Usher<Box<dyn Guest>> for Themselves {
+    fn seat(&mut self, guest: &Box<dyn Guest>, now: Moment) -> Result<(), Wait> {
+        guest.sit(now)
     }
-    seated
+
+    fn is_kept(&self, guest: &Box<dyn Guest>) -> bool {
+        guest.is_kept()
+    }
+
+    fn kind(&self, guest: &Box<dyn Guest>) -> Option<usize> {
+        guest.kind()
+    }
+}
+
+fn stir(lines: &mut BTreeMap<Name, Line>, now: Moment) -> Vec<Box<dyn Guest>> {
+    seat(lines.values_mut(), &mut Themselves, now)
 }
 
 impl Drop for Stay {

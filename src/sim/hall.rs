@@ -1,14 +1,11 @@
 //! Where simulated requests wait for room: the queues of the gateway, on the simulation's clock.
 
-use std::{cmp::Reverse, collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
 use crate::{
-    schedule::admission::{Key, Queue, Waiting},
+    schedule::admission::{Key, Queue, Usher, Waiting, seat},
     types::Moment,
 };
-
-/// How often those who wait look whether time has made room.
-pub(super) const LOOK: Duration = Duration::from_millis(250);
 
 /// The queues of all pools, by their places in the policy.
 #[derive(Default)]
@@ -69,10 +66,10 @@ impl Hall {
         gone
     }
 
-    /// Those who wait, by queue: the one whose first has waited longest before the others, each in its own order.
-    pub(super) fn in_order(&mut self, now: Moment) -> Vec<Vec<u32>> {
-        let mut lines: Vec<_> = self.lines.iter_mut().filter(|line| !line.is_empty()).collect();
-        lines.sort_by_key(|line| Reverse(line.oldest(now)));
-        lines.into_iter().map(|line| line.in_order(now).map(|(_, number)| *number).collect()).collect()
+    /// Seats those who wait and for whom `usher` finds room now.
+    pub(super) fn seat(&mut self, usher: &mut impl Usher<u32>, now: Moment) {
+        for number in seat(&mut self.lines, usher, now) {
+            self.places.remove(&number);
+        }
     }
 }

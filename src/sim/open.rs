@@ -7,7 +7,11 @@ use crate::{
     fleet::{Ask, Placement, Pool, Scratch},
     policy::Route,
     prompt::Blocks,
-    schedule::{hedge::Awaited, predict::OutputLengths},
+    schedule::{
+        admission::{Patience, patience},
+        hedge::Awaited,
+        predict::OutputLengths,
+    },
     types::Moment,
 };
 
@@ -30,8 +34,10 @@ pub(super) struct Open {
     attempts: Vec<AttemptId>,
     /// What is expected of the first try, while a hedge may still be sent.
     pub(super) awaited: Option<Awaited>,
-    /// Whether there was room for it when it came, at an engine with enough to do.
+    /// Whether there was room for it when it came to wait, at an engine with enough to do.
     pub(super) kept: bool,
+    /// Whether its answer is of no use once its wait is over.
+    pub(super) ends_late: bool,
 }
 
 /// A choice that nothing was done about yet.
@@ -79,10 +85,11 @@ impl Open {
             attempts: Vec::new(),
             awaited: None,
             kept: false,
+            ends_late: false,
         }
     }
 
-    pub(super) fn route(&self) -> &Route {
+    pub(super) fn route(&self) -> &Arc<Route> {
         &self.route
     }
 
@@ -144,10 +151,10 @@ impl Open {
     }
 
     /// How long it can wait for room, where its route says nothing else of that than `usual`.
-    pub(super) fn patience(&self, usual: Duration, now: Moment) -> Duration {
+    pub(super) fn patience(&self, usual: Duration, now: Moment) -> Patience {
         let left = self.route.timeouts.total.map(|total| total.saturating_sub(now.since(self.arrived)));
         let bound = self.bound(now).filter(|_| self.is_new());
-        [left, bound].into_iter().flatten().fold(self.route.queue.unwrap_or(usual), Duration::min)
+        patience(self.route.queue.unwrap_or(usual), left, bound, self.kept)
     }
 
     /// What it has to keep to in a pool: on the time to its first token, and on the time per further token.

@@ -17,10 +17,9 @@ use crate::{
     fleet::Failure,
     gateway::{
         asked::{Asked, Placed},
-        hall::LOOK,
         relay::Committed,
     },
-    schedule::hedge::Alternative,
+    schedule::{admission::LOOK, hedge::Alternative},
     types::{Blame, Fault, Moment, Retry},
 };
 

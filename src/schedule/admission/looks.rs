@@ -12,7 +12,7 @@ const MOST_WEIGHED: usize = 1024;
 
 /// One look through a queue, in its order.
 #[derive(Copy, Clone, Debug, Default)]
-pub struct Looks {
+pub(super) struct Looks {
     in_vain: usize,
     kept: usize,
     weighed: usize,
@@ -20,12 +20,12 @@ pub struct Looks {
 
 impl Looks {
     /// Whether those who are left wait for the next time.
-    pub fn are_over(&self) -> bool {
+    pub(super) fn are_over(&self) -> bool {
         self.in_vain >= MOST_IN_VAIN || self.were_enough(2)
     }
 
     /// Whether one that is `kept` is passed over: there were enough of them.
-    pub fn pass_over(&self, kept: bool) -> bool {
+    pub(super) fn pass_over(&self, kept: bool) -> bool {
         kept && self.were_enough(1)
     }
 
@@ -35,12 +35,12 @@ impl Looks {
     }
 
     /// There is no room for one.
-    pub fn in_vain(&mut self) {
+    pub(super) fn in_vain(&mut self) {
         self.in_vain += 1;
     }
 
     /// The engine that one should go to, of so many that were `weighed`, has enough to do.
-    pub fn kept(&mut self, weighed: usize) {
+    pub(super) fn kept(&mut self, weighed: usize) {
         self.kept += 1;
         self.weighed += weighed;
     }

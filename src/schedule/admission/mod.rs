@@ -7,14 +7,17 @@
 
 mod hold;
 mod looks;
+mod patience;
 mod queue;
 mod room;
+mod seating;
 mod shed;
 
 pub use self::{
     hold::{due, holds},
-    looks::Looks,
+    patience::{Patience, patience},
     queue::{Key, Queue, Queued, Refused, Waiting},
     room::{Occupancy, has_room},
+    seating::{LOOK, Usher, Wait, seat},
     shed::{Backlog, retry_after, shed},
 };

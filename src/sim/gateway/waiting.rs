@@ -1,11 +1,10 @@
 //! Requests that wait in a simulated gateway: for room, or for an engine that has enough to do.
 
-use std::time::Duration;
+use std::{mem, sync::Arc, time::Duration};
 
 use super::{Chosen, Command, Gateway};
 use crate::{
-    schedule::admission::{Looks, due},
-    sim::hall::LOOK,
+    schedule::admission::{LOOK, Patience, Usher, Wait, due},
     telemetry::Shed,
     types::Moment,
 };
@@ -22,8 +21,9 @@ impl Gateway {
         let limits = self.snapshot.policy.limits;
         let Some(open) = self.open.get_mut(&number) else { return };
         open.kept = chosen.is_some_and(|chosen| chosen.held);
-        let patience = open.patience(limits.queue_wait, now);
-        let deadline = now.plus(patience.max(Duration::from_nanos(1)));
+        let Patience { time, ends_late } = open.patience(limits.queue_wait, now);
+        open.ends_late = ends_late;
+        let deadline = now.plus(time.max(Duration::from_nanos(1)));
         let pool = open.route().targets[preferred].pool;
         let due = due(now, chosen.map_or(0.0, |chosen| chosen.placement.forecast.work.prefill));
         let Ok(displaced) = self.hall.join(pool, number, open.priority(), due, deadline, now) else {
@@ -59,29 +59,15 @@ impl Gateway {
         if self.hall.is_empty() {
             return;
         }
-        for line in self.hall.in_order(now) {
-            let mut looks = Looks::default();
-            for number in line {
-                if looks.are_over() {
-                    break;
-                }
-                if looks.pass_over(self.open.get(&number).is_some_and(|open| open.kept)) {
-                    continue;
-                }
-                match self.choose(now, number) {
-                    Some(chosen) if chosen.held => looks.kept(chosen.weighed),
-                    Some(chosen) if self.launch(now, number, &chosen, false, out) => self.hall.leave(number),
-                    _ => looks.in_vain(),
-                }
-            }
-        }
+        let mut hall = mem::take(&mut self.hall);
+        hall.seat(&mut Seating { gateway: self, out }, now);
+        self.hall = hall;
     }
 
     /// Ends the waits whose time is over, and has those who wait look whether time has made room.
     pub(super) fn pass_time(&mut self, now: Moment, out: &mut Vec<Command>) {
         for number in self.hall.expired(now) {
-            let late = self.open.get(&number).and_then(|open| open.bound(now)).is_some_and(|left| left.is_zero());
-            if late {
+            if self.open.get(&number).is_some_and(|open| open.ends_late) {
                 self.refuse(number, Shed::Slo.label(), out);
             } else {
                 self.give_up(now, number, Shed::Timeout, out);
@@ -91,5 +77,30 @@ impl Gateway {
             self.seat(now, out);
             self.look_again(now, out);
         }
+    }
+}
+
+/// A gateway without its hall, while those who wait there are looked at.
+struct Seating<'a> {
+    gateway: &'a mut Gateway,
+    out: &'a mut Vec<Command>,
+}
+
+impl Usher<u32> for Seating<'_> {
+    fn seat(&mut self, number: &u32, now: Moment) -> Result<(), Wait> {
+        let chosen = self.gateway.choose(now, *number).ok_or(Wait::Full)?;
+        if chosen.held {
+            return Err(Wait::Held(chosen.weighed));
+        }
+        self.gateway.launch(now, *number, &chosen, false, self.out).then_some(()).ok_or(Wait::Full)
+    }
+
+    fn is_kept(&self, number: &u32) -> bool {
+        self.gateway.open.get(number).is_some_and(|open| open.kept)
+    }
+
+    fn kind(&self, number: &u32) -> Option<usize> {
+        let open = self.gateway.open.get(number).filter(|open| open.is_new())?;
+        Some(Arc::as_ptr(open.route()).addr())
     }
 }
