@@ -13,7 +13,7 @@ const LONGEST_WORD: usize = 100;
 /// A tokenizer, without the truncation and the padding that its file may ask for.
 ///
 /// Texts of ASCII, which most are, it cuts itself, in a tenth of the time: the library keeps account of where each character came from,
-/// which nobody asks for here. All others, and those with a bracket, which may be one of the model's own signs ("[MASK]"), go to the library.
+/// which nobody asks for here. All others, and those with a bracket, which may be one of the model's own signs (`"[MASK]"`), go to the library.
 #[derive(Debug)]
 pub(super) struct WordPiece {
     tokenizer: Tokenizer,

@@ -1,7 +1,7 @@
 //! Guards: differences between two texts that no closeness of their vectors outweighs.
 //!
 //! An embedding tells what a text is about. Whether one answer serves two texts hangs on what embeddings tell badly: numbers, names,
-//! negations, who does what to whom. [`Traits`] holds that of a text and is made once; [`compare`] lays two beside each other and
+//! negations, who does what to whom. [`Traits`] holds that of a text and is made once; [`compare()`] lays two beside each other and
 //! finds either a [`Guard`] that keeps them apart, or [`Soft`] differences for [`confidence`](super::confidence) to weigh.
 
 mod compare;
