@@ -74,7 +74,7 @@ impl Reader<'_> {
     }
 
     /// Gives the cascade to those of a rule's routes that begin with a smaller pool: one that is not the larger one itself, nor, among
-    /// `tiers`, comes after it.
+    /// `tiers`, comes after it. There the larger pool is the last to stand in for the others too.
     pub(super) fn cascading(
         &mut self,
         routes: &mut [Route],
@@ -91,6 +91,9 @@ impl Reader<'_> {
         let mut given = false;
         for route in routes[..smaller].iter_mut().filter(|route| !is_larger(route)) {
             route.cascade = Some(cascade.clone());
+            if !route.targets.contains(&cascade.to) {
+                route.targets.push(cascade.to.clone());
+            }
             given = true;
         }
         if !given {
