@@ -200,7 +200,7 @@ async fn wait(asked: &Asked, target: usize, hope: &Hope, began: Moment) -> Resul
     let end = if ends_late { End::Late } else { End::Timeout };
     let (offer, mut offered) = oneshot::channel();
     let (offer, undelivered) = (Mutex::new(Some(offer)), Mutex::default());
-    let guest = Waiter { asked: asked.clone(), kept: hope.held, offer, undelivered };
+    let guest = Waiter { asked: asked.clone(), kept: hope.held, kind: asked.kind(), offer, undelivered };
     // Even who has no time to wait is looked at once: those who wait may wait for something else.
     let deadline = began.plus(time.max(Duration::from_nanos(1)));
     let waiting = Waiting {
@@ -240,6 +240,7 @@ async fn wait(asked: &Asked, target: usize, hope: &Hope, began: Moment) -> Resul
 struct Waiter {
     asked: Asked,
     kept: bool,
+    kind: u64,
     offer: Mutex<Option<oneshot::Sender<Placed>>>,
     /// What nobody took.
     undelivered: Mutex<Option<Placed>>,
@@ -260,8 +261,8 @@ impl Guest for Waiter {
         self.kept
     }
 
-    fn kind(&self) -> Option<usize> {
-        self.asked.is_new().then(|| Arc::as_ptr(&self.asked.route).addr())
+    fn kind(&self) -> u64 {
+        self.kind
     }
 }
 

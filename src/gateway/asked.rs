@@ -1,12 +1,13 @@
 //! What a request asks of the fleet: where it may still go, and the choice of a backend, told with every candidate.
 
-use std::{cell::RefCell, sync::Arc, time::Duration};
-
-use super::{
-    Desk, Serving,
-    line::{Attempted, Predicted, Weighed},
-    seat::Seat,
+use std::{
+    cell::RefCell,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
 };
+
+use super::{Desk, Serving, line::Attempted, seat::Seat};
 use crate::{
     fleet::{Ask, Forecast, Placement, Pool, Scratch, Ticket},
     policy::{Route, Target},
@@ -140,6 +141,17 @@ impl Asked {
             }
         }
         Err(Wait::Full)
+    }
+
+    /// Requests for which this is the same find room or none alike: where they may go, and what was tried there.
+    pub(super) fn kind(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        // Another policy has other pools at the same places.
+        (Arc::as_ptr(&self.serving).addr(), &self.route.targets, self.route.spill).hash(&mut hasher);
+        for Tries { tried, attempts, .. } in &self.tries {
+            (tried, attempts).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// The best backend with room, in the pool that is to serve the request.
@@ -337,7 +349,8 @@ impl Asked {
             let chosen = &scratch.candidates[placement.choice.index];
             let (in_flight, attainment, avoided) = (chosen.in_flight, chosen.attainment, chosen.avoided);
             let held = placement.held && self.is_new();
-            let told = (!in_turn || !held).then(|| tell(pool, scratch, &placement, self.blocks.prompt().bytes));
+            let told =
+                (!in_turn || !held).then(|| Attempted::of(pool, scratch, &placement, self.blocks.prompt().bytes));
             let weighed = scratch.candidates.len();
             Some(Chosen { target, placement, told, held, weighed, in_flight, attainment, avoided })
         })
@@ -355,46 +368,6 @@ fn may_try(tries: &[Tries], target: usize) -> bool {
     let others = tries.iter().enumerate().filter(|(at, tries)| *at != target && tries.tried.is_empty()).count();
     let kept = if tries[target].attempts == 0 { 0 } else { others };
     made + kept < MOST_ATTEMPTS
-}
-
-pub(super) fn tell(pool: &Pool, scratch: &Scratch, placement: &Placement, prompt_bytes: u64) -> Attempted {
-    let backend = &pool.backends[placement.backend];
-    let prompt_tokens = placement.forecast.work.prompt_tokens;
-    let all = scratch.members.iter().zip(&scratch.candidates).zip(&scratch.costs);
-    let candidates = all.map(|((&member, candidate), &cost)| {
-        let backend = &pool.backends[member];
-        Weighed::of(backend.name().clone(), backend.prompt_tokens(prompt_bytes as usize), candidate, cost)
-    });
-    let work = &placement.forecast.work;
-    let chosen = &scratch.candidates[placement.choice.index];
-    Attempted {
-        pool: pool.spec.name.clone(),
-        backend: backend.name().clone(),
-        upstream_model: backend.spec.model.clone(),
-        reason: placement.choice.reason.label(),
-        candidates: candidates.collect(),
-        full: scratch.full.iter().map(|&member| pool.backends[member].name().clone()).collect(),
-        predicted: Predicted {
-            ttft_ms: chosen.ttft * 1e3,
-            ttft_p90_ms: chosen.ttft_p90 * 1e3,
-            tpot_ms: placement.forecast.tpot.seconds * 1e3,
-            prompt_tokens,
-            cached_tokens: prompt_tokens.saturating_sub(work.uncached_tokens),
-            output_tokens: work.output_tokens,
-            output_tokens_p90: placement.forecast.output.p90_within_limit() as u64,
-        },
-        provider: "unknown",
-        began_ms: 0.0,
-        ended_ms: None,
-        ttft_ms: None,
-        reported_cached_tokens: None,
-        usage: None,
-        usage_estimated: false,
-        uncounted: None,
-        failed: false,
-        cost_usd: None,
-        outcome: None,
-    }
 }
 
 #[cfg(test)]

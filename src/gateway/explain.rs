@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::{
     Attempted, Desk, Explained, Serving,
-    asked::tell,
     counting::Counting,
     particulars::Particulars,
     route::{Asking, counter, find},
@@ -82,7 +81,9 @@ pub(super) fn explain_read(
             tpot_limit: pool.spec.objectives.tpot(),
         };
         match pool.peek(&ask, desk.clock.now(), &mut scratch) {
-            Some((placement, _)) => pools.push(tell(pool, &scratch, &placement, estimate.blocks.prompt().bytes)),
+            Some((placement, _)) => {
+                pools.push(Attempted::of(pool, &scratch, &placement, estimate.blocks.prompt().bytes));
+            }
             None => without_backends.push(pool.spec.name.clone()),
         }
     }

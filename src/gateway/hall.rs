@@ -32,7 +32,7 @@ pub(super) trait Guest: Send {
     fn is_kept(&self) -> bool;
 
     /// See [`Usher::kind`].
-    fn kind(&self) -> Option<usize>;
+    fn kind(&self) -> u64;
 }
 
 type Line = Queue<Box<dyn Guest>>;
@@ -167,7 +167,7 @@ impl Usher<Box<dyn Guest>> for Themselves {
         guest.is_kept()
     }
 
-    fn kind(&self, guest: &Box<dyn Guest>) -> Option<usize> {
+    fn kind(&self, guest: &Box<dyn Guest>) -> u64 {
         guest.kind()
     }
 }
@@ -217,8 +217,8 @@ mod tests {
             false
         }
 
-        fn kind(&self) -> Option<usize> {
-            Some(usize::from(self.may[0]) + 2 * usize::from(self.may[1]))
+        fn kind(&self) -> u64 {
+            u64::from(self.may[0]) + 2 * u64::from(self.may[1])
         }
     }
 
@@ -270,8 +270,8 @@ mod tests {
             !self.0.load(SeqCst)
         }
 
-        fn kind(&self) -> Option<usize> {
-            Some(1)
+        fn kind(&self) -> u64 {
+            1
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod admit;
 mod asked;
+mod attempted;
 mod auth;
 mod cache;
 mod callers;

@@ -172,7 +172,7 @@ impl Route {
 }
 
 /// A pool, or the backends of it that serve one adapter name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
     /// Place of the pool in [`Policy::pools`](super::Policy::pools).
     pub pool: usize,

@@ -1,6 +1,10 @@
 //! A request that a simulated gateway has not answered yet: where it may still go, and what it finds there.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{cluster::AttemptId, traffic::Request};
 use crate::{
@@ -89,7 +93,7 @@ impl Open {
         }
     }
 
-    pub(super) fn route(&self) -> &Arc<Route> {
+    pub(super) fn route(&self) -> &Route {
         &self.route
     }
 
@@ -143,6 +147,13 @@ impl Open {
             pools[target.pool].members(target).any(|member| !tried.contains(&member))
         };
         self.route.targets.iter().zip(&self.tried).position(left)
+    }
+
+    /// Requests for which this is the same find room or none alike: where they may go, and what was tried there.
+    pub(super) fn kind(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.route.targets, self.route.spill, &self.tried).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// What is left of the time that the route gives to the first token.

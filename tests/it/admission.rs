@@ -220,10 +220,21 @@ async fn what_the_first_pool_has_no_room_for_spills_over() {
     wait_queue(&gateway, 1).await;
     assert_eq!(send(&gateway, "auto", "third").await.unwrap().header("x-signalbox-pool"), "spare");
     assert_eq!(gateway.decision("third").await["admission"]["queued"], false);
+    // Nor do many, each with a route of its own because it names the pool.
+    let named = |number: u32| {
+        let request = json(http().post(gateway.at("/v1/chat/completions")), &chat("alone", false));
+        tokio::spawn(answer(request.header("x-signalbox-pool", "main").header("x-request-id", format!("n{number}"))))
+    };
+    let many: Vec<_> = (0..24).map(named).collect();
+    wait_queue(&gateway, 25).await;
+    assert_eq!(send(&gateway, "auto", "fourth").await.unwrap().header("x-signalbox-pool"), "spare");
+    assert_eq!(gateway.decision("fourth").await["admission"]["queued"], false);
     a.open(1);
-    assert_eq!(waiting.await.unwrap().header("x-signalbox-pool"), "main");
+    for waiting in many.into_iter().chain([waiting]) {
+        assert_eq!(waiting.await.unwrap().header("x-signalbox-pool"), "main");
+    }
     let metrics = gateway.metrics().await;
-    assert_eq!(metrics.sum("signalbox_spilled_total", &[r#"pool="main""#]) as u32, 2);
+    assert_eq!(metrics.sum("signalbox_spilled_total", &[r#"pool="main""#]) as u32, 3);
 }
 
 #[tokio::test]

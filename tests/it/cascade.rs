@@ -426,7 +426,9 @@ async fn a_stream_that_breaks_while_it_is_held_is_replaced_or_told() {
         }
     };
     let (small, large) = (Mock::start(cut).await, large().await);
-    let gateway = Gateway::start(&policy(&small, &large, ", hold: 1000", "")).await;
+    // Else an engine that fails so often would be left aside for the larger pool.
+    let policy = policy(&small, &large, ", hold: 1000", "").replace("to: small,", "to: small, spill: off,");
+    let gateway = Gateway::start(&policy).await;
     let url = gateway.at("/v1/chat/completions");
     let plans = ["cut", "reset", "end", "error"];
     for plan in plans {
@@ -549,13 +551,18 @@ async fn what_cannot_be_read_is_passed_on_as_it_came() {
 }
 
 #[tokio::test]
-async fn there_is_no_cascade_where_it_has_no_sense() {
+async fn the_larger_pool_stands_in_for_the_first_and_there_is_no_cascade_where_it_has_no_sense() {
     let (small, large) = (Mock::start(|_| Plan::error(500, "down")).await, Mock::start(polite).await);
-    let policy = policy(&small, &large, "", "").replace("auto: { to: small,", "auto: { to: small, fallback: [large],");
+    let policy = policy(&small, &large, "", "").replace("small: { model: s,", "small: { model: s, context: 1k,");
     let gateway = Gateway::start(&policy).await;
     let url = gateway.at("/v1/chat/completions");
     let fallen = post(&url, &chat(false)).await;
     assert_eq!((fallen.header("x-signalbox-pool"), fallen.header("x-signalbox-cascade")), ("large", ""));
+    let asked = small.seen().len();
+    let long = json!({ "model": "auto", "messages": [{ "role": "user", "content": "many words ".repeat(2_000) }] });
+    let fits = post(&url, &long).await;
+    assert_eq!((fits.header("x-signalbox-pool"), fits.header("x-signalbox-cascade")), ("large", ""));
+    assert_eq!(small.seen().len(), asked, "it would not fit there");
     let named = answer(json(http().post(&url), &chat(false)).header("x-signalbox-pool", "large")).await;
     assert_eq!((named.header("x-signalbox-pool"), named.header("x-signalbox-cascade")), ("large", ""));
     let vectors = post(&gateway.at("/v1/embeddings"), &json!({ "model": "auto", "input": "a" })).await;

@@ -51,17 +51,24 @@ fn way(answer: &Answer) -> (&str, &str) {
 
 #[tokio::test]
 async fn the_first_rule_whose_condition_holds_is_used() {
-    let (_mocks, gateway) =
-        bed("      - { name: tools, when: request.tools > 0 || request.images > 0, to: large }\n      \
+    let (_mocks, gateway) = bed("      - { name: city, when: 'headers[\"x-city\"] == \"Zürich\"', to: large }\n      \
+               - { name: elsewhere, when: '\"x-city\" in headers', to: long }\n      \
+               - { name: tools, when: request.tools > 0 || request.images > 0, to: large }\n      \
                - { name: gold, when: 'headers[\"x-tier\"] == \"gold\"', to: large }\n      \
                - { name: batch, when: request.class == \"batch\", to: long }\n      \
                - { name: german, when: prompt.language == \"de\", to: long }\n      \
                - { name: rest, to: small }")
-        .await;
+    .await;
     let plain = said("What is the capital of France?");
     assert_eq!(way(&ask(&gateway, &plain, &[]).await), ("small", "rest"));
     assert_eq!(way(&ask(&gateway, &plain, &[("x-tier", "gold")]).await), ("large", "gold"));
     assert_eq!(way(&ask(&gateway, &plain, &[("x-signalbox-class", "batch")]).await), ("long", "batch"));
+    let from = async |city: &'static [u8]| {
+        let request = json(http().post(gateway.at("/v1/chat/completions")), &plain).header("x-city", city);
+        way(&answer(request).await).1.to_owned()
+    };
+    assert_eq!(from("Zürich".as_bytes()).await, "city");
+    assert_eq!(from(b"Z\xfcrich").await, "elsewhere", "what is no text was sent all the same");
     let mut flex = plain.clone();
     flex["service_tier"] = json!("flex");
     assert_eq!(way(&ask(&gateway, &flex, &[]).await), ("long", "batch"));
@@ -73,10 +80,11 @@ async fn the_first_rule_whose_condition_holds_is_used() {
     let answer = ask(&gateway, &tools, &[]).await;
     assert_eq!(way(&answer), ("large", "tools"));
     let decision = gateway.get_json(&format!("/admin/decisions/{}", answer.header("x-signalbox-id"))).await;
-    assert_eq!(decision["explained"]["passed_over"], json!([]));
+    let before = decision["explained"]["passed_over"].as_array().unwrap();
+    assert_eq!(before.iter().map(|route| &route["route"]).collect::<Vec<_>>(), ["city", "elsewhere"]);
     let id = ask(&gateway, &plain, &[]).await.header("x-signalbox-id").to_owned();
     let decision = gateway.get_json(&format!("/admin/decisions/{id}")).await;
-    assert_eq!(decision["explained"]["passed_over"][3], json!({ "route": "german", "because": "condition" }));
+    assert_eq!(decision["explained"]["passed_over"][5], json!({ "route": "german", "because": "condition" }));
 }
 
 #[tokio::test]

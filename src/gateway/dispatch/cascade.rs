@@ -174,7 +174,7 @@ impl Escalation<'_> {
         let timeouts = Timeouts { total: total.into_iter().flatten().min(), ..route.timeouts };
         let to = vec![self.cascade.to.clone()];
         let larger = Route { targets: to, timeouts, queue: Some(patience), cascade: None, ..Route::clone(route) };
-        let tries = vec![Tries::default()];
+        let tries = vec![Tries::none(serving, &self.cascade.to, &route.name)];
         let mut asked = Asked { route: larger.into(), tries, escalates: true, ..self.asked.clone() };
         let placed = enter(&asked, &self.job.call.record).await.map_err(|_| Kept::Failed)?;
         let bound = asked.bound(asked.desk.clock.now()).filter(|_| self.job.call.body.stream);

@@ -157,7 +157,12 @@ impl Facts for Known<'_> {
     }
 
     fn header(&self, name: &str) -> Option<&str> {
-        self.asking.headers.get(name)?.to_str().ok()
+        // Not `to_str`, which knows ASCII only: who writes `Zürich` is to be found too.
+        std::str::from_utf8(self.asking.headers.get(name)?.as_bytes()).ok()
+    }
+
+    fn sent(&self, name: &str) -> bool {
+        self.asking.headers.contains_key(name)
     }
 
     fn key_id(&self) -> &str {

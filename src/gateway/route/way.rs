@@ -116,7 +116,7 @@ impl Asking<'_> {
             room_only: false,
             outputs: &outputs,
             max_tokens: self.body.max_tokens,
-            whole: !self.body.stream,
+            whole: !self.body.stream || self.body.asks_to_think(),
             ttft_limit: None,
             tpot_limit: None,
         };

@@ -47,6 +47,10 @@ pub trait Facts {
     fn turns(&self) -> u64;
     /// The header of this name, which is given in lower case; `None` where it was not sent.
     fn header(&self, name: &str) -> Option<&str>;
+    /// Whether there is such a header, even one that is no text.
+    fn sent(&self, name: &str) -> bool {
+        self.header(name).is_some()
+    }
     /// The caller's key by name; empty where there are no keys.
     fn key_id(&self) -> &str;
     /// The key's team; empty where it has none.

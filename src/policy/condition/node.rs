@@ -77,7 +77,7 @@ impl Node {
             Self::Route(Variable::RouteBurn, route) => Val::Double(facts.ok_or(Failed)?.route_burn(route)),
             Self::Route(_, route) => Val::Text(facts.ok_or(Failed)?.route_slo(route)),
             Self::Header(name) => Val::Text(facts.ok_or(Failed)?.header(name).unwrap_or_default()),
-            Self::Sent(name) => Val::Bool(facts.ok_or(Failed)?.header(name).is_some()),
+            Self::Sent(name) => Val::Bool(facts.ok_or(Failed)?.sent(name)),
             Self::Within(hours) => Val::Bool(hours.hold(facts.ok_or(Failed)?.unix_time())),
             Self::Tagged(tag) => {
                 let tag = tag.text(facts)?;

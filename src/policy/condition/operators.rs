@@ -114,7 +114,7 @@ impl Checker<'_> {
         right: &IdedExpr,
     ) -> Option<Typed> {
         let (left, right) = (self.check(left), self.check(right));
-        let (left, right) = (left?, right?);
+        let (mut left, mut right) = (left?, right?);
         let equality = matches!(comparison, Comparison::Equal | Comparison::NotEqual);
         let fits = match (left.kind, right.kind) {
             (Kind::Bool, Kind::Bool) | (Kind::List(_), Kind::List(_)) => equality && left.kind == right.kind,
@@ -123,6 +123,10 @@ impl Checker<'_> {
         };
         if !fits {
             return self.not_comparable(expr, sign, &left, &right);
+        }
+        if let Kind::List(_) = left.kind {
+            // Lists are facts to be looked through, and no values of ours.
+            (left.own, right.own) = (None, None);
         }
         if let (Some(left_node), Some(right_node)) = (&left.own, &right.own) {
             let (left_node, right_node) = (left_node.clone(), right_node.clone());

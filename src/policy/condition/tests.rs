@@ -233,6 +233,7 @@ fn conditions_hold_or_do_not() {
         ("key.tags.map(tag, size(tag))[0] == 4", true),
         ("key.tags[0] == \"eu-1\" && key.tags[1] + \"!\" == \"internal!\"", true),
         ("key.tags[2] == \"eu-1\"", false),
+        ("key.tags == key.tags && !(key.tags != key.tags)", true),
         ("!(key.tags[2] == \"eu-1\")", false),
         ("key.tags[2] == \"eu-1\" || request.stream", true),
         ("size(key.tags) == 2 && size(request.model) == 11 && request.model.size() == 11", true),

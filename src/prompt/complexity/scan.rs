@@ -104,15 +104,16 @@ enum Kind {
 
 /// The lines of a text, each with its line break, and whose they are.
 fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], Kind)> {
-    let (mut at, mut fence, mut tag): (usize, Option<u8>, Option<&[u8]>) = (0, None, None);
+    let (mut at, mut fence, mut tag): (usize, Option<Fence>, Option<&[u8]>) = (0, None, None);
+    // Those of which no end follows; each is looked for in vain only once.
+    let mut unclosed = [false; TAGS.len()];
     std::iter::from_fn(move || {
         let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
         let line = &rest[..memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1)];
         at += line.len();
         let start = line.trim_ascii_start();
-        let fenced = |mark: u8| start.starts_with(&[mark; 3]);
-        if let Some(mark) = fence {
-            if fenced(mark) {
+        if let Some(open) = fence {
+            if open.is_closed_by(start) {
                 fence = None;
             }
             return Some((line, Kind::Fenced));
@@ -123,12 +124,16 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], Kind)> {
             }
             return Some((line, Kind::Quoted));
         }
-        if let Some(mark) = [b'`', b'~'].into_iter().find(|mark| fenced(*mark)) {
-            fence = Some(mark);
+        fence = Fence::opened_by(start);
+        if fence.is_some() {
             return Some((line, Kind::Fenced));
         }
-        if let Some(name) = opened(start) {
-            tag = Some(name).filter(|name| !closes(line, name));
+        if let Some(which) = opened(start) {
+            let name = TAGS[which];
+            if !closes(line, name) && !unclosed[which] {
+                unclosed[which] = !closes(&text[at..], name);
+                tag = Some(name).filter(|_| !unclosed[which]);
+            }
             return Some((line, Kind::Quoted));
         }
         let quoted = start.starts_with(b"> ");
@@ -136,10 +141,38 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], Kind)> {
     })
 }
 
+/// A fence of code, as in Markdown.
+#[derive(Copy, Clone)]
+struct Fence {
+    mark: u8,
+    length: usize,
+}
+
+impl Fence {
+    /// Three marks or more. What follows those of backticks has none itself: that is code within a line.
+    fn opened_by(line: &[u8]) -> Option<Self> {
+        let mark = *line.first().filter(|mark| matches!(mark, b'`' | b'~'))?;
+        let length = marks(line, mark);
+        let fences = length >= 3 && (mark == b'~' || memchr::memchr(b'`', &line[length..]).is_none());
+        fences.then_some(Self { mark, length })
+    }
+
+    /// No fewer marks, and nothing else.
+    fn is_closed_by(self, line: &[u8]) -> bool {
+        let length = marks(line, self.mark);
+        length >= self.length && line[length..].trim_ascii().is_empty()
+    }
+}
+
+/// How many of these a line begins with.
+fn marks(line: &[u8], mark: u8) -> usize {
+    line.iter().take_while(|byte| **byte == mark).count()
+}
+
 /// The tag of [`TAGS`] that a line begins with.
-fn opened(line: &[u8]) -> Option<&'static [u8]> {
+fn opened(line: &[u8]) -> Option<usize> {
     let name = line.strip_prefix(b"<")?;
-    TAGS.into_iter().find(|tag| {
+    TAGS.iter().position(|tag| {
         let head = name.get(..tag.len()).is_some_and(|head| head.eq_ignore_ascii_case(tag));
         head && matches!(name.get(tag.len()), Some(b'>' | b' '))
     })
@@ -377,6 +410,10 @@ mod tests {
         assert_eq!((found.words, found.cues, found.code_marks), (own.words, own.cues, 0));
         assert_eq!(found.fenced as usize, "```rust\nfn prove() { derive(1 + 2); }\n```\n".len());
         assert_eq!(found.fenced + found.quoted, (text.len() - "Fix this.\nThanks.\n".len()) as u32);
+        for not_pasted in ["```max(a)``` is ours.\nProve it.", "<context >\nProve it.", "<file>\n<file>\nProve it."] {
+            assert_eq!(scan(not_pasted).cues[lexicon::Cue::Proof as usize], 1, "{not_pasted}");
+        }
+        assert_eq!(scan("````\n```\nprove\n````\n~~~\nprove").cues, [0; CUES]);
         let long = scan(&format!("Sum up. {} What follows?", "Lorem ipsum dolor. ".repeat(2_000)));
         assert_eq!((long.questions, long.cues[lexicon::Cue::Logic as usize]), (1, 1));
         assert!(long.quoted > 30_000 && long.words < 1_200);

@@ -25,9 +25,8 @@ pub trait Usher<T> {
     /// Whether there was room for it when it came, at an engine with enough to do.
     fn is_kept(&self, item: &T) -> bool;
 
-    /// Those of one kind find room or none alike, though each may have to wait for an engine of its own; `None` for one that is like no
-    /// other.
-    fn kind(&self, item: &T) -> Option<usize>;
+    /// Those of one kind find room or none alike, though each may have to wait for an engine of its own.
+    fn kind(&self, item: &T) -> u64;
 }
 
 /// Seats whom it can, the queue whose first has waited longest before the others, each in its own order. Those who were seated have left
@@ -51,7 +50,7 @@ pub fn seat<'a, T: 'a>(
                 continue;
             }
             let kind = usher.kind(item);
-            if kind.is_some_and(|kind| vain.contains(&kind)) {
+            if vain.contains(&kind) {
                 continue;
             }
             match usher.seat(item, now) {
@@ -59,7 +58,7 @@ pub fn seat<'a, T: 'a>(
                 Err(Wait::Held(weighed)) => looks.kept(weighed),
                 Err(Wait::Full) => {
                     looks.in_vain();
-                    vain.extend(kind);
+                    vain.push(kind);
                 }
             }
         }

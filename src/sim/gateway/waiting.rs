@@ -1,8 +1,8 @@
 //! Requests that wait in a simulated gateway: for room, or for an engine that has enough to do.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{mem, time::Duration};
 
-use super::{Chosen, Command, Gateway};
+use super::{Chosen, Command, Gateway, Open};
 use crate::{
     schedule::admission::{LOOK, Patience, Usher, Wait, due},
     telemetry::Shed,
@@ -99,8 +99,7 @@ impl Usher<u32> for Seating<'_> {
         self.gateway.open.get(number).is_some_and(|open| open.kept)
     }
 
-    fn kind(&self, number: &u32) -> Option<usize> {
-        let open = self.gateway.open.get(number).filter(|open| open.is_new())?;
-        Some(Arc::as_ptr(open.route()).addr())
+    fn kind(&self, number: &u32) -> u64 {
+        self.gateway.open.get(number).map_or(0, Open::kind)
     }
 }
