@@ -169,7 +169,16 @@ fn scored(explained: &Explained) -> Vec<(&'static str, String)> {
         }
     }
     if let Some(tier) = &explained.tier {
-        let bar = tier.bar.map(|bar| format!(" (the bar is at {bar:.2})")).unwrap_or_default();
+        let bar = match tier.bar {
+            Some(bar) if tier.bar_of == "gap" => {
+                format!(
+                    " (the next one up would have to add {:.1} points; what it takes is learned from traffic)",
+                    bar * 100.0
+                )
+            }
+            Some(bar) => format!(" (the bar is at {bar:.2}, and moves with traffic)"),
+            None => String::new(),
+        };
         lines.push(("tier", format!("{} by {}{bar}", tier.tier, tier.reason)));
     }
     if let Some(length) = &explained.length {

@@ -194,6 +194,9 @@ fn load(file: &Path) -> Result<Policy, String> {
 }
 
 async fn stand_in(engines: &sim::StandIns, policy: Policy) -> Result<Policy, String> {
+    if policy.journal.is_some() || policy.learning.file.is_some() {
+        tracing::warn!("nothing is written to `journal` and `learning.file`: what simulated engines say is made up");
+    }
     engines.stand_in(policy).await.map_err(|error| cannot_start(&error))
 }
 

@@ -63,6 +63,8 @@ pub struct TierChosen {
     pub intended: usize,
     /// With shares the score, else the gap, from which on the next tier up would have served; `None` where none would have been enough.
     pub bar: Option<f64>,
+    /// What the bar is: a `score`, or a `gap`.
+    pub bar_of: &'static str,
     /// The share of the most capable tier lately.
     pub share: f64,
     /// Why this one.
@@ -116,6 +118,7 @@ impl TierChosen {
             tier: decision.tier,
             intended: decision.intended,
             bar: Some(decision.bar).filter(|bar| bar.is_finite()),
+            bar_of: if decision.by_gap { "gap" } else { "score" },
             share: decision.share,
             reason: decision.reason.label(),
         }
@@ -124,7 +127,8 @@ impl TierChosen {
     /// On one line: the tier, why, the bar and the share of the most capable tier lately.
     pub(super) fn header(&self) -> String {
         let bar = self.bar.map_or_else(|| "none".to_owned(), |bar| format!("{bar:.3}"));
-        format!("{}; by={}; bar={bar}; share={:.3}", self.tier, self.reason, self.share)
+        let of = if self.bar_of == "gap" { "; bar-of=gap" } else { "" };
+        format!("{}; by={}; bar={bar}{of}; share={:.3}", self.tier, self.reason, self.share)
     }
 }
 

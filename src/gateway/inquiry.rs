@@ -53,6 +53,13 @@ struct Many<'a> {
     requests: Vec<Labelled<'a>>,
 }
 
+/// What is meant to be many, whatever they are.
+#[derive(Deserialize)]
+struct Requests<'a> {
+    #[serde(borrow, rename = "requests")]
+    _many: &'a RawValue,
+}
+
 /// A request, and the pool that it should go to, where that is known.
 #[derive(Deserialize)]
 struct Labelled<'a> {
@@ -170,7 +177,16 @@ async fn answer(
         aside.await.map_err(failed)?
     };
     // An inquiry about one request is the request itself; one about many has no other member that a request could have.
-    let Ok(many) = serde_json::from_slice::<Many<'_>>(&bytes) else { return Ok(json(&explained(bytes).await?)) };
+    let many = match serde_json::from_slice::<Many<'_>>(&bytes) {
+        Ok(many) => many,
+        Err(error) if serde_json::from_slice::<Requests<'_>>(&bytes).is_ok() => {
+            let message = format!(
+                "{error}; 'requests' is a list of {{\"request\": {{…}}, \"label\": \"…\"}}, the label where it is known"
+            );
+            return Err(Fault::field("requests", message));
+        }
+        Err(_) => return Ok(json(&explained(bytes).await?)),
+    };
     if many.requests.len() > MOST {
         let message = format!("{} requests at once are more than the {MOST} that are explained", many.requests.len());
         return Err(Fault::field("requests", message));

@@ -36,6 +36,7 @@ const COMMENT: &[u8] = b": waiting for the first token\n\n";
 pub(super) async fn in_time(
     record: &Arc<Record>,
     endpoint: Endpoint,
+    simulated: bool,
     answer: impl Future<Output = Result<Reply, Fault>> + Send + 'static,
 ) -> Result<Reply, Fault> {
     let mut answer = Box::pin(answer);
@@ -53,6 +54,10 @@ pub(super) async fn in_time(
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     put_stream_headers(headers);
     edge::put_id(headers, &record.id());
+    // Who answers is not known yet.
+    if simulated {
+        headers.insert("x-signalbox-simulated", HeaderValue::from_static("true"));
+    }
     Ok(reply)
 }
 

@@ -42,7 +42,10 @@ impl Step<Admitted> for Dispatch {
         call.record.note(|line| line.stage = Stage::Prefill);
         let job = Job::new(self.client.clone(), call);
         if job.streams() {
-            late::in_time(&job.call.record.clone(), job.call.endpoint, answer(job, asked, first, place)).await
+            let call = &job.call;
+            let (record, endpoint) = (call.record.clone(), call.endpoint);
+            let simulated = call.serving.snapshot.policy.simulated;
+            late::in_time(&record, endpoint, simulated, answer(job, asked, first, place)).await
         } else {
             answer(job, asked, first, place).await
         }

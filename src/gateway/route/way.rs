@@ -57,7 +57,8 @@ impl Asks for Known<'_> {
                 _ => None,
             },
             tool_loop: self.outline().in_tool_loop,
-            chance: fastrand::f64(),
+            // Who only asks is told the same each time.
+            chance: if asking.is_dry() { 0.5 } else { fastrand::f64() },
         };
         let own = asking.desk.lessons.weights(rule);
         let weights = own.as_deref().unwrap_or_else(|| Weights::built_in());

@@ -39,6 +39,8 @@ pub struct Decision {
     /// The lowest bar that it did not pass, or the highest where it passed them all: a score with shares, otherwise the gap that
     /// this request would have needed. Infinite where no gap is enough.
     pub bar: f64,
+    /// Whether the bar is a gap.
+    pub by_gap: bool,
     /// The share of the key's last requests (about 256) that the best tier served.
     pub share: f64,
     /// The quality of the answer to expect.

@@ -174,6 +174,7 @@ fn told(state: &State, request: &Request, outcome: &Outcome) -> Decision {
         tier: outcome.tier,
         intended: outcome.intended,
         bar: state.bar(request, outcome.intended),
+        by_gap: !matches!(state.plan().aim, Aim::Shares(_)),
         share: state.share(),
         quality: request.quality_at(outcome.tier),
         unreachable: state.unreachable(),
