@@ -2,20 +2,17 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, Read},
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
-use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 
 use crate::{
+    cli::unpack,
     config::{Problem, Problems, plain},
     prompt::complexity::{Features, fit::Sample},
 };
-
-/// What every gzip file begins with.
-const GZIP: [u8; 2] = [0x1F, 0x8B];
 
 /// A large model that is worse than a small one by more than this on a whole task was scored wrongly there.
 const BROKEN: f64 = 0.15;
@@ -167,13 +164,9 @@ fn mean(scores: &BTreeMap<String, f64>, option: &str, models: &[String]) -> Resu
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let bytes = std::fs::read(path)?;
-    if !bytes.starts_with(&GZIP) {
-        return Ok(bytes);
-    }
-    let mut unpacked = Vec::new();
-    MultiGzDecoder::new(&*bytes).read_to_end(&mut unpacked)?;
-    Ok(unpacked)
+    let mut bytes = Vec::new();
+    unpack::open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn problem(path: &Path, message: String, help: impl Into<std::borrow::Cow<'static, str>>) -> Problems {

@@ -1,21 +1,18 @@
 //! A file of labelled pairs.
 
 use std::{
-    fs::File,
-    io::{self, BufRead, BufReader, Read},
+    io::{self, BufRead, Read},
     path::Path,
 };
 
-use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
 
 use crate::{
     cache::replay::Pair,
+    cli::unpack,
     config::{Problem, Problems, plain},
 };
 
-/// What every gzip file begins with.
-const GZIP: [u8; 2] = [0x1F, 0x8B];
 /// Longest line that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
 /// What a line has to be.
@@ -41,7 +38,7 @@ struct Line {
 pub(super) fn open(path: &Path, most: usize) -> Result<Vec<Labelled>, Problems> {
     let unread =
         |error: io::Error| problem(path, format!("this file cannot be read: {}", plain(&error)), "check the path");
-    let mut file = reader(path).map_err(unread)?;
+    let mut file = unpack::open(path).map_err(unread)?;
     let mut pairs = Vec::new();
     let mut bytes = Vec::new();
     let mut number = 0;
@@ -66,15 +63,6 @@ pub(super) fn open(path: &Path, most: usize) -> Result<Vec<Labelled>, Problems> 
         return Err(problem(path, "this file is empty".to_owned(), "name one with pairs"));
     }
     Ok(pairs)
-}
-
-fn reader(path: &Path) -> io::Result<Box<dyn BufRead>> {
-    let mut file = BufReader::new(File::open(path)?);
-    Ok(if file.fill_buf()?.starts_with(&GZIP) {
-        Box::new(BufReader::new(MultiGzDecoder::new(file)))
-    } else {
-        Box::new(file)
-    })
 }
 
 /// What is wrong with a file as a whole.

@@ -1,21 +1,16 @@
 //! `signalbox calibrate`: what shares of tiers mean on one's own prompts: where the bars would stand, and what quality to expect.
 
-use std::{
-    fmt::Write as _,
-    io::{self, Read as _},
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+mod prompts;
 
-use bytes::Bytes;
+use std::{fmt::Write as _, io, path::PathBuf, process::ExitCode};
+
 use serde_json::{Value, json};
 
 use super::{output, share::share};
 use crate::{
     config::{Problem, Problems},
     prompt::complexity::{Features, Weights, score},
-    protocol::RequestBody,
-    types::{Complexity, Endpoint, Outline},
+    types::{Complexity, Outline},
 };
 
 /// Large shares that are shown beside those asked for.
@@ -23,13 +18,11 @@ const SHARES: [f64; 7] = [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0];
 /// Prompts on each side of a bar that are shown, and how much of each.
 const EXAMPLES: usize = 3;
 const SHOWN: usize = 70;
-/// Largest file that is read, in bytes.
-const LARGEST: u64 = 256 << 20;
 
 /// What the command line says.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Prompts, one a line: text, JSON strings, `{"prompt": …}`, or whole chat requests; `-` for the standard input
+    /// Prompts, one a line, gzip or not: text, JSON strings, `{"prompt": …}`, or whole requests (`messages` or `input`); `-` for the standard input
     #[arg(long, value_name = "FILE")]
     prompts: PathBuf,
     /// The shares of the tiers, the cheapest first
@@ -48,26 +41,20 @@ struct Scored {
 
 pub(super) fn calibrate(args: &Args) -> io::Result<ExitCode> {
     let name = args.prompts.display().to_string();
-    let refuse = |message: String, help: &'static str| {
-        let problem = Problem::whole(message).help(help);
+    let refuse = |problem| {
         output::complain(&output::report(&Problems::new(&name, "".into(), vec![problem])));
         Ok(ExitCode::FAILURE)
     };
     let sum: f64 = args.shares.iter().sum();
     if args.shares.len() < 2 || (sum - 1.0).abs() > 1e-6 {
-        return refuse(
-            format!("{} shares that add up to {:.1} %", args.shares.len(), sum * 100.0),
-            "give each tier its share, two tiers at least, and let them add up to 100 %: `--shares 75%,25%`",
-        );
+        let message = format!("{} shares that add up to {:.1} %", args.shares.len(), sum * 100.0);
+        let help = "give each tier its share, two tiers at least, and let them add up to 100 %: `--shares 75%,25%`";
+        return refuse(Problem::whole(message).help(help));
     }
-    let text = match read(&args.prompts) {
-        Ok(text) => text,
-        Err(error) => return refuse(format!("cannot be read: {error}"), "check the path; `-` is the standard input"),
+    let mut scored = match prompts::open(&args.prompts, scored) {
+        Ok(scored) => scored,
+        Err(problem) => return refuse(problem),
     };
-    let mut scored: Vec<Scored> = text.lines().filter(|line| !line.trim().is_empty()).map(scored).collect();
-    if scored.is_empty() {
-        return refuse("there are no prompts in it".to_owned(), "write one a line: text, or JSON");
-    }
     scored.sort_by(|one, other| one.complexity.score.total_cmp(&other.complexity.score));
     if args.json {
         output::json(&told(&scored, &args.shares)).map(|()| ExitCode::SUCCESS)
@@ -76,38 +63,9 @@ pub(super) fn calibrate(args: &Args) -> io::Result<ExitCode> {
     }
 }
 
-fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    if path == Path::new("-") {
-        io::stdin().lock().take(LARGEST).read_to_string(&mut text)?;
-    } else {
-        std::fs::File::open(path)?.take(LARGEST).read_to_string(&mut text)?;
-    }
-    Ok(text)
-}
-
-/// A line: a chat request, `{"prompt": …}`, a JSON string, or text as it is.
-fn scored(line: &str) -> Scored {
-    let outline = outline(line.trim());
+fn scored(outline: &Outline) -> Scored {
     let shown: String = outline.text.chars().take(SHOWN).map(|it| if it.is_control() { ' ' } else { it }).collect();
-    Scored { shown, complexity: score(&Features::of(&outline), Weights::built_in()) }
-}
-
-fn outline(line: &str) -> Outline {
-    let plain = || Outline::of_text(line);
-    match serde_json::from_str::<Value>(line) {
-        Ok(Value::String(text)) => Outline::of_text(&text),
-        Ok(Value::Object(mut object)) => {
-            object.entry("model").or_insert_with(|| "any".into());
-            let endpoint = if object.contains_key("messages") { Endpoint::Chat } else { Endpoint::Completions };
-            let body = Bytes::from(Value::Object(object).to_string());
-            let Ok(body) = RequestBody::json(endpoint, body) else { return plain() };
-            let mut outline = Outline::default();
-            body.outline(&mut outline);
-            outline
-        }
-        _ => plain(),
-    }
+    Scored { shown, complexity: score(&Features::of(outline), Weights::built_in()) }
 }
 
 /// Where the share `large` of the prompts begins, in their order.
@@ -184,20 +142,6 @@ fn text_of(scored: &[Scored], shares: &[f64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_form_of_a_prompt_is_read() {
-        let text = "Why is the sky blue?";
-        for line in [
-            text.to_owned(),
-            json!(text).to_string(),
-            json!({ "prompt": text }).to_string(),
-            json!({ "model": "m", "messages": [{ "role": "user", "content": text }] }).to_string(),
-        ] {
-            assert_eq!(outline(&line).text, text, "{line}");
-        }
-        assert_eq!(outline("{ \"half").text, "{ \"half");
-    }
 
     #[test]
     fn bars_divide_prompts_by_their_shares() {
