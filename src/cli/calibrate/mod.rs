@@ -2,7 +2,7 @@
 
 mod prompts;
 
-use std::{fmt::Write as _, io, path::PathBuf, process::ExitCode};
+use std::{fmt::Write as _, io, ops::Range, path::PathBuf, process::ExitCode};
 
 use serde_json::{Value, json};
 
@@ -73,17 +73,33 @@ fn cut(scored: &[Scored], large: f64) -> usize {
     ((scored.len() as f64 * (1.0 - large)).round() as usize).min(scored.len())
 }
 
-/// The mean quality to expect where all prompts from `cut` on go to the larger model.
+/// The mean quality to expect where all prompts from `cut` on go to the larger model; among equals at the bar those that a lot falls on.
 fn quality(scored: &[Scored], cut: usize) -> f64 {
-    let (small, large) = scored.split_at(cut);
-    let sum: f64 = small.iter().map(|it| it.complexity.quality).sum::<f64>()
-        + large.iter().map(|it| (it.complexity.quality + it.complexity.gap).min(1.0)).sum::<f64>();
+    let gained = |it: &Scored| it.complexity.gap.min(1.0 - it.complexity.quality);
+    let equals = equals(scored, cut);
+    let drawn = (equals.end - cut) as f64 / equals.len().max(1) as f64;
+    let sum = scored.iter().map(|it| it.complexity.quality).sum::<f64>()
+        + scored[equals.end..].iter().map(gained).sum::<f64>()
+        + drawn * scored[equals].iter().map(gained).sum::<f64>();
     sum / scored.len() as f64
 }
 
 /// The score of the first prompt that goes up.
 fn bar(scored: &[Scored], cut: usize) -> Option<f64> {
     scored.get(cut).map(|it| it.complexity.score)
+}
+
+/// The prompts whose score is that of the first one that goes up: where some come before `cut`, no bar alone divides them.
+fn equals(scored: &[Scored], cut: usize) -> Range<usize> {
+    bar(scored, cut).map_or(cut..cut, |bar| {
+        let start = scored.partition_point(|it| it.complexity.score < bar);
+        start..scored.partition_point(|it| it.complexity.score <= bar)
+    })
+}
+
+/// The part of the prompts that stands from the place `from` on.
+fn part(scored: &[Scored], from: usize) -> f64 {
+    (scored.len() - from) as f64 / scored.len() as f64
 }
 
 /// The shares that go above each bar, the lowest bar first.
@@ -94,7 +110,14 @@ fn above(shares: &[f64]) -> Vec<f64> {
 fn told(scored: &[Scored], shares: &[f64]) -> Value {
     let row = |large: f64| {
         let cut = cut(scored, large);
-        json!({ "large_share": large, "bar": bar(scored, cut), "expected_quality": quality(scored, cut) })
+        let equals = equals(scored, cut);
+        json!({
+            "large_share": large,
+            "bar": bar(scored, cut),
+            "share_at_or_above": part(scored, equals.start),
+            "share_above": part(scored, equals.end),
+            "expected_quality": quality(scored, cut),
+        })
     };
     let confidence = scored.iter().map(|it| it.complexity.confidence).sum::<f64>() / scored.len() as f64;
     json!({
@@ -115,44 +138,108 @@ fn text_of(scored: &[Scored], shares: &[f64]) -> String {
         told["mean_confidence"].as_f64().unwrap_or_default()
     );
     for (tier, large) in above(shares).into_iter().enumerate() {
+        let _ = writeln!(text, "tier {} and above, {} asked for: {}", tier + 1, percent(large), divided(scored, large));
         let cut = cut(scored, large);
-        let bar = bar(scored, cut).map_or_else(|| "none".to_owned(), |bar| format!("{bar:.3}"));
-        let _ = writeln!(
-            text,
-            "tier {} and above: {:.1} % of the prompts, those with a score of {bar} or more",
-            tier + 1,
-            large * 100.0
-        );
-        for it in &scored[cut..scored.len().min(cut + EXAMPLES)] {
-            let _ = writeln!(text, "   just above  {:.3}  {}", it.complexity.score, it.shown);
-        }
-        for it in scored[cut.saturating_sub(EXAMPLES)..cut].iter().rev() {
-            let _ = writeln!(text, "   just below  {:.3}  {}", it.complexity.score, it.shown);
-        }
+        let equals = equals(scored, cut);
+        // Of equals that no bar divides, none is above it.
+        let (at, above) = if equals.start < cut { (equals.clone(), equals.end) } else { (cut..cut, cut) };
+        let mut show = |place: &str, it: &Scored| {
+            let _ = writeln!(text, "   {place}  {:.3}  {}", it.complexity.score, it.shown);
+        };
+        scored[above..].iter().take(EXAMPLES).for_each(|it| show("just above", it));
+        scored[at].iter().take(EXAMPLES).for_each(|it| show("at the bar", it));
+        scored[..equals.start].iter().rev().take(EXAMPLES).for_each(|it| show("just below", it));
         text += "\n";
     }
     let rows = SHARES.map(|large| {
         let cut = cut(scored, large);
         let bar = bar(scored, cut).map_or_else(|| "-".to_owned(), |bar| format!("{bar:.3}"));
-        [format!("{:.0} %", large * 100.0), bar, format!("{:.1} %", quality(scored, cut) * 100.0)]
+        let reached = percent(part(scored, equals(scored, cut).start));
+        [format!("{:.0} %", large * 100.0), bar, reached, percent(quality(scored, cut))]
     });
-    text + &output::numbers(["large share", "bar", "expected quality"], rows)
+    text + &output::numbers(["large share", "bar", "at or above", "expected quality"], rows)
+}
+
+/// Who goes up where the share `large` is asked for, in words.
+fn divided(scored: &[Scored], large: f64) -> String {
+    let cut = cut(scored, large);
+    let Some(bar) = bar(scored, cut) else {
+        let few = if large > 0.0 { ": they are too few for so small a share" } else { "" };
+        return format!("not one of the {} prompts{few}", scored.len());
+    };
+    let equals = equals(scored, cut);
+    let mut text = format!("{} of the prompts have a score of {bar:.3} or more", percent(part(scored, equals.start)));
+    if equals.start < cut {
+        let _ = write!(
+            text,
+            "\n   {} have just this score and {} a higher one: no bar alone gives {}, and the gateway draws lots among equals",
+            percent(equals.len() as f64 / scored.len() as f64),
+            percent(part(scored, equals.end)),
+            percent(large)
+        );
+    }
+    text
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Prompts with these scores.
+    fn prompts(scores: impl IntoIterator<Item = f64>) -> Vec<Scored> {
+        let complexity = |score| Complexity { score, quality: 0.5, gap: 0.2, ..Complexity::default() };
+        scores.into_iter().map(|score| Scored { shown: String::new(), complexity: complexity(score) }).collect()
+    }
+
     #[test]
     fn bars_divide_prompts_by_their_shares() {
-        let lines: Vec<Scored> = (0..100)
-            .map(|n| Scored {
-                shown: String::new(),
-                complexity: Complexity { score: f64::from(n) / 100.0, quality: 0.5, gap: 0.2, ..Complexity::default() },
-            })
-            .collect();
+        let lines = prompts((0..100).map(|n| f64::from(n) / 100.0));
         assert_eq!(above(&[0.5, 0.3, 0.2]).iter().map(|share| cut(&lines, *share)).collect::<Vec<_>>(), [50, 80]);
         assert!((quality(&lines, 75) - 0.55).abs() < 1e-9);
         assert_eq!((bar(&lines, 75), bar(&lines, 100)), (Some(0.75), None));
+        assert_eq!((equals(&lines, 75), equals(&lines, 100)), (75..76, 100..100));
+        let text = text_of(&lines, &[0.75, 0.25]);
+        assert!(
+            text.contains("above, 25.0 % asked for: 25.0 % of the prompts have a score of 0.750 or more\n"),
+            "{text}"
+        );
+        assert!(text.contains("just above  0.750") && text.contains("just below  0.740"), "{text}");
+    }
+
+    #[test]
+    fn equals_at_the_bar_are_said_to_be_divided_by_lot() {
+        let mut lines = prompts([0.1, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.3]);
+        let text = text_of(&lines, &[0.5, 0.5]);
+        for part in [
+            "50.0 % asked for: 90.0 % of the prompts have a score of 0.200 or more\n",
+            "80.0 % have just this score and 10.0 % a higher one: no bar alone gives 50.0 %",
+            "just above  0.300",
+            "at the bar  0.200",
+            "just below  0.100",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        let told = told(&lines, &[0.5, 0.5]);
+        assert_eq!(
+            (&told["bars"][0]["share_at_or_above"], &told["bars"][0]["share_above"]),
+            (&json!(0.9), &json!(0.1))
+        );
+        // One of eight equals gains, and half of them are drawn.
+        lines[1..9].iter_mut().for_each(|it| it.complexity.gap = 0.0);
+        lines[8].complexity.gap = 0.4;
+        assert!((quality(&lines, 5) - (5.0 + 0.2 + 0.2) / 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn where_nobody_or_everybody_goes_up_there_is_no_bar_to_tell() {
+        let lines = prompts([0.1, 0.2, 0.3]);
+        assert_eq!(divided(&lines, 0.0), "not one of the 3 prompts");
+        assert_eq!(divided(&lines, 0.1), "not one of the 3 prompts: they are too few for so small a share");
+        assert_eq!(divided(&lines, 0.25), "33.3 % of the prompts have a score of 0.300 or more");
+        assert_eq!(divided(&lines, 1.0), "100.0 % of the prompts have a score of 0.100 or more");
     }
 }
