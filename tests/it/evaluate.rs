@@ -53,6 +53,9 @@ fn rankings_are_compared_with_their_intervals() {
     assert!(found["sets"][0]["prompts"] == 80 && (apgr("random").0 - 0.5).abs() < 1e-9);
     assert!((apgr("signalbox").0 - 0.75).abs() < 1e-9 && apgr("signalbox").1 > 0.5, "{rankings:?}");
     assert!(apgr("oracle").0 >= apgr("signalbox").0);
+    for row in rankings {
+        assert_eq!(row["signalbox_ahead_interval"].is_null(), row["ranking"] == "signalbox", "{row}");
+    }
     let text = evaluate(dir.path(), &["--outcomes", "pairs.jsonl"]).out;
     for part in ["all: 80 prompts, small 0.500, large 1.000", "APGR", "CPT50", "length only", "keywords", "oracle"] {
         assert!(text.contains(part), "{part} in {text}");
@@ -85,4 +88,48 @@ fn what_cannot_be_read_is_told_with_its_line() {
             assert!(ran.err.contains(part), "{part} in {}", ran.err);
         }
     }
+}
+
+#[test]
+fn where_no_ranking_can_be_told_a_line_says_why() {
+    let line = |prompt: &str, small: f64, large: f64| {
+        format!(r#"{{"id":"1","task":"t","prompt":"{prompt}","small":{small},"large":{large}}}"#) + "\n"
+    };
+    let worse = (0..2_100).map(|at| line(&format!("prompt {at}"), 1.0, f64::from(at % 2))).collect::<String>();
+    let dir = folder(&[
+        ("worse.jsonl", &worse),
+        ("single.jsonl", &line("alone", 0.0, 1.0)),
+        ("alike.jsonl", &line("the same", 0.0, 1.0).repeat(3)),
+    ]);
+    let nothing = "the larger model is not better here: there is nothing to recover";
+    for (arguments, told, table) in [
+        (&["worse.jsonl"][..], &[nothing][..], false),
+        (&["worse.jsonl", "--learn"], &[nothing, &format!("worse: {nothing}")], false),
+        (&["single.jsonl"], &["there is one prompt only"], false),
+        (&["alike.jsonl"], &["signalbox scores all prompts here alike"], true),
+        (&["alike.jsonl", "--learn"], &["Nothing was learned: it takes 2001 prompts"], true),
+    ] {
+        let ran = evaluate(dir.path(), &[&["--outcomes"], arguments].concat());
+        assert_eq!((ran.code, &*ran.err), (Some(0), ""), "{arguments:?}");
+        for part in told {
+            assert!(ran.out.contains(part), "{part} in {}", ran.out);
+        }
+        assert_eq!(ran.out.contains("length only"), table, "{}", ran.out);
+    }
+    let ran = evaluate(dir.path(), &["--outcomes", "worse.jsonl", "--json"]);
+    let found: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(found["sets"][0]["note"], nothing);
+}
+
+#[test]
+fn named_models_are_of_the_files_that_name_any() {
+    let named = r#"{"id":"1","task":"t","prompt":"p","scores":{"a":0.5,"b":1}}"#;
+    let plain = r#"{"id":"1","task":"t","prompt":"p","small":0,"large":1}"#;
+    let dir = folder(&[("named.jsonl", named), ("plain.jsonl", plain)]);
+    let models = ["--small", "a", "--large", "b"];
+    let both = evaluate(dir.path(), &[&["--outcomes", "named.jsonl", "plain.jsonl"], &models[..]].concat());
+    assert!(both.out.contains("not in plain, whose `small` and `large` count"), "{}{}", both.out, both.err);
+    let ran = evaluate(dir.path(), &[&["--outcomes", "plain.jsonl"], &models[..]].concat());
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("no line has scores by model"), "{}", ran.err);
 }

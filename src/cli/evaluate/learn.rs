@@ -11,6 +11,8 @@ use crate::prompt::complexity::{
 
 /// The replays of each kind of traffic: the kind of their labels, and how many. One-sided labels are cheap, and each tells less.
 const KINDS: [(&str, usize); 3] = [("paired", 1000), ("one-sided", 1000), ("one-sided", 2000)];
+/// Prompts that a replay takes at least: as many at least are left to test on as there are labels.
+pub(super) const FEWEST: usize = 2 * KINDS[0].1 + 1;
 /// After how many labels each a candidate is tried.
 const EVERY: usize = 250;
 /// Replays, each of other labels.

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, io, path::PathBuf, process::ExitCode};
 
 use self::{
     outcomes::{Outcome, Outcomes},
-    results::{DRAWS, Results, Row, Set},
+    results::{DRAWS, NOTHING, Results, Row, Set},
 };
 use super::output;
 use crate::{
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Outcomes, JSON lines, gzip or not: `{id, task, prompt, small, large}` or `{…, scores: {model: 0..1}}`
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     outcomes: Vec<PathBuf>,
-    /// Of outcomes by model: the small model; of several their mean
+    /// Of outcomes by model: the small model; of several their mean. Plain `small` and `large` count as they are
     #[arg(long, value_name = "MODEL", value_delimiter = ',')]
     small: Vec<String>,
     /// Of outcomes by model: the large model; of several their mean
@@ -96,13 +96,15 @@ fn measure(args: &Args, outcomes: &Outcomes) -> Result<Results, Problems> {
         let gap = gaps.iter().sum::<f64>() / gaps.len().max(1) as f64;
         (pair.small.clone(), pair.large.clone(), gap, Ranking::new(&scores).worth(&gaps, |_| 1.0).apgr)
     });
-    let learned = if args.learn { learn::replays(outcomes, &features) } else { Vec::new() };
+    let learned = args.learn.then(|| learn::replays(outcomes, &features));
+    let unnamed = if args.small.is_empty() { Vec::new() } else { outcomes.unnamed.clone() };
     Ok(Results {
         weights: built_in.version.clone(),
         left_out: args.leave_one_out,
         sets,
         pairs: pairs.collect(),
         learned,
+        unnamed,
     })
 }
 
@@ -124,9 +126,18 @@ fn set(name: String, rows: &[usize], outcomes: &Outcomes, ours: &[f64]) -> Set {
         let apgr = Interval::of(draws.iter().map(|worth| worth.apgr).collect());
         Row { name, worth: ranking.worth(&gaps, |_| 1.0), apgr, ahead: Interval::of(differences) }
     });
+    let rows_of: Vec<Row> = rows_of.collect();
+    let note = match rows {
+        [_] => Some("there is one prompt only: nothing to rank"),
+        _ if rows_of[0].worth.apgr.is_nan() => Some(NOTHING),
+        _ if scores[0].1.windows(2).all(|two| two[0].total_cmp(&two[1]).is_eq()) => {
+            Some("signalbox scores all prompts here alike: its ranking is no better than chance")
+        }
+        _ => None,
+    };
     let mean = |value: &dyn Fn(usize) -> f64| of(value).iter().sum::<f64>() / rows.len().max(1) as f64;
     let (small, large) = (mean(&|at| row(at).small), mean(&|at| row(at).large));
-    Set { name, prompts: rows.len(), small, large, rows: rows_of.collect() }
+    Set { name, prompts: rows.len(), small, large, rows: rows_of, note }
 }
 
 /// Rankings of each benchmark by weights that were fitted on the others.

@@ -24,7 +24,7 @@ struct Line {
     prompt: String,
     small: Option<f64>,
     large: Option<f64>,
-    scores: Option<BTreeMap<String, f64>>,
+    scores: Option<BTreeMap<String, Option<f64>>>,
 }
 
 /// One prompt with its outcomes.
@@ -61,12 +61,20 @@ pub(super) struct Outcomes {
     /// The prompts.
     pub(super) rows: Vec<Outcome>,
     pub(super) pairs: Vec<Pair>,
+    /// Names of files with scores that are of no named model: `--small` and `--large` say nothing of them.
+    pub(super) unnamed: Vec<String>,
 }
 
 impl Outcomes {
     /// Reads the files. Of scores by model the means over `small` and over `large` count.
     pub(super) fn open(files: &[PathBuf], small: &[String], large: &[String]) -> Result<Self, Problems> {
-        let mut outcomes = Self { files: Vec::new(), benchmarks: Vec::new(), rows: Vec::new(), pairs: Vec::new() };
+        let mut outcomes = Self {
+            files: Vec::new(),
+            benchmarks: Vec::new(),
+            rows: Vec::new(),
+            pairs: Vec::new(),
+            unnamed: Vec::new(),
+        };
         for small in small {
             for large in large {
                 outcomes.pairs.push(Pair { small: small.clone(), large: large.clone(), rows: Vec::new() });
@@ -90,6 +98,11 @@ impl Outcomes {
             }
         }
         outcomes.pairs.retain(|pair| !pair.rows.is_empty());
+        if outcomes.pairs.is_empty() && !(small.is_empty() && large.is_empty()) {
+            let message = "no line has scores by model, and `--small` and `--large` choose among such".to_owned();
+            let help = "leave the two options out: the lines' own `small` and `large` count";
+            return Err(problem(&files[0], message, help));
+        }
         Ok(outcomes)
     }
 
@@ -98,20 +111,28 @@ impl Outcomes {
         let line: Line =
             serde_json::from_slice(line).map_err(|error| (format!("not an outcome: {error}"), form.to_owned()))?;
         let (benchmark, low, high) = match (line.small, line.large, &line.scores) {
-            (Some(small), Some(large), None) => (file, small, large),
+            (Some(small), Some(large), None) => {
+                if self.unnamed.last().is_none_or(|last| last != file) {
+                    self.unnamed.push(file.to_owned());
+                }
+                (file, quality(small, "small")?, quality(large, "large")?)
+            }
             (None, None, Some(scores)) => {
                 for pair in &mut self.pairs {
-                    if let (Some(small), Some(large)) = (scores.get(&pair.small), scores.get(&pair.large)) {
+                    if let (Some(Some(small)), Some(Some(large))) = (scores.get(&pair.small), scores.get(&pair.large)) {
                         pair.rows.push((self.rows.len(), *small, *large));
                     }
                 }
-                (&*line.task, mean(scores, "--small", small)?, mean(scores, "--large", large)?)
+                let mean = |option, models| mean(&line.task, scores, option, models);
+                (&*line.task, mean("--small", small)?, mean("--large", large)?)
+            }
+            (small, large, None) if small.is_some() != large.is_some() => {
+                let lacks = if small.is_some() { "large" } else { "small" };
+                let message = format!("task `{}` has no score in `{lacks}`", line.task);
+                return Err((message, "drop the line, or give it one from 0 to 1".to_owned()));
             }
             _ => return Err(("it has neither `small` and `large` nor `scores`".to_owned(), form.to_owned())),
         };
-        if let Some(wrong) = [low, high].into_iter().find(|quality| !(0.0..=1.0).contains(quality)) {
-            return Err((format!("a quality of {wrong}"), "qualities are from 0 to 1".to_owned()));
-        }
         let benchmark = self.benchmarks.iter().position(|known| known == benchmark).unwrap_or_else(|| {
             self.benchmarks.push(benchmark.to_owned());
             self.benchmarks.len() - 1
@@ -151,16 +172,37 @@ impl Outcomes {
     }
 }
 
-fn mean(scores: &BTreeMap<String, f64>, option: &str, models: &[String]) -> Result<f64, (String, String)> {
-    let has = || scores.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+fn mean(
+    task: &str,
+    scores: &BTreeMap<String, Option<f64>>,
+    option: &str,
+    models: &[String],
+) -> Result<f64, (String, String)> {
+    let has = || {
+        let known = scores.iter().filter(|(_, score)| score.is_some());
+        format!("it has {}", known.map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", "))
+    };
     if models.is_empty() {
-        return Err((format!("scores by model, and no `{option}` says whose count"), format!("it has {}", has())));
+        return Err((format!("scores by model, and no `{option}` says whose count"), has()));
     }
     let mut sum = 0.0;
     for model in models {
-        sum += scores.get(model).ok_or_else(|| (format!("no score of `{model}`"), format!("it has {}", has())))?;
+        let score = scores.get(model).copied().flatten();
+        let score = score.ok_or_else(|| {
+            let help = format!("drop the line, or name other models: {}", has());
+            (format!("task `{task}` has no score of `{model}`"), help)
+        })?;
+        sum += quality(score, model)?;
     }
     Ok(sum / models.len() as f64)
+}
+
+/// The quality that `score` says, of the model or member with this name.
+fn quality(score: f64, name: &str) -> Result<f64, (String, String)> {
+    if (0.0..=1.0).contains(&score) {
+        return Ok(score);
+    }
+    Err((format!("a quality of {score} for `{name}`"), "qualities are from 0 to 1".to_owned()))
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -171,4 +213,60 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 fn problem(path: &Path, message: String, help: impl Into<std::borrow::Cow<'static, str>>) -> Problems {
     Problems::new(&path.display().to_string(), "".into(), vec![Problem::whole(message).help(help)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file's outcomes, or what is wrong with it and how to mend it.
+    fn open(file: &str, small: &[&str], large: &[&str]) -> Result<Outcomes, (String, String)> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file.jsonl");
+        std::fs::write(&path, file).unwrap();
+        let [small, large] =
+            [small, large].map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        Outcomes::open(&[path], &small, &large).map_err(|problems| {
+            let (_, _, problem) = problems.iter().next().unwrap();
+            (problem.message.to_string(), problem.help.clone().unwrap_or_default().into_owned())
+        })
+    }
+
+    fn by_model(scores: &str) -> String {
+        let line = |scores: &str| format!(r#"{{"task":"t","prompt":"p","scores":{{{scores}}}}}"#);
+        line(r#""a":0,"b":0.5,"c":1"#) + "\n" + &line(scores)
+    }
+
+    #[test]
+    fn each_score_that_counts_is_from_0_to_1() {
+        let wrong = |scores: &str| open(&by_model(scores), &["a", "b"], &["c"]).err().unwrap_or_default();
+        // Their mean would pass.
+        let told = ("line 2: a quality of -0.5 for `a`".to_owned(), "qualities are from 0 to 1".to_owned());
+        assert_eq!(wrong(r#""a":-0.5,"b":1,"c":1"#), told);
+        assert!(wrong(r#""a":0,"b":0,"c":1.5"#).0.starts_with("line 2: a quality of 1.5 for `c`"));
+        assert!(wrong(r#""a":0,"b":0,"c":1e999"#).0.starts_with("line 2: not an outcome: number out of range"));
+        assert!(open(&by_model(r#""a":0,"b":1,"c":1,"d":null"#), &["a"], &["c"]).is_ok(), "nobody asks for `d`");
+    }
+
+    #[test]
+    fn a_line_without_a_score_is_told_with_its_task_and_model() {
+        let help = "drop the line, or name other models: it has `a`, `b`";
+        for scores in [r#""a":0,"b":1"#, r#""a":0,"b":1,"c":null"#] {
+            let told = open(&by_model(scores), &["a"], &["c"]).err();
+            assert_eq!(told, Some(("line 2: task `t` has no score of `c`".to_owned(), help.to_owned())));
+        }
+        let told = open(r#"{"task":"t","prompt":"p","small":1,"large":null}"#, &[], &[]).err().unwrap_or_default();
+        assert_eq!(told.0, "line 1: task `t` has no score in `large`");
+    }
+
+    #[test]
+    fn models_are_not_named_where_no_line_has_any() {
+        let plain = r#"{"task":"t","prompt":"p","small":0,"large":1}"#;
+        let told = open(plain, &["a"], &[]).err().unwrap_or_default();
+        assert!(told.0.contains("no line has scores by model") && told.1.contains("leave the two options out"));
+        assert!(open(plain, &[], &[]).is_ok());
+        let mixed = format!("{}\n{plain}", by_model(r#""a":0,"c":1"#));
+        let mixed = open(&mixed, &["a"], &["c"]).map(|found| (found.rows.len(), found.unnamed));
+        assert_eq!(mixed, Ok((3, vec!["file".to_owned()])));
+    }
 }

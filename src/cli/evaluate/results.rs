@@ -6,6 +6,9 @@ use crate::prompt::complexity::curve::{Interval, Worth};
 /// Bootstrap samples.
 pub(super) const DRAWS: usize = 1000;
 
+/// What is said where a larger model adds nothing, so that there are no parts of it.
+pub(super) const NOTHING: &str = "the larger model is not better here: there is nothing to recover";
+
 /// How one ranking did on one set of prompts.
 pub(super) struct Row {
     pub(super) name: &'static str,
@@ -22,6 +25,8 @@ pub(super) struct Set {
     pub(super) small: f64,
     pub(super) large: f64,
     pub(super) rows: Vec<Row>,
+    /// Why nothing can be told of rankings here, where that is so.
+    pub(super) note: Option<&'static str>,
 }
 
 /// All that was found.
@@ -31,5 +36,8 @@ pub(super) struct Results {
     pub(super) sets: Vec<Set>,
     /// Ours for each pair of models: small, large, gap, APGR.
     pub(super) pairs: Vec<(String, String, f64, f64)>,
-    pub(super) learned: Vec<Replay>,
+    /// Replays of labels, where they were asked for.
+    pub(super) learned: Option<Vec<Replay>>,
+    /// Files whose scores are of no named model, where models were named.
+    pub(super) unnamed: Vec<String>,
 }
