@@ -140,7 +140,8 @@ fn set(name: String, rows: &[usize], outcomes: &Outcomes, ours: &[f64]) -> Set {
     Set { name, prompts: rows.len(), small, large, rows: rows_of, note }
 }
 
-/// Rankings of each benchmark by weights that were fitted on the others.
+/// Scores of each benchmark by weights that were fitted on the others. Sums of different weights have no scale in common; the shares of
+/// the fitted prompts below them have.
 fn left_out(outcomes: &Outcomes, features: &[Features]) -> Result<Vec<f64>, String> {
     let samples = outcomes.samples(features);
     let mut ours = vec![0.0; features.len()];
@@ -149,7 +150,7 @@ fn left_out(outcomes: &Outcomes, features: &[Features]) -> Result<Vec<f64>, Stri
         let weights = fit(&others, &outcomes.benchmarks)
             .map_err(|error| format!("without {}: {error}", outcomes.benchmarks[set]))?;
         for (at, _) in outcomes.rows.iter().enumerate().filter(|(_, row)| row.benchmark == set) {
-            ours[at] = f64::from(ranking(&features[at], &weights));
+            ours[at] = f64::from(weights.quantile(ranking(&features[at], &weights)));
         }
     }
     Ok(ours)

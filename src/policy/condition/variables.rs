@@ -177,7 +177,7 @@ pub const VARIABLES: [Entry; 23] = {
         entry(V::PoolSlo, "pool.<name>.slo", Text, ANY,
             "How a pool's objectives stand, the worst of them: \"ok\", \"burning\" or \"exhausted\"; \"ok\" where it has none.", "pool.small.slo != \"ok\""),
         entry(V::RouteBurn, "route.<name>.burn", Double, FROM_0,
-            "The same for a route and its own objectives, by the name it has in headers and metrics: its `name`, else the model's, numbered from the second on (`auto`, `auto.2`).", "route.chat.burn > 2.0"),
+            "The same for a route and its own objectives, by the name it has in headers and metrics: its `name`, else the model's, with a number where it has several (`auto.1`, `auto.2`).", "route.chat.burn > 2.0"),
         entry(V::RouteSlo, "route.<name>.slo", Text, ANY,
             "How a route's objectives stand.", "route[\"auto.2\"].slo == \"exhausted\""),
         entry(V::Time, "time.in(\"…\", \"zone\")", Bool, ANY,
