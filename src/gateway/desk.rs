@@ -232,7 +232,7 @@ impl Desk {
             && line.explained.as_ref().is_some_and(|explained| explained.tier.is_some())
             && let Some(attempt) = line.answered.and_then(|at| line.attempts.get(at))
         {
-            self.lessons.answered(&line.id, &attempt.pool);
+            self.lessons.answered(&line.id, line.key.as_ref(), &attempt.pool);
         }
         let line = Arc::new(line);
         if let Some(journal) = &*self.journal.load() {

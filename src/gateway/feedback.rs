@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Desk, Serving, auth,
-    lessons::Heard,
     meaning::{self, Said},
 };
 use crate::{
@@ -62,14 +61,12 @@ pub(super) fn hear(serving: &Serving, desk: &Desk, headers: &HeaderMap, body: &B
         return Err(Fault::field("outcome", format!("'outcome' is one of {names}")));
     };
     let served = matches!(verdict, Verdict::Ok | Verdict::Overprovisioned);
-    if judge(serving, desk, id, caller.as_ref(), served) {
-        return Ok(Recorded { recorded: true, learned: true });
-    }
-    let known = desk.find(id).is_some_and(|line| line.key == caller);
-    match desk.lessons.feedback(id, caller.as_ref(), verdict) {
-        Heard::Learned => Ok(Recorded { recorded: true, learned: true }),
-        Heard::Noted if known => Ok(Recorded { recorded: true, learned: false }),
-        Heard::Noted | Heard::Unknown => Err(unknown(id)),
+    let learned =
+        judge(serving, desk, id, caller.as_ref(), served) || desk.lessons.feedback(id, caller.as_ref(), verdict);
+    if learned || desk.find(id).is_some_and(|line| line.key == caller) {
+        Ok(Recorded { recorded: true, learned })
+    } else {
+        Err(unknown(id))
     }
 }
 

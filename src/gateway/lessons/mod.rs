@@ -17,7 +17,7 @@ use dashmap::DashMap;
 use serde::{Deserialize, Serialize};
 
 pub(super) use self::recent::Decided;
-use self::recent::{Found, Judged, Recent};
+use self::recent::{Judged, Recent};
 pub use self::store::StoreError;
 use crate::{
     measure::lock,
@@ -98,17 +98,6 @@ pub struct LessonTold {
     pub tally: Tally,
 }
 
-/// What became of a word of feedback.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// It is a label now.
-    Learned,
-    /// The request was not one that tiers decided: there is nothing to learn from it.
-    Noted,
-    /// No such request is remembered, or it was another caller's.
-    Unknown,
-}
-
 impl Lesson {
     fn of(learner: Learner, tally: Tally) -> Self {
         let weights = ArcSwap::from_pointee(learner.weights().clone());
@@ -138,27 +127,23 @@ impl Lessons {
         }
     }
 
-    /// The request `id` was answered in full, by this pool: only now can the answer be judged.
-    pub(super) fn answered(&self, id: &str, pool: &Name) {
-        lock(&self.recent).answered(id, pool);
+    /// The request `id` of `caller` was answered in full, by this pool: only now can the answer be judged.
+    pub(super) fn answered(&self, id: &Arc<str>, caller: Option<&Name>, pool: &Name) {
+        lock(&self.recent).answered(id, caller, pool);
     }
 
-    /// A caller's word on the answer to the request `id`; the first one counts.
-    pub(super) fn feedback(self: &Arc<Self>, id: &str, caller: Option<&Name>, verdict: Verdict) -> Heard {
+    /// A caller's word on the answer to its request `id`; the first one counts. Whether there was anything to learn from it.
+    pub(super) fn feedback(self: &Arc<Self>, id: &str, caller: Option<&Name>, verdict: Verdict) -> bool {
         let found = lock(&self.recent).judge(id, caller);
-        match found {
-            Found::Judged(decided) => {
-                self.learn(&decided, decided.label(verdict), |tally| tally.feedback += 1);
-                Heard::Learned
-            }
-            Found::NothingToLearn => Heard::Noted,
-            Found::AnotherCallers => Heard::Unknown,
+        if let Some(decided) = &found {
+            self.learn(decided, decided.label(verdict), |tally| tally.feedback += 1);
         }
+        found.is_some()
     }
 
-    /// Both ends of the tiers answered the request `id`, with answers of this quality.
-    pub(super) fn paired(self: &Arc<Self>, id: &str, small: f32, large: f32) {
-        let found = lock(&self.recent).pair(id);
+    /// Both ends of the tiers answered the request `id` of `caller`, with answers of this quality.
+    pub(super) fn paired(self: &Arc<Self>, id: &Arc<str>, caller: Option<&Name>, small: f32, large: f32) {
+        let found = lock(&self.recent).pair(id, caller);
         if let Some(decided) = found {
             self.learn(&decided, Label::Paired { small, large }, |tally| tally.pairs += 1);
         }

@@ -1,7 +1,7 @@
 //! Decisions that can still be judged: by their callers, or by what their conversation asks next.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, VecDeque, hash_map::Entry::Occupied},
     sync::Arc,
     time::Duration,
 };
@@ -49,34 +49,40 @@ impl Judged {
     }
 }
 
-/// What is known of a request that somebody judges.
-pub(super) enum Found {
-    Judged(Box<Judged>),
-    /// No tiers decided it, it has no full answer, another pool answered, or it was judged before.
-    NothingToLearn,
-    AnotherCallers,
+/// How far a decision has come.
+#[derive(Copy, Clone, Debug)]
+enum Stage {
+    /// It has no full answer, or another pool's.
+    Open,
+    /// Who answered in full.
+    Answered(Tier),
+    /// It was a label: a decision counts for one at most.
+    Judged,
 }
 
 #[derive(Debug)]
 struct Entry {
+    /// The very one of its request: clients may give several requests the same.
+    id: Arc<str>,
     decided: Decided,
     at: Moment,
-    /// Who answered in full; a decision counts for one label at most, and is then without it.
-    answered: Option<Tier>,
+    stage: Stage,
 }
 
 impl Entry {
     fn judged(&mut self) -> Option<Judged> {
-        let tier = self.answered.take()?;
+        let Stage::Answered(tier) = self.stage else { return None };
+        self.stage = Stage::Judged;
         Some(Judged { route: self.decided.route.clone(), features: self.decided.features.clone(), tier })
     }
 }
 
-/// The last decisions, bounded.
+/// The last decisions, bounded. Ids are their clients' own, so that each is kept for its caller's key, and a request is told from a later one
+/// of the same id by where its id lies in memory ([`Arc::ptr_eq`]): while an entry holds it, no other can lie there.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    by_id: HashMap<Arc<str>, Entry>,
-    order: VecDeque<Arc<str>>,
+    by_id: HashMap<(Option<Name>, Arc<str>), Entry>,
+    order: VecDeque<(Option<Name>, Arc<str>)>,
     /// The last decision of each conversation by what was said in it, for each key.
     conversations: HashMap<(Option<Name>, u64), Arc<str>>,
 }
@@ -84,7 +90,7 @@ pub(super) struct Recent {
 impl Recent {
     /// Remembers a decision. With `re_ask`, returns the one before it in its conversation with what the new one says of it.
     ///
-    /// Of two requests that their clients gave the same id, the first one is remembered: else one caller could take another's place.
+    /// Of a caller's requests with the same id, the newest is remembered.
     pub(super) fn add(
         &mut self,
         id: &Arc<str>,
@@ -93,59 +99,73 @@ impl Recent {
         now: Moment,
     ) -> Option<(Judged, Verdict)> {
         let judged = if re_ask { self.judge_before(&decided, now) } else { None };
-        if self.by_id.contains_key(id) {
+        let place = (decided.key.clone(), id.clone());
+        if self.of(&place).is_some() {
             return judged;
         }
         if self.order.len() == MOST
             && let Some(oldest) = self.order.pop_front()
-            && let Some(gone) = self.by_id.remove(&oldest)
-            && let Some(said) = gone.decided.said
+            && self.of(&oldest).is_some()
         {
-            self.conversations.remove(&(gone.decided.key, said));
+            self.forget(&oldest);
         }
+        self.forget(&place);
         if let Some(said) = decided.said {
             self.conversations.insert((decided.key.clone(), said), id.clone());
         }
-        self.order.push_back(id.clone());
-        self.by_id.insert(id.clone(), Entry { decided, at: now, answered: None });
+        self.order.push_back(place.clone());
+        self.by_id.insert(place, Entry { id: id.clone(), decided, at: now, stage: Stage::Open });
         judged
+    }
+
+    /// The decision on this very request.
+    fn of(&mut self, place: &(Option<Name>, Arc<str>)) -> Option<&mut Entry> {
+        self.by_id.get_mut(place).filter(|entry| Arc::ptr_eq(&entry.id, &place.1))
+    }
+
+    /// Forgets the decision on whichever request of this id. Its conversation may have gone on with another one.
+    fn forget(&mut self, place: &(Option<Name>, Arc<str>)) {
+        let Some(Entry { id, decided, .. }) = self.by_id.remove(place) else { return };
+        if let Some(said) = decided.said
+            && let Occupied(last) = self.conversations.entry((decided.key, said))
+            && Arc::ptr_eq(last.get(), &id)
+        {
+            last.remove();
+        }
     }
 
     fn judge_before(&mut self, next: &Decided, now: Moment) -> Option<(Judged, Verdict)> {
         // In the middle of a turn the user has said nothing new.
         next.said?;
-        let before = self.conversations.get(&(next.key.clone(), next.said_before?))?;
-        let entry = self.by_id.get_mut(before)?;
-        let verdict = verdict(&entry.decided, next, entry.answered?, now.since(entry.at))?;
+        let before = self.conversations.get(&(next.key.clone(), next.said_before?))?.clone();
+        let entry = self.of(&(next.key.clone(), before))?;
+        let Stage::Answered(tier) = entry.stage else { return None };
+        let verdict = verdict(&entry.decided, next, tier, now.since(entry.at))?;
         Some((entry.judged()?, verdict))
     }
 
-    /// The request was answered in full by this pool.
-    pub(super) fn answered(&mut self, id: &str, pool: &Name) {
-        if let Some(entry) = self.by_id.get_mut(id) {
+    /// The request of `caller` was answered in full by this pool.
+    pub(super) fn answered(&mut self, id: &Arc<str>, caller: Option<&Name>, pool: &Name) {
+        if let Some(entry) = self.of(&(caller.cloned(), id.clone()))
+            && matches!(entry.stage, Stage::Open)
+        {
             let [small, large] = &entry.decided.pools;
-            entry.answered = if pool == small {
-                Some(Tier::Small)
+            if pool == small {
+                entry.stage = Stage::Answered(Tier::Small);
             } else if pool == large {
-                Some(Tier::Large)
-            } else {
-                None
-            };
+                entry.stage = Stage::Answered(Tier::Large);
+            }
         }
     }
 
     /// A decision whose answer was compared with another tier's.
-    pub(super) fn pair(&mut self, id: &str) -> Option<Judged> {
-        self.by_id.get_mut(id)?.judged()
+    pub(super) fn pair(&mut self, id: &Arc<str>, caller: Option<&Name>) -> Option<Judged> {
+        self.of(&(caller.cloned(), id.clone()))?.judged()
     }
 
-    /// What `caller` may judge.
-    pub(super) fn judge(&mut self, id: &str, caller: Option<&Name>) -> Found {
-        let Some(entry) = self.by_id.get_mut(id) else { return Found::NothingToLearn };
-        if entry.decided.key.as_ref() != caller {
-            return Found::AnotherCallers;
-        }
-        entry.judged().map_or(Found::NothingToLearn, |judged| Found::Judged(judged.into()))
+    /// What `caller` judges: `None` where no tiers decided it, it has no full answer, another pool answered, or it was judged before.
+    pub(super) fn judge(&mut self, id: &str, caller: Option<&Name>) -> Option<Judged> {
+        self.by_id.get_mut(&(caller.cloned(), id.into()))?.judged()
     }
 }
 
@@ -198,9 +218,10 @@ mod tests {
     #[test]
     fn asking_again_is_told_from_going_on() {
         let mut recent = Recent::default();
-        let add = |recent: &mut Recent, id: &str, decided, seconds| {
-            let judged = recent.add(&id.into(), decided, true, at(seconds));
-            recent.answered(id, &if seconds == 0 { "small" } else { "large" }.into());
+        let add = |recent: &mut Recent, id: &str, decided: Decided, seconds| {
+            let (id, key) = (id.into(), decided.key.clone());
+            let judged = recent.add(&id, decided, true, at(seconds));
+            recent.answered(&id, key.as_ref(), &if seconds == 0 { "small" } else { "large" }.into());
             judged.map(|(judged, verdict)| (judged.tier, verdict))
         };
         assert_eq!(add(&mut recent, "1", decided(FIRST, "a", None, Some(1)), 0), None);
@@ -216,14 +237,56 @@ mod tests {
     #[test]
     fn what_has_no_answer_cannot_be_judged_and_what_has_is_judged_once() {
         let mut recent = Recent::default();
-        let key = Some(&Name::from("a"));
-        recent.add(&"1".into(), decided(FIRST, "a", None, Some(1)), false, at(0));
-        assert!(matches!(recent.judge("1", key), Found::NothingToLearn));
-        recent.answered("1", &"large".into());
-        recent.add(&"1".into(), decided(ON, "b", None, Some(9)), false, at(0));
-        assert!(matches!(recent.judge("1", None), Found::AnotherCallers));
-        assert!(matches!(recent.judge("1", key), Found::Judged(judged) if judged.tier == Tier::Large));
-        assert!(matches!(recent.judge("1", key), Found::NothingToLearn));
+        let (key, id) = (Name::from("a"), Arc::from("1"));
+        let tier = |judged: Option<Judged>| judged.map(|judged| judged.tier);
+        recent.add(&id, decided(FIRST, "a", None, Some(1)), false, at(0));
+        assert_eq!(tier(recent.judge("1", Some(&key))), None);
+        recent.answered(&id, Some(&key), &"large".into());
+        assert_eq!(tier(recent.judge("1", None)), None, "another caller's");
+        assert_eq!(tier(recent.judge("1", Some(&key))), Some(Tier::Large));
+        recent.answered(&id, Some(&key), &"large".into());
+        recent.add(&id, decided(FIRST, "a", None, Some(1)), false, at(0));
+        assert_eq!(tier(recent.judge("1", Some(&key))), None, "it stays judged");
+        assert_eq!(tier(recent.pair(&id, Some(&key))), None);
+    }
+
+    #[test]
+    fn requests_of_the_same_id_are_told_apart() {
+        let mut recent = Recent::default();
+        let (a, b) = (Name::from("a"), Name::from("b"));
+        let [first, second, others]: [Arc<str>; 3] = ["1", "1", "1"].map(Arc::from);
+        let tier = |judged: Option<Judged>| judged.map(|judged| judged.tier);
+        recent.add(&first, decided(FIRST, "a", None, Some(1)), true, at(0));
+        recent.add(&others, decided(FIRST, "b", None, Some(1)), true, at(0));
+        recent.answered(&others, Some(&b), &"small".into());
+        assert_eq!(tier(recent.pair(&others, Some(&a))), None, "another caller's");
+        assert_eq!(tier(recent.judge("1", Some(&a))), None, "the other caller's answer does not complete it");
+        recent.answered(&first, Some(&a), &"small".into());
+        assert_eq!(tier(recent.judge("1", Some(&a))), Some(Tier::Small));
+
+        // A second request of the same caller: a decision of its own, which the end of the first one does not touch.
+        recent.add(&second, decided(ON, "a", None, Some(1)), true, at(1));
+        recent.answered(&first, Some(&a), &"large".into());
+        assert_eq!(tier(recent.pair(&first, Some(&a))), None);
+        assert_eq!(tier(recent.judge("1", Some(&a))), None);
+        recent.answered(&second, Some(&a), &"large".into());
+        assert_eq!(tier(recent.judge("1", Some(&a))), Some(Tier::Large));
+        assert_eq!(tier(recent.judge("1", Some(&b))), Some(Tier::Small), "it was left alone");
+        assert_eq!((recent.by_id.len(), recent.conversations.len()), (2, 2));
+    }
+
+    #[test]
+    fn a_conversation_is_found_by_its_newest_decision_when_older_ones_go() {
+        let mut recent = Recent::default();
+        let (key, newest) = (Name::from("a"), Arc::from("newest"));
+        recent.add(&"oldest".into(), decided(FIRST, "a", None, Some(1)), true, at(0));
+        recent.add(&newest, decided(FIRST, "a", None, Some(1)), true, at(0));
+        recent.answered(&newest, Some(&key), &"small".into());
+        for number in 2..=MOST as u64 {
+            recent.add(&number.to_string().into(), decided("hi", "a", None, Some(number)), true, at(0));
+        }
+        assert!(!recent.by_id.contains_key(&(Some(key), "oldest".into())));
+        assert!(recent.add(&"again".into(), decided(AGAIN, "a", Some(1), Some(0)), true, at(1)).is_some());
     }
 
     #[test]
@@ -233,8 +296,9 @@ mod tests {
             recent.add(&number.to_string().into(), decided("hi", "a", None, Some(number)), true, at(number));
             recent.add(&"same".into(), decided("hi", "a", None, Some(number)), true, at(number));
         }
-        assert_eq!((recent.by_id.len(), recent.order.len()), (MOST, MOST));
+        assert_eq!((recent.by_id.len(), recent.order.len()), (MOST / 2 + 1, MOST));
         assert!(recent.conversations.len() <= MOST, "{}", recent.conversations.len());
-        assert!(!recent.by_id.contains_key("0") && recent.by_id.contains_key("4000"));
+        let known = |id: &str| recent.by_id.contains_key(&(Some("a".into()), id.into()));
+        assert!(!known("0") && known("4000") && known("same"));
     }
 }

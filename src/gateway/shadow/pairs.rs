@@ -133,7 +133,9 @@ impl Pair {
     async fn compare(self, answer: Bytes, streamed: bool) {
         let result = self.result(&answer, streamed).await;
         if let Some((small, large)) = qualities(result) {
-            self.desk.lessons.paired(&self.id, small, large);
+            let Origin { serving, key, .. } = &self.origin;
+            let caller = key.map(|key| &serving.snapshot.policy.keys[key].id);
+            self.desk.lessons.paired(&self.id, caller, small, large);
         }
         self.desk.metrics.pair(result);
     }
