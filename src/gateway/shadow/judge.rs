@@ -60,10 +60,17 @@ fn told(said: &Said<'_>) -> String {
     told
 }
 
-/// What the judge's answer means: its last word that is one of the three. `None` where there is none.
+/// What the judge's answer means: the one of the three words that is in it. `None` where there is none, or more than one: which of
+/// them is meant cannot be told ("B is better than A").
 pub(super) fn read(answer: &Draft, swapped: bool) -> Option<Judgement> {
     let said = answer.said()?;
-    let word = said.text.split(|c: char| !c.is_alphanumeric()).rev().find(|word| ["A", "B", "SAME"].contains(word))?;
+    // Some models think aloud first.
+    let verdict = said.text.rsplit("</think>").next()?;
+    let mut words = verdict.split(|c: char| !c.is_alphanumeric()).filter(|word| ["A", "B", "SAME"].contains(word));
+    let word = words.next()?;
+    if words.any(|other| other != word) {
+        return None;
+    }
     Some(match (word, swapped) {
         ("SAME", _) => Judgement::Same,
         ("A", false) | ("B", true) => Judgement::First,
@@ -100,11 +107,19 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_counts() {
+    fn only_a_clear_verdict_counts() {
         for (text, meant) in [
             ("A", Some(Judgement::First)),
-            ("Answer A is vague, so: **B**.", Some(Judgement::Second)),
+            ("A.", Some(Judgement::First)),
+            ("**A**", Some(Judgement::First)),
+            ("Answer: B", Some(Judgement::Second)),
+            ("B. Again: B", Some(Judgement::Second)),
+            ("<think>A is vague.</think>\n\nB", Some(Judgement::Second)),
             ("SAME", Some(Judgement::Same)),
+            ("B is better than A.", None),
+            ("Answer A is vague, so: **B**.", None),
+            ("A and B are the SAME", None),
+            ("Both are a bit vague, BAD", None),
             ("neither", None),
         ] {
             assert_eq!(read(&answer(text), false), meant, "{text}");
