@@ -156,6 +156,15 @@ impl Learner {
         }
     }
 
+    /// What was read from a file, made fit for use whatever the file holds.
+    #[must_use]
+    pub fn restored(mut self) -> Self {
+        self.examples.drain(..self.examples.len().saturating_sub(KEPT));
+        self.earlier.drain(..self.earlier.len().saturating_sub(VERSIONS));
+        self.examples.iter_mut().for_each(|example| example.fold %= FOLDS);
+        self
+    }
+
     /// The weights in use.
     pub fn weights(&self) -> &Weights {
         &self.serving
@@ -171,7 +180,7 @@ impl Learner {
         let (small, large) = label.qualities();
         let prior = score(features, &self.prior);
         self.seen += 1;
-        if self.examples.len() == KEPT {
+        if self.examples.len() >= KEPT {
             self.examples.pop_front();
         }
         self.examples.push_back(Example {
@@ -371,7 +380,18 @@ mod tests {
         assert_eq!(learner.labels(), KEPT);
         learner.promote();
         let stored = serde_json::to_string(&learner).unwrap();
-        assert_eq!(serde_json::from_str::<Learner>(&stored).unwrap(), learner);
+        assert_eq!(serde_json::from_str::<Learner>(&stored).unwrap().restored(), learner);
+    }
+
+    #[test]
+    fn a_damaged_file_breaks_nothing() {
+        let mut learner = taught(3, KEPT, 0.1, true);
+        let more = learner.examples.clone();
+        learner.examples.extend(more);
+        learner.examples.iter_mut().for_each(|example| example.fold += 7);
+        let mut learner = learner.restored();
+        assert_eq!(learner.labels(), KEPT);
+        assert!(matches!(learner.promote(), Promotion::Promoted(_)));
     }
 
     proptest! {
