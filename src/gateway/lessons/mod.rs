@@ -99,9 +99,9 @@ pub struct LessonTold {
 }
 
 impl Lesson {
-    fn of(learner: Learner, tally: Tally) -> Self {
+    fn of(learner: Learner, tally: Tally, until_try: usize) -> Self {
         let weights = ArcSwap::from_pointee(learner.weights().clone());
-        let state = State { learner, tally, until_try: BETWEEN_TRIES, trying: false };
+        let state = State { learner, tally, until_try, trying: false };
         Self { weights, state: Mutex::new(state) }
     }
 }
@@ -150,7 +150,8 @@ impl Lessons {
     }
 
     fn learn(self: &Arc<Self>, decided: &Judged, label: Label, count: impl FnOnce(&mut Tally)) {
-        let new = || Arc::new(Lesson::of(Learner::new(Weights::built_in().clone()), Tally::default()));
+        let none = || Learner::new(Weights::built_in().clone());
+        let new = || Arc::new(Lesson::of(none(), Tally::default(), BETWEEN_TRIES));
         let lesson = self.routes.entry(decided.route.clone()).or_insert_with(new).clone();
         let due = {
             let mut state = lock(&lesson.state);
@@ -215,18 +216,17 @@ impl Lessons {
 impl Lesson {
     /// Tries whether the labels make better weights, and uses them if so. Fitted on a copy, so that no request waits for it.
     fn try_better(&self) {
+        let _trying = Trying(self);
         let (mut tried, rollbacks) = {
             let state = lock(&self.state);
             (state.learner.clone(), state.tally.rollbacks)
         };
         let promotion = tried.promote();
         let mut state = lock(&self.state);
-        state.trying = false;
         // Who took weights back meanwhile does not want these either.
         if state.tally.rollbacks != rollbacks {
             return;
         }
-        state.until_try = BETWEEN_TRIES;
         state.tally.tries += 1;
         match promotion {
             Promotion::TooFew => {}
@@ -240,5 +240,70 @@ impl Lesson {
                 state.learner.adopt(tried);
             }
         }
+    }
+}
+
+/// A try at better weights: over when it is dropped, also by a panic, and then the next one is some labels away.
+struct Trying<'a>(&'a Lesson);
+
+impl Drop for Trying<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.trying = false;
+        if state.until_try == 0 {
+            state.until_try = BETWEEN_TRIES;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Outline;
+
+    /// What a route has learned that went back to earlier weights once.
+    fn rolled_back(lessons: &Arc<Lessons>) {
+        let lesson = Lesson::of(Learner::new(Weights::built_in().clone()), Tally::default(), BETWEEN_TRIES);
+        for number in 0..400 {
+            let (text, small) = if number % 2 == 0 { ("a poem on the river", 0.0) } else { ("the colour of it", 1.0) };
+            let features = Features::of(&Outline::of_text(text));
+            lock(&lesson.state).learner.observe(&features, Label::Paired { small, large: 1.0 });
+        }
+        lesson.try_better();
+        lessons.routes.insert("r".into(), Arc::new(lesson));
+        assert_eq!(lessons.roll_back("r"), Some(true));
+    }
+
+    fn until_try(lessons: &Lessons) -> Option<usize> {
+        lessons.routes.get("r").map(|lesson| lock(&lesson.state).until_try)
+    }
+
+    #[test]
+    fn weights_that_were_taken_back_stay_so_over_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("lessons.json");
+        let lessons = Arc::new(Lessons::default());
+        lessons.follow(Some(&file), false);
+        rolled_back(&lessons);
+        let restarted = Lessons::default();
+        restarted.load(&file).unwrap();
+        assert_eq!(until_try(&restarted), Some(AFTER_ROLLBACK));
+
+        // Files from before it was kept.
+        let mut old: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        assert!(old["routes"]["r"].as_object_mut().unwrap().remove("until_try").is_some());
+        std::fs::write(&file, old.to_string()).unwrap();
+        let restarted = Lessons::default();
+        restarted.load(&file).unwrap();
+        assert_eq!(until_try(&restarted), Some(BETWEEN_TRIES));
+    }
+
+    #[test]
+    fn a_try_that_fails_leaves_room_for_the_next() {
+        let lesson = Lesson::of(Learner::new(Weights::built_in().clone()), Tally::default(), 0);
+        lock(&lesson.state).trying = true;
+        drop(Trying(&lesson));
+        let state = lock(&lesson.state);
+        assert_eq!((state.trying, state.until_try), (false, BETWEEN_TRIES));
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Learner, Lesson, Lessons, Tally, Weights};
+use super::{AFTER_ROLLBACK, BETWEEN_TRIES, Learner, Lesson, Lessons, Tally, Weights};
 use crate::measure::lock;
 
 /// What the file is; another version's is not read.
@@ -51,6 +51,12 @@ struct Stored {
 struct StoredLesson {
     learner: Learner,
     tally: Tally,
+    #[serde(default = "between_tries")]
+    until_try: usize,
+}
+
+fn between_tries() -> usize {
+    BETWEEN_TRIES
 }
 
 impl Lessons {
@@ -78,8 +84,9 @@ impl Lessons {
             );
             return fs::rename(file, &aside).map_err(|error| StoreError::Io { path: path(), error });
         }
-        for (route, StoredLesson { learner, tally }) in stored.routes {
-            self.routes.insert(route.into(), Arc::new(Lesson::of(learner, tally)));
+        for (route, StoredLesson { learner, tally, until_try }) in stored.routes {
+            let lesson = Lesson::of(learner.restored(), tally, until_try.min(AFTER_ROLLBACK));
+            self.routes.insert(route.into(), Arc::new(lesson));
         }
         Ok(())
     }
@@ -91,7 +98,7 @@ impl Lessons {
         let lessons: Vec<_> = self.routes.iter().map(|it| (it.key().to_string(), it.value().clone())).collect();
         let routes = lessons.into_iter().map(|(route, lesson)| {
             let state = lock(&lesson.state);
-            (route, StoredLesson { learner: state.learner.clone(), tally: state.tally })
+            (route, StoredLesson { learner: state.learner.clone(), tally: state.tally, until_try: state.until_try })
         });
         let stored =
             Stored { format: FORMAT.to_owned(), prior: Weights::built_in().version.clone(), routes: routes.collect() };
