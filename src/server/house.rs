@@ -8,10 +8,14 @@ use super::{
 };
 use crate::{
     fleet::{Registry, Snapshot},
-    gateway::{self, Desk, Live, Serving, keep_on_disk, lessons, share, share_limits},
+    gateway::{
+        self, Desk, Live, Serving, keep_on_disk,
+        lessons::{self, Lessons},
+        share, share_limits,
+    },
     otel::{self, Exporter},
     policy::{self, Policy},
-    redis::LinkError,
+    redis::{Link, LinkError},
     store,
     telemetry::Journal,
     types::Clock,
@@ -92,8 +96,10 @@ impl House {
             desk.journal.store(Some(journal));
         }
         desk.otel.store(open_otel(&policy)?);
-        if let Some(file) = &policy.learning.file {
-            desk.lessons.load(file)?;
+        if let Some(file) = &policy.learning.file
+            && let Some(stored) = Lessons::read(file)?
+        {
+            desk.lessons.restore(stored);
         }
         desk.lessons.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
         if let Some(usage) = &policy.usage {
@@ -125,20 +131,21 @@ impl House {
             }
             prepared => Some(prepared?),
         };
+        // All that may fail comes before anything changes.
+        let other_file = before.learning.file != policy.learning.file;
+        let stored = policy.learning.file.as_deref().filter(|_| other_file).map(Lessons::read).transpose()?.flatten();
+        let (other_journal, other_otel) = (before.journal != policy.journal, before.otel != policy.otel);
+        let journal = if other_journal { open_journal(&policy, &self.desk)? } else { None };
+        let exporter = if other_otel { open_otel(&policy)? } else { None };
+        look_at_links(&policy)?;
         keep_on_disk(&self.desk, &policy)?;
         share(&self.desk, &policy)?;
         share_limits(&self.desk, &policy).map_err(OpenError::SharedLimits)?;
-        if before.journal != policy.journal {
-            let journal = open_journal(&policy, &self.desk)?;
-            if let Some(old) = self.desk.journal.swap(journal) {
-                tokio::task::spawn_blocking(move || old.close());
-            }
+        if other_journal && let Some(old) = self.desk.journal.swap(journal) {
+            tokio::task::spawn_blocking(move || old.close());
         }
-        if before.otel != policy.otel {
-            let exporter = open_otel(&policy)?;
-            if let Some(old) = self.desk.otel.swap(exporter) {
-                tokio::task::spawn_blocking(move || old.close(LAST_SPANS));
-            }
+        if other_otel && let Some(old) = self.desk.otel.swap(exporter) {
+            tokio::task::spawn_blocking(move || old.close(LAST_SPANS));
         }
         for (what, changed) in [
             ("listen", before.listen != policy.listen),
@@ -153,11 +160,11 @@ impl House {
                 tracing::warn!("'{what}' changed in the policy: it takes effect after a restart");
             }
         }
-        if before.learning.file != policy.learning.file {
+        if other_file {
             self.desk.lessons.save();
-            if let Some(file) = &policy.learning.file {
-                self.desk.lessons.load(file)?;
-            }
+        }
+        if let Some(stored) = stored {
+            self.desk.lessons.restore(stored);
         }
         self.desk.lessons.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
         self.desk.follow(&policy);
@@ -221,6 +228,19 @@ impl House {
             let _ = tokio::task::spawn_blocking(move || journal.close()).await;
         }
     }
+}
+
+/// Whether the servers that the policy names have addresses; whether they are there shows later.
+fn look_at_links(policy: &Policy) -> Result<(), OpenError> {
+    // What simulated engines say goes nowhere.
+    let shared = policy.caching.as_ref().and_then(|caching| caching.shared.as_ref()).filter(|_| !policy.simulated);
+    if let Some(shared) = shared {
+        Link::new(&shared.url.0)?;
+    }
+    if let Some(shared) = policy.shared_limits.as_ref().filter(|_| !policy.simulated) {
+        Link::new(&shared.url.0).map_err(OpenError::SharedLimits)?;
+    }
+    Ok(())
 }
 
 fn open_journal(policy: &Policy, desk: &Desk) -> Result<Option<Arc<Journal>>, OpenError> {

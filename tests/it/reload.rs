@@ -129,6 +129,24 @@ async fn a_bad_policy_is_refused_and_the_old_one_serves_on() {
 }
 
 #[tokio::test]
+async fn a_policy_that_is_refused_late_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name);
+    let journal = |name: &str| format!("journal: {{ path: \"{}\" }}\n", file(name).display());
+    std::fs::write(file("broken.json"), "{}").expect("a file");
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&(pool("first", &mock) + &journal("one"))).await;
+    let learning = format!("learning: {{ file: \"{}\" }}\n", file("broken.json").display());
+    gateway.rewrite(&(pool("second", &mock) + &journal("two") + &learning));
+    reloads(&gateway, 0, 1).await;
+    gateway.wait_log("broken.json").await;
+    assert_eq!(ask(&gateway).await.header("x-signalbox-pool"), "first");
+    let written = |name: &str| std::fs::read_to_string(file(name)).unwrap_or_default().lines().count();
+    until("a line in the old journal", async || written("one") == 1).await;
+    assert_eq!(written("two"), 0);
+}
+
+#[tokio::test]
 async fn other_sites_may_not_press_the_button() {
     let mock = Mock::start(polite).await;
     let gateway = Gateway::start(&pool("first", &mock)).await;

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use self::recent::Decided;
 use self::recent::{Judged, Recent};
-pub use self::store::StoreError;
+pub use self::store::{StoreError, Stored};
 use crate::{
     measure::lock,
     prompt::complexity::{
@@ -32,7 +32,6 @@ use crate::{
 const BETWEEN_TRIES: usize = 50;
 /// After going back to earlier weights, so many labels pass before the next try: the same labels would lead to the same weights again.
 const AFTER_ROLLBACK: usize = 500;
-
 /// What every route has learned, and the decisions that may still be judged. Shared by reference between threads.
 #[derive(Debug, Default)]
 pub struct Lessons {
@@ -286,7 +285,7 @@ mod tests {
         lessons.follow(Some(&file), false);
         rolled_back(&lessons);
         let restarted = Lessons::default();
-        restarted.load(&file).unwrap();
+        restarted.restore(Lessons::read(&file).unwrap().unwrap());
         assert_eq!(until_try(&restarted), Some(AFTER_ROLLBACK));
 
         // Files from before it was kept.
@@ -294,8 +293,40 @@ mod tests {
         assert!(old["routes"]["r"].as_object_mut().unwrap().remove("until_try").is_some());
         std::fs::write(&file, old.to_string()).unwrap();
         let restarted = Lessons::default();
-        restarted.load(&file).unwrap();
+        restarted.restore(Lessons::read(&file).unwrap().unwrap());
         assert_eq!(until_try(&restarted), Some(BETWEEN_TRIES));
+    }
+
+    /// A route that has seen so many labels.
+    fn teach(lessons: &Lessons, route: &str, labels: u64) {
+        let mut learner = Learner::new(Weights::built_in().clone());
+        let label = Label::Served { tier: Tier::Small, verdict: Verdict::Ok };
+        (0..labels).for_each(|_| learner.observe(&Features::of(&Outline::of_text("hi")), label));
+        let lesson = Lesson::of(learner, Tally::default(), BETWEEN_TRIES);
+        lessons.routes.insert(route.into(), Arc::new(lesson));
+    }
+
+    fn seen(lessons: &Lessons, route: &str) -> Option<u64> {
+        lessons.routes.get(route).map(|lesson| lock(&lesson.state).learner.seen())
+    }
+
+    #[test]
+    fn what_is_read_takes_no_place_of_what_has_seen_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("lessons.json");
+        assert!(Lessons::read(&file).unwrap().is_none());
+        let before = Lessons::default();
+        before.follow(Some(&file), false);
+        for route in ["one", "two", "three"] {
+            teach(&before, route, 3);
+        }
+        before.save();
+        let lessons = Lessons::default();
+        for (route, labels) in [("one", 2), ("two", 4)] {
+            teach(&lessons, route, labels);
+        }
+        lessons.restore(Lessons::read(&file).unwrap().unwrap());
+        assert_eq!(["one", "two", "three"].map(|route| seen(&lessons, route)), [Some(3), Some(4), Some(3)]);
     }
 
     #[test]

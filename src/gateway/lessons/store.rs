@@ -39,8 +39,9 @@ pub enum StoreError {
     },
 }
 
+/// What a file holds.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+pub struct Stored {
     format: String,
     /// The weights that were compiled in when it was written.
     prior: String,
@@ -62,11 +63,11 @@ fn between_tries() -> usize {
 impl Lessons {
     /// Reads what was learned before. Where there is no file yet, nothing was; what was learned on top of other weights than those
     /// compiled in is left aside.
-    pub fn load(&self, file: &Path) -> Result<(), StoreError> {
+    pub fn read(file: &Path) -> Result<Option<Stored>, StoreError> {
         let path = || file.display().to_string();
         let bytes = match fs::read(file) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(StoreError::Io { path: path(), error }),
         };
         let broken = |error: String| StoreError::Broken { path: path(), error };
@@ -82,13 +83,22 @@ impl Lessons {
                 file = path(),
                 "what was learned is for weights of version {version}: it is put aside as {shown}"
             );
-            return fs::rename(file, &aside).map_err(|error| StoreError::Io { path: path(), error });
+            fs::rename(file, &aside).map_err(|error| StoreError::Io { path: path(), error })?;
+            return Ok(None);
         }
+        Ok(Some(stored))
+    }
+
+    /// Takes over what was read. Routes that have seen as many labels since keep what they know.
+    pub fn restore(&self, stored: Stored) {
         for (route, StoredLesson { learner, tally, until_try }) in stored.routes {
+            let known = self.routes.get(&*route).map(|lesson| lock(&lesson.state).learner.seen());
+            if known >= Some(learner.seen()) {
+                continue;
+            }
             let lesson = Lesson::of(learner.restored(), tally, until_try.min(AFTER_ROLLBACK));
             self.routes.insert(route.into(), Arc::new(lesson));
         }
-        Ok(())
     }
 
     /// Writes what was learned, where the policy says so. It takes milliseconds: not on the way of a request.

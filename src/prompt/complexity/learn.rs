@@ -175,6 +175,11 @@ impl Learner {
         self.examples.len()
     }
 
+    /// Labels that ever came.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
     /// Keeps a label. Changes nothing about the weights in use.
     pub fn observe(&mut self, features: &Features, label: Label) {
         let (small, large) = label.qualities();
@@ -188,6 +193,8 @@ impl Learner {
             prior: (Sums::of(features, &self.prior.gap), prior.quality as f32, prior.gap as f32),
             small,
             large,
+            // In turn, and not by a hash of the prompt: where all traffic is a few prompts, each would be held back with all its copies,
+            // and nothing be learned of any.
             fold: self.seen % FOLDS,
             rank: ranking(features, &self.serving),
         });
