@@ -156,7 +156,8 @@ impl Desk {
         }
     }
 
-    /// Keeps to another policy: routes with tiers go on with their new aims, and what belongs to routes that are gone is forgotten.
+    /// Keeps to another policy: routes with tiers go on with their new aims, and what belongs to routes that are gone is forgotten; of their
+    /// lessons a few are kept.
     pub fn follow(&self, policy: &Policy) {
         self.slos.follow(policy, self.clock.now());
         self.purse.follow(policy.background.as_ref());
@@ -170,6 +171,7 @@ impl Desk {
             }
             None => false,
         });
+        self.lessons.bound(|name| tiered.contains_key(name));
         self.boundaries.retain(|name, _| policy.models.has_route(name));
         self.spills.retain(|name, _| policy.models.has_route(name));
     }

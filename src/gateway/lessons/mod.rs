@@ -32,6 +32,9 @@ use crate::{
 const BETWEEN_TRIES: usize = 50;
 /// After going back to earlier weights, so many labels pass before the next try: the same labels would lead to the same weights again.
 const AFTER_ROLLBACK: usize = 500;
+/// Routes that are not in the policy and whose lessons are kept all the same: they may come back.
+const STRAYS: usize = 16;
+
 /// What every route has learned, and the decisions that may still be judged. Shared by reference between threads.
 #[derive(Debug, Default)]
 pub struct Lessons {
@@ -110,6 +113,17 @@ impl Lessons {
     pub fn follow(&self, file: Option<&Path>, re_ask: bool) {
         self.file.store(file.map(|file| Arc::new(file.to_owned())));
         self.re_ask.store(re_ask, Relaxed);
+    }
+
+    /// Forgets what routes have learned that are not in the policy, but for those of them that have seen the most labels.
+    pub(super) fn bound(&self, in_policy: impl Fn(&Name) -> bool) {
+        let lessons: Vec<_> = self.routes.iter().map(|it| (it.key().clone(), it.value().clone())).collect();
+        let strays = lessons.into_iter().filter(|(route, _)| !in_policy(route));
+        let mut strays: Vec<_> = strays.map(|(route, lesson)| (lock(&lesson.state).learner.seen(), route)).collect();
+        strays.sort_unstable();
+        for (_, route) in &strays[..strays.len().saturating_sub(STRAYS)] {
+            self.routes.remove(route);
+        }
     }
 
     /// The weights that the prompts of `route` are scored by, where it learned its own.
@@ -327,6 +341,18 @@ mod tests {
         }
         lessons.restore(Lessons::read(&file).unwrap().unwrap());
         assert_eq!(["one", "two", "three"].map(|route| seen(&lessons, route)), [Some(3), Some(4), Some(3)]);
+    }
+
+    #[test]
+    fn routes_that_are_gone_are_remembered_while_they_are_few() {
+        let lessons = Lessons::default();
+        (0..20).for_each(|number| teach(&lessons, &format!("{number}"), number));
+        lessons.bound(|route| **route == *"2");
+        assert_eq!(lessons.routes.len(), STRAYS + 1);
+        assert_eq!(
+            ["0", "2", "3", "4", "19"].map(|route| seen(&lessons, route)),
+            [None, Some(2), None, Some(4), Some(19)]
+        );
     }
 
     #[test]
