@@ -75,6 +75,8 @@ pub(super) fn explain(args: &Args) -> io::Result<ExitCode> {
         Ok(body) => body,
         Err(error) => return Ok(complain(&format!("'{}' cannot be read: {error}", args.request.display()))),
     };
+    // Lots that are drawn fall the same each time.
+    fastrand::seed(0);
     let desk = Arc::new(Desk::new(Clock::start()));
     let serving = Serving::new(Snapshot::new(policy, &Registry::default()), &desk, source);
     let headers: HeaderMap = args.header.iter().cloned().collect();
