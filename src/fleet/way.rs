@@ -184,7 +184,8 @@ fn decide(
         return Found { route: route.clone(), passed_over, too_small: Vec::new(), length, tier };
     }
     let (kept, left): (Vec<_>, Vec<_>) = route.targets.iter().cloned().partition(|target| usable.contains(target));
-    let too_small = left.iter().map(|target| target.pool).collect();
+    // The others do not speak what is asked.
+    let too_small = left.iter().map(|target| target.pool).filter(|pool| asks.speaks(*pool)).collect();
     Found { route: Arc::new(Route { targets: kept, ..Route::clone(route) }), passed_over, too_small, length, tier }
 }
 

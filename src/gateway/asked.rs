@@ -147,7 +147,8 @@ impl Asked {
     pub(super) fn kind(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         // Another policy has other pools at the same places.
-        (Arc::as_ptr(&self.serving).addr(), &self.route.targets, self.route.spill).hash(&mut hasher);
+        let Route { name, targets, spill, .. } = &*self.route;
+        (Arc::as_ptr(&self.serving).addr(), name, targets, spill).hash(&mut hasher);
         for Tries { tried, attempts, .. } in &self.tries {
             (tried, attempts).hash(&mut hasher);
         }

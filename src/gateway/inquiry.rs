@@ -46,18 +46,11 @@ impl Inquiry {
     }
 }
 
-/// Many requests at once.
+/// Many requests at once: a list of [`Labelled`].
 #[derive(Deserialize)]
 struct Many<'a> {
     #[serde(borrow)]
-    requests: Vec<Labelled<'a>>,
-}
-
-/// What is meant to be many, whatever they are.
-#[derive(Deserialize)]
-struct Requests<'a> {
-    #[serde(borrow, rename = "requests")]
-    _many: &'a RawValue,
+    requests: &'a RawValue,
 }
 
 /// A request, and the pool that it should go to, where that is known.
@@ -177,23 +170,18 @@ async fn answer(
         aside.await.map_err(failed)?
     };
     // An inquiry about one request is the request itself; one about many has no other member that a request could have.
-    let many = match serde_json::from_slice::<Many<'_>>(&bytes) {
-        Ok(many) => many,
-        Err(error) if serde_json::from_slice::<Requests<'_>>(&bytes).is_ok() => {
-            let message = format!(
-                "{error}; 'requests' is a list of {{\"request\": {{…}}, \"label\": \"…\"}}, the label where it is known"
-            );
-            return Err(Fault::field("requests", message));
-        }
-        Err(_) => return Ok(json(&explained(bytes).await?)),
-    };
-    if many.requests.len() > MOST {
-        let message = format!("{} requests at once are more than the {MOST} that are explained", many.requests.len());
+    let Ok(Many { requests }) = serde_json::from_slice(&bytes) else { return Ok(json(&explained(bytes).await?)) };
+    let many: Vec<Labelled<'_>> = serde_json::from_str(requests.get()).map_err(|error| {
+        let form = "'requests' is a list of {\"request\": {…}, \"label\": \"…\"}, the label where it is known";
+        Fault::field("requests", format!("{form}: {error}"))
+    })?;
+    if many.len() > MOST {
+        let message = format!("{} requests at once are more than the {MOST} that are explained", many.len());
         return Err(Fault::field("requests", message));
     }
     let mut summary = Summary::default();
-    let mut results = Vec::with_capacity(many.requests.len());
-    for Labelled { request, label } in many.requests {
+    let mut results = Vec::with_capacity(many.len());
+    for Labelled { request, label } in many {
         let asked = Bytes::copy_from_slice(request.get().as_bytes());
         match explained(asked).await {
             Ok(explanation) => {

@@ -131,7 +131,7 @@ impl House {
             }
             prepared => Some(prepared?),
         };
-        // All that may fail comes before anything changes.
+        // What may fail comes before anything changes; but for the disk, which puts itself right.
         let other_file = before.learning.file != policy.learning.file;
         let stored = policy.learning.file.as_deref().filter(|_| other_file).map(Lessons::read).transpose()?.flatten();
         let (other_journal, other_otel) = (before.journal != policy.journal, before.otel != policy.otel);

@@ -42,6 +42,8 @@ pub(super) struct Open {
     pub(super) kept: bool,
     /// Whether its answer is of no use once its wait is over.
     pub(super) ends_late: bool,
+    /// Those that wait with the same one find room or none alike.
+    pub(super) kind: u64,
 }
 
 /// A choice that nothing was done about yet.
@@ -90,6 +92,7 @@ impl Open {
             awaited: None,
             kept: false,
             ends_late: false,
+            kind: 0,
         }
     }
 
@@ -149,11 +152,11 @@ impl Open {
         self.route.targets.iter().zip(&self.tried).position(left)
     }
 
-    /// Requests for which this is the same find room or none alike: where they may go, and what was tried there.
-    pub(super) fn kind(&self) -> u64 {
+    /// It begins to wait: what counts then is where it may go, and what was tried there.
+    pub(super) fn begin_to_wait(&mut self, kept: bool) {
         let mut hasher = DefaultHasher::new();
-        (&self.route.targets, self.route.spill, &self.tried).hash(&mut hasher);
-        hasher.finish()
+        (&self.route.name, &self.route.targets, self.route.spill, &self.tried).hash(&mut hasher);
+        (self.kept, self.kind) = (kept, hasher.finish());
     }
 
     /// What is left of the time that the route gives to the first token.

@@ -193,7 +193,8 @@ impl<'a> Race<'a> {
         if !self.job.call.is_repeatable() {
             return None;
         }
-        let chosen = self.asked.choose(now)?;
+        // Without spilling, other pools are for failures alone.
+        let chosen = self.asked.choose(now).filter(|chosen| self.asked.route.spill || chosen.target() == 0)?;
         let pool = self.asked.pool(chosen.target()).1;
         let work = &chosen.forecast().work;
         let other = Alternative { ttft: work.prediction.seconds, uncached: work.uncached_tokens };

@@ -94,6 +94,7 @@ impl Lessons {
         for (route, StoredLesson { learner, tally, until_try }) in stored.routes {
             let known = self.routes.get(&*route).map(|lesson| lock(&lesson.state).learner.seen());
             if known >= Some(learner.seen()) {
+                tracing::info!(%route, "what was learned since is kept: the file has seen no more labels");
                 continue;
             }
             let lesson = Lesson::of(learner.restored(), tally, until_try.min(AFTER_ROLLBACK));

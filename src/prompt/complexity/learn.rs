@@ -162,6 +162,7 @@ impl Learner {
         self.examples.drain(..self.examples.len().saturating_sub(KEPT));
         self.earlier.drain(..self.earlier.len().saturating_sub(VERSIONS));
         self.examples.iter_mut().for_each(|example| example.fold %= FOLDS);
+        (self.seen, self.promotions) = (self.seen.min(1 << 48), self.promotions.min(1 << 48));
         self
     }
 

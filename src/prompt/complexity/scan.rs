@@ -157,10 +157,10 @@ impl Fence {
         fences.then_some(Self { mark, length })
     }
 
-    /// No fewer marks, and nothing else.
+    /// No fewer marks, and no name of a language at them: people go on in the same line.
     fn is_closed_by(self, line: &[u8]) -> bool {
         let length = marks(line, self.mark);
-        length >= self.length && line[length..].trim_ascii().is_empty()
+        length >= self.length && line.get(length).is_none_or(|next| !next.is_ascii_alphanumeric())
     }
 }
 
@@ -414,6 +414,7 @@ mod tests {
             assert_eq!(scan(not_pasted).cues[lexicon::Cue::Proof as usize], 1, "{not_pasted}");
         }
         assert_eq!(scan("````\n```\nprove\n````\n~~~\nprove").cues, [0; CUES]);
+        assert_eq!(scan("```\n```rust\n``` Go on.\nProve it.").cues[lexicon::Cue::Proof as usize], 1);
         let long = scan(&format!("Sum up. {} What follows?", "Lorem ipsum dolor. ".repeat(2_000)));
         assert_eq!((long.questions, long.cues[lexicon::Cue::Logic as usize]), (1, 1));
         assert!(long.quoted > 30_000 && long.words < 1_200);

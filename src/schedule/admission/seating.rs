@@ -25,7 +25,8 @@ pub trait Usher<T> {
     /// Whether there was room for it when it came, at an engine with enough to do.
     fn is_kept(&self, item: &T) -> bool;
 
-    /// Those of one kind find room or none alike, though each may have to wait for an engine of its own.
+    /// Those of one kind find room or none alike, though each may have to wait for an engine of its own. Where an account has tokens left for
+    /// small ones only, they wait for a large one before them, which would never come up else.
     fn kind(&self, item: &T) -> u64;
 }
 

@@ -2,7 +2,7 @@
 
 use std::{mem, time::Duration};
 
-use super::{Chosen, Command, Gateway, Open};
+use super::{Chosen, Command, Gateway};
 use crate::{
     schedule::admission::{LOOK, Patience, Usher, Wait, due},
     telemetry::Shed,
@@ -20,7 +20,7 @@ impl Gateway {
     ) {
         let limits = self.snapshot.policy.limits;
         let Some(open) = self.open.get_mut(&number) else { return };
-        open.kept = chosen.is_some_and(|chosen| chosen.held);
+        open.begin_to_wait(chosen.is_some_and(|chosen| chosen.held));
         let Patience { time, ends_late } = open.patience(limits.queue_wait, now);
         open.ends_late = ends_late;
         let deadline = now.plus(time.max(Duration::from_nanos(1)));
@@ -100,6 +100,6 @@ impl Usher<u32> for Seating<'_> {
     }
 
     fn kind(&self, number: &u32) -> u64 {
-        self.gateway.open.get(number).map_or(0, Open::kind)
+        self.gateway.open.get(number).map_or(0, |open| open.kind)
     }
 }
