@@ -257,6 +257,11 @@ impl Desk {
         self.recent().iter().rev().find(|line| *line.id == *id).cloned()
     }
 
+    /// The same for `caller`'s own request, whoever else gave one that id.
+    pub(super) fn find_of(&self, id: &str, caller: Option<&Name>) -> Option<Arc<Line>> {
+        self.recent().iter().rev().find(|line| *line.id == *id && line.key.as_ref() == caller).cloned()
+    }
+
     fn recent(&self) -> MutexGuard<'_, VecDeque<Arc<Line>>> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
