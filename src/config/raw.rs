@@ -183,6 +183,8 @@ pub struct Engine {
     pub account: Option<Field<Word>>,
     /// How often its `/metrics` is read, such as `1s`, or `false` for never. Default: every second, over plain http.
     pub scrape: Option<Field<Scrape>>,
+    /// An active check of whether it is well, such as `{ path: /health }`. Default: none; its answers to requests show it.
+    pub health: Option<Health>,
     /// Most requests there at once, those that others seem to have put there included. Default: no limit.
     pub max_concurrency: Option<Field<u64>>,
     /// Size of its KV cache in tokens, such as `400k`, where it does not report it.
@@ -191,6 +193,18 @@ pub struct Engine {
     pub gpu_hour: Option<Field<Hourly>>,
     /// Where NVIDIA's DCGM exporter has the metrics of its GPUs, such as `http://g1:9400/metrics`.
     pub dcgm: Option<Field<Exporter>>,
+}
+
+/// An active check of an engine: after two failed checks in a row requests avoid it, after one that succeeds they return.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Health {
+    /// The path to ask for, at the root of the engine's server. An answer below 400 means that it is well.
+    pub path: Field<Word>,
+    /// Time between two checks. Default: `5s`.
+    pub every: Option<Field<Duration>>,
+    /// The longest that an answer may take. Default: `2s`.
+    pub timeout: Option<Field<Duration>>,
 }
 
 /// Backends that serve the same purpose.
@@ -244,6 +258,9 @@ pub struct LongBackend {
     pub deployment: Option<Field<Word>>,
     /// Its share of the pool's traffic, such as `5%`. Without it, the balancer decides.
     pub weight: Option<Field<Share>>,
+    /// The model that it really serves, where others name the same one differently: backends with one name here continue each other's
+    /// broken streams.
+    pub same_as: Option<Field<Word>>,
     /// Request fields that it cannot take.
     pub drop: Option<Vec<Field<Word>>>,
     /// Request fields to add where the client sent none.

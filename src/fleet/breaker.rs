@@ -1,8 +1,8 @@
-//! Whether an engine failed so lately that others should be tried first.
+//! Circuit breakers: avoid what has failed lately, and let one request at a time find out whether it is back.
 
 use std::{
     sync::atomic::{
-        AtomicU32, AtomicU64,
+        AtomicBool, AtomicU32, AtomicU64,
         Ordering::{AcqRel, Relaxed},
     },
     time::Duration,
@@ -10,7 +10,10 @@ use std::{
 
 use http::StatusCode;
 
-use crate::types::{Blame, Fault, Moment};
+use crate::types::{
+    Blame, Fault, Moment,
+    fault::{LOST, MISSING, MODEL_MISSING, UNREACHABLE},
+};
 
 /// Failures in a row after which an engine that can be reached is avoided.
 const TOLERATED: u32 = 3;
@@ -25,13 +28,18 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_COOLDOWN: Duration = Duration::from_mins(5);
 /// For how long one request alone may find out whether an engine is back. If it has not said by then, another may.
 const PROBE: Duration = Duration::from_secs(15);
+/// A success within this time shows that the target still serves others.
+const SERVING: Duration = Duration::from_mins(1);
+/// The least time between two reports of one breaker in the log.
+const REPORTS: Duration = Duration::from_secs(30);
 
-/// Counts an engine's failures. One that cannot be reached is avoided at once; one that answers with errors after three in a row, or when
-/// half of its requests fail; one that asks to be left alone for as long. Then one request finds out whether it is back: its
-/// success clears the engine's name, its failure doubles the pause. Failures that come while it is avoided say nothing new: they
-/// were sent before.
+/// Counts the failures of one target: a model on an engine through one account, or an engine as a whole for what concerns connections
+/// ([`Backend`](super::Backend) combines the two). A target that cannot be reached is avoided at once; one that answers with errors after
+/// three in a row, or when half of its requests fail; one that asks to be left alone for as long. Then one request finds out whether it is
+/// back: its success closes the breaker, its failure doubles the pause. Failures that come while it is avoided say nothing new: they were
+/// sent before.
 ///
-/// Avoided does not mean shut off: where nobody else is left, requests go there all the same.
+/// Avoided does not mean shut off: where nothing else is left, requests go there all the same.
 #[derive(Debug, Default)]
 pub struct Breaker {
     /// Failures in a row.
@@ -50,17 +58,24 @@ pub struct Breaker {
     window: AtomicU64,
     good: AtomicU32,
     bad: AtomicU32,
+    /// Nanoseconds of the [`Moment`] after the last success; 0 before there was one.
+    served_at: AtomicU64,
+    /// Nanoseconds of the [`Moment`] after the last report in the log; 0 before there was one.
+    reported_at: AtomicU64,
+    /// Whether the log says that it is open.
+    reported: AtomicBool,
 }
 
-/// What a breaker lets through.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+/// What a breaker lets through, from all to the least.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BreakerState {
     /// All.
+    #[default]
     Closed,
-    /// What has nowhere else to go.
-    Open,
     /// One request, to find out.
     HalfOpen,
+    /// What has nowhere else to go.
+    Open,
 }
 
 impl BreakerState {
@@ -74,33 +89,38 @@ impl BreakerState {
     }
 }
 
-/// How an engine failed.
+/// The way in which a target failed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// No connection came about.
     Unreachable,
-    /// It answered with an error, or not in time.
+    /// The connection ended before an answer began, or none began in time.
+    Lost,
+    /// It answered with an error, or broke off.
     Error,
     /// It refused, and says for how long.
     Refused(Duration),
 }
 
 impl Failure {
-    /// What a fault says of the engine; `None` where it did what it should.
+    /// The failure that a fault shows; `None` where the target did what it should.
     pub fn of(fault: &Fault) -> Option<Self> {
         let status = fault.status;
         match fault.retry_after {
-            _ if fault.blame != Blame::Upstream => None,
+            _ if fault.blame != Blame::Upstream || fault.kind == MISSING => None,
             Some(pause) => Some(Self::Refused(pause)),
-            None if fault.kind == "upstream_unreachable" => Some(Self::Unreachable),
+            None if fault.kind == UNREACHABLE => Some(Self::Unreachable),
+            None if fault.kind == LOST => Some(Self::Lost),
+            None if fault.kind == MODEL_MISSING => Some(Self::Error),
             None => (status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS).then_some(Self::Error),
         }
     }
 }
 
 impl Breaker {
-    /// A request that was sent at `since` got a proper answer.
-    pub fn succeeded(&self, since: Moment) {
+    /// Counts a proper answer to a request that was sent at `since`. Returns whether that closed the breaker.
+    pub fn succeeded(&self, since: Moment) -> bool {
+        self.served_at.fetch_max(since.nanos().saturating_add(1), Relaxed);
         if self.window.load(Relaxed) != 0 {
             self.good.fetch_add(1, Relaxed);
         }
@@ -110,28 +130,72 @@ impl Breaker {
         // One that was sent before says nothing of what is asked since.
         if self.avoided_until.load(Relaxed) != 0 && since.nanos() >= self.opened_at.load(Relaxed) {
             self.trips.store(0, Relaxed);
-            self.avoided_until.store(0, Relaxed);
-            self.probed_until.store(0, Relaxed);
-            self.window.store(0, Relaxed);
+            self.close();
+            return true;
         }
+        false
     }
 
-    /// A request failed.
-    pub fn failed(&self, now: Moment, failure: Failure) {
+    fn close(&self) {
+        self.avoided_until.store(0, Relaxed);
+        self.probed_until.store(0, Relaxed);
+        self.window.store(0, Relaxed);
+    }
+
+    /// Counts a failed request. Returns whether that opened a breaker that was closed.
+    pub fn failed(&self, now: Moment, failure: Failure) -> bool {
+        let looked_at = self.avoided_until.load(Relaxed) != 0;
         if let Failure::Refused(pause) = failure {
             self.avoid(now, pause.min(LONGEST_COOLDOWN));
-            return;
+            return !looked_at;
         }
         if now.nanos() < self.avoided_until.load(Relaxed) {
-            return;
+            return false;
         }
-        let looked_at = self.avoided_until.load(Relaxed) != 0;
         let in_a_row = self.failures.fetch_add(1, Relaxed).saturating_add(1);
         let trips = looked_at || failure == Failure::Unreachable || in_a_row >= TOLERATED || self.most_fail(now);
         if trips {
             let before = self.trips.fetch_add(1, Relaxed).min(10);
             self.avoid(now, FIRST_PAUSE.saturating_mul(1 << before).min(LONGEST_PAUSE));
         }
+        trips && !looked_at
+    }
+
+    /// Takes a failure back that was counted at `at`: it was the request's doing, not the target's. Where it was what opened the breaker,
+    /// the breaker is closed again.
+    pub fn retract(&self, at: Moment) {
+        let less = |count: u32| count.checked_sub(1);
+        let _ = self.failures.fetch_update(Relaxed, Relaxed, less);
+        let _ = self.bad.fetch_update(Relaxed, Relaxed, less);
+        if self.avoided_until.load(Relaxed) != 0 && self.opened_at.load(Relaxed) >= at.nanos() {
+            let _ = self.trips.fetch_update(Relaxed, Relaxed, less);
+            self.close();
+        }
+    }
+
+    /// Whether it answered a request properly that was sent within the last minute.
+    pub fn is_serving(&self, now: Moment) -> bool {
+        let served_at = self.served_at.load(Relaxed);
+        served_at != 0 && now.since(Moment::from_nanos(served_at)) < SERVING
+    }
+
+    /// Whether it answered a request properly that was sent after `since`.
+    pub fn has_served_after(&self, since: Moment) -> bool {
+        self.served_at.load(Relaxed) > since.nanos().saturating_add(1)
+    }
+
+    /// Whether its opening may be logged now: a breaker that keeps opening and closing is reported twice a minute, not each time.
+    pub fn reports_opening(&self, now: Moment) -> bool {
+        let before = self.reported_at.load(Relaxed);
+        let due = before == 0 || now.since(Moment::from_nanos(before)) >= REPORTS;
+        let reports = due && self.reported_at.compare_exchange(before, now.nanos().max(1), Relaxed, Relaxed).is_ok();
+        self.reported.fetch_or(reports, Relaxed);
+        reports
+    }
+
+    /// Whether its closing may be logged now: where its opening was.
+    pub fn reports_closing(&self) -> bool {
+        self.reported.swap(false, Relaxed)
     }
 
     fn avoid(&self, now: Moment, pause: Duration) {
@@ -191,7 +255,7 @@ impl Breaker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Failure::{Error, Refused, Unreachable};
+    use Failure::{Error, Lost, Refused, Unreachable};
 
     fn at(seconds: u64) -> Moment {
         Moment::default().plus(Duration::from_secs(seconds))
@@ -214,9 +278,9 @@ mod tests {
     #[test]
     fn many_that_fail_together_count_as_one() {
         let breaker = Breaker::default();
-        (0..50).for_each(|_| breaker.failed(at(0), Unreachable));
+        (0..50).for_each(|_| _ = breaker.failed(at(0), Unreachable));
         assert!(breaker.is_open(at(0)) && !breaker.is_open(at(1)));
-        (0..50).for_each(|_| breaker.failed(at(1), Unreachable));
+        (0..50).for_each(|_| _ = breaker.failed(at(1), Unreachable));
         assert!(breaker.is_open(at(2)) && !breaker.is_open(at(3)));
         assert_eq!(breaker.opened(), 2);
     }
@@ -230,7 +294,7 @@ mod tests {
             breaker.succeeded(at(40 * second));
         }
         assert!(!breaker.is_open(at(400)));
-        (0..3).for_each(|_| breaker.failed(at(400), Error));
+        (0..3).for_each(|_| _ = breaker.failed(at(400), Error));
         assert!(breaker.is_open(at(400)));
         breaker.succeeded(at(399));
         assert!(breaker.is_open(at(400)), "what was sent before says nothing");
@@ -249,7 +313,7 @@ mod tests {
         assert!(!breaker.is_open(at(4)), "cleared by its own success");
         let breaker = Breaker::default();
         let failing = |second: u64| {
-            (0..second % 3).for_each(|_| breaker.succeeded(at(second)));
+            (0..second % 3).for_each(|_| _ = breaker.succeeded(at(second)));
             breaker.failed(at(second), Error);
             breaker.is_open(at(second))
         };
@@ -286,5 +350,39 @@ mod tests {
         assert!(breaker.enter(at(4)));
         breaker.succeeded(at(4));
         assert_eq!(breaker.state(at(4)), BreakerState::Closed);
+    }
+
+    #[test]
+    fn openings_and_closings_are_said_once() {
+        let breaker = Breaker::default();
+        assert!(!breaker.failed(at(0), Lost) && !breaker.failed(at(0), Lost));
+        assert!(breaker.failed(at(0), Lost) && !breaker.failed(at(0), Lost));
+        assert!(!breaker.failed(at(1), Lost), "it was open before");
+        assert!(!breaker.succeeded(at(0)) && breaker.succeeded(at(3)) && !breaker.succeeded(at(4)));
+        assert!(!breaker.reports_closing());
+        assert!(breaker.reports_opening(at(4)) && !breaker.reports_opening(at(33)));
+        assert!(breaker.reports_closing() && !breaker.reports_closing() && breaker.reports_opening(at(34)));
+    }
+
+    #[test]
+    fn failures_that_were_the_request_s_doing_are_taken_back() {
+        let breaker = Breaker::default();
+        assert!(!breaker.is_serving(at(0)));
+        breaker.succeeded(at(0));
+        assert!(breaker.is_serving(at(59)) && !breaker.is_serving(at(61)));
+        for second in 1..100 {
+            breaker.failed(at(second), Error);
+            breaker.retract(at(second));
+            assert!(!breaker.is_open(at(second)), "{second}");
+        }
+        (0..3).for_each(|_| _ = breaker.failed(at(100), Error));
+        assert!(breaker.is_open(at(100)));
+        breaker.retract(at(100));
+        assert!(!breaker.is_open(at(100)), "opened by what was taken back");
+        breaker.failed(at(101), Unreachable);
+        breaker.retract(at(100));
+        breaker.failed(at(102), Unreachable);
+        breaker.retract(at(101));
+        assert!(!breaker.is_open(at(102)));
     }
 }

@@ -19,7 +19,7 @@ use crate::{
         prefix::{HolderId, PrefixIndex},
         retry,
     },
-    types::Moment,
+    types::{Endpoint, Moment},
 };
 
 /// Over how long a peak of latency is forgotten.
@@ -34,6 +34,12 @@ const IDLE_FORGETTING: f64 = 1.000_02;
 const IDLE_FALL: f64 = 0.5;
 /// The weight of a measurement in the mean.
 const STEP_GAIN: f64 = 0.02;
+/// Streams of fewer events say little of how many tokens each has: the end of an answer is a token without text.
+const FEWEST_EVENTS: u64 = 16;
+/// The weight of a stream in the mean number of tokens in an event.
+const EVENT_GAIN: f64 = 0.1;
+/// From so many tokens in an event on, an engine sends several at once.
+const SEVERAL: f64 = 1.5;
 /// The mean of prompts is that of about as many.
 const PROMPTS: u32 = 100;
 
@@ -52,8 +58,12 @@ pub struct Learned {
     pub(super) holder: HolderId,
     /// Bits of the index's room for this backend, in bytes of prompt.
     room: AtomicU64,
+    /// Bits of the mean number of tokens in an event of a stream; 0 before there was one.
+    tokens_per_event: AtomicU64,
     /// The engine's restarts that were noticed here.
     restarts: AtomicU32,
+    /// Nanoseconds of the [`Moment`] until which each endpoint is known not to be implemented, by its place in [`Endpoint::ALL`].
+    lacking_until: [AtomicU64; Endpoint::ALL.len()],
 }
 
 impl Learned {
@@ -70,8 +80,37 @@ impl Learned {
             prefixes,
             sessions,
             room: AtomicU64::new(room.to_bits()),
+            tokens_per_event: AtomicU64::new(0),
             restarts: AtomicU32::new(0),
+            lacking_until: Default::default(),
         }
+    }
+
+    /// Learns from a complete stream of so many `events` with text, whose engine counted so many `tokens`.
+    pub fn streamed(&self, events: u64, tokens: u64) {
+        if events < FEWEST_EVENTS {
+            return;
+        }
+        let (seen, before) = (tokens as f64 / events as f64, f64::from_bits(self.tokens_per_event.load(Relaxed)));
+        let mean = if before > 0.0 { before + EVENT_GAIN * (seen - before) } else { seen };
+        self.tokens_per_event.store(mean.to_bits(), Relaxed);
+    }
+
+    /// Tokens in so many `events` of a stream. Most engines send each token as one event; of those that send several at once the mean is
+    /// learned. Before anything was learned, each event counts as one token: too high a count would end a resumed answer early.
+    pub fn tokens_in(&self, events: u64) -> u64 {
+        let per_event = f64::from_bits(self.tokens_per_event.load(Relaxed));
+        if per_event > SEVERAL { (events as f64 * per_event).round() as u64 } else { events }
+    }
+
+    /// Notes that the engine said of `endpoint` that it does not implement it for this model.
+    pub(super) fn lacks(&self, endpoint: Endpoint, until: u64) {
+        self.lacking_until[endpoint as usize].store(until, Relaxed);
+    }
+
+    /// Whether the engine said lately of `endpoint` that it does not implement it for this model.
+    pub(super) fn is_lacking(&self, endpoint: Endpoint, now: Moment) -> bool {
+        now.nanos() < self.lacking_until[endpoint as usize].load(Relaxed)
     }
 
     /// Brings the index up to date with the size of the engine's KV cache and with its restarts.
@@ -105,8 +144,10 @@ pub struct PoolLearned {
     pub predictor: PoolPredictor,
     /// How long its answers are.
     pub outputs: PoolOutputs,
-    /// How many of its requests may be tried again.
-    pub retries: Budget,
+    /// How often the same backend may be asked again, by caller.
+    pub retries: retry::Budgets,
+    /// Nanoseconds of the [`Moment`] until which some backend of it is known not to implement an endpoint.
+    pub(super) lacking_until: AtomicU64,
     /// How many may be sent a second time while the first try is awaited.
     pub hedges: Budget,
     /// Bits of the mean seconds per token of late.
@@ -126,7 +167,8 @@ impl Default for PoolLearned {
         Self {
             predictor: PoolPredictor::new(),
             outputs: PoolOutputs::default(),
-            retries: retry::budget(),
+            retries: retry::Budgets::default(),
+            lacking_until: AtomicU64::new(0),
             hedges: hedge::budget(),
             step: AtomicU64::new(IDLE_STEP.to_bits()),
             crowd: AtomicU64::new(0.0_f64.to_bits()),

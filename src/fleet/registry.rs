@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use dashmap::DashMap;
 
-use super::{Account, Engine, Learned, Load, PoolLearned, account::Used};
+use super::{Account, Breaker, Engine, Learned, Load, PoolLearned, account::Used};
 use crate::{
     measure::BytesPerToken,
     policy,
@@ -23,11 +23,16 @@ pub struct Registry {
     texts: DashMap<(bool, Name), Arc<BytesPerToken>>,
     pools: DashMap<Name, Arc<PoolLearned>>,
     accounts: DashMap<Name, Arc<Used>>,
+    /// By address, model and account.
+    breakers: DashMap<BreakerKey, Arc<Breaker>>,
     /// By pool and backend.
     loads: DashMap<(Name, Name), Arc<Load>>,
     prefixes: Arc<PrefixIndex>,
     sessions: Arc<Affinity>,
 }
+
+/// Address of the engine, model upstream, and account.
+type BreakerKey = (String, Option<Name>, Option<Name>);
 
 impl Default for Registry {
     fn default() -> Self {
@@ -44,6 +49,7 @@ impl Registry {
             texts: DashMap::new(),
             pools: DashMap::new(),
             accounts: DashMap::new(),
+            breakers: DashMap::new(),
             loads: DashMap::new(),
             prefixes: Arc::new(PrefixIndex::new(bytes)),
             sessions: Arc::default(),
@@ -77,6 +83,11 @@ impl Registry {
         self.loads.entry((pool.clone(), backend.clone())).or_default().clone()
     }
 
+    /// The breaker of `model` on the engine at `url` through `account`.
+    pub fn breaker(&self, url: &str, model: Option<&Name>, account: Option<&Name>) -> Arc<Breaker> {
+        self.breakers.entry((url.to_owned(), model.cloned(), account.cloned())).or_default().clone()
+    }
+
     /// The account that `spec` describes: what was used of it stays used, and all of its keys are tried again.
     pub fn account(&self, spec: &policy::Account) -> Arc<Account> {
         let used = self.accounts.entry(spec.name.clone()).or_insert_with(|| Arc::new(Used::new(spec))).clone();
@@ -94,6 +105,7 @@ impl Registry {
         self.engines.retain(|url, _| urls.contains(url.as_str()));
         self.learned.retain(|(url, model), _| backends.contains(&(url.as_str(), model.as_ref())));
         self.texts.retain(|_, texts| Arc::strong_count(texts) > 1);
+        self.breakers.retain(|(url, model, _), _| backends.contains(&(url.as_str(), model.as_ref())));
         self.pools.retain(|name, _| pools.contains(name));
         self.loads.retain(|_, load| Arc::strong_count(load) > 1);
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use dashmap::DashMap;
+
 use super::{Backend, Pool, Registry};
 use crate::policy::Policy;
 
@@ -30,14 +32,17 @@ impl Snapshot {
             .map(|pool| {
                 let backends = pool.backends.iter().map(|spec| {
                     let engine = &policy.engines[spec.engine];
+                    let account = engine.account.map(|at| &accounts[at]);
                     Arc::new(Backend {
                         spec: spec.clone(),
-                        account: engine.account.map(|at| accounts[at].clone()),
+                        breaker: registry.breaker(&engine.url, spec.model.as_ref(), account.map(|it| &it.name)),
+                        account: account.cloned(),
                         max_concurrency: engine.max_concurrency,
                         kv_tokens: engine.kv_tokens,
                         load: registry.load(&pool.name, &spec.name),
                         engine: registry.engine(&engine.name, &engine.url),
                         learned: registry.learned(&engine.url, spec.model.as_ref(), &pool.name),
+                        by_model: DashMap::new(),
                     })
                 });
                 Pool::new(pool.clone(), backends.collect(), registry.pool(&pool.name))

@@ -237,6 +237,7 @@ mod tests {
             kv_tokens: None,
             gpu_hour: None,
             dcgm: None,
+            health: None,
         };
         let backend = |engine: usize| policy::Backend {
             name: format!("b{engine}").into(),
@@ -245,6 +246,7 @@ mod tests {
             adapter: false,
             serves: None,
             deployment: None,
+            same_as: None,
             weight: None,
             drop: Vec::new(),
             defaults: Vec::new(),
@@ -487,6 +489,8 @@ mod tests {
             engine: first.backend.engine.clone(),
             max_concurrency: Some(2),
             kv_tokens: None,
+            breaker: first.backend.breaker.clone(),
+            by_model: dashmap::DashMap::new(),
             load: first.backend.load.clone(),
             learned: first.backend.learned.clone(),
         };

@@ -64,10 +64,12 @@ impl<S> Admit<S> {
     fn asked(&self, routed: Routed) -> (Call, Asked) {
         let Routed { call, blocks, session, route } = routed;
         let tries = route.targets.iter().map(|target| Tries::none(&call.serving, target, &route.name));
-        let asked = Asked {
+        let mut asked = Asked {
             desk: self.desk.clone(),
             serving: call.serving.clone(),
             tries: tries.collect(),
+            caller: call.caller().cloned(),
+            model: call.body.model.as_deref().map(Into::into),
             route,
             blocks,
             session,
@@ -77,6 +79,7 @@ impl<S> Admit<S> {
             arrived: call.record.arrived(),
             escalates: false,
         };
+        asked.skip_lacking(call.endpoint, call.read_at);
         (call, asked)
     }
 }

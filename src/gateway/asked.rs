@@ -9,15 +9,16 @@ use std::{
 
 use super::{Desk, Serving, line::Attempted, seat::Seat};
 use crate::{
-    fleet::{Ask, Forecast, Placement, Pool, Scratch, Ticket},
+    fleet::{Ask, Backend, BreakerState, Forecast, Placement, Pool, Scratch, Ticket},
     policy::{Route, Target},
     prompt::Blocks,
     schedule::{
         admission::{Backlog, Wait, retry_after, shed},
         predict::OutputLengths,
+        retry::Budgets,
         spill::{self, Look},
     },
-    types::{Moment, Name},
+    types::{Endpoint, Moment, Name},
 };
 
 /// Most attempts at one request, over all backends and pools.
@@ -44,6 +45,10 @@ pub(super) struct Asked {
     /// Whether its answer comes whole, or its model thinks first for as long as it likes.
     pub(super) whole: bool,
     pub(super) arrived: Moment,
+    /// The id of the caller's key, where it has one.
+    pub(super) caller: Option<Name>,
+    /// The model as the caller named it.
+    pub(super) model: Option<Name>,
     /// Whether it has an answer already, and asks for a better one.
     pub(super) escalates: bool,
     /// By target.
@@ -113,6 +118,8 @@ pub(super) struct Placed {
     /// What is expected there.
     pub(super) forecast: Forecast,
     pub(super) told: Attempted,
+    /// Whether it finds out for others if the backend is back.
+    pub(super) probes: bool,
 }
 
 impl Tries {
@@ -194,6 +201,20 @@ impl Asked {
         (0..MOST_RACES).map_while(|_| look()).find_map(|chosen| self.take(chosen, now))
     }
 
+    /// Excludes the backends that are known not to implement `endpoint`, unless that leaves none.
+    pub(super) fn skip_lacking(&mut self, endpoint: Endpoint, now: Moment) {
+        let lacking: Vec<_> = (0..self.tries.len()).map(|at| self.pool(at).1.lacking(endpoint, now)).collect();
+        if lacking.iter().all(Vec::is_empty) {
+            return;
+        }
+        for (tries, lacking) in self.tries.iter_mut().zip(lacking) {
+            tries.tried = lacking;
+        }
+        if !self.has_untried() {
+            self.tries.iter_mut().for_each(|tries| tries.tried.clear());
+        }
+    }
+
     /// Takes back that a backend was tried, so that it can be waited for.
     pub(super) fn forgive(&mut self, target: usize, backend: usize) {
         self.tries[target].tried.retain(|tried| *tried != backend);
@@ -204,12 +225,12 @@ impl Asked {
         self.tries[target].tried.iter().filter(|tried| **tried == backend).count()
     }
 
-    /// From now on only backends are tried that have `model` upstream; where none is named, those of the same `target`.
+    /// Excludes the backends of other models than `model`; where that is not named, those of other targets than `target`.
     pub(super) fn keep_model(&mut self, model: Option<&Name>, target: usize) {
         for at in 0..self.tries.len() {
             let (_, pool) = self.pool(at);
             let elsewhere = model.is_none() && at != target;
-            let other = |place: &usize| elsewhere || pool.backends[*place].spec.model.as_ref() != model;
+            let other = |place: &usize| elsewhere || pool.backends[*place].spec.identity() != model;
             let others: Vec<usize> = (0..pool.backends.len()).filter(other).collect();
             let tried = &mut self.tries[at].tried;
             tried.extend(others.into_iter().filter(|place| !tried.contains(place)).collect::<Vec<_>>());
@@ -228,17 +249,47 @@ impl Asked {
         self.preferred().is_some()
     }
 
-    /// From now on only pools are tried whose context is known to be longer than that of the one of `target`; whether there are any.
+    /// Whether a backend that was not tried is in good standing: neither it nor its engine failed lately.
+    pub(super) fn has_sound(&self, now: Moment) -> bool {
+        self.has_untried_that(|backend| !backend.breaker.is_open(now) && !backend.engine.breaker.is_open(now))
+    }
+
+    /// Whether moving to another backend is free of charge: one that was not tried has not failed lately. That its engine's connections
+    /// did does not count: the model that was just tried may be what ends them, and where nothing can be sent there is no load.
+    pub(super) fn moves_free(&self, now: Moment) -> bool {
+        self.has_untried_that(|backend| !backend.breaker.is_open(now))
+    }
+
+    fn has_untried_that(&self, is_such: impl Fn(&Backend) -> bool) -> bool {
+        (0..self.tries.len()).any(|at| {
+            let (_, pool) = self.pool(at);
+            let is_untried = |member: &usize| !self.tries[at].tried.contains(member);
+            let mut untried = pool.members(&self.route.targets[at]).filter(is_untried);
+            self.may_try(at) && untried.any(|member| is_such(&self.backend(at, member)))
+        })
+    }
+
+    /// Excludes the pool of `target`, whose context was too short, and those whose context is known to be no longer. Returns whether any
+    /// pool is left.
     pub(super) fn keep_longer_than(&mut self, target: usize) -> bool {
         let context = |at: usize| self.pool(at).1.context(&self.route.targets[at]);
         let own = context(target);
-        let longer: Vec<bool> =
-            (0..self.tries.len()).map(|at| context(at).zip(own).is_some_and(|(it, own)| it > own)).collect();
-        for (at, _) in longer.iter().enumerate().filter(|(_, longer)| !**longer) {
-            let (_, pool) = self.pool(at);
-            self.tries[at].tried = (0..pool.backends.len()).collect();
+        let is_too_short = |at: usize| at == target || context(at).zip(own).is_some_and(|(it, own)| it <= own);
+        let too_short: Vec<usize> = (0..self.tries.len()).filter(|at| is_too_short(*at)).collect();
+        for at in too_short {
+            self.tries[at].tried = (0..self.pool(at).1.backends.len()).collect();
         }
-        longer.contains(&true)
+        self.has_untried()
+    }
+
+    /// The backend at a place in the pool of `target`, as it is for the model asked for.
+    pub(super) fn backend(&self, target: usize, at: usize) -> Arc<Backend> {
+        self.pool(target).1.backends[at].asked_for(self.model.as_deref())
+    }
+
+    /// The retry budgets of the pool of `target`.
+    pub(super) fn retries(&self, target: usize) -> &Budgets {
+        &self.pool(target).1.learned.retries
     }
 
     /// Takes the place that was chosen, unless another was faster.
@@ -247,7 +298,7 @@ impl Asked {
         debug_assert!(told.is_some(), "who is held is not placed in its turn");
         let told = told?;
         let (at, pool) = self.pool(target);
-        let backend = pool.backends[placement.backend].clone();
+        let backend = self.backend(target, placement.backend);
         let (learned, outputs) = (pool.learned.clone(), self.tries[target].outputs.clone());
         let blocks = self.blocks.clone();
         let work = placement.forecast.work;
@@ -255,13 +306,14 @@ impl Asked {
             Some(account) => Some(account.admit(work.prompt_tokens + work.output_tokens, now)?),
             None => None,
         };
-        if !backend.engine.breaker.enter(now) {
+        let probes = backend.breaker_state(now) == BreakerState::HalfOpen;
+        if !backend.enter(now) {
             return None;
         }
         let ticket = Ticket::take_if_room(learned, outputs, backend, placement.forecast, blocks, now)?;
         let forecast = placement.forecast;
         let seat = Seat::new(ticket, charge, self.desk.clone());
-        Some(Placed { target, pool: at, backend: placement.backend, seat, forecast, told })
+        Some(Placed { target, pool: at, backend: placement.backend, seat, forecast, told, probes })
     }
 
     /// Notes that what was placed is tried now.
@@ -323,7 +375,17 @@ impl Asked {
     }
 
     fn look(&self, target: usize, in_turn: bool, now: Moment) -> Option<Chosen> {
-        self.look_past(target, &self.tries[target].tried, in_turn, now)
+        let tried = &self.tries[target].tried;
+        let (_, pool) = self.pool(target);
+        let failing = pool.failing(self.model.as_deref(), now);
+        if failing.is_empty() {
+            return self.look_past(target, tried, in_turn, now);
+        }
+        let others: Vec<usize> = tried.iter().copied().chain(failing).collect();
+        if pool.members(&self.route.targets[target]).any(|member| !others.contains(&member)) {
+            return self.look_past(target, &others, in_turn, now);
+        }
+        self.look_past(target, tried, in_turn, now).map(|chosen| Chosen { avoided: true, ..chosen })
     }
 
     /// The best backend of a target that is not among `tried`.

@@ -9,6 +9,7 @@ mod admit;
 mod asked;
 mod attempted;
 mod auth;
+mod breaker_log;
 mod cache;
 mod callers;
 mod counting;

@@ -105,8 +105,18 @@ impl Serving {
 /// What the backends of a pool are: a hash over where they are, what they run, and what is changed in requests to them.
 fn origins(pool: &policy::Pool, engines: &[policy::Engine]) -> Vec<Origin> {
     let origin = |backend: &policy::Backend| {
-        let policy::Backend { name: _, engine, model, adapter, serves, deployment, weight: _, drop, defaults } =
-            backend;
+        let policy::Backend {
+            name: _,
+            engine,
+            model,
+            adapter,
+            serves,
+            deployment,
+            same_as: _,
+            weight: _,
+            drop,
+            defaults,
+        } = backend;
         let policy::Engine { url, dialect, .. } = &engines[*engine];
         let what = format!("{:?}", (&pool.name, url, dialect, model, adapter, serves, deployment, drop, defaults));
         Origin(xxh3_64(what.as_bytes()))

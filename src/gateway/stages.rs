@@ -14,7 +14,7 @@ use crate::{
     policy::Route,
     prompt::Blocks,
     protocol::RequestBody,
-    types::{Endpoint, Moment},
+    types::{Endpoint, Moment, Name},
 };
 
 /// A request at the door.
@@ -56,6 +56,11 @@ pub(super) struct Call {
 }
 
 impl Call {
+    /// The id of the caller's key, where keys are asked for.
+    pub(super) fn caller(&self) -> Option<&Name> {
+        self.key.map(|key| &self.serving.caller(key).id)
+    }
+
     /// Whether it may be asked twice: what an engine keeps of it would be there twice.
     pub(super) fn is_repeatable(&self) -> bool {
         let endpoint = self.endpoint;

@@ -100,6 +100,19 @@ pub struct Engine {
     pub gpu_hour: Option<f64>,
     /// Where an exporter has the metrics of its GPUs.
     pub dcgm: Option<String>,
+    /// The active check of whether it is well, if there is one.
+    pub health: Option<Health>,
+}
+
+/// An active check of an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// The path to ask for, at the root of its server.
+    pub path: Name,
+    /// Time between two checks.
+    pub every: Duration,
+    /// The longest that an answer may take.
+    pub timeout: Duration,
 }
 
 impl Engine {
@@ -116,6 +129,7 @@ impl Engine {
             kv_tokens: None,
             gpu_hour: None,
             dcgm: None,
+            health: None,
         }
     }
 }
@@ -168,12 +182,21 @@ pub struct Backend {
     pub serves: Option<Name>,
     /// The Azure deployment.
     pub deployment: Option<Name>,
+    /// The model that it really serves, where others name the same one differently.
+    pub same_as: Option<Name>,
     /// A fixed share of the pool's traffic in `0..=1`; without one the balancer decides.
     pub weight: Option<f64>,
     /// Top-level request fields that it cannot take.
     pub drop: Vec<String>,
     /// Top-level request fields to add where the client sent none: name and JSON value.
     pub defaults: Vec<(String, Bytes)>,
+}
+
+impl Backend {
+    /// The model that it serves: backends with the same one may continue each other's streams.
+    pub fn identity(&self) -> Option<&Name> {
+        self.same_as.as_ref().or(self.model.as_ref())
+    }
 }
 
 /// The gateway's own certificate, as files in PEM.

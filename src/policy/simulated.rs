@@ -90,6 +90,7 @@ fn backend(engine: usize, model: Option<Name>) -> Backend {
         adapter: false,
         serves: None,
         deployment: None,
+        same_as: None,
         weight: None,
         drop: Vec::new(),
         defaults: Vec::new(),

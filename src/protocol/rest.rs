@@ -168,9 +168,13 @@ impl Tailor {
         let Some(usage) = chunk.get_mut("usage").and_then(Value::as_object_mut) else { return false };
         let count = |usage: &Map<String, Value>, name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
         let (prompt, completion) = (count(usage, "prompt_tokens"), count(usage, "completion_tokens"));
-        let moved = self.before.min(prompt);
-        usage.insert("prompt_tokens".to_owned(), (prompt - moved).into());
-        usage.insert("completion_tokens".to_owned(), (completion + moved).into());
+        // The continued request had them in its prompt.
+        let (prompt, completion) = (prompt.saturating_sub(self.before), completion.saturating_add(self.before));
+        usage.insert("prompt_tokens".to_owned(), prompt.into());
+        usage.insert("completion_tokens".to_owned(), completion.into());
+        if usage.contains_key("total_tokens") {
+            usage.insert("total_tokens".to_owned(), prompt.saturating_add(completion).into());
+        }
         true
     }
 

@@ -1,12 +1,16 @@
-//! A further try after one that failed: whether there may be one, and after which pause.
+//! Retries after a failure: whether the same backend may be asked again, and after which pause.
 //!
-//! Tries are what keeps an answer from being lost, and what turns a short outage into a long one: everybody who tries again adds
-//! load to what is failing. Hence a [budget]: retries are a share of what is dispatched, and where all is failing they
-//! cease (the AWS Builders' Library, "Timeouts, retries, and backoff with jitter", 2019; Finagle's `RetryBudget`).
+//! Retries on a backend that fails add load to it and can turn a short outage into a long one, so they have a [budget](Budgets): a share of
+//! the requests that lately succeeded. Where everything fails, nothing is earned and retries cease (the AWS Builders' Library, "Timeouts,
+//! retries, and backoff with jitter", 2019; gRPC A6, retry throttling; Finagle's `RetryBudget`). A move to another backend in good standing
+//! is no load on the one that failed and costs nothing here: the other backend's own admission limits it.
 
 use std::time::Duration;
 
+use dashmap::DashMap;
+
 use super::budget::Budget;
+use crate::types::Name;
 
 /// The longest pause that a provider may ask for and get: for a longer one, the request goes elsewhere.
 pub const WORTH_WAITING: Duration = Duration::from_secs(3);
@@ -17,10 +21,63 @@ const FIRST_PAUSE_LIMITED: Duration = Duration::from_millis(800);
 /// The longest mean.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// How many retries there may be: one in ten of the requests dispatched lately, and twenty saved up at most, which is also what there is to
-/// begin with.
-pub const fn budget() -> Budget {
-    Budget::new(10, 20, 20)
+/// The share of a retry that each success earns, in percent, and the most retries that are saved up, which is also what there is to begin
+/// with.
+const EARNED: u64 = 50;
+const SAVED: u64 = 20;
+/// Most callers with a budget of their own in one pool; further ones share one.
+const MOST_CALLERS: usize = 10_000;
+
+/// The retry budgets of one pool: one for each caller, so that the failing requests of one leave the others theirs. Half a retry is earned
+/// by each request that succeeds, and twenty are saved up at most.
+#[derive(Debug)]
+pub struct Budgets {
+    /// For requests without a key, and for callers beyond the bound.
+    common: Budget,
+    /// A caller that never took anything has all of its budget and no entry.
+    callers: DashMap<Name, Budget>,
+}
+
+impl Default for Budgets {
+    fn default() -> Self {
+        Self { common: full(), callers: DashMap::new() }
+    }
+}
+
+impl Budgets {
+    /// Counts a request of `caller` that succeeded.
+    pub fn earn(&self, caller: Option<&Name>) {
+        match caller.filter(|_| !self.callers.is_empty()).and_then(|caller| self.callers.get(caller)) {
+            Some(own) => own.earn(),
+            None if caller.is_none() => self.common.earn(),
+            None => {}
+        }
+    }
+
+    /// Takes one retry, if the caller has one left.
+    pub fn take(&self, caller: Option<&Name>) -> bool {
+        self.with(caller, Budget::take)
+    }
+
+    /// Gives one back that was taken and not used.
+    pub fn give_back(&self, caller: Option<&Name>) {
+        self.with(caller, Budget::give_back);
+    }
+
+    fn with<T>(&self, caller: Option<&Name>, of: impl FnOnce(&Budget) -> T) -> T {
+        let Some(caller) = caller else { return of(&self.common) };
+        if let Some(own) = self.callers.get(caller) {
+            return of(&own);
+        }
+        if self.callers.len() >= MOST_CALLERS {
+            return of(&self.common);
+        }
+        of(&self.callers.entry(caller.clone()).or_insert_with(full))
+    }
+}
+
+const fn full() -> Budget {
+    Budget::new(EARNED, SAVED, SAVED)
 }
 
 /// How long to wait before the same backend is tried again after `failures` in a row: what it `asked` for and a little more, or a pause that
@@ -45,16 +102,43 @@ mod tests {
 
     use super::*;
 
+    fn taken(budgets: &Budgets, caller: Option<&Name>) -> usize {
+        std::iter::from_fn(|| budgets.take(caller).then_some(())).count()
+    }
+
     #[test]
-    fn retries_are_one_in_ten_of_what_is_dispatched() {
-        let budget = budget();
-        let taken = |budget: &Budget| std::iter::from_fn(|| budget.take().then_some(())).count();
-        assert_eq!(taken(&budget), 20);
-        // A full outage: every request fails, and would be tried again.
-        let retries: u32 = (0..6_000).map(|_| (budget.earn(), u32::from(budget.take())).1).sum();
-        assert_eq!(retries, 600);
-        (0..100_000).for_each(|_| budget.earn());
-        assert_eq!(taken(&budget), 20);
+    fn retries_cease_where_nothing_succeeds() {
+        let budgets = Budgets::default();
+        assert_eq!((0..6_000).filter(|_| budgets.take(None)).count(), 20);
+        // Two in three requests fail at first: one success earns half a retry.
+        let retried = |at: u32| {
+            if at.is_multiple_of(3) {
+                budgets.earn(None);
+            }
+            !at.is_multiple_of(3) && budgets.take(None)
+        };
+        assert_eq!((0..3_000).filter(|at| retried(*at)).count(), 500);
+        (0..100_000).for_each(|_| budgets.earn(None));
+        assert_eq!(taken(&budgets, None), 20);
+    }
+
+    #[test]
+    fn a_caller_whose_requests_fail_leaves_the_others_their_budgets() {
+        let budgets = Budgets::default();
+        let (one, other): (Name, Name) = ("one".into(), "other".into());
+        assert_eq!(taken(&budgets, Some(&one)), 20);
+        budgets.earn(Some(&other));
+        assert_eq!((taken(&budgets, Some(&one)), taken(&budgets, Some(&other)), taken(&budgets, None)), (0, 20, 20));
+        (0..4).for_each(|_| budgets.earn(Some(&one)));
+        budgets.give_back(Some(&other));
+        assert_eq!((taken(&budgets, Some(&one)), taken(&budgets, Some(&other))), (2, 1));
+    }
+
+    #[test]
+    fn callers_are_bounded() {
+        let budgets = Budgets::default();
+        (0..20_000).for_each(|at| _ = budgets.take(Some(&format!("caller-{at}").into())));
+        assert_eq!(budgets.callers.len(), MOST_CALLERS);
     }
 
     proptest! {

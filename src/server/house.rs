@@ -262,13 +262,14 @@ fn sources(serving: &Serving) -> Vec<Source> {
     let mut sources: Vec<Source> = Vec::new();
     for backend in backends {
         let spec = &policy.engines[backend.spec.engine];
-        if (spec.scrape.is_some() || spec.dcgm.is_some()) && sources.iter().all(|source| source.engine.url != spec.url)
-        {
+        let is_asked = spec.scrape.is_some() || spec.dcgm.is_some() || spec.health.is_some();
+        if is_asked && sources.iter().all(|source| source.engine.url != spec.url) {
             sources.push(Source {
                 engine: backend.engine.clone(),
                 key: spec.keys.first().cloned(),
                 every: spec.scrape,
                 gpus: spec.dcgm.clone(),
+                health: spec.health.clone(),
             });
         }
     }

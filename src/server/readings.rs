@@ -1,6 +1,9 @@
 //! What is true now, for metrics: put together from everything that lives in the house.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use super::{
     costs::spending,
@@ -8,7 +11,7 @@ use super::{
     vitals::{hidden_queue, vitals},
 };
 use crate::{
-    fleet::Pool,
+    fleet::{BreakerState, Pool, Snapshot},
     gateway::{self, Serving},
     policy::Policy,
     schedule::{predict::Accuracy, tiers::Standing},
@@ -47,9 +50,13 @@ impl House {
                 queued_prompt_tokens: backend.load.queued_tokens(),
                 decoding: backend.load.decoding().into(),
                 context_tokens: backend.load.context_tokens(),
+                breaker: backend.worst_own_breaker(now).label(),
             })
         });
+        let breakers = breakers(&serving.snapshot, now);
         let engines = self.registry.engines().into_iter().map(|engine| {
+            let own = (engine.breaker.state(now), engine.breaker.opened());
+            let (breaker, breaker_opened) = breakers.get(&*engine.name).copied().unwrap_or(own);
             let reading = engine.reading();
             let signals = reading.as_ref().map(|reading| &reading.signals);
             let gpus = engine.gpus(now).map(|(gpus, _)| gpus);
@@ -69,8 +76,8 @@ impl House {
                 gpu_memory: gpus.and_then(|gpus| gpus.memory),
                 round_trip: engine.round_trip.get(now),
                 restarts: engine.restarts().into(),
-                breaker: engine.breaker.state(now).label(),
-                breaker_opened: engine.breaker.opened(),
+                breaker: breaker.label(),
+                breaker_opened,
             }
         });
         let prefixes = self.registry.prefixes();
@@ -227,4 +234,20 @@ fn team(told: gateway::TeamTold) -> telemetry::TeamLive {
 fn accuracy(of: Accuracy) -> telemetry::AccuracyLive {
     let Accuracy { coverage, relative_error, pinball, baseline_pinball, .. } = of;
     telemetry::AccuracyLive { coverage, relative_error, pinball, baseline_pinball }
+}
+
+/// The most open state of each engine's breakers, for connections and for its models, and how often they were opened, by its name.
+fn breakers(snapshot: &Snapshot, now: Moment) -> HashMap<&str, (BreakerState, u64)> {
+    let mut all: HashMap<&str, (BreakerState, u64)> = HashMap::new();
+    let mut counted = HashSet::new();
+    for backend in snapshot.pools.iter().flat_map(|pool| &pool.backends) {
+        let engine = &*backend.engine;
+        let entry = all.entry(&engine.name).or_insert_with(|| (engine.breaker.state(now), engine.breaker.opened()));
+        entry.0 = entry.0.max(backend.worst_own_breaker(now));
+        // Pools that name the same model on the same engine share its breaker.
+        if counted.insert(Arc::as_ptr(&backend.breaker)) {
+            entry.1 += backend.breaker.opened();
+        }
+    }
+    all
 }

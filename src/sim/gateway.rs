@@ -228,7 +228,7 @@ impl Gateway {
     /// An attempt failed: the request goes elsewhere, unless its answer had begun.
     fn fail(&mut self, now: Moment, attempt: AttemptId, failure: Failure, out: &mut Vec<Command>) {
         let Some(flight) = self.flights[attempt as usize].take() else { return };
-        let Flight { request, first_token, ticket, engine, pool, .. } = flight;
+        let Flight { request, first_token, ticket, engine, pool, backend, .. } = flight;
         ticket.give_up(now);
         let longest = self.profiles.get(engine).map_or(u32::MAX, Profile::longest);
         if self.open.get(&request).is_some_and(|open| open.tokens() > longest) {
@@ -236,11 +236,11 @@ impl Gateway {
             return self.refuse(request, "context", out);
         }
         self.meters[pool].ended(false, now);
-        let engine = &self.engines[engine];
+        let backend = &self.snapshot.pools[pool].backends[backend];
         if failure == Failure::Unreachable {
-            engine.gone();
+            backend.engine.gone();
         }
-        engine.breaker.failed(now, failure);
+        backend.failed(now, now, failure);
         if first_token.is_some() {
             self.open.remove(&request);
         } else if let Some(open) = self.open.get(&request)
@@ -291,7 +291,7 @@ impl Scheduler for Gateway {
         let Some(flight) = self.flights[attempt as usize].take() else { return };
         let Some(open) = self.open.remove(&flight.request) else { return };
         self.told.entry(flight.request).or_default().sent = Some((flight.pool, flight.backend));
-        self.engines[flight.engine].breaker.succeeded(now);
+        self.snapshot.pools[flight.pool].backends[flight.backend].succeeded(now);
         let tokens = u64::from(answer.output_tokens);
         let usage = Usage {
             prompt_tokens: open.blocks().prompt().bytes / TOKEN_BYTES,

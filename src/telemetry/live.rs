@@ -262,6 +262,8 @@ pub struct BackendLive {
     pub decoding: u64,
     /// Estimated prompt tokens of those attempts.
     pub context_tokens: u64,
+    /// What its own breaker lets through, as a word.
+    pub breaker: &'static str,
 }
 
 /// What an engine says of itself; `None` for what it does not say. It stands apart from [`BackendLive`], because an
@@ -298,8 +300,8 @@ pub struct EngineLive {
     pub round_trip: Option<f64>,
     /// How often it is known to have started anew.
     pub restarts: u64,
-    /// What its breaker lets through, as a word.
+    /// What the most open of its breakers lets through, as a word.
     pub breaker: &'static str,
-    /// How often that was opened.
+    /// How often they were opened.
     pub breaker_opened: u64,
 }

@@ -381,6 +381,7 @@ mod tests {
             queued_prompt_tokens: 900,
             decoding: 2,
             context_tokens: 2400,
+            breaker: "half_open",
         };
         let silent = EngineLive { engine: name("gpu-2"), up: Some(false), ..EngineLive::default() };
         let accuracy = AccuracyLive { coverage: 0.9, relative_error: 0.1, pinball: 0.02, baseline_pinball: 0.05 };

@@ -338,13 +338,16 @@ table! {
     CONTEXT: Gauge "tokens" "signalbox_backend_context_tokens" ["pool", "backend"]
         "Estimated prompt tokens of the streamed attempts at this backend that are past their first token.";
 
+    BACKEND_BREAKER: Gauge "" "signalbox_backend_breaker" ["pool", "backend", "state"]
+        "1 for the state of the breaker of this model on its engine through its account (closed, open or half_open), 0 for the others.";
+
     // What each engine says of itself; absent where it does not.
     ENGINE_UP: Gauge "" "signalbox_engine_up" ["engine"]
         "Whether anybody answered there when last asked, by a scrape or a request, and it did not fail lately.";
     ENGINE_BREAKER: Gauge "" "signalbox_engine_breaker" ["engine", "state"]
-        "1 for the state of the engine's breaker (closed, open or half_open), 0 for the others.";
+        "1 for the most open state of the engine's breakers, for its connections and for each of its models (closed, open or half_open), 0 for the others.";
     ENGINE_OPENED: Counter "" "signalbox_engine_breaker_opened_total" ["engine"]
-        "How often the engine's breaker was opened.";
+        "How often the engine's breakers were opened.";
     ENGINE_SCRAPE_AGE: Gauge "seconds" "signalbox_engine_scrape_age_seconds" ["engine"]
         "Time since the engine's metrics were last read.";
     ENGINE_RUNNING: Gauge "" "signalbox_engine_running" ["engine"]

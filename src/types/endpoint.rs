@@ -71,6 +71,17 @@ impl Endpoint {
         }
     }
 
+    /// Whether `path` asks for the endpoint itself, not for an object that was made there before.
+    pub fn is_root(self, path: &str) -> bool {
+        let rest = path.split_once('/').map_or("", |(_, rest)| rest).split_once('/').map_or("", |(_, rest)| rest);
+        match self {
+            Self::Chat => rest == "chat/completions",
+            Self::Audio | Self::Images => rest.split('/').count() == 2,
+            Self::Files | Self::Batches => false,
+            _ => rest == self.name(),
+        }
+    }
+
     /// The name used in policies, metrics and errors.
     pub const fn name(self) -> &'static str {
         match self {

@@ -6,6 +6,16 @@ use bytes::Bytes;
 
 /// The kind of a fault that the route's own limit on the whole answer caused: no engine is to blame.
 pub const DEADLINE: &str = "deadline";
+/// The kind of a fault that came before anything was sent.
+pub const UNREACHABLE: &str = "upstream_unreachable";
+/// The kind of a fault that came after the request had left and before an answer began: the request may be what brought the engine down.
+pub const LOST: &str = "connection_lost";
+/// The kind of the fault of an answer that has begun and fell silent.
+pub const STALLED: &str = "stream_stalled";
+/// The kind of a fault that an engine gives because it does not implement the endpoint.
+pub const MISSING: &str = "endpoint_missing";
+/// The kind of a fault that an engine gives because it does not have the model that the policy names.
+pub const MODEL_MISSING: &str = "model_missing";
 /// The kind of what ended because the gateway did.
 pub const STOPPED: &str = "stopped";
 /// The kind of what a defect of the gateway ended.

@@ -218,6 +218,7 @@ mod tests {
             adapter: false,
             serves: None,
             deployment: deployment.map(Into::into),
+            same_as: None,
             weight: None,
             drop: Vec::new(),
             defaults: Vec::new(),

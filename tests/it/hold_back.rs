@@ -1,5 +1,7 @@
 //! Tokens that a route holds back: an answer that breaks off among them is begun anew, where it could not be taken up later.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -81,11 +83,20 @@ async fn what_is_complete_before_is_passed_on_at_once() {
 }
 
 #[tokio::test]
+async fn one_that_stalls_early_is_begun_anew_unseen() {
+    let bed = Bed::start(|_| begun(5).hang()).await;
+    let (text, error, attempts) = bed.told().await;
+    assert_eq!((text, error, attempts), (words("b").concat(), None, (1, 1)));
+}
+
+#[tokio::test]
 async fn a_slow_answer_is_not_held_for_long() {
-    let bed = Bed::start(|_| begun(3).gate(0).events(&chat_events(words("a"))[4..]).done()).await;
+    let late = Duration::from_millis(1_200);
+    let more = || chat_events(words("a"));
+    let bed = Bed::start(move |_| begun(3).pause(late).events(&more()[4..5]).gate(0).events(&more()[5..]).done()).await;
     let mut answer = bed.ask().await;
-    // Three tokens come while the engine says no more.
-    for _ in 0..4 {
+    // The first token after a second releases those that were held, though there are fewer than the route holds back.
+    for _ in 0..5 {
         assert!(answer.event().await.is_ok());
     }
     bed.first.open(0);

@@ -30,6 +30,7 @@ mod meaning;
 mod observability;
 mod observe;
 mod otel;
+mod outages;
 mod page;
 mod persist;
 mod placement;

@@ -1,6 +1,12 @@
 //! One attempt at one backend: send, and wait until its answer has begun or failed.
 
-use std::{future::Future, sync::Arc};
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -10,20 +16,23 @@ use super::{
     job::{Job, Spot},
     provider::provider,
     provider_key::ProviderKey,
-    upstream_fault::{LOST, UNREACHABLE, garbage, refusal},
+    upstream_fault::{garbage, of_backend, refusal},
 };
 use crate::{
-    fleet::Backend,
+    fleet::{Backend, Pool},
     gateway::{
         Desk,
-        asked::Placed,
+        asked::{Asked, Placed},
         line::Attempted,
         record::millis,
         relay::{Answer, Committed, Decision, Events, Gauges, Meter, is_events},
     },
     policy::Secret,
     protocol::{LONG_BODY, answer, request::Edits},
-    types::{Endpoint, Fault, Retry, Usage},
+    types::{
+        Endpoint, Fault, Retry, Usage,
+        fault::{LOST, MISSING, UNREACHABLE},
+    },
     upstream::{SendError, address, client::Outgoing},
 };
 
@@ -38,9 +47,17 @@ pub(super) struct Attempt<'a> {
     pub(super) desk: Arc<Desk>,
     /// Of the prompt, as it was hashed.
     pub(super) prompt_bytes: u64,
+    /// Set once the head of an answer has come: the connection holds, whatever the model does.
+    pub(super) has_head: Arc<AtomicBool>,
 }
 
-impl Attempt<'_> {
+impl<'a> Attempt<'a> {
+    /// An attempt at the request of `job`.
+    pub(super) fn new(job: &'a Job, asked: &Asked) -> Self {
+        let prompt_bytes = asked.blocks.prompt().bytes;
+        Self { job, desk: asked.desk.clone(), prompt_bytes, has_head: Arc::default() }
+    }
+
     /// Runs the attempt at the backend that was chosen for it; where that is, and what came of it. It has its ticket from the start, and
     /// releases it wherever this future is dropped.
     pub(super) async fn run(self, placed: Placed) -> (Spot, Result<Committed, Fault>) {
@@ -52,7 +69,7 @@ impl Attempt<'_> {
         let Placed { pool, backend, seat, told, .. } = placed;
         let serving = &self.job.call.serving;
         let alive = &serving.snapshot.pools[pool];
-        let backend_at = &alive.backends[backend];
+        let backend_at = &alive.backends[backend].asked_for(self.job.call.body.model.as_deref());
         let explain = self.job.call.headers.get("x-signalbox-explain").is_some_and(|asked| asked == "1");
         let decision = Decision {
             pool: alive.spec.name.clone(),
@@ -78,14 +95,19 @@ impl Attempt<'_> {
             metrics: serving.meter(pool, backend).clone(),
             pool_metrics: serving.pool_meter(pool).clone(),
             backend: backend_at.clone(),
+            pool: alive.learned.clone(),
+            caller: self.job.call.caller().cloned(),
             price: alive.spec.price,
             prompt_bytes: self.prompt_bytes,
             cached_tokens,
         };
         let mut meter = Meter::begin(gauges, seat);
-        match self.answer(backend_at, &mut meter).await {
+        match self.answer(alive, backend_at, &mut meter).await {
             Ok((head, answer)) => Ok(Committed { head, answer, meter, decision }),
             Err(fault) => {
+                if fault.kind == MISSING {
+                    alive.lacks(backend, self.job.call.endpoint, self.desk.clock.now());
+                }
                 meter.fail(&fault);
                 // What must not be done twice is tried again only where it never left.
                 let again = self.job.call.is_repeatable() || fault.kind == UNREACHABLE;
@@ -94,14 +116,20 @@ impl Attempt<'_> {
         }
     }
 
-    async fn answer(&self, backend: &Backend, meter: &mut Meter) -> Result<(http::response::Parts, Answer), Fault> {
+    async fn answer(
+        &self,
+        pool: &Pool,
+        backend: &Backend,
+        meter: &mut Meter,
+    ) -> Result<(http::response::Parts, Answer), Fault> {
         let streamed = self.job.call.body.stream;
         // Usage is asked for where this API has it, the backend takes it, and the client did not ask itself.
         let ask_usage = streamed
             && matches!(self.job.call.endpoint, Endpoint::Chat | Endpoint::Completions)
             && !self.job.call.body.include_usage
             && !backend.spec.drop.iter().any(|drop| drop == "stream_options");
-        let begun = self.sent(backend, ask_usage, meter).await?;
+        let begun = self.sent(pool, backend, ask_usage, meter).await?;
+        self.has_head.store(true, Relaxed);
         let (head, answer) = self.look(backend, begun, meter).await?;
         Ok(match answer {
             Answer::Events { events, .. } => {
@@ -115,6 +143,7 @@ impl Attempt<'_> {
     /// comes to an end with the keys.
     async fn sent(
         &self,
+        pool: &Pool,
         backend: &Backend,
         ask_usage: bool,
         meter: &Meter,
@@ -127,7 +156,7 @@ impl Attempt<'_> {
             if let Some(traced) = self.job.call.record.traced() {
                 traced.put(meter.number(), &mut outgoing.headers);
             }
-            let begun = self.begin(backend, outgoing, meter).await?;
+            let begun = self.begin(pool, backend, outgoing, meter).await?;
             left = left.saturating_sub(1);
             if !key.told(begun.0.status, clock.now()) || left == 0 {
                 return Ok(begun);
@@ -165,16 +194,19 @@ impl Attempt<'_> {
         Outgoing { method: call.method.clone(), url, headers, body }
     }
 
-    /// Sends, and awaits the head of an answer. A pooled connection may have died unnoticed: one that ends before the first byte
-    /// of an answer is made good once, on a fresh one.
+    /// Sends, and awaits the head of an answer. A pooled connection may have died unnoticed: a request whose connection ends before the
+    /// first byte of an answer is sent once more on a fresh one. The retry budget pays for that, since it may have been received.
     async fn begin(
         &self,
+        pool: &Pool,
         backend: &Backend,
         outgoing: Outgoing,
         meter: &Meter,
     ) -> Result<(http::response::Parts, reqwest::Body), Fault> {
         let mut sent = self.upstream(self.job.client.send(outgoing.clone())).await;
-        if self.job.call.is_repeatable() && matches!(sent, Err(SendError::Lost(_))) {
+        let caller = self.job.call.caller();
+        let may_repeat = || self.job.call.is_repeatable() && pool.learned.retries.take(caller);
+        if matches!(sent, Err(SendError::Lost(_))) && may_repeat() {
             meter.fresh_connection_retry();
             sent = self.upstream(self.job.client.send_fresh(outgoing)).await;
         }
@@ -204,7 +236,8 @@ impl Attempt<'_> {
         if !head.status.is_success() {
             let body = self.upstream(Limited::new(body, LARGEST_ERROR).collect()).await;
             let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-            return Err(refusal(&head, body, keys));
+            let fault = refusal(&head, body, keys);
+            return Err(of_backend(&self.job.call, backend, fault));
         }
         if is_encoded(&head.headers) || self.job.call.method == Method::HEAD {
             // We asked for no encoding; what cannot be read can still be passed on. An answer to HEAD has nothing to be read.

@@ -130,8 +130,7 @@ impl Escalation<'_> {
         events.held().for_each(|(event, seen)| watch.take(event, seen));
         let found = loop {
             let draft = &watch.draft;
-            let enough =
-                watch.done || draft.is_over() || draft.pieces().max(meter.tokens_with("")) >= self.cascade.hold;
+            let enough = watch.done || draft.is_over() || draft.pieces().max(meter.token_count()) >= self.cascade.hold;
             // Not at every event: what is looked at grows with them.
             if (enough || draft.pieces().is_power_of_two())
                 && let Some(check) = bar.fails(draft)

@@ -18,7 +18,7 @@ pub(super) struct Job {
 }
 
 /// Where an attempt is made.
-#[derive(Copy, Clone)]
+#[derive(Copy, Clone, PartialEq, Eq)]
 pub(super) struct Spot {
     /// Place of the target in the route.
     pub(super) target: usize,

@@ -13,6 +13,7 @@ mod provider;
 mod provider_key;
 mod race;
 mod rescue;
+mod same_fault;
 mod upstream_fault;
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Where a request goes after an attempt that failed: another backend of the same pool, the same one after a pause, or another pool.
+//! The next attempt after one that failed: another backend of the same pool, the same one after a pause, or another pool.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::{
     job::Spot,
-    upstream_fault::{LOST, UNREACHABLE},
+    same_fault::{Likeness, likeness},
 };
 use crate::{
     gateway::{
@@ -15,28 +15,39 @@ use crate::{
         stages::Call,
     },
     schedule::retry::pause,
-    types::{Blame, Fault, Retry},
+    types::{
+        Blame, Fault, Retry,
+        fault::{LOST, MISSING, STALLED, UNREACHABLE},
+    },
 };
 
-/// Most engines that may break off on one request: it might be the request that brings them down, one after the other.
-const MOST_LOST: usize = 2;
-/// How often one backend is tried where there are others, and where there is no other.
+/// Most engines that may lose one request: it might be the request that brings them down, one after the other. Three, so that a request
+/// outlives two engines that are stopped together.
+const MOST_LOST: usize = 3;
+/// Most attempts at one backend where there are others, and where there is no other.
 const MOST_AGAIN: usize = 2;
 const MOST_ALONE: usize = 4;
 
-/// What failed so far.
+/// The failures of one request so far.
 #[derive(Default)]
 pub(super) struct Failures {
     lost: usize,
-    /// The first: what comes of going elsewhere says less of the cause.
+    /// The first fault: what comes of going elsewhere says less of the cause.
     first: Option<Fault>,
+    /// The failures that may be the request's own doing, with their places.
+    alike: Vec<(Spot, Likeness)>,
+    /// Retries taken from the budgets of these targets.
+    charged: Vec<usize>,
 }
 
 impl Failures {
-    /// The place for a further attempt after `fault`, which has been waited for as long as need be.
+    /// The place for a further attempt after `fault`, once it may begin.
+    ///
+    /// Moving to an untried backend in good standing is free, and limited by that backend's own admission. The retry budget is charged for
+    /// asking the same backend again, and for a backend that failed lately.
     ///
     /// # Errors
-    /// The fault to answer with, where there is none.
+    /// The fault to answer with, where there is no such place.
     pub(super) async fn next(
         &mut self,
         call: &Call,
@@ -45,38 +56,38 @@ impl Failures {
         fault: Fault,
     ) -> Result<Placed, Fault> {
         self.lost += usize::from(fault.kind == LOST);
-        let over = fault.retry == Retry::Never || self.lost >= MOST_LOST;
-        if over {
-            return Err(self.tell(fault));
+        if let Some(refusal) = self.refused_alike(call, asked, spot, &fault) {
+            return Err(refusal);
+        }
+        if fault.retry == Retry::Never || self.lost >= MOST_LOST {
+            return Err(self.answer(fault));
         }
         if fault.retry == Retry::LongerContext && !asked.keep_longer_than(spot.target) {
-            return Err(self.tell(fault));
-        }
-        // What was never sent is no load to anybody.
-        let free = fault.kind == UNREACHABLE && asked.has_untried();
-        let learned = asked.pool(spot.target).1.learned.clone();
-        if !free && !learned.retries.take() {
-            return Err(self.tell(fault));
+            return Err(self.answer(fault));
         }
         let now = asked.desk.clock.now();
         let beside = (fault.retry == Retry::OtherBackend).then(|| asked.place_beside(spot.target, now)).flatten();
         if let Some(placed) = beside {
             return Ok(self.go_on(asked, fault, placed, "elsewhere"));
         }
-        if let Some(placed) = again(call, asked, spot, &fault).await {
+        if let Some(placed) = self.again(call, asked, spot, &fault).await {
             return Ok(self.go_on(asked, fault, placed, "again"));
         }
-        if let Ok(placed) = enter(asked, &call.record).await {
-            return Ok(self.go_on(asked, fault, placed, "elsewhere"));
+        // What was never sent is no load to anything.
+        let is_free = fault.kind == UNREACHABLE || asked.moves_free(asked.desk.clock.now());
+        if asked.has_untried() && (is_free || self.charge(asked, spot.target)) {
+            if let Ok(placed) = enter(asked, &call.record).await {
+                return Ok(self.go_on(asked, fault, placed, "elsewhere"));
+            }
+            if !is_free {
+                self.refund(asked);
+            }
         }
-        if !free {
-            learned.retries.give_back();
-        }
-        // What went wrong upstream says more than that there is no other place.
-        Err(self.tell(fault))
+        // The upstream's fault says more than that there is no other place.
+        Err(self.answer(fault))
     }
 
-    /// Notes a failure while others are still under way.
+    /// Notes a failure while other attempts are still under way.
     pub(super) fn note(&mut self, fault: Fault) {
         self.lost += usize::from(fault.kind == LOST);
         self.first.get_or_insert(fault);
@@ -88,43 +99,103 @@ impl Failures {
         placed
     }
 
-    /// The fault that the caller hears of: the first one, unless the last says what is wrong with the request.
-    pub(super) fn tell(&mut self, last: Fault) -> Fault {
+    /// The fault that the caller gets: the first one, unless the last says what is wrong with the request.
+    pub(super) fn answer(&mut self, last: Fault) -> Fault {
         match self.first.take() {
             Some(first) if last.blame != Blame::Client => first,
             _ => last,
         }
     }
-}
 
-/// The same backend once more, after a pause, where that may help.
-async fn again(call: &Call, asked: &mut Asked, spot: Spot, fault: &Fault) -> Option<Placed> {
-    let status = fault.status;
-    let limited = status == StatusCode::TOO_MANY_REQUESTS;
-    let passing = limited || status == StatusCode::REQUEST_TIMEOUT || status.is_server_error();
-    let others = asked.has_untried();
-    let most = match others {
-        // Who has an answer already does not wait for a better one.
-        _ if asked.escalates => 1,
-        true => MOST_AGAIN,
-        false => MOST_ALONE,
-    };
-    let made = asked.times_tried(spot.target, spot.backend);
-    if fault.retry != Retry::OtherBackend || !passing || made >= most || (others && fault.kind == UNREACHABLE) {
-        return None;
+    /// Takes one retry from the caller's budget in the pool of `target`, if there is one.
+    pub(super) fn charge(&mut self, asked: &Asked, target: usize) -> bool {
+        let taken = asked.retries(target).take(asked.caller.as_ref());
+        if taken {
+            self.charged.push(target);
+        }
+        taken
     }
-    let pause = pause(fault.retry_after, made as u32, limited, fastrand::f64())?;
-    let left = |pause: &Duration| {
-        let age = asked.desk.clock.now().since(asked.arrived);
-        asked.route.timeouts.total.is_none_or(|total| age + *pause < total)
-    };
-    let pause = Some(pause).filter(left)?;
-    call.record.wait(pause);
-    tokio::time::sleep(pause).await;
-    if let Some(placed) = asked.place_again(spot.target, spot.backend, asked.desk.clock.now()) {
-        return Some(placed);
+
+    /// Gives the retry back that was charged last, if any is left.
+    pub(super) fn refund(&mut self, asked: &Asked) {
+        if let Some(target) = self.charged.pop() {
+            asked.retries(target).give_back(asked.caller.as_ref());
+        }
     }
-    // Another has its place now: it waits for one like all others.
-    asked.forgive(spot.target, spot.backend);
-    enter(asked, &call.record).await.ok()
+
+    /// The refusal to answer with at once, where the request failed the same way on another backend before and one of the two serves
+    /// others: the request is at fault, whatever status the engines chose. What it cost breakers and budgets is given back.
+    fn refused_alike(&mut self, call: &Call, asked: &Asked, spot: Spot, fault: &Fault) -> Option<Fault> {
+        let likeness = likeness(fault)?;
+        let now = asked.desk.clock.now();
+        let of = |spot: Spot| asked.backend(spot.target, spot.backend);
+        let is_same = |(other, it): &&(Spot, Likeness)| *it == likeness && *other != spot;
+        let is_serving = |spot: Spot| of(spot).breaker.is_serving(now);
+        let before = self.alike.iter().find(is_same).map(|(other, _)| *other);
+        self.alike.push((spot, likeness));
+        if !before.is_some_and(|before| is_serving(before) || is_serving(spot)) {
+            return None;
+        }
+        for (spot, _) in self.alike.drain(..) {
+            of(spot).breaker.retract(asked.arrived);
+        }
+        while !self.charged.is_empty() {
+            self.refund(asked);
+        }
+        call.record.note(|line| line.attempts.iter_mut().for_each(|attempt| attempt.failed = false));
+        Some(Fault {
+            status: StatusCode::BAD_REQUEST,
+            kind: "upstream_refused",
+            blame: Blame::Client,
+            retry: Retry::Never,
+            ..fault.clone()
+        })
+    }
+
+    /// The same backend once more, after a pause, where that may help and the budget has a retry left.
+    async fn again(&mut self, call: &Call, asked: &mut Asked, spot: Spot, fault: &Fault) -> Option<Placed> {
+        let status = fault.status;
+        let limited = status == StatusCode::TOO_MANY_REQUESTS;
+        let passing = limited || status == StatusCode::REQUEST_TIMEOUT || status.is_server_error();
+        let others = asked.has_untried();
+        let most = match others {
+            // A request that has an answer already does not wait for a better one.
+            _ if asked.escalates => 1,
+            true => MOST_AGAIN,
+            false => MOST_ALONE,
+        };
+        let made = asked.times_tried(spot.target, spot.backend);
+        let is_gone = others && matches!(fault.kind, UNREACHABLE | STALLED);
+        let is_over = made >= most || is_gone || fault.kind == MISSING;
+        if fault.retry != Retry::OtherBackend || !passing || is_over {
+            return None;
+        }
+        // A backend that fails over and over is left alone, unless it said when to come back.
+        let now = asked.desk.clock.now();
+        let is_down = asked.backend(spot.target, spot.backend).breaker.is_open(now);
+        if is_down && fault.retry_after.is_none() && asked.has_sound(now) {
+            return None;
+        }
+        let pause = pause(fault.retry_after, made as u32, limited, fastrand::f64())?;
+        let left = |pause: &Duration| {
+            let age = now.since(asked.arrived);
+            asked.route.timeouts.total.is_none_or(|total| age + *pause < total)
+        };
+        let pause = Some(pause).filter(left)?;
+        if !self.charge(asked, spot.target) {
+            return None;
+        }
+        call.record.wait(pause);
+        tokio::time::sleep(pause).await;
+        if let Some(placed) = asked.place_again(spot.target, spot.backend, asked.desk.clock.now()) {
+            return Some(placed);
+        }
+        // Another request has its place now: it waits for one.
+        asked.forgive(spot.target, spot.backend);
+        let placed = enter(asked, &call.record).await.ok();
+        if placed.is_none() {
+            self.refund(asked);
+        }
+        placed
+    }
 }

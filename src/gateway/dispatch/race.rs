@@ -1,6 +1,12 @@
 //! Attempts until one has begun to answer: one after the other where they fail, beside one another where one says nothing.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::time::{Instant, sleep_until};
@@ -17,6 +23,7 @@ use crate::{
     fleet::Failure,
     gateway::{
         asked::{Asked, Placed},
+        breaker_log,
         relay::Committed,
     },
     schedule::{admission::LOOK, hedge::Alternative},
@@ -24,9 +31,9 @@ use crate::{
 };
 
 /// Most attempts at a request that are under way at once.
-const MOST_BESIDE: usize = 3;
-/// How often it is looked again whether a request was lost.
-const AGAIN: Duration = Duration::from_secs(5);
+const MOST_BESIDE: usize = 4;
+/// The time after which a request that cannot leave a late backend looks again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Tries backends, from the first one placed on, until one has begun to answer.
 pub(super) async fn commit(job: &Job, asked: &mut Asked, first: Placed) -> Result<Committed, Fault> {
@@ -34,8 +41,8 @@ pub(super) async fn commit(job: &Job, asked: &mut Asked, first: Placed) -> Resul
     let deadline = Deadline::new(&asked.route.timeouts, asked.desk.clock.now().since(asked.arrived));
     let mut race = Race { job, asked, failures: Failures::default(), awaited: Vec::new(), late: Vec::new() };
     let mut under_way = FuturesUnordered::new();
-    let mut clocks = race.begin(&first);
-    under_way.push(race.attempt().run(first));
+    let (mut clocks, attempt) = race.begin(&first);
+    under_way.push(attempt.run(first));
     loop {
         let look = clocks.next().map_or(deadline.at, |at| at.min(deadline.at));
         let ended = tokio::select! {
@@ -49,8 +56,7 @@ pub(super) async fn commit(job: &Job, asked: &mut Asked, first: Placed) -> Resul
                 record.won(true);
                 under_way.clear();
                 record.won(false);
-                race.awaited.clear();
-                race.late.clear();
+                race.won(spot);
                 match steady(job, race.asked, committed).await {
                     Ok(committed) => return Ok(committed),
                     Err(fault) => Some((spot, fault)),
@@ -61,10 +67,8 @@ pub(super) async fn commit(job: &Job, asked: &mut Asked, first: Placed) -> Resul
         };
         let placed = match ended {
             Some((spot, fault)) => {
-                let is_other =
-                    |(other, _): &(Spot, Moment)| (other.target, other.backend) != (spot.target, spot.backend);
-                race.awaited.retain(is_other);
-                race.late.retain(is_other);
+                race.awaited.retain(|it| it.spot != spot);
+                race.late.retain(|it| it.spot != spot);
                 // What is wrong with the request is wrong everywhere; all else leaves the others their chance.
                 let hopeless = fault.retry == Retry::Never && fault.blame == Blame::Client;
                 if !under_way.is_empty() && !hopeless {
@@ -78,15 +82,16 @@ pub(super) async fn commit(job: &Job, asked: &mut Asked, first: Placed) -> Resul
                 let next = race.failures.next(&job.call, race.asked, spot, fault);
                 match tokio::time::timeout_at(deadline.at, next).await {
                     Ok(placed) => Some(placed?),
-                    Err(_) => return Err(race.failures.tell(deadline.missed())),
+                    Err(_) => return Err(race.failures.answer(deadline.missed())),
                 }
             }
-            None if Instant::now() >= deadline.at => return Err(race.failures.tell(deadline.missed())),
+            None if Instant::now() >= deadline.at => return Err(race.failures.answer(deadline.missed())),
             None => race.beside(&mut clocks, under_way.len()),
         };
         if let Some(placed) = placed {
-            clocks = race.begin(&placed);
-            under_way.push(race.attempt().run(placed));
+            let (next, attempt) = race.begin(&placed);
+            clocks = next;
+            under_way.push(attempt.run(placed));
         }
     }
 }
@@ -96,28 +101,59 @@ struct Race<'a> {
     job: &'a Job,
     asked: &'a mut Asked,
     failures: Failures,
-    /// Those whose answer is still to begin, and since when they are asked.
-    awaited: Vec<(Spot, Moment)>,
+    /// Those whose answer is still to begin.
+    awaited: Vec<Awaited>,
     /// Those that are late.
-    late: Vec<(Spot, Moment)>,
+    late: Vec<Awaited>,
+}
+
+/// An attempt whose answer is still to begin.
+struct Awaited {
+    spot: Spot,
+    since: Moment,
+    has_head: Arc<AtomicBool>,
+}
+
+impl Awaited {
+    /// The failure that it is to be late.
+    fn failure(&self) -> Failure {
+        if self.has_head.load(Relaxed) { Failure::Error } else { Failure::Lost }
+    }
 }
 
 impl<'a> Race<'a> {
-    /// Notes that an attempt begins.
-    fn begin(&mut self, placed: &Placed) -> Clocks {
+    /// Notes that an attempt begins, and gives its clocks.
+    fn begin(&mut self, placed: &Placed) -> (Clocks, Attempt<'a>) {
         let now = self.asked.desk.clock.now();
-        let learned = &self.asked.pool(placed.target).1.learned;
         if self.asked.is_new() {
-            learned.retries.earn();
-            learned.hedges.earn();
+            self.asked.pool(placed.target).1.learned.hedges.earn();
         }
         self.asked.tries(placed);
-        self.awaited.push((Spot { target: placed.target, backend: placed.backend }, now));
-        Clocks::start(self.asked, placed.target, &placed.forecast, self.job.streams(), now)
+        let attempt = Attempt::new(self.job, self.asked);
+        let spot = Spot { target: placed.target, backend: placed.backend };
+        self.awaited.push(Awaited { spot, since: now, has_head: attempt.has_head.clone() });
+        (Clocks::start(self.asked, placed, self.job.streams(), now), attempt)
     }
 
-    fn attempt(&self) -> Attempt<'a> {
-        Attempt { job: self.job, desk: self.asked.desk.clone(), prompt_bytes: self.asked.blocks.prompt().bytes }
+    /// Notes that the attempt at `spot` has begun to answer: those that were late beside it have failed.
+    fn won(&mut self, spot: Spot) {
+        self.awaited.clear();
+        let late = std::mem::take(&mut self.late);
+        // Of those that stream it was counted when they became late.
+        for late in late.iter().filter(|late| late.spot != spot && !self.job.streams()) {
+            self.fails(late);
+        }
+    }
+
+    /// Counts in its breakers that an attempt is late.
+    fn fails(&self, late: &Awaited) {
+        let now = self.asked.desk.clock.now();
+        let pool = &self.asked.pool(late.spot.target).1.spec.name;
+        let backend = self.asked.backend(late.spot.target, late.spot.backend);
+        self.job.call.record.note(|line| line.late(pool, backend.name()));
+        if backend.failed(late.since, now, late.failure()) {
+            breaker_log::opened(&backend, "first_token_late", now);
+        }
     }
 
     /// It is time to look whether another is to be asked beside those `under_way`: the place for it, if so.
@@ -134,37 +170,56 @@ impl<'a> Race<'a> {
                 return Some(placed);
             }
         }
-        if clocks.limit_at.is_none_or(|limit| limit > at) {
+        let is_late = clocks.limit_at.is_some_and(|limit| limit <= at);
+        let is_doubted = clocks.doubt_at <= at;
+        if is_doubted {
+            clocks.doubt_at = at + AGAIN;
+        }
+        // A backend that has turned out to be down is left before its time is over.
+        let is_down = || self.awaited.iter().any(|awaited| self.is_down(awaited, now));
+        if !is_late && (!is_doubted || !self.asked.moves_free(now) || !is_down()) {
             return None;
         }
         if self.job.reasons() && clocks.allow_thinking() {
             return None;
         }
-        // A stream is late by our own measure, too; of a whole answer nobody knows how long it takes.
-        for (spot, since) in self.awaited.drain(..) {
-            let pool = self.asked.pool(spot.target).1;
-            let backend = &pool.backends[spot.backend];
+        // A stream is late by our own measure. A whole answer may take long: it is late only once another has answered.
+        for late in std::mem::take(&mut self.awaited) {
             if self.job.streams() {
-                backend.engine.breaker.failed(now, Failure::Error);
-                self.job.call.record.note(|line| line.late(&pool.spec.name, backend.name()));
+                self.fails(&late);
             }
-            self.late.push((spot, since));
+            self.late.push(late);
         }
         clocks.limit_at = None;
-        if under_way >= MOST_BESIDE || !self.job.call.is_repeatable() {
+        if !self.job.call.is_repeatable() {
             return None;
         }
+        // There may be room in a moment, or a retry left, or the slow backend's breaker may have opened.
         let untried = self.asked.has_untried();
-        let placed = if untried { self.asked.place(now) } else { self.place_of_lost(now) };
-        if placed.is_none() && !untried {
-            clocks.limit_at = Some(at + AGAIN);
-        } else if placed.is_none() {
-            // There is no room now; there may be in a moment.
-            clocks.limit_at = Some(at + LOOK);
+        clocks.limit_at = Some(at + if untried { LOOK } else { AGAIN });
+        let is_free = self.leaves_free(now);
+        let target = self.late.first().map_or(0, |late| late.spot.target);
+        if under_way >= MOST_BESIDE || !(is_free || self.failures.charge(self.asked, target)) {
+            return None;
         }
-        let placed = placed.filter(|placed| self.asked.pool(placed.target).1.learned.retries.take())?;
-        self.count(&placed, "late");
-        Some(placed)
+        let placed = if untried { self.asked.place(now) } else { self.place_of_lost(now) };
+        match &placed {
+            Some(placed) => self.count(placed, "late"),
+            None if !is_free => self.failures.refund(self.asked),
+            None => {}
+        }
+        placed
+    }
+
+    /// Whether asking another backend beside those that are late is free: one of them has an open breaker, and another backend is in good
+    /// standing. Else the retry budget pays, since all of them may be slow because there is too much to do.
+    fn leaves_free(&self, now: Moment) -> bool {
+        self.asked.moves_free(now) && self.late.iter().any(|late| self.is_down(late, now))
+    }
+
+    fn is_down(&self, awaited: &Awaited, now: Moment) -> bool {
+        let backend = self.asked.backend(awaited.spot.target, awaited.spot.backend);
+        backend.breaker.is_open(now) || backend.engine.breaker.is_open(now)
     }
 
     /// With nobody left to ask: a place where this request was asked in vain while newer ones were served, so that it must have been lost.
@@ -173,11 +228,11 @@ impl<'a> Race<'a> {
         if !self.job.streams() || self.job.reasons() {
             return None;
         }
-        let served_others = |(spot, since): &(Spot, Moment)| {
+        let served_others = |Awaited { spot, since, .. }: &Awaited| {
             self.asked.pool(spot.target).1.backends[spot.backend].engine.load.has_served_after(*since)
         };
         let at = self.late.iter().position(served_others)?;
-        let (spot, _) = self.late[at];
+        let spot = self.late[at].spot;
         let placed = self.asked.place_again(spot.target, spot.backend, now)?;
         self.late.swap_remove(at);
         Some(placed)

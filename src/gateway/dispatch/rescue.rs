@@ -1,10 +1,9 @@
-//! The rest of an answer that broke off in the middle: from a backend of the same model, which goes on from what was said, or says it all
-//! again.
+//! Resumption of a stream that broke off: a backend of the same model continues the text, or says it again from the beginning.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     attempt::Attempt,
@@ -13,8 +12,9 @@ use super::{
 use crate::{
     fleet::Backend,
     gateway::{
+        admit::enter,
         asked::{Asked, Placed},
-        relay::{Answer, Committed, Rescue, Rest},
+        relay::{Answer, Broken, Committed, Rescue, Rest},
         stages::Call,
     },
     protocol::rest::{self, Prefill},
@@ -22,16 +22,14 @@ use crate::{
     types::{EngineKind, Name},
 };
 
-/// How often the rest of one answer is fetched.
-const MOST: usize = 2;
-/// How long may pass until the rest has begun: the caller has half an answer, and waits.
-const LONGEST: Duration = Duration::from_secs(30);
+/// Most attempts to resume one stream.
+const MOST: usize = 3;
 
-/// Who gets the rest of a request's answer.
+/// Resumes the stream of one request.
 pub(super) struct Rescuer {
     job: Arc<Job>,
     asked: Asked,
-    /// Where it broke off.
+    /// The backend whose stream broke off.
     spot: Spot,
     left: usize,
 }
@@ -51,16 +49,14 @@ impl Rescuer {
         Some(Box::new(Self { job: job.clone(), asked, spot, left: MOST }))
     }
 
-    async fn fetch(mut self, said: String, tokens: u64) -> Option<Rest> {
+    async fn fetch(mut self, broken: Broken) -> Option<Rest> {
+        let Broken { said, tokens, mut stalled, until } = broken;
         let model = self.model(self.spot);
-        let learned = self.asked.pool(self.spot.target).1.learned.clone();
         let mut goes_on = true;
-        while self.left > 0 && learned.retries.take() {
+        while self.left > 0 {
             self.left -= 1;
-            let Some(placed) = self.place(model.as_ref()).await else {
-                learned.retries.give_back();
-                return None;
-            };
+            let placed = timeout_at(until, self.place(model.as_ref(), stalled)).await.ok().flatten()?;
+            stalled = false;
             self.asked.tries(&placed);
             self.spot = Spot { target: placed.target, backend: placed.backend };
             let continued = goes_on.then(|| self.continued(&said, tokens)).flatten();
@@ -68,9 +64,12 @@ impl Rescuer {
             goes_on &= continued.is_none();
             let (repeats, before) = if continued.is_some() { (String::new(), tokens) } else { (said.clone(), 0) };
             let job = continued.unwrap_or_else(|| self.job.clone());
-            let attempt =
-                Attempt { job: &job, desk: self.asked.desk.clone(), prompt_bytes: self.asked.blocks.prompt().bytes };
-            if let (_, Ok(committed)) = attempt.run(placed).await {
+            let attempt = Attempt::new(&job, &self.asked).run(placed);
+            // One that does not begin leaves the next one half of the time.
+            let now = Instant::now();
+            let share = if self.left > 0 && self.asked.has_untried() { 2 } else { 1 };
+            let patience = now + until.saturating_duration_since(now) / share;
+            if let Ok((_, Ok(committed))) = timeout_at(patience, attempt).await {
                 let next = (self.left > 0).then(|| Box::new(self) as Box<dyn Rescue>);
                 return Some(Rest { committed, repeats, before, next });
             }
@@ -78,24 +77,38 @@ impl Rescuer {
         None
     }
 
-    /// Another backend of the same model with room now, or else the same one after a pause.
-    async fn place(&mut self, model: Option<&Name>) -> Option<Placed> {
+    /// Another backend of the same model in good standing, once it has room. Where there is none, and the retry budget allows it: one that
+    /// failed lately, or the same one after a pause. One that `stalled` is asked again only if it is the only one.
+    async fn place(&mut self, model: Option<&Name>, stalled: bool) -> Option<Placed> {
         self.asked.keep_model(model, self.spot.target);
         let now = self.asked.desk.clock.now();
-        if let Some(placed) = self.asked.place(now) {
-            return Some(placed);
+        if self.asked.moves_free(now) {
+            return enter(&self.asked, &self.job.call.record).await.ok();
         }
-        tokio::time::sleep(pause(None, 1, false, fastrand::f64())?).await;
-        self.asked.place_again(self.spot.target, self.spot.backend, self.asked.desk.clock.now())
+        if !self.asked.retries(self.spot.target).take(self.asked.caller.as_ref()) {
+            return None;
+        }
+        let placed = match self.asked.place(now) {
+            Some(placed) => Some(placed),
+            None if stalled && self.asked.has_untried() => None,
+            None => {
+                tokio::time::sleep(pause(None, 1, false, fastrand::f64())?).await;
+                self.asked.place_again(self.spot.target, self.spot.backend, self.asked.desk.clock.now())
+            }
+        };
+        if placed.is_none() {
+            self.asked.retries(self.spot.target).give_back(self.asked.caller.as_ref());
+        }
+        placed
     }
 
     fn backend(&self, spot: Spot) -> &Backend {
         &self.asked.pool(spot.target).1.backends[spot.backend]
     }
 
-    /// The model's name upstream.
+    /// The model, by which its twins are known.
     fn model(&self, spot: Spot) -> Option<Name> {
-        self.backend(spot).spec.model.clone()
+        self.backend(spot).spec.identity().cloned()
     }
 
     /// The request for what follows, where the backend is known to take such a one.
@@ -113,10 +126,17 @@ impl Rescuer {
 }
 
 impl Rescue for Rescuer {
-    fn rescue(self: Box<Self>, said: String, tokens: u64) -> BoxFuture<'static, Option<Rest>> {
+    fn has_other(&self) -> bool {
+        let mut asked = self.asked.clone();
+        asked.keep_model(self.model(self.spot).as_ref(), self.spot.target);
+        asked.has_sound(asked.desk.clock.now())
+    }
+
+    fn rescue(self: Box<Self>, broken: Broken) -> BoxFuture<'static, Option<Rest>> {
         let meter = self.asked.serving.pool_meter(self.asked.pool(self.spot.target).0).clone();
         Box::pin(async move {
-            let rest = timeout(LONGEST, self.fetch(said, tokens)).await.ok().flatten();
+            let until = broken.until;
+            let rest = timeout_at(until, self.fetch(broken)).await.ok().flatten();
             meter.rescue(match &rest {
                 None => "lost",
                 Some(rest) if rest.repeats.is_empty() => "continued",

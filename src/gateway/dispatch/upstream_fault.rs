@@ -3,20 +3,20 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::{StatusCode, response::Parts};
+use http::{Method, StatusCode, response::Parts};
 use memchr::memmem;
 
 use crate::{
+    fleet::Backend,
+    gateway::stages::Call,
     policy::Secret,
     protocol::json,
-    types::{Blame, Fault, Retry, fault::Unmasked},
+    types::{
+        Blame, Fault, Retry,
+        fault::{MISSING, MODEL_MISSING, Unmasked},
+    },
     upstream::address,
 };
-
-/// The kind of a fault that came before anything was sent.
-pub(super) const UNREACHABLE: &str = "upstream_unreachable";
-/// The kind of a fault that came after the request had left: it may be what brought the engine down.
-pub(super) const LOST: &str = "connection_lost";
 
 /// The fault that an answer without success stands for.
 /// `keys` are the provider's, which the caller never sees.
@@ -48,6 +48,24 @@ pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret]) -> Fault {
     let unmasked = (readable && !quoted).then(|| Unmasked { headers: address::returned(&head.headers), body }.into());
     let retry_after = retry_after(head).filter(|_| blame == Blame::Upstream);
     Fault { blame, retry, retry_after, unmasked, ..Fault::upstream(status, kind, message) }
+}
+
+/// A fault as what it says of the backend: a request that creates an answer can be refused because the engine does not implement its
+/// endpoint (404, 405, 501), or does not have the model that the policy names (404). Another backend may do either.
+pub(super) fn of_backend(call: &Call, backend: &Backend, fault: Fault) -> Fault {
+    let creates = call.method == Method::POST && call.endpoint.is_root(&call.path);
+    let names_model =
+        fault.unmasked.as_ref().is_some_and(|it| memmem::find(&it.body.to_ascii_lowercase(), b"model").is_some());
+    match fault.status.as_u16() {
+        404 if creates && names_model && backend.spec.model.is_some() => {
+            Fault { kind: MODEL_MISSING, retry: Retry::OtherBackend, ..fault }
+        }
+        404 | 405 if creates && !names_model => {
+            Fault { kind: MISSING, blame: Blame::Upstream, retry: Retry::OtherBackend, ..fault }
+        }
+        501 if creates => Fault { kind: MISSING, retry: Retry::OtherBackend, ..fault },
+        _ => fault,
+    }
 }
 
 /// Whether a refusal says that the prompt does not fit.

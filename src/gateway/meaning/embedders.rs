@@ -95,8 +95,10 @@ impl Embedders {
             self.cost.took(now.since(began));
         }
         match (breaker, &result) {
-            (Some(breaker), Ok(_)) => breaker.succeeded(began),
-            (Some(breaker), Err(WorkerError::Late | WorkerError::Failed(_))) => breaker.failed(now, Failure::Error),
+            (Some(breaker), Ok(_)) => _ = breaker.succeeded(began),
+            (Some(breaker), Err(WorkerError::Late | WorkerError::Failed(_))) => {
+                _ = breaker.failed(now, Failure::Error);
+            }
             _ => {}
         }
         self.count(&result, now, metrics);

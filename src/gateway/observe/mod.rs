@@ -184,6 +184,8 @@ impl Observer {
             max_tokens: call.body.max_tokens,
             whole: !call.body.stream || call.body.asks_to_think(),
             arrived: call.record.arrived(),
+            caller: None,
+            model: None,
             escalates: false,
             tries,
         };
@@ -192,6 +194,8 @@ impl Observer {
         let cached_tokens = told.predicted.cached_tokens;
         call.record.note(|line| line.attempts.push(Attempted { began_ms, ..told }));
         let gauges = Gauges {
+            pool: alive.learned.clone(),
+            caller: None,
             desk: self.desk.clone(),
             record: call.record.clone(),
             number: 0,

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
-    fleet::Backend,
+    fleet::{Backend, PoolLearned},
     gateway::{Desk, record::Record},
     telemetry::{BackendMetrics, PoolMetrics},
-    types::Price,
+    types::{Name, Price},
 };
 
 /// What an attempt is measured with.
@@ -18,6 +18,9 @@ pub(in crate::gateway) struct Gauges {
     pub(in crate::gateway) metrics: Arc<BackendMetrics>,
     pub(in crate::gateway) pool_metrics: Arc<PoolMetrics>,
     pub(in crate::gateway) backend: Arc<Backend>,
+    pub(in crate::gateway) pool: Arc<PoolLearned>,
+    /// The id of the caller's key, where it has one.
+    pub(in crate::gateway) caller: Option<Name>,
     pub(in crate::gateway) price: Option<Price>,
     /// Of the prompt, as it was hashed.
     pub(in crate::gateway) prompt_bytes: u64,

@@ -4,20 +4,36 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use tokio::time::Instant;
 
-use super::{Committed, Meter};
+use super::{Committed, Meter, patience::Patience};
 use crate::{
     protocol::{Event, Seen, rest::Tailor},
-    types::Fault,
+    types::{Fault, fault::STALLED},
 };
 
 /// Longest answer whose text is kept, in bytes; a longer one is not taken up again.
 const LONGEST: usize = 256 << 10;
 
-/// Who can get the rest of an answer.
+/// Gets the rest of an answer.
 pub(in crate::gateway) trait Rescue: Send {
-    /// The rest of an answer that broke off after `said`, which was about `tokens` long; `None` where nobody has it.
-    fn rescue(self: Box<Self>, said: String, tokens: u64) -> BoxFuture<'static, Option<Rest>>;
+    /// Whether another backend in good standing may have it.
+    fn has_other(&self) -> bool;
+
+    /// The rest of an answer that broke off; `None` where it cannot be had.
+    fn rescue(self: Box<Self>, broken: Broken) -> BoxFuture<'static, Option<Rest>>;
+}
+
+/// An answer that broke off.
+pub(in crate::gateway) struct Broken {
+    /// The text that the caller has.
+    pub(in crate::gateway) said: String,
+    /// About how many tokens that is.
+    pub(in crate::gateway) tokens: u64,
+    /// Whether its backend fell silent: it is not asked again while another one exists.
+    pub(in crate::gateway) stalled: bool,
+    /// When the rest must have begun: the caller has been waiting since the last event.
+    pub(in crate::gateway) until: Instant,
 }
 
 /// The rest of an answer.
@@ -36,6 +52,8 @@ pub(super) struct Lifeline {
     rescue: Option<Box<dyn Rescue>>,
     /// The answer's text so far, as the inside of a JSON string.
     said: Vec<u8>,
+    /// Tokens that the caller had when a stream broke off last.
+    received: u64,
     /// One of its events, to be taken as the pattern for others.
     pattern: Option<Bytes>,
     /// The rest that is being fetched, and the fault that made it necessary.
@@ -47,7 +65,15 @@ pub(super) struct Lifeline {
 
 impl Lifeline {
     pub(super) fn new(rescue: Box<dyn Rescue>) -> Self {
-        Self { rescue: Some(rescue), said: Vec::new(), pattern: None, fetching: None, tailor: None, cause: None }
+        Self {
+            rescue: Some(rescue),
+            said: Vec::new(),
+            received: 0,
+            pattern: None,
+            fetching: None,
+            tailor: None,
+            cause: None,
+        }
     }
 
     /// Notes what an event from upstream says.
@@ -101,8 +127,9 @@ impl Lifeline {
         }
     }
 
-    /// Begins to fetch the rest after `fault`, if anybody may have it; else gives the fault back. The attempt that failed is over.
-    pub(super) fn begin(&mut self, meter: &mut Meter, fault: Fault) -> Result<(), Fault> {
+    /// Begins to fetch the rest after `fault`, within the client's `patience`; gives the fault back where it cannot be had. The attempt
+    /// that failed is over.
+    pub(super) fn begin(&mut self, meter: &mut Meter, fault: Fault, patience: &Patience) -> Result<(), Fault> {
         let quoted = [b"\"", &*self.said, b"\""].concat();
         let (Some(rescue), Ok(mut said)) = (self.rescue.take(), serde_json::from_slice::<String>(&quoted)) else {
             return Err(fault);
@@ -113,13 +140,23 @@ impl Lifeline {
         if self.pattern.is_none() {
             return Err(fault);
         }
-        let tokens = meter.tokens_with(unrepeated) + self.tailor.as_ref().map_or(0, Tailor::before);
+        if unrepeated.is_empty() {
+            self.received = meter.received() + self.tailor.as_ref().map_or(0, Tailor::before);
+        }
+        let tokens = self.received;
         meter.break_off(&fault);
-        self.fetching = Some((rescue.rescue(said, tokens), fault));
+        let stalled = fault.kind == STALLED || patience.is_stalled();
+        let broken = Broken { said, tokens, stalled, until: patience.idle_until() };
+        self.fetching = Some((rescue.rescue(broken), fault));
         Ok(())
     }
 
-    /// Whether anybody may have the rest.
+    /// Whether another backend in good standing may have the rest.
+    pub(super) fn has_other(&self) -> bool {
+        self.rescue.as_ref().is_some_and(|rescue| rescue.has_other())
+    }
+
+    /// Whether the rest may be had at all.
     pub(super) fn is_live(&self) -> bool {
         self.rescue.is_some()
     }

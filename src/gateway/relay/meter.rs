@@ -6,16 +6,19 @@ use std::{sync::Arc, time::Duration};
 
 use super::gauges::Gauges;
 use crate::{
-    fleet::{Backend, Failure},
+    fleet::{Backend, Failure, PoolLearned},
     gateway::{
-        Desk,
+        Desk, breaker_log,
         record::{Record, millis},
         seat::Seat,
         stages::Place,
     },
     protocol::Seen,
     telemetry::{BackendMetrics, PoolMetrics, Stage},
-    types::{Blame, Fault, Moment, Outcome, Price, Usage, fault::DEADLINE},
+    types::{
+        Blame, Fault, Moment, Name, Outcome, Price, Usage,
+        fault::{DEADLINE, MISSING},
+    },
 };
 
 /// Measures one attempt, from before its first await to the end of its answer.
@@ -27,6 +30,9 @@ pub(in crate::gateway) struct Meter {
     metrics: Arc<BackendMetrics>,
     pool_metrics: Arc<PoolMetrics>,
     backend: Arc<Backend>,
+    pool: Arc<PoolLearned>,
+    /// The id of the caller's key, where it has one.
+    caller: Option<Name>,
     price: Option<Price>,
     /// Of the prompt, as it was hashed.
     prompt_bytes: u64,
@@ -46,6 +52,8 @@ pub(in crate::gateway) struct Meter {
     /// From arrival to the first token handed to the client's connection.
     handed: Option<Duration>,
     text_bytes: u64,
+    /// Events with text.
+    events: u64,
     usage: Option<Usage>,
     /// The choices that were written, a bit for each.
     choices: u64,
@@ -61,8 +69,8 @@ pub(in crate::gateway) struct Meter {
 impl Meter {
     /// Takes over the request's place on the backend's engine.
     pub(in crate::gateway) fn begin(gauges: Gauges, seat: Seat) -> Self {
-        let Gauges { desk, record, number, metrics, pool_metrics, backend, price, prompt_bytes, cached_tokens } =
-            gauges;
+        let Gauges { desk, record, number, metrics, pool_metrics, backend, pool, caller, price, .. } = gauges;
+        let Gauges { prompt_bytes, cached_tokens, .. } = gauges;
         let now = desk.clock.now();
         Self {
             arrived: record.arrived(),
@@ -73,6 +81,8 @@ impl Meter {
             metrics,
             pool_metrics,
             backend,
+            pool,
+            caller,
             price,
             prompt_bytes,
             cached_tokens,
@@ -83,6 +93,7 @@ impl Meter {
             tokens: None,
             handed: None,
             text_bytes: 0,
+            events: 0,
             usage: None,
             choices: 0,
             reasoning: false,
@@ -133,6 +144,7 @@ impl Meter {
         self.reasoning |= seen.reasoning;
         if seen.token {
             self.text_bytes += seen.text_bytes as u64;
+            self.events += 1;
             self.token();
             let tokens = self.backend.learned.bytes_per_token.tokens(self.text_bytes);
             self.seat.iter_mut().for_each(|seat| seat.streamed(tokens));
@@ -186,7 +198,7 @@ impl Meter {
 
     /// The engine did nothing wrong, but its answer is of no use.
     pub(in crate::gateway) fn set_aside(&mut self) {
-        self.backend.engine.breaker.succeeded(self.started);
+        self.serves();
         self.end_attempt(Outcome::Failed("another_answer"));
         self.over = false;
     }
@@ -217,7 +229,7 @@ impl Meter {
     /// The answer is given up for a larger model's. Returns its tokens, by our own estimate where the engine has not counted them,
     /// and their cost.
     pub(in crate::gateway) fn give_up(mut self) -> (Usage, Option<f64>) {
-        self.backend.engine.breaker.succeeded(self.started);
+        self.serves();
         self.backend.engine.heard(true);
         self.learn(Outcome::Escalated, self.desk.clock.now());
         let usage = self.usage.unwrap_or_else(|| self.estimate());
@@ -225,19 +237,37 @@ impl Meter {
         (usage, self.price.map(|price| price.cost(&usage)))
     }
 
-    /// Tells the engine's breaker what a fault says of it. Before the seat is given up, for whoever gets its place looks at that.
+    /// Counts what a fault says of the backend in its breakers. Before the seat is given up, since what gets its place looks at that.
     fn judge(&self, fault: &Fault) {
         if fault.blame == Blame::Upstream {
             self.blame();
         }
-        let breaker = &self.backend.engine.breaker;
-        if fault.kind == DEADLINE {
+        if fault.kind == DEADLINE || fault.kind == MISSING {
             return;
         }
-        let Some(failure) = Failure::of(fault) else { return breaker.succeeded(self.started) };
-        breaker.failed(self.desk.clock.now(), failure);
-        if failure == Failure::Unreachable {
-            self.backend.engine.gone();
+        match Failure::of(fault) {
+            None => self.serves(),
+            Some(failure) => {
+                self.fails(failure, fault.kind);
+                if failure == Failure::Unreachable {
+                    self.backend.engine.gone();
+                }
+            }
+        }
+    }
+
+    /// Counts a proper answer of the backend.
+    fn serves(&self) {
+        if self.backend.succeeded(self.started) {
+            breaker_log::closed(&self.backend);
+        }
+    }
+
+    /// Counts a failure of the backend.
+    fn fails(&self, failure: Failure, kind: &str) {
+        let now = self.desk.clock.now();
+        if self.backend.failed(self.started, now, failure) {
+            breaker_log::opened(&self.backend, kind, now);
         }
     }
 
@@ -262,13 +292,14 @@ impl Meter {
         let tpot = self.tpot(outcome);
         // Before the seat is given up: whoever gets its place looks at the breaker.
         match outcome {
-            _ if self.blamed == Some(Blame::Client) => self.backend.engine.breaker.succeeded(self.started),
+            _ if self.blamed == Some(Blame::Client) => self.serves(),
             Outcome::Complete => {
-                self.backend.engine.breaker.succeeded(self.started);
+                self.pool.retries.earn(self.caller.as_ref());
+                self.serves();
                 self.backend.engine.heard(true);
             }
             _ if self.ended || !outcome.blames_engine() => {}
-            _ => self.backend.engine.breaker.failed(now, Failure::Error),
+            _ => self.fails(Failure::Error, outcome.label()),
         }
         if outcome.blames_engine() && self.blamed != Some(Blame::Client) {
             self.blame();
@@ -358,6 +389,9 @@ impl Meter {
             learned.bytes_per_token.observe(self.prompt_bytes, usage.prompt_tokens);
             self.desk.bytes_per_token.observe(self.prompt_bytes, usage.prompt_tokens);
             self.record.counted(usage.prompt_tokens);
+        }
+        if let Some(usage) = self.usage.filter(|_| outcome == Outcome::Complete && self.choices.is_power_of_two()) {
+            learned.streamed(self.events, usage.shown_tokens(self.reasoning));
         }
         let latency = match self.tokens {
             Some((first, _)) => Some(first.since(self.started)),

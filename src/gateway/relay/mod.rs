@@ -20,7 +20,7 @@ pub(super) use self::{
     gauges::Gauges,
     head::{is_events, put_stream_headers},
     keep::{Keeper, KeptAs},
-    lifeline::{Rescue, Rest},
+    lifeline::{Broken, Rescue, Rest},
     meter::Meter,
     pump::fly,
     replay::Replay,

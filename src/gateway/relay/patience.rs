@@ -11,13 +11,21 @@ use std::{
 use http::StatusCode;
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::types::{Fault, fault::DEADLINE};
+use crate::types::{
+    Fault,
+    fault::{DEADLINE, STALLED},
+};
+
+/// A stream without an event for so long is not speaking.
+const SPEAKING: Duration = Duration::from_secs(2);
 
 /// The time limits of an answer that has begun.
 pub(super) struct Patience {
     idle: Duration,
     /// When something was heard last. The timer is not reset for each time: it looks here when it fires.
     last: Instant,
+    /// When the client was sent something last. After a stream was resumed, what is said again is heard and not passed on.
+    passed: Instant,
     timer: Pin<Box<Sleep>>,
     total: Option<Pin<Box<Sleep>>>,
 }
@@ -28,6 +36,7 @@ impl Patience {
         Self {
             idle,
             last: Instant::now(),
+            passed: Instant::now(),
             timer: Box::pin(sleep(idle)),
             total: total.map(|total| Box::pin(sleep(total))),
         }
@@ -36,6 +45,16 @@ impl Patience {
     /// A sign of life.
     pub(super) fn heard(&mut self) {
         self.last = Instant::now();
+    }
+
+    /// Something was sent to the client.
+    pub(super) fn passed(&mut self) {
+        self.passed = Instant::now();
+    }
+
+    /// Whether the upstream has been silent for so long that it counts as stalled, however the stream ends.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.last.elapsed() >= self.idle / 2
     }
 
     /// From now on only `idle` is waited between two signs of life.
@@ -58,17 +77,34 @@ impl Patience {
         }
     }
 
+    /// The moment at which the client has been sent nothing for one idle limit.
+    pub(super) fn idle_until(&self) -> Instant {
+        self.passed + self.idle
+    }
+
     /// Waits until time is up.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
+        self.poll_part(cx, 1.0)
+    }
+
+    /// Waits until this part of the idle limit is over, or the time for all of it.
+    pub(super) fn poll_part(&mut self, cx: &mut Context<'_>, part: f64) -> Poll<Fault> {
         if let Poll::Ready(fault) = self.poll_total(cx) {
             return Poll::Ready(fault);
         }
+        let idle = self.idle.mul_f64(part);
         loop {
+            // One limit in total for the client, unless an answer is being said again just now.
+            let due = (self.last + idle).min(self.idle_until().max(self.last + SPEAKING));
+            // The timer fires late, for it is not reset at each event, but never later than is due now.
+            if self.timer.deadline() > due {
+                self.timer.as_mut().reset(due);
+            }
             ready!(self.timer.as_mut().poll(cx));
-            let due = self.last + self.idle;
             if due <= Instant::now() {
-                let message = format!("the backend sent nothing for {} s (timeouts.idle)", self.idle.as_secs_f64());
-                return Poll::Ready(late("stream_stalled", message));
+                let (silent, limit) = (idle.as_secs_f64(), self.idle.as_secs_f64());
+                let message = format!("the backend sent nothing for {silent} s (timeouts.idle allows {limit} s)");
+                return Poll::Ready(late(STALLED, message));
             }
             self.timer.as_mut().reset(due);
         }

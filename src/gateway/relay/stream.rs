@@ -21,6 +21,10 @@ use crate::{
     types::{Blame, Fault, Outcome, fault::DEADLINE},
 };
 
+/// The parts of the idle limit after which a silent stream is resumed: on another backend, and where there is none, on its own. The
+/// rest of the limit is left for that, so that the caller waits no longer than the limit in total.
+const LEAVES: f64 = 0.5;
+const RETURNS: f64 = 0.75;
 /// How long the upstream may take to close after it said that it is done.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -36,6 +40,8 @@ pub(super) struct Stream {
     /// The choices begun and those finished, a bit for each.
     choices: (u64, u64),
     end: End,
+    /// Whether it is silent, and no other backend had it when that was noticed.
+    returns: bool,
     over: bool,
 }
 
@@ -60,7 +66,17 @@ impl Stream {
         patience: Patience,
         lifeline: Option<Box<Lifeline>>,
     ) -> Self {
-        Self { events, meter, hide_usage, patience, lifeline, choices: (0, 0), end: End::Missing, over: false }
+        Self {
+            events,
+            meter,
+            hide_usage,
+            patience,
+            lifeline,
+            choices: (0, 0),
+            end: End::Missing,
+            returns: false,
+            over: false,
+        }
     }
 
     /// Notes what an event says; what of it goes to the client, if anything.
@@ -82,7 +98,7 @@ impl Stream {
     /// The stream broke off: goes on if the rest can be had from elsewhere, else ends with an error.
     fn rescue(&mut self, fault: Fault) -> Option<Bytes> {
         match &mut self.lifeline {
-            Some(lifeline) => match lifeline.begin(&mut self.meter, fault) {
+            Some(lifeline) => match lifeline.begin(&mut self.meter, fault, &self.patience) {
                 Ok(()) => {
                     // Its place on the engine is given up, and so is its connection.
                     self.events.stop();
@@ -187,6 +203,20 @@ impl Stream {
         }
     }
 
+    /// Waits until the stream has been silent for so long that it is given up.
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
+        let is_live = self.may_be_rescued();
+        let Some(lifeline) = self.lifeline.as_ref().filter(|_| is_live) else { return self.patience.poll(cx) };
+        if !self.returns {
+            let fault = ready!(self.patience.poll_part(cx, LEAVES));
+            if lifeline.has_other() {
+                return Poll::Ready(fault);
+            }
+            self.returns = true;
+        }
+        self.patience.poll_part(cx, RETURNS)
+    }
+
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             if let Some(last) = ready!(self.poll_rest(cx)) {
@@ -209,6 +239,7 @@ impl Stream {
                 Poll::Ready(Some(Ok((event, seen)))) => {
                     if seen.alive && self.end < End::Done {
                         self.patience.heard();
+                        self.returns = false;
                     }
                     // An engine's error is not passed on where the rest may come from elsewhere, nor as if it were part of that.
                     if let Some(fault) = seen.error.as_ref().filter(|_| self.may_take_over()).map(reported) {
@@ -223,7 +254,12 @@ impl Stream {
                         }
                     }
                     match self.pass(event, &seen, held) {
-                        Ok(Some(raw)) => return Poll::Ready(Some(raw)),
+                        Ok(Some(raw)) => {
+                            if seen.alive {
+                                self.patience.passed();
+                            }
+                            return Poll::Ready(Some(raw));
+                        }
                         Ok(None) => {}
                         Err(fault) => {
                             self.meter.set_aside();
@@ -244,7 +280,7 @@ impl Stream {
                     }
                 }
                 Poll::Pending => {
-                    let fault = ready!(self.patience.poll(cx));
+                    let fault = ready!(self.poll_silence(cx));
                     if let Some(last) = self.expire(&fault) {
                         return Poll::Ready(Some(last));
                     }

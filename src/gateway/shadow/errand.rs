@@ -99,6 +99,8 @@ impl Errands {
             max_tokens: body.max_tokens,
             whole: true,
             arrived: record.arrived(),
+            caller: None,
+            model: body.model.as_deref().map(Into::into),
             escalates: false,
         };
         let Some(first) = asked.place(self.desk.clock.now()) else {

@@ -1,11 +1,11 @@
 //! Accounts and engines. An engine is one server: whoever names the same address means the same engine.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::reader::Reader;
 use crate::{
     config::{At, Exporter, Field, Hourly, KeySource, Problem, Scrape, Token, Url, Word, authority, raw},
-    policy::{Account, Dialect, Engine, Secret, offered::free},
+    policy::{Account, Dialect, Engine, Health, Secret, offered::free},
     quota::RateLimits,
 };
 
@@ -90,7 +90,17 @@ impl Reader<'_> {
             kv_tokens: self.optional(raw.kv_tokens.as_ref()),
             gpu_hour: self.optional(raw.gpu_hour.as_ref()).map(|Hourly(usd)| usd),
             dcgm: self.optional(raw.dcgm.as_ref()).map(|Exporter(url)| url),
+            health: raw.health.as_ref().and_then(|raw| self.health(raw)),
         }
+    }
+
+    fn health(&mut self, raw: &raw::Health) -> Option<Health> {
+        let path = self.word(Some(&raw.path))?;
+        if !path.starts_with('/') {
+            self.report(Problem::at(raw.path.at(), "not a path").help("begin it with a slash: `/health`"));
+        }
+        let every = self.or(raw.every.as_ref(), Duration::from_secs(5));
+        Some(Health { path, every, timeout: self.or(raw.timeout.as_ref(), Duration::from_secs(2)) })
     }
 }
 

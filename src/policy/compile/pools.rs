@@ -177,6 +177,7 @@ impl Reader<'_> {
             adapter,
             serves: self.word(raw.serves.as_ref()),
             deployment: self.word(raw.deployment.as_ref()),
+            same_as: self.word(raw.same_as.as_ref()),
             weight: self.optional(raw.weight.as_ref()).map(|Share(share)| share),
             drop: raw.drop.iter().flatten().filter_map(|field| self.read(field)).map(|Word(word)| word).collect(),
             defaults: raw.defaults.iter().flat_map(|named| &named.entries).filter_map(|it| self.default(it)).collect(),

@@ -255,8 +255,8 @@ fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Mom
         name: backend.name().clone(),
         engine: engine.name.clone(),
         model: backend.spec.model.clone(),
-        breaker: engine.breaker.state(now).label(),
-        state: match engine.is_up(now) {
+        breaker: backend.worst_own_breaker(now).max(engine.breaker.state(now)).label(),
+        state: match backend.is_up(now) {
             None => "unknown",
             Some(true) => "up",
             Some(false) => "down",

@@ -7,6 +7,9 @@ use prometheus_client::metrics::{counter::ConstCounter, gauge::ConstGauge};
 use super::{Column, Page, Scrape, rounded, table};
 use crate::telemetry::{BackendLive, EngineLive};
 
+/// The states of a breaker.
+const STATES: [&str; 3] = ["closed", "open", "half_open"];
+
 impl Scrape {
     pub(super) fn live_backends(&self, page: &mut Page<'_>) -> fmt::Result {
         let known: BTreeMap<_, _> = self.live.backends.iter().map(|live| ((&live.pool, &live.backend), live)).collect();
@@ -19,7 +22,10 @@ impl Scrape {
         for (def, value) in gauges {
             page.family(def, known.values().map(|live| ([&*live.pool, &*live.backend], ConstGauge::new(value(live)))))?;
         }
-        Ok(())
+        let states = known.values().flat_map(|live| {
+            STATES.map(|state| ([&*live.pool, &*live.backend, state], u64::from(live.breaker == state)))
+        });
+        page.family(&table::BACKEND_BREAKER, states.map(|(labels, is)| (labels, ConstGauge::new(is))))
     }
 
     pub(super) fn engines(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -48,9 +54,9 @@ impl Scrape {
         page.family(&table::ENGINE_PREEMPTIONS, rows.map(|(labels, value)| (labels, ConstCounter::new(value))))?;
         let rows = known.values().map(|live| ([live.engine.to_string()], ConstCounter::new(live.restarts)));
         page.family(&table::ENGINE_RESTARTS, rows)?;
-        let states = known.values().flat_map(|live| {
-            ["closed", "open", "half_open"].map(|state| (&*live.engine, state, u64::from(live.breaker == state)))
-        });
+        let states = known
+            .values()
+            .flat_map(|live| STATES.map(|state| (&*live.engine, state, u64::from(live.breaker == state))));
         let rows = states.map(|(engine, state, is)| ([engine, state], ConstGauge::new(is)));
         page.family(&table::ENGINE_BREAKER, rows)?;
         let rows = known.values().map(|live| ([&*live.engine], ConstCounter::new(live.breaker_opened)));

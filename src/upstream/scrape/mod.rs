@@ -4,6 +4,7 @@
 mod about;
 mod dcgm;
 mod distance;
+mod health;
 mod names;
 mod parse;
 mod poll;

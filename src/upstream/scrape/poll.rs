@@ -8,10 +8,10 @@ use std::{
 
 use tokio::task::JoinHandle;
 
-use super::{about::About, dcgm, distance};
+use super::{about::About, dcgm, distance, health};
 use crate::{
     fleet::Engine,
-    policy::Secret,
+    policy::{Health, Secret},
     types::{Clock, EngineSignals},
     upstream::{Client, address, client::FetchError},
 };
@@ -36,6 +36,8 @@ pub struct Source {
     pub every: Option<Duration>,
     /// Where the metrics of its GPUs are, if anywhere.
     pub gpus: Option<String>,
+    /// The active check of whether it is well, if there is one.
+    pub health: Option<Health>,
 }
 
 /// The readers of all engines in force.
@@ -67,7 +69,8 @@ impl Scrapers {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |one: &Source, other: &Source| {
             Arc::ptr_eq(&one.engine, &other.engine)
-                && (&one.key, one.every, &one.gpus) == (&other.key, other.every, &other.gpus)
+                && (&one.key, one.every, &one.gpus, &one.health)
+                    == (&other.key, other.every, &other.gpus, &other.health)
         };
         tasks.retain(|_, reader| sources.iter().any(|source| same(source, &reader.source)));
         for source in sources {
@@ -76,11 +79,14 @@ impl Scrapers {
     }
 
     fn tasks(&self, source: &Source) -> Vec<JoinHandle<()>> {
-        let Source { engine, key, every, gpus } = source.clone();
+        let Source { engine, key, every, gpus, health } = source.clone();
         let mut tasks = Vec::new();
         if let Some(every) = every {
-            tasks.push(tokio::spawn(follow(engine.clone(), key, every, self.client.clone(), self.clock)));
+            tasks.push(tokio::spawn(follow(engine.clone(), key.clone(), every, self.client.clone(), self.clock)));
             tasks.push(tokio::spawn(distance::follow(engine.clone(), self.clock)));
+        }
+        if let Some(spec) = health {
+            tasks.push(tokio::spawn(health::follow(engine.clone(), key, spec, self.client.clone(), self.clock)));
         }
         if let Some(url) = gpus {
             tasks.push(tokio::spawn(dcgm::follow(engine, url, self.client.clone(), self.clock)));

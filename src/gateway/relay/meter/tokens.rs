@@ -13,9 +13,14 @@ impl Meter {
         }
     }
 
-    /// Tokens of the answer that have come, and of `more` text.
-    pub(in crate::gateway) fn tokens_with(&self, more: &str) -> u64 {
-        self.streamed_tokens(Outcome::Escalated) + self.backend.learned.bytes_per_token.tokens(more.len() as u64)
+    /// Tokens of the answer that have come, by its text.
+    pub(in crate::gateway) fn token_count(&self) -> u64 {
+        self.streamed_tokens(Outcome::Escalated)
+    }
+
+    /// Tokens of a stream that have come, by its events: what the client of one that breaks off has received.
+    pub(in crate::gateway) fn received(&self) -> u64 {
+        self.backend.learned.tokens_in(self.events)
     }
 
     /// Seconds per output token after the first: (last − first) / (n − 1), n being the tokens of one choice that were seen to come.
