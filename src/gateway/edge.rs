@@ -4,7 +4,7 @@ use std::{convert::Infallible, sync::Arc, task};
 
 use axum::{body::Body, extract::Request};
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tower::Service;
 
 use super::{Desk, Live, Reply, Serving, Step, auth, record::Record, stages::Arrival, traced::Traced};
@@ -12,6 +12,11 @@ use crate::{
     protocol::error,
     types::{Endpoint, Fault, Outcome},
 };
+
+/// The methods that go upstream, as `Allow` lists them. TRACE would show callers the provider's key where an engine reflects it.
+const METHODS: &str = "GET, HEAD, POST, DELETE";
+/// The kind of a fault that is the method's.
+const BAD_METHOD: &str = "bad_method";
 
 /// The walk as axum sees it.
 pub struct Edge<S> {
@@ -52,19 +57,23 @@ impl<S: Step<Arrival>> Service<Request> for Edge<S> {
 impl<S: Step<Arrival>> Edge<S> {
     async fn answer(self, request: Request) -> Reply {
         let id = request_id(request.headers());
-        let Some(endpoint) = Endpoint::of_path(request.uri().path()) else {
-            let fault = unknown_path(&request);
-            self.desk.metrics.fault(&fault);
-            self.desk.metrics.request(None, None, fault.status, Outcome::Failed(fault.kind));
-            return reply_to(None, &id, &fault);
+        let endpoint = match check_method(request.method()).and_then(|()| endpoint(&request)) {
+            Ok(endpoint) => endpoint,
+            Err(fault) => {
+                self.desk.metrics.fault(&fault);
+                self.desk.metrics.request(None, None, fault.status, Outcome::Failed(fault.kind));
+                return with_methods(reply_to(None, &id, &fault));
+            }
         };
+        // Errors have the shape that the path's clients expect: Anthropic's batches are batches too.
+        let dialect = if request.uri().path().starts_with("/v1/messages") { Endpoint::Messages } else { endpoint };
         let exporter = self.desk.otel.load_full();
         let traced = exporter.map(|exporter| Traced::begin(exporter, request.headers()));
         let record = Record::open(self.desk.clone(), id.clone(), endpoint, None, traced);
         let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), request };
         let mut reply = self.walk.call(arrival).await.unwrap_or_else(|fault| {
             record.fail(&fault);
-            reply_to(Some(endpoint), &id, &fault)
+            reply_to(Some(dialect), &id, &fault)
         });
         if let Some(bill) = record.bill() {
             bill.put(reply.headers_mut(), self.desk.clock.now());
@@ -83,13 +92,43 @@ pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
     }
 }
 
-fn unknown_path(request: &Request) -> Fault {
+/// Refuses a method that never goes upstream.
+fn check_method(method: &Method) -> Result<(), Fault> {
+    if [Method::GET, Method::HEAD, Method::POST, Method::DELETE].contains(method) {
+        return Ok(());
+    }
+    Err(bad_method(format!("{method} is not served here: the methods of the API are {METHODS}")))
+}
+
+/// The refusal of a method.
+pub(super) fn bad_method(message: String) -> Fault {
+    Fault::client(StatusCode::METHOD_NOT_ALLOWED, BAD_METHOD, message).with_code("method_not_allowed")
+}
+
+/// Adds the methods that are served to the refusal of another one.
+pub(super) fn with_methods(mut reply: Reply) -> Reply {
+    if reply.status() == StatusCode::METHOD_NOT_ALLOWED {
+        reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(METHODS));
+    }
+    reply
+}
+
+/// The answer at a path with methods of its own, which axum adds, to another one.
+pub async fn wrong_method(method: Method, headers: HeaderMap) -> Reply {
+    reply_to(None, &request_id(&headers), &bad_method(format!("{method} is not served at this path")))
+}
+
+/// The endpoint of a request's path.
+fn endpoint(request: &Request) -> Result<Endpoint, Fault> {
+    if let Some(endpoint) = Endpoint::of_path(request.uri().path()) {
+        return Ok(endpoint);
+    }
     let message = format!(
         "there is no {} {}: the OpenAI API is served under /v1, for example POST /v1/chat/completions",
         request.method(),
         request.uri().path()
     );
-    Fault::client(StatusCode::NOT_FOUND, "unknown_path", message).with_code("unknown_url")
+    Err(Fault::client(StatusCode::NOT_FOUND, "unknown_path", message).with_code("unknown_url"))
 }
 
 /// A fault as an HTTP answer.
@@ -104,6 +143,9 @@ pub fn reply_to(endpoint: Option<Endpoint>, id: &str, fault: &Fault) -> Reply {
     put_id(&mut headers, id);
     if let Some(after) = fault.retry_after {
         headers.insert(header::RETRY_AFTER, after.as_secs().max(1).into());
+    }
+    if fault.kind == BAD_METHOD && endpoint.is_some() {
+        headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
     }
     let mut reply = Reply::new(Body::from(body));
     *reply.status_mut() = fault.status;

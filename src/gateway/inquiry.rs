@@ -225,8 +225,7 @@ fn shown(fault: &Fault) -> Value {
 }
 
 async fn wrong_method(method: Method, headers: HeaderMap) -> Reply {
-    let message = format!("this is asked by POST, not {method}");
-    let fault = Fault::client(StatusCode::METHOD_NOT_ALLOWED, "bad_method", message).with_code("method_not_allowed");
+    let fault = edge::bad_method(format!("this is asked by POST, not {method}"));
     edge::reply_to(None, &edge::request_id(&headers), &fault)
 }
 

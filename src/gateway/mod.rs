@@ -72,7 +72,7 @@ pub use self::{
     callers::{Callers, KeepError, KeyTold, TeamTold, share_limits},
     desk::{Desk, REMEMBERED},
     disk::{Disk, Loaded, keep_on_disk},
-    edge::{Edge, refuse, reply_to},
+    edge::{Edge, refuse, reply_to, wrong_method},
     explain::{Explanation, explain},
     explained::{Explained, LengthChosen, PassedOver, Scored, TierChosen},
     habits::{HabitTold, Habits},

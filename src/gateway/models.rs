@@ -65,8 +65,7 @@ async fn one(State(live): State<Arc<Live>>, Path(id): Path<String>, headers: Hea
 }
 
 async fn wrong_method(method: Method, headers: HeaderMap) -> Reply {
-    let message = format!("models are listed by GET, not {method}");
-    let fault = Fault::client(StatusCode::METHOD_NOT_ALLOWED, "bad_method", message).with_code("method_not_allowed");
+    let fault = edge::bad_method(format!("models are listed by GET, not {method}"));
     edge::reply_to(None, &edge::request_id(&headers), &fault)
 }
 

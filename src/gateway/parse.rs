@@ -14,6 +14,7 @@ use tokio::{
 
 use super::{
     Desk, Reply, Step,
+    edge::bad_method,
     held::Share,
     stages::{Arrival, Authed, Call},
 };
@@ -109,10 +110,7 @@ fn looks_like_json(content_type: &str, bytes: &[u8]) -> bool {
 
 fn check_method(endpoint: Endpoint, method: &Method) -> Result<(), Fault> {
     if Endpoint::DEFAULT.contains(&endpoint) && *method != Method::POST {
-        let message = format!("'{}' is asked for by POST, not {method}", endpoint.name());
-        return Err(
-            Fault::client(StatusCode::METHOD_NOT_ALLOWED, "bad_method", message).with_code("method_not_allowed")
-        );
+        return Err(bad_method(format!("'{}' is asked for by POST, not {method}", endpoint.name())));
     }
     Ok(())
 }

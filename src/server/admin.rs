@@ -18,7 +18,7 @@ use serde_json::json;
 use super::{Control, keys, origin::is_same_origin, page::page, state::State, watchers};
 use crate::{
     cache::{ExactKey, Purge},
-    gateway::{REMEMBERED, refuse, reply_to},
+    gateway::{REMEMBERED, refuse, reply_to, wrong_method},
     prompt::complexity::Weights,
     telemetry::CONTENT_TYPE,
     types::Fault,
@@ -30,6 +30,7 @@ pub(super) fn public(control: Arc<Control>) -> Router {
         .route("/health", get(health))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics_if_allowed))
+        .method_not_allowed_fallback(wrong_method)
         .with_state(control)
 }
 

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod access;
 mod accounting;
 mod accounts;
 mod admission;

@@ -20,7 +20,7 @@ use self::{read::Read, tap::Tap};
 use super::{
     Desk, Live, Reply,
     asked::{Asked, Placed, Tries},
-    edge::{reply_to, request_id},
+    edge::{bad_method, reply_to, request_id, with_methods},
     estimate::compare,
     line::Attempted,
     parse::Parse,
@@ -73,6 +73,11 @@ impl Observer {
             let fault = Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "internal", "there is nothing to observe");
             return reply_to(None, "", &fault);
         };
+        // Every other method is that gateway's own affair.
+        if ["TRACE", "TRACK", "CONNECT"].contains(&head.method.as_str()) {
+            let message = format!("{} is not passed on to the gateway that is observed", head.method);
+            return with_methods(reply_to(None, &request_id(&head.headers), &bad_method(message)));
+        }
         let endpoint = Endpoint::of_path(head.uri.path());
         let read = match endpoint {
             Some(_) => Read::of(body, &serving.snapshot.policy.limits, &self.desk).await,

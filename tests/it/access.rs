@@ -1,0 +1,109 @@
+//! Ways around what a key may do, tried over raw sockets: methods, paths, forms, queries, headers, and other keys' objects.
+#![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
+
+use std::{fmt::Write as _, path::Path};
+
+use serde_json::{Value, json};
+
+use crate::{
+    keys::keys,
+    support::{
+        client::{self, http, raw},
+        gateway::{Gateway, Start},
+        mock::{Mock, Plan, Seen, chat_events},
+        until,
+    },
+};
+
+const PROVIDER: &str = "sk-of-the-operator";
+const CHAT: &str = "/v1/chat/completions";
+
+/// A gateway before one engine that speaks everything and is shown a key.
+fn policy(mock: &Mock, more: &str) -> String {
+    format!(
+        "accounts: {{ own: {{ keys: [{PROVIDER}] }} }}\n\
+         engines: {{ e: {{ url: \"{}\", account: own, scrape: false }} }}\n\
+         pools: {{ p: {{ backends: [{{ engine: e }}], speaks: [chat, completions, embeddings, responses, messages, audio, images, \
+         rerank, moderations, files, batches] }} }}\nmodels: {{ auto: {{ to: p }}, secret: {{ to: p }} }}\n{more}",
+        mock.url()
+    )
+}
+
+/// A gateway whose key `some` may use the model `auto` only, and `all` every one.
+async fn limited(mock: &Mock) -> Gateway {
+    Gateway::start(&policy(mock, &keys(&[("some", ", models: [auto]"), ("all", "")]))).await
+}
+
+async fn echo() -> Mock {
+    Mock::start(|seen| Plan::json(200, &json!({ "id": "x", "path": seen.path, "choices": [] }))).await
+}
+
+/// Sends a request exactly as it is written, with `headers`, a line each.
+async fn send(gateway: &Gateway, key: &str, start: &str, headers: &str, body: &str) -> String {
+    let length = body.len();
+    let head =
+        format!("{start} HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {key}\r\n{headers}content-length: {length}\r\n");
+    raw(gateway.listen(), format!("{head}connection: close\r\n\r\n{body}").as_bytes()).await
+}
+
+fn status(answer: &str) -> u16 {
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("no answer: {answer}"))
+}
+
+/// The body of a raw answer.
+fn body(answer: &str) -> Value {
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("no JSON ({error}): {answer}"))
+}
+
+fn chat(model: &str) -> String {
+    json!({ "model": model, "messages": [{ "role": "user", "content": "hi" }] }).to_string()
+}
+
+const JSON: &str = "content-type: application/json\r\n";
+
+#[tokio::test]
+async fn only_the_methods_of_the_api_go_upstream() {
+    // An engine that answers TRACE as it should, or shows what it was sent in any other way.
+    let mock = Mock::start(|seen| Plan::text(200, "message/http", format!("{:?}", seen.headers))).await;
+    let gateway = limited(&mock).await;
+    for method in ["TRACE", "TRACK", "PUT", "PATCH", "OPTIONS", "PROPFIND", "DEBUG", "post", "GETX", "X-A"] {
+        for path in
+            [CHAT, "/v1/files", "/v1/responses/r", "/v1/models", "/v1/route/explain", "/metrics", "/health", "/x"]
+        {
+            for key in ["all", "nobody"] {
+                let answer = send(&gateway, key, &format!("{method} {path}"), "", "").await;
+                assert_eq!(status(&answer), 405, "{method} {path}: {answer}");
+                assert!(answer.to_lowercase().contains("\r\nallow: "), "{method} {path}: {answer}");
+                assert_eq!(body(&answer)["error"]["code"], "method_not_allowed", "{method} {path}");
+                assert!(!answer.contains(PROVIDER));
+            }
+        }
+    }
+    let connect = send(&gateway, "all", "CONNECT 127.0.0.1:1", "", "").await;
+    assert_eq!(status(&connect), 405, "{connect}");
+    assert!(
+        send(&gateway, "all", "GET /v1/chat/completions", "", "").await.to_lowercase().contains("\r\nallow: post\r\n")
+    );
+    assert!(mock.seen().is_empty(), "{:?}", mock.seen());
+    for method in ["GET", "HEAD", "POST", "DELETE"] {
+        let answer = send(&gateway, "all", &format!("{method} /v1/moderations"), "", "").await;
+        assert_eq!(status(&answer), 200, "{method}: {answer}");
+    }
+    assert_eq!(mock.seen().len(), 4);
+}
+
+#[tokio::test]
+async fn an_observed_gateway_is_not_asked_to_trace() {
+    let observed = Mock::start(|seen| Plan::text(200, "message/http", format!("{:?}", seen.headers))).await;
+    let none = "pools: { p: { model: m, backends: [\"http://127.0.0.1:9/v1\"] } }\n";
+    let gateway = Start::with(none).arg("--observe").arg(&observed.url()).start().await;
+    for start in ["TRACE /v1/chat/completions", "TRACE /x", "TRACK /x", "CONNECT 127.0.0.1:1"] {
+        let answer = send(&gateway, "theirs", start, "", "").await;
+        assert_eq!(status(&answer), 405, "{start}: {answer}");
+    }
+    assert!(observed.seen().is_empty());
+    for method in ["PUT", "PATCH", "OPTIONS"] {
+        assert_eq!(status(&send(&gateway, "theirs", &format!("{method} /x"), "", "").await), 200, "{method}");
+    }
+}
