@@ -68,7 +68,7 @@ pub fn authorise(headers: &mut HeaderMap, engine: &Engine, endpoint: Endpoint, k
 /// The client's headers that may go upstream: end-to-end ones that carry neither the client's own authority, nor framing (which
 /// is made anew), nor our directives, nor an encoding that would hide the answer from us.
 pub fn forwarded(headers: &HeaderMap) -> HeaderMap {
-    end_to_end(headers, |name| is_private(name) || is_ours(name))
+    end_to_end(headers, |name, _| is_private(name) || is_ours(name))
 }
 
 /// Our own directives, and what we tell.
@@ -77,6 +77,10 @@ fn is_ours(name: &str) -> bool {
 }
 
 fn is_private(name: &str) -> bool {
+    // To servers that pass headers as variables, both marks are one.
+    if name.contains('_') {
+        return is_private(&name.replace('_', "-"));
+    }
     matches!(
         name,
         "authorization"
@@ -89,12 +93,24 @@ fn is_private(name: &str) -> bool {
             | "content-length"
             | "accept-encoding"
             | "expect"
+            // Whoever asks under a condition of its own would be answered without a body, which is no answer to the request that was read.
+            | "if-match"
+            | "if-none-match"
+            | "if-modified-since"
+            | "if-unmodified-since"
+            // Some servers take these for the method and the path, which were looked at here.
+            | "x-http-method"
+            | "x-http-method-override"
+            | "x-method-override"
+            | "x-original-uri"
+            | "x-original-url"
+            | "x-rewrite-url"
     )
 }
 
 /// All headers but those that are meant for one connection alone, whoever sends them.
 pub fn unchanged(headers: &HeaderMap) -> HeaderMap {
-    end_to_end(headers, |name| matches!(name, "host" | "expect"))
+    end_to_end(headers, |name, _| matches!(name, "host" | "expect"))
 }
 
 /// Those of the client's headers that go upstream and may change an answer, in one spelling: all but those that are known to change none.
@@ -158,10 +174,11 @@ fn is_harmless(name: &str) -> bool {
         )
 }
 
-/// The upstream's headers that may go to the client.
-pub fn returned(headers: &HeaderMap) -> HeaderMap {
-    end_to_end(headers, |name| {
+/// The upstream's headers that may go to the client: none that repeats one of `keys`, which are the provider's.
+pub fn returned(headers: &HeaderMap, keys: &[Secret]) -> HeaderMap {
+    end_to_end(headers, |name, value| {
         is_ours(name)
+            || keys.iter().any(|key| key.is_in(value.as_bytes()))
             || matches!(
                 name,
                 "set-cookie"
@@ -177,11 +194,11 @@ pub fn returned(headers: &HeaderMap) -> HeaderMap {
 }
 
 /// The headers that are neither meant for this hop alone, nor private.
-fn end_to_end(headers: &HeaderMap, private: impl Fn(&str) -> bool) -> HeaderMap {
+fn end_to_end(headers: &HeaderMap, private: impl Fn(&str, &HeaderValue) -> bool) -> HeaderMap {
     let named = connection_headers(headers);
     let mut kept = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
-        if !private(name.as_str()) && !is_hop_by_hop(name) && !named.contains(name) {
+        if !private(name.as_str(), value) && !is_hop_by_hop(name) && !named.contains(name) {
             kept.append(name.clone(), value.clone());
         }
     }
@@ -262,6 +279,16 @@ mod tests {
             ("x-signalbox-pool", "small"),
             ("accept-encoding", "gzip"),
             ("openai-organization", "mine"),
+            ("if-none-match", "e"),
+            ("if-match", "e"),
+            ("if-modified-since", "d"),
+            ("if-unmodified-since", "d"),
+            ("x-http-method-override", "DELETE"),
+            ("x-http-method", "DELETE"),
+            ("x-method-override", "DELETE"),
+            ("x-original-url", "/v1/batches"),
+            ("x-rewrite-url", "/v1/batches"),
+            ("x_http_method_override", "DELETE"),
             ("openai-beta", "kept"),
             ("traceparent", "kept"),
         ] {
@@ -271,6 +298,28 @@ mod tests {
         kept.sort();
         assert_eq!(kept, ["openai-beta", "traceparent"]);
     }
+
+    #[test]
+    fn a_canonical_path_goes_out_as_it_was_classified() {
+        let azure = engine("https://r.example", Dialect::Azure { api_version: "1".into() });
+        for path in ["/v1/files/a..b/.c", "/v1/files/f-1_a~b:c=@d", "/v1/messages/batches/A.B/results"] {
+            assert!(Endpoint::of_path(path).is_some());
+            let sent = |text: &str| reqwest::Url::parse(text).unwrap().path().to_owned();
+            assert_eq!(sent(&url(&engine("http://h/v1", Dialect::OpenAi), &backend(None), path, None)), path);
+            assert_eq!(sent(&url(&azure, &backend(None), path, None)), format!("/openai{}", &path[3..]));
+        }
+    }
+
+    #[test]
+    fn no_header_repeats_a_provider_s_key() {
+        let mut headers = HeaderMap::new();
+        headers.append("x-echo", HeaderValue::from_static("Bearer sk-1"));
+        headers.append("x-echo", HeaderValue::from_static("other"));
+        headers.append("etag", HeaderValue::from_static("W/\"sk-2\""));
+        let kept = returned(&headers, &["sk-1", "sk-2"].map(|key| Secret(key.into())));
+        assert_eq!(kept.iter().map(|(_, value)| value.to_str().unwrap()).collect::<Vec<_>>(), ["other"]);
+    }
+
     #[test]
     fn headers_that_may_change_an_answer_are_told_in_one_spelling() {
         let of = |pairs: &[(&'static str, &'static str)]| {

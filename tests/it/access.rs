@@ -107,3 +107,56 @@ async fn an_observed_gateway_is_not_asked_to_trace() {
         assert_eq!(status(&send(&gateway, "theirs", &format!("{method} /x"), "", "").await), 200, "{method}");
     }
 }
+
+#[tokio::test]
+async fn a_header_that_reflects_the_providers_key_is_left_out() {
+    let mock = Mock::start(|seen| {
+        let key = seen.header("authorization").unwrap_or_default().to_owned();
+        let plan = match seen.path.as_str() {
+            "/v1/files/f" => Plan::text(200, "application/octet-stream", "bytes"),
+            _ if seen.streams() => Plan::stream().events(chat_events(["a"])).done(),
+            _ => Plan::chat("a"),
+        };
+        plan.header("x-echo", &key).header("x-debug", &format!("h={key};")).header("x-plain", "kept")
+    })
+    .await;
+    let gateway = Gateway::start(&policy(&mock, "")).await;
+    let whole = send(&gateway, "-", &format!("POST {CHAT}"), JSON, &chat("auto")).await;
+    let streamed = chat("auto").replace("\"model\"", "\"stream\":true,\"model\"");
+    let streamed = send(&gateway, "-", &format!("POST {CHAT}"), JSON, &streamed).await;
+    let file = send(&gateway, "-", "GET /v1/files/f", "", "").await;
+    for answer in [whole, streamed, file] {
+        assert_eq!(status(&answer), 200, "{answer}");
+        assert!(!answer.contains(PROVIDER) && answer.contains("x-plain: kept"), "{answer}");
+    }
+    assert!(mock.seen().iter().all(|seen| seen.header("authorization").unwrap().contains(PROVIDER)));
+}
+
+#[tokio::test]
+async fn headers_that_change_what_a_request_is_stay_here() {
+    let mock = Mock::start(|_| Plan::chat("a").header("etag", "\"e\"")).await;
+    let gateway = Gateway::start(&policy(&mock, "cache: { exact: { ttl: 1h } }\n")).await;
+    let names = [
+        "if-match",
+        "if-none-match",
+        "if-modified-since",
+        "if-unmodified-since",
+        "x-http-method",
+        "x-http-method-override",
+        "x-method-override",
+        "x-original-url",
+        "x-original-uri",
+        "x-rewrite-url",
+    ];
+    let mut headers = String::from(JSON);
+    for name in names {
+        write!(headers, "{name}: *\r\n").unwrap();
+    }
+    let body = chat("auto").replacen('{', "{\"temperature\":0,", 1);
+    let first = send(&gateway, "-", &format!("POST {CHAT}"), &headers, &body).await;
+    assert!(first.contains("x-signalbox-cache: miss"), "{first}");
+    let seen = &mock.seen()[0];
+    assert!(names.iter().all(|name| seen.header(name).is_none()), "{:?}", seen.headers);
+    let again = send(&gateway, "-", &format!("POST {CHAT}"), JSON, &body).await;
+    assert!(again.contains("x-signalbox-cache: hit-exact"), "what does not go on makes no difference: {again}");
+}

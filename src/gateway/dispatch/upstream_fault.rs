@@ -45,7 +45,8 @@ pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret]) -> Fault {
     } else {
         format!("the backend answered {status} without a readable reason")
     };
-    let unmasked = (readable && !quoted).then(|| Unmasked { headers: address::returned(&head.headers), body }.into());
+    let unmasked =
+        (readable && !quoted).then(|| Unmasked { headers: address::returned(&head.headers, keys), body }.into());
     let retry_after = retry_after(head).filter(|_| blame == Blame::Upstream);
     Fault { blame, retry, retry_after, unmasked, ..Fault::upstream(status, kind, message) }
 }

@@ -13,7 +13,8 @@ use crate::{
 const LONGEST_MODEL: usize = 256;
 
 pub(super) fn headers(head: &Parts, call: &Call, route: &Route, decision: &Decision, meter: &Meter) -> HeaderMap {
-    let mut headers = address::returned(&head.headers);
+    let keys = &call.serving.snapshot.policy.engines[meter.engine()].keys;
+    let mut headers = address::returned(&head.headers, keys);
     let mut put = |name: &'static str, text: &str| {
         if let Ok(value) = HeaderValue::from_str(text) {
             headers.insert(name, value);

@@ -116,6 +116,11 @@ impl Meter {
         self.metrics.clone()
     }
 
+    /// Place in the policy of the engine that answers.
+    pub(in crate::gateway) fn engine(&self) -> usize {
+        self.backend.spec.engine
+    }
+
     /// Its place among the attempts at the request.
     pub(in crate::gateway) fn number(&self) -> usize {
         self.number
