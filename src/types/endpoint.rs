@@ -46,27 +46,28 @@ impl Endpoint {
     /// What a backend speaks when its policy does not say: the three that every OpenAI-compatible engine has.
     pub const DEFAULT: [Self; 3] = [Self::Chat, Self::Completions, Self::Embeddings];
 
-    /// The endpoint that serves `path`, with any `/v1` prefix still on it.
+    /// The endpoint that serves `path`, with any `/v1` prefix still on it. Only a path in canonical form has one: it is forwarded as it is, and
+    /// must mean the same to every server that decodes, collapses or resolves paths.
     pub fn of_path(path: &str) -> Option<Self> {
-        let rest = path.strip_prefix("/v1/").or_else(|| path.strip_prefix("/v2/").filter(|rest| *rest == "rerank"))?;
-        if rest == "chat/completions" {
-            return Some(Self::Chat);
-        }
-        if climbs(rest) {
+        if !is_canonical(path) {
             return None;
         }
-        match rest.split('/').next()? {
-            "completions" if rest == "completions" => Some(Self::Completions),
-            "embeddings" if rest == "embeddings" => Some(Self::Embeddings),
-            "responses" => Some(Self::Responses),
-            "messages" if rest.starts_with("messages/batches") => Some(Self::Batches),
-            "messages" => Some(Self::Messages),
-            "audio" => Some(Self::Audio),
-            "images" => Some(Self::Images),
-            "rerank" => Some(Self::Rerank),
-            "moderations" => Some(Self::Moderations),
-            "files" | "uploads" => Some(Self::Files),
-            "batches" => Some(Self::Batches),
+        let rest = path.strip_prefix("/v1/").or_else(|| path.strip_prefix("/v2/").filter(|rest| *rest == "rerank"))?;
+        let (first, below) = rest.split_once('/').map_or((rest, None), |(first, below)| (first, Some(below)));
+        match (first, below) {
+            ("chat", Some("completions")) => Some(Self::Chat),
+            ("completions", None) => Some(Self::Completions),
+            ("embeddings", None) => Some(Self::Embeddings),
+            ("responses", _) => Some(Self::Responses),
+            // Named one by one: what else lies here, in any spelling, might be batches to a server.
+            ("messages", None | Some("count_tokens")) => Some(Self::Messages),
+            ("messages", Some(below)) if below.split('/').next() == Some("batches") => Some(Self::Batches),
+            ("audio", _) => Some(Self::Audio),
+            ("images", _) => Some(Self::Images),
+            ("rerank", _) => Some(Self::Rerank),
+            ("moderations", _) => Some(Self::Moderations),
+            ("files" | "uploads", _) => Some(Self::Files),
+            ("batches", _) => Some(Self::Batches),
             _ => None,
         }
     }
@@ -79,6 +80,25 @@ impl Endpoint {
             Self::Audio | Self::Images => rest.split('/').count() == 2,
             Self::Files | Self::Batches => false,
             _ => rest == self.name(),
+        }
+    }
+
+    /// Whether the API defines a form (`multipart/form-data`) for POST to `path`.
+    pub fn takes_form(path: &str) -> bool {
+        match path.strip_prefix("/v1/") {
+            Some(
+                "audio/transcriptions"
+                | "audio/translations"
+                | "images/edits"
+                | "images/variations"
+                | "files"
+                | "uploads",
+            ) => true,
+            Some(rest) => {
+                let part = rest.strip_prefix("uploads/").and_then(|rest| rest.strip_suffix("/parts"));
+                part.is_some_and(|id| !id.contains('/'))
+            }
+            None => false,
         }
     }
 
@@ -115,11 +135,72 @@ impl Endpoint {
     }
 }
 
-/// Whether `path` might lead elsewhere than it begins: a segment `.` or `..`, in any spelling that somebody further on may read so.
-fn climbs(path: &str) -> bool {
-    let plain =
-        path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/").replace('\\', "/");
-    plain.split('/').any(|segment| matches!(segment, "." | ".."))
+/// Whether `path` has one reading only: segments of plain characters, none of them empty or of dots alone. A `%` is no plain character, nor are
+/// `;`, `\\` and `+`: servers differ in how often, and in what order, they decode them and take them for separators.
+fn is_canonical(path: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:=@".contains(&byte);
+    let is_segment = |segment: &str| segment.bytes().all(is_plain) && segment.bytes().any(|byte| byte != b'.');
+    path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_segment))
+}
+
+/// A server's way of reading a path.
+type Reading = fn(&str) -> String;
+
+/// Paths of any bytes: whatever is forwarded is classified the same by servers that decode, collapse and resolve it in their own ways.
+///
+/// # Panics
+/// Where two readings of a path that is taken differ.
+pub fn fuzz_path(bytes: &[u8]) {
+    let Ok(path) = std::str::from_utf8(bytes) else { return };
+    let Some(endpoint) = Endpoint::of_path(path) else { return };
+    let readings: [(&str, Reading); 8] = [
+        ("decoded", decoded),
+        ("decoded twice", |path| decoded(&decoded(path))),
+        ("backslashes as slashes", |path| path.replace('\\', "/")),
+        ("slashes collapsed", |path| format!("/{}", segments(path).join("/"))),
+        ("dot segments resolved", resolved),
+        ("parameters dropped", |path| {
+            path.split('/').map(|it| it.split(';').next().unwrap_or(it)).collect::<Vec<_>>().join("/")
+        }),
+        ("cut where a text ends", |path| path.split(['\0', '#', '?']).next().unwrap_or(path).trim().replace('+', " ")),
+        ("all of it", |path| resolved(&decoded(&decoded(path)).replace('\\', "/"))),
+    ];
+    for (how, read) in readings {
+        assert_eq!(read(path), path, "{how}");
+    }
+    // A server that ignores case, or dots at a segment's end, changes the letters, but not what they mean here.
+    let loose = path.to_ascii_lowercase();
+    assert_eq!(Endpoint::of_path(&loose), Some(endpoint), "in lower case");
+    let trimmed: Vec<_> = path.split('/').map(|segment| segment.trim_end_matches('.')).collect();
+    assert_eq!(Endpoint::of_path(&trimmed.join("/")), Some(endpoint), "without dots at the ends");
+}
+
+fn segments(path: &str) -> Vec<&str> {
+    path.split('/').filter(|segment| !segment.is_empty()).collect()
+}
+
+fn resolved(path: &str) -> String {
+    let mut kept = Vec::new();
+    for segment in segments(path) {
+        match segment {
+            "." => {}
+            ".." => drop(kept.pop()),
+            segment => kept.push(segment),
+        }
+    }
+    format!("/{}", kept.join("/"))
+}
+
+/// `text` with its `%XX` decoded once; what is no code stays.
+pub fn decoded(text: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((&byte, after)) = rest.split_first() {
+        let digits = after.get(..2).filter(|_| byte == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        let coded = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(coded.unwrap_or(byte));
+        rest = if coded.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -142,8 +223,59 @@ mod tests {
             ("/v1/files/.%2E%2f..%5Cmetrics", None),
             ("/v1/files/..\\..\\metrics", None),
             ("/v1/files/a..b/.c", Some(Endpoint::Files)),
+            ("/v1/files/file-1_a~b:c=@d", Some(Endpoint::Files)),
+            ("/v1/messages/batches/b/results", Some(Endpoint::Batches)),
+            ("/v1/messages/count_tokens", Some(Endpoint::Messages)),
         ] {
             assert_eq!(Endpoint::of_path(path), want, "{path}");
         }
+    }
+
+    #[test]
+    fn a_path_with_two_readings_is_none() {
+        for path in [
+            "/v1/%62atches",
+            "/v1/%2562atches",
+            "/v1//batches",
+            "//v1/batches",
+            "/v1/batches/",
+            "/v1/messages/%62atches",
+            "/v1/messages//batches",
+            "/v1/messages/./batches",
+            "/v1/messages/..;/batches",
+            "/v1/messages/..;x=y/batches",
+            "/v1/messages;a=b/batches",
+            "/v1/messages%2fbatches",
+            "/v1/messages%252fbatches",
+            "/v1/messages\\batches",
+            "/v1/messages/batches;x",
+            "/v1/messages/Batches",
+            "/v1/messages/batches.",
+            "/v1/messages/batches.json",
+            "/v1/messages/batches:x",
+            "/v1/messages/batches+",
+            "/v1/messages/batches%00",
+            "/v1/messages/x/../batches",
+            "/v1/messages/other",
+            "/v1/responses/.../x",
+            "/V1/files",
+            "/v1/Files",
+            "/v1/files/\u{fe0f}",
+            "/v1/files/a b",
+            "/v1/files/a,b",
+            "*",
+            "",
+        ] {
+            assert_eq!(Endpoint::of_path(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_taken_has_one_reading() {
+        for path in ["/v1/chat/completions", "/v1/files/a..b/.c.", "/v1/messages/batches/A:1", "/v2/rerank"] {
+            assert!(Endpoint::of_path(path).is_some());
+            fuzz_path(path.as_bytes());
+        }
+        assert_eq!((decoded("/%62%2e%"), resolved("/a/./b/../c//")), ("/b.%".to_owned(), "/a/c".to_owned()));
     }
 }

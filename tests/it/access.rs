@@ -133,6 +133,88 @@ async fn a_header_that_reflects_the_providers_key_is_left_out() {
 }
 
 #[tokio::test]
+async fn no_spelling_of_a_path_leads_around_models() {
+    let mock = echo().await;
+    let gateway = limited(&mock).await;
+    let forms = |word: &str| {
+        let first = &word[..1];
+        let (hex, lower) = (format!("%{:02X}", first.as_bytes()[0]), format!("%{:02x}", first.as_bytes()[0]));
+        let rest = &word[1..];
+        [
+            word.to_owned(),
+            format!("{hex}{rest}"),
+            format!("{lower}{rest}"),
+            format!("%25{}{rest}", &hex[1..]),
+            format!("%2525{}{rest}", &hex[1..]),
+            format!("/{word}"),
+            format!("./{word}"),
+            format!("x/../{word}"),
+            format!("x/%2e%2e/{word}"),
+            format!("x/%252e%252e/{word}"),
+            format!("x/..;/{word}"),
+            format!("x/..;a=b/{word}"),
+            format!(";x/{word}"),
+            format!("x/..%2f{word}"),
+            format!("x/..%5c{word}"),
+            format!("x\\..\\{word}"),
+            format!("%2f{word}"),
+            format!("%5c{word}"),
+            format!("\\{word}"),
+            format!("{word};x=y"),
+            format!("{word}%3bx"),
+            format!("{word}/"),
+            format!("{word}%2f"),
+            format!("{word}%00"),
+            format!("{word}%20"),
+            format!("{word}+"),
+            format!("{word}%23"),
+            format!("{word}%3f"),
+            format!("{word}."),
+            format!("{word}.json"),
+            word.to_uppercase(),
+        ]
+    };
+    let body = chat("auto");
+    for base in ["/v1/", "/v1/messages/", "/v1/responses/../", "/v1/audio/..;/", "/v1/chat/completions/../../", "/v2/"]
+    {
+        for word in forms("batches").into_iter().chain(forms("files")) {
+            let answer = send(&gateway, "some", &format!("POST {base}{word}"), JSON, &body).await;
+            assert!((400..500).contains(&status(&answer)), "{base}{word}: {answer}");
+        }
+    }
+    for path in [
+        "http://other/v1/batches",
+        "http://other/v1/%62atches",
+        "*",
+        "//v1/batches",
+        "/V1/batches",
+        "/v1/v1/batches",
+        "v1/batches",
+    ] {
+        let answer = send(&gateway, "some", &format!("POST {path}"), JSON, &body).await;
+        assert!((400..500).contains(&status(&answer)), "{path}: {answer}");
+    }
+    assert!(mock.seen().is_empty(), "{:?}", mock.seen());
+    assert_eq!(status(&send(&gateway, "some", "POST /v1/messages/count_tokens", JSON, &body).await), 200);
+}
+
+#[tokio::test]
+async fn what_is_forwarded_is_what_was_classified() {
+    let mock = echo().await;
+    let gateway = Gateway::start(&policy(&mock, "")).await;
+    for path in
+        ["/v1/files/file-1_a~b:c=@d", "/v1/files/a..b/.c", "/v1/responses/resp_A.1/input_items?x=%2e%2e/y&z=a+b"]
+    {
+        assert_eq!(body(&send(&gateway, "-", &format!("GET {path}"), "", "").await)["path"], path);
+    }
+    assert_eq!(body(&send(&gateway, "-", "GET http://other/v1/files/f", "", "").await)["path"], "/v1/files/f");
+    for path in ["/v1/files/a%20b", "/v1/files/a,b", "/v1/files/...", "/v1/files/\u{e9}", "/v1/files/a|b"] {
+        assert!((400..500).contains(&status(&send(&gateway, "-", &format!("GET {path}"), "", "").await)), "{path}");
+    }
+    assert_eq!(mock.seen().len(), 4);
+}
+
+#[tokio::test]
 async fn headers_that_change_what_a_request_is_stay_here() {
     let mock = Mock::start(|_| Plan::chat("a").header("etag", "\"e\"")).await;
     let gateway = Gateway::start(&policy(&mock, "cache: { exact: { ttl: 1h } }\n")).await;

@@ -297,7 +297,7 @@ async fn no_path_leads_out_of_the_api() {
         assert!(answer.starts_with("HTTP/1.1 404") || answer.starts_with("HTTP/1.1 400"), "{path}: {answer}");
     }
     assert!(mock.seen().is_empty(), "{:?}", mock.seen());
-    assert_eq!(client::get(&gateway.at("/v1/files/a..b/.c/...")).await.status, 200, "dots are no crime");
+    assert_eq!(client::get(&gateway.at("/v1/files/a..b/.c")).await.status, 200, "dots are no crime");
 }
 
 #[tokio::test]
