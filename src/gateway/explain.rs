@@ -61,7 +61,8 @@ pub(super) fn explain_read(
     estimate: &Estimate,
 ) -> Result<(Explanation, Option<Particulars>), Fault> {
     let prompt = Counting::of(body, estimate.tokens, counter(serving, body));
-    let asking = Asking { desk, id: None, serving, endpoint, headers, key, body, estimate, prompt: &prompt };
+    let asking =
+        Asking { desk, id: None, serving, endpoint, query: None, headers, key, body, estimate, prompt: &prompt };
     let (route, explained, particulars) = find(&asking)?;
     let mut scratch = Scratch::default();
     let (mut pools, mut without_backends) = (Vec::new(), Vec::new());

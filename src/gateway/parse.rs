@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::{
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     protocol::{LONG_BODY, RequestBody, multipart},
-    types::{Endpoint, Fault},
+    types::{Endpoint, Fault, endpoint::decoded},
 };
 
 /// How long a client may take over its body, and how long it may pause within.
@@ -30,6 +30,10 @@ const BODY_PAUSE: Duration = Duration::from_secs(30);
 const SLOWEST: Duration = Duration::from_micros(62_500);
 /// What is kept of a model's name for the records; longer ones are of no use to anybody.
 const SHOWN_MODEL: usize = 256;
+
+/// Optional endpoints whose bodies are JSON or empty.
+const JSON_ALONE: [Endpoint; 5] =
+    [Endpoint::Responses, Endpoint::Messages, Endpoint::Rerank, Endpoint::Moderations, Endpoint::Batches];
 
 pub(super) struct Parse<S> {
     inner: S,
@@ -48,14 +52,18 @@ impl<S> Parse<S> {
 impl<S: Step<Call>> Step<Authed> for Parse<S> {
     async fn call(&self, Authed { arrival, key }: Authed) -> Result<Reply, Fault> {
         let Arrival { endpoint, serving, record, request } = arrival;
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         check_method(endpoint, &head.method)?;
         check_encoding(endpoint, &head.headers)?;
+        content_type(&head.headers)?;
         let limits = &serving.snapshot.policy.limits;
         let bytes = collect(body, limits.body, limits.bodies, Share::new(self.desk.held.clone())).await?;
         let read_at = self.desk.clock.now();
-        let content_type = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-        let body = self.read(endpoint, &head.method, content_type, bytes).await?;
+        let body = self.read(endpoint, &head, bytes).await?;
+        if body.is_json() {
+            // What was read as JSON is read as JSON by the engine too, and as UTF-8.
+            say_json(&mut head.headers);
+        }
         record.note(|line| {
             line.model = body.model.as_ref().map(|model| model.chars().take(SHOWN_MODEL).collect());
             line.stream = body.stream;
@@ -71,20 +79,27 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
 }
 
 impl<S> Parse<S> {
-    pub(super) async fn read(
-        &self,
-        endpoint: Endpoint,
-        method: &Method,
-        content_type: &str,
-        bytes: Bytes,
-    ) -> Result<RequestBody, Fault> {
+    pub(super) async fn read(&self, endpoint: Endpoint, head: &Parts, bytes: Bytes) -> Result<RequestBody, Fault> {
         let optional = !Endpoint::DEFAULT.contains(&endpoint);
-        if let Some(boundary) = multipart::boundary(content_type).filter(|_| optional) {
-            let boundary = boundary.to_owned();
-            return self.aside(bytes.len(), move || RequestBody::form(bytes, &boundary)).await;
-        }
-        if *method != Method::POST || (optional && (bytes.is_empty() || !looks_like_json(content_type, &bytes))) {
+        let content_type = content_type(&head.headers)?;
+        if head.method != Method::POST {
             return Ok(RequestBody::opaque(bytes));
+        }
+        match multipart::boundary(content_type)? {
+            Some(boundary) if Endpoint::takes_form(head.uri.path()) => {
+                plain(&head.headers)?;
+                return self.aside(bytes.len(), move || RequestBody::form(bytes, &boundary)).await;
+            }
+            Some(_) => return Err(no_form(head.uri.path())),
+            None => {}
+        }
+        let may_be_other = optional && !JSON_ALONE.contains(&endpoint);
+        if optional && bytes.is_empty() || may_be_other && !looks_like_json(content_type, &bytes) {
+            return Ok(RequestBody::opaque(bytes));
+        }
+        plain(&head.headers)?;
+        if is_urlencoded(content_type) && names_model(&bytes) {
+            return Err(two_ways());
         }
         self.aside(bytes.len(), move || RequestBody::json(endpoint, bytes)).await
     }
@@ -108,6 +123,50 @@ fn looks_like_json(content_type: &str, bytes: &[u8]) -> bool {
     content_type.to_ascii_lowercase().contains("json") || bytes.trim_ascii_start().starts_with(b"{")
 }
 
+/// The one content type that there is; empty where there is none.
+fn content_type(headers: &HeaderMap) -> Result<&str, Fault> {
+    let mut all = headers.get_all(header::CONTENT_TYPE).iter();
+    let content_type = all.next().map_or(Ok(""), |value| value.to_str());
+    if let (Ok(content_type), None) = (content_type, all.next()) {
+        return Ok(content_type);
+    }
+    let message = "the request has several content types, or one that is no text: send one 'Content-Type'";
+    Err(Fault::client(StatusCode::BAD_REQUEST, "bad_content_type", message).with_code("invalid_content_type"))
+}
+
+fn say_json(headers: &mut HeaderMap) {
+    let plain = ["application/json", "application/json; charset=utf-8"];
+    let said = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    if !plain.iter().any(|plain| said.eq_ignore_ascii_case(plain.as_bytes())) {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(plain[0]));
+    }
+}
+
+fn is_urlencoded(content_type: &str) -> bool {
+    content_type.to_ascii_lowercase().contains("x-www-form-urlencoded")
+}
+
+/// Whether a body has a field `model` for who reads it as a URL-encoded form.
+fn names_model(bytes: &[u8]) -> bool {
+    let mut names =
+        bytes.split(|byte| matches!(byte, b'&' | b';')).filter_map(|field| field.split(|byte| *byte == b'=').next());
+    names.any(|name| {
+        let name = decoded(&String::from_utf8_lossy(name).replace('+', " ")).to_lowercase();
+        name.trim().split('[').next() == Some("model")
+    })
+}
+
+fn two_ways() -> Fault {
+    let message =
+        "the body names one model as JSON and another as a form: send it with 'Content-Type: application/json'";
+    Fault::client(StatusCode::BAD_REQUEST, "bad_content_type", message).with_code("invalid_content_type")
+}
+
+fn no_form(path: &str) -> Fault {
+    let message = format!("'{path}' takes no form: send a JSON object with the content type application/json");
+    Fault::client(StatusCode::BAD_REQUEST, "bad_json", message).with_code("invalid_json")
+}
+
 fn check_method(endpoint: Endpoint, method: &Method) -> Result<(), Fault> {
     if Endpoint::DEFAULT.contains(&endpoint) && *method != Method::POST {
         return Err(bad_method(format!("'{}' is asked for by POST, not {method}", endpoint.name())));
@@ -115,10 +174,14 @@ fn check_method(endpoint: Endpoint, method: &Method) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A body that is packed cannot be read here.
+/// Looks at the encoding early where every body is read.
 fn check_encoding(endpoint: Endpoint, headers: &HeaderMap) -> Result<(), Fault> {
-    let encoding = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity");
-    if Endpoint::DEFAULT.contains(&endpoint) && encoding.is_some() {
+    if Endpoint::DEFAULT.contains(&endpoint) { plain(headers) } else { Ok(()) }
+}
+
+/// A body that is packed cannot be read here.
+fn plain(headers: &HeaderMap) -> Result<(), Fault> {
+    if headers.get_all(header::CONTENT_ENCODING).iter().any(|encoding| *encoding != "identity") {
         let message = "the body is compressed, which this gateway does not read: send it without 'Content-Encoding'";
         let fault = Fault::client(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_encoding", message);
         return Err(fault.with_code("unsupported_encoding"));

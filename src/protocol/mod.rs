@@ -11,6 +11,7 @@ mod json_schema;
 pub mod multipart;
 mod openai;
 pub mod outline;
+mod other_models;
 mod refusal;
 pub mod request;
 mod responses;

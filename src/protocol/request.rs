@@ -5,7 +5,12 @@ use std::{borrow::Cow, ops::Range};
 use bytes::Bytes;
 use http::StatusCode;
 
-use super::{json, multipart, splice::splice, walk::inside};
+use super::{
+    json,
+    multipart::{Form, twice},
+    splice::splice,
+    walk::inside,
+};
 use crate::types::{Endpoint, Fault};
 
 /// A request's body and what the gateway read of it. All else stays the bytes that came.
@@ -23,6 +28,8 @@ pub struct RequestBody {
     pub include_usage: bool,
     /// The client's limit on the answer, in tokens.
     pub max_tokens: Option<u64>,
+    /// Whether a form has a field by which a server may be told of another model.
+    pub(super) form_names_more: bool,
     /// Length of what the model will read (messages, prompt, input, tools, instructions), in bytes.
     pub prompt_bytes: usize,
 }
@@ -59,17 +66,13 @@ impl RequestBody {
             stream: false,
             include_usage: false,
             max_tokens: None,
+            form_names_more: false,
         }
     }
 
     /// Reads a multipart form; `boundary` is its content type's.
     pub fn form(bytes: Bytes, boundary: &str) -> Result<Self, Fault> {
-        let model_at = multipart::field(&bytes, boundary, "model");
-        if let Some(at) = &model_at
-            && multipart::field(&bytes[at.end..], boundary, "model").is_some()
-        {
-            return Err(twice("model"));
-        }
+        let Form { model: model_at, stream, names_more, .. } = Form::read(&bytes, boundary)?;
         let model = match &model_at {
             Some(at) => Some(
                 std::str::from_utf8(&bytes[at.clone()])
@@ -78,8 +81,7 @@ impl RequestBody {
             ),
             None => None,
         };
-        let stream = multipart::field(&bytes, boundary, "stream").is_some_and(|at| &bytes[at] == b"true");
-        Ok(Self { model, model_at, stream, ..Self::opaque(bytes) })
+        Ok(Self { model, model_at, stream, form_names_more: names_more, ..Self::opaque(bytes) })
     }
 
     /// Reads a JSON object in one pass.
@@ -265,11 +267,6 @@ fn with_usage(old: &[u8]) -> Vec<u8> {
 
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
-}
-
-fn twice(name: &str) -> Fault {
-    let message = format!("'{name}' is given twice: which one counts would be a guess, so send it once");
-    Fault::field(name.to_owned(), message).with_code("duplicate_field")
 }
 
 fn not_json(bytes: &[u8], error: &serde_json::Error) -> Fault {

@@ -215,6 +215,265 @@ async fn what_is_forwarded_is_what_was_classified() {
 }
 
 #[tokio::test]
+async fn no_query_or_field_leads_around_models() {
+    let mock = echo().await;
+    let gateway = limited(&mock).await;
+    for query in [
+        "model=secret",
+        "MODEL=secret",
+        "models=secret",
+        "models[]=secret",
+        "model%5B%5D=secret",
+        "x=1&model=secret",
+        "x=1;model=secret",
+        "x=1%26model=secret",
+        "%6dodel=secret",
+        "%256dodel=secret",
+        "%25256dodel=secret",
+        "%2525252525256dodel=secret",
+        "model+=secret",
+        "%20model=secret",
+        "m%00odel&fallback_model=secret",
+        "%c1%adodel=secret&x=%ff",
+    ] {
+        let answer = send(&gateway, "some", &format!("POST {CHAT}?{query}"), JSON, &chat("auto")).await;
+        assert_eq!(status(&answer), 403, "{query}: {answer}");
+    }
+    for field in [
+        "\"models\":[\"secret\"]",
+        "\"MODELS\":[\"secret\"]",
+        "\"model \":\"secret\"",
+        "\" model\":\"secret\"",
+        "\"model\\u0000\":\"secret\"",
+        "\"\\u006dodels\":[\"secret\"]",
+        "\"fallbacks\":[\"secret\"]",
+        "\"Fallbacks\":[{\"model\":\"secret\"}]",
+        "\"fallback_models\":[\"secret\"]",
+        "\"context_window_fallbacks\":[{\"auto\":[\"secret\"]}]",
+        "\"model_id\":\"secret\"",
+        "\"models[]\":\"secret\"",
+    ] {
+        let body = chat("auto").replacen('{', &format!("{{{field},"), 1);
+        let answer = send(&gateway, "some", &format!("POST {CHAT}"), JSON, &body).await;
+        assert_eq!(status(&answer), 403, "{field}: {answer}");
+    }
+    for field in [
+        "\"model\":\"secret\"",
+        "\"\\u006dodel\":\"secret\"",
+        "\"mod\\u0065l\":\"secret\"",
+        "\"\\u006d\\u006f\\u0064\\u0065\\u006C\":\"secret\"",
+        "\"Model\":\"secret\"",
+        "\"\\u004dODEL\":\"secret\"",
+        "\"\\ud800model\":\"secret\"",
+    ] {
+        for body in [
+            chat("auto").replacen('{', &format!("{{{field},"), 1),
+            chat("auto").trim_end_matches('}').to_owned() + "]," + field + "}",
+        ] {
+            let answer = send(&gateway, "some", &format!("POST {CHAT}"), JSON, &body).await;
+            assert_eq!(status(&answer), 400, "{field}: {answer}");
+        }
+    }
+    assert!(mock.seen().is_empty(), "{:?}", mock.seen());
+    let plain = send(&gateway, "some", &format!("POST {CHAT}?beta=true&x=%20"), JSON, &chat("auto")).await;
+    assert_eq!(status(&plain), 200, "{plain}");
+    let all = send(&gateway, "all", &format!("POST {CHAT}?model=x"), JSON, &chat("auto")).await;
+    assert_eq!(status(&all), 200, "a key that may use every model may name one anywhere: {all}");
+}
+
+/// A form with the model `auto`, and `part` before or after it.
+fn form(part: &str, first: bool) -> String {
+    let model = "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nauto\r\n";
+    let file = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav\r\n\r\nsound\r\n";
+    let part = if part.is_empty() { String::new() } else { format!("--b\r\n{part}\r\n\r\nsecret\r\n") };
+    if first { format!("{part}{model}{file}--b--\r\n") } else { format!("{model}{file}{part}--b--\r\n") }
+}
+
+const FORM: &str = "content-type: multipart/form-data; boundary=b\r\n";
+const SOUND: &str = "POST /v1/audio/transcriptions";
+
+#[tokio::test]
+async fn no_form_has_a_second_model() {
+    let mock = echo().await;
+    let gateway = limited(&mock).await;
+    let file = "Content-Disposition: form-data; name=";
+    for head in [
+        format!("{file}\"model\""),
+        format!("{file}\"Model\""),
+        format!("{file}\"MODEL\""),
+        format!("{file}model"),
+        format!("{file}'model'"),
+        format!("{file}\" model\""),
+        format!("{file}\"model \""),
+        format!("{file}\"mo\\del\""),
+        format!("{file}\"%6dodel\""),
+        format!("{file}\"model[]\""),
+        format!("{file}\"model[0]\""),
+        format!("{file}\"model\\0\""),
+        format!("{file}\"model\"; filename=\"m.txt\""),
+        format!("{file}\"x\"; name=\"model\""),
+        format!("{file}\"model\"; name=\"x\""),
+        format!("{file}\"x\"; NAME=\"model\""),
+        format!("{file}\"x\"; name*=utf-8''model"),
+        "Content-Disposition: form-data; name*=utf-8''model".to_owned(),
+        "Content-Disposition: form-data; name*0=mo; name*1=del".to_owned(),
+        "Content-Disposition: form-data; filename=\"a\\\"; name=\"model\"".to_owned(),
+        "Content-Disposition: form-data; filename*=utf-8''x; filename*=utf-8''y; name=\"x\"".to_owned(),
+        "Content-Disposition: form-data;\r\n name=\"model\"".to_owned(),
+        "Content-Disposition: form-data;\r\n\tname=\"model\"".to_owned(),
+        "Content-Disposition : form-data; name=\"model\"".to_owned(),
+        "Content-Disposition: attachment; name=\"model\"".to_owned(),
+        "X: y\nContent-Disposition: form-data; name=\"model\"".to_owned(),
+        "X: y\rContent-Disposition: form-data; name=\"model\"".to_owned(),
+        format!("{file}\"x\"\r\nContent-Disposition: form-data; name=\"model\""),
+        format!("{file}\"_charset_\""),
+        format!("{file}\"x\"\r\nContent-Transfer-Encoding: quoted-printable"),
+    ] {
+        for first in [true, false] {
+            let answer = send(&gateway, "some", SOUND, FORM, &form(&head, first)).await;
+            assert_eq!(status(&answer), 400, "{head}: {answer}");
+        }
+    }
+    for name in ["models", "fallback_model", "model_id", "fallbacks[]"] {
+        let answer = send(&gateway, "some", SOUND, FORM, &form(&format!("{file}\"{name}\""), false)).await;
+        assert_eq!(status(&answer), 403, "{name}: {answer}");
+    }
+    // Other places for a part: before the first boundary, after the last, behind one that is not at a line's beginning or not ended as it should be.
+    let hidden = "Content-Disposition: form-data; name=\"model\"\r\n\r\nsecret";
+    let plain = form("", false);
+    for body in [
+        format!("--a\r\n{hidden}\r\n{plain}"),
+        format!("\r\n{plain}"),
+        format!("{plain}--b\r\n{hidden}\r\n--b--\r\n"),
+        plain.replace("sound", &format!("sound--b\r\n{hidden}")),
+        plain.replace("sound", &format!("sound\n--b\n{}", hidden.replace("\r\n", "\n"))),
+        plain.replace("sound", &format!("sound\r\n--b \r\n{hidden}")),
+        plain.replace("sound", &format!("sound\r\n--bx\r\n{hidden}")),
+        plain.replace("sound", &format!("sound\r--b\r{hidden}")),
+        plain.replace("--b--\r\n", ""),
+        plain.replace("--b--", "--b-"),
+        plain.replace("\r\n", "\n"),
+        chat("auto"),
+        String::new(),
+    ] {
+        let answer = send(&gateway, "some", SOUND, FORM, &body).await;
+        assert_eq!(status(&answer), 400, "{body}: {answer}");
+    }
+    assert!(mock.seen().is_empty(), "{:?}", mock.seen());
+    let taken = send(&gateway, "some", SOUND, FORM, &form(&format!("{file}language; filename*=utf-8''x"), true)).await;
+    assert_eq!(status(&taken), 200, "{taken}");
+}
+
+#[tokio::test]
+async fn a_form_has_one_boundary_and_its_own_places() {
+    let mock = echo().await;
+    let gateway = limited(&mock).await;
+    let other =
+        format!("--c\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nsecret\r\n--c--\r\n{}", form("", true));
+    for kind in [
+        "multipart/form-data; boundary=b; boundary=c",
+        "multipart/form-data; boundary=c; boundary=b",
+        "multipart/form-data; boundary=b; Boundary=c",
+        "multipart/form-data; boundary*=utf-8''c; boundary=b",
+        "multipart/form-data; boundary*0=c; boundary=b",
+        "multipart/form-data; boundary=\"b\\\"; boundary=\"c\"",
+        "multipart/form-data; boundary=b, multipart/form-data; boundary=c",
+        "multipart/form-data; boundary=b; charset=utf-7",
+        "multipart/form-data; boundary=b c",
+        "multipart/form-data; boundary=",
+        "multipart/form-data",
+        "multipart/mixed; boundary=b",
+        "multipart/related; boundary=b",
+        "application/json, multipart/form-data; boundary=b",
+        "application/json; boundary=b",
+        "application/x-www-form-urlencoded; x=multipart/form-data; boundary=b",
+        "\u{ff}",
+    ] {
+        for body in [form("", true), other.clone(), chat("auto")] {
+            let answer = send(&gateway, "some", SOUND, &format!("content-type: {kind}\r\n"), &body).await;
+            assert_eq!(status(&answer), 400, "{kind}: {answer}");
+        }
+    }
+    for (first, second) in [(FORM, FORM), (FORM, JSON), (JSON, FORM), (JSON, JSON)] {
+        for (start, body) in [(SOUND, form("", true)), ("POST /v1/chat/completions", chat("auto"))] {
+            let answer = send(&gateway, "some", start, &format!("{first}{second}"), &body).await;
+            assert_eq!(status(&answer), 400, "{first}{second}: {answer}");
+        }
+    }
+    for path in [
+        CHAT,
+        "/v1/completions",
+        "/v1/embeddings",
+        "/v1/responses",
+        "/v1/messages",
+        "/v1/audio/speech",
+        "/v1/images/generations",
+        "/v1/rerank",
+        "/v1/moderations",
+        "/v1/batches",
+        "/v1/files/f",
+        "/v1/uploads/u/complete",
+    ] {
+        for body in [form("", true), chat("auto")] {
+            let answer = send(&gateway, "all", &format!("POST {path}"), FORM, &body).await;
+            assert!([400, 404].contains(&status(&answer)), "{path}: {answer}");
+        }
+    }
+    assert!(mock.seen().is_empty(), "{:?}", mock.seen());
+    for path in ["/v1/audio/translations", "/v1/images/edits", "/v1/images/variations", "/v1/files"] {
+        let answer = send(&gateway, "all", &format!("POST {path}"), FORM, &form("", true)).await;
+        assert_eq!(status(&answer), 200, "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_is_read_in_one_way() {
+    let mock = echo().await;
+    let gateway = limited(&mock).await;
+    // JSON that is a form, too, with a model of its own.
+    for body in [
+        r#"{"model":"auto","messages":[1],"x":"&model=secret&"}"#,
+        r#"{"model":"auto","messages":[1],"x":";model=secret;"}"#,
+        r#"{"model":"auto","messages":[1],"x":"&%6dodel=secret&"}"#,
+        r#"{"model":"auto","messages":[1],"x":"&+Model=secret&"}"#,
+        r#"{"model":"auto","messages":[1],"x":"&model[]=secret&"}"#,
+    ] {
+        for kind in ["application/x-www-form-urlencoded", "application/X-WWW-Form-URLEncoded; charset=utf-8"] {
+            let answer =
+                send(&gateway, "some", &format!("POST {CHAT}"), &format!("content-type: {kind}\r\n"), body).await;
+            assert_eq!(status(&answer), 400, "{body}: {answer}");
+        }
+    }
+    for encoding in ["gzip", "identity\r\ncontent-encoding: gzip", "identity, gzip", "deflate", "x"] {
+        for start in [format!("POST {CHAT}"), "POST /v1/responses".to_owned()] {
+            let headers = format!("{JSON}content-encoding: {encoding}\r\n");
+            assert_eq!(status(&send(&gateway, "some", &start, &headers, &chat("auto")).await), 415, "{encoding}");
+        }
+    }
+    // Not JSON here, but perhaps to a server that is more lenient.
+    for body in ["\u{feff}{\"model\":\"secret\"}", "[{\"model\":\"secret\"}]", "model=secret", "{model:'secret'}"] {
+        for kind in ["text/plain", "application/json"] {
+            let answer = send(&gateway, "all", "POST /v1/responses", &format!("content-type: {kind}\r\n"), body).await;
+            assert_eq!(status(&answer), 400, "{body}: {answer}");
+        }
+    }
+    assert!(mock.seen().is_empty(), "{:?}", mock.seen());
+    // What was read as JSON in UTF-8 goes on as that, whatever it was called.
+    for (kind, sent) in [
+        ("application/json", "application/json"),
+        ("application/json; charset=utf-8", "application/json; charset=utf-8"),
+        ("application/json; charset=utf-7", "application/json"),
+        ("text/plain", "application/json"),
+        ("application/x-www-form-urlencoded", "application/json"),
+    ] {
+        let answer =
+            send(&gateway, "some", &format!("POST {CHAT}"), &format!("content-type: {kind}\r\n"), &chat("auto")).await;
+        assert_eq!(status(&answer), 200, "{kind}: {answer}");
+        assert_eq!(mock.seen().last().unwrap().header("content-type"), Some(sent), "{kind}");
+    }
+}
+
+#[tokio::test]
 async fn headers_that_change_what_a_request_is_stay_here() {
     let mock = Mock::start(|_| Plan::chat("a").header("etag", "\"e\"")).await;
     let gateway = Gateway::start(&policy(&mock, "cache: { exact: { ttl: 1h } }\n")).await;

@@ -13,7 +13,7 @@ use std::{
 
 use axum::{body::Body, extract::Request};
 use futures_util::future::BoxFuture;
-use http::{StatusCode, request::Parts};
+use http::StatusCode;
 use tower::Service;
 
 use self::{read::Read, tap::Tap};
@@ -91,7 +91,7 @@ impl Observer {
         let (method, path) = (head.method.clone(), head.uri.path().to_owned());
         match (endpoint, read) {
             (Some(endpoint), Read::Whole(bytes)) => {
-                let body = self.parse.read(endpoint, &method, content_type(&head), bytes.clone()).await;
+                let body = self.parse.read(endpoint, &head, bytes.clone()).await;
                 let unreadable = body.as_ref().err().map(|fault| fault.kind);
                 let body = body.unwrap_or_else(|_| RequestBody::opaque(bytes.clone()));
                 let record = Record::open(self.desk.clone(), request_id(&head.headers), endpoint, None, None);
@@ -230,10 +230,6 @@ impl Service<Request> for Observer {
         let observer = self.clone();
         Box::pin(async move { Ok(observer.pass(request).await) })
     }
-}
-
-fn content_type(head: &Parts) -> &str {
-    head.headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("")
 }
 
 /// An answer as it came, but for what is meant for the connection it came over.

@@ -5,8 +5,11 @@ use http::StatusCode;
 use super::Asking;
 use crate::{
     policy::{Key, ModelPattern},
-    types::{Endpoint, Fault},
+    types::{Endpoint, Fault, endpoint::decoded},
 };
+
+/// How often a query may be coded over and over.
+const MOST_CODED: usize = 4;
 
 impl Asking<'_> {
     /// Refuses a request for a model that its key may not use. Where the key may not use all, also what may name models in places that
@@ -17,11 +20,8 @@ impl Asking<'_> {
         let unread = matches!(self.endpoint, Endpoint::Batches | Endpoint::Files);
         match &self.body.model {
             Some(model) if !key.may_use(model) => Err(refused(key, model)),
-            Some(_) if self.body.members().any(|(name, _)| name.eq_ignore_ascii_case(b"models")) => {
-                let message = format!("the key '{}' may use certain models only: name one, in 'model'", key.id);
-                let fault = Fault::client(StatusCode::FORBIDDEN, "model_refused", message).with_code("model_not_found");
-                Err(Fault { param: Some("models".into()), ..fault })
-            }
+            Some(_) if let Some(other) = self.body.names_other_models() => Err(one_model_only(key, other)),
+            Some(_) if self.query.is_some_and(may_name_models) => Err(one_model_only(key, "query".to_owned())),
             Some(_) if !unread => Ok(()),
             _ => {
                 let message = format!(
@@ -36,6 +36,26 @@ impl Asking<'_> {
     }
 }
 
+/// Whether a server may find a model in the parameters of an address, however often it decodes them.
+fn may_name_models(query: &str) -> bool {
+    let mut text = query.to_owned();
+    for _ in 0..MOST_CODED {
+        let plain = decoded(&text);
+        if plain == text {
+            return !text.is_ascii() || text.to_ascii_lowercase().contains("model");
+        }
+        text = plain;
+    }
+    true
+}
+
+fn one_model_only(key: &Key, param: String) -> Fault {
+    let message =
+        format!("the key '{}' may use certain models only: name one, in 'model', and none in '{param}'", key.id);
+    let fault = Fault::client(StatusCode::FORBIDDEN, "model_refused", message).with_code("model_not_found");
+    Fault { param: Some(param.into()), ..fault }
+}
+
 /// The answer to a key that asks for a model which it may not use, whether or not there is one of this name.
 pub(in crate::gateway) fn refused(key: &Key, model: &str) -> Fault {
     let shown: String = model.chars().take(100).collect();
@@ -43,4 +63,33 @@ pub(in crate::gateway) fn refused(key: &Key, model: &str) -> Fault {
     let message = format!("the key '{}' may not use the model '{shown}': it may use '{patterns}'", key.id);
     let fault = Fault::client(StatusCode::FORBIDDEN, "model_refused", message).with_code("model_not_found");
     Fault { param: Some("model".into()), ..fault }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_that_may_name_a_model_is_told() {
+        for query in [
+            "model=m",
+            "Model=m",
+            "models=m",
+            "model[]=m",
+            "x=1&model=m",
+            "x=1;model=m",
+            "%6dodel=m",
+            "%256dodel=m",
+            "%25256D%256fdel=m",
+            "x=1%26model=m",
+            "a=1#model",
+            "%c1%ad%c1%afdel=m",
+            "%25252525252525252525256dodel=m",
+        ] {
+            assert!(may_name_models(query), "{query}");
+        }
+        for query in ["", "beta=true", "api-version=2024-10-21&x=%20", "x=100%"] {
+            assert!(!may_name_models(query), "{query}");
+        }
+    }
 }

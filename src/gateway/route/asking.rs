@@ -18,6 +18,8 @@ pub(in crate::gateway) struct Asking<'a> {
     pub(in crate::gateway) id: Option<Arc<str>>,
     pub(in crate::gateway) serving: &'a Serving,
     pub(in crate::gateway) endpoint: Endpoint,
+    /// The parameters in its address.
+    pub(in crate::gateway) query: Option<&'a str>,
     pub(in crate::gateway) headers: &'a HeaderMap,
     /// Place of the caller's key in the policy, where keys are asked for.
     pub(in crate::gateway) key: Option<usize>,

@@ -89,6 +89,7 @@ fn decide(desk: &Arc<Desk>, Estimated { call, estimate }: &Estimated) -> Result<
         body: &call.body,
         estimate,
         prompt: &prompt,
+        query: call.query.as_deref(),
     };
     let way = find(&asking);
     if let Some(known) = prompt.known() {
