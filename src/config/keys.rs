@@ -11,7 +11,7 @@ use super::{
     scalar::{Field, KeyHash, Scalar, Token, Word, choice, choice_schema},
     shape::Located,
 };
-use crate::quota::Period;
+use crate::{quota::Period, types::Endpoint};
 
 /// A key that may call; `signalbox key new` makes one.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -27,6 +27,8 @@ pub struct Key {
     pub tags: Option<Vec<Field<Word>>>,
     /// The models that its callers may ask for, such as `[auto, "claude-*"]`. Default: all.
     pub models: Option<Located<Vec<Field<Word>>>>,
+    /// The endpoints that its callers may use, such as `[chat, embeddings]`. Default: all.
+    pub endpoints: Option<Located<Vec<Field<Endpoint>>>>,
     /// How much its callers may use.
     pub limits: Option<KeyLimits>,
     /// How urgent its requests are where there is no room at once, from 0 to 9. Default: 5.

@@ -5,6 +5,7 @@ use http::{HeaderMap, StatusCode, header};
 
 use super::{
     Reply, Serving, Step,
+    route::check_endpoint,
     stages::{Arrival, Authed},
 };
 use crate::types::Fault;
@@ -19,6 +20,7 @@ impl<S: Step<Authed>> Step<Arrival> for Auth<S> {
             let caller = serving.caller(at);
             record.note(|line| line.key = Some(caller.id.clone()));
             record.charge(caller.clone()).enter(record.arrived()).await?;
+            check_endpoint(&serving.snapshot.policy.keys[at], arrival.endpoint)?;
         }
         self.0.call(Authed { arrival, key }).await
     }

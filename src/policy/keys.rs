@@ -6,7 +6,7 @@ use super::{Policy, Secret};
 use crate::{
     config::keys::Allowed,
     quota::{Budget, RateLimits},
-    types::Name,
+    types::{Endpoint, Name},
 };
 
 /// What a request's priority is where neither its key nor its caller says another.
@@ -25,6 +25,8 @@ pub struct Key {
     pub tags: Vec<Name>,
     /// The models that its callers may ask for; `None` for all.
     pub models: Option<Vec<ModelPattern>>,
+    /// The endpoints that its callers may use; `None` for all.
+    pub endpoints: Option<Vec<Endpoint>>,
     /// How much its callers may use.
     pub limits: RateLimits,
     /// How urgent its requests are, from 0 (last) to 9 (first).

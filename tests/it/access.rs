@@ -501,3 +501,125 @@ async fn headers_that_change_what_a_request_is_stay_here() {
     let again = send(&gateway, "-", &format!("POST {CHAT}"), JSON, &body).await;
     assert!(again.contains("x-signalbox-cache: hit-exact"), "what does not go on makes no difference: {again}");
 }
+
+#[tokio::test]
+async fn a_key_uses_its_endpoints_only() {
+    let mock = echo().await;
+    let list = keys(&[("few", ", endpoints: [chat, embeddings]"), ("all", "")]);
+    let gateway = Gateway::start(&policy(&mock, &list)).await;
+    for start in [
+        "POST /v1/completions",
+        "POST /v1/responses",
+        "GET /v1/responses/r",
+        "POST /v1/messages",
+        "POST /v1/messages/batches",
+        "POST /v1/audio/speech",
+        "POST /v1/images/generations",
+        "POST /v1/files",
+        "DELETE /v1/files/f",
+        "POST /v1/uploads",
+        "POST /v1/batches",
+        "POST /v1/route/explain?endpoint=completions",
+    ] {
+        let answer = send(&gateway, "few", start, JSON, &chat("auto").replace("messages", "prompt")).await;
+        assert_eq!(status(&answer), 403, "{start}: {answer}");
+        let said = body(&answer)["error"]["message"].to_string();
+        assert!(said.contains("it may use 'chat', 'embeddings'"), "{start}: {said}");
+    }
+    assert!(mock.seen().is_empty());
+    assert_eq!(status(&send(&gateway, "few", &format!("POST {CHAT}"), JSON, &chat("auto")).await), 200);
+    assert_eq!(status(&send(&gateway, "few", "GET /v1/models", "", "").await), 200);
+    assert_eq!(status(&send(&gateway, "all", "POST /v1/rerank", JSON, &chat("auto")).await), 200);
+}
+
+/// A provider that numbers what it makes, and gives whatever it is asked for.
+fn provider(seen: &Seen) -> Plan {
+    let path = seen.path.split('?').next().unwrap_or_default();
+    let created = |prefix: &str| {
+        let id = format!("{prefix}{}", seen.header("x-number").unwrap_or("0"));
+        Plan::json(200, &json!({ "object": "x", "metadata": { "id": "file-fake" }, "id": id, "output_file_id": null }))
+    };
+    match (&*seen.method, path) {
+        ("POST", "/v1/files") => created("file-"),
+        ("POST", "/v1/uploads") => created("upload_"),
+        ("POST", "/v1/batches" | "/v1/messages/batches") => created("batch_"),
+        ("POST", "/v1/responses") if seen.streams() => {
+            let id = format!("resp_{}", seen.header("x-number").unwrap_or("0"));
+            let event = |kind: &str| json!({ "type": kind, "response": { "id": id, "usage": null } }).to_string();
+            let text = json!({ "type": "response.output_text.delta", "delta": "a" }).to_string();
+            Plan::stream().event(&event("response.created")).event(&text).event(&event("response.completed"))
+        }
+        ("POST", "/v1/responses") => created("resp_"),
+        ("POST", path) if path.ends_with("/complete") => {
+            Plan::json(200, &json!({ "id": "upload_1", "file": { "id": "file-complete" } }))
+        }
+        ("GET", path) if path.contains("batch_") => {
+            Plan::json(200, &json!({ "id": "batch_1", "output_file_id": "file-output", "error_file_id": "file-error" }))
+        }
+        _ => Plan::json(200, &json!({ "id": "file-claimed", "reached": true })),
+    }
+}
+
+async fn make(gateway: &Gateway, key: &str, path: &str, number: u32, body: &Value) {
+    let request = client::json(http().post(gateway.at(path)), body).bearer_auth(key).header("x-number", number);
+    let answer = client::answer(request).await;
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+}
+
+/// Everything there is to make: files, uploads, batches, responses, streamed and not, each with the number 1.
+async fn make_all(gateway: &Gateway, key: &str) {
+    let form = client::answer(
+        http()
+            .post(gateway.at("/v1/files"))
+            .bearer_auth(key)
+            .header("x-number", "1")
+            .header("content-type", "multipart/form-data; boundary=b")
+            .body("--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nx\r\n--b--\r\n"),
+    );
+    assert_eq!(form.await.status, 200);
+    make(gateway, key, "/v1/uploads", 1, &json!({ "filename": "a" })).await;
+    make(gateway, key, "/v1/batches", 1, &json!({ "input_file_id": "file-1" })).await;
+    make(gateway, key, "/v1/messages/batches", 2, &json!({ "requests": [] })).await;
+    make(gateway, key, "/v1/responses", 1, &json!({ "model": "auto", "input": "a" })).await;
+    make(gateway, key, "/v1/responses", 2, &json!({ "model": "auto", "input": "a", "stream": true })).await;
+}
+
+/// Ways to another key's objects.
+const THEIRS: [(&str, &str); 24] = [
+    ("GET /v1/files/file-1", ""),
+    ("GET /v1/files/FILE-1", ""),
+    ("HEAD /v1/files/file-1", ""),
+    ("GET /v1/files/file-1/content", ""),
+    ("DELETE /v1/files/file-1", ""),
+    ("POST /v1/files/file-1/x", "{}"),
+    ("GET /v1/files/file-1?x=1", ""),
+    ("POST /v1/uploads/upload_1/parts", "{}"),
+    ("POST /v1/uploads/upload_1/complete", "{}"),
+    ("POST /v1/uploads/upload_1/cancel", ""),
+    ("GET /v1/batches/batch_1", ""),
+    ("POST /v1/batches/batch_1/cancel", ""),
+    ("GET /v1/messages/batches/batch_2/results", ""),
+    ("GET /v1/batches/batch_2", ""),
+    ("GET /v1/responses/resp_1", ""),
+    ("GET /v1/responses/resp_2/input_items", ""),
+    ("DELETE /v1/responses/resp_2", ""),
+    ("POST /v1/responses/resp_1/cancel", ""),
+    ("POST /v1/responses", r#"{"model":"auto","input":"a","previous_response_id":"resp_1"}"#),
+    ("POST /v1/responses", r#"{"model":"auto","input":"a","pr\u0065vious_response_id":"resp\u005f1"}"#),
+    ("POST /v1/responses", r#"{"model":"auto","input":[{"content":[{"type":"input_file","file_id":"file-1"}]}]}"#),
+    ("POST /v1/responses", r#"{"model":"auto","input":"a","tools":[{"container":{"file_ids":["file-1"]}}]}"#),
+    ("POST /v1/batches", r#"{"input_file_id":"file-1"}"#),
+    (
+        "POST /v1/chat/completions",
+        r#"{"model":"auto","messages":[{"role":"user","content":[{"type":"file","file":{"f\u0069le_id":"file-1"}}]}]}"#,
+    ),
+];
+
+async fn statuses(gateway: &Gateway, key: &str) -> Vec<u16> {
+    let mut all = Vec::new();
+    for (start, body) in THEIRS {
+        let headers = if body.is_empty() { "" } else { JSON };
+        all.push(status(&send(gateway, key, start, headers, body).await));
+    }
+    all
+}

@@ -16,6 +16,7 @@ impl Asking<'_> {
     /// nobody here reads: batches and files, requests without a model, and `models`, by which some providers are told of others to fall back to.
     pub(super) fn check_access(&self) -> Result<(), Fault> {
         let key = self.key.map(|at| &self.policy().keys[at]);
+        key.map_or(Ok(()), |key| check_endpoint(key, self.endpoint))?;
         let Some(key) = key.filter(|key| key.models.is_some()) else { return Ok(()) };
         let unread = matches!(self.endpoint, Endpoint::Batches | Endpoint::Files);
         match &self.body.model {
@@ -34,6 +35,19 @@ impl Asking<'_> {
             }
         }
     }
+}
+
+/// Refuses a request to an endpoint that its key may not use.
+pub(in crate::gateway) fn check_endpoint(key: &Key, endpoint: Endpoint) -> Result<(), Fault> {
+    let Some(allowed) = key.endpoints.as_ref().filter(|allowed| !allowed.contains(&endpoint)) else { return Ok(()) };
+    let allowed: Vec<_> = allowed.iter().map(|endpoint| endpoint.name()).collect();
+    let message = format!(
+        "the key '{}' may not use the endpoint '{}': it may use '{}' (keys.….endpoints in the policy)",
+        key.id,
+        endpoint.name(),
+        allowed.join("', '")
+    );
+    Err(Fault::client(StatusCode::FORBIDDEN, "endpoint_refused", message).with_code("endpoint_not_allowed"))
 }
 
 /// Whether a server may find a model in the parameters of an address, however often it decodes them.

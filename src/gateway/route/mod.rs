@@ -15,7 +15,12 @@ use std::sync::Arc;
 use http::StatusCode;
 
 use self::facts::Known;
-pub(super) use self::{access::refused, asking::Asking, overrides::priority, rules::unknown};
+pub(super) use self::{
+    access::{check_endpoint, refused},
+    asking::Asking,
+    overrides::priority,
+    rules::unknown,
+};
 use super::{
     Desk, Reply, Serving, Step,
     counting::{Counting, is_slow},

@@ -11,6 +11,7 @@ use crate::{
     },
     policy::{Key, ModelPattern, ModelTable, PRIORITY},
     quota::RateLimits,
+    types::Endpoint,
 };
 
 impl Reader<'_> {
@@ -49,6 +50,7 @@ impl Reader<'_> {
                 team: self.word(raw.team.as_ref()),
                 tags,
                 models: raw.models.as_ref().map(|models| self.patterns(models)),
+                endpoints: raw.endpoints.as_ref().map(|endpoints| self.endpoints(endpoints)),
                 limits: raw.limits.as_ref().map_or_else(RateLimits::default, |limits| self.key_limits(limits)),
                 priority,
                 allow: raw.allow.iter().flatten().filter_map(|field| self.read(field)).collect(),
@@ -64,6 +66,16 @@ impl Reader<'_> {
             tpm: self.optional(raw.tpm.as_ref()),
             concurrency: self.optional(raw.concurrency.as_ref()),
         }
+    }
+
+    fn endpoints(&mut self, raw: &Located<Vec<Field<Endpoint>>>) -> Vec<Endpoint> {
+        if raw.value.is_empty() {
+            self.report(
+                Problem::at(raw.at, "a key that may use no endpoint")
+                    .help("name some, such as `[chat, embeddings]`; without `endpoints` it may use all"),
+            );
+        }
+        raw.value.iter().filter_map(|field| self.read(field)).collect()
     }
 
     fn patterns(&mut self, raw: &Located<Vec<Field<Word>>>) -> Vec<ModelPattern> {
