@@ -95,6 +95,23 @@ pub struct Usage {
     pub retention: Option<Field<Duration>>,
 }
 
+/// Files, uploads, batches and stored responses at providers: each belongs to the key that made it, and is not there for any other.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Objects {
+    /// What becomes of requests for one that was made elsewhere, or is no longer remembered: `refuse` (the default), or `allow`.
+    pub unknown: Option<Field<Unknown>>,
+}
+
+/// What becomes of requests for objects whose owner is not known.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// They are answered as if there were none.
+    Refuse,
+    /// They are sent on.
+    Allow,
+}
+
 /// What becomes of requests that a budget has no room for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum OnExceeded {
@@ -105,6 +122,7 @@ pub enum OnExceeded {
 /// The choices, as files write them.
 const PERIODS: [(&str, Period); 2] = [("day", Period::Day), ("month", Period::Month)];
 const ON_EXCEEDED: [(&str, OnExceeded); 1] = [("reject", OnExceeded::Reject)];
+const UNKNOWN: [(&str, Unknown); 2] = [("refuse", Unknown::Refuse), ("allow", Unknown::Allow)];
 
 impl Scalar for Period {
     fn read(text: &str) -> Result<Self, Mistake> {
@@ -113,6 +131,16 @@ impl Scalar for Period {
 
     fn schema() -> Schema {
         choice_schema(&PERIODS)
+    }
+}
+
+impl Scalar for Unknown {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        choice(text, &UNKNOWN)
+    }
+
+    fn schema() -> Schema {
+        choice_schema(&UNKNOWN)
     }
 }
 

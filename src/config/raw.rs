@@ -12,7 +12,7 @@ use super::{
     checks::Logprob,
     exporter::Exporter,
     key_source::KeySource,
-    keys::{AccountLimits, Key, SharedLimits, Team, Usage},
+    keys::{AccountLimits, Key, Objects, SharedLimits, Team, Usage},
     lengths::{Boundary, Context},
     objectives::Objective,
     otel::Otel,
@@ -54,6 +54,8 @@ pub struct Document {
     pub teams: Option<Named<Team>>,
     /// Where it is kept what was used. Without it, it is lost with the process.
     pub usage: Option<Usage>,
+    /// Files, uploads, batches and stored responses at providers, which belong to the keys that made them.
+    pub objects: Option<Objects>,
     /// Who pays: provider keys, used in turn.
     pub accounts: Option<Named<Account>>,
     /// What runs where. An engine may also be named by its address alone, in a pool.

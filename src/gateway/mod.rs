@@ -31,6 +31,7 @@ mod limit;
 mod line;
 mod meaning;
 mod models;
+mod objects;
 mod observe;
 mod parse;
 mod particulars;
@@ -61,6 +62,7 @@ use self::{
     dispatch::Dispatch,
     estimate::Estimation,
     limit::Limit,
+    objects::Objects,
     parse::Parse,
     reuse::Reuse,
     route::Routing,
@@ -101,6 +103,8 @@ pub fn walk(live: Arc<Live>, desk: Arc<Desk>, client: Client) -> Edge<impl Step<
         .layer(step(|inner| Estimation::new(inner, desk.clone())))
         // Where may it go?
         .layer(step(|inner| Routing::new(inner, desk.clone())))
+        // Are the provider's objects that it names its caller's?
+        .layer(step(|inner| Objects::new(inner, desk.clone())))
         // Was it answered already?
         .layer(step(|inner| Reuse::new(inner, desk.clone(), errands.clone())))
         // Do its caller's limits leave room for it?

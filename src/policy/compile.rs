@@ -74,6 +74,7 @@ impl Reader<'_> {
             shared_limits: self.shared_limits(document),
             accounts,
             usage: document.usage.as_ref().and_then(|raw| self.usage(raw)),
+            allows_unknown_objects: self.allows_unknown_objects(document.objects.as_ref()),
             models,
             engines,
             pools,

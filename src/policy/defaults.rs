@@ -61,6 +61,7 @@ impl Default for Policy {
             teams: Vec::new(),
             shared_limits: None,
             usage: None,
+            allows_unknown_objects: false,
             accounts: Vec::new(),
             engines: Vec::new(),
             pools: Vec::new(),

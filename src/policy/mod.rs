@@ -47,6 +47,8 @@ pub struct Policy {
     pub shared_limits: Option<SharedLimits>,
     /// Where it is kept what was used; `None` where it is lost with the process.
     pub usage: Option<Usage>,
+    /// Whether a key may ask for objects at providers that the gateway does not know the owner of.
+    pub allows_unknown_objects: bool,
     /// Accounts at providers, by their place in this list.
     pub accounts: Vec<Account>,
     /// The engines, by their place in this list.

@@ -114,7 +114,7 @@ fn hex(raw: &[u8]) -> Option<u32> {
 }
 
 /// Where the string that begins at `at` ends: after its closing quote.
-fn string_end(text: &[u8], at: usize) -> usize {
+pub(super) fn string_end(text: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     while let Some(rest) = text.get(at..) {
         match memchr2(b'"', b'\\', rest) {

@@ -7,6 +7,7 @@ mod bucket;
 mod budget;
 pub mod calendar;
 mod key_ring;
+mod owners;
 
 pub use self::{
     allowance::{Allowance, Exceeded, Figures, Kind, RateLimits, Reserved, Standing, Stay},
@@ -15,4 +16,5 @@ pub use self::{
     budget::{Amount, Budget, Fund, Grant, Overspent, Spent, Statement, Tally},
     calendar::Period,
     key_ring::KeyRing,
+    owners::{MOST_OBJECTS, Owned, Owners},
 };

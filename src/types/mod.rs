@@ -8,6 +8,7 @@ pub mod complexity;
 pub mod endpoint;
 pub mod fault;
 pub mod money;
+pub mod object;
 pub mod outcome;
 pub mod outline;
 pub mod part;

@@ -623,3 +623,100 @@ async fn statuses(gateway: &Gateway, key: &str) -> Vec<u16> {
     }
     all
 }
+
+#[tokio::test]
+async fn objects_are_there_for_the_key_that_made_them() {
+    let mock = Mock::start(provider).await;
+    let list = keys(&[("one", ""), ("two", "")]);
+    let gateway = Gateway::start(&policy(&mock, &list)).await;
+    make_all(&gateway, "one").await;
+    let before = mock.seen().len();
+    assert_eq!(statuses(&gateway, "two").await, [404; THEIRS.len()]);
+    // Unknown ones are as if there were none, and what an answer merely mentions is not its caller's.
+    for path in ["/v1/files/file-9", "/v1/files/file-fake", "/v1/responses/resp_9", "/v1/files/file-output"] {
+        assert_eq!(status(&send(&gateway, "two", &format!("GET {path}"), "", "").await), 404, "{path}");
+    }
+    for path in
+        ["/v1/files", "/v1/files?limit=1", "/v1/batches", "/v1/uploads", "/v1/messages/batches", "/v1/responses"]
+    {
+        for (method, key) in [("GET", "two"), ("HEAD", "two"), ("DELETE", "two"), ("GET", "one")] {
+            assert_eq!(status(&send(&gateway, key, &format!("{method} {path}"), "", "").await), 403, "{method} {path}");
+        }
+    }
+    assert_eq!(mock.seen().len(), before, "none of it may reach the provider");
+    assert_eq!(statuses(&gateway, "one").await, [200; THEIRS.len()]);
+
+    // What came of a batch and of an upload is their owner's.
+    for id in ["file-output", "file-error", "file-complete"] {
+        let start = format!("GET /v1/files/{id}/content");
+        assert_eq!(status(&send(&gateway, "two", &start, "", "").await), 404, "{id}");
+        assert_eq!(status(&send(&gateway, "one", &start, "", "").await), 200, "{id}");
+    }
+    // An id that is made again stays its first owner's.
+    make(&gateway, "two", "/v1/files", 1, &json!({})).await;
+    assert_eq!(status(&send(&gateway, "two", "GET /v1/files/file-1", "", "").await), 404);
+    assert_eq!(status(&send(&gateway, "one", "GET /v1/files/file-1", "", "").await), 200);
+
+    let missing = body(&send(&gateway, "two", "GET /v1/files/file-1", "", "").await);
+    let as_openai = json!({ "error": { "message": "No such File object: file-1", "type": "invalid_request_error", "param": "id", "code": null } });
+    assert_eq!(missing, as_openai);
+    let missing = body(&send(&gateway, "two", "GET /v1/messages/batches/batch_2", "", "").await);
+    assert_eq!(
+        (&missing["type"], &missing["error"]["type"]),
+        (&json!("error"), &json!("not_found_error")),
+        "as Anthropic"
+    );
+    // What keeps nothing is nobody's.
+    assert_eq!(
+        status(&send(&gateway, "two", "POST /v1/responses/input_tokens", JSON, "{\"model\":\"auto\"}").await),
+        200
+    );
+}
+
+#[tokio::test]
+async fn owners_outlive_reloads_and_restarts() {
+    let mock = Mock::start(provider).await;
+    let folder = tempfile::tempdir().unwrap();
+    let list = keys(&[("one", ""), ("two", "")]);
+    let with = |folder: &Path, more: &str| {
+        policy(&mock, &format!("{list}usage: {{ path: \"{}\" }}\n{more}", folder.display()))
+    };
+    let mut gateway = Gateway::start(&with(folder.path(), "")).await;
+    make_all(&gateway, "one").await;
+    gateway.rewrite(&with(folder.path(), "limits: { in_flight: 99 }\n"));
+    let reloaded = client::answer(http().post(gateway.admin("/admin/reload"))).await;
+    assert_eq!(reloaded.status, 200, "{}", reloaded.text());
+    assert_eq!(statuses(&gateway, "two").await, [404; THEIRS.len()]);
+    gateway.sigterm();
+    assert!(gateway.wait_exit().await.success());
+
+    let mut gateway = Gateway::start(&with(folder.path(), "")).await;
+    assert_eq!(statuses(&gateway, "two").await, [404; THEIRS.len()]);
+    assert_eq!(statuses(&gateway, "one").await, [200; THEIRS.len()]);
+    // Without a word they are written within seconds.
+    make(&gateway, "two", "/v1/files", 7, &json!({})).await;
+    let objects = folder.path().join("objects.jsonl");
+    let written = || std::fs::read_to_string(&objects).unwrap_or_default().contains("\"two\"");
+    until("the owner to be written", async || written()).await;
+    gateway.kill().await;
+    let gateway = Gateway::start(&with(folder.path(), "")).await;
+    assert_eq!(status(&send(&gateway, "two", "GET /v1/files/file-7", "", "").await), 200);
+    assert_eq!(status(&send(&gateway, "one", "GET /v1/files/file-7", "", "").await), 404);
+}
+
+#[tokio::test]
+async fn unknown_objects_are_sent_on_where_the_policy_allows_it() {
+    let mock = Mock::start(provider).await;
+    let list = keys(&[("one", ""), ("two", "")]);
+    let gateway = Gateway::start(&policy(&mock, &format!("{list}objects: {{ unknown: allow }}\n"))).await;
+    make_all(&gateway, "one").await;
+    assert_eq!(statuses(&gateway, "two").await, [404; THEIRS.len()], "what is known stays its owner's");
+    assert_eq!(status(&send(&gateway, "two", "GET /v1/files/file-9", "", "").await), 200);
+    // Asking for one makes nobody its owner.
+    assert_eq!(status(&send(&gateway, "one", "GET /v1/files/file-claimed", "", "").await), 200);
+    assert_eq!(status(&send(&gateway, "two", "GET /v1/files", "", "").await), 403, "lists show what is others'");
+
+    let open = Gateway::start(&policy(&mock, "")).await;
+    assert_eq!(statuses(&open, "-").await, [200; THEIRS.len()], "without keys everything is everybody's");
+    assert_eq!(status(&send(&open, "-", "GET /v1/files", "", "").await), 200);
+}

@@ -36,7 +36,7 @@ use super::wall;
 use crate::{
     measure::lock,
     policy::{self, Policy},
-    quota::{Allowance, Book, Fund, Tally},
+    quota::{Allowance, Book, Fund, Owners, Tally},
     telemetry::{KeyMetrics, Metrics},
     types::{Moment, Name},
 };
@@ -63,6 +63,8 @@ pub struct Callers {
     changes: Changes,
     /// What was used, day by day.
     pub book: Book,
+    /// Which key each object at a provider belongs to.
+    pub(super) objects: Owners,
     /// What teams had spent when the process began.
     before: Mutex<BTreeMap<Name, Tally>>,
     /// Where all that is kept, if anywhere.
@@ -229,6 +231,7 @@ impl Callers {
     pub fn keep(&self, usage: &policy::Usage) -> Result<(), KeepError> {
         let (disk, found) = Shelf::open(&usage.path, first_day(usage.retention))?;
         self.book.restore(found.rows);
+        self.objects.restore(found.objects);
         let Standing { ledger, teams, revoked } = found.standing;
         (*lock(&self.revoked), *lock(&self.before)) = (revoked, teams);
         if let Some(ledger) = ledger {
@@ -248,11 +251,15 @@ impl Callers {
     pub fn write(&self, retention: Duration) {
         self.book.forget_before(first_day(retention));
         let mut kept = lock(&self.kept);
-        let Some(disk) = &mut *kept else { return };
+        let Some(disk) = &mut *kept else {
+            // Nobody asks for it.
+            self.objects.take_new();
+            return;
+        };
         let revoked = lock(&self.revoked).clone();
         let mut teams = lock(&self.before).clone();
         teams.extend(self.funds.iter().map(|fund| (fund.key().clone(), fund.tally())));
-        disk.write(&self.book, &Standing { ledger: Some(self.ledger()), teams, revoked });
+        disk.write(&self.book, &Standing { ledger: Some(self.ledger()), teams, revoked }, &self.objects);
     }
 }
 

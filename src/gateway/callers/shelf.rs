@@ -1,5 +1,6 @@
-//! Usage, budgets and revocations on disk: a file of rows for each day, and one for the rest. Each is written whole and put in place in one step,
-//! so that the end of the process costs the seconds since the last time at most, and never a file.
+//! Usage, budgets, revocations and owners of objects on disk: a file of rows for each day, one for objects, and one for the rest. Each is written
+//! whole and put in place in one step, so that the end of the process costs the seconds since the last time at most, and never a file; only owners
+//! are added at the end of theirs.
 
 use std::{
     collections::BTreeMap,
@@ -11,12 +12,14 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    quota::{Book, Row, Tally, calendar},
+    quota::{Book, MOST_OBJECTS, Owned, Owners, Row, Tally, calendar},
     types::Name,
 };
 
 /// What is neither of a day nor of the present: budgets and revocations.
 const STANDING: &str = "standing.json";
+/// Which key each object at a provider belongs to.
+const OBJECTS: &str = "objects.jsonl";
 
 /// Usage cannot be kept.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +50,7 @@ pub enum KeepError {
 pub(super) struct Found {
     pub(super) rows: Vec<Row>,
     pub(super) standing: Standing,
+    pub(super) objects: Vec<Owned>,
 }
 
 /// What is neither of a day nor of the present.
@@ -92,6 +96,8 @@ pub(super) struct Shelf {
     folder: PathBuf,
     /// What its file for budgets and revocations says.
     standing: Vec<u8>,
+    /// Lines in its file of objects; `None` where that is to be written anew.
+    objects: Option<usize>,
     /// Whether the last writing failed: it is told once.
     failed: bool,
     /// Held until it is closed, which the end of the process does too.
@@ -130,11 +136,12 @@ impl Shelf {
             found.standing =
                 serde_json::from_slice(&standing).map_err(|error| KeepError::Unreadable { path, error })?;
         }
-        Ok((Self { folder: folder.into(), standing, failed: false, _lock: lock }, found))
+        let objects = read_objects(&folder.join(OBJECTS), &mut found.objects).map_err(failed)?;
+        Ok((Self { folder: folder.into(), standing, objects, failed: false, _lock: lock }, found))
     }
 
     /// Writes what has changed.
-    pub(super) fn write(&mut self, book: &Book, standing: &Standing) {
+    pub(super) fn write(&mut self, book: &Book, standing: &Standing, owners: &Owners) {
         let changed = book.take_changed();
         let result = changed.iter().try_for_each(|day| self.write_day(book, day)).and_then(|()| {
             let standing = serde_json::to_vec_pretty(standing)?;
@@ -142,7 +149,7 @@ impl Shelf {
                 self.put(STANDING, &standing)?;
                 self.standing = standing;
             }
-            Ok(())
+            self.write_objects(owners)
         });
         match result {
             Ok(()) => self.failed = false,
@@ -162,6 +169,32 @@ impl Shelf {
             text.push(b'\n');
         }
         self.put(&format!("usage-{day}.jsonl"), &text)
+    }
+
+    /// Adds the objects that are new; writes all anew where the file has grown long, or that failed before.
+    fn write_objects(&mut self, owners: &Owners) -> io::Result<()> {
+        let (lines, mut new) = (self.objects.take(), owners.take_new());
+        let lines = lines.filter(|lines| lines + new.len() <= 2 * MOST_OBJECTS);
+        if lines.is_none() {
+            new = owners.all();
+        } else if new.is_empty() {
+            self.objects = lines;
+            return Ok(());
+        }
+        let mut text = Vec::new();
+        for owned in &new {
+            serde_json::to_writer(&mut text, owned)?;
+            text.push(b'\n');
+        }
+        if lines.is_none() {
+            self.put(OBJECTS, &text)?;
+        } else {
+            let mut file = options().create(true).append(true).open(self.folder.join(OBJECTS))?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+        }
+        self.objects = Some(lines.unwrap_or(0) + new.len());
+        Ok(())
     }
 
     fn put(&self, name: &str, text: &[u8]) -> io::Result<()> {
@@ -195,10 +228,30 @@ fn read_rows(path: &Path, rows: &mut Vec<Row>) -> Result<(), KeepError> {
     Ok(())
 }
 
+/// How many lines there are; `None` where the end of the process has cut one short.
+fn read_objects(path: &Path, objects: &mut Vec<Owned>) -> io::Result<Option<usize>> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(0)),
+        Err(error) => return Err(error),
+    };
+    let mut is_whole = true;
+    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice(line) {
+            Ok(owned) => objects.push(owned),
+            Err(_) => is_whole = false,
+        }
+    }
+    Ok((is_whole && text.last().is_none_or(|byte| *byte == b'\n')).then_some(objects.len()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quota::{Entry, Used};
+    use crate::{
+        quota::{Entry, Used},
+        types::object::ObjectKind,
+    };
 
     fn add(book: &Book, day: &str) {
         let entry = Entry { day: day.into(), key: "web".into(), ..Entry::default() };
@@ -221,10 +274,15 @@ mod tests {
             teams: BTreeMap::from([("search".into(), tally)]),
             revoked: BTreeMap::from([([3; 32], "old".into())]),
         };
-        shelf.write(&book, &standing);
+        let owners = Owners::default();
+        owners.note("file-1", ObjectKind::File, &"web".into());
+        shelf.write(&book, &standing, &owners);
+        owners.note("file-2", ObjectKind::File, &"web".into());
+        shelf.write(&book, &standing, &owners);
         drop(shelf);
         let (_, found) = Shelf::open(&folder, 1_795_219_200).unwrap();
         assert_eq!((found.rows.len(), &found.standing), (1, &standing), "the day before is over");
+        assert_eq!(found.objects, owners.all());
         fs::write(folder.join("usage-2026-11-21.jsonl"), "{\"day\":").unwrap();
         assert!(matches!(Shelf::open(&folder, 0), Err(KeepError::Unreadable { .. })));
     }
@@ -237,10 +295,33 @@ mod tests {
         let book = Book::default();
         add(&book, "2026-11-21");
         fs::create_dir(folder.join("draft")).unwrap();
-        shelf.write(&book, &Standing::default());
+        let owners = Owners::default();
+        owners.note("file-1", ObjectKind::File, &"web".into());
+        shelf.write(&book, &Standing::default(), &owners);
         fs::remove_dir(folder.join("draft")).unwrap();
-        shelf.write(&book, &Standing::default());
+        shelf.write(&book, &Standing::default(), &owners);
         drop(shelf);
-        assert_eq!(Shelf::open(&folder, 0).unwrap().1.rows.len(), 1);
+        let (_, found) = Shelf::open(&folder, 0).unwrap();
+        assert_eq!((found.rows.len(), found.objects), (1, owners.all()));
+    }
+
+    #[test]
+    fn a_line_that_was_cut_short_costs_only_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut shelf, _) = Shelf::open(dir.path(), 0).unwrap();
+        let owners = Owners::default();
+        owners.note("file-1", ObjectKind::File, &"web".into());
+        shelf.write(&Book::default(), &Standing::default(), &owners);
+        let path = dir.path().join(OBJECTS);
+        let mut text = fs::read(&path).unwrap();
+        text.extend_from_slice(b"{\"id\":\"0");
+        fs::write(&path, text).unwrap();
+        drop(shelf);
+        let (mut shelf, found) = Shelf::open(dir.path(), 0).unwrap();
+        assert_eq!(found.objects, owners.all());
+        owners.note("file-2", ObjectKind::File, &"web".into());
+        shelf.write(&Book::default(), &Standing::default(), &owners);
+        drop(shelf);
+        assert_eq!(Shelf::open(dir.path(), 0).unwrap().1.objects, owners.all());
     }
 }

@@ -60,6 +60,10 @@ impl Reader<'_> {
         Some(Usage { path: path?, retention })
     }
 
+    pub(super) fn allows_unknown_objects(&mut self, raw: Option<&raw::Objects>) -> bool {
+        self.or(raw.and_then(|raw| raw.unknown.as_ref()), raw::Unknown::Refuse) == raw::Unknown::Allow
+    }
+
     pub(super) fn shared_limits(&mut self, document: &Document) -> Option<SharedLimits> {
         let raw = document.limits.as_ref()?.shared.as_ref()?;
         if document.keys.is_none() {

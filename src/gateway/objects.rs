@@ -1,0 +1,201 @@
+//! Objects at providers (files, uploads, batches, stored responses) belong to the key that made them, and are not there for any other.
+//! Without keys, everything is everybody's.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use axum::{BoxError, body::Body};
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use http_body::{Frame, SizeHint};
+
+use super::{
+    Desk, Reply, Step,
+    relay::is_events,
+    stages::{Call, Routed},
+};
+use crate::{
+    protocol::objects::{self, Place},
+    types::{Fault, Name, object::ObjectKind},
+};
+
+/// Most of an answer that is kept to find an id in, where it comes in pieces.
+const LONGEST_KEPT: usize = 64 << 10;
+/// Events of a stream among which the response's id must be.
+const FIRST_EVENTS: usize = 16;
+
+pub(super) struct Objects<S> {
+    inner: S,
+    desk: Arc<Desk>,
+}
+
+impl<S> Objects<S> {
+    pub(super) fn new(inner: S, desk: Arc<Desk>) -> Self {
+        Self { inner, desk }
+    }
+}
+
+impl<S: Step<Routed>> Step<Routed> for Objects<S> {
+    async fn call(&self, routed: Routed) -> Result<Reply, Fault> {
+        let call = &routed.call;
+        let Some(key) = call.key else { return self.inner.call(routed).await };
+        let noted = self.check(call, &call.serving.caller(key).id)?;
+        let reply = self.inner.call(routed).await?;
+        Ok(match noted.filter(|_| reply.status().is_success()) {
+            Some(noted) => noted.of(reply),
+            None => reply,
+        })
+    }
+}
+
+impl<S> Objects<S> {
+    /// Refuses what is another key's, or of nobody known; else what is to be noted of the answer, if anything.
+    fn check(&self, call: &Call, caller: &Name) -> Result<Option<Noted>, Fault> {
+        let owners = &self.desk.callers.objects;
+        let allows_unknown = call.serving.snapshot.policy.allows_unknown_objects;
+        let is_refused = |id: &str| owners.owner(id).map_or(!allows_unknown, |owner| owner != *caller);
+        let noted = |kind, is_new| Noted { desk: self.desk.clone(), owner: caller.clone(), kind, is_new };
+        if let Some((field, id)) = objects::find_reference(&call.body, is_refused) {
+            return Err(Fault { param: Some(field.into()), ..missing(kind_of(field), &id) });
+        }
+        Ok(match objects::of_path(&call.path) {
+            None => None,
+            Some(Place::All(kind)) if call.method == Method::POST => {
+                // What is not stored cannot be asked for.
+                (call.body.member("store") != Some(b"false")).then(|| noted(kind, true))
+            }
+            Some(Place::All(kind)) => return Err(no_list(kind)),
+            Some(Place::One(kind, id)) if is_refused(id) => return Err(missing(kind, id)),
+            Some(Place::One(kind, id)) => owners.owner(id).map(|_| noted(kind, false)),
+        })
+    }
+}
+
+fn kind_of(field: &str) -> ObjectKind {
+    if field.contains("file") { ObjectKind::File } else { ObjectKind::Response }
+}
+
+/// What a provider says of an object that there is none of: the same whether it is another's, or nobody's.
+fn missing(kind: ObjectKind, id: &str) -> Fault {
+    let shown: String = id.chars().take(100).collect();
+    let what = match kind {
+        ObjectKind::File => format!("No such File object: {shown}"),
+        ObjectKind::Upload => format!("No such Upload object: {shown}"),
+        ObjectKind::Batch => format!("No batch found with id '{shown}'."),
+        ObjectKind::Response => format!("Response with id '{shown}' not found."),
+    };
+    let fault = Fault::client(StatusCode::NOT_FOUND, "object_not_found", what);
+    Fault { param: Some("id".into()), ..fault }
+}
+
+fn no_list(kind: ObjectKind) -> Fault {
+    let message = format!(
+        "a list would show the {} objects of every key of this gateway: ask for one of yours by its id",
+        kind.name()
+    );
+    Fault::client(StatusCode::FORBIDDEN, "list_refused", message).with_code("list_not_allowed")
+}
+
+/// What is to be noted of an answer.
+struct Noted {
+    desk: Arc<Desk>,
+    owner: Name,
+    kind: ObjectKind,
+    /// Whether the answer is a new object, or only tells of files that came of an older one.
+    is_new: bool,
+}
+
+impl Noted {
+    fn of(self, reply: Reply) -> Reply {
+        let is_events = is_events(reply.headers());
+        // Only a batch that is done and an upload that is complete have files.
+        if !self.is_new && (is_events || !matches!(self.kind, ObjectKind::Batch | ObjectKind::Upload)) {
+            return reply;
+        }
+        reply.map(|inner| {
+            let reading = Reading { noted: self, is_events, kept: Vec::new(), pieces: 0 };
+            Body::new(Noting { inner, reading: Some(reading) })
+        })
+    }
+
+    fn note(&self, id: &str, kind: ObjectKind) {
+        self.desk.callers.objects.note(id, kind, &self.owner);
+    }
+
+    /// Notes what `answer` tells, as far as it is there; whether that is all.
+    fn read(&self, answer: &[u8]) -> bool {
+        let id = self.is_new.then(|| objects::id(answer)).flatten();
+        if let Some(id) = id {
+            self.note(id, self.kind);
+        }
+        if matches!(self.kind, ObjectKind::Batch | ObjectKind::Upload) {
+            objects::files_made(answer).for_each(|id| self.note(id, ObjectKind::File));
+            return false;
+        }
+        id.is_some()
+    }
+}
+
+/// An answer that is being looked through.
+struct Reading {
+    noted: Noted,
+    is_events: bool,
+    kept: Vec<u8>,
+    pieces: usize,
+}
+
+impl Reading {
+    /// Looks at the next piece; whether nothing more is to be found.
+    fn read(&mut self, piece: &[u8]) -> bool {
+        self.pieces += 1;
+        if self.is_events {
+            let id = objects::event_id(piece);
+            if let Some(id) = id {
+                self.noted.note(id, self.noted.kind);
+            }
+            return id.is_some() || self.pieces >= FIRST_EVENTS;
+        }
+        // As a rule it comes whole.
+        if self.kept.is_empty() && self.noted.read(piece) {
+            return true;
+        }
+        if self.kept.len() + piece.len() > LONGEST_KEPT {
+            return true;
+        }
+        self.kept.extend_from_slice(piece);
+        self.pieces > 1 && self.noted.read(&self.kept)
+    }
+}
+
+/// A body whose ids are noted before they are passed on.
+struct Noting {
+    inner: Body,
+    reading: Option<Reading>,
+}
+
+impl http_body::Body for Noting {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let polled = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        let piece = polled.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+        if let (Some(piece), Some(reading)) = (piece, &mut self.reading)
+            && reading.read(piece)
+        {
+            self.reading = None;
+        }
+        Poll::Ready(polled.map(|frame| frame.map_err(Into::into)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

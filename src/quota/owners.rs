@@ -1,0 +1,196 @@
+//! Which key each object at a provider belongs to: the one that made it. Bounded; what was not asked for the longest goes first.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Mutex,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    measure::lock,
+    types::{Name, object::ObjectKind},
+};
+
+/// Most objects that are remembered: about 20 MB.
+pub const MOST_OBJECTS: usize = 200_000;
+
+/// Owners of objects, by their ids.
+#[derive(Default)]
+pub struct Owners(Mutex<Held>);
+
+/// An object and its owner, as they are written down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owned {
+    /// Hash of the object's id, in hex.
+    id: String,
+    /// Id of the key that it belongs to.
+    key: Name,
+    /// The object's kind.
+    kind: String,
+}
+
+/// An id's hash, so that ids of any length take the same room.
+#[derive(Copy, Clone, PartialEq, Eq, Hash)]
+struct ObjectId(u128);
+
+#[derive(Default)]
+struct Held {
+    places: HashMap<ObjectId, Place>,
+    /// Objects of one owner and kind, those that were not asked for the longest first. What goes is of the longest list, so that no caller's
+    /// objects push out another's, and no responses push out files.
+    lists: HashMap<(Name, ObjectKind), BTreeMap<u64, ObjectId>>,
+    /// Goes up with every use.
+    turn: u64,
+    /// What is not written down yet.
+    new: Vec<Owned>,
+}
+
+struct Place {
+    list: (Name, ObjectKind),
+    turn: u64,
+}
+
+impl ObjectId {
+    /// Ids that differ in case alone are one: a provider may take them so.
+    fn of(id: &str) -> Self {
+        let hash = blake3::hash(id.to_ascii_lowercase().as_bytes());
+        let (first, _) = hash.as_bytes().split_at(16);
+        Self(first.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte)))
+    }
+}
+
+impl Owners {
+    /// Notes that `owner` made the object `id`. What belongs to somebody stays theirs.
+    pub fn note(&self, id: &str, kind: ObjectKind, owner: &Name) {
+        let id = ObjectId::of(id);
+        let mut held = lock(&self.0);
+        if held.add(id, (owner.clone(), kind), MOST_OBJECTS) {
+            held.new.push(Owned { id: format!("{:032x}", id.0), key: owner.clone(), kind: kind.name().to_owned() });
+        }
+    }
+
+    /// Whose the object `id` is; `None` where that is not known.
+    pub fn owner(&self, id: &str) -> Option<Name> {
+        lock(&self.0).used(ObjectId::of(id))
+    }
+
+    /// What was noted since this was last asked.
+    pub fn take_new(&self) -> Vec<Owned> {
+        std::mem::take(&mut lock(&self.0).new)
+    }
+
+    /// Everything, those that were not asked for the longest first.
+    pub fn all(&self) -> Vec<Owned> {
+        let held = lock(&self.0);
+        let mut all: Vec<_> = held.places.iter().collect();
+        all.sort_by_key(|(_, place)| place.turn);
+        let written = |(id, place): (&ObjectId, &Place)| {
+            let (key, kind) = &place.list;
+            Owned { id: format!("{:032x}", id.0), key: key.clone(), kind: kind.name().to_owned() }
+        };
+        all.into_iter().map(written).collect()
+    }
+
+    /// Takes up what was written down.
+    pub fn restore(&self, all: Vec<Owned>) {
+        let mut held = lock(&self.0);
+        for Owned { id, key, kind } in all {
+            if let (Ok(id), Some(kind)) = (u128::from_str_radix(&id, 16), ObjectKind::of_name(&kind)) {
+                held.add(ObjectId(id), (key, kind), MOST_OBJECTS);
+            }
+        }
+    }
+}
+
+impl Held {
+    /// Whether it was not there.
+    fn add(&mut self, id: ObjectId, list: (Name, ObjectKind), most: usize) -> bool {
+        if self.used(id).is_some() {
+            return false;
+        }
+        if self.places.len() >= most {
+            self.forget_one();
+        }
+        self.turn += 1;
+        self.lists.entry(list.clone()).or_default().insert(self.turn, id);
+        self.places.insert(id, Place { list, turn: self.turn });
+        true
+    }
+
+    fn used(&mut self, id: ObjectId) -> Option<Name> {
+        let place = self.places.get_mut(&id)?;
+        self.turn += 1;
+        let list = self.lists.get_mut(&place.list)?;
+        list.remove(&place.turn);
+        list.insert(self.turn, id);
+        place.turn = self.turn;
+        Some(place.list.0.clone())
+    }
+
+    fn forget_one(&mut self) {
+        let Some((name, list)) = self.lists.iter_mut().max_by_key(|(_, list)| list.len()) else { return };
+        let gone = list.pop_first();
+        let empty = list.is_empty().then(|| name.clone());
+        if let Some((_, id)) = gone {
+            self.places.remove(&id);
+        }
+        if let Some(name) = empty {
+            self.lists.remove(&name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        text.into()
+    }
+
+    #[test]
+    fn an_object_is_its_maker_s() {
+        let owners = Owners::default();
+        owners.note("file-1", ObjectKind::File, &name("a"));
+        owners.note("file-1", ObjectKind::File, &name("b"));
+        assert_eq!(owners.owner("file-1"), Some(name("a")));
+        assert_eq!(owners.owner("FILE-1"), Some(name("a")), "in any case");
+        assert_eq!(owners.owner("file-2"), None);
+        assert_eq!((owners.take_new().len(), owners.take_new().len()), (1, 0));
+    }
+
+    #[test]
+    fn what_was_written_is_known_again() {
+        let owners = Owners::default();
+        owners.note("file-1", ObjectKind::File, &name("a"));
+        owners.note("resp_1", ObjectKind::Response, &name("b"));
+        let text = serde_json::to_string(&owners.all()).unwrap();
+        let again = Owners::default();
+        again.restore(serde_json::from_str(&text).unwrap());
+        assert_eq!((again.owner("file-1"), again.owner("resp_1")), (Some(name("a")), Some(name("b"))));
+        assert!(again.take_new().is_empty(), "it is written already");
+    }
+
+    #[test]
+    fn nobody_pushes_out_another_s_objects() {
+        let mut held = Held::default();
+        let mut add = |id: u128, owner: &str, kind| held.add(ObjectId(id), (name(owner), kind), 10);
+        add(1, "a", ObjectKind::File);
+        add(2, "b", ObjectKind::File);
+        for id in 100..200 {
+            add(id, "b", ObjectKind::Response);
+        }
+        assert_eq!(held.places.len(), 10);
+        assert!(held.used(ObjectId(1)).is_some() && held.used(ObjectId(2)).is_some());
+        assert!(held.used(ObjectId(199)).is_some() && held.used(ObjectId(100)).is_none());
+        // What is asked for stays.
+        let oldest = ObjectId(192);
+        assert!(held.used(oldest).is_some());
+        for id in 200..205 {
+            held.add(ObjectId(id), (name("b"), ObjectKind::Response), 10);
+        }
+        assert!(held.used(oldest).is_some() && held.used(ObjectId(193)).is_none());
+        assert_eq!(held.lists.values().map(BTreeMap::len).sum::<usize>(), held.places.len());
+    }
+}
