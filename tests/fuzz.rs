@@ -19,14 +19,15 @@ use signalbox::{
     cache::codec::fuzz_codec,
     config::fuzz_config,
     embed::fuzz_embed,
-    gateway::fuzz_shared,
+    gateway::{fuzz_head, fuzz_shared},
     policy::condition::fuzz_condition,
     prompt::tokens::fuzz_tokens,
     protocol::{
-        answer::fuzz_answer, canonical::fuzz_canonical, outline::fuzz_outline, request::fuzz_request, rest::fuzz_rest,
-        sse::fuzz_sse, verdict::fuzz_verdict,
+        answer::fuzz_answer, canonical::fuzz_canonical, multipart::fuzz_form, outline::fuzz_outline,
+        request::fuzz_request, rest::fuzz_rest, sse::fuzz_sse, verdict::fuzz_verdict,
     },
     store::fuzz_store,
+    types::endpoint::fuzz_path,
     upstream::scrape::fuzz_scrape,
 };
 
@@ -103,6 +104,21 @@ fn the_rest_of_any_answer_fits_or_is_another() {
 #[test]
 fn what_a_shared_server_holds_is_read_or_refused() {
     Campaign::new("shared", fuzz_shared).run(5_000);
+}
+
+#[test]
+fn paths_that_are_taken_mean_the_same_to_every_server() {
+    Campaign::new("path", fuzz_path).run(20_000);
+}
+
+#[test]
+fn forms_that_are_taken_have_one_model_for_every_reader() {
+    Campaign::new("form", fuzz_form).run(10_000);
+}
+
+#[test]
+fn heads_of_any_answer_are_read_without_showing_the_key() {
+    Campaign::new("head", fuzz_head).run(5_000);
 }
 
 #[test]

@@ -74,6 +74,7 @@ pub use self::{
     callers::{Callers, KeepError, KeyTold, TeamTold, share_limits},
     desk::{Desk, REMEMBERED},
     disk::{Disk, Loaded, keep_on_disk},
+    dispatch::fuzz_head,
     edge::{Edge, refuse, reply_to, wrong_method},
     explain::{Explanation, explain},
     explained::{Explained, LengthChosen, PassedOver, Scored, TierChosen},

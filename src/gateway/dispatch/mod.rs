@@ -18,6 +18,7 @@ mod upstream_fault;
 
 use std::sync::Arc;
 
+pub use self::upstream_fault::fuzz_head;
 use self::{cascade::Escalation, job::Job, race::commit, rescue::Rescuer};
 use super::{
     Reply, Step,

@@ -3,12 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::{Method, StatusCode, response::Parts};
+use http::{HeaderName, HeaderValue, Method, StatusCode, response::Parts};
 use memchr::memmem;
 
 use crate::{
     fleet::Backend,
-    gateway::stages::Call,
+    gateway::{relay::is_events, stages::Call},
     policy::Secret,
     protocol::json,
     types::{
@@ -17,6 +17,9 @@ use crate::{
     },
     upstream::address,
 };
+
+/// How much of an answer that is none is looked at to say how it begins, in bytes.
+const LOOKED_AT: usize = 64 << 10;
 
 /// The fault that an answer without success stands for.
 /// `keys` are the provider's, which the caller never sees.
@@ -100,12 +103,53 @@ fn quotes(head: &Parts, body: &[u8], keys: &[Secret]) -> bool {
 
 /// The fault of a success that is no answer.
 pub(super) fn garbage(body: &[u8], keys: &[Secret]) -> Fault {
-    let masked = Secret::masked(keys, body);
-    let body = masked.as_deref().unwrap_or(body);
-    let start: String = String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(80).collect();
+    // What is not shown must not part a key that is then seen whole.
+    let shown: String =
+        String::from_utf8_lossy(&body[..body.len().min(LOOKED_AT)]).chars().filter(|c| !c.is_control()).collect();
+    let masked = Secret::masked(keys, shown.as_bytes());
+    let start: String =
+        masked.map_or(shown, |masked| String::from_utf8_lossy(&masked).into_owned()).chars().take(80).collect();
     let message = match start.trim() {
         "" => "the backend's answer is empty".to_owned(),
         start => format!("the backend's answer is not JSON; it begins with: {start}"),
     };
     Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", message)
+}
+
+/// The head of an answer of any bytes (a status, then headers, a line each), an empty line, and a body.
+///
+/// # Panics
+/// Where a caller would be shown the provider's key, a connection's own headers, or a time that is none.
+pub fn fuzz_head(bytes: &[u8]) {
+    let keys = [Secret("sk-provider".into())];
+    let (head, body) = match memmem::find(bytes, b"\n\n") {
+        Some(end) => (&bytes[..end], &bytes[end + 2..]),
+        None => (bytes, &bytes[..0]),
+    };
+    let mut lines = head.split(|byte| *byte == b'\n');
+    let status = lines.next().and_then(|line| StatusCode::from_bytes(line.trim_ascii()).ok());
+    let mut answer = http::Response::new(());
+    *answer.status_mut() = status.unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+    for line in lines.take(100) {
+        let (name, value) = line.split_at(line.iter().position(|byte| *byte == b':').unwrap_or(line.len()));
+        let value = value.get(1..).unwrap_or_default().trim_ascii();
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+            answer.headers_mut().append(name, value);
+        }
+    }
+    let (head, ()) = answer.into_parts();
+    let passed = address::returned(&head.headers, &keys);
+    for (name, value) in &passed {
+        assert!(!keys[0].is_in(value.as_bytes()), "{name} repeats the key");
+        assert!(!name.as_str().starts_with("x-signalbox-") && name != "transfer-encoding" && name != "connection");
+    }
+    is_events(&head.headers);
+    let fault = refusal(&head, Bytes::copy_from_slice(body), &keys);
+    if let Some(after) = fault.retry_after {
+        assert!(after.as_secs_f64().is_finite());
+    }
+    if let Some(unmasked) = &fault.unmasked {
+        assert!(!keys[0].is_in(&unmasked.body) && unmasked.headers == passed);
+    }
+    assert!(!keys[0].is_in(fault.message.as_bytes()) && !keys[0].is_in(garbage(body, &keys).message.as_bytes()));
 }

@@ -89,12 +89,12 @@ fn decide(desk: &Arc<Desk>, Estimated { call, estimate }: &Estimated) -> Result<
         id: Some(call.record.id()),
         serving: &call.serving,
         endpoint: call.endpoint,
+        query: call.query.as_deref(),
         headers: &call.headers,
         key: call.key,
         body: &call.body,
         estimate,
         prompt: &prompt,
-        query: call.query.as_deref(),
     };
     let way = find(&asking);
     if let Some(known) = prompt.known() {
