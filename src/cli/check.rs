@@ -13,9 +13,15 @@ use crate::{
 };
 
 pub(super) fn check(file: &Path, json: bool) -> io::Result<ExitCode> {
-    match Config::load(file).and_then(|config| compile(&config)) {
-        Ok(policy) if json => output::json(&policy_json(file, &policy)).map(|()| ExitCode::SUCCESS),
-        Ok(policy) => output::print(&policy_text(file, &policy)).map(|()| ExitCode::SUCCESS),
+    let read = Config::load(file).and_then(|config| {
+        let policy = compile(&config)?;
+        let exposed = config.is_exposed().then_some(EXPOSED);
+        let notes = notes(&policy).into_iter().chain(exposed.map(str::to_owned)).collect::<Vec<_>>();
+        Ok((policy, notes))
+    });
+    match read {
+        Ok((policy, notes)) if json => output::json(&policy_json(file, &policy, &notes)).map(|()| ExitCode::SUCCESS),
+        Ok((policy, notes)) => output::print(&policy_text(file, &policy, notes)).map(|()| ExitCode::SUCCESS),
         Err(problems) => {
             if json {
                 output::json(&problems_json(&problems))?;
@@ -27,6 +33,10 @@ pub(super) fn check(file: &Path, json: bool) -> io::Result<ExitCode> {
     }
 }
 
+/// What is said of a file that gives its secrets away.
+pub(super) const EXPOSED: &str = "everyone on this machine may read the policy, and secrets are typed into it: chmod 640 it, or name \
+     variables (`\"${KEY}\"`) or files (`{ file: … }`) in their place";
+
 fn problems_json(problems: &Problems) -> Value {
     let list = problems.iter().map(|(line, column, problem)| {
         json!({ "line": line, "column": column, "message": problem.message, "help": problem.help })
@@ -34,7 +44,7 @@ fn problems_json(problems: &Problems) -> Value {
     json!({ "file": problems.file(), "ok": false, "problems": list.collect::<Vec<_>>() })
 }
 
-fn policy_json(file: &Path, policy: &Policy) -> Value {
+fn policy_json(file: &Path, policy: &Policy, notes: &[String]) -> Value {
     let all = policy.pools.iter().map(|pool| {
         json!({
             "name": &*pool.name,
@@ -57,7 +67,7 @@ fn policy_json(file: &Path, policy: &Policy) -> Value {
         "keys": policy.keys.len(),
         "pools": all.collect::<Vec<_>>(),
         "models": models.collect::<Vec<_>>(),
-        "notes": notes(policy),
+        "notes": notes,
     })
 }
 
@@ -71,7 +81,7 @@ fn backend_json(policy: &Policy, backend: &Backend) -> Value {
     })
 }
 
-fn policy_text(file: &Path, policy: &Policy) -> String {
+fn policy_text(file: &Path, policy: &Policy, notes: Vec<String>) -> String {
     let backends = policy.pools.iter().flat_map(|pool| pool.backends.iter().map(move |backend| (pool, backend)));
     let backends = backends.map(|(pool, backend)| {
         let upstream = backend.model.as_deref().or(backend.deployment.as_deref()).unwrap_or("(as asked)");
@@ -91,8 +101,7 @@ fn policy_text(file: &Path, policy: &Policy) -> String {
         [way.model, way.rule.name.to_string(), when(way.rule), decided(policy, way.rule), pools]
     });
     let models = output::table(["ask for", "route", "when", "decides", "pools"], rows);
-    let notes: String =
-        notes(policy).into_iter().flat_map(|note| ["note: ".to_owned(), note, "\n".to_owned()]).collect();
+    let notes: String = notes.into_iter().flat_map(|note| ["note: ".to_owned(), note, "\n".to_owned()]).collect();
     let admin = policy.admin.map_or("off".to_owned(), |admin| admin.to_string());
     let keys = match policy.keys.len() {
         0 => "none: open to all who can connect".to_owned(),

@@ -11,7 +11,7 @@ use std::{
 use tokio::runtime::Handle;
 use tracing_subscriber::EnvFilter;
 
-use super::output;
+use super::{check::EXPOSED, output};
 use crate::{
     config::{Config, Mistake, read_url},
     policy::{self, Policy, compile},
@@ -190,7 +190,13 @@ fn address(text: &str) -> Result<String, String> {
 
 /// Loads and compiles a policy; the error is the report for people.
 fn load(file: &Path) -> Result<Policy, String> {
-    Config::load(file).and_then(|config| compile(&config)).map_err(|problems| output::report(&problems))
+    let read = Config::load(file).and_then(|config| {
+        if config.is_exposed() {
+            tracing::warn!(file = %file.display(), "{EXPOSED}");
+        }
+        compile(&config)
+    });
+    read.map_err(|problems| output::report(&problems))
 }
 
 async fn stand_in(engines: &sim::StandIns, policy: Policy) -> Result<Policy, String> {

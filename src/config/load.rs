@@ -10,15 +10,16 @@ use std::{
 };
 
 use super::{
-    embedder::{Embedder, MODEL_FILES, OtherEmbedder},
+    embedder::MODEL_FILES,
     env::Vars,
     key_source::KeySource,
-    mask::masked,
+    mask::{self, masked},
     mistake::{At, Mistake},
     place::part,
     problem::{Problem, Problems},
     raw::Document,
     scalar::{Field, Scalar, Token},
+    secrets::{embedder, is_exposed, key_sources},
     shape::Either,
     tokenizer::Tokenizer,
     yaml,
@@ -39,6 +40,7 @@ pub struct Config {
     /// The folder that paths start from, and those of tokenizers and models that cannot be read.
     folder: PathBuf,
     missing: HashMap<String, Mistake>,
+    exposed: bool,
 }
 
 impl std::fmt::Debug for Config {
@@ -66,6 +68,7 @@ impl Config {
             )
         })?;
         let mut config = Self::here(&name, &text)?;
+        config.exposed = is_exposed(path, &config.document);
         config.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
         config.look_for_tokenizers();
         config.look_for_models();
@@ -94,8 +97,10 @@ impl Config {
             ));
         }
         let shown: Arc<str> = masked(text).into();
-        let document =
-            yaml::parse::<Document>(text).map_err(|problem| Problems::new(name, Arc::clone(&shown), vec![*problem]))?;
+        let document = yaml::parse::<Document>(text).map_err(|mut problem| {
+            problem.message = mask::discreet(&problem.message, text, &shown).into();
+            Problems::new(name, Arc::clone(&shown), vec![*problem])
+        })?;
         let vars = Vars::of(text, var);
         let mut files = HashMap::new();
         for source in key_sources(&document) {
@@ -118,12 +123,18 @@ impl Config {
             files,
             folder: PathBuf::new(),
             missing: HashMap::new(),
+            exposed: false,
         })
     }
 
     /// What the file says, as it is typed.
     pub fn document(&self) -> &Document {
         &self.document
+    }
+
+    /// Whether secrets are typed into the file, and everyone on this machine may read it.
+    pub fn is_exposed(&self) -> bool {
+        self.exposed
     }
 
     /// First 12 hex digits of the BLAKE3 hash of the text.
@@ -254,26 +265,6 @@ fn discreet(mistake: Mistake) -> Mistake {
     Mistake {
         message: fixed(mistake.message).unwrap_or("not a valid value".into()),
         help: mistake.help.and_then(fixed).or(Some("the value comes from outside this file: check it there".into())),
-    }
-}
-
-fn key_sources(document: &Document) -> impl Iterator<Item = &KeySource> {
-    let accounts = document.accounts.iter().flat_map(|named| &named.entries);
-    let pools = document.pools.iter().flat_map(|named| &named.entries);
-    let backends = pools.flat_map(|(_, pool)| &pool.backends.value).filter_map(|backend| match backend {
-        Either::Short(_) => None,
-        Either::Long(backend, _) => backend.key.as_ref(),
-    });
-    let embedder = embedder(document).and_then(|other| other.backend.as_ref()?.value.key.as_ref());
-    let shared = document.cache.iter().filter_map(|cache| cache.shared.as_ref()).map(|shared| &shared.key);
-    accounts.flat_map(|(_, account)| &account.keys.value).chain(backends).chain(embedder).chain(shared)
-}
-
-/// The embedder that the file names in the long form.
-fn embedder(document: &Document) -> Option<&OtherEmbedder> {
-    match document.cache.as_ref()?.semantic.as_ref()?.embedder.as_ref()? {
-        Embedder::Long(other, _) => Some(other),
-        Embedder::Short(_) => None,
     }
 }
 

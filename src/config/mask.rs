@@ -6,74 +6,111 @@ use serde::{
     Deserialize, Deserializer,
     de::{Error, MapAccess, SeqAccess, Visitor},
 };
+use serde_saphyr::Spanned;
 
-use super::{mistake::At, shape::Located, yaml::options};
+use super::{
+    mask_text::{cover_named, cover_text, cover_value, is_secret, is_secret_within},
+    mistake::At,
+    yaml::options,
+};
 
-/// A run of letters and digits this long may be a key, where the text is too broken to tell.
-const SUSPICIOUS: usize = 20;
-
-/// `text` with provider keys, plaintext keys of callers and credentials in addresses overwritten. This looks at the bare
-/// YAML, not at the document, because it is wanted most where there is no document.
+/// `text` with provider keys, plaintext keys of callers and credentials in addresses overwritten, however short they are. This looks at
+/// the bare YAML, not at the document, because it is wanted most where there is no document.
 pub(super) fn masked(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
-    match serde_saphyr::from_str_with_options::<Located<Loose>>(text, options()) {
-        Ok(loose) => cover(&loose, false, &mut bytes),
-        Err(_) => cover_suspicious(&mut bytes),
+    match serde_saphyr::from_str_with_options::<Placed>(text, options()) {
+        Ok(placed) => cover(&placed, false, &mut bytes),
+        Err(_) => cover_text(&mut bytes),
     }
     // Whole characters were overwritten; if a place was off, showing nothing beats showing a secret.
     String::from_utf8(bytes).unwrap_or_default()
 }
 
+/// `message` without what `shown` hides of `text`: parsers quote what they cannot read.
+pub(super) fn discreet(message: &str, text: &str, shown: &str) -> String {
+    let hidden = text.bytes().zip(shown.bytes()).map(|(byte, shown)| if byte == shown { b' ' } else { byte });
+    let hidden = String::from_utf8(hidden.collect()).unwrap_or_default();
+    let mut words: Vec<_> = hidden.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 2).collect();
+    words.sort_unstable_by_key(|word| std::cmp::Reverse(word.len()));
+    words.iter().fold(message.to_owned(), |message, word| message.replace(word, "***"))
+}
+
 /// Any YAML.
 enum Loose {
     Scalar(String),
-    List(Vec<Located<Loose>>),
-    Map(Vec<(String, Located<Loose>)>),
+    List(Vec<Placed>),
+    Map(Vec<(Spanned<String>, Placed)>),
 }
 
-fn cover(loose: &Located<Loose>, secret: bool, bytes: &mut [u8]) {
-    match &loose.value {
+/// A value, where it is used, and where it is written: elsewhere, if by an alias.
+struct Placed {
+    value: Loose,
+    at: [At; 2],
+}
+
+impl<'de> Deserialize<'de> for Placed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<Loose>::deserialize(deserializer)?;
+        let at = [spanned.referenced, spanned.defined].map(|place| At::of(&place));
+        Ok(Self { value: spanned.value, at })
+    }
+}
+
+/// Where the tags and anchors before a value begin: a secret may begin like one.
+fn with_tags(bytes: &[u8], start: usize) -> usize {
+    let before = bytes.get(..start).unwrap_or_default().trim_ascii_end();
+    let word = before
+        .iter()
+        .rposition(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b',' | b'[' | b'{'))
+        .map_or(0, |at| at + 1);
+    match before.get(word) {
+        Some(b'!' | b'&') => with_tags(bytes, word),
+        _ => start,
+    }
+}
+
+/// Overwrites what is a secret in `placed`, which stands where one is expected or not.
+fn cover(placed: &Placed, secret: bool, bytes: &mut [u8]) {
+    match &placed.value {
         Loose::Scalar(text) => {
             let typed = secret && !text.starts_with("blake3:") || text.contains("://") && text.contains('@');
-            // A variable's name is no secret, and worth seeing.
-            if typed && !text.contains("${") {
-                fill(loose.at, bytes);
+            for at in placed.at {
+                let start = if typed { with_tags(bytes, at.start) } else { at.start };
+                let Some(range) = bytes.get_mut(start..at.start.saturating_add(at.len)) else { continue };
+                if typed {
+                    cover_value(range);
+                } else if text.contains([':', '=', ' ']) {
+                    // A colon without its space makes one word of a name and its value.
+                    cover_named(range);
+                }
             }
         }
         Loose::List(values) => values.iter().for_each(|value| cover(value, secret, bytes)),
         Loose::Map(entries) => {
-            for (key, value) in entries {
+            for (name, value) in entries {
+                let key = &*name.value;
+                let at = At::of(&name.referenced);
+                let odd = secret && is_secret_within(key) && !is_secret(key);
+                if let Some(range) = bytes.get_mut(at.start..at.start.saturating_add(at.len)).filter(|_| odd) {
+                    cover_value(range);
+                }
                 match &value.value {
                     Loose::Map(headers) if key == "headers" => {
                         for (_, value) in headers {
                             cover(value, true, bytes);
                         }
                     }
-                    _ => cover(value, matches!(&**key, "key" | "keys" | "hash"), bytes),
+                    Loose::Map(accounts) if key == "accounts" => {
+                        for (_, account) in accounts {
+                            cover(account, !matches!(account.value, Loose::Map(_)), bytes);
+                        }
+                    }
+                    _ => cover(value, if secret { is_secret_within(key) } else { is_secret(key) }, bytes),
                 }
             }
         }
     }
 }
-
-fn fill(at: At, bytes: &mut [u8]) {
-    if let Some(range) = bytes.get_mut(at.start..at.start.saturating_add(at.len)) {
-        range.iter_mut().filter(|byte| !matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b'*');
-    }
-}
-
-fn cover_suspicious(bytes: &mut [u8]) {
-    for run in bytes.chunk_by_mut(|a, b| part_of_key(*a) && part_of_key(*b)) {
-        if run.len() >= SUSPICIOUS {
-            run.fill(b'*');
-        }
-    }
-}
-
-fn part_of_key(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
-}
-
 impl<'de> Deserialize<'de> for Loose {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct LooseVisitor;
@@ -132,7 +169,7 @@ impl<'de> Deserialize<'de> for Loose {
 
 #[cfg(test)]
 mod tests {
-    use super::masked;
+    use super::{discreet, masked};
 
     #[test]
     fn typed_secrets_are_covered() {
@@ -145,10 +182,29 @@ mod tests {
             ("key: 12345", "key: *****"),
             ("key: { file: f }", "key: { file: f }"),
             ("unknwon: { key: x }", "unknwon: { key: * }"),
-            ("key: [sk-0123456789abcdefghij", "key: [***********************"),
+            ("key: [sk-0123456789abcdefghij", "key: ************************"),
+            ("engines: { e: { api_key: s, token: t1, kye: u } }", "engines: { e: { api_key: *, token: **, kye: * } }"),
+            (
+                "accounts: { a: s1, b: [s2], c: { limits: { rpm: 5 } } }",
+                "accounts: { a: **, b: [**], c: { limits: { rpm: 5 } } }",
+            ),
+            ("keys: { web: s1, id: b }", "keys: { ***: **, id: b }"),
+            ("key: |\n  s1\nlisten: 1", "key: |\n  **\nlisten: 1"),
+            ("a: &x s1\nkey: *x", "a: *****\nkey: **"),
+            ("key: !s1 x", "key: *****"),
+            ("key: {s1}", "key: {**}"),
+            ("url: redis://:pw@h/${DB}", "url: **************${DB}"),
+            ("keys: [\"${K:-s1}\"]", "keys: [*${K:-**}*]"),
+            ("engine: key:s1", "engine: key:**"),
+            ("key: 's1\n  s2'", "key: ***\n******"),
             ("", ""),
         ] {
             assert_eq!(masked(text), shown);
         }
+    }
+    #[test]
+    fn what_a_parser_quotes_of_a_secret_is_covered() {
+        let text = "key: *abc1\nurl: http://h\n]";
+        assert_eq!(discreet("unknown anchor 'abc1' at http", text, &masked(text)), "unknown anchor '***' at http");
     }
 }

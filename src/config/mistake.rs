@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde_saphyr::Spanned;
+use serde_saphyr::{Location, Spanned};
 
 /// Where something stands in the file, in bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,14 @@ pub struct At {
 
 impl<T> From<&Spanned<T>> for At {
     fn from(spanned: &Spanned<T>) -> Self {
-        let span = spanned.referenced.span();
+        Self::of(&spanned.referenced)
+    }
+}
+
+impl At {
+    /// The place that the parser names.
+    pub(super) fn of(location: &Location) -> Self {
+        let span = location.span();
         let bytes = |n: Option<u64>| n.and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
         Self { start: bytes(span.byte_offset()), len: bytes(span.byte_len()) }
     }

@@ -114,3 +114,50 @@ fn a_new_key_is_let_in_by_its_line() {
     let json: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
     assert_eq!(json["keys"], 1, "{}", ran.out);
 }
+
+#[test]
+fn no_secret_is_shown_however_short_and_however_broken_the_file() {
+    let secret = "zq7";
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("policy.yaml");
+    let pools = "pools: { p: { backends: [http://h/v1] } }\n";
+    for text in [
+        // No YAML.
+        format!("a: [\nengines: {{ e: {{ url: http://h/v1, key: {secret} }}\n{pools}"),
+        format!("key: \"{secret}\nlisten: 1\n"),
+        format!("limits: {{ shared: {{ url: \"redis://me:{secret}@h:1\" }}\n]\n"),
+        format!("admin: {{ token: {secret}\n"),
+        format!("keys:\n  - {secret}\n ]\n"),
+        format!("accounts:\n  a:\n    keys:\n      - {secret}\n   b: [\n"),
+        format!("otel:\n  headers:\n    x-a: {secret}\n   b: [\n"),
+        format!("api_key: *{secret}\n"),
+        format!("key: !{secret} x\n"),
+        format!("password = {secret}\n]\n"),
+        // YAML, and no policy.
+        format!("{pools}engines: {{ e: {{ url: http://h2/v1, api_key: {secret} }} }}\n"),
+        format!("{pools}engines: {{ e: {{ url: http://h2/v1, kye: {secret} }} }}\n"),
+        format!("{pools}accounts: {{ openai: {secret} }}\n"),
+        format!("{pools}accounts: {{ openai: [{secret}] }}\n"),
+        format!("{pools}keys: {secret}\n"),
+        format!("{pools}keys: {{ web: {secret} }}\n"),
+        format!("{pools}keys: [{{ id: web, hash: {secret} }}]\n"),
+        format!("{pools}admin: {{ listen: x, token: {secret} }}\n"),
+        format!("{pools}admin: {{ listen: x, token: \"${{UNSET:-{secret}}}\" }}\n"),
+        format!("{pools}token: {secret}\n"),
+        format!("pools: {{ p: {{ backends: [\"http://me:{secret}@h/v1\"] }} }}\n"),
+        format!("{pools}limits: {{ shared: {{ url: \"ftp://me:{secret}@h\" }} }}\n"),
+        format!("{pools}otel: {{ endpoint: x, headers: {{ x-a: {secret} }} }}\n"),
+        format!("{pools}engines: {{ e: key:{secret} }}\n"),
+        format!("{pools}engines: {{ e: {{ url: http://h2/v1, key: {{{secret}}} }} }}\n"),
+        format!("{pools}keys: [{{ {secret}: }}]\n"),
+    ] {
+        std::fs::write(&file, &text).expect("a file");
+        for more in [&[][..], &["--json"]] {
+            let arguments: Vec<_> =
+                ["check", file.to_str().expect("UTF-8")].into_iter().chain(more.iter().copied()).collect();
+            let ran = signalbox("policies", &arguments);
+            assert_eq!(ran.code, Some(1), "{text}");
+            assert!(!ran.err.contains(secret) && !ran.out.contains(secret), "{text}\n{}{}", ran.err, ran.out);
+        }
+    }
+}
