@@ -1,7 +1,13 @@
 //! A decision, told with every candidate.
 
 use super::line::{Attempted, Predicted, Weighed};
-use crate::fleet::{Placement, Pool, Scratch};
+use crate::{
+    fleet::{Placement, Pool, Scratch},
+    policy::Labels,
+};
+
+/// Most bytes of the header that lists candidates.
+const LONGEST_EXPLANATION: usize = 1024;
 
 impl Attempted {
     /// The attempt that a decision leads to, with every candidate of it in `scratch`.
@@ -43,5 +49,28 @@ impl Attempted {
             cost_usd: None,
             outcome: None,
         }
+    }
+    /// What each candidate would have cost, in a line of at most 1 KB: `a=120,b=4096`. A dash stands for one that was not weighed.
+    pub(super) fn explained(&self, labels: &Labels) -> String {
+        let mut text = String::new();
+        for candidate in &self.candidates {
+            let cost = candidate.cost.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.4}"));
+            let comma = if text.is_empty() { "" } else { "," };
+            let one = format!("{comma}{}={cost}", labels.shown(&candidate.backend));
+            if text.len() + one.len() > LONGEST_EXPLANATION {
+                break;
+            }
+            text += &one;
+        }
+        text
+    }
+
+    /// The same decision, by the names that callers may see.
+    pub(super) fn labelled(mut self, labels: &Labels) -> Self {
+        let weighed = self.candidates.iter_mut().map(|candidate| &mut candidate.backend);
+        for name in weighed.chain(&mut self.full).chain([&mut self.backend]) {
+            *name = labels.shown(name).clone();
+        }
+        self
     }
 }

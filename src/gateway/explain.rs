@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     fleet::{Ask, Scratch},
+    policy::Labels,
     protocol::RequestBody,
     types::{Endpoint, Fault, Name},
 };
@@ -35,6 +36,13 @@ pub struct Explanation {
     pub pools: Vec<Attempted>,
     /// Pools of the route without a backend that could take it.
     pub without_backends: Vec<Name>,
+}
+
+impl Explanation {
+    /// The same, by the names that callers may see.
+    pub(super) fn labelled(self, labels: &Labels) -> Self {
+        Self { pools: self.pools.into_iter().map(|pool| pool.labelled(labels)).collect(), ..self }
+    }
 }
 
 /// What would become of a request with this body, asked for with `headers` by the key at the place `key` of the policy.

@@ -161,13 +161,14 @@ async fn answer(
     let key = auth::check(serving, headers)?;
     let endpoint = endpoint(about)?;
     let bytes = read(serving, desk, body, usize::MAX).await?;
+    let labels = serving.snapshot.policy.labels.clone();
     // Tokens may be counted for it, which takes milliseconds: on a thread that may block, one inquiry at a time.
     let explained = async |body: Bytes| {
         let _turn = TURN.acquire().await;
         let (desk, serving, headers) = (desk.clone(), serving.clone(), headers.clone());
         let aside = tokio::task::spawn_blocking(move || explain(&desk, &serving, endpoint, &headers, key, body));
         let failed = |_| Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "explaining failed");
-        aside.await.map_err(failed)?
+        aside.await.map_err(failed)?.map(|explanation| explanation.labelled(&labels))
     };
     // An inquiry about one request is the request itself; one about many has no other member that a request could have.
     let Ok(Many { requests }) = serde_json::from_slice(&bytes) else { return Ok(json(&explained(bytes).await?)) };

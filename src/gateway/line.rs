@@ -15,9 +15,6 @@ use crate::{
     types::{Blame, Candidate, Name, Usage},
 };
 
-/// Most bytes of the header that lists candidates.
-const LONGEST_EXPLANATION: usize = 1024;
-
 /// The form of the lines that are written. Those before it have no number; a line with a higher one has members that mean something else.
 pub(super) const FORM: u32 = 2;
 
@@ -350,21 +347,6 @@ impl Attempted {
     pub(super) fn hits(&self) -> Option<Hits> {
         let (reported, prompt) = (self.reported_cached_tokens?, self.usage?.prompt_tokens);
         Some(Hits { prompt, predicted: self.predicted.cached_tokens.min(prompt), reported: reported.min(prompt) })
-    }
-
-    /// What each candidate would have cost, in a line of at most 1 KB: `a=120,b=4096`. A dash stands for one that was not weighed.
-    pub(super) fn explained(&self) -> String {
-        let mut text = String::new();
-        for candidate in &self.candidates {
-            let cost = candidate.cost.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.4}"));
-            let comma = if text.is_empty() { "" } else { "," };
-            let one = format!("{comma}{}={cost}", candidate.backend);
-            if text.len() + one.len() > LONGEST_EXPLANATION {
-                break;
-            }
-            text += &one;
-        }
-        text
     }
 }
 

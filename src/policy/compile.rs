@@ -21,7 +21,7 @@ use std::{collections::HashSet, path::PathBuf};
 
 use self::{engines::Engines, reader::Reader, routes::Given};
 use super::{
-    Journal, Learning, Limits, Policy, Timeouts, Tls,
+    Journal, Labels, Learning, Limits, Policy, Timeouts, Tls,
     condition::Names,
     defaults::{ADMIN, JOURNAL_KEEP, JOURNAL_SIZE, LISTEN},
     offered,
@@ -54,7 +54,7 @@ impl Reader<'_> {
         let accounts = self.accounts(document);
         let mut engines = Engines::declared(self, document, &accounts);
         let mut pools = self.pools(document, &mut engines);
-        let engines = engines.list;
+        let (declared, engines) = (engines.declared, engines.list);
         offered::name_backends(&engines, &mut pools);
         let keys = self.keys(document.keys.as_ref());
         let names = Names {
@@ -65,6 +65,7 @@ impl Reader<'_> {
         let models = self.models(document, &Given { pools: &pools, names, timeouts });
         self.check_key_models(document.keys.as_ref(), &models);
         let background = document.background.as_ref().and_then(|raw| self.background(raw, &pools));
+        let labels = Labels::new(&engines, declared, &pools);
         Policy {
             listen,
             admin,
@@ -86,6 +87,7 @@ impl Reader<'_> {
             caching: self.caching(document.cache.as_ref(), document.keys.is_some()),
             learning: document.learning.as_ref().map_or_else(Learning::default, |raw| self.learning(raw)),
             background,
+            labels,
             simulated: false,
             hash: self.config.hash().to_owned(),
         }

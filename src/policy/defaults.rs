@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Learning, Limits, ModelTable, Policy, Timeouts};
+use super::{Labels, Learning, Limits, ModelTable, Policy, Timeouts};
 
 /// Where clients connect.
 pub(super) const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4100);
@@ -74,6 +74,7 @@ impl Default for Policy {
             caching: None,
             learning: Learning::default(),
             background: None,
+            labels: Labels::default(),
             simulated: false,
             hash: String::new(),
         }

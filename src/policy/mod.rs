@@ -5,6 +5,7 @@ mod compile;
 pub mod condition;
 mod defaults;
 mod keys;
+mod labels;
 mod models;
 mod objectives;
 mod offered;
@@ -21,6 +22,7 @@ pub use self::{
     compile::compile,
     defaults::USAGE_RETENTION,
     keys::{Account, Key, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
+    labels::Labels,
     models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
     objectives::{End, Fared, Measure, Objective, Objectives},
     secret::Secret,
@@ -73,6 +75,8 @@ pub struct Policy {
     pub background: Option<Background>,
     /// Place of the pool that stands for an existing gateway, where everything passes to that one unchanged.
     pub observed: Option<usize>,
+    /// What callers are told in the place of names that are addresses.
+    pub labels: Labels,
     /// Whether the engines are simulated.
     pub simulated: bool,
     /// First 12 hex digits of the BLAKE3 hash of the policy's text.

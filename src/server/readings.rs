@@ -30,7 +30,9 @@ impl House {
     /// The same for callers: where they have keys, what others use is none of their business.
     pub(super) fn public_metrics(&self) -> String {
         let mut reading = self.reading();
-        if !self.live.load().snapshot.policy.keys.is_empty() {
+        let serving = self.live.load();
+        reading.labels = serving.snapshot.policy.labels.all();
+        if !serving.snapshot.policy.keys.is_empty() {
             reading.limited.clear();
             reading.keys.clear();
             reading.teams.clear();
@@ -103,6 +105,7 @@ impl House {
             keys: self.desk.metrics.keys(),
             teams: self.desk.callers.teams().into_iter().map(team).collect(),
             false_hits: self.false_hits(&serving.snapshot.policy, now),
+            labels: std::sync::Arc::default(),
         }
     }
 

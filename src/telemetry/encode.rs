@@ -63,7 +63,7 @@ struct Scrape {
 
 impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = Page { encoder };
+        let mut page = Page { encoder, labels: self.live.labels.clone() };
         self.gateway(&mut page)?;
         self.backends(&mut page)?;
         self.costs(&mut page)?;

@@ -1,6 +1,6 @@
 //! What is true at the moment of a scrape, handed in by those who know it.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use serde::Serialize;
 
@@ -47,6 +47,8 @@ pub struct Live {
     pub accounts: Vec<AccountLive>,
     /// Where the policy has a cache by meaning.
     pub false_hits: Option<FalseHitsLive>,
+    /// What is written in the place of names of backends and engines that the reader is not to see.
+    pub labels: Arc<HashMap<Name, Name>>,
 }
 
 /// How one objective of a pool or a route stands.

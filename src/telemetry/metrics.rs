@@ -458,6 +458,7 @@ mod tests {
                 },
             ],
             false_hits: Some(FalseHitsLive { rate: 0.01, lower: 0.002, upper: 0.03, labels: 120.0, shadow_scopes: 1 }),
+            labels: Arc::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The text that Prometheus reads, while it is written: one metric after the other, each with its series.
 
-use std::{fmt, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use prometheus_client::{
     encoding::{DescriptorEncoder, EncodeMetric},
@@ -9,10 +9,13 @@ use prometheus_client::{
 };
 
 use super::{backend::BackendMetrics, series::Series, shared::BackendKey, table::Def};
+use crate::types::Name;
 
 /// The text as it grows.
 pub(super) struct Page<'a> {
     pub(super) encoder: DescriptorEncoder<'a>,
+    /// What is written in the place of names of backends and engines.
+    pub(super) labels: Arc<HashMap<Name, Name>>,
 }
 
 impl Page<'_> {
@@ -23,6 +26,7 @@ impl Page<'_> {
         series: impl IntoIterator<Item = ([L; N], M)>,
     ) -> fmt::Result {
         debug_assert_eq!(def.labels.len(), N, "{}", def.name);
+        let shown = self.labels.clone();
         let mut series = series.into_iter().peekable();
         if series.peek().is_none() {
             return Ok(());
@@ -35,7 +39,12 @@ impl Page<'_> {
                 // A metric without labels is one series; written as a family it would get empty braces.
                 return series.encode(metric);
             }
-            let labels: Vec<_> = def.labels.iter().copied().zip(values.iter().map(AsRef::as_ref)).collect();
+            let named = def.labels.iter().copied().zip(values.iter().map(AsRef::as_ref));
+            let shown = named.map(|(label, value)| match label {
+                "backend" | "engine" => (label, shown.get(value).map_or(value, |shown| &**shown)),
+                _ => (label, value),
+            });
+            let labels: Vec<_> = shown.collect();
             series.encode(metric.encode_family(&labels)?)?;
         }
         Ok(())

@@ -147,5 +147,13 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     while let Some(source) = innermost.source() {
         innermost = source;
     }
-    innermost.to_string()
+    let cause = innermost.to_string();
+    // A certificate for another name is told with both names.
+    match cause.split_once(" for name ") {
+        Some((what, _)) => {
+            tracing::debug!(%error, "{cause}");
+            what.to_owned()
+        }
+        None => cause,
+    }
 }

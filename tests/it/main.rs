@@ -26,6 +26,7 @@ mod gpus;
 mod hold_back;
 mod journal;
 mod keys;
+mod labels;
 mod lifecycle;
 mod meaning;
 mod observability;

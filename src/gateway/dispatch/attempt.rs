@@ -77,7 +77,7 @@ impl<'a> Attempt<'a> {
             model: backend_at.spec.model.clone(),
             reason: told.reason,
             predicted_ttft_ms: told.predicted.ttft_ms,
-            explained: explain.then(|| told.explained()),
+            explained: explain.then(|| told.explained(&serving.snapshot.policy.labels)),
             cascade: None,
         };
         let cached_tokens = told.predicted.cached_tokens;
@@ -210,7 +210,7 @@ impl<'a> Attempt<'a> {
             meter.fresh_connection_retry();
             sent = self.upstream(self.job.client.send_fresh(outgoing)).await;
         }
-        let name = backend.name();
+        let name = self.job.call.serving.snapshot.policy.labels.shown(backend.name());
         match sent {
             Ok(response) => Ok(response.into_parts()),
             Err(SendError::Connect(cause)) => {

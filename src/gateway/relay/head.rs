@@ -21,7 +21,7 @@ pub(super) fn headers(head: &Parts, call: &Call, route: &Route, decision: &Decis
         }
     };
     put("x-signalbox-pool", &decision.pool);
-    put("x-signalbox-backend", &decision.backend);
+    put("x-signalbox-backend", call.serving.snapshot.policy.labels.shown(&decision.backend));
     put("x-signalbox-route", &route.name);
     put("x-signalbox-reason", decision.reason);
     put("x-signalbox-predicted-ttft-ms", &format!("{:.1}", decision.predicted_ttft_ms));

@@ -12,7 +12,8 @@ use crate::{
 /// The engines so far: first those that the file names, then those that it knows by their address.
 pub(super) struct Engines {
     pub(super) list: Vec<Engine>,
-    declared: usize,
+    /// How many of them have names.
+    pub(super) declared: usize,
 }
 
 impl Reader<'_> {
