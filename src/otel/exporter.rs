@@ -56,6 +56,7 @@ const TOKENS: [f64; 14] = [
 pub struct Exporter {
     sample: f64,
     spans: BatchSpanProcessor,
+    sender: Arc<Sender>,
     scope: InstrumentationScope,
     metrics: SdkMeterProvider,
     histograms: Histograms,
@@ -100,7 +101,7 @@ impl Exporter {
         spans.set_resource(&resource);
         let exporter = MetricExporter::builder()
             .with_http()
-            .with_shared_http_client(sender)
+            .with_shared_http_client(sender.clone())
             .with_endpoint(format!("{}/v1/metrics", spec.endpoint))
             .with_headers(headers())
             .build()
@@ -109,7 +110,7 @@ impl Exporter {
         let metrics = SdkMeterProvider::builder().with_resource(resource).with_reader(reader).build();
         let scope = InstrumentationScope::builder("signalbox").with_version(env!("CARGO_PKG_VERSION")).build();
         let histograms = Histograms::new(&metrics, &scope);
-        Ok(Self { sample: spec.sample, spans, scope, metrics, histograms })
+        Ok(Self { sample: spec.sample, spans, sender, scope, metrics, histograms })
     }
 
     /// The share of new traces that are recorded.
@@ -151,8 +152,9 @@ impl Exporter {
         duration.record(measured.duration.as_secs_f64(), &attributes);
     }
 
-    /// Sends what is left, for about `limit` (the SDK gives measurements five seconds, whatever it is told). Blocks.
+    /// Sends what is left, for `limit` in all: what the collector has not taken by then is lost. Blocks.
     pub fn close(&self, limit: Duration) {
+        self.sender.end_after(limit);
         // What cannot be sent any more was logged by the SDK.
         let _ = self.spans.shutdown_with_timeout(limit);
         let _ = self.metrics.shutdown_with_timeout(limit);

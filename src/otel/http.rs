@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use opentelemetry_http::{HttpClient, HttpError, Request, Response};
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::watch};
 
 /// Longest that a collector may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -24,6 +24,8 @@ pub(super) struct Sender {
     runtime: Handle,
     /// Whether the last attempt failed, so that a row of failures is told once.
     failing: Arc<AtomicBool>,
+    /// Whether nothing is sent any more.
+    over: watch::Sender<bool>,
 }
 
 impl Sender {
@@ -34,7 +36,16 @@ impl Sender {
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .build()?;
-        Ok(Self { client, runtime: Handle::current(), failing: Arc::default() })
+        Ok(Self { client, runtime: Handle::current(), failing: Arc::default(), over: watch::Sender::new(false) })
+    }
+
+    /// Ends what is under way after `limit`, and fails at once from then on: the SDK waits for an answer longer than a process that ends can.
+    pub(super) fn end_after(&self, limit: Duration) {
+        let over = self.over.clone();
+        self.runtime.spawn(async move {
+            tokio::time::sleep(limit).await;
+            over.send_replace(true);
+        });
     }
 }
 
@@ -58,12 +69,19 @@ impl HttpClient for Sender {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (client, request) = (self.client.clone(), reqwest::Request::try_from(request)?);
         let failing = self.failing.clone();
+        let mut over = self.over.subscribe();
         let answered = self.runtime.spawn(async move {
-            let answer = client.execute(request).await?;
-            let (head, body) = http::Response::<reqwest::Body>::from(answer).into_parts();
-            let body = http_body_util::Limited::new(body, LARGEST_ANSWER);
-            let body = http_body_util::BodyExt::collect(body).await?.to_bytes();
-            Ok::<_, HttpError>(Response::from_parts(head, body))
+            let answered = async {
+                let answer = client.execute(request).await?;
+                let (head, body) = http::Response::<reqwest::Body>::from(answer).into_parts();
+                let body = http_body_util::Limited::new(body, LARGEST_ANSWER);
+                let body = http_body_util::BodyExt::collect(body).await?.to_bytes();
+                Ok::<_, HttpError>(Response::from_parts(head, body))
+            };
+            tokio::select! {
+                _ = over.wait_for(|over| *over) => Err("the gateway ends before it has answered".into()),
+                answered = answered => answered,
+            }
         });
         let answered = answered.await?;
         let problem = match &answered {

@@ -26,8 +26,8 @@ use crate::{
     },
 };
 
-/// How long the last spans may take to be sent.
-const LAST_SPANS: Duration = Duration::from_secs(3);
+/// How long the last spans and measurements may take to be sent.
+const LAST_SPANS: Duration = Duration::from_millis(750);
 
 /// The parts that requests, operators and reloads share.
 pub(super) struct House {

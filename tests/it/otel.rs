@@ -217,3 +217,25 @@ async fn a_collector_that_is_not_there_harms_nobody_and_a_share_is_a_share() {
     gateway.sigterm();
     assert!(gateway.wait_exit().await.success());
 }
+
+#[tokio::test]
+async fn a_collector_that_never_answers_does_not_hold_up_the_end() {
+    let collector = Mock::start(|_| Plan::silence()).await;
+    let mock = Mock::start(polite).await;
+    let mut gateway = Gateway::start(&format!(
+        "{}pools:\n  main: {{ model: m, backends: [\"{}\"] }}\n",
+        otel(&collector, ""),
+        mock.url()
+    ))
+    .await;
+    let body = json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] });
+    crate::support::client::post(&gateway.at("/v1/chat/completions"), &body).await;
+    let sent = |path: &'static str| move |seen: &Seen| seen.path == path;
+    collector.wait_for("spans under way", sent("/v1/traces")).await;
+    collector.wait_for("measurements under way", sent("/v1/metrics")).await;
+    let asked = std::time::Instant::now();
+    gateway.sigterm();
+    assert_eq!(gateway.wait_exit().await.code(), Some(0), "{}", gateway.log());
+    // It was eight seconds; 0.75 of the exporter's own, and what a busy machine adds.
+    assert!(asked.elapsed() < std::time::Duration::from_secs(4), "{:?}", asked.elapsed());
+}
