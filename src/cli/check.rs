@@ -211,12 +211,7 @@ fn notes(policy: &Policy) -> Vec<String> {
             ));
         }
     }
-    if policy.keys.is_empty() && !policy.listen.ip().is_loopback() {
-        notes.push(format!(
-            "{} is open to the network and no keys are asked for; `signalbox key new` makes one",
-            policy.listen
-        ));
-    }
+    notes.extend(policy.exposures());
     notes
 }
 

@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
 
@@ -19,6 +19,14 @@ pub(super) struct Gateway {
     /// Where the gateway's operators connect
     #[arg(long, default_value = "http://127.0.0.1:4101")]
     admin: String,
+    /// The operators' token, where the gateway asks for one [default: `SIGNALBOX_ADMIN_TOKEN`]
+    #[arg(long)]
+    token: Option<String>,
+}
+
+/// The operators' token as the environment has it.
+pub(super) fn token_from_env() -> Option<String> {
+    std::env::var("SIGNALBOX_ADMIN_TOKEN").ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty())
 }
 
 impl Gateway {
@@ -27,12 +35,17 @@ impl Gateway {
         self.admin.trim_end_matches('/')
     }
 
+    /// What operators are known by there.
+    pub(super) fn token(&self) -> Option<String> {
+        self.token.clone().filter(|token| !token.is_empty()).or_else(token_from_env)
+    }
+
     /// What it answers at `path` with this query; `None` where it refuses, which is told then.
     pub(super) fn ask(&self, method: Method, path: &str, query: &[(&str, &str)]) -> io::Result<Option<Bytes>> {
         let query: Vec<_> = query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
         let url = format!("{}{path}?{}", self.base(), query.join("&"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (status, body) = runtime.block_on(send(method, url))?;
+        let (status, body) = runtime.block_on(send(method, url, self.token()))?;
         if status.is_success() {
             return Ok(Some(body));
         }
@@ -43,9 +56,15 @@ impl Gateway {
     }
 }
 
-async fn send(method: Method, url: String) -> io::Result<(http::StatusCode, Bytes)> {
+async fn send(method: Method, url: String, token: Option<String>) -> io::Result<(http::StatusCode, Bytes)> {
     let client = Client::new(CONNECT).map_err(io::Error::other)?;
-    let asked = Outgoing { method, url, headers: HeaderMap::new(), body: Bytes::new() };
+    let mut headers = HeaderMap::new();
+    if let Some(token) = token {
+        let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(io::Error::other)?;
+        value.set_sensitive(true);
+        headers.insert(header::AUTHORIZATION, value);
+    }
+    let asked = Outgoing { method, url, headers, body: Bytes::new() };
     let (head, body) = client.send(asked).await.map_err(io::Error::other)?.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?;
     Ok((head.status, body.to_bytes()))

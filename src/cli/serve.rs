@@ -11,10 +11,10 @@ use std::{
 use tokio::runtime::Handle;
 use tracing_subscriber::EnvFilter;
 
-use super::{check::EXPOSED, output};
+use super::{check::EXPOSED, operator::token_from_env, output};
 use crate::{
     config::{Config, Mistake, read_url},
-    policy::{self, Policy, compile},
+    policy::{self, Policy, Secret, compile},
     server::{self, Bound, Loader, Options},
     sim,
     upstream::{Client, discover},
@@ -161,20 +161,27 @@ async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
 struct Given {
     listen: Option<SocketAddr>,
     admin: Option<SocketAddr>,
+    /// What operators are known by at `admin`, where the policy does not say it.
+    token: Option<Secret>,
     observe: Option<String>,
 }
 
 impl Args {
     fn given(&self) -> Given {
-        Given { listen: self.listen, admin: self.admin, observe: self.observe.clone() }
+        // A policy that names no token means none, unless it is overruled.
+        let token = self.admin.and_then(|_| token_from_env()).map(|token| Secret(token.into()));
+        Given { listen: self.listen, admin: self.admin, token, observe: self.observe.clone() }
     }
 }
 
 impl Given {
     /// `policy` with this in the place of its own.
     fn over(&self, policy: Policy) -> Policy {
-        let policy =
+        let mut policy =
             Policy { listen: self.listen.unwrap_or(policy.listen), admin: self.admin.or(policy.admin), ..policy };
+        if !policy.admin_access.asks() {
+            policy.admin_access.token.clone_from(&self.token);
+        }
         match &self.observe {
             Some(url) => policy::observing(policy, url),
             None => policy,
@@ -245,6 +252,11 @@ fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + us
     let model = policy.models.names().next().map_or_else(|| "auto".to_owned(), ToString::to_string);
     let key = if policy.keys.is_empty() { "" } else { "-H 'Authorization: Bearer YOUR-KEY' " };
     let (secured, observes) = (policy.tls.is_some(), policy.observed.is_some());
+    let open = if policy.keys.is_empty() && !policy.listen.ip().is_loopback() {
+        ", OPEN to the network: no key is asked for"
+    } else {
+        ""
+    };
     move |Bound { listen, admin }| {
         let scheme = |secured| if secured { "https" } else { "http" };
         let page = |admin: SocketAddr| format!("{}://{admin}/", scheme(secured && !admin.ip().is_loopback()));
@@ -255,7 +267,7 @@ fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + us
             "\n  Signalbox {version}\n\n  \
              behind   {behind}\n  \
              pools    {pools}\n  \
-             API      {listen}/v1\n  \
+             API      {listen}/v1{open}\n  \
              page     {admin}\n  \
              metrics  {metrics}\n\n  \
              Try it:\n\n  \

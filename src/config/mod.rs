@@ -1,5 +1,6 @@
 //! The policy file: read from YAML with the place of every value kept, so that whatever is wrong can be pointed at.
 
+pub mod access;
 pub mod background;
 pub mod caching;
 mod checks;

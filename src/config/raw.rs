@@ -7,12 +7,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
+    access::{AdminListener, Cors, Host, Keys},
     background::Background,
     caching::{Cache, CacheUse},
     checks::Logprob,
     exporter::Exporter,
     key_source::KeySource,
-    keys::{AccountLimits, Key, Objects, SharedLimits, Team, Usage},
+    keys::{AccountLimits, Objects, SharedLimits, Team, Usage},
     lengths::{Boundary, Context},
     objectives::Objective,
     otel::Otel,
@@ -30,8 +31,14 @@ use crate::types::{Check, Endpoint};
 pub struct Document {
     /// Where clients connect. Default: `127.0.0.1:4100`.
     pub listen: Option<Field<SocketAddr>>,
-    /// Where operators connect (health, metrics), or `off`. Default: `127.0.0.1:4101`.
-    pub admin: Option<Field<Admin>>,
+    /// Where operators connect (health, metrics), or `off`. Default: `127.0.0.1:4101`. Beyond loopback they need a credential:
+    /// `{ listen: 0.0.0.0:4101, token: "${SIGNALBOX_ADMIN_TOKEN}" }`.
+    pub admin: Option<Either<Admin, AdminListener>>,
+    /// Names that clients ask for it by, beside its address and `localhost`. With it, no other name is answered; without it, any is, but on
+    /// loopback where no keys are asked for.
+    pub hosts: Option<Vec<Field<Host>>>,
+    /// Web pages that may call, from other sites. Without it, none.
+    pub cors: Option<Cors>,
     /// With it, clients connect over TLS; and operators, where they do not connect on this machine itself.
     pub tls: Option<Tls>,
     /// Limits of the gateway itself.
@@ -48,8 +55,9 @@ pub struct Document {
     pub cache: Option<Cache>,
     /// What traffic of the gateway's own making may cost, and where it may go. Without it, there is none.
     pub background: Option<Background>,
-    /// Who may call. Without it, anyone who can connect.
-    pub keys: Option<Located<Vec<Key>>>,
+    /// Who may call. Without it, anyone who can connect; `none` says that this is meant, so that a reload may take keys away.
+    #[serde(default, deserialize_with = "Keys::present")]
+    pub keys: Option<Keys>,
     /// Callers who have a budget together.
     pub teams: Option<Named<Team>>,
     /// Where it is kept what was used. Without it, it is lost with the process.

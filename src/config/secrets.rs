@@ -47,7 +47,11 @@ pub(super) fn key_sources(document: &Document) -> impl Iterator<Item = &KeySourc
     });
     let embedder = embedder(document).and_then(|other| other.backend.as_ref()?.value.key.as_ref());
     let shared = document.cache.iter().filter_map(|cache| cache.shared.as_ref()).map(|shared| &shared.key);
-    accounts.flat_map(|(_, account)| &account.keys.value).chain(backends).chain(embedder).chain(shared)
+    let admin = document.admin.iter().filter_map(|admin| match admin {
+        Either::Long(admin, _) => admin.token.as_ref(),
+        Either::Short(_) => None,
+    });
+    accounts.flat_map(|(_, account)| &account.keys.value).chain(backends).chain(embedder).chain(shared).chain(admin)
 }
 
 /// The embedder that the file names in the long form.

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt, marker::PhantomData};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer,
-    de::{Error, MapAccess, Visitor, value::MapAccessDeserializer},
+    de::{Error, MapAccess, Unexpected, Visitor, value::MapAccessDeserializer},
 };
 use serde_saphyr::Spanned;
 
@@ -104,6 +104,11 @@ impl<T: JsonSchema> JsonSchema for Named<T> {
 pub trait Shapes {
     /// Completes "expected …".
     const EXPECTED: &'static str;
+
+    /// The short form that YAML takes for `value`: it reads `off` as false.
+    fn word(_value: bool) -> Option<&'static str> {
+        None
+    }
 }
 
 /// A value written short, as one scalar, or long, as a mapping.
@@ -153,6 +158,11 @@ impl<'de, L: Deserialize<'de> + Shapes> Deserialize<'de> for Form<L> {
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
                 Ok(Form::Short(text.to_owned()))
+            }
+
+            fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
+                let word = L::word(value).ok_or_else(|| E::invalid_type(Unexpected::Bool(value), &self))?;
+                Ok(Form::Short(word.to_owned()))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {

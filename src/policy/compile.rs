@@ -1,5 +1,6 @@
 //! From a policy file to a [`Policy`]: every name resolved, every default filled in, everything wrong told at once.
 
+mod access;
 mod background;
 mod caching;
 mod cascade;
@@ -23,10 +24,10 @@ use self::{engines::Engines, reader::Reader, routes::Given};
 use super::{
     Journal, Labels, Learning, Limits, Policy, Timeouts, Tls,
     condition::Names,
-    defaults::{ADMIN, JOURNAL_KEEP, JOURNAL_SIZE, LISTEN},
+    defaults::{JOURNAL_KEEP, JOURNAL_SIZE, LISTEN},
     offered,
 };
-use crate::config::{Admin, Config, Field, Pause, Predicted, Problem, Problems, Switch, Total, raw};
+use crate::config::{Config, Either, Field, Pause, Predicted, Problem, Problems, Switch, Total, access::Keys, raw};
 
 /// The policy that `config` describes, or everything that is wrong with it.
 pub fn compile(config: &Config) -> Result<Policy, Problems> {
@@ -38,13 +39,13 @@ pub fn compile(config: &Config) -> Result<Policy, Problems> {
 impl Reader<'_> {
     fn policy(&mut self, document: &raw::Document) -> Policy {
         let listen = self.or(document.listen.as_ref(), LISTEN);
-        let Admin(admin) = self.or(document.admin.as_ref(), Admin(Some(ADMIN)));
+        let (admin, admin_access) = self.admin(document);
         if let Some(admin) = admin
             && admin.port() == listen.port()
             && listen.port() != 0
             && (admin.ip() == listen.ip() || admin.ip().is_unspecified() || listen.ip().is_unspecified())
         {
-            let at = document.admin.as_ref().map(Field::at).or(document.listen.as_ref().map(Field::at));
+            let at = document.admin.as_ref().map(Either::at).or(document.listen.as_ref().map(Field::at));
             self.report(
                 Problem::at(at.unwrap_or_default(), "clients and operators would connect at the same address")
                     .help("give `admin` a port of its own, or write `admin: off`"),
@@ -56,21 +57,26 @@ impl Reader<'_> {
         let mut pools = self.pools(document, &mut engines);
         let (declared, engines) = (engines.declared, engines.list);
         offered::name_backends(&engines, &mut pools);
-        let keys = self.keys(document.keys.as_ref());
+        let key_list = document.keys.as_ref().and_then(Keys::list);
+        let keys = self.keys(key_list);
         let names = Names {
             pools: pools.iter().map(|pool| pool.name.clone()).collect(),
             routes: self.names_of_routes(document),
             keys: keys.iter().map(|key| key.id.clone()).collect(),
         };
         let models = self.models(document, &Given { pools: &pools, names, timeouts });
-        self.check_key_models(document.keys.as_ref(), &models);
+        self.check_key_models(key_list, &models);
         let background = document.background.as_ref().and_then(|raw| self.background(raw, &pools));
         let labels = Labels::new(&engines, declared, &pools);
         Policy {
             listen,
             admin,
+            admin_access,
+            hosts: document.hosts.as_ref().map(|hosts| self.hosts(hosts)),
+            origins: self.origins(document),
             tls: document.tls.as_ref().and_then(|raw| self.tls(raw)),
             keys,
+            keys_none: matches!(document.keys, Some(Keys::None(_))),
             teams: self.teams(document),
             shared_limits: self.shared_limits(document),
             accounts,
@@ -84,7 +90,7 @@ impl Reader<'_> {
             journal: document.journal.as_ref().and_then(|raw| self.journal(raw)),
             observed: None,
             otel: document.otel.as_ref().and_then(|raw| self.otel(raw)),
-            caching: self.caching(document.cache.as_ref(), document.keys.is_some()),
+            caching: self.caching(document.cache.as_ref(), key_list.is_some()),
             learning: document.learning.as_ref().map_or_else(Learning::default, |raw| self.learning(raw)),
             background,
             labels,

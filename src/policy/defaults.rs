@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Labels, Learning, Limits, ModelTable, Policy, Timeouts};
+use super::{AdminAccess, Labels, Learning, Limits, ModelTable, Policy, Timeouts};
 
 /// Where clients connect.
 pub(super) const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4100);
@@ -56,8 +56,12 @@ impl Default for Policy {
         Self {
             listen: LISTEN,
             admin: Some(ADMIN),
+            admin_access: AdminAccess::default(),
+            hosts: None,
+            origins: Vec::new(),
             tls: None,
             keys: Vec::new(),
+            keys_none: false,
             teams: Vec::new(),
             shared_limits: None,
             usage: None,

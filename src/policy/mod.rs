@@ -1,5 +1,6 @@
 //! What the operator decided, compiled: engines, pools, the models clients may ask for, and where each one goes. Pure.
 
+pub mod access;
 mod cache;
 mod compile;
 pub mod condition;
@@ -18,6 +19,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use bytes::Bytes;
 
 pub use self::{
+    access::AdminAccess,
     cache::{CacheUse, Caching, Decider, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
     compile::compile,
     defaults::USAGE_RETENTION,
@@ -39,10 +41,18 @@ pub struct Policy {
     pub listen: SocketAddr,
     /// Where operators connect (page, metrics, reload); `None` when switched off.
     pub admin: Option<SocketAddr>,
+    /// How operators are known there.
+    pub admin_access: AdminAccess,
+    /// The names that clients ask by, beside the address and `localhost`; `None` where any will do.
+    pub hosts: Option<Vec<Name>>,
+    /// Other sites whose pages may call, as browsers name them.
+    pub origins: Vec<Name>,
     /// The gateway's own certificate; `None` where connections are in the clear.
     pub tls: Option<Tls>,
     /// Who may call; empty means anyone.
     pub keys: Vec<Key>,
+    /// Whether the policy says in so many words that there are none.
+    pub keys_none: bool,
     /// Teams with a budget.
     pub teams: Vec<Team>,
     /// With whom what callers use is counted together; `None` where with nobody.

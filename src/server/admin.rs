@@ -1,6 +1,6 @@
 //! What operators and their machines ask: health, metrics, the page, decisions, a reload.
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc};
+use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -12,16 +12,15 @@ use axum::{
     },
     routing::{get, post},
 };
-use http::{HeaderMap, StatusCode, header, uri::Authority};
+use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
 
-use super::{Control, keys, origin::is_same_origin, page::page, state::State, watchers};
+use super::{Control, guard, keys, page::page, state::State, watchers};
 use crate::{
     cache::{ExactKey, Purge},
-    gateway::{REMEMBERED, refuse, reply_to, wrong_method},
+    gateway::{REMEMBERED, refuse, wrong_method},
     prompt::complexity::Weights,
     telemetry::CONTENT_TYPE,
-    types::Fault,
 };
 
 /// What anyone who may connect to the API may also ask.
@@ -34,9 +33,9 @@ pub(super) fn public(control: Arc<Control>) -> Router {
         .with_state(control)
 }
 
-/// Everything, for the admin listener. `local`: it listens on this machine alone.
-pub(super) fn admin(control: Arc<Control>, local: bool) -> Router {
-    let routes = Router::new()
+/// Everything, for the admin listener at `listen`.
+pub(super) fn admin(control: Arc<Control>, listen: SocketAddr) -> Router {
+    Router::new()
         .route("/", get(page))
         .route("/health", get(health))
         .route("/readyz", get(ready))
@@ -50,44 +49,10 @@ pub(super) fn admin(control: Arc<Control>, local: bool) -> Router {
         .route("/admin/cache/purge", post(purge))
         .route("/admin/reload", post(reload))
         .with_state(control.clone())
-        .merge(keys::routes(control));
-    if local { routes.layer(middleware::from_fn(by_local_name)) } else { routes }
-}
-
-/// Refuses what was sent to this machine by a name that is not its own: a web page somewhere else may have its name resolve to
-/// 127.0.0.1 and then read the answers, the browser's rules notwithstanding (DNS rebinding).
-async fn by_local_name(request: Request, next: Next) -> Response {
-    let named = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    let host = named.or(request.uri().authority().map(Authority::as_str));
-    if host.is_none_or(is_local_name) {
-        return next.run(request).await;
-    }
-    let message = "this listener answers on this machine alone: ask for it by an IP address or as 'localhost'";
-    (StatusCode::FORBIDDEN, Json(json!({ "error": { "message": message } }))).into_response()
-}
-
-/// Refuses what a web page of another site sends to an API that is open to whoever can connect, which on this machine alone
-/// means every page in its browser.
-pub(super) async fn by_no_foreign_page(control: &Control, request: Request, next: Next) -> Response {
-    let serving = control.house.live.load();
-    let policy = &serving.snapshot.policy;
-    let origin = request.headers().get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
-    let foreign = origin.is_some_and(|origin| !origin.split_once("://").is_some_and(|(_, host)| is_local_name(host)));
-    if foreign && policy.keys.is_empty() && policy.listen.ip().is_loopback() {
-        let message =
-            "a page of another site may not use this gateway, which asks for no keys: set 'keys' in the policy";
-        let fault = Fault::client(StatusCode::FORBIDDEN, "foreign_origin", message).with_code("foreign_origin");
-        return reply_to(None, "", &fault);
-    }
-    next.run(request).await
-}
-
-/// Whether `host`, with its port or without, needs no name server: an IP address, or `localhost`.
-fn is_local_name(host: &str) -> bool {
-    let Ok(host) = host.parse::<Authority>() else { return false };
-    let host = host.host();
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    bare.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost")
+        .merge(keys::routes(control.clone()))
+        .layer(middleware::from_fn(move |request: Request, next: Next| {
+            guard::operators(control.clone(), listen, request, next)
+        }))
 }
 
 async fn health() -> Json<serde_json::Value> {
@@ -169,15 +134,7 @@ async fn complexity(Extract(control): Extract<Arc<Control>>) -> Response {
 }
 
 /// Brings back the weights that a route used before its last promotion: `POST /admin/complexity/rollback?route=NAME`.
-async fn roll_back(
-    Extract(control): Extract<Arc<Control>>,
-    Query(asked): Query<HashMap<String, String>>,
-    headers: HeaderMap,
-) -> Response {
-    if headers.contains_key(header::ORIGIN) && !is_same_origin(&headers) {
-        return (StatusCode::FORBIDDEN, Json(json!({ "error": { "message": "not from another site" } })))
-            .into_response();
-    }
+async fn roll_back(Extract(control): Extract<Arc<Control>>, Query(asked): Query<HashMap<String, String>>) -> Response {
     let refuse = |status: StatusCode, message: String| (status, Json(json!({ "error": { "message": message } })));
     let Some(route) = asked.get("route").cloned() else {
         return refuse(StatusCode::BAD_REQUEST, "name the route: ?route=NAME".to_owned()).into_response();
@@ -193,17 +150,10 @@ async fn roll_back(
 }
 
 /// Forgets kept answers: `POST /admin/cache/purge?key=ID&route=NAME&entry=HEX`, all of them where it names none.
-async fn purge(
-    Extract(control): Extract<Arc<Control>>,
-    Query(asked): Query<HashMap<String, String>>,
-    headers: HeaderMap,
-) -> Response {
+async fn purge(Extract(control): Extract<Arc<Control>>, Query(asked): Query<HashMap<String, String>>) -> Response {
     let refuse = |status: StatusCode, message: String| {
         (status, Json(json!({ "error": { "message": message } }))).into_response()
     };
-    if headers.contains_key(header::ORIGIN) && !is_same_origin(&headers) {
-        return refuse(StatusCode::FORBIDDEN, "not from another site".to_owned());
-    }
     // A name that is misspelt must not take everything away.
     if let Some(odd) = asked.keys().find(|name| !matches!(name.as_str(), "key" | "route" | "entry")) {
         return refuse(StatusCode::BAD_REQUEST, format!("there is no '{odd}': name a key, a route or an entry"));
@@ -220,33 +170,10 @@ async fn purge(
     Json(json!({ "purged": gone })).into_response()
 }
 
-async fn reload(Extract(control): Extract<Arc<Control>>, headers: HeaderMap) -> Response {
-    // A web page somewhere else must not be able to press this button.
-    if headers.contains_key(header::ORIGIN) && !is_same_origin(&headers) {
-        return (StatusCode::FORBIDDEN, Json(json!({ "error": { "message": "not from another site" } })))
-            .into_response();
-    }
+async fn reload(Extract(control): Extract<Arc<Control>>) -> Response {
     match control.reload().await {
         Ok(hash) => Json(json!({ "reloaded": true, "hash": hash })).into_response(),
         Err(message) => (StatusCode::BAD_REQUEST, Json(json!({ "reloaded": false, "error": { "message": message } })))
             .into_response(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_addresses_and_localhost_need_no_name_server() {
-        for host in ["127.0.0.1:4101", "127.0.0.1", "[::1]:4101", "[::1]", "localhost", "LocalHost:4101", "10.0.0.7:80"]
-        {
-            assert!(is_local_name(host), "{host}");
-        }
-        for host in
-            ["evil.example", "evil.example:4101", "localhost.evil.example", "127.0.0.1.evil.example:80", "", ":80"]
-        {
-            assert!(!is_local_name(host), "{host}");
-        }
     }
 }

@@ -2,9 +2,11 @@
 
 use std::{io, sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
+
 use super::{
     costs::Accrued,
-    tls::{Certificate, TlsError},
+    tls::{Certificate, Prepared, TlsError},
 };
 use crate::{
     fleet::{Registry, Snapshot},
@@ -14,7 +16,7 @@ use crate::{
         share, share_limits,
     },
     otel::{self, Exporter},
-    policy::{self, Policy},
+    policy::{self, AdminAccess, Policy},
     redis::{Link, LinkError},
     store,
     telemetry::Journal,
@@ -39,6 +41,10 @@ pub(super) struct House {
     pub client: Client,
     /// What is shown to those who come in.
     pub certificate: Arc<Certificate>,
+    /// The same for operators, of whom it may ask other certificates.
+    pub admin_certificate: Arc<Certificate>,
+    /// How operators are known. It outlives a policy that switches their listener off, which takes a restart.
+    pub admin_access: ArcSwap<AdminAccess>,
     pub(super) registry: Registry,
     /// What the engines' hours have cost.
     accrued: Accrued,
@@ -89,8 +95,11 @@ impl House {
         let clock = Clock::start();
         let desk = Arc::new(Desk::new(clock));
         let client = Client::new(policy.timeouts.connect)?;
-        let certificate = Arc::new(Certificate::default());
+        let certificate = Arc::new(Certificate::of("tls.client_roots"));
         certificate.show(certificate.prepare(policy.tls.as_ref())?);
+        let admin_certificate = Arc::new(Certificate::of("admin.mtls.client_roots"));
+        admin_certificate.show(admin_certificate.prepare(policy.admin_tls(&policy.admin_access).as_ref())?);
+        let admin_access = ArcSwap::from_pointee(policy.admin_access.clone());
         let registry = Registry::default();
         if let Some(journal) = open_journal(&policy, &desk)? {
             desk.journal.store(Some(journal));
@@ -115,7 +124,18 @@ impl House {
         scrapers.follow(sources(&serving));
         let live = Arc::new(Live::new(serving));
         let accrued = Accrued::default();
-        Ok(Self { live, desk, client, certificate, registry, accrued, tokenizers, scrapers })
+        Ok(Self {
+            live,
+            desk,
+            client,
+            certificate,
+            admin_certificate,
+            admin_access,
+            registry,
+            accrued,
+            tokenizers,
+            scrapers,
+        })
     }
 
     /// Serves by `policy` from the next request on; what was learned of engines that stay is kept. On an error the old policy
@@ -123,13 +143,13 @@ impl House {
     pub(super) fn replace(&self, policy: Policy) -> Result<(), OpenError> {
         let old = self.live.load();
         let before = &old.snapshot.policy;
-        let certificate = match self.certificate.prepare(policy.tls.as_ref()) {
-            // It may be half renewed: no reason to refuse all the rest.
-            Err(problem) if before.tls == policy.tls => {
-                tracing::warn!("the certificate in use stays: {problem}");
-                None
-            }
-            prepared => Some(prepared?),
+        let certificate = prepare(&self.certificate, before.tls.as_ref(), policy.tls.as_ref())?;
+        let access = self.admin_access.load_full();
+        let other_access = policy.admin.is_some() && access.may_become(&policy.admin_access);
+        let next_access = if other_access { Arc::new(policy.admin_access.clone()) } else { access.clone() };
+        let admin_certificate = match policy.admin_tls(&next_access) {
+            None if next_access.client_roots.is_some() => None,
+            next => prepare(&self.admin_certificate, before.admin_tls(&access).as_ref(), next.as_ref())?,
         };
         // What may fail comes before anything changes; but for the disk, which puts itself right.
         let other_file = before.learning.file != policy.learning.file;
@@ -150,6 +170,7 @@ impl House {
         for (what, changed) in [
             ("listen", before.listen != policy.listen),
             ("admin", before.admin != policy.admin),
+            ("admin.mtls", policy.admin.is_some() && !access.may_become(&policy.admin_access)),
             ("limits.header", before.limits.header != policy.limits.header),
             ("limits.drain", before.limits.drain != policy.limits.drain),
             ("limits.lame_duck", before.limits.lame_duck != policy.limits.lame_duck),
@@ -173,19 +194,32 @@ impl House {
         let serving = Serving::new(Snapshot::new(policy, &self.registry), &self.desk, |it| self.tokenizers.source(it));
         self.scrapers.follow(sources(&serving));
         self.live.swap(serving);
+        self.admin_access.store(next_access);
         // Not before: until then requests come with the keys of the old one.
         self.desk.habits.follow(&self.live.load().snapshot.policy);
         if let Some(certificate) = certificate {
             self.certificate.show(certificate);
+        }
+        if let Some(certificate) = admin_certificate {
+            self.admin_certificate.show(certificate);
         }
         Ok(())
     }
 
     /// Looks whether the certificate was renewed. Waits for the disk.
     pub(super) fn tend_certificate(&self) {
-        match self.certificate.prepare(self.live.load().snapshot.policy.tls.as_ref()) {
-            Ok(prepared) => self.certificate.show(prepared),
-            Err(problem) => tracing::warn!("the certificate in use stays: {problem}"),
+        let serving = self.live.load();
+        let policy = &serving.snapshot.policy;
+        let access = self.admin_access.load();
+        let (callers, operators) = (policy.tls.clone(), policy.admin_tls(&access));
+        for (certificate, tls) in [(&self.certificate, callers), (&self.admin_certificate, operators)] {
+            if tls.is_none() {
+                continue;
+            }
+            match certificate.prepare(tls.as_ref()) {
+                Ok(prepared) => certificate.show(prepared),
+                Err(problem) => tracing::warn!("the certificate in use stays: {problem}"),
+            }
         }
     }
 
@@ -227,6 +261,22 @@ impl House {
             // A panic in the writer was logged where it happened.
             let _ = tokio::task::spawn_blocking(move || journal.close()).await;
         }
+    }
+}
+
+/// The certificate to be shown by `next`; `None` for the one in use, where the same files cannot be used at the moment.
+fn prepare(
+    certificate: &Certificate,
+    before: Option<&policy::Tls>,
+    next: Option<&policy::Tls>,
+) -> Result<Option<Prepared>, TlsError> {
+    match certificate.prepare(next) {
+        // It may be half renewed: no reason to refuse all the rest.
+        Err(problem) if before == next => {
+            tracing::warn!("the certificate in use stays: {problem}");
+            Ok(None)
+        }
+        prepared => prepared.map(Some),
     }
 }
 

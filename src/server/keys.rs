@@ -8,10 +8,10 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use http::{HeaderMap, StatusCode, header};
+use http::{StatusCode, header};
 use serde_json::json;
 
-use super::{Control, origin::is_same_origin};
+use super::Control;
 use crate::quota::{Entry, Row, Used};
 
 /// The routes for the admin listener.
@@ -37,24 +37,15 @@ async fn prompt_cache(Extract(control): Extract<Arc<Control>>) -> Response {
     Json(json!({ "callers": desk.habits.told(&serving.snapshot.policy) })).into_response()
 }
 
-async fn revoke(control: Extract<Arc<Control>>, id: Path<String>, headers: HeaderMap) -> Response {
-    change(control, id, headers, true).await
+async fn revoke(control: Extract<Arc<Control>>, id: Path<String>) -> Response {
+    change(control, id, true).await
 }
 
-async fn restore(control: Extract<Arc<Control>>, id: Path<String>, headers: HeaderMap) -> Response {
-    change(control, id, headers, false).await
+async fn restore(control: Extract<Arc<Control>>, id: Path<String>) -> Response {
+    change(control, id, false).await
 }
 
-async fn change(
-    Extract(control): Extract<Arc<Control>>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    revoked: bool,
-) -> Response {
-    // A web page somewhere else must not be able to press this button.
-    if headers.contains_key(header::ORIGIN) && !is_same_origin(&headers) {
-        return refuse(StatusCode::FORBIDDEN, "not from another site");
-    }
+async fn change(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>, revoked: bool) -> Response {
     // A reload meanwhile might bring another key of this name.
     let _alone = control.reloading.lock().await;
     let serving = control.house.live.load();

@@ -2,6 +2,7 @@
 
 mod admin;
 mod costs;
+mod guard;
 mod house;
 mod keys;
 mod listen;

@@ -1,6 +1,52 @@
-//! Whether a request comes from a page of our own: buttons for operators are not for other sites' pages.
+//! By which name a listener is asked, and whose page asks: what a browser says of itself, and what must not be believed of it.
 
-use http::{HeaderMap, header};
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::Request;
+use http::{HeaderMap, header, uri::Authority};
+
+use crate::types::Name;
+
+/// Whether `host`, with its port or without, is this machine whatever a name server says: a loopback address, or `localhost`.
+pub(super) fn is_local(host: &str) -> bool {
+    bare(host).is_some_and(|host| match host.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
+    })
+}
+
+/// The host in `authority`, without its port and without brackets.
+fn bare(authority: &str) -> Option<String> {
+    let authority = authority.parse::<Authority>().ok().filter(|it| !it.as_str().contains('@'))?;
+    let host = authority.host();
+    Some(host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).to_owned())
+}
+
+/// The names that a listener answers to.
+pub(super) struct Names<'a> {
+    /// Where it listens.
+    pub(super) listen: SocketAddr,
+    /// What else it is called.
+    pub(super) hosts: &'a [Name],
+}
+
+impl Names<'_> {
+    /// Refuses a request that was sent to another name, and gives that name: a web page somewhere else may have its own name resolve to
+    /// this listener's address and then read the answers, the browser's rules notwithstanding (DNS rebinding).
+    pub(super) fn foreign<'r>(&self, request: &'r Request) -> Option<&'r str> {
+        let named = request.headers().get_all(header::HOST).into_iter().map(|host| host.to_str().unwrap_or_default());
+        let asked = request.uri().authority().map(Authority::as_str);
+        named.chain(asked).find(|host| !self.admit(host))
+    }
+
+    fn admit(&self, host: &str) -> bool {
+        let Some(name) = bare(host) else { return false };
+        // Where it listens on every address, it cannot know by which of them a network leads to it; and an address cannot be made to
+        // lead elsewhere.
+        let own = name.parse::<IpAddr>().is_ok_and(|it| it == self.listen.ip() || self.listen.ip().is_unspecified());
+        own || is_local(host) || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(&name))
+    }
+}
 
 /// Whether what a browser says of its page is this listener's own.
 pub(super) fn is_same_origin(headers: &HeaderMap) -> bool {
@@ -8,5 +54,53 @@ pub(super) fn is_same_origin(headers: &HeaderMap) -> bool {
     match (text(header::ORIGIN), text(header::HOST)) {
         (Some(origin), Some(host)) => origin.split_once("://").is_some_and(|(_, origin)| origin == host),
         _ => false,
+    }
+}
+
+/// The site of the page that a request comes from, where a browser names one: `null` is one too.
+pub(super) fn origin(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or("null"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_addresses_and_localhost_are_local() {
+        for host in ["127.0.0.1:4101", "127.0.0.1", "127.8.9.1", "[::1]:4101", "[::1]", "localhost", "LocalHost:4101"] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:4101",
+            "localhost.evil.example",
+            "evil.localhost",
+            "127.0.0.1.evil.example:80",
+            "10.0.0.7:80",
+            "0.0.0.0",
+            "2130706433",
+            "0x7f.1",
+            "evil.example@127.0.0.1",
+            "[::2]",
+            "",
+            ":80",
+        ] {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_listener_answers_to_its_address_and_its_names() {
+        let hosts = ["signalbox.internal".into(), "::2".into()];
+        let at = |listen: &str| Names { listen: listen.parse().unwrap(), hosts: &hosts };
+        let near = at("10.0.0.7:4101");
+        for host in ["10.0.0.7", "10.0.0.7:9", "localhost", "Signalbox.Internal:4101", "[::2]:4101"] {
+            assert!(near.admit(host), "{host}");
+        }
+        for host in ["10.0.0.8", "signalbox.internal.evil.example", "evil.example", "u@10.0.0.7"] {
+            assert!(!near.admit(host), "{host}");
+        }
+        assert!(at("0.0.0.0:4101").admit("10.0.0.8:4101") && !at("0.0.0.0:4101").admit("evil.example"));
     }
 }

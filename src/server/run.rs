@@ -15,10 +15,10 @@ use tokio::{
 };
 use tower_http::catch_panic::CatchPanicLayer;
 
-use super::{Control, House, Loader, OpenError, admin, listen, reload, unread::Unread, watchers::Watchers};
+use super::{Control, House, Loader, OpenError, admin, guard, listen, reload, unread::Unread, watchers::Watchers};
 use crate::{
     gateway::{Inquiry, Models, Observer, Reply, reply_to, walk},
-    policy::Policy,
+    policy::{Policy, access::CREDENTIAL_HELP},
     types::Fault,
 };
 
@@ -57,6 +57,15 @@ pub enum RunError {
         /// Why not.
         error: io::Error,
     },
+    /// The network could reach operators' address, and nobody would be asked who he is.
+    #[error(
+        "operators could come in from the network at {address} without a credential: {CREDENTIAL_HELP}; for --admin without a policy, \
+             SIGNALBOX_ADMIN_TOKEN is the token"
+    )]
+    Unguarded {
+        /// The address.
+        address: SocketAddr,
+    },
     /// Something else of the system's.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -66,6 +75,13 @@ pub enum RunError {
 pub async fn run(options: Options) -> Result<bool, RunError> {
     let Options { policy, source, ready } = options;
     let limits = policy.limits;
+    for exposure in policy.exposures() {
+        tracing::warn!("{exposure}");
+    }
+    if let Some(address) = policy.unguarded_admin() {
+        return Err(RunError::Unguarded { address });
+    }
+    let secured = policy.admin_access.client_roots.is_some();
     // A stream takes two descriptors, and most systems begin with a thousand.
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::warn!("the limit on open descriptors stays as it is: {error}");
@@ -96,11 +112,10 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     reload::on_hangup(control.clone())?;
     // The page and the metrics stay reachable while the API drains.
     let (close_admin, admin_closed) = watch::channel(false);
-    let admin_task = operators.map(|listener| {
-        let is_local = bound.admin.is_some_and(|at| at.ip().is_loopback());
-        let app = admin::admin(control.clone(), is_local);
-        // What does not leave the machine needs no securing, and no name that a certificate is for.
-        let certificate = (!is_local).then(|| control.house.certificate.clone());
+    let admin_task = operators.zip(bound.admin).map(|(listener, at)| {
+        let app = admin::admin(control.clone(), at);
+        // What does not leave the machine needs no securing, and no name that a certificate is for; unless certificates are asked for.
+        let certificate = (secured || !at.ip().is_loopback()).then(|| control.house.admin_certificate.clone());
         let serving = listen::serve(listener, app, certificate, limits.header, Duration::from_secs(1), admin_closed);
         tokio::spawn(async move { serving.await.end().await })
     });
@@ -144,15 +159,16 @@ fn app(control: &Arc<Control>) -> Router {
             .merge(Inquiry::router(live, desk))
             .merge(admin::public(control.clone()))
     };
+    let with_cors = router.clone().layer(guard::cors(control.house.live.clone()));
     router
         .layer(middleware::from_fn({
             let control = control.clone();
             move |request: Request, next: Next| {
-                let (control, unread) = (control.clone(), unread.clone());
+                let (control, with_cors, unread) = (control.clone(), with_cors.clone(), unread.clone());
                 async move {
                     let is_http1 = request.version() < Version::HTTP_2;
                     let hang_up = request.extensions().get().cloned().unwrap_or_default();
-                    let mut response = admin::by_no_foreign_page(&control, request, next).await;
+                    let mut response = guard::clients(&control, &with_cors, request, next).await;
                     if control.is_draining() && is_http1 {
                         // The next request is better sent to another gateway.
                         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

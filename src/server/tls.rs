@@ -21,7 +21,7 @@ const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// A certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("tls.{key}: '{}' {what}", file.display())]
+#[error("{key}: '{}' {what}", file.display())]
 pub struct TlsError {
     /// The policy's key for the file.
     key: &'static str,
@@ -30,8 +30,11 @@ pub struct TlsError {
 }
 
 /// The certificate that is shown now; none where connections are in the clear.
-#[derive(Default)]
-pub(super) struct Certificate(ArcSwapOption<Shown>);
+pub(super) struct Certificate {
+    shown: ArcSwapOption<Shown>,
+    /// The policy's key for the roots of those who connect.
+    roots: &'static str,
+}
 
 struct Shown {
     acceptor: TlsAcceptor,
@@ -47,26 +50,31 @@ struct Files {
 }
 
 impl Certificate {
+    /// None yet; the roots of those who connect are what the policy has at `roots`.
+    pub(super) fn of(roots: &'static str) -> Self {
+        Self { shown: ArcSwapOption::empty(), roots }
+    }
+
     /// What shakes hands with a new connection.
     pub(super) fn acceptor(&self) -> Option<TlsAcceptor> {
-        self.0.load().as_ref().map(|shown| shown.acceptor.clone())
+        self.shown.load().as_ref().map(|shown| shown.acceptor.clone())
     }
 
     /// Loads the certificate of `spec`, to be shown. Waits for the disk.
     pub(super) fn prepare(&self, spec: Option<&policy::Tls>) -> Result<Prepared, TlsError> {
         let Some(spec) = spec else { return Ok(Prepared(None)) };
-        let files = Files::read(spec)?;
-        if let Some(shown) = self.0.load_full().filter(|shown| shown.files == files) {
+        let files = Files::read(spec, self.roots)?;
+        if let Some(shown) = self.shown.load_full().filter(|shown| shown.files == files) {
             return Ok(Prepared(Some(shown)));
         }
-        let config = config(&files, spec)?;
+        let config = config(&files, spec, self.roots)?;
         Ok(Prepared(Some(Arc::new(Shown { acceptor: TlsAcceptor::from(Arc::new(config)), files }))))
     }
 
     /// Shows it from the next connection on.
     pub(super) fn show(&self, Prepared(next): Prepared) {
         let asks = |shown: Option<&Arc<Shown>>| shown.is_some_and(|shown| shown.files.client_roots.is_some());
-        let before = self.0.swap(next.clone());
+        let before = self.shown.swap(next.clone());
         match (&before, &next) {
             (Some(_), None) => tracing::warn!("connections are taken in the clear from now on: 'tls' is gone"),
             (Some(before), Some(next)) if !Arc::ptr_eq(before, next) => {
@@ -75,7 +83,7 @@ impl Certificate {
             _ => {}
         }
         if asks(before.as_ref()) && next.is_some() && !asks(next.as_ref()) {
-            tracing::warn!("clients are asked for no certificate from now on: 'tls.client_roots' is gone");
+            tracing::warn!("no certificate is asked for from now on: '{}' is gone", self.roots);
         }
     }
 }
@@ -84,27 +92,27 @@ impl Certificate {
 pub(super) struct Prepared(Option<Arc<Shown>>);
 
 impl Files {
-    fn read(spec: &policy::Tls) -> Result<Self, TlsError> {
+    fn read(spec: &policy::Tls, roots: &'static str) -> Result<Self, TlsError> {
         let read = |key, file: &Path| {
             fs::read(file).map_err(|error: io::Error| wrong(key, file, format!("cannot be read: {error}")))
         };
         Ok(Self {
-            certificate: read("certificate", &spec.certificate)?,
-            key: read("key", &spec.key)?,
-            client_roots: spec.client_roots.as_deref().map(|file| read("client_roots", file)).transpose()?,
+            certificate: read("tls.certificate", &spec.certificate)?,
+            key: read("tls.key", &spec.key)?,
+            client_roots: spec.client_roots.as_deref().map(|file| read(roots, file)).transpose()?,
         })
     }
 }
 
-fn config(files: &Files, spec: &policy::Tls) -> Result<ServerConfig, TlsError> {
-    let certificates = certificates("certificate", &spec.certificate, &files.certificate)?;
+fn config(files: &Files, spec: &policy::Tls, roots_key: &'static str) -> Result<ServerConfig, TlsError> {
+    let certificates = certificates("tls.certificate", &spec.certificate, &files.certificate)?;
     let key = PrivateKeyDer::from_pem_slice(&files.key)
-        .map_err(|error| wrong("key", &spec.key, format!("holds no private key in PEM: {error}")))?;
+        .map_err(|error| wrong("tls.key", &spec.key, format!("holds no private key in PEM: {error}")))?;
     let builder = match (&spec.client_roots, &files.client_roots) {
         (Some(file), Some(pem)) => {
-            let refused = |error: &dyn std::fmt::Display| wrong("client_roots", file, format!("is of no use: {error}"));
+            let refused = |error: &dyn std::fmt::Display| wrong(roots_key, file, format!("is of no use: {error}"));
             let mut roots = RootCertStore::empty();
-            for root in self::certificates("client_roots", file, pem)? {
+            for root in self::certificates(roots_key, file, pem)? {
                 roots.add(root).map_err(|error| refused(&error))?;
             }
             let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build().map_err(|error| refused(&error))?;
@@ -113,7 +121,7 @@ fn config(files: &Files, spec: &policy::Tls) -> Result<ServerConfig, TlsError> {
         _ => ServerConfig::builder().with_no_client_auth(),
     };
     let mut config = builder.with_single_cert(certificates, key).map_err(|error| {
-        wrong("key", &spec.key, format!("does not go with '{}': {error}", spec.certificate.display()))
+        wrong("tls.key", &spec.key, format!("does not go with '{}': {error}", spec.certificate.display()))
     })?;
     config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
     Ok(config)

@@ -161,3 +161,36 @@ fn no_secret_is_shown_however_short_and_however_broken_the_file() {
         }
     }
 }
+
+#[test]
+fn who_may_come_in_is_told_where_it_is_wrong() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("policy.yaml");
+    for (text, told) in [
+        ("admin: 10.0.0.1:4101", "without a credential"),
+        ("admin: { listen: 10.0.0.1:4101, token: \"\" }", "an empty key"),
+        ("admin: { mtls: { client_roots: r.pem } }", "without one of the gateway's own"),
+        ("admin: { hosts: [\"http://h\"] }", "not the name of a host"),
+        ("admin: [1]", "expected an address such as"),
+        ("hosts: [\"h:80\"]", "not the name of a host"),
+        ("cors: { origins: [\"*\"] }", "every site's pages would be let in"),
+        ("cors: { origins: [\"https://h/x\"] }", "not a site as browsers name it"),
+        ("cors: { origins: [] }", "an empty list of sites"),
+        ("cors: {}", "`origins` is missing here"),
+        ("keys:", "expected a list of keys, or `none`"),
+        ("keys: nobody", "expected a list of keys, or `none`"),
+    ] {
+        std::fs::write(&file, format!("pools: {{ p: {{ backends: [http://h/v1] }} }}\n{text}\n")).expect("a file");
+        let ran = signalbox("policies", &["check", file.to_str().expect("UTF-8")]);
+        assert_eq!(ran.code, Some(1), "{text}");
+        let err = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(err.contains(told) && err.contains("policy.yaml:2:") && err.contains("help: "), "{text}\n{}", ran.err);
+    }
+    for text in
+        ["keys: none", "admin: off", "admin: { token: t }", "hosts: [h, 10.0.0.1]", "cors: { origins: [https://h] }"]
+    {
+        std::fs::write(&file, format!("pools: {{ p: {{ backends: [http://h/v1] }} }}\n{text}\n")).expect("a file");
+        let ran = signalbox("policies", &["check", file.to_str().expect("UTF-8")]);
+        assert_eq!(ran.code, Some(0), "{text}: {}", ran.err);
+    }
+}

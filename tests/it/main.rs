@@ -6,6 +6,7 @@ mod support;
 mod access;
 mod accounting;
 mod accounts;
+mod admin_access;
 mod admission;
 mod background;
 mod bench;

@@ -18,22 +18,22 @@ use crate::support::{
 };
 
 /// A root, and what it signs.
-struct Root(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Root(CertifiedIssuer<'static, KeyPair>);
 
 impl Root {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
         Self(CertifiedIssuer::self_signed(params, key).expect("a root"))
     }
 
-    fn pem(&self) -> String {
+    pub(crate) fn pem(&self) -> String {
         self.0.pem()
     }
 
     /// A certificate for this machine, and its key, in PEM.
-    fn sign(&self) -> (String, String) {
+    pub(crate) fn sign(&self) -> (String, String) {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.subject_alt_names = vec![SanType::IpAddress(Ipv4Addr::LOCALHOST.into())];
         let key = KeyPair::generate().expect("a key");
@@ -41,7 +41,7 @@ impl Root {
     }
 
     /// Writes a new certificate for the gateway.
-    fn renew(&self, folder: &Path) {
+    pub(crate) fn renew(&self, folder: &Path) {
         let (certificate, key) = self.sign();
         fs::write(folder.join("gateway.pem"), certificate).expect("the certificate is written");
         fs::write(folder.join("gateway.key"), key).expect("the key is written");

@@ -54,7 +54,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn top(args: Args) -> io::Result<ExitCode> {
-    let key = args.key.or_else(|| std::env::var("SIGNALBOX_KEY").ok()).filter(|key| !key.is_empty());
+    let key =
+        args.gateway.token().or(args.key).or_else(|| std::env::var("SIGNALBOX_KEY").ok()).filter(|key| !key.is_empty());
     let client = Client::new(PATIENCE).map_err(io::Error::other)?;
     let source = Source { client, admin: args.gateway.base().to_owned(), key };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -2,7 +2,7 @@
 
 use super::reader::{Reader, unknown};
 use crate::{
-    config::{Field, Problem, Word, keys as raw, nearest, raw::Document},
+    config::{Field, Problem, Word, access::Keys, keys as raw, nearest, raw::Document},
     policy::{SharedLimits, Team, USAGE_RETENTION, Usage, defaults::SHARED_LIMITS_TIMEOUT},
     quota::{Amount, Budget},
 };
@@ -11,7 +11,12 @@ impl Reader<'_> {
     pub(super) fn teams(&mut self, document: &Document) -> Vec<Team> {
         let Some(all) = &document.teams else { return Vec::new() };
         let names = || all.entries.iter().map(|(name, _)| name.text());
-        let keys = document.keys.iter().flat_map(|keys| &keys.value).filter_map(|key| key.team.as_ref());
+        let keys = document
+            .keys
+            .iter()
+            .filter_map(Keys::list)
+            .flat_map(|keys| &keys.value)
+            .filter_map(|key| key.team.as_ref());
         for field in keys {
             // What cannot be read was told already.
             let Ok(Word(team)) = self.config.read(field) else { continue };

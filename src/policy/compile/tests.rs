@@ -1,6 +1,6 @@
 use std::{io, path::Path, time::Duration};
 
-use super::*;
+use super::{super::defaults::ADMIN, *};
 use crate::{
     policy::{Allowed, CacheUse, Caching, Cascade, Dialect, Encoding, Exact, Replay, Route, Scope, Tokenizer},
     quota::Amount,

@@ -1,0 +1,123 @@
+//! Who may come in: operators' credential, the names that listeners answer to, and what a change of policy must not open by accident.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use super::{Policy, Secret, Tls};
+use crate::types::Name;
+
+/// How operators are known, and by which names they ask.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdminAccess {
+    /// The secret that they send.
+    pub token: Option<Secret>,
+    /// PEM file of the roots of their certificates.
+    pub client_roots: Option<PathBuf>,
+    /// Names of the listener beside its address and `localhost`.
+    pub hosts: Vec<Name>,
+}
+
+impl AdminAccess {
+    /// Whether operators are asked who they are.
+    pub fn asks(&self) -> bool {
+        self.token.is_some() || self.client_roots.is_some()
+    }
+
+    /// Whether a listener that lets operators in by this may let them in by `next` without being opened anew: it cannot begin to ask for
+    /// certificates, or cease to, and it does not cease to ask at all.
+    pub fn may_become(&self, next: &Self) -> bool {
+        self.client_roots.is_some() == next.client_roots.is_some() && (next.asks() || !self.asks())
+    }
+}
+
+/// Mends an address that operators could reach from the network without a credential.
+pub const CREDENTIAL_HELP: &str = "ask for one, `admin: { listen: 0.0.0.0:4101, token: \"${SIGNALBOX_ADMIN_TOKEN}\" }` \
+     (or `mtls: { client_roots: … }`), or listen on this machine alone: `admin: 127.0.0.1:4101`";
+
+impl Policy {
+    /// The gateway's certificate as operators are shown it, who are known by `access`, and whose certificates they are asked for.
+    pub fn admin_tls(&self, access: &AdminAccess) -> Option<Tls> {
+        let tls = self.tls.clone()?;
+        let client_roots = access.client_roots.clone().or(tls.client_roots);
+        Some(Tls { client_roots, ..tls })
+    }
+
+    /// The operators' address, where it can be reached from the network and asks for no credential.
+    pub fn unguarded_admin(&self) -> Option<SocketAddr> {
+        self.admin.filter(|admin| !admin.ip().is_loopback() && !self.admin_access.asks())
+    }
+
+    /// What protects no more once `next` takes the place of this policy, and how that can be meant. A file that was half written, or
+    /// emptied, must not let anybody in.
+    pub fn opened_by(&self, next: &Self) -> Option<&'static str> {
+        let asks_certificates = |policy: &Self| policy.tls.as_ref().is_some_and(|tls| tls.client_roots.is_some());
+        if !self.keys.is_empty() && next.keys.is_empty() && !next.keys_none {
+            return Some(
+                "it has no `keys`, which would let in everyone who can connect: if that is meant, write `keys: none`",
+            );
+        }
+        if self.admin_access.asks() && next.admin.is_some() && !next.admin_access.asks() {
+            return Some("`admin` would ask for no credential any more: if that is meant, restart the gateway");
+        }
+        if asks_certificates(self) && !asks_certificates(next) {
+            return Some(
+                "`tls.client_roots` is gone, so that clients would need no certificate any more: if that is meant, restart the gateway",
+            );
+        }
+        if self.hosts.is_some() && next.hosts.is_none() {
+            return Some("`hosts` is gone, so that any name would be answered: if that is meant, restart the gateway");
+        }
+        None
+    }
+
+    /// What lets more people in than operators may think, in words.
+    pub fn exposures(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        if self.keys.is_empty() && !self.listen.ip().is_loopback() {
+            told.push(format!(
+                "{} is open to the network and no keys are asked for; `signalbox key new` makes one",
+                self.listen
+            ));
+        }
+        let admin = self.admin.filter(|admin| !admin.ip().is_loopback() && self.tls.is_none());
+        if let (Some(admin), Some(_)) = (admin, &self.admin_access.token) {
+            told.push(format!("operators send their token to {admin} in the clear; `tls` secures it"));
+        }
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{config::Config, policy::compile};
+
+    fn policy(more: &str) -> Policy {
+        let text = format!("pools: {{ p: {{ backends: [http://h/v1] }} }}\n{more}");
+        compile(&text.parse::<Config>().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_protects_does_not_go_by_itself() {
+        let hash = "blake3:0000000000000000000000000000000000000000000000000000000000000000";
+        let keys = format!("keys: [{{ id: a, hash: \"{hash}\" }}]\n");
+        let restricted = format!("keys: [{{ id: a, hash: \"{hash}\", models: [auto] }}]\n");
+        let tls = "tls: { certificate: c, key: k }\n";
+        for (before, next, opens) in [
+            (&*keys, "", true),
+            (&keys, "keys: none\n", false),
+            (&restricted, &keys, false),
+            ("", "", false),
+            ("", &keys, false),
+            ("admin: { token: t }\n", "", true),
+            ("admin: { token: t }\n", "admin: 127.0.0.1:4101\n", true),
+            ("admin: { token: t }\n", "admin: { token: u }\n", false),
+            ("admin: { token: t }\n", "admin: off\n", false),
+            ("tls: { certificate: c, key: k, client_roots: r }\n", tls, true),
+            (tls, "", false),
+            ("hosts: [a]\n", "", true),
+            ("hosts: [a]\n", "hosts: [b]\n", false),
+        ] {
+            assert_eq!(policy(before).opened_by(&policy(next)).is_some(), opens, "{before} → {next}");
+        }
+    }
+}

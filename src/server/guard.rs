@@ -1,0 +1,156 @@
+//! Who may ask: operators by their credential, and neither of both listeners by a name or from a page that is not its own.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{
+    Json, Router,
+    extract::Request,
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
+use serde_json::json;
+use tower::ServiceExt;
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer, ExposeHeaders};
+
+use super::{
+    Control,
+    origin::{Names, is_local, is_same_origin, origin},
+};
+use crate::{
+    gateway::{Live, reply_to},
+    policy::{AdminAccess, Policy, Secret},
+    types::Fault,
+};
+
+/// How long a browser may remember what a site may do.
+const REMEMBERED: Duration = Duration::from_mins(10);
+/// What every 401 of the operators' listener says: browsers ask for a password then, and send it as HTTP Basic.
+const CHALLENGES: [&str; 2] = ["Basic realm=\"signalbox\", charset=\"UTF-8\"", "Bearer realm=\"signalbox\""];
+
+/// Lets operators through to the listener at `listen`. Probes of health and readiness need neither a name nor a credential.
+pub(super) async fn operators(control: Arc<Control>, listen: SocketAddr, request: Request, next: Next) -> Response {
+    if is_probe(&request) {
+        return next.run(request).await;
+    }
+    let access = control.house.admin_access.load_full();
+    match refused(&access, listen, &request) {
+        Some(refusal) => refusal,
+        None => next.run(request).await,
+    }
+}
+
+fn refused(access: &AdminAccess, listen: SocketAddr, request: &Request) -> Option<Response> {
+    let names = Names { listen, hosts: &access.hosts };
+    if names.foreign(request).is_some() {
+        let message = "this listener does not answer to that name: ask for it by its address or as 'localhost', or add \
+                       the name to 'admin.hosts' in the policy";
+        return Some(refusal(StatusCode::FORBIDDEN, message));
+    }
+    let headers = request.headers();
+    if access.token.as_ref().is_some_and(|token| !carries(headers, token)) {
+        let message = "operators need their token: 'Authorization: Bearer …', or HTTP Basic with any name and the token as password \
+                       (--token or SIGNALBOX_ADMIN_TOKEN for signalbox's own commands)";
+        let mut refusal = refusal(StatusCode::UNAUTHORIZED, message);
+        for challenge in CHALLENGES {
+            refusal.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        }
+        return Some(refusal);
+    }
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return None;
+    }
+    // A web page somewhere else must not be able to press a button; browsers send passwords along that they remember.
+    let fetched = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    let is_foreign = origin(headers).is_some() && !is_same_origin(headers)
+        || fetched.is_some_and(|site| !matches!(site, b"same-origin" | b"none"));
+    if is_foreign {
+        return Some(refusal(StatusCode::FORBIDDEN, "not from another site"));
+    }
+    is_form(headers).then(|| {
+        refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "no form is taken here: send a POST without a body, or with JSON")
+    })
+}
+
+fn is_probe(request: &Request) -> bool {
+    matches!(request.uri().path(), "/health" | "/readyz")
+}
+
+/// Whether a body is of a kind that a page may send anywhere without being asked.
+fn is_form(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    matches!(&*kind, "application/x-www-form-urlencoded" | "multipart/form-data" | "text/plain")
+}
+
+/// Whether a request carries `token`, as a bearer's or as a password.
+fn carries(headers: &HeaderMap, token: &Secret) -> bool {
+    let Some((scheme, sent)) =
+        headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.split_once(' '))
+    else {
+        return false;
+    };
+    let sent = match scheme.to_ascii_lowercase().as_str() {
+        "bearer" => sent.trim().as_bytes().to_vec(),
+        "basic" => {
+            let Ok(pair) = STANDARD.decode(sent.trim()) else { return false };
+            let Some(colon) = pair.iter().position(|byte| *byte == b':') else { return false };
+            pair[colon + 1..].to_vec()
+        }
+        _ => return false,
+    };
+    // Comparing blake3 hashes takes the same time wherever they differ.
+    blake3::hash(&sent) == blake3::hash(token.expose().as_bytes())
+}
+
+fn refusal(status: StatusCode, message: &str) -> Response {
+    (status, Json(json!({ "error": { "message": message } }))).into_response()
+}
+
+/// Lets clients through: not what was sent to a foreign name, nor what a page of another site sends to an API that is open to whoever can
+/// connect, which on this machine alone means every page in its browser. Where sites are named whose pages may call, `with_cors` answers.
+pub(super) async fn clients(control: &Control, with_cors: &Router, request: Request, next: Next) -> Response {
+    let serving = control.house.live.load();
+    let policy = &serving.snapshot.policy;
+    if let Some(fault) = foreign(policy, &request) {
+        return reply_to(None, "", &fault);
+    }
+    if policy.origins.is_empty() {
+        return next.run(request).await;
+    }
+    drop(serving);
+    with_cors.clone().oneshot(request).await.into_response()
+}
+
+fn foreign(policy: &Policy, request: &Request) -> Option<Fault> {
+    let is_open = policy.keys.is_empty() && policy.listen.ip().is_loopback();
+    let names = Names { listen: policy.listen, hosts: policy.hosts.as_deref().unwrap_or_default() };
+    // With keys a page learns nothing by another name; and load balancers ask by names that nobody told us.
+    if (is_open || policy.hosts.is_some()) && !is_probe(request) && names.foreign(request).is_some() {
+        let message = "this gateway does not answer to that name: ask for it by its address or as 'localhost', or add the name to 'hosts' \
+                       in the policy";
+        return Some(Fault::client(StatusCode::FORBIDDEN, "foreign_host", message).with_code("foreign_host"));
+    }
+    let site = origin(request.headers()).filter(|_| is_open)?;
+    let is_own = site.split_once("://").is_some_and(|(_, host)| is_local(host)) || is_same_origin(request.headers());
+    if is_own || policy.origins.iter().any(|named| **named == *site) {
+        return None;
+    }
+    let message = "a page of another site may not use this gateway, which asks for no keys: set 'keys' in the policy, or name the site in \
+                   'cors.origins'";
+    Some(Fault::client(StatusCode::FORBIDDEN, "foreign_origin", message).with_code("foreign_origin"))
+}
+
+/// What tells browsers whose pages may call, by the policy in force. No passwords and no cookies: pages send their key themselves.
+pub(super) fn cors(live: Arc<Live>) -> CorsLayer {
+    let named = move |site: &HeaderValue, _: &Parts| {
+        live.load().snapshot.policy.origins.iter().any(|named| named.as_bytes() == site.as_bytes())
+    };
+    CorsLayer::new()
+        .allow_origin(AllowOrigin::predicate(named))
+        .allow_methods([Method::GET, Method::POST, Method::DELETE])
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers(ExposeHeaders::any())
+        .max_age(REMEMBERED)
+}
