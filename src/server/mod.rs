@@ -53,7 +53,8 @@ impl Control {
         self.stop.subscribe()
     }
 
-    /// Loads the policy again, checks it whole and swaps it whole; on any error the one in force stays. Gives its hash.
+    /// Loads the policy again, checks it whole and swaps it whole; on any error the one in force stays, and where it would open what is
+    /// closed now. Gives its hash.
     async fn reload(self: &Arc<Self>) -> Result<String, String> {
         let _alone = self.reloading.lock().await;
         let control = self.clone();
@@ -62,17 +63,29 @@ impl Control {
             // Reading files blocks.
             Some(_) => tokio::task::spawn_blocking(move || {
                 let policy = control.loader.as_ref().map_or_else(|| Err(String::new()), |load| load())?;
-                let hash = policy.hash.clone();
-                control.house.replace(policy).map(|()| hash).map_err(|error| error.to_string())
+                let serving = control.house.live.load();
+                if let Some(reason) = serving.snapshot.policy.opened_by(&policy) {
+                    tracing::warn!(hash = policy.hash, "a policy was refused, the one before stays in force: {reason}");
+                    return Ok(Err(format!("the policy was refused: {reason}")));
+                }
+                let (hash, exposures) = (policy.hash.clone(), policy.exposures());
+                control.house.replace(policy).map_err(|error| error.to_string())?;
+                for exposure in exposures {
+                    tracing::warn!("{exposure}");
+                }
+                Ok(Ok(hash))
             })
             .await
             .unwrap_or_else(|error| Err(error.to_string())),
         };
-        self.house.desk.metrics.config_reload(result.is_ok());
         match &result {
-            Ok(hash) => tracing::info!(%hash, "the policy was loaded anew"),
+            Ok(Ok(hash)) => tracing::info!(%hash, "the policy was loaded anew"),
+            // Told already.
+            Ok(Err(_)) => {}
             Err(error) => tracing::error!("the policy was not loaded, the one before stays in force\n{error}"),
         }
+        let result = result.flatten();
+        self.house.desk.metrics.config_reload(result.is_ok());
         result
     }
 }

@@ -30,6 +30,8 @@ pub(super) fn on_change(control: Arc<Control>, file: &Path) -> notify::Result<()
     let file = file.to_owned();
     // Read here: in the task it might already be the next one.
     let mut before = std::fs::read(&file).ok();
+    let mut place = identity(&file);
+    let mut cut: Option<Vec<u8>> = None;
     tokio::spawn(async move {
         let _watcher = watcher;
         while changes.recv().await.is_some() {
@@ -38,14 +40,46 @@ pub(super) fn on_change(control: Arc<Control>, file: &Path) -> notify::Result<()
             let _ = timeout(NEVER_QUIET, settled).await;
             // Other files of the folder change too, and some writes change nothing.
             let now = tokio::fs::read(&file).await.ok();
-            if now.is_some() && now != before {
-                before = now;
-                // The outcome is logged and counted where it happens.
-                let _ = control.reload().await;
+            let there = identity(&file);
+            if now.is_none() || now == before {
+                continue;
             }
+            if there == place && is_beginning(now.as_deref(), before.as_deref()) {
+                if now != cut {
+                    tracing::warn!(
+                        file = %file.display(),
+                        "the policy's file was cut short where it stands and is not loaded, the policy before stays in force: write it \
+                         whole, best under another name that is then renamed, or, if lines were only taken off its end, reload by SIGHUP \
+                         or POST /admin/reload"
+                    );
+                    cut = now;
+                }
+                continue;
+            }
+            (before, place, cut) = (now, there, None);
+            // The outcome is logged and counted where it happens.
+            let _ = control.reload().await;
         }
     });
     Ok(())
+}
+
+/// Whether a file is the beginning of what it was: half written, as far as anybody can tell.
+fn is_beginning(now: Option<&[u8]>, before: Option<&[u8]>) -> bool {
+    let (Some(now), Some(before)) = (now, before) else { return false };
+    now.len() < before.len() && before.starts_with(now)
+}
+
+/// What tells a file that was written into from another that was put in its place, which is whole from its first moment.
+#[cfg(unix)]
+fn identity(file: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(file).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(_: &Path) -> Option<(u64, u64)> {
+    None
 }
 
 /// Loads the policy anew on every SIGHUP.

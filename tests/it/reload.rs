@@ -327,3 +327,115 @@ async fn a_new_key_for_an_engine_serves_its_metrics_too() {
         (200, Some("Bearer sk-new"))
     );
 }
+
+/// A key for the caller who says `sk-web`.
+fn keyed(policy: &str) -> String {
+    format!("keys: [{{ id: web, hash: \"blake3:{}\" }}]\n{policy}", blake3::hash(b"sk-web").to_hex())
+}
+
+#[tokio::test]
+async fn keys_do_not_go_by_themselves() {
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&keyed(&pool("first", &mock))).await;
+    let open = async || ask(&gateway).await.status == 200;
+    assert!(!open().await);
+    gateway.rewrite(&pool("second", &mock));
+    gateway.wait_log("write `keys: none`").await;
+    let refused = |log: &str| log.lines().filter(|line| line.contains("WARN") && line.contains("was refused")).count();
+    assert_eq!((refused(&gateway.log()), open().await), (1, false), "{}", gateway.log());
+    // Whoever asks for it.
+    gateway.sighup();
+    reloads(&gateway, 0, 2).await;
+    let pressed = press(&gateway, None).await;
+    assert_eq!((pressed.status.as_u16(), open().await), (400, false));
+    assert!(pressed.text().contains("keys: none"), "{}", pressed.text());
+    // A key without a value is no word that there are none.
+    gateway.rewrite(&format!("{}keys:\n", pool("third", &mock)));
+    reloads(&gateway, 0, 4).await;
+    assert!(!open().await);
+    gateway.rewrite(&format!("keys: none\n{}", pool("fourth", &mock)));
+    reloads(&gateway, 1, 4).await;
+    assert!(open().await);
+    gateway.rewrite(&keyed(&pool("fifth", &mock)));
+    reloads(&gateway, 2, 4).await;
+    assert!(!open().await);
+}
+
+#[tokio::test]
+async fn a_half_written_file_is_not_taken() {
+    let mock = Mock::start(polite).await;
+    // What protects comes last, so that every beginning is a policy, or none at all.
+    let policy = format!("{}listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n{}", pool("first", &mock), keyed(""));
+    let gateway = Gateway::start(&policy).await;
+    let open = async || ask(&gateway).await.status == 200;
+    let text = std::fs::read_to_string(gateway.config()).unwrap();
+    let end = |line: &str| text.find(line).unwrap() + line.len();
+    for cut in [0, end("pools:"), end("backends:"), end("admin: 127.0.0.1:0\n"), end("hash: ")] {
+        std::fs::write(gateway.config(), &text[..cut]).unwrap();
+        let warned = |log: &str| log.matches("was cut short where it stands").count();
+        let before = warned(&gateway.log());
+        until("the file to be looked at", async || warned(&gateway.log()) > before || open().await).await;
+        assert!(!open().await, "{}", &text[..cut]);
+    }
+    assert_eq!(gateway.metrics().await.sum("signalbox_config_reloads_total", &[]) as u32, 0, "it was not even tried");
+    std::fs::write(gateway.config(), text.replace("first", "second")).unwrap();
+    reloads(&gateway, 1, 0).await;
+    assert!(!open().await);
+    // Another file in its place is whole, and may be shorter.
+    let longer = text.replace("first", "third") + "models: { other: { to: third } }\n";
+    gateway.rewrite(&longer);
+    reloads(&gateway, 2, 0).await;
+    gateway.rewrite(&longer[..longer.len() - 1 - "models: { other: { to: third } }\n".len()]);
+    reloads(&gateway, 3, 0).await;
+    // So is what an operator says is meant.
+    std::fs::write(gateway.config(), longer.split_at(longer.find("keys:").unwrap()).0.to_owned() + "keys: none\n")
+        .unwrap();
+    reloads(&gateway, 4, 0).await;
+    assert!(open().await);
+}
+
+#[tokio::test]
+async fn what_else_protects_does_not_go_by_itself() {
+    let mock = Mock::start(polite).await;
+    let admin = |token: &str| format!("admin: {{ listen: \"127.0.0.1:0\"{token}, hosts: [ops.example] }}\n");
+    let gateway = Gateway::start(&format!("hosts: [a.example]\n{}{}", admin(", token: t"), pool("first", &mock))).await;
+    let asked = async |path: &str, token: &str| {
+        answer(http().post(gateway.admin(path)).bearer_auth(token)).await.status.as_u16()
+    };
+    for (policy, reason) in [
+        (format!("hosts: [a.example]\n{}{}", admin(""), pool("second", &mock)), "`admin` would ask for no credential"),
+        (format!("{}{}", admin(", token: t"), pool("third", &mock)), "`hosts` is gone"),
+    ] {
+        gateway.rewrite(&policy);
+        gateway.wait_log(reason).await;
+        assert_eq!(asked("/admin/reload", "").await, 401);
+        assert_eq!(ask(&gateway).await.header("x-signalbox-pool"), "first");
+    }
+    // Narrower keys are an edit like any other.
+    gateway.rewrite(&format!("hosts: [b.example]\n{}{}", admin(", token: u"), pool("fourth", &mock)));
+    until("the new policy", async || ask(&gateway).await.header("x-signalbox-pool") == "fourth").await;
+    assert_eq!((asked("/admin/reload", "t").await, asked("/admin/reload", "u").await), (401, 200));
+}
+
+#[tokio::test]
+async fn secrets_that_everyone_may_read_are_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let mock = Mock::start(polite).await;
+    let with_key =
+        |key: &str| format!("pools:\n  main: {{ model: m, backends: [{{ url: \"{}\", key: {key} }}] }}\n", mock.url());
+    let warned = |gateway: &Gateway| gateway.log().matches("everyone on this machine may read the policy").count();
+    let gateway = Start::with(&with_key("\"${KEY}\"")).env("KEY", "sk-1").start().await;
+    let open = |gateway: &Gateway, policy: &str, mode: u32| {
+        let draft = gateway.dir().join("draft");
+        std::fs::write(&draft, policy.to_owned() + "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n").expect("a file");
+        std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(mode)).expect("its mode");
+        std::fs::rename(draft, gateway.config()).expect("in its place");
+    };
+    open(&gateway, &with_key("sk-2"), 0o640);
+    gateway.wait_metrics("a reload", |now| now.sum("signalbox_config_reloads_total", &["ok"]) > 0.5).await;
+    assert_eq!(warned(&gateway), 0, "{}", gateway.log());
+    open(&gateway, &with_key("sk-3"), 0o644);
+    until("the warning", async || warned(&gateway) == 1).await;
+    assert!(!gateway.log().contains("sk-3"), "{}", gateway.log());
+}
