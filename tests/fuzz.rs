@@ -16,10 +16,10 @@ mod mutate;
 
 use campaign::Campaign;
 use signalbox::{
-    cache::codec::fuzz_codec,
+    cache::{codec::fuzz_codec, fuzz_directives},
     config::fuzz_config,
     embed::fuzz_embed,
-    gateway::{fuzz_head, fuzz_shared},
+    gateway::{fuzz_head, fuzz_shared, fuzz_usage},
     policy::condition::fuzz_condition,
     prompt::tokens::fuzz_tokens,
     protocol::{
@@ -28,7 +28,7 @@ use signalbox::{
     },
     store::fuzz_store,
     types::endpoint::fuzz_path,
-    upstream::scrape::fuzz_scrape,
+    upstream::{address::fuzz_address, scrape::fuzz_scrape},
 };
 
 #[test]
@@ -119,6 +119,21 @@ fn forms_that_are_taken_have_one_model_for_every_reader() {
 #[test]
 fn heads_of_any_answer_are_read_without_showing_the_key() {
     Campaign::new("head", fuzz_head).run(5_000);
+}
+
+#[test]
+fn what_callers_say_of_the_cache_is_never_taken_for_less() {
+    Campaign::new("directives", fuzz_directives).run(20_000);
+}
+
+#[test]
+fn files_of_usage_are_read_again_or_refused() {
+    Campaign::new("usage", fuzz_usage).run(10_000);
+}
+
+#[test]
+fn requests_go_to_the_engine_whatever_its_address_looks_like() {
+    Campaign::new("address", fuzz_address).run(20_000);
 }
 
 #[test]

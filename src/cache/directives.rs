@@ -77,14 +77,16 @@ impl Directives {
         for value in headers.get_all(header::CACHE_CONTROL) {
             said.cache_control(value.to_str().unwrap_or_default());
         }
-        if let Some(value) = headers.get(OURS) {
-            said.most = match value.as_bytes() {
+        for value in headers.get_all(OURS) {
+            let most = match value.as_bytes() {
                 b"off" => Most::Off,
                 b"exact" => Most::Exact,
                 b"shadow" => Most::Shadow,
                 b"semantic" => Most::Semantic,
                 _ => return Err(misread(OURS, "is one of off, exact, semantic and shadow")),
             };
+            // Where it is said twice, the stricter counts.
+            said.most = said.most.min(most);
         }
         if let Some(raw) = member.filter(|raw| *raw != b"null") {
             said.member(raw)?;
@@ -142,6 +144,35 @@ impl Directives {
 
 fn misread(field: &'static str, what: &str) -> Misread {
     Misread { field, text: format!("'{field}' {what}") }
+}
+
+/// Reads any bytes as what a caller may say of the cache: lines of headers (`Cache-Control`, or ours behind a `!`), and the member after an
+/// empty one. An entry for fuzzers, which must never panic.
+///
+/// # Panics
+/// Where one word more that forbids something is not heeded.
+pub fn fuzz_directives(bytes: &[u8]) {
+    let end = memchr::memmem::find(bytes, b"\n\n");
+    let (head, member) = end.map_or((bytes, None), |end| (&bytes[..end], Some(&bytes[end + 2..])));
+    let mut headers = HeaderMap::new();
+    for line in head.split(|byte| *byte == b'\n').take(64) {
+        let (name, value) = line.strip_prefix(b"!").map_or(("cache-control", line), |value| (OURS, value));
+        if let Ok(value) = http::HeaderValue::from_bytes(value) {
+            headers.append(name, value);
+        }
+    }
+    let Ok(said) = Directives::read(&headers, member) else { return };
+    assert!(said.namespace.as_ref().is_none_or(|name| (1..=LONGEST_NAMESPACE).contains(&name.len())));
+    let forbids = |name: &'static str, value: &'static str| {
+        let mut headers = headers.clone();
+        headers.append(name, http::HeaderValue::from_static(value));
+        Directives::read(&headers, member).unwrap_or_default()
+    };
+    assert!(forbids("cache-control", "no-store").no_store, "an answer is kept");
+    assert!(forbids("cache-control", "private, No-Cache").no_cache, "a kept answer is given");
+    assert!(forbids("cache-control", "only-if-cached").only_if_cached, "an engine is asked");
+    assert!(forbids("cache-control", "max-age=0").max_age == Some(Duration::ZERO), "an old answer is given");
+    assert!(forbids(OURS, "off").most == Most::Off, "the cache is used");
 }
 
 #[cfg(test)]

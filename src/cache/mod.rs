@@ -20,7 +20,7 @@ pub mod semantic;
 mod tags;
 
 pub use self::{
-    directives::{Directives, Misread, Most},
+    directives::{Directives, Misread, Most, fuzz_directives},
     eligible::Bypass,
     embedder::{EmbedError, Embedder},
     exact::{Eviction, ExactCache, Found, Missing, Purge, SHARDS},

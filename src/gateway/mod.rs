@@ -71,7 +71,7 @@ use self::{
 };
 pub use self::{
     cache::Cache,
-    callers::{Callers, KeepError, KeyTold, TeamTold, share_limits},
+    callers::{Callers, KeepError, KeyTold, TeamTold, fuzz_usage, share_limits},
     desk::{Desk, REMEMBERED},
     disk::{Disk, Loaded, keep_on_disk},
     dispatch::fuzz_head,

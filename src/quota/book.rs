@@ -77,14 +77,20 @@ impl Used {
             estimated_tokens,
             cost_usd,
         } = *more;
-        self.requests += requests;
-        self.failed += failed;
-        self.reused += reused;
-        self.prompt_tokens += prompt_tokens;
-        self.cached_tokens += cached_tokens;
-        self.completion_tokens += completion_tokens;
-        self.estimated_tokens += estimated_tokens;
-        self.cost_usd += cost_usd;
+        let counts = [
+            (&mut self.requests, requests),
+            (&mut self.failed, failed),
+            (&mut self.reused, reused),
+            (&mut self.prompt_tokens, prompt_tokens),
+            (&mut self.cached_tokens, cached_tokens),
+            (&mut self.completion_tokens, completion_tokens),
+            (&mut self.estimated_tokens, estimated_tokens),
+        ];
+        for (count, more) in counts {
+            *count = count.saturating_add(more);
+        }
+        // JSON has no infinity: a file with one could not be read again.
+        self.cost_usd = (self.cost_usd + cost_usd).clamp(f64::MIN, f64::MAX);
     }
 }
 

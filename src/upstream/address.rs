@@ -37,8 +37,54 @@ pub fn root_url(engine_url: &str, path: &str) -> String {
     format!("{root}{path}")
 }
 
+/// Whether the path of `base` ends with the API's version; a host of that name is none.
 fn has_version(base: &str) -> bool {
-    base.ends_with("/v1")
+    let rest = base.split_once("://").map_or(base, |(_, rest)| rest);
+    rest.split_once('/').is_some_and(|(_, path)| path == "v1" || path.ends_with("/v1"))
+}
+
+/// Reads any lines as an engine's address, a path below `/v1` or `/v2`, a query and a deployment, and builds the addresses of requests. An entry
+/// for fuzzers, which must never panic.
+///
+/// # Panics
+/// Where a request would go elsewhere than to the engine.
+pub fn fuzz_address(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.split('\n');
+    let mut line = || lines.next().unwrap_or_default();
+    let Ok(base) = crate::config::read_url(line()) else { return };
+    // What no client can read cannot be called, whatever it is.
+    let Ok(own) = reqwest::Url::parse(&base) else { return };
+    let (path, query, deployment) = (line(), line(), line());
+    let same = |url: &str, what: &str| {
+        // Neither can this one, where a client's path is none.
+        let Ok(url) = reqwest::Url::parse(url) else { return };
+        let place = |url: &reqwest::Url| (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port());
+        assert!(place(&url) == place(&own) && url.username().is_empty(), "{what} of {base} goes to {url}");
+    };
+    for path in ["/metrics", "/health"] {
+        same(&root_url(&base, path), path);
+    }
+    let azure = Dialect::Azure { api_version: "2024-10-21".to_owned() };
+    for dialect in [Dialect::OpenAi, azure] {
+        let engine = Engine { dialect, ..Engine::at("e".into(), base.clone()) };
+        let backend = Backend {
+            name: "b".into(),
+            engine: 0,
+            model: None,
+            adapter: false,
+            serves: None,
+            deployment: Some(deployment).filter(|name| !name.is_empty()).map(Into::into),
+            weight: None,
+            drop: Vec::new(),
+            defaults: Vec::new(),
+        };
+        for version in ["/v1", "/v2"] {
+            let path = format!("{version}/{path}");
+            let Ok(asked) = format!("{path}?{query}").parse::<http::uri::PathAndQuery>() else { continue };
+            same(&url(&engine, &backend, asked.path(), asked.query()), &path);
+        }
+    }
 }
 
 /// Puts the provider's key on a request for `endpoint`.

@@ -24,7 +24,7 @@ use dashmap::DashMap;
 pub(super) use self::{bill::Bill, noted::count};
 pub use self::{
     joint::share_limits,
-    shelf::KeepError,
+    shelf::{KeepError, fuzz_usage},
     told::{KeyTold, TeamTold},
 };
 use self::{

@@ -12,7 +12,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    quota::{Book, MOST_OBJECTS, Owned, Owners, Row, Tally, calendar},
+    quota::{Amount, Book, Budget, Fund, MOST_OBJECTS, Owned, Owners, Period, Row, Tally, Used, calendar},
     types::Name,
 };
 
@@ -132,10 +132,7 @@ impl Shelf {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(KeepError::Io { path, error }),
         };
-        if !standing.is_empty() {
-            found.standing =
-                serde_json::from_slice(&standing).map_err(|error| KeepError::Unreadable { path, error })?;
-        }
+        found.standing = read_standing(&standing).map_err(|error| KeepError::Unreadable { path, error })?;
         let objects = read_objects(&folder.join(OBJECTS), &mut found.objects).map_err(failed)?;
         Ok((Self { folder: folder.into(), standing, objects, failed: false, _lock: lock }, found))
     }
@@ -221,9 +218,12 @@ fn day(path: &Path) -> Option<&str> {
 
 fn read_rows(path: &Path, rows: &mut Vec<Row>) -> Result<(), KeepError> {
     let text = fs::read_to_string(path).map_err(|error| KeepError::Io { path: path.into(), error })?;
+    rows_of(&text, rows).map_err(|error| KeepError::Unreadable { path: path.into(), error })
+}
+
+fn rows_of(text: &str, rows: &mut Vec<Row>) -> serde_json::Result<()> {
     for line in text.lines().filter(|line| !line.is_empty()) {
-        let row = serde_json::from_str(line);
-        rows.push(row.map_err(|error| KeepError::Unreadable { path: path.into(), error })?);
+        rows.push(serde_json::from_str(line)?);
     }
     Ok(())
 }
@@ -243,6 +243,40 @@ fn read_objects(path: &Path, objects: &mut Vec<Owned>) -> io::Result<Option<usiz
         }
     }
     Ok((is_whole && text.last().is_none_or(|byte| *byte == b'\n')).then_some(objects.len()))
+}
+
+fn read_standing(bytes: &[u8]) -> serde_json::Result<Standing> {
+    if bytes.is_empty() { Ok(Standing::default()) } else { serde_json::from_slice(bytes) }
+}
+
+/// Reads any bytes as files of usage: as rows of a day, and as budgets and revocations. An entry for fuzzers, which must never panic.
+///
+/// # Panics
+/// Where what was read and added up could not be read again.
+pub fn fuzz_usage(bytes: &[u8]) {
+    if let Ok(standing) = read_standing(bytes) {
+        let written = serde_json::to_vec_pretty(&standing).unwrap_or_default();
+        assert!(read_standing(&written).is_ok_and(|again| again == standing), "budgets and revocations change on disk");
+        let budget = Budget { amount: Amount::Tokens(u64::MAX), per: Period::Month };
+        for tally in standing.teams.values() {
+            let _ = Fund::new(budget, Some(*tally), tally.since).standing(tally.since);
+        }
+    }
+    let mut rows = Vec::new();
+    if rows_of(&String::from_utf8_lossy(bytes), &mut rows).is_err() {
+        return;
+    }
+    let book = Book::default();
+    book.restore(rows.clone());
+    book.restore(rows.clone());
+    for day in rows.iter().map(|row| &row.entry.day) {
+        let kept = book.day(day);
+        let lines: Vec<_> = kept.iter().filter_map(|row| serde_json::to_string(row).ok()).collect();
+        let mut again = Vec::new();
+        assert!(rows_of(&lines.join("\n"), &mut again).is_ok(), "a day cannot be read again: {lines:?}");
+        let counted = |row: &Row| (row.entry.clone(), Used { cost_usd: 0.0, ..row.used });
+        assert!(kept.iter().map(counted).eq(again.iter().map(counted)), "a day changes on disk");
+    }
 }
 
 #[cfg(test)]
