@@ -49,7 +49,7 @@ impl Record {
 
     /// What giving it again saves, in US dollars; by its tokens at a dollar a million where no price is known.
     pub fn worth(&self) -> f64 {
-        let tokens = self.transcript.usage().map_or(0, |usage| usage.prompt_tokens + usage.completion_tokens);
+        let tokens = self.transcript.usage().map_or(0, |usage| usage.total());
         self.cost_usd.filter(|cost| *cost > 0.0).unwrap_or(tokens.max(1) as f64 / 1e6)
     }
 }

@@ -1,16 +1,16 @@
-//! What will it use of its caller's limits: the tokens of its prompt and of the answer to expect are reserved, and settled by the usage when
-//! the request is over. An answer that is given again costs none, and does not come here.
+//! Do its caller's limits leave room for it? The tokens of its prompt and of the answer to expect are reserved of what its key may use, and
+//! the most that it may cost of its team's budget. Both are settled by the usage when the request is over. An answer that is given again
+//! costs nothing, and does not come here.
 
 use std::sync::Arc;
 
 use super::{
     Desk, Reply, Step,
+    callers::Cost,
+    demand::{Demand, Given, dearest},
     stages::{Covered, Missed, Routed},
 };
-use crate::{
-    quota::Spent,
-    types::{Fault, Usage},
-};
+use crate::{policy::Target, quota::Spent, schedule::predict::OutputLengths, types::Fault};
 
 pub(super) struct Limit<S> {
     inner: S,
@@ -25,29 +25,45 @@ impl<S> Limit<S> {
 
 impl<S: Step<Covered>> Step<Missed> for Limit<S> {
     async fn call(&self, Missed(routed): Missed) -> Result<Reply, Fault> {
-        if let Some(bill) = routed.call.record.bill() {
-            let (prompt, whole) = expected(&self.desk, &routed);
-            bill.reserve(prompt, whole, self.desk.clock.now()).await?;
+        let record = &routed.call.record;
+        let demand = demand(&self.desk, &routed);
+        if let Some(bill) = record.bill() {
+            bill.reserve(&cost(&routed, &demand), self.desk.clock.now()).await?;
         }
+        record.demands(demand);
         self.inner.call(Covered(routed)).await
     }
 }
 
-/// What a request will probably take: its prompt alone, and with the answer that such requests have had, within its own limit, at the prices of
-/// the pool that it goes to first.
-fn expected(desk: &Desk, Routed { call, route, .. }: &Routed) -> (Spent, Spent) {
-    let mut usage =
-        Usage { prompt_tokens: desk.bytes_per_token.prompt_tokens(call.body.prompt_bytes as u64), ..Usage::default() };
-    let Some(target) = route.targets.first() else { return Default::default() };
-    let pool = &call.serving.snapshot.pools[target.pool];
-    let spent = |usage: &Usage| Spent {
-        tokens: usage.prompt_tokens + usage.completion_tokens,
-        usd: pool.spec.price.map_or(0.0, |price| price.cost(usage)),
+/// What a request may take, its answer's length told by those that its caller had before. Where there is no caller, by those of its kind
+/// in the pool that it goes to first: nothing is decided by it.
+fn demand(desk: &Desk, routed: &Routed) -> Demand {
+    let Routed { call, route, .. } = routed;
+    let (pools, bill) = (&call.serving.snapshot.pools, call.record.bill());
+    let context = |target: &Target| pools[target.pool].context(target);
+    let given = Given {
+        prompt: desk.bytes_per_token.prompt_tokens(call.body.prompt_bytes as u64),
+        // Whichever of its pools answers: one whose context is not known may have any.
+        context: route.targets.iter().map(context).try_fold(0, |most, own| Some(own?.max(most))),
+        limited: bill.is_some(),
     };
-    let prompt = spent(&usage);
-    if call.endpoint.generates() {
-        let outputs = pool.learned.outputs.of(target, &route.name);
-        usage.completion_tokens = outputs.forecast(call.body.max_tokens).mean.ceil() as u64;
+    Demand::of(&call.body, call.endpoint, given, |declared| match (bill, route.targets.first()) {
+        (Some(bill), _) => bill.forecast(declared),
+        (None, Some(target)) => pools[target.pool].learned.outputs.of(target, &route.name).forecast(declared),
+        (None, None) => OutputLengths::new().forecast(declared),
+    })
+}
+
+/// What it costs: its prompt and what to expect at the prices of the pool that it goes to first, the most at those of the dearest.
+fn cost(Routed { call, route, .. }: &Routed, demand: &Demand) -> Cost {
+    let pools = &call.serving.snapshot.pools;
+    let first = route.targets.first().and_then(|target| pools[target.pool].spec.price);
+    let escalation = route.cascade.iter().map(|cascade| cascade.to.pool);
+    let all = route.targets.iter().map(|target| target.pool).chain(escalation).map(|pool| &pools[pool].spec);
+    Cost {
+        prompt: Spent::of(&demand.prompt(), first.as_ref()),
+        expected: Spent::of(&demand.expected(), first.as_ref()),
+        most: dearest(&demand.most(), all),
+        declared: demand.is_declared(),
     }
-    (prompt, spent(&usage))
 }

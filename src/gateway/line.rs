@@ -354,9 +354,9 @@ impl Line {
     /// What all its attempts used.
     pub(super) fn spent(&self) -> Spent {
         let counted = self.attempts.iter().filter_map(|attempt| attempt.usage);
-        let counted: u64 = counted.map(|usage| usage.prompt_tokens + usage.completion_tokens).sum();
+        let counted = counted.map(|usage| usage.total()).fold(0, u64::saturating_add);
         let Spent { tokens, usd } = self.uncounted;
-        Spent { tokens: tokens + counted, usd: usd + self.cost_usd.unwrap_or(0.0) }
+        Spent { tokens: tokens.saturating_add(counted), usd: usd + self.cost_usd.unwrap_or(0.0) }
     }
 
     /// Notes that an attempt under way has given no first token in its time: should another answer, it counts as failed.

@@ -13,6 +13,7 @@ mod breaker_log;
 mod cache;
 mod callers;
 mod counting;
+mod demand;
 mod desk;
 mod disk;
 mod dispatch;

@@ -13,6 +13,7 @@ use http::StatusCode;
 use super::{
     Desk,
     callers::{Bill, Caller, count},
+    demand::Demand,
     goodput,
     line::{FORM, Line, since_1970},
     shadow::Worth,
@@ -44,6 +45,8 @@ pub(super) struct Record {
     served: OnceLock<Served>,
     /// What it took of its caller's limits.
     bill: OnceLock<Bill>,
+    /// The most that it may take of an engine.
+    demand: OnceLock<Demand>,
     /// Where traces are wanted.
     traced: Option<Traced>,
     _in_flight: InFlight,
@@ -113,6 +116,7 @@ impl Record {
             counted: OnceLock::new(),
             served: OnceLock::new(),
             bill: OnceLock::new(),
+            demand: OnceLock::new(),
             traced,
             _in_flight: in_flight,
         })
@@ -175,6 +179,17 @@ impl Record {
         self.bill.get()
     }
 
+    /// Notes the most that it may take of an engine.
+    pub(super) fn demands(&self, demand: Demand) {
+        // It is worked out once.
+        let _ = self.demand.set(demand);
+    }
+
+    /// The most that it may take of an engine, where that is known.
+    pub(super) fn demand(&self) -> Option<&Demand> {
+        self.demand.get()
+    }
+
     /// Its trace, where traces are wanted.
     pub(super) fn traced(&self) -> Option<&Traced> {
         self.traced.as_ref()
@@ -225,7 +240,7 @@ impl Record {
         line.cost_usd =
             line.attempts.iter().filter_map(|attempt| attempt.cost_usd).reduce(|sum, cost| sum + cost).or(free);
         if let Some(bill) = self.bill() {
-            bill.settle(&line);
+            bill.settle(&line, self.demand());
         }
         if let Some(traced) = &self.traced {
             spans::Told { traced, endpoint: self.endpoint, arrived: self.arrived, line: &line }.tell();

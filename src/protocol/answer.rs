@@ -28,7 +28,7 @@ pub fn read_event(endpoint: Endpoint, data: &[u8]) -> Seen {
 #[error("not JSON")]
 pub struct NotJson;
 
-/// Checks that a whole answer is JSON, and reads its token counts where it has any; mostly in one pass.
+/// Checks that a whole answer is JSON, and reads its token counts where it has any, as far as its bytes allow; mostly in one pass.
 pub fn read_whole(endpoint: Endpoint, body: &[u8]) -> Result<Option<Usage>, NotJson> {
     #[derive(Deserialize)]
     struct Answer<U> {
@@ -42,7 +42,9 @@ pub fn read_whole(endpoint: Endpoint, body: &[u8]) -> Result<Option<Usage>, NotJ
         Endpoint::Messages => usage::<anthropic::RawUsage>(body),
         _ => usage::<openai::RawUsage>(body),
     };
-    read.or_else(|_| if json::is_json(body) { Ok(None) } else { Err(NotJson) })
+    // A token takes a byte at least, unless it is of reasoning that the engine keeps to itself.
+    let told = |usage: Usage| usage.within_bytes(body.len() as u64);
+    read.map(|usage| usage.map(told)).or_else(|_| if json::is_json(body) { Ok(None) } else { Err(NotJson) })
 }
 
 /// Reads foreign bytes as an event of every kind. For fuzzing.

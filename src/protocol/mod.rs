@@ -3,6 +3,7 @@
 pub mod answer;
 mod anthropic;
 pub mod canonical;
+mod demanded;
 mod draft;
 pub mod error;
 mod head;

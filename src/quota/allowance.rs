@@ -129,12 +129,14 @@ impl Allowance {
         Ok(Stay(self.clone()))
     }
 
-    /// Reserves what a request will probably take.
+    /// Reserves what a request will probably take: `expected` tokens, of which only `certain` ones can make it too large for the limit.
     ///
     /// # Errors
     /// The limit on tokens that it would exceed; then nothing is taken.
-    pub fn reserve(self: &Arc<Self>, tokens: u64, now: Moment) -> Result<Reserved, Exceeded> {
+    pub fn reserve(self: &Arc<Self>, certain: u64, expected: u64, now: Moment) -> Result<Reserved, Exceeded> {
+        let mut tokens = expected;
         if let Some(bucket) = &mut lock(&self.0).tokens {
+            tokens = within(bucket.per_minute(), certain, expected);
             take(bucket, Kind::Tokens, tokens, now)?;
         }
         Ok(Reserved { allowance: self.clone(), tokens })
@@ -188,6 +190,11 @@ impl State {
             bucket.wait(count.min(most), now) == Some(Duration::ZERO)
         })
     }
+}
+
+/// What to ask of a limit for `expected` tokens: no more than all of it, as long as the `certain` ones among them fit.
+pub fn within(limit: u64, certain: u64, expected: u64) -> u64 {
+    expected.min(limit.max(certain))
 }
 
 fn take(bucket: &mut Bucket, kind: Kind, count: u64, now: Moment) -> Result<(), Exceeded> {
@@ -291,13 +298,24 @@ mod tests {
     #[test]
     fn tokens_are_settled_by_what_was_used() {
         let allowance = allowance(10, 100, 10);
-        allowance.reserve(80, at(0)).unwrap().settle(30);
+        allowance.reserve(80, 80, at(0)).unwrap().settle(30);
         assert_eq!(left(&allowance, at(0)).1, 70);
-        allowance.reserve(10, at(0)).unwrap().settle(90);
-        assert_eq!(allowance.reserve(5, at(0)).unwrap_err().after, Some(Duration::from_secs(15)), "20 are owed");
-        drop(allowance.reserve(50, at(60)).unwrap());
+        allowance.reserve(10, 10, at(0)).unwrap().settle(90);
+        assert_eq!(allowance.reserve(5, 5, at(0)).unwrap_err().after, Some(Duration::from_secs(15)), "20 are owed");
+        drop(allowance.reserve(50, 50, at(60)).unwrap());
         assert_eq!(left(&allowance, at(60)).1, 80, "what is not settled comes back");
-        assert_eq!(allowance.reserve(101, at(600)).unwrap_err().after, None);
+        assert_eq!(allowance.reserve(101, 101, at(600)).unwrap_err().after, None);
+    }
+
+    #[test]
+    fn what_is_only_expected_makes_nothing_too_large() {
+        let allowance = allowance(10, 100, 10);
+        assert_eq!(allowance.reserve(101, 300, at(0)).unwrap_err().after, None);
+        let reserved = allowance.reserve(10, 300, at(0)).unwrap();
+        assert_eq!((reserved.tokens(), left(&allowance, at(0)).1), (100, 0));
+        assert_eq!(allowance.reserve(10, 300, at(0)).unwrap_err().after, Some(Duration::from_mins(1)));
+        reserved.settle(30);
+        assert_eq!(left(&allowance, at(0)).1, 70);
     }
 
     #[test]
@@ -332,7 +350,7 @@ mod tests {
             let (mut held, mut used) = (Vec::new(), 0);
             for (tokens, actual) in steps {
                 let stay = allowance.enter(at(0)).unwrap();
-                let reserved = allowance.reserve(tokens, at(0)).unwrap();
+                let reserved = allowance.reserve(tokens, tokens, at(0)).unwrap();
                 match actual {
                     None => held.push((stay, reserved)),
                     Some(actual) => {

@@ -10,7 +10,7 @@ mod key_ring;
 mod owners;
 
 pub use self::{
-    allowance::{Allowance, Exceeded, Figures, Kind, RateLimits, Reserved, Standing, Stay},
+    allowance::{Allowance, Exceeded, Figures, Kind, RateLimits, Reserved, Standing, Stay, within},
     book::{Book, Entry, Row, Used},
     bucket::Bucket,
     budget::{Amount, Budget, Fund, Grant, Overspent, Spent, Statement, Tally},

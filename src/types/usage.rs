@@ -26,6 +26,18 @@ impl Usage {
         }
     }
 
+    /// Tokens of prompt and answer together.
+    pub fn total(&self) -> u64 {
+        self.prompt_tokens.saturating_add(self.completion_tokens)
+    }
+
+    /// The same with no more tokens of the answer than it has `bytes`, beside hidden reasoning.
+    #[must_use]
+    pub fn within_bytes(self, bytes: u64) -> Self {
+        let most = bytes.saturating_add(self.reasoning_tokens.unwrap_or(0));
+        Self { completion_tokens: self.completion_tokens.min(most), ..self }
+    }
+
     /// Tokens of the answer that a stream showed; reasoning is among them only where it was shown.
     pub fn shown_tokens(&self, reasoning_shown: bool) -> u64 {
         let hidden = if reasoning_shown { 0 } else { self.reasoning_tokens.unwrap_or(0) };

@@ -10,6 +10,7 @@ mod admin_access;
 mod admission;
 mod background;
 mod bench;
+mod budgets;
 mod cache;
 mod cache_eval;
 mod callers;

@@ -161,12 +161,10 @@ async fn a_budget_outlives_the_sudden_end_of_the_process() {
 
 #[tokio::test]
 async fn a_budget_in_dollars_counts_what_answers_cost() {
-    let mock = Mock::start(|seen| used(seen, 300_000, 100_000)).await;
+    let mock = Mock::start(|seen| used(seen, 300, 100)).await;
     let list = keys(&[("a", ", team: search")]);
-    let text = format!(
-        "teams: {{ search: {{ budget: {{ usd: 1, per: day, on_exceeded: reject }} }} }}\n{list}{}",
-        pool(&mock, "")
-    );
+    let pool = pool(&mock, "").replace("input: 1, output: 2", "input: 1000, output: 2000");
+    let text = format!("teams: {{ search: {{ budget: {{ usd: 1, per: day, on_exceeded: reject }} }} }}\n{list}{pool}");
     let gateway = Gateway::start(&text).await;
     // Half a dollar each.
     let mut statuses = Vec::new();

@@ -10,12 +10,25 @@ use super::{
     refusal::{overspent, refused},
 };
 use crate::{
-    gateway::{line::Line, wall},
+    gateway::{demand::Demand, line::Line, wall},
     measure::lock,
     quota::{Exceeded, Grant, Overspent, Reserved, Spent, Stay},
+    schedule::predict::OutputForecast,
     telemetry::{KeyMetrics, Stage},
     types::{Fault, Moment, Name, Outcome},
 };
+
+/// What a request may cost.
+pub(in crate::gateway) struct Cost {
+    /// Its prompt alone.
+    pub(in crate::gateway) prompt: Spent,
+    /// With answers as its caller had them before.
+    pub(in crate::gateway) expected: Spent,
+    /// With the longest answers there may be.
+    pub(in crate::gateway) most: Spent,
+    /// Whether the client itself says how long they may be: else nothing but its prompt makes it too large for a limit.
+    pub(in crate::gateway) declared: bool,
+}
 
 /// What one request has taken.
 pub(in crate::gateway) struct Bill {
@@ -64,18 +77,27 @@ impl Bill {
         })
     }
 
-    /// An engine is to work for it: `whole` with the answer, as far as can be told, `prompt` without.
-    pub(in crate::gateway) async fn reserve(&self, prompt: Spent, whole: Spent, now: Moment) -> Result<(), Fault> {
+    /// What to expect of an answer to its caller, within a limit.
+    pub(in crate::gateway) fn forecast(&self, limit: Option<u64>) -> OutputForecast {
+        self.caller.known.outputs.forecast(limit)
+    }
+
+    /// An engine is to work for it.
+    pub(in crate::gateway) async fn reserve(&self, cost: &Cost, now: Moment) -> Result<(), Fault> {
         let Caller { fund, known, .. } = &*self.caller;
         let unix = wall::seconds();
-        let tokens = known.allowance.reserve(whole.tokens, now).map_err(|exceeded| self.refuse(&exceeded))?;
+        let Cost { prompt, expected, most, declared } = *cost;
+        let certain = if declared { expected.tokens } else { prompt.tokens };
+        let tokens = known.allowance.reserve(certain, expected.tokens, now);
+        let tokens = tokens.map_err(|exceeded| self.refuse(&exceeded))?;
         let grant = match fund {
-            Some(fund) => Some(fund.reserve(whole, unix).map_err(|exceeded| self.overspent(&exceeded, unix))?),
+            Some(fund) => Some(fund.reserve(prompt, most, unix).map_err(|exceeded| self.overspent(&exceeded, unix))?),
             None => None,
         };
         // Refused, it gives back here what it has reserved.
         if let Some(share) = &self.share {
-            share.reserve(whole, fund.as_ref(), (now, unix)).await.map_err(|full| match full {
+            let budget = fund.as_ref().zip(grant.as_ref()).map(|(fund, grant)| (fund, prompt, grant.amount()));
+            share.reserve((certain, expected.tokens), budget, (now, unix)).await.map_err(|full| match full {
                 Full::Key(exceeded) => self.refuse(&exceeded),
                 Full::Budget(exceeded) => self.overspent(&exceeded, unix),
             })?;
@@ -86,7 +108,8 @@ impl Bill {
     }
 
     /// The request is over.
-    pub(in crate::gateway) fn settle(&self, line: &Line) {
+    pub(in crate::gateway) fn settle(&self, line: &Line, demand: Option<&Demand>) {
+        self.learn(line, demand);
         let Held { stay: _stay, tokens, grant, prompt } = std::mem::take(&mut *lock(&self.held));
         let mut spent = line.spent();
         // A client that left while its prompt was read has used that: else prompts would cost nothing who leave early.
@@ -104,6 +127,19 @@ impl Bill {
         }
         if let Some(share) = &self.share {
             share.settle(used, self.caller.fund.as_ref(), unix);
+        }
+    }
+
+    /// Learns how long its caller's answers are.
+    fn learn(&self, line: &Line, demand: Option<&Demand>) {
+        let complete = line.outcome == Outcome::Complete.label();
+        let usage = line.usage.or_else(|| line.attempts.iter().filter_map(|attempt| attempt.uncounted).next_back());
+        let Some((tokens, is_cut)) = usage.and_then(|usage| demand?.answered(&usage)) else { return };
+        let outputs = &self.caller.known.outputs;
+        if complete && !is_cut {
+            outputs.observe(tokens);
+        } else if tokens > 0 {
+            outputs.observe_cut(tokens);
         }
     }
 

@@ -5,12 +5,17 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-use crate::quota::{Allowance, Kind};
+use crate::{
+    quota::{Allowance, Kind},
+    schedule::predict::OutputLengths,
+};
 
 /// What of a caller outlives policies.
 pub(super) struct Known {
     pub(super) allowance: Arc<Allowance>,
     pub(super) revoked: AtomicBool,
+    /// How long its answers are: what is expected decides for this caller alone, and so nobody else's answers count.
+    pub(super) outputs: OutputLengths,
     /// Requests that were refused, by [`LIMITS`].
     refused: [AtomicU64; 4],
 }
@@ -20,7 +25,12 @@ const LIMITS: [&str; 4] = ["requests", "tokens", "concurrency", "budget"];
 
 impl Known {
     pub(super) fn new(allowance: Allowance) -> Self {
-        Self { allowance: Arc::new(allowance), revoked: AtomicBool::new(false), refused: Default::default() }
+        Self {
+            allowance: Arc::new(allowance),
+            revoked: AtomicBool::new(false),
+            outputs: OutputLengths::new(),
+            refused: Default::default(),
+        }
     }
 
     /// Counts a refusal; `None` stands for the budget of its team.

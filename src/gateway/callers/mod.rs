@@ -21,7 +21,10 @@ use std::{
 use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
-pub(super) use self::{bill::Bill, noted::count};
+pub(super) use self::{
+    bill::{Bill, Cost},
+    noted::count,
+};
 pub use self::{
     joint::share_limits,
     shelf::{KeepError, fuzz_usage},

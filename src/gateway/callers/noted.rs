@@ -34,7 +34,7 @@ impl Callers {
         for attempt in &line.attempts {
             let Some(usage) = &attempt.usage else { continue };
             if attempt.usage_estimated {
-                estimated.tokens += usage.prompt_tokens + usage.completion_tokens;
+                estimated.tokens = estimated.tokens.saturating_add(usage.total());
                 estimated.usd += attempt.cost_usd.unwrap_or(0.0);
             } else {
                 self.book.add(entry(served(&attempt.upstream_model)), &Used::answer(usage, attempt.cost_usd));

@@ -43,13 +43,23 @@ pub(super) fn refused(id: &Name, exceeded: &Exceeded) -> Fault {
     Fault { retry_after: after, ..fault.with_class(class).with_code("rate_limit_exceeded") }
 }
 
-/// The team of the key `id` has nothing left to spend.
+/// The team of the key `id` has nothing left to spend, or nothing that is not reserved.
 pub(super) fn overspent(id: &Name, team: &str, exceeded: &Overspent, unix: i64) -> Fault {
-    let Overspent { budget, renewed } = exceeded;
+    let Overspent { budget, renewed, under_way } = exceeded;
     let amount = match budget.amount {
         Amount::Usd(usd) => format!("{usd} USD"),
         Amount::Tokens(tokens) => format!("{tokens} tokens"),
     };
+    if *under_way {
+        let message = format!(
+            "What is left of the budget of {amount} per {} of the team '{team}' (key '{id}') is reserved for requests that are under way. \
+             Wait for one of them to end, and try again; with a smaller max_tokens, each reserves less.",
+            budget.per.name()
+        );
+        let fault = Fault::gateway(StatusCode::TOO_MANY_REQUESTS, "over_budget", message);
+        let fault = fault.with_class("tokens").with_code("rate_limit_exceeded");
+        return Fault { retry_after: Some(SOON), ..fault };
+    }
     let message = format!(
         "You exceeded your current quota: what is left of the budget of {amount} per {} of the team '{team}' (key '{id}') does not \
          suffice for this request. It is renewed at {}.",

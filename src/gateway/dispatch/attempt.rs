@@ -253,7 +253,7 @@ impl<'a> Attempt<'a> {
         }
         let body = self.collect(body).await?;
         match read_whole(endpoint, body.clone()).await {
-            Ok(usage) => meter.whole(usage),
+            Ok(usage) => meter.whole(usage, body.len()),
             Err(answer::NotJson) => return Err(garbage(&body, keys)),
         }
         Ok((head, Answer::Whole(body)))

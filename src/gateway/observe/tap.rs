@@ -107,7 +107,7 @@ impl Tap {
             (_, Some(kind)) => Outcome::Failed(kind),
             (Looking::Events { complete: false, .. }, None) => Outcome::Failed("stream_cut"),
             (Looking::Whole(read), None) => {
-                self.meter.whole(answer::read_whole(self.endpoint, read).ok().flatten());
+                self.meter.whole(answer::read_whole(self.endpoint, read).ok().flatten(), 0);
                 Outcome::Complete
             }
             _ => Outcome::Complete,

@@ -21,6 +21,9 @@ use crate::{
     },
 };
 
+/// Bytes of a whole answer that are none of its text.
+const ENVELOPE: usize = 256;
+
 /// Measures one attempt, from before its first await to the end of its answer.
 pub(in crate::gateway) struct Meter {
     desk: Arc<Desk>,
@@ -142,14 +145,17 @@ impl Meter {
 
     /// An event came from upstream.
     pub(in crate::gateway) fn read(&mut self, seen: &Seen) {
-        if let Some(usage) = seen.usage {
-            self.usage = Some(self.usage.map_or(usage, |before| before.with(usage)));
-        }
         self.choices |= seen.choices;
         self.reasoning |= seen.reasoning;
         if seen.token {
             self.text_bytes += seen.text_bytes as u64;
             self.events += 1;
+        }
+        if let Some(usage) = seen.usage {
+            let usage = self.possible(usage, Some((self.text_bytes, self.events)));
+            self.usage = Some(self.usage.map_or(usage, |before| before.with(usage)));
+        }
+        if seen.token {
             self.token();
             let tokens = self.backend.learned.bytes_per_token.tokens(self.text_bytes);
             self.seat.iter_mut().for_each(|seat| seat.streamed(tokens));
@@ -183,9 +189,10 @@ impl Meter {
         }
     }
 
-    /// The usage of an answer that came whole.
-    pub(in crate::gateway) fn whole(&mut self, usage: Option<Usage>) {
-        self.usage = usage;
+    /// The usage of an answer that came whole, in so many bytes: by these it is estimated where there is none.
+    pub(in crate::gateway) fn whole(&mut self, usage: Option<Usage>, bytes: usize) {
+        self.text_bytes = bytes.saturating_sub(ENVELOPE) as u64;
+        self.usage = usage.map(|usage| self.possible(usage, None));
     }
 
     /// The attempt failed before its answer had begun; the request may go on elsewhere.
@@ -343,11 +350,15 @@ impl Meter {
     fn settle_account(&mut self) {
         let begun = || self.tokens.map(|_| self.estimate());
         let usage = self.usage.or_else(begun).unwrap_or_default();
-        self.seat.iter_mut().for_each(|seat| seat.used(usage.prompt_tokens + usage.completion_tokens));
+        self.seat.iter_mut().for_each(|seat| seat.used(usage.total()));
     }
 
     fn end_attempt(&mut self, outcome: Outcome) {
         self.over = true;
+        let unseen = if self.ended { None } else { self.unseen(outcome) };
+        if let Some(usage) = unseen {
+            self.seat.iter_mut().for_each(|seat| seat.used(usage.total()));
+        }
         self.settle_account();
         self.seat = None;
         if std::mem::replace(&mut self.ended, true) {
@@ -363,7 +374,7 @@ impl Meter {
         let estimate = (outcome == Outcome::Escalated && self.usage.is_none()).then(|| self.estimate());
         let usage = self.usage.or(estimate);
         let uncounted = usage.is_none() && (self.tokens.is_some() || outcome == Outcome::Complete);
-        let uncounted = uncounted.then(|| self.estimate());
+        let uncounted = uncounted.then(|| self.estimate()).or(unseen);
         let cost = usage.and_then(|usage| Some(self.price?.cost(&usage)));
         if let Some(cost) = cost {
             self.metrics.cost(cost, self.desk.clock.now());
@@ -372,7 +383,7 @@ impl Meter {
         let ended_ms = millis(self.desk.clock.now().since(self.arrived));
         self.record.note(|line| {
             if let Some(usage) = uncounted {
-                line.uncounted.tokens += usage.prompt_tokens + usage.completion_tokens;
+                line.uncounted.tokens = line.uncounted.tokens.saturating_add(usage.total());
                 line.uncounted.usd += self.price.map_or(0.0, |price| price.cost(&usage));
             }
             if let Some(attempt) = line.attempts.get_mut(self.number) {

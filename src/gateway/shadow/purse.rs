@@ -46,10 +46,10 @@ pub(in crate::gateway) struct Claim(Arc<Purse>);
 impl Worth {
     /// What all attempts at a request cost.
     pub(in crate::gateway) fn total(attempts: &[Attempted]) -> Self {
-        let tokens = |usage: &Usage| usage.prompt_tokens + usage.completion_tokens;
+        let tokens = attempts.iter().filter_map(|attempt| attempt.usage.as_ref()).map(Usage::total);
         Self {
             dollars: attempts.iter().filter_map(|attempt| attempt.cost_usd).sum(),
-            tokens: attempts.iter().filter_map(|attempt| attempt.usage.as_ref()).map(tokens).sum(),
+            tokens: tokens.fold(0, u64::saturating_add),
         }
     }
 }

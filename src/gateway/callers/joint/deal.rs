@@ -28,12 +28,12 @@ enum Part {
     Take { key: usize, limit: u64, count: u64 },
     /// Gives back to it, or takes what is missing.
     Correct { key: usize, limit: u64, count: i64 },
-    /// Holds an amount, where no more is held and spent than there may be.
+    /// Holds an amount, or what is left where that is less but not below the least.
     Hold {
         key: usize,
         sum: usize,
-        most: u64,
-        amount: u64,
+        #[serde(flatten)]
+        room: Room,
         member: String,
         #[serde(flatten)]
         spending: Option<Spending>,
@@ -52,6 +52,14 @@ struct Spending {
     gateway: Arc<str>,
     own: u64,
     until: i64,
+}
+
+/// How much is to be held: of `most` in all, `amount` or what is left, and no less than `least`.
+#[derive(Copy, Clone, Debug, Serialize)]
+pub(super) struct Room {
+    pub(super) most: u64,
+    pub(super) least: u64,
+    pub(super) amount: u64,
 }
 
 /// Where the server has what is held.
@@ -91,13 +99,13 @@ impl Deal {
     pub(super) fn hold(
         &mut self,
         place: &Place,
-        (most, amount): (u64, u64),
+        room: Room,
         member: String,
         spent: Option<(&Arc<str>, &Statement, &Arc<str>)>,
     ) -> usize {
         let (key, sum) = self.place(place);
         let spending = spent.map(|(at, statement, gateway)| self.spending(at, statement, gateway));
-        self.add(Part::Hold { key, sum, most, amount, member, spending })
+        self.add(Part::Hold { key, sum, room, member, spending })
     }
 
     pub(super) fn release(&mut self, place: &Place, member: String) {

@@ -74,6 +74,11 @@ impl Entry {
         self.roll.member(self.number, self.amount)
     }
 
+    /// It holds no more than this.
+    pub(super) fn shrink(&mut self, amount: u64) {
+        self.amount = self.amount.min(amount);
+    }
+
     /// It is renewed from now on: the server was asked for it and has not refused, or has not been heard. Before, a renewal would take
     /// what it is just refusing.
     pub(super) fn keep(&self) {

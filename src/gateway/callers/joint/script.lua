@@ -70,7 +70,10 @@ for at, part in ipairs(parts) do
         local all, own = 0, 0
         if part.spent then all, own = spent(part) end
         local taken = held(part) + all
-        room = taken < part.most and taken + part.amount <= part.most
+        room = taken < part.most and taken + (part.least or part.amount) <= part.most
+        -- Its name ends with what it holds.
+        local amount = math.min(part.amount, part.most - taken)
+        part.member = string.gsub(part.member, '%d+$', text(amount))
         figures[at] = { taken, all, own }
     end
     if not room and refused == 0 then refused = at end

@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use super::{
-    deal::{Answer, Deal},
+    deal::{Answer, Deal, Room},
     names::{Names, TeamNames},
     roll::Entry,
     server::Joint,
 };
 use crate::{
     measure::lock,
-    quota::{Bucket, Exceeded, Figures, Fund, Kind, Overspent, Spent, Standing, Statement},
+    quota::{Bucket, Exceeded, Figures, Fund, Kind, Overspent, Spent, Standing, Statement, within},
     redis::Absent,
     types::Moment,
 };
@@ -52,7 +52,8 @@ impl Share {
         let mut deal = Deal::default();
         let at_once = limits.concurrency.map(|most| {
             let entry = self.joint.roll.enter(stays, 1);
-            let at = deal.hold(stays, (most, 1), entry.member(), None);
+            let room = Room { most, least: 1, amount: 1 };
+            let at = deal.hold(stays, room, entry.member(), None);
             // From now on it ends with the request, whatever the server says, and whenever.
             lock(&self.taken).stay = Some(entry);
             (at, most)
@@ -83,53 +84,64 @@ impl Share {
         })
     }
 
-    /// An engine is to work for it, and what it will take has been reserved here: of its team's `fund` too, where that has a budget.
+    /// An engine is to work for it, and what it will take has been reserved here: `expected` tokens, of which only `certain` ones can make it
+    /// too large; and of its team's `budget`, where it has one: the fund, what has to be left of it, and what was reserved.
     pub(in crate::gateway::callers) async fn reserve(
         &self,
-        whole: Spent,
-        fund: Option<&Arc<Fund>>,
+        (certain, expected): (u64, u64),
+        budget: Option<(&Arc<Fund>, Spent, u64)>,
         (now, unix): (Moment, i64),
     ) -> Result<(), Full> {
         let Names { limits, tokens, .. } = &*self.names;
         let mut deal = Deal::default();
-        let rate = limits.tpm.map(|tpm| (deal.take(tokens, tpm, whole.tokens), tpm));
-        let budget = self.budget(fund, unix).map(|(team, fund, statement, spent)| {
-            let entry = self.joint.roll.enter(&team.holds, statement.budget.amount.of(whole));
-            let room = (statement.most, statement.budget.amount.of(whole));
+        let asked = limits.tpm.map_or(expected, |tpm| within(tpm, certain, expected));
+        let rate = limits.tpm.map(|tpm| (deal.take(tokens, tpm, asked), tpm));
+        let held = budget.and_then(|(fund, least, amount)| Some((self.budget(Some(fund), unix)?, least, amount)));
+        let budget = held.map(|((team, fund, statement, spent), least, amount)| {
+            let least = statement.budget.amount.of(least).min(amount);
+            let entry = self.joint.roll.enter(&team.holds, amount);
+            let room = Room { most: statement.most, least, amount };
             let at = deal.hold(&team.holds, room, entry.member(), Some((&spent, &statement, &self.joint.gateway)));
             lock(&self.taken).hold = Some(entry);
-            (at, fund, statement)
+            (at, fund, statement, room)
         });
         if deal.is_empty() {
             return Ok(());
         }
         let answer = self.joint.ask("reserve", &deal).await;
         let mut taken = lock(&self.taken);
+        // Where less is left than was asked for, it holds that.
+        if let (Some((at, _, _, room)), Ok((0, told)), Some(hold)) = (&budget, &answer, &mut taken.hold) {
+            let used = told.get(*at).and_then(|told| told.first()).copied().unwrap_or_default();
+            hold.shrink(room.amount.min(room.most.saturating_sub(used)));
+        }
         keep(taken.hold.as_ref(), &answer);
         let (refused, told) = match answer {
             Ok(answer) => answer,
             Err(absent) => {
                 // What was asked too slowly was asked all the same.
-                taken.tokens = if absent == Absent::Late { whole.tokens } else { 0 };
+                taken.tokens = if absent == Absent::Late { asked } else { 0 };
                 return Ok(());
             }
         };
         let figure = |at: usize, of: usize| told.get(at).and_then(|told| told.get(of)).copied().unwrap_or_default();
-        if let Some((at, fund, statement)) = &budget {
+        if let Some((at, fund, statement, _)) = &budget {
             fund.learn(statement, figure(*at, 2), figure(*at, 1));
         }
         let bucket = rate.map(|(at, tpm)| Bucket::used(tpm, figure(at, 0), now));
         taken.tokens_left.clone_from(&bucket);
         if refused == 0 {
-            taken.tokens = whole.tokens;
+            taken.tokens = asked;
             return Ok(());
         }
         taken.hold = None;
         match (budget, bucket) {
-            (Some((at, _, statement)), _) if refused == at + 1 => {
-                Err(Full::Budget(Overspent { budget: statement.budget, renewed: statement.until }))
+            (Some((at, _, statement, room)), _) if refused == at + 1 => {
+                let unspent = room.most.saturating_sub(figure(at, 1));
+                let under_way = unspent > 0 && unspent >= room.least;
+                Err(Full::Budget(Overspent { budget: statement.budget, renewed: statement.until, under_way }))
             }
-            (_, Some(mut bucket)) => Err(Full::Key(Exceeded::of(Kind::Tokens, &mut bucket, whole.tokens, now))),
+            (_, Some(mut bucket)) => Err(Full::Key(Exceeded::of(Kind::Tokens, &mut bucket, asked, now))),
             (_, None) => Ok(()),
         }
     }

@@ -1,14 +1,20 @@
 //! How many tokens of an answer have come, and how long each took.
 
+use std::time::Duration;
+
 use super::Meter;
 use crate::types::{Outcome, Usage};
 
 impl Meter {
     /// Tokens so far, by their bytes.
     pub(super) fn estimate(&self) -> Usage {
+        let tokens = self.streamed_tokens(Outcome::Escalated);
         Usage {
             prompt_tokens: self.backend.prompt_tokens(self.prompt_bytes as usize),
-            completion_tokens: self.streamed_tokens(Outcome::Escalated),
+            completion_tokens: self
+                .record
+                .demand()
+                .map_or(tokens, |demand| tokens.min(demand.most().completion_tokens)),
             ..Usage::default()
         }
     }
@@ -21,6 +27,26 @@ impl Meter {
     /// Tokens of a stream that have come, by its events: what the client of one that breaks off has received.
     pub(in crate::gateway) fn received(&self) -> u64 {
         self.backend.learned.tokens_in(self.events)
+    }
+
+    /// An engine's own count, as far as it is possible.
+    pub(super) fn possible(&self, usage: Usage, shown: Option<(u64, u64)>) -> Usage {
+        self.record.demand().map_or(usage, |demand| demand.bound(usage, shown, self.reasoning))
+    }
+
+    /// What the engine has probably done for a client that left before an answer which comes whole was there: its prompt, and tokens at the
+    /// pace that was predicted for the time after it.
+    pub(super) fn unseen(&self, outcome: Outcome) -> Option<Usage> {
+        if outcome != Outcome::ClientGone || self.usage.is_some() || self.tokens.is_some() {
+            return None;
+        }
+        let mut predicted = None;
+        self.record.note(|line| predicted = line.attempts.get(self.number).map(|attempt| attempt.predicted));
+        let predicted = predicted?;
+        let of = |millis: f64| Duration::try_from_secs_f64(millis / 1e3).unwrap_or_default();
+        let decoding = self.desk.clock.now().since(self.started).saturating_sub(of(predicted.ttft_ms));
+        let completion_tokens = self.record.demand()?.done_in(decoding, of(predicted.tpot_ms))?;
+        Some(Usage { completion_tokens, ..self.estimate() })
     }
 
     /// Seconds per output token after the first: (last − first) / (n − 1), n being the tokens of one choice that were seen to come.

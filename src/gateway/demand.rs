@@ -1,0 +1,202 @@
+//! The most that a request may take of an engine, and what is made of an engine's own count beyond that.
+
+use std::time::Duration;
+
+use crate::{
+    policy::Pool,
+    protocol::RequestBody,
+    quota::Spent,
+    schedule::predict::OutputForecast,
+    types::{Endpoint, Usage},
+};
+
+/// Tokens that chat templates, default system prompts and tools' wording add to a prompt, at most.
+const TEMPLATE: u64 = 2048;
+/// Tokens of an answer that no text shows: of its ends, and of markup that engines take out.
+const MARKUP: u64 = 256;
+/// The longest answer to expect where neither the client nor a known context limits it.
+const UNLIMITED: u64 = 32_768;
+/// No context is longer.
+const LONGEST: u64 = 1 << 24;
+
+/// The most that a request may take of an engine.
+#[derive(Clone, Debug)]
+pub(super) struct Demand {
+    /// Tokens of its prompt, by an estimate.
+    prompt: u64,
+    /// The most tokens of a prompt that an engine may report.
+    prompt_most: u64,
+    /// Answers asked for at once.
+    choices: u64,
+    /// The client's limit on each.
+    declared: Option<u64>,
+    /// The most tokens of each: the client's limit, else what the context leaves.
+    most: u64,
+    /// The most tokens of reasoning that an engine may report and not show.
+    hidden_most: u64,
+    /// Tokens to expect of each: the mean, and where it comes whole the 90th percentile.
+    mean: u64,
+    p90: u64,
+    /// Whether an answer is made, and whether it comes whole.
+    generates: bool,
+    whole: bool,
+}
+
+/// What is known beside a request's body.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Given {
+    /// Tokens of its prompt, by an estimate.
+    pub(super) prompt: u64,
+    /// The longest context that it may find; `None` where that is not known of every pool.
+    pub(super) context: Option<u64>,
+    /// Whether anybody's limits depend on what is counted.
+    pub(super) limited: bool,
+}
+
+impl Demand {
+    /// What a request with this body may take; `forecast` tells the length of answers like the wanted one, within a limit.
+    pub(super) fn of(
+        body: &RequestBody,
+        endpoint: Endpoint,
+        Given { prompt, context, limited }: Given,
+        forecast: impl FnOnce(Option<u64>) -> OutputForecast,
+    ) -> Self {
+        let declared = body.declared_tokens();
+        let elsewhere = !limited || body.reads_elsewhere(endpoint);
+        let written = (body.bytes().len() as u64).saturating_add(TEMPLATE);
+        let prompt_most = if elsewhere { LONGEST } else { written }.min(context.unwrap_or(LONGEST));
+        let generates = endpoint.generates();
+        let left = || context.map_or(UNLIMITED, |context| context.saturating_sub(prompt).max(1));
+        let OutputForecast { mean, p90, .. } = forecast(declared);
+        let choices = if generates { body.choices(endpoint) } else { 0 };
+        Self {
+            prompt,
+            prompt_most,
+            choices,
+            declared,
+            most: declared.unwrap_or_else(left),
+            hidden_most: declared.or(context).unwrap_or(LONGEST).saturating_mul(choices),
+            mean: mean.ceil() as u64,
+            p90: p90.ceil() as u64,
+            generates,
+            whole: generates && !body.stream,
+        }
+    }
+
+    /// Its prompt alone.
+    pub(super) fn prompt(&self) -> Usage {
+        Usage { prompt_tokens: self.prompt, ..Usage::default() }
+    }
+
+    /// With the answers to expect.
+    pub(super) fn expected(&self) -> Usage {
+        Usage { completion_tokens: self.mean.saturating_mul(self.choices), ..self.prompt() }
+    }
+
+    /// With the longest answers there may be.
+    pub(super) fn most(&self) -> Usage {
+        Usage { completion_tokens: self.most.saturating_mul(self.choices), ..self.prompt() }
+    }
+
+    /// Whether the client itself says how long its answers may be.
+    pub(super) fn is_declared(&self) -> bool {
+        self.declared.is_some() || !self.generates
+    }
+
+    /// The length of one answer that is over, in tokens, and whether a limit cut it off; `None` where there was none.
+    pub(super) fn answered(&self, usage: &Usage) -> Option<(u64, bool)> {
+        let each = usage.completion_tokens.checked_div(self.choices)?;
+        Some((each, self.declared.is_some_and(|most| each >= most)))
+    }
+
+    /// What an engine probably did in the time that it had for answers which come whole, though none came: by its pace, and
+    /// within what was to be expected.
+    pub(super) fn done_in(&self, decoding: Duration, tpot: Duration) -> Option<u64> {
+        let each = (decoding.as_secs_f64() / tpot.as_secs_f64().max(1e-6)) as u64;
+        self.whole.then(|| each.min(self.declared.unwrap_or(self.p90)).saturating_mul(self.choices))
+    }
+
+    /// An engine's own count, as far as it is possible. `shown`: bytes and pieces of the answer that were seen, where it was a stream;
+    /// `reasons`: its reasoning was among them.
+    pub(super) fn bound(&self, usage: Usage, shown: Option<(u64, u64)>, reasons: bool) -> Usage {
+        let prompt_tokens = usage.prompt_tokens.min(self.prompt_most);
+        let reasoning = usage.reasoning_tokens.unwrap_or(0);
+        let hidden = if reasons && shown.is_some() { 0 } else { reasoning.min(self.hidden_most) };
+        let seen = match shown {
+            Some((bytes, pieces)) => bytes.saturating_add(pieces).saturating_add(MARKUP),
+            None => usage.completion_tokens.saturating_sub(reasoning),
+        };
+        let completion_tokens = usage.completion_tokens.min(seen.saturating_add(hidden));
+        Usage {
+            prompt_tokens,
+            completion_tokens,
+            cached_tokens: usage.cached_tokens.map(|cached| cached.min(prompt_tokens)),
+            reasoning_tokens: usage.reasoning_tokens.map(|reasoning| reasoning.min(completion_tokens)),
+        }
+    }
+}
+
+/// What `usage` costs in the dearest of `pools`.
+pub(super) fn dearest<'a>(usage: &Usage, pools: impl Iterator<Item = &'a Pool>) -> Spent {
+    let costs = pools.map(|pool| Spent::of(usage, pool.price.as_ref()));
+    costs.reduce(|one, other| if other.usd > one.usd { other } else { one }).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn demand() -> Demand {
+        Demand {
+            prompt: 10,
+            prompt_most: 2100,
+            choices: 2,
+            declared: Some(50),
+            most: 50,
+            hidden_most: 100,
+            mean: 20,
+            p90: 40,
+            generates: true,
+            whole: true,
+        }
+    }
+
+    fn usage(prompt: u64, completion: u64, reasoning: Option<u64>) -> Usage {
+        let (prompt_tokens, completion_tokens) = (prompt, completion);
+        Usage { prompt_tokens, completion_tokens, cached_tokens: Some(prompt), reasoning_tokens: reasoning }
+    }
+
+    #[test]
+    fn an_honest_count_stays_as_it_is() {
+        for usage in [usage(300, 200, None), usage(0, 1, Some(0)), usage(2100, 300, Some(90))] {
+            assert_eq!(demand().bound(usage, Some((400, 30)), false), usage);
+            assert_eq!(demand().bound(usage, None, true), Usage { ..usage });
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_cut() {
+        let huge = usage(u64::MAX, u64::MAX, Some(u64::MAX));
+        let cut = demand().bound(huge, Some((10, 4)), false);
+        assert_eq!((cut.prompt_tokens, cut.cached_tokens), (2100, Some(2100)));
+        assert_eq!((cut.completion_tokens, cut.reasoning_tokens), (10 + 4 + MARKUP + 100, Some(10 + 4 + MARKUP + 100)));
+        assert_eq!(demand().bound(huge, Some((10, 4)), true).completion_tokens, 10 + 4 + MARKUP);
+        assert_eq!(
+            demand().bound(huge, None, false).completion_tokens,
+            100,
+            "what was seen is bounded where it was read"
+        );
+        assert_eq!(huge.within_bytes(7).completion_tokens, u64::MAX);
+        assert_eq!(usage(1, u64::MAX, Some(3)).within_bytes(7).completion_tokens, 10);
+    }
+
+    #[test]
+    fn work_is_told_by_its_time_within_what_may_be() {
+        let tpot = Duration::from_millis(20);
+        let done = |demand: Demand, millis| demand.done_in(Duration::from_millis(millis), tpot);
+        assert_eq!((done(demand(), 0), done(demand(), 400), done(demand(), 60_000)), (Some(0), Some(40), Some(100)));
+        assert_eq!(done(Demand { declared: None, ..demand() }, 60_000), Some(80));
+        assert_eq!(done(Demand { whole: false, ..demand() }, 60_000), None);
+        assert!(demand().done_in(Duration::MAX, Duration::ZERO).is_some());
+    }
+}

@@ -1,0 +1,127 @@
+//! How much a request may make an engine do: how many answers, how long each, and whether what it reads stands in the body.
+
+use memchr::memmem;
+
+use super::{RequestBody, walk};
+use crate::types::Endpoint;
+
+/// Most answers to one request that are reserved for.
+const MOST_CHOICES: u64 = 1024;
+/// Members that say how many answers are wanted.
+const CHOICES: [&[u8]; 7] =
+    [b"n", b"best_of", b"n_cmpl", b"num_completions", b"num_generations", b"num_return_sequences", b"candidate_count"];
+/// Members that limit each answer, in tokens.
+const LIMITS: [&[u8]; 6] =
+    [b"max_tokens", b"max_completion_tokens", b"max_output_tokens", b"max_new_tokens", b"n_predict", b"num_predict"];
+/// Members by which the engine reads what does not stand in the body.
+const REFERENCES: [&[u8]; 5] =
+    [b"previous_response_id", b"conversation", b"web_search_options", b"data_sources", b"plugins"];
+/// Parts of a prompt that are no text.
+const MEDIA: [&[u8]; 8] = [
+    b"\"image_url\"",
+    b"\"image\"",
+    b"\"input_image\"",
+    b"audio\"",
+    b"\"video",
+    b"\"file\"",
+    b"\"document\"",
+    b"\"web_search",
+];
+
+impl RequestBody {
+    /// Answers that the engine is asked to write to it: `n` or `best_of` under any of their names, for each of several prompts. At most
+    /// 1024, for engines refuse more.
+    pub fn choices(&self, endpoint: Endpoint) -> u64 {
+        let asked = |(name, raw): (&[u8], &[u8])| {
+            let counts = CHOICES.contains(&name);
+            serde_json::from_slice::<f64>(raw).ok().filter(|_| counts).map(|count| count as u64)
+        };
+        let each = self.members().filter_map(asked).max().unwrap_or(1).max(1);
+        let prompts = match (endpoint, self.member("prompt")) {
+            (Endpoint::Completions, Some(prompts)) => {
+                walk::elements(prompts).filter(|prompt| matches!(prompt.first(), Some(b'"' | b'['))).count() as u64
+            }
+            _ => 1,
+        };
+        each.saturating_mul(prompts.max(1)).min(MOST_CHOICES)
+    }
+
+    /// The most tokens that one answer may have by the client's own word: the largest of its limits, for engines differ in which they
+    /// obey. `None` where it sets none.
+    pub fn declared_tokens(&self) -> Option<u64> {
+        let limits = self.members().filter(|(name, raw)| LIMITS.contains(name) && *raw != b"null");
+        let count = |raw: &[u8]| match serde_json::from_slice::<f64>(raw) {
+            Ok(count) if count >= 0.0 => count as u64,
+            // A negative limit is none, for engines that take it.
+            _ => u64::MAX,
+        };
+        limits.map(|(_, raw)| count(raw)).max().filter(|most| *most < u64::MAX)
+    }
+
+    /// Whether the engine reads more than stands in the body: images, sounds, files, what the web says, or an earlier conversation that it
+    /// has kept. Else a prompt has no more tokens than the body has bytes.
+    pub fn reads_elsewhere(&self, endpoint: Endpoint) -> bool {
+        let referred = || self.members().any(|(name, raw)| REFERENCES.contains(&name) && raw != b"null");
+        let attached = || MEDIA.iter().any(|media| memmem::find(self.bytes(), media).is_some());
+        self.members.is_empty() || endpoint == Endpoint::Responses || referred() || attached()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn answers_and_their_limits_are_read_under_any_of_their_names() {
+        let chat = |more: &str| {
+            let body = format!(r#"{{"model":"m","messages":[1]{more}}}"#);
+            RequestBody::json(Endpoint::Chat, body.into()).unwrap()
+        };
+        for (more, choices) in [
+            ("", 1),
+            (r#","n":4"#, 4),
+            (r#","n":null,"best_of":3"#, 3),
+            (r#","n":2,"best_of":5,"n_cmpl":3"#, 5),
+            (r#","n":0"#, 1),
+            (r#","n":-3"#, 1),
+            (r#","n":"8""#, 1),
+            (r#","n":1e300"#, MOST_CHOICES),
+        ] {
+            assert_eq!(chat(more).choices(Endpoint::Chat), choices, "{more}");
+        }
+        let prompts = |prompt: &str| {
+            let body = format!(r#"{{"model":"m","n":2,"prompt":{prompt}}}"#);
+            RequestBody::json(Endpoint::Completions, body.into()).unwrap().choices(Endpoint::Completions)
+        };
+        assert_eq!([r#""a""#, r#"["a","b","c"]"#, "[1,2,3]", "[[1,2],[3]]", "[]"].map(prompts), [2, 6, 2, 4, 2]);
+        for (more, most) in [
+            ("", None),
+            (r#","max_tokens":null"#, None),
+            (r#","max_tokens":7"#, Some(7)),
+            (r#","max_tokens":7,"max_completion_tokens":9"#, Some(9)),
+            (r#","max_tokens":1,"n_predict":900"#, Some(900)),
+            (r#","max_tokens":1,"n_predict":-1"#, None),
+        ] {
+            assert_eq!(chat(more).declared_tokens(), most, "{more}");
+        }
+    }
+
+    #[test]
+    fn prompts_that_bring_more_than_their_bytes_are_known() {
+        let reads = |messages: &str, more: &str| {
+            let body = format!(r#"{{"model":"m","messages":{messages}{more}}}"#);
+            RequestBody::json(Endpoint::Chat, body.into()).unwrap().reads_elsewhere(Endpoint::Chat)
+        };
+        let text = r#"[{"role":"user","content":"an image_url, \"image_url\" and a file"}]"#;
+        assert!(!reads(text, "") && !reads(text, r#","plugins":null"#));
+        assert!(reads(text, r#","web_search_options":{}"#));
+        assert!(reads(
+            r#"[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://h/a.png"}}]}]"#,
+            ""
+        ));
+        assert!(reads(r#"[{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}]"#, ""));
+        assert!(RequestBody::opaque(Bytes::new()).reads_elsewhere(Endpoint::Audio));
+    }
+}
