@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 use tokio::sync::Semaphore;
 
-use super::{Desk, Explanation, Live, Reply, Serving, auth, edge, explain, feedback, held::Share, parse::collect};
+use super::{
+    Desk, Explanation, Live, Reply, Serving, auth, callers::Bill, edge, explain, feedback, held::Share, parse::collect,
+};
 use crate::types::{Endpoint, Fault};
 
 /// One inquiry at a time is worked on.
@@ -94,8 +96,34 @@ async fn one_or_many(
 ) -> Reply {
     let serving = live.load();
     let (head, body) = request.into_parts();
-    let explained = answer(&serving, &desk, (&about, &head.headers), body).await;
-    reply(&head.headers, explained)
+    let key = match auth::check(&serving, &head.headers) {
+        Ok(key) => key,
+        Err(fault) => return reply(&head.headers, Err(fault)),
+    };
+    // Explaining is work as well: it counts like any request of its caller.
+    let visit = key.map(|at| Visit(Bill::new(serving.caller(at).clone())));
+    let entered = match &visit {
+        Some(Visit(bill)) => bill.enter(desk.clock.now()).await,
+        None => Ok(()),
+    };
+    let explained = match entered {
+        Ok(()) => answer(&serving, &desk, (&about, &head.headers, key), body).await,
+        Err(fault) => Err(fault),
+    };
+    let mut reply = reply(&head.headers, explained);
+    if let Some(Visit(bill)) = &visit {
+        bill.put(reply.headers_mut(), desk.clock.now());
+    }
+    reply
+}
+
+/// A caller's inquiry under way; dropping it gives its place among those at once back.
+struct Visit(Bill);
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
 }
 
 async fn word(State(shared): State<Shared>, request: Request<Body>) -> Reply {
@@ -155,10 +183,9 @@ fn endpoint(about: &[(String, String)]) -> Result<Endpoint, Fault> {
 async fn answer(
     serving: &Arc<Serving>,
     desk: &Arc<Desk>,
-    (about, headers): (&[(String, String)], &HeaderMap),
+    (about, headers, key): (&[(String, String)], &HeaderMap, Option<usize>),
     body: Body,
 ) -> Result<Vec<u8>, Fault> {
-    let key = auth::check(serving, headers)?;
     let endpoint = endpoint(about)?;
     let bytes = read(serving, desk, body, usize::MAX).await?;
     let labels = serving.snapshot.policy.labels.clone();

@@ -283,6 +283,28 @@ async fn who_leaves_before_a_whole_answer_pays_for_the_work_until_then() {
 }
 
 #[tokio::test]
+async fn explaining_counts_as_a_request() {
+    let mock = Mock::start(|seen| used(seen, 10, 5)).await;
+    let list = keys(&[("few", ", limits: { rpm: 3, concurrency: 1 }")]);
+    let gateway = Gateway::start(&format!("{list}{}", pool(&mock, ""))).await;
+    let explain = async || {
+        let request = client::json(http().post(gateway.at("/v1/route/explain")), &chat("auto", 5));
+        client::answer(request.bearer_auth("few")).await
+    };
+    for remaining in ["2", "1"] {
+        let answer = explain().await;
+        assert_eq!((answer.status.as_u16(), answer.header("x-ratelimit-remaining-requests")), (200, remaining));
+    }
+    let answered = ask(&gateway, "few", &chat("auto", 5), &[("x-signalbox-explain", "1")]).await;
+    assert_eq!(answered.status, 200, "no place is held by what was explained: {}", answered.text());
+    let refused = explain().await;
+    assert_eq!(code(&refused), (429, "rate_limit_exceeded".to_owned()));
+    assert!(refused.header("retry-after").parse::<u64>().unwrap() > 0);
+    assert_eq!(ask(&gateway, "few", &chat("auto", 5), &[]).await.status, 429);
+    assert_eq!(mock.seen().len(), 1);
+}
+
+#[tokio::test]
 async fn a_stream_that_is_left_costs_what_came() {
     let mock = Mock::start(|_| {
         let begun = Plan::stream().event(&chat_chunk(&json!({ "content": "a ".repeat(400) }), None));

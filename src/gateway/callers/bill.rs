@@ -107,6 +107,14 @@ impl Bill {
         Ok(())
     }
 
+    /// The request is over, and no engine had any part in it.
+    pub(in crate::gateway) fn leave(&self) {
+        let Held { stay: _stay, .. } = std::mem::take(&mut *lock(&self.held));
+        if let Some(share) = &self.share {
+            share.settle(None, self.caller.fund.as_ref(), wall::seconds());
+        }
+    }
+
     /// The request is over.
     pub(in crate::gateway) fn settle(&self, line: &Line, demand: Option<&Demand>) {
         self.learn(line, demand);
