@@ -140,6 +140,14 @@ impl Engine {
         }
     }
 
+    /// Whether anybody answered there when it was last asked, whatever its breaker says; `None` while nothing is known.
+    pub fn was_heard(&self) -> Option<bool> {
+        match self.heard.load(Relaxed) {
+            0 => None,
+            heard => Some(heard == 2),
+        }
+    }
+
     /// How often it is known to have started anew, its caches empty.
     pub fn restarts(&self) -> u32 {
         self.restarts.load(Relaxed)

@@ -4,6 +4,7 @@
 mod account;
 mod breaker;
 mod company;
+mod credential;
 mod drafts;
 mod engine;
 mod learned;
@@ -21,6 +22,7 @@ pub mod way;
 
 pub use account::Account;
 pub use breaker::{Breaker, BreakerState, Failure};
+pub use credential::{Credential, Refused};
 pub use engine::{Contexts, Engine, Reading};
 pub use learned::{Learned, PoolLearned};
 pub use ledger::{Ledger, View, Work};

@@ -11,7 +11,7 @@ use std::{
 
 use dashmap::DashMap;
 
-use super::{Account, Breaker, BreakerState, Engine, Failure, Learned, Load, PoolLearned};
+use super::{Account, Breaker, BreakerState, Credential, Engine, Failure, Learned, Load, PoolLearned};
 use crate::{
     policy::{self, Target},
     schedule::Draw,
@@ -42,7 +42,7 @@ pub struct Pool {
 }
 
 /// A model on an engine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Backend {
     /// What the policy says of it.
     pub spec: policy::Backend,
@@ -50,6 +50,8 @@ pub struct Backend {
     pub engine: Arc<Engine>,
     /// The account that its engine is called through, if any.
     pub account: Option<Arc<Account>>,
+    /// Whether the keys that its engine is called with are taken.
+    pub credential: Arc<Credential>,
     /// Most requests on its engine at once, where limited.
     pub max_concurrency: Option<u32>,
     /// Size of its engine's KV cache as the policy has it, in tokens.
@@ -136,22 +138,7 @@ impl Backend {
         if self.by_model.len() >= MOST_MODELS {
             return self.clone();
         }
-        let own = || {
-            let (load, learned, account) = (self.load.clone(), self.learned.clone(), self.account.clone());
-            let (spec, engine, breaker) = (self.spec.clone(), self.engine.clone(), Arc::default());
-            let Self { max_concurrency, kv_tokens, .. } = **self;
-            Arc::new(Self {
-                spec,
-                engine,
-                account,
-                max_concurrency,
-                kv_tokens,
-                breaker,
-                load,
-                learned,
-                by_model: DashMap::new(),
-            })
-        };
+        let own = || Arc::new(Self { breaker: Arc::default(), by_model: DashMap::new(), ..Self::clone(self) });
         self.by_model.entry(model.into()).or_insert_with(own).clone()
     }
 

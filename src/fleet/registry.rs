@@ -4,10 +4,10 @@ use std::{collections::HashSet, sync::Arc};
 
 use dashmap::DashMap;
 
-use super::{Account, Breaker, Engine, Learned, Load, PoolLearned, account::Used};
+use super::{Account, Breaker, Credential, Engine, Learned, Load, PoolLearned, account::Used};
 use crate::{
     measure::BytesPerToken,
-    policy,
+    policy::{self, Policy, Secret},
     schedule::{affinity::Affinity, prefix::PrefixIndex},
     types::Name,
 };
@@ -25,6 +25,8 @@ pub struct Registry {
     accounts: DashMap<Name, Arc<Used>>,
     /// By address, model and account.
     breakers: DashMap<BreakerKey, Arc<Breaker>>,
+    /// By account, or by the address of an engine without one; with the keys that they are about.
+    credentials: DashMap<Payer, (Arc<[Secret]>, Arc<Credential>)>,
     /// By pool and backend.
     loads: DashMap<(Name, Name), Arc<Load>>,
     prefixes: Arc<PrefixIndex>,
@@ -50,6 +52,7 @@ impl Registry {
             pools: DashMap::new(),
             accounts: DashMap::new(),
             breakers: DashMap::new(),
+            credentials: DashMap::new(),
             loads: DashMap::new(),
             prefixes: Arc::new(PrefixIndex::new(bytes)),
             sessions: Arc::default(),
@@ -94,6 +97,22 @@ impl Registry {
         Arc::new(Account::new(spec, used))
     }
 
+    /// What is known of the keys that `engine` is called with; anew where they are other ones.
+    pub fn credential(&self, policy: &Policy, engine: &policy::Engine) -> Arc<Credential> {
+        let new = || (engine.keys.clone(), Arc::new(Credential::new(engine.keys.len())));
+        let mut known = self.credentials.entry(payer(policy, engine)).or_insert_with(new);
+        if known.0 != engine.keys {
+            *known = new();
+        }
+        known.1.clone()
+    }
+
+    /// Forgets the keys of what is not in `policy`.
+    pub fn retain_credentials(&self, policy: &Policy) {
+        let payers: HashSet<_> = policy.engines.iter().map(|engine| payer(policy, engine)).collect();
+        self.credentials.retain(|payer, _| payers.contains(payer));
+    }
+
     /// Forgets the accounts that are not among these.
     pub fn retain_accounts(&self, accounts: &[policy::Account]) {
         self.accounts.retain(|name, _| accounts.iter().any(|account| account.name == *name));
@@ -123,6 +142,20 @@ impl Registry {
     /// Where sessions were served last.
     pub fn sessions(&self) -> &Affinity {
         &self.sessions
+    }
+}
+
+/// Whose keys they are: an account's, or an engine's own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Payer {
+    Account(Name),
+    Engine(String),
+}
+
+fn payer(policy: &Policy, engine: &policy::Engine) -> Payer {
+    match engine.account.and_then(|at| policy.accounts.get(at)) {
+        Some(account) => Payer::Account(account.name.clone()),
+        None => Payer::Engine(engine.url.clone()),
     }
 }
 

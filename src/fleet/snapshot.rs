@@ -25,6 +25,7 @@ impl Snapshot {
             backends.map(|backend| (policy.engines[backend.engine].url.as_str(), backend.model.as_ref())).collect();
         registry.retain_accounts(&policy.accounts);
         registry.retain(&urls, &backends, &policy.pools.iter().map(|pool| &pool.name).collect());
+        registry.retain_credentials(&policy);
         let accounts: Vec<_> = policy.accounts.iter().map(|account| registry.account(account)).collect();
         let pools = policy
             .pools
@@ -37,6 +38,7 @@ impl Snapshot {
                         spec: spec.clone(),
                         breaker: registry.breaker(&engine.url, spec.model.as_ref(), account.map(|it| &it.name)),
                         account: account.cloned(),
+                        credential: registry.credential(&policy, engine),
                         max_concurrency: engine.max_concurrency,
                         kv_tokens: engine.kv_tokens,
                         load: registry.load(&pool.name, &spec.name),

@@ -484,6 +484,7 @@ mod tests {
         let snapshot = pool(&registry);
         let first = take(&snapshot.pools[0], &prompt(1, 10), false, at(0));
         let limited = Backend {
+            credential: first.backend.credential.clone(),
             account: None,
             spec: first.backend.spec.clone(),
             engine: first.backend.engine.clone(),

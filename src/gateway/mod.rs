@@ -13,6 +13,7 @@ mod breaker_log;
 mod cache;
 mod callers;
 mod counting;
+mod credentials;
 mod demand;
 mod desk;
 mod disk;
@@ -73,6 +74,7 @@ use self::{
 pub use self::{
     cache::Cache,
     callers::{Callers, KeepError, KeyTold, TeamTold, fuzz_usage, share_limits},
+    credentials::check_keys,
     desk::{Desk, REMEMBERED},
     disk::{Disk, Loaded, keep_on_disk},
     dispatch::fuzz_head,

@@ -15,6 +15,7 @@ mod run;
 mod state;
 mod tls;
 mod unread;
+mod vigil;
 mod vitals;
 mod watchers;
 
@@ -79,7 +80,10 @@ impl Control {
             .unwrap_or_else(|error| Err(error.to_string())),
         };
         match &result {
-            Ok(Ok(hash)) => tracing::info!(%hash, "the policy was loaded anew"),
+            Ok(Ok(hash)) => {
+                tracing::info!(%hash, "the policy was loaded anew");
+                vigil::check(&self.house);
+            }
             // Told already.
             Ok(Err(_)) => {}
             Err(error) => tracing::error!("the policy was not loaded, the one before stays in force\n{error}"),

@@ -15,7 +15,9 @@ use tokio::{
 };
 use tower_http::catch_panic::CatchPanicLayer;
 
-use super::{Control, House, Loader, OpenError, admin, guard, listen, reload, unread::Unread, watchers::Watchers};
+use super::{
+    Control, House, Loader, OpenError, admin, guard, listen, reload, unread::Unread, vigil, watchers::Watchers,
+};
 use crate::{
     gateway::{Inquiry, Models, Observer, Reply, reply_to, walk},
     policy::{Policy, access::CREDENTIAL_HELP},
@@ -122,6 +124,9 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let (close, closed) = watch::channel(false);
     on_signal(control.clone(), limits.lame_duck, close)?;
     tend(&control);
+    let watched = control.clone();
+    vigil::keep(move || (watched.house.registry.engines(), watched.house.desk.clock.now()));
+    vigil::check(&control.house);
     let watched = control.clone();
     tokio::spawn(async move { watched.watchers.tend(|| admin::state_json(watched.clone())).await });
     ready(bound)?;

@@ -75,6 +75,7 @@ pub fn fuzz_address(bytes: &[u8]) {
             adapter: false,
             serves: None,
             deployment: Some(deployment).filter(|name| !name.is_empty()).map(Into::into),
+            same_as: None,
             weight: None,
             drop: Vec::new(),
             defaults: Vec::new(),

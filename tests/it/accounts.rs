@@ -110,6 +110,6 @@ async fn an_account_without_keys_that_are_taken_is_tried_last() {
         assert_eq!(ask(&gateway, "both").await.status, 200);
     }
     assert_eq!(paid.seen().len(), 2, "each key once, and then the other engine goes first");
-    assert_eq!(ask(&gateway, "one").await.status, 401, "where there is no other, the provider has the last word");
+    assert_eq!(ask(&gateway, "one").await.status, 502, "where there is no other, the provider has the last word");
     assert_eq!(ask(&gateway, "safe").await.header("x-signalbox-pool"), "spare");
 }

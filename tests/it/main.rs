@@ -57,5 +57,6 @@ mod testbed;
 mod tls;
 mod top;
 mod trace;
+mod trouble;
 mod upstreams;
 mod vitals;

@@ -13,7 +13,7 @@ use crate::support::{
 /// The names that the SDKs' checks ask for, all served by one mock which is told the client's name for them.
 async fn bed() -> (Mock, Gateway) {
     let mock = Mock::start(polite).await;
-    let names = ["chat", "embed", "err-400", "err-401", "err-429", "err-503"];
+    let names = ["chat", "embed", "err-400", "err-422", "err-429", "err-503"];
     let models = names.map(|name| format!("  {name}: {{ to: p }}\n")).concat();
     let policy = format!("pools: {{ p: {{ backends: [\"{}\"] }} }}\nmodels:\n{models}", mock.url());
     let gateway = Gateway::start(&policy).await;

@@ -1,5 +1,5 @@
 // Exercises an OpenAI-compatible gateway with the official Node SDK; BASE_URL says where, one line is printed per check.
-// The models `chat`, `embed` and `err-400`, `err-401`, `err-429`, `err-503` are expected there, `no-such-model` is not.
+// The models `chat`, `embed` and `err-400`, `err-422`, `err-429`, `err-503` are expected there, `no-such-model` is not.
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 
@@ -108,7 +108,7 @@ const checks = {
     assert.ok(response.headers.get("x-request-id"), "no x-request-id");
   },
   error_400: refused("err-400", OpenAI.BadRequestError, 400),
-  error_401: refused("err-401", OpenAI.AuthenticationError, 401),
+  error_422: refused("err-422", OpenAI.UnprocessableEntityError, 422),
   error_404: refused("no-such-model", OpenAI.NotFoundError, 404),
   error_429: refused("err-429", OpenAI.RateLimitError, 429),
   error_503: refused("err-503", OpenAI.InternalServerError, 503),

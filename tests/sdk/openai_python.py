@@ -1,6 +1,6 @@
 """Exercises an OpenAI-compatible gateway with the official Python SDK; BASE_URL says where, one line is printed per check.
 
-The models `chat`, `embed` and `err-400`, `err-401`, `err-429`, `err-503` are expected there, `no-such-model` is not.
+The models `chat`, `embed` and `err-400`, `err-422`, `err-429`, `err-503` are expected there, `no-such-model` is not.
 """
 
 import json
@@ -148,7 +148,7 @@ CHECKS = [
     list_models, retrieve_model, retrieve_unknown_model, chat, stream, stream_with_usage, stream_left_early, tools,
     tools_streamed, json_schema, embeddings, completions, completions_streamed, request_id,
     error("err-400", openai.BadRequestError, 400),
-    error("err-401", openai.AuthenticationError, 401),
+    error("err-422", openai.UnprocessableEntityError, 422),
     error("no-such-model", openai.NotFoundError, 404),
     error("err-429", openai.RateLimitError, 429),
     error("err-503", openai.InternalServerError, 503),

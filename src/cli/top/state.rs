@@ -160,6 +160,7 @@ pub(super) struct Backend {
     pub name: String,
     pub state: String,
     pub breaker: String,
+    pub credential: Option<Credential>,
     pub in_flight: u64,
     pub queued_tokens: u64,
     pub share: Option<f64>,
@@ -169,6 +170,14 @@ pub(super) struct Backend {
     pub tpot: Option<Quantiles>,
     pub errors: u64,
     pub tokens_per_s: f64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Credential {
+    pub refused: u64,
+    pub of: u64,
+    pub status: u16,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -336,7 +345,12 @@ impl Backend {
             _ => "",
         };
         let state = if self.state == "down" { "DOWN" } else { &self.state };
-        format!("{state}{breaker}")
+        let key = match &self.credential {
+            Some(Credential { refused, of, status }) if refused == of => format!(", KEY REFUSED ({status})"),
+            Some(Credential { refused, of, status }) => format!(", {refused} of {of} keys refused ({status})"),
+            None => String::new(),
+        };
+        format!("{state}{breaker}{key}")
     }
 }
 

@@ -183,6 +183,8 @@ pub(super) fn backends(state: &State) -> Sheet<15> {
         let [tpot, ..] = quantiles(backend.tpot.as_ref());
         let signals = backend.signals.as_ref();
         let tone = match &*backend.state {
+            _ if backend.credential.as_ref().is_some_and(|it| it.refused == it.of) => Tone::Bad,
+            _ if backend.credential.is_some() => Tone::Warn,
             "down" => Tone::Bad,
             "up" if backend.breaker != "half_open" => Tone::Plain,
             _ => Tone::Warn,

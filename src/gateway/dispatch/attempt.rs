@@ -15,7 +15,7 @@ use http_body_util::{BodyExt, Limited};
 use super::{
     job::{Job, Spot},
     provider::provider,
-    provider_key::ProviderKey,
+    provider_key::{ProviderKey, payer},
     upstream_fault::{garbage, of_backend, refusal},
 };
 use crate::{
@@ -236,7 +236,7 @@ impl<'a> Attempt<'a> {
         if !head.status.is_success() {
             let body = self.upstream(Limited::new(body, LARGEST_ERROR).collect()).await;
             let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-            let fault = refusal(&head, body, keys);
+            let fault = refusal(&head, body, keys, || payer(&self.job.call.serving.snapshot, backend));
             return Err(of_backend(&self.job.call, backend, fault));
         }
         if is_encoded(&head.headers) || self.job.call.method == Method::HEAD {

@@ -1,9 +1,10 @@
-//! With which of an account's keys an attempt is made, and what becomes of one that the provider refuses.
+//! With which of its keys an attempt is made, and what becomes of one that the provider refuses.
 
 use http::StatusCode;
 
 use crate::{
-    fleet::{Account, Backend},
+    fleet::{Account, Backend, Snapshot},
+    gateway::credentials,
     policy::{Engine, Secret},
     types::Moment,
 };
@@ -13,8 +14,11 @@ use crate::{
 pub(super) struct ProviderKey<'a> {
     /// The key itself; `None` where the engine asks for none.
     pub(super) secret: Option<&'a Secret>,
-    /// Its account and its place there, where it is one of an account's.
-    of: Option<(&'a Account, usize)>,
+    /// Its place among the engine's keys.
+    at: usize,
+    backend: &'a Backend,
+    /// Its account, where it is one of an account's.
+    account: Option<&'a Account>,
 }
 
 impl<'a> ProviderKey<'a> {
@@ -22,27 +26,34 @@ impl<'a> ProviderKey<'a> {
     pub(super) fn next(engine: &'a Engine, backend: &'a Backend, now: Moment) -> Self {
         let place = |account: &Account| account.keys.next(now).or_else(|| account.keys.least_refused());
         let of = backend.account.as_deref().and_then(|account| Some((account, place(account)?)));
-        let secret = match of {
-            Some((_, at)) => engine.keys.get(at),
-            None => fastrand::choice(&*engine.keys),
+        let at = match of {
+            Some((_, at)) => at,
+            None if engine.keys.is_empty() => 0,
+            None => fastrand::usize(..engine.keys.len()),
         };
-        Self { secret, of }
+        Self { secret: engine.keys.get(at), at, backend, account: of.map(|(account, _)| account) }
     }
 
     /// Learns from the status of an answer. Whether the request is to be sent once more, with another key.
     pub(super) fn told(self, status: StatusCode, now: Moment) -> bool {
-        let Some((account, at)) = self.of else { return false };
+        credentials::told(self.backend, self.at, status, now);
+        let Some(account) = self.account else { return false };
         if status != StatusCode::UNAUTHORIZED {
-            account.keys.accept(at);
+            account.keys.accept(self.at);
             return false;
         }
-        if account.eject(at, now) {
-            let (name, number, of) = (&account.name, at + 1, account.keys.len());
-            tracing::warn!(
-                account = %name,
-                "the provider refuses key {number} of {of} of the account '{name}' (401): it is left out, and tried again in a while"
-            );
-        }
+        account.eject(self.at, now);
         !account.is_shut(now)
+    }
+}
+
+/// Whose key an attempt at `backend` was made with, for its caller: by the names of the pool and the account, never the key.
+pub(super) fn payer(snapshot: &Snapshot, backend: &Backend) -> String {
+    let owns = |own: &std::sync::Arc<Backend>| std::ptr::eq(&raw const **own, backend);
+    let pool = snapshot.pools.iter().find(|pool| pool.backends.iter().any(owns));
+    let pool = pool.map_or_else(|| "a pool".to_owned(), |pool| format!("the pool '{}'", pool.spec.name));
+    match &backend.account {
+        Some(account) => format!("the key of the account '{}' for {pool}", account.name),
+        None => format!("the key for {pool}"),
     }
 }

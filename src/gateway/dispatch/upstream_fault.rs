@@ -21,14 +21,23 @@ use crate::{
 /// How much of an answer that is none is looked at to say how it begins, in bytes.
 const LOOKED_AT: usize = 64 << 10;
 
+/// The kind of a fault that is the provider's refusal of the operator's key. It says nothing of the engine.
+pub(super) const AUTH: &str = "upstream_auth";
+
 /// The fault that an answer without success stands for.
-/// `keys` are the provider's, which the caller never sees.
-pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret]) -> Fault {
+/// `keys` are the provider's, which the caller never sees; `payer` names whose they are.
+pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret], payer: impl FnOnce() -> String) -> Fault {
     let status = head.status;
     let (kind, blame, retry) = match status.as_u16() {
-        // One key of several may be dead; a refusal to serve this caller holds everywhere.
-        401 => ("upstream_denied", Blame::Upstream, Retry::OtherBackend),
-        403 => ("upstream_denied", Blame::Upstream, Retry::Never),
+        // The key is the operator's, not the caller's: another account may work, and the provider's words are for the log.
+        401 | 403 => {
+            let message = format!(
+                "{} is refused by its provider ({}): this is for the gateway's operator to mend, not for the caller",
+                payer(),
+                status.as_u16()
+            );
+            return Fault::upstream(StatusCode::BAD_GATEWAY, AUTH, message);
+        }
         404 => ("upstream_not_found", Blame::Upstream, Retry::Never),
         408 => ("upstream_timeout", Blame::Upstream, Retry::OtherBackend),
         429 => ("upstream_rate_limited", Blame::Upstream, Retry::OtherBackend),
@@ -144,7 +153,7 @@ pub fn fuzz_head(bytes: &[u8]) {
         assert!(!name.as_str().starts_with("x-signalbox-") && name != "transfer-encoding" && name != "connection");
     }
     is_events(&head.headers);
-    let fault = refusal(&head, Bytes::copy_from_slice(body), &keys);
+    let fault = refusal(&head, Bytes::copy_from_slice(body), &keys, String::new);
     if let Some(after) = fault.retry_after {
         assert!(after.as_secs_f64().is_finite());
     }

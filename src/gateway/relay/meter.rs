@@ -263,6 +263,7 @@ impl Meter {
                 self.fails(failure, fault.kind);
                 if failure == Failure::Unreachable {
                     self.backend.engine.gone();
+                    self.backend.engine.heard(false);
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::pools::{BackendState, PoolState, RouteState};
+use super::pools::{BackendState, CredentialState, PoolState, RouteState};
 use crate::{measure::BudgetState, telemetry::SloLive, types::Name};
 
 /// Waits in the gateway that are longer than this are worth a look, in seconds.
@@ -47,6 +47,7 @@ impl Health {
         for pool in pools {
             health.pool(pool);
         }
+        health.credentials(pools);
         for pool in pools {
             health.objectives("pool", &pool.name, &pool.slo);
         }
@@ -75,6 +76,31 @@ impl Health {
         if pool.queue.oldest_s > LONG_WAIT {
             let (depth, oldest) = (pool.queue.depth, pool.queue.oldest_s);
             self.warn(format!("pool {name}: {depth} wait for room, the first for {oldest:.1} s"));
+        }
+    }
+
+    /// Keys that providers refuse: once for each account, and for each engine with a key of its own.
+    fn credentials(&mut self, pools: &[PoolState]) {
+        let mut told = Vec::new();
+        for backend in pools.iter().flat_map(|pool| &pool.backends) {
+            let Some(CredentialState { account, refused, of, status, for_s }) = &backend.credential else { continue };
+            let whose =
+                account.as_ref().map_or_else(|| format!("engine {}", backend.engine), |it| format!("account {it}"));
+            if told.contains(&whose) {
+                continue;
+            }
+            let which = match (refused, of) {
+                (1, 1) => "the key is".to_owned(),
+                _ if refused == of => "all keys are".to_owned(),
+                _ => format!("{refused} of {of} keys are"),
+            };
+            let words = format!("{whose}: {which} refused by the provider ({status}) for {for_s:.0} s");
+            if refused == of {
+                self.bad(words);
+            } else {
+                self.warn(words);
+            }
+            told.push(whose);
         }
     }
 

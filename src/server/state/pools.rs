@@ -67,9 +67,11 @@ pub(super) struct Foreseen {
 #[derive(Serialize)]
 pub(super) struct BackendState {
     pub(super) name: Name,
-    engine: Name,
+    pub(super) engine: Name,
     model: Option<Name>,
     pub(super) state: &'static str,
+    /// Keys that its provider refuses; `None` where it refuses none.
+    pub(super) credential: Option<CredentialState>,
     /// What the breaker of its engine lets through.
     pub(super) breaker: &'static str,
     in_flight: u32,
@@ -93,6 +95,20 @@ pub(super) struct BackendState {
     requests: u64,
     errors: u64,
     tokens_per_s: f64,
+}
+
+/// Keys that a provider refuses.
+#[derive(Serialize)]
+pub(super) struct CredentialState {
+    /// Whose they are; `None` where they are the engine's own.
+    pub(super) account: Option<Name>,
+    /// How many, and of how many.
+    pub(super) refused: usize,
+    pub(super) of: usize,
+    /// The refusal's HTTP status.
+    pub(super) status: u16,
+    /// For how long.
+    pub(super) for_s: f64,
 }
 
 #[derive(Serialize)]
@@ -261,6 +277,13 @@ fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Mom
             Some(true) => "up",
             Some(false) => "down",
         },
+        credential: backend.credential.refused().map(|refused| CredentialState {
+            account: backend.account.as_ref().map(|account| account.name.clone()),
+            refused: refused.keys,
+            of: refused.of,
+            status: refused.status,
+            for_s: now.seconds_since(refused.since),
+        }),
         in_flight: backend.load.in_flight(),
         queued_tokens: backend.load.queued_tokens(),
         decoding: backend.load.decoding(),

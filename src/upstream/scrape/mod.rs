@@ -6,6 +6,7 @@ mod dcgm;
 mod distance;
 mod health;
 mod names;
+mod outage;
 mod parse;
 mod poll;
 mod signals;

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::task::JoinHandle;
 
-use super::{about::About, dcgm, distance, health};
+use super::{about::About, dcgm, distance, health, outage::Outage};
 use crate::{
     fleet::Engine,
     policy::{Health, Secret},
@@ -100,26 +100,28 @@ async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, clien
     let url = address::root_url(&engine.url, "/metrics");
     let key = key.as_ref().map(|key| &*key.0);
     let mut pause = every;
-    let mut about = About::default();
+    let (mut about, mut outage) = (About::default(), Outage::default());
     loop {
         let asked = clock.now();
         pause = match client.fetch(&url, key, PATIENCE, LARGEST).await {
             Ok(page) => {
                 engine.heard(true);
-                match EngineSignals::read(&String::from_utf8_lossy(&page.body)) {
-                    Some(signals) => {
-                        let (kind, now) = (signals.kind, clock.now());
-                        engine.read(signals, now);
-                        about.ask(&engine, Some(kind), (&client, key), now).await;
-                        // An engine that needs long to tell is not kept busy with it.
-                        engine.pause(every, now).max((now.since(asked) * SLOW_TELLERS).min(every))
-                    }
-                    None => LONGEST,
+                if let Some(signals) = EngineSignals::read(&String::from_utf8_lossy(&page.body)) {
+                    let (kind, now) = (signals.kind, clock.now());
+                    engine.read(signals, now);
+                    outage.end(&engine, now);
+                    about.ask(&engine, Some(kind), (&client, key), now).await;
+                    // An engine that needs long to tell is not kept busy with it.
+                    engine.pause(every, now).max((now.since(asked) * SLOW_TELLERS).min(every))
+                } else {
+                    outage.fail(&engine, "its page has no metrics that are known", clock.now());
+                    LONGEST
                 }
             }
             // It is there, but has no metrics to show.
-            Err(FetchError::Refused(_) | FetchError::Broken) => {
+            Err(error @ (FetchError::Refused(_) | FetchError::Broken)) => {
                 engine.heard(true);
+                outage.fail(&engine, &error.to_string(), clock.now());
                 about.ask(&engine, None, (&client, key), clock.now()).await;
                 (pause * 2).min(LONGEST)
             }

@@ -73,6 +73,9 @@ fn built_in(seen: &Seen, shared: &Shared) -> Option<Plan> {
         return None;
     }
     let state = shared.state.borrow();
+    if let Some(plan) = state.probe.as_ref().and_then(|probe| probe(seen)) {
+        return Some(plan);
+    }
     let path = seen.path.split('?').next()?;
     match path.rsplit('/').next()? {
         "models" => Some(Plan::json(200, &answers::models_list(&state.models))),

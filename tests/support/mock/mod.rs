@@ -40,6 +40,9 @@ pub struct Mock {
     accepting: JoinHandle<()>,
 }
 
+/// Decides on a probe; `None` leaves it to the mock.
+type Probe = Arc<dyn Fn(&Seen) -> Option<Plan> + Send + Sync>;
+
 /// What the connections of one mock share.
 struct Shared {
     decide: Box<Decide>,
@@ -60,6 +63,7 @@ struct State {
     models: Vec<String>,
     health: u16,
     metrics: String,
+    probe: Option<Probe>,
 }
 
 impl State {
@@ -198,6 +202,11 @@ impl Mock {
     /// Sets the status of `GET /health`.
     pub fn set_health(&self, status: u16) {
         self.shared.state.send_modify(|state| state.health = status);
+    }
+
+    /// Answers probes by `decide`, and by the mock's own answers where that gives none.
+    pub fn on_probe(&self, decide: impl Fn(&Seen) -> Option<Plan> + Send + Sync + 'static) {
+        self.shared.state.send_modify(|state| state.probe = Some(Arc::new(decide)));
     }
 
     /// Sets the text of `GET /metrics`; while it is empty the answer is 404.

@@ -1,0 +1,229 @@
+//! Trouble that an operator sees: in the log at its usual level, in what the page and `signalbox top` show; and what callers
+//! are told instead of a provider's refusal.
+
+use serde_json::{Value, json};
+
+use crate::{
+    keys::{chat, code, pool, used},
+    support::{
+        client::{self, http},
+        gateway::Gateway,
+        mock::{Mock, Plan, Seen, polite},
+        until,
+    },
+};
+
+/// Lines of the gateway's log with all of these words.
+fn lines(gateway: &Gateway, words: &[&str]) -> usize {
+    gateway.log().lines().filter(|line| words.iter().all(|word| line.contains(word))).count()
+}
+
+/// A provider that takes the key `good` alone, of whatever is asked.
+fn picky(seen: &Seen) -> Plan {
+    match seen.header("authorization") {
+        Some("Bearer good") => used(seen, 10, 5),
+        Some(key) if key.contains("forbidden") => Plan::error(403, &format!("not for you: {key}")),
+        key => Plan::error(401, &format!("Incorrect API key provided: {}", key.unwrap_or_default())),
+    }
+}
+
+/// A provider that refuses to list its models, too, for keys that it does not take.
+async fn provider() -> Mock {
+    let mock = Mock::start(picky).await;
+    mock.on_probe(picky_probe);
+    mock
+}
+
+fn picky_probe(seen: &Seen) -> Option<Plan> {
+    (seen.header("authorization") != Some("Bearer good")).then(|| picky(seen))
+}
+
+fn accounts(mock: &Mock, key: &str) -> String {
+    format!(
+        "accounts: {{ paid: {{ keys: [{key}] }} }}\n\
+         engines: {{ e: {{ url: \"{}\", account: paid, scrape: false }} }}\n\
+         pools: {{ main: {{ model: m, backends: [{{ engine: e }}] }} }}\nmodels: {{ auto: {{ to: main }} }}\n",
+        mock.url()
+    )
+}
+
+async fn send(gateway: &Gateway) -> client::Answer {
+    client::post(&gateway.at("/v1/chat/completions"), &chat("auto", 5)).await
+}
+
+#[tokio::test]
+async fn a_provider_s_refusal_of_the_operator_s_key_is_not_the_caller_s_401() {
+    let mock = provider().await;
+    for (key, status) in [("sk-wrong", 401), ("sk-forbidden", 403)] {
+        let gateway = Gateway::start(&accounts(&mock, key)).await;
+        for stream in [false, true] {
+            let mut body = chat("auto", 5);
+            body["stream"] = stream.into();
+            let answer = client::post(&gateway.at("/v1/chat/completions"), &body).await;
+            assert_eq!(code(&answer), (502, "upstream_auth".to_owned()));
+            let text = answer.text();
+            assert!(text.contains("'paid'") && text.contains("'main'") && text.contains(&status.to_string()), "{text}");
+            assert!(!text.contains(key) && !text.contains("Incorrect") && !text.contains("not for you"), "{text}");
+            assert!(answer.headers.get("www-authenticate").is_none());
+        }
+    }
+    // Without an account the pool alone is named.
+    let own = format!(
+        "pools: {{ main: {{ model: m, backends: [{{ url: \"{}\", key: sk-own }}] }} }}\nmodels: {{ auto: {{ to: main }} }}\n",
+        mock.url()
+    );
+    let gateway = Gateway::start(&own).await;
+    let answer = send(&gateway).await;
+    assert_eq!(code(&answer), (502, "upstream_auth".to_owned()));
+    assert!(
+        answer.text().contains("the key for the pool 'main'") && !answer.text().contains("sk-own"),
+        "{}",
+        answer.text()
+    );
+    let metrics = gateway.metrics().await;
+    assert!(metrics.sum("signalbox_engine_breaker_opened_total", &[]) < 0.5, "the engine itself has not failed");
+}
+
+#[tokio::test]
+async fn another_account_may_answer_what_one_is_refused_for() {
+    let (mock, other) = (provider().await, provider().await);
+    for bad in ["sk-wrong", "sk-forbidden"] {
+        let text = format!(
+            "accounts: {{ bad: {{ keys: [{bad}] }}, well: {{ keys: [good] }} }}\n\
+             engines: {{ a: {{ url: \"{0}\", account: bad, scrape: false }}, b: {{ url: \"{1}\", account: well, scrape: false }} }}\n\
+             pools: {{ first: {{ model: m, backends: [{{ engine: a }}] }}, second: {{ model: m, backends: [{{ engine: b }}] }} }}\n\
+             models: {{ auto: {{ to: first, fallback: [second] }} }}\n",
+            mock.url(),
+            other.url(),
+        );
+        let gateway = Gateway::start(&text).await;
+        for _ in 0..3 {
+            let answer = send(&gateway).await;
+            assert_eq!(
+                (answer.status.as_u16(), answer.header("x-signalbox-pool")),
+                (200, "second"),
+                "{}",
+                answer.text()
+            );
+        }
+    }
+}
+
+/// What the operators' listener says of the first backend's key, and the words of its troubles.
+async fn shown(gateway: &Gateway) -> (Value, String) {
+    let state = gateway.get_json("/admin/state").await;
+    (state["pools"][0]["backends"][0]["credential"].clone(), state["health"].to_string())
+}
+
+#[tokio::test]
+async fn keys_are_tried_before_a_request_comes_and_a_refused_one_is_seen() {
+    let mock = provider().await;
+    let gateway = Gateway::start(&accounts(&mock, "sk-wrong")).await;
+    until("the key to be known as refused", async || shown(&gateway).await.0["refused"] == 1).await;
+    let (credential, health) = shown(&gateway).await;
+    let told = ["account", "refused", "of", "status"].map(|name| credential[name].clone());
+    assert_eq!(told, [json!("paid"), json!(1), json!(1), json!(401)]);
+    assert!(credential["for_s"].as_f64().unwrap() >= 0.0);
+    assert!(health.contains("\"level\":\"bad\"") && health.contains("account paid: the key is refused"), "{health}");
+    assert_eq!(
+        lines(&gateway, &["WARN", "refuses key 1 of 1 of the account 'paid'", "status=401"]),
+        1,
+        "{}",
+        gateway.log()
+    );
+    assert!(mock.seen().is_empty() && !gateway.log().contains("sk-wrong"));
+    let own = gateway.admin("").trim_end_matches('/').to_owned();
+    let top = std::process::Command::new(env!("CARGO_BIN_EXE_signalbox"));
+    let screen = { top }.args(["top", "--once", "--admin", &own]).output().unwrap();
+    let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+    assert!(screen.contains("KEY REFUSED (401)") && screen.contains("account paid"), "{screen}");
+
+    // Refusals of requests are told once a minute, with their number; not once each.
+    for _ in 0..5 {
+        assert_eq!(send(&gateway).await.status, 502);
+    }
+    assert_eq!(lines(&gateway, &["WARN", "refuses key"]), 1, "{}", gateway.log());
+
+    // Another key is tried when it comes, and clears the name.
+    gateway.rewrite(&accounts(&mock, "good"));
+    until("the key to be taken", async || {
+        let (credential, health) = shown(&gateway).await;
+        credential.is_null() && !health.contains("refused")
+    })
+    .await;
+    assert_eq!(send(&gateway).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_key_that_works_again_clears_its_name() {
+    let mock = Mock::start(|seen| match seen.header("x-fate") {
+        Some(_) => Plan::error(401, "no"),
+        None => used(seen, 1, 1),
+    })
+    .await;
+    let gateway = Gateway::start(&accounts(&mock, "good")).await;
+    let request = client::json(http().post(gateway.at("/v1/chat/completions")), &chat("auto", 5));
+    assert_eq!(client::answer(request.header("x-fate", "refuse")).await.status, 502);
+    assert_eq!(shown(&gateway).await.0["refused"], 1);
+    assert_eq!(send(&gateway).await.status, 200);
+    assert!(shown(&gateway).await.0.is_null());
+    gateway.wait_log("takes key 1 of 1 of the account 'paid' again").await;
+}
+
+#[tokio::test]
+async fn a_provider_that_hangs_at_its_listing_holds_up_nothing() {
+    let mock = Mock::start(polite).await;
+    mock.on_probe(|_| Some(Plan::silence()));
+    let gateway = Gateway::start(&accounts(&mock, "good")).await;
+    assert_eq!(send(&gateway).await.status, 200);
+    assert!(shown(&gateway).await.0.is_null());
+    assert_eq!(lines(&gateway, &["WARN"]), 0, "{}", gateway.log());
+}
+
+#[tokio::test]
+async fn engines_that_go_and_come_are_told_once() {
+    let mock = Mock::start(polite).await;
+    let text = pool(&mock, "").replace("scrape: false", "scrape: 100ms");
+    let gateway = Gateway::start(&text).await;
+    mock.set_metrics("# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{model_name=\"m\"} 0\n");
+    until("the engine to be up", async || {
+        gateway.get_json("/admin/state").await["pools"][0]["backends"][0]["state"] == "up"
+    })
+    .await;
+    let down = ["WARN", "the engine 'e' cannot be reached"];
+    assert_eq!(lines(&gateway, &down), 0, "{}", gateway.log());
+    let address = mock.stop().await;
+    gateway.wait_log(down[1]).await;
+    assert_eq!(send(&gateway).await.status, 503);
+    let _again = Mock::start_at(address, polite).await;
+    gateway.wait_log("the engine 'e' can be reached again").await;
+    assert_eq!(
+        (lines(&gateway, &down), lines(&gateway, &["WARN", "can be reached again"])),
+        (1, 1),
+        "{}",
+        gateway.log()
+    );
+}
+
+#[tokio::test]
+async fn an_engine_that_is_not_scraped_is_told_of_by_its_requests() {
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&pool(&mock, "")).await;
+    assert_eq!(send(&gateway).await.status, 200);
+    let address = mock.stop().await;
+    assert_eq!(send(&gateway).await.status, 503);
+    gateway.wait_log("the engine 'e' cannot be reached").await;
+    let _again = Mock::start_at(address, polite).await;
+    until("it to be asked again", async || send(&gateway).await.status == 200).await;
+    gateway.wait_log("the engine 'e' can be reached again").await;
+}
+
+#[tokio::test]
+async fn metrics_that_cannot_be_read_are_told_when_that_begins() {
+    let mock = Mock::start(polite).await;
+    mock.set_metrics("<html>no metrics here</html>");
+    let text = pool(&mock, "").replace("scrape: false", "scrape: 50ms");
+    let gateway = Gateway::start(&text).await;
+    gateway.wait_log("the metrics of the engine 'e' cannot be read").await;
+    assert_eq!(lines(&gateway, &["WARN", "cannot be read"]), 1, "{}", gateway.log());
+}
