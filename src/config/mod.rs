@@ -1,6 +1,7 @@
 //! The policy file: read from YAML with the place of every value kept, so that whatever is wrong can be pointed at.
 
 pub mod access;
+pub mod access_log;
 pub mod background;
 pub mod caching;
 mod checks;
@@ -30,6 +31,7 @@ mod url;
 mod yaml;
 
 pub use self::{
+    access_log::AccessFormat,
     checks::Logprob,
     exporter::Exporter,
     key_source::{KeyFile, KeySource},

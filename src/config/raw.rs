@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::{
     access::{AdminListener, Cors, Host, Keys},
+    access_log::AccessLog,
     background::Background,
     caching::{Cache, CacheUse},
     checks::Logprob,
@@ -47,6 +48,8 @@ pub struct Document {
     pub timeouts: Option<Timeouts>,
     /// Where decisions are written. Without it, they are not.
     pub journal: Option<Journal>,
+    /// A line for each request that is over. Without it, there is none; `access_log: {}` writes text to the standard output.
+    pub access_log: Option<AccessLog>,
     /// Where traces and measurements go, by OpenTelemetry. Without it, nowhere.
     pub otel: Option<Otel>,
     /// What routes with tiers learn of their own traffic.

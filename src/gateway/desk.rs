@@ -12,8 +12,8 @@ use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
 use super::{
-    Hall, cache::Cache, callers::Callers, disk::Disk, habits::Habits, held::Held, lessons::Lessons, line::Line,
-    meaning::Meanings, shadow::Purse, shared::Shared, slo::Slos,
+    AccessLog, Hall, cache::Cache, callers::Callers, disk::Disk, habits::Habits, held::Held, lessons::Lessons,
+    line::Line, meaning::Meanings, shadow::Purse, shared::Shared, slo::Slos,
 };
 use crate::{
     cache::Purge,
@@ -46,6 +46,8 @@ pub struct Desk {
     pub metrics: Metrics,
     /// Where decisions are written, while the policy asks for it.
     pub journal: ArcSwapOption<Journal>,
+    /// Where requests that are over are told, while the policy asks for it.
+    pub access_log: ArcSwapOption<AccessLog>,
     /// Where traces go, while the policy asks for it.
     pub otel: ArcSwapOption<Exporter>,
     /// What hashes of prompts and conversations begin with. Known to nobody, so that nobody can make prompts whose hashes collide.
@@ -98,6 +100,7 @@ impl Desk {
             clock,
             metrics: Metrics::new(),
             journal: ArcSwapOption::empty(),
+            access_log: ArcSwapOption::empty(),
             otel: ArcSwapOption::empty(),
             salt: fastrand::u64(..),
             bytes_per_token: BytesPerToken::new(),
@@ -239,6 +242,11 @@ impl Desk {
         let line = Arc::new(line);
         if let Some(journal) = &*self.journal.load() {
             journal.write(line.clone());
+        }
+        if line.background.is_none()
+            && let Some(log) = &*self.access_log.load()
+        {
+            log.write(line.clone());
         }
         let mut recent = self.recent();
         if recent.len() == REMEMBERED {

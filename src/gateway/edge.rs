@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tower::Service;
 
-use super::{Desk, Live, Reply, Serving, Step, auth, record::Record, stages::Arrival, traced::Traced};
+use super::{Desk, Live, Reply, Serving, Step, access, auth, record::Record, stages::Arrival, traced::Traced};
 use crate::{
     protocol::error,
     types::{Endpoint, Fault, Outcome},
@@ -70,6 +70,10 @@ impl<S: Step<Arrival>> Edge<S> {
         let exporter = self.desk.otel.load_full();
         let traced = exporter.map(|exporter| Traced::begin(exporter, request.headers()));
         let record = Record::open(self.desk.clone(), id.clone(), endpoint, None, traced);
+        if self.desk.access_log.load().is_some() {
+            let asked = access::asked(request.method(), request.uri());
+            record.note(|line| line.asked = Some(asked.into()));
+        }
         let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), request };
         let mut reply = self.walk.call(arrival).await.unwrap_or_else(|fault| {
             record.fail(&fault);

@@ -1,13 +1,10 @@
 //! What is known of a request when it is over: a line of the journal, and what the page and the admin API show.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Duration};
 
 use serde::Serialize;
 
-use super::{explained::Explained, particulars::Particulars};
+use super::{explained::Explained, particulars::Particulars, wall::since_1970};
 use crate::{
     prompt::habits::Hits,
     quota::Spent,
@@ -27,6 +24,9 @@ pub struct Line {
     pub id: Arc<str>,
     /// Milliseconds since 1970.
     pub time_ms: u64,
+    /// Method and path, for the access log alone.
+    #[serde(skip)]
+    pub(super) asked: Option<Box<(http::Method, String)>>,
     /// What it asked for.
     pub endpoint: &'static str,
     /// Whether it asked for a stream.
@@ -90,7 +90,7 @@ pub struct Line {
 }
 
 impl Entry for Line {
-    fn json(&self, line: &mut Vec<u8>) -> serde_json::Result<()> {
+    fn write(&self, line: &mut Vec<u8>) -> serde_json::Result<()> {
         serde_json::to_writer(line, self)
     }
 
@@ -375,8 +375,4 @@ impl Line {
     pub fn age(&self) -> Duration {
         since_1970().saturating_sub(Duration::from_millis(self.time_ms))
     }
-}
-
-pub(super) fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -5,6 +5,7 @@
 //! the wrong place does not compile. Steps are composed by [`tower::Layer`]; only the [`Edge`] is a [`tower::Service`]: it boxes
 //! once, and is the only place where a [`Fault`](crate::types::Fault) becomes HTTP.
 
+mod access;
 mod admit;
 mod asked;
 mod attempted;
@@ -58,20 +59,8 @@ use std::sync::Arc;
 
 use tower::{Layer, ServiceBuilder, layer::layer_fn};
 
-use self::{
-    admit::Admit,
-    auth::Auth,
-    dispatch::Dispatch,
-    estimate::Estimation,
-    limit::Limit,
-    objects::Objects,
-    parse::Parse,
-    reuse::Reuse,
-    route::Routing,
-    shadow::{Errands, Pairs},
-    stages::Arrival,
-};
 pub use self::{
+    access::AccessLog,
     cache::Cache,
     callers::{Callers, KeepError, KeyTold, TeamTold, fuzz_usage, share_limits},
     credentials::check_keys,
@@ -92,6 +81,19 @@ pub use self::{
     shared::{Shared, fuzz_shared, share},
     slo::Slos,
     step::{Reply, Step},
+};
+use self::{
+    admit::Admit,
+    auth::Auth,
+    dispatch::Dispatch,
+    estimate::Estimation,
+    limit::Limit,
+    objects::Objects,
+    parse::Parse,
+    reuse::Reuse,
+    route::Routing,
+    shadow::{Errands, Pairs},
+    stages::Arrival,
 };
 use crate::upstream::Client;
 

@@ -15,10 +15,11 @@ use super::{
     callers::{Bill, Caller, count},
     demand::Demand,
     goodput,
-    line::{FORM, Line, since_1970},
+    line::{FORM, Line},
     shadow::Worth,
     spans,
     traced::{Took, Traced},
+    wall::since_1970,
 };
 use crate::{
     prompt::tokens::{Counter, Known},
@@ -74,6 +75,7 @@ impl Record {
             form: FORM,
             id: id.clone(),
             time_ms: since_1970().as_millis() as u64,
+            asked: None,
             endpoint: endpoint.name(),
             stream: false,
             background: purpose,

@@ -8,7 +8,7 @@ use std::{
 
 use http::{HeaderMap, HeaderValue};
 
-use super::line::since_1970;
+use super::wall::since_1970;
 use crate::{measure::lock, otel::Exporter, protocol::TraceContext, types::Moment};
 
 /// Most steps that are kept of one request: one that goes on and on is no reason to grow without end.

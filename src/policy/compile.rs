@@ -22,12 +22,15 @@ use std::{collections::HashSet, path::PathBuf};
 
 use self::{engines::Engines, reader::Reader, routes::Given};
 use super::{
-    Journal, Labels, Learning, Limits, Policy, Timeouts, Tls,
+    AccessFormat, AccessLog, Journal, Labels, Learning, Limits, Policy, Timeouts, Tls,
     condition::Names,
     defaults::{JOURNAL_KEEP, JOURNAL_SIZE, LISTEN},
     offered,
 };
-use crate::config::{Config, Either, Field, Pause, Predicted, Problem, Problems, Switch, Total, access::Keys, raw};
+use crate::config::{
+    Config, Either, Field, Pause, Predicted, Problem, Problems, Switch, Total, access::Keys,
+    access_log::AccessLog as AccessLogRaw, raw,
+};
 
 /// The policy that `config` describes, or everything that is wrong with it.
 pub fn compile(config: &Config) -> Result<Policy, Problems> {
@@ -88,6 +91,7 @@ impl Reader<'_> {
             limits: document.limits.as_ref().map_or_else(Limits::default, |raw| self.limits(raw)),
             timeouts,
             journal: document.journal.as_ref().and_then(|raw| self.journal(raw)),
+            access_log: document.access_log.as_ref().map(|raw| self.access_log(raw)),
             observed: None,
             otel: document.otel.as_ref().and_then(|raw| self.otel(raw)),
             caching: self.caching(document.cache.as_ref(), key_list.is_some()),
@@ -155,6 +159,15 @@ impl Reader<'_> {
         let keep = self.or(raw.keep.as_ref(), JOURNAL_KEEP);
         let Switch(facts) = self.or(raw.facts.as_ref(), Switch(false));
         Some(Journal { path: path?, max_size, keep, facts })
+    }
+
+    fn access_log(&mut self, raw: &AccessLogRaw) -> AccessLog {
+        AccessLog {
+            format: self.or(raw.format.as_ref(), AccessFormat::Text),
+            path: self.optional(raw.path.as_ref()).map(|path: String| PathBuf::from(path)),
+            max_size: self.or(raw.max_size.as_ref(), JOURNAL_SIZE),
+            keep: self.or(raw.keep.as_ref(), JOURNAL_KEEP),
+        }
     }
 
     fn learning(&mut self, raw: &raw::Learning) -> Learning {

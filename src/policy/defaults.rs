@@ -73,6 +73,7 @@ impl Default for Policy {
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             journal: None,
+            access_log: None,
             otel: None,
             observed: None,
             caching: None,

@@ -31,7 +31,7 @@ pub use self::{
     simulated::{Found, discovered, observing, simulated},
     tokenizer::{Encoding, Tokenizer},
 };
-pub use crate::config::keys::Allowed;
+pub use crate::config::{AccessFormat, keys::Allowed};
 use crate::types::{Endpoint, Name, Price, Strategy};
 
 /// A policy, checked whole and ready to serve. Names are resolved to indices, defaults are filled in.
@@ -75,6 +75,8 @@ pub struct Policy {
     pub timeouts: Timeouts,
     /// Where decisions are written, if anywhere.
     pub journal: Option<Journal>,
+    /// How and where requests that are over are told, if at all.
+    pub access_log: Option<AccessLog>,
     /// Where traces and measurements go, if anywhere.
     pub otel: Option<Otel>,
     /// Which answers are kept to be given again; `None` where none are.
@@ -300,6 +302,19 @@ pub struct Journal {
     pub keep: u32,
     /// Whether lines have what only some conditions ask (language, complexity), and hashes of prompts' blocks.
     pub facts: bool,
+}
+
+/// How and where a line is written for each request that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessLog {
+    /// How a line is written.
+    pub format: AccessFormat,
+    /// The file; `None` for the standard output.
+    pub path: Option<PathBuf>,
+    /// Size at which the file is rotated, in bytes.
+    pub max_size: u64,
+    /// How many rotated files are kept.
+    pub keep: u32,
 }
 
 /// Where traces and measurements go: an OpenTelemetry collector.

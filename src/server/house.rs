@@ -11,7 +11,7 @@ use super::{
 use crate::{
     fleet::{Registry, Snapshot},
     gateway::{
-        self, Desk, Live, Serving, keep_on_disk,
+        self, AccessLog, Desk, Live, Serving, keep_on_disk,
         lessons::{self, Lessons},
         share, share_limits,
     },
@@ -79,6 +79,14 @@ pub enum OpenError {
     /// Traces cannot go out.
     #[error("{0} (otel in the policy)")]
     Otel(otel::SetUpError),
+    /// The access log cannot be written.
+    #[error("the access log '{path}' cannot be opened: {error} (access_log.path in the policy)")]
+    AccessLog {
+        /// The file.
+        path: String,
+        /// Why not.
+        error: io::Error,
+    },
     /// The journal's file cannot be written.
     #[error("the journal '{path}' cannot be opened: {error} (journal.path in the policy)")]
     Journal {
@@ -104,6 +112,7 @@ impl House {
         if let Some(journal) = open_journal(&policy, &desk)? {
             desk.journal.store(Some(journal));
         }
+        desk.access_log.store(open_access_log(&policy, &desk)?);
         desk.otel.store(open_otel(&policy)?);
         if let Some(file) = &policy.learning.file
             && let Some(stored) = Lessons::read(file)?
@@ -156,12 +165,17 @@ impl House {
         let stored = policy.learning.file.as_deref().filter(|_| other_file).map(Lessons::read).transpose()?.flatten();
         let (other_journal, other_otel) = (before.journal != policy.journal, before.otel != policy.otel);
         let journal = if other_journal { open_journal(&policy, &self.desk)? } else { None };
+        let other_access_log = before.access_log != policy.access_log;
+        let access_log = if other_access_log { open_access_log(&policy, &self.desk)? } else { None };
         let exporter = if other_otel { open_otel(&policy)? } else { None };
         look_at_links(&policy)?;
         keep_on_disk(&self.desk, &policy)?;
         share(&self.desk, &policy)?;
         share_limits(&self.desk, &policy).map_err(OpenError::SharedLimits)?;
         if other_journal && let Some(old) = self.desk.journal.swap(journal) {
+            tokio::task::spawn_blocking(move || old.close());
+        }
+        if other_access_log && let Some(old) = self.desk.access_log.swap(access_log) {
             tokio::task::spawn_blocking(move || old.close());
         }
         if other_otel && let Some(old) = self.desk.otel.swap(exporter) {
@@ -257,6 +271,9 @@ impl House {
         if let Some(exporter) = self.desk.otel.swap(None) {
             let _ = tokio::task::spawn_blocking(move || exporter.close(LAST_SPANS)).await;
         }
+        if let Some(log) = self.desk.access_log.swap(None) {
+            let _ = tokio::task::spawn_blocking(move || log.close()).await;
+        }
         if let Some(journal) = self.desk.journal.swap(None) {
             // A panic in the writer was logged where it happened.
             let _ = tokio::task::spawn_blocking(move || journal.close()).await;
@@ -298,6 +315,17 @@ fn open_journal(policy: &Policy, desk: &Desk) -> Result<Option<Arc<Journal>>, Op
     match Journal::open(&spec.path, spec.max_size, spec.keep, desk.metrics.journal()) {
         Ok(journal) => Ok(Some(Arc::new(journal))),
         Err(error) => Err(OpenError::Journal { path: spec.path.display().to_string(), error }),
+    }
+}
+
+fn open_access_log(policy: &Policy, desk: &Desk) -> Result<Option<Arc<AccessLog>>, OpenError> {
+    let Some(policy::AccessLog { format, path, max_size, keep }) = &policy.access_log else { return Ok(None) };
+    match Journal::access(path.as_deref(), *max_size, *keep, desk.metrics.access_log()) {
+        Ok(journal) => Ok(Some(Arc::new(AccessLog::new(journal, *format)))),
+        Err(error) => {
+            let path = path.as_ref().map_or_else(String::new, |path| path.display().to_string());
+            Err(OpenError::AccessLog { path, error })
+        }
     }
 }
 

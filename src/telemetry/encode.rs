@@ -96,7 +96,8 @@ impl Scrape {
         let gone = shared.client_gone.list().into_iter();
         page.family(&table::CLIENT_GONE, gone.map(|(stage, counter)| ([stage], counter)))?;
         page.family(&table::JOURNAL_DROPPED, [([""; 0], shared.journal.dropped.clone())])?;
-        page.family(&table::JOURNAL_ERRORS, [([""; 0], shared.journal.errors.clone())])
+        page.family(&table::JOURNAL_ERRORS, [([""; 0], shared.journal.errors.clone())])?;
+        page.family(&table::ACCESS_LOG_DROPPED, [([""; 0], shared.access_log.dropped.clone())])
     }
 
     fn backends(&self, page: &mut Page<'_>) -> fmt::Result {

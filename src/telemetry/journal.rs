@@ -1,4 +1,4 @@
-//! The journal: records as lines of JSON, written by a thread of its own, so that no request ever waits for a disk.
+//! The journal, and the access log: records as lines, written by a thread of its own, so that no request ever waits for a disk.
 
 use std::{
     io,
@@ -9,12 +9,12 @@ use std::{
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use prometheus_client::metrics::counter::Counter;
 
-use super::rotating::{Lost, Rotating};
+use super::rotating::{Lost, Rotating, Sink};
 
 /// Most lines that wait to be written.
 const QUEUE_LINES: usize = 8192;
@@ -24,10 +24,13 @@ const QUEUE_BYTES: usize = 16 * 1024 * 1024;
 /// line, and the disk is asked once for all.
 const GATHER: Duration = Duration::from_millis(20);
 
+/// How long the last lines may take to go to a standard output that nobody may be reading.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
 /// What becomes a line.
 pub trait Entry: Send + Sync {
-    /// Appends it to `line` as JSON, without a line break. The journal's own thread asks for it.
-    fn json(&self, line: &mut Vec<u8>) -> serde_json::Result<()>;
+    /// Appends it to `line`, without a line break. The journal's own thread asks for it.
+    fn write(&self, line: &mut Vec<u8>) -> serde_json::Result<()>;
 
     /// About how much memory it takes, in bytes.
     fn weight(&self) -> usize;
@@ -61,6 +64,8 @@ pub struct Journal {
     closed: AtomicBool,
     counters: JournalCounters,
     writer: Mutex<Option<JoinHandle<()>>>,
+    /// Whether its end waits for all that is queued: a file takes it, but nobody may be reading the standard output.
+    waits: bool,
 }
 
 enum Message {
@@ -74,17 +79,33 @@ impl Journal {
     /// counted in `counters` and logged once, until writing works again.
     pub fn open(path: &Path, max_size: u64, keep: u32, counters: JournalCounters) -> io::Result<Self> {
         let file = Rotating::open(path.to_owned(), max_size, keep)?;
+        Self::begin("journal", Sink::File(file), counters)
+    }
+
+    /// The same for the access log: to the file at `path`, or to the standard output.
+    pub fn access(path: Option<&Path>, max_size: u64, keep: u32, counters: JournalCounters) -> io::Result<Self> {
+        let sink = match path {
+            Some(path) => Sink::File(Rotating::open(path.to_owned(), max_size, keep)?),
+            None => Sink::stdout(),
+        };
+        Self::begin("access log", sink, counters)
+    }
+
+    fn begin(name: &'static str, file: Sink, counters: JournalCounters) -> io::Result<Self> {
+        let waits = matches!(file, Sink::File(_));
         let (queue, lines) = sync_channel(QUEUE_LINES);
         let queued_bytes = Arc::new(AtomicUsize::new(0));
         let writer = Writer {
+            name,
             file,
             line: Vec::new(),
             queued_bytes: Arc::clone(&queued_bytes),
             counters: counters.clone(),
             failing: false,
         };
-        let writer = thread::Builder::new().name("journal".into()).spawn(move || writer.run(&lines))?;
-        Ok(Self { queue, queued_bytes, closed: AtomicBool::new(false), counters, writer: Mutex::new(Some(writer)) })
+        let writer = thread::Builder::new().name(name.into()).spawn(move || writer.run(&lines))?;
+        let (closed, writer) = (AtomicBool::new(false), Mutex::new(Some(writer)));
+        Ok(Self { queue, queued_bytes, closed, counters, writer, waits })
     }
 
     /// Queues `entry` to be written. Never waits: when the queue is full the entry is dropped and counted.
@@ -108,17 +129,26 @@ impl Journal {
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(writer) = writer {
+        let Some(writer) = writer else { return };
+        if self.waits {
             // Both fail only if the writer is gone already.
             let _ = self.queue.send(Message::Close);
             let _ = writer.join();
+            return;
+        }
+        let until = Instant::now() + LAST_WORDS;
+        let mut told = false;
+        while Instant::now() < until && !writer.is_finished() {
+            told = told || self.queue.try_send(Message::Close).is_ok();
+            thread::sleep(GATHER);
         }
     }
 }
 
 /// The thread's end of the queue.
 struct Writer {
-    file: Rotating,
+    name: &'static str,
+    file: Sink,
     line: Vec<u8>,
     queued_bytes: Arc<AtomicUsize>,
     counters: JournalCounters,
@@ -149,7 +179,7 @@ impl Writer {
         let Message::Line(entry) = message else { return true };
         self.queued_bytes.fetch_sub(entry.weight(), Ordering::Relaxed);
         self.line.clear();
-        if entry.json(&mut self.line).is_err() {
+        if entry.write(&mut self.line).is_err() {
             self.counters.errors.inc();
             self.counters.dropped.inc();
             return false;
@@ -165,7 +195,7 @@ impl Writer {
         match written {
             Ok(lines) if lines > 0 && self.failing => {
                 self.failing = false;
-                tracing::info!("the journal is being written again");
+                tracing::info!("the {} is being written again", self.name);
             }
             Ok(_) => {}
             Err(Lost { lines, error }) => {
@@ -173,7 +203,7 @@ impl Writer {
                 self.counters.dropped.inc_by(lines);
                 if !self.failing {
                     self.failing = true;
-                    tracing::error!(%error, "the journal cannot be written; its lines are being dropped");
+                    tracing::error!(%error, "the {} cannot be written; its lines are being dropped", self.name);
                 }
             }
         }
@@ -187,7 +217,7 @@ mod tests {
     use super::*;
 
     impl Entry for serde_json::Value {
-        fn json(&self, line: &mut Vec<u8>) -> serde_json::Result<()> {
+        fn write(&self, line: &mut Vec<u8>) -> serde_json::Result<()> {
             serde_json::to_writer(line, self)
         }
 

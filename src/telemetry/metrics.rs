@@ -223,6 +223,11 @@ impl Metrics {
         self.shared.journal.clone()
     }
 
+    /// The counters for [`Journal::access`](super::Journal::access).
+    pub fn access_log(&self) -> JournalCounters {
+        self.shared.access_log.clone()
+    }
+
     /// All metrics as OpenMetrics text, to be sent as [`CONTENT_TYPE`](super::CONTENT_TYPE).
     pub fn encode(&self, now: Moment, live: &Live) -> String {
         encode::text(Arc::clone(&self.shared), now, live.clone())

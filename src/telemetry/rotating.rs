@@ -17,6 +17,48 @@ pub(super) struct Lost {
     pub(super) error: io::Error,
 }
 
+/// Where lines go.
+#[derive(Debug)]
+pub(super) enum Sink {
+    /// A file.
+    File(Rotating),
+    /// The standard output: what is gathered for it, and how many lines that are.
+    Stdout(Vec<u8>, u64),
+}
+
+impl Sink {
+    /// The standard output.
+    pub(super) const fn stdout() -> Self {
+        Self::Stdout(Vec::new(), 0)
+    }
+
+    /// Takes in a line, with its line break. Says how many lines were written.
+    pub(super) fn push(&mut self, line: &[u8]) -> Result<u64, Lost> {
+        match self {
+            Self::File(file) => file.push(line),
+            Self::Stdout(pending, lines) => {
+                pending.extend_from_slice(line);
+                *lines += 1;
+                if pending.len() >= BATCH { self.flush() } else { Ok(0) }
+            }
+        }
+    }
+
+    /// Writes out what was taken in, and says how many lines that were.
+    pub(super) fn flush(&mut self) -> Result<u64, Lost> {
+        match self {
+            Self::File(file) => file.flush(),
+            Self::Stdout(pending, lines) => {
+                let mut out = io::stdout().lock();
+                let written = out.write_all(pending).and_then(|()| out.flush());
+                pending.clear();
+                let lines = std::mem::take(lines);
+                written.map(|()| lines).map_err(|error| Lost { lines, error })
+            }
+        }
+    }
+}
+
 /// A file of lines, never larger than `max_size` but for a single longer line. `path` is the newest file, `path.1` the
 /// one before it, up to `path.{keep}`.
 #[derive(Debug)]

@@ -83,6 +83,8 @@ table! {
         "Journal lines that were not written, because the queue was full or the file could not be written.";
     JOURNAL_ERRORS: Counter "" "signalbox_journal_errors_total" []
         "Failures to write or to rotate the journal.";
+    ACCESS_LOG_DROPPED: Counter "" "signalbox_access_log_dropped_total" []
+        "Lines of the access log that were not written, because the queue was full or they could not be written.";
 
     // What each backend did for us.
     BACKEND_REQUESTS: Counter "" "signalbox_backend_requests_total" ["pool", "backend", "model", "outcome"]

@@ -1,14 +1,14 @@
-//! Trouble that an operator sees: in the log at its usual level, in what the page and `signalbox top` show; and what callers
+//! Trouble that an operator sees: in the log at its usual level, in the access log, in what the page and `signalbox top` show; and what callers
 //! are told instead of a provider's refusal.
 
 use serde_json::{Value, json};
 
 use crate::{
-    keys::{chat, code, pool, used},
+    keys::{ask, chat, code, keys, pool, used},
     support::{
-        client::{self, http},
-        gateway::Gateway,
-        mock::{Mock, Plan, Seen, polite},
+        client::{self, Sse, http},
+        gateway::{Gateway, Start},
+        mock::{Mock, Plan, Seen, chat_events, polite},
         until,
     },
 };
@@ -226,4 +226,92 @@ async fn metrics_that_cannot_be_read_are_told_when_that_begins() {
     let gateway = Gateway::start(&text).await;
     gateway.wait_log("the metrics of the engine 'e' cannot be read").await;
     assert_eq!(lines(&gateway, &["WARN", "cannot be read"]), 1, "{}", gateway.log());
+}
+
+#[tokio::test]
+async fn a_request_that_is_over_has_a_line_in_the_access_log() {
+    let mock = Mock::start(|seen| match seen.header("x-fate") {
+        Some("hang") => Plan::stream().events(&chat_events(["secret answer", "b"])[..2]).hang(),
+        Some("fail") => Plan::error(500, "broken"),
+        _ => used(seen, 10, 5),
+    })
+    .await;
+    let policy =
+        format!("access_log: {{ format: json, path: access.log }}\n{}{}", keys(&[("web", "")]), pool(&mock, ""));
+    let gateway = Gateway::start(&policy).await;
+    let file = gateway.dir().join("access.log");
+    let read = || std::fs::read_to_string(&file).unwrap_or_default();
+    let mut body = chat("auto", 5);
+    body["messages"][0]["content"] = "secret question".into();
+    let url = gateway.at("/v1/chat/completions?api_key=hidden");
+    let request = client::json(http().post(&url), &body).bearer_auth("web").header("x-request-id", "one");
+    assert_eq!(client::answer(request).await.status, 200);
+    assert_eq!(ask(&gateway, "web", &body, &[("x-fate", "fail"), ("x-request-id", "two")]).await.status, 500);
+    assert_eq!(ask(&gateway, "wrong", &body, &[("x-request-id", "three")]).await.status, 401);
+    body["stream"] = true.into();
+    let request = client::json(http().post(&url), &body).bearer_auth("web").header("x-fate", "hang");
+    let mut stream = Sse::send(request.header("x-request-id", "four")).await;
+    stream.event().await.unwrap();
+    drop(stream);
+    until("four lines", async || read().lines().count() == 4).await;
+    let text = read();
+    for hidden in ["secret", "hidden", "Bearer", "api_key"] {
+        assert!(!text.contains(hidden), "{text}");
+    }
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let line = |id: &str| lines.iter().find(|line| line["id"] == id).unwrap();
+    let one = line("one");
+    for (name, value) in [
+        ("key", json!("web")),
+        ("method", json!("POST")),
+        ("path", json!("/v1/chat/completions")),
+        ("endpoint", json!("chat")),
+        ("model", json!("auto")),
+        ("route", json!("auto")),
+        ("pool", json!("main")),
+        ("status", json!(200)),
+        ("outcome", json!("ok")),
+        ("attempts", json!(1)),
+        ("prompt_tokens", json!(10)),
+        ("completion_tokens", json!(5)),
+    ] {
+        assert_eq!(one[name], value, "{name} of {one:#}");
+    }
+    assert!(one["backend"].is_string() && one["duration_ms"].as_f64().unwrap() > 0.0);
+    assert!(one["time"].as_str().unwrap().ends_with('Z'));
+    let said = |id: &str| (line(id)["status"].as_u64().unwrap(), line(id)["outcome"].as_str().unwrap().to_owned());
+    assert_eq!(said("two"), (500, "upstream_error".to_owned()));
+    assert_eq!(said("three"), (401, "unauthorized".to_owned()));
+    assert_eq!(said("four"), (200, "client_gone".to_owned()));
+    assert!(line("four")["ttft_ms"].as_f64().unwrap() > 0.0);
+}
+
+#[tokio::test]
+async fn the_access_log_goes_to_the_standard_output_as_text() {
+    let mock = Mock::start(|seen| used(seen, 10, 5)).await;
+    let mut gateway = Start::with(&format!("access_log: {{}}\n{}", pool(&mock, ""))).start().await;
+    assert_eq!(send(&gateway).await.status, 200);
+    gateway.wait_log("Z POST /v1/chat/completions 200 ok id=sb-").await;
+    assert_eq!(lines(&gateway, &["model=auto", "pool=main", "attempts=1", "completion_tokens=5", "duration_ms="]), 1);
+    // A name that a client chose makes no second line.
+    let odd = json!({ "model": "a\nb POST /x 200", "messages": [{ "role": "user", "content": "hi" }] });
+    assert_eq!(client::post(&gateway.at("/v1/chat/completions"), &odd).await.status, 404);
+    gateway.wait_log("model=\"a\\nb POST /x 200\"").await;
+    gateway.sigterm();
+    assert!(gateway.wait_exit().await.success());
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_access_log_is_told_at_the_start() {
+    let mock = Mock::start(polite).await;
+    let Err(log) = Start::with(&format!("access_log: {{ format: xml }}\n{}", pool(&mock, ""))).attempt().await else {
+        panic!("there is no such format")
+    };
+    assert!(log.contains("possible: `text`, `json`"), "{log}");
+    let Err(log) =
+        Start::with(&format!("access_log: {{ path: /no/such/folder/a.log }}\n{}", pool(&mock, ""))).attempt().await
+    else {
+        panic!("there is no such folder")
+    };
+    assert!(log.contains("access_log.path in the policy"), "{log}");
 }
