@@ -202,7 +202,7 @@ async fn after_a_storm_every_counter_is_zero_and_every_place_free() {
 async fn uploads_that_break_off_are_counted_and_forgotten() {
     let (a, b) = (Mock::start(fate).await, Mock::start(fate).await);
     let gateway = Gateway::start(&policy(&a, &b, "")).await;
-    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: g\r\ncontent-length: 100\r\n\r\n{\"model\"";
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{\"model\"";
     for number in 1..=5 {
         let mut stream = tokio::net::TcpStream::connect(gateway.listen()).await.unwrap();
         tokio::io::AsyncWriteExt::write_all(&mut stream, head.as_bytes()).await.unwrap();

@@ -292,7 +292,7 @@ async fn no_path_leads_out_of_the_api() {
         "/v1/files/%5c..%5cslots",
         "/v1/responses/..",
     ] {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: g\r\nconnection: close\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         let answer = raw(gateway.listen(), request.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 404") || answer.starts_with("HTTP/1.1 400"), "{path}: {answer}");
     }
@@ -362,8 +362,8 @@ async fn smuggled_requests_do_not_get_through() {
     let (mock, gateway) = bed("").await;
     let body = r#"{"model":"chat","messages":[1]}"#;
     let length = body.len();
-    let inner = format!("POST {CHAT} HTTP/1.1\r\nhost: g\r\ncontent-length: {length}\r\n\r\n{body}");
-    let head = |headers: &str| format!("POST {CHAT} HTTP/1.1\r\nhost: g\r\nconnection: close\r\n{headers}\r\n");
+    let inner = format!("POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}");
+    let head = |headers: &str| format!("POST {CHAT} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
     let chunked = format!("{length:x}\r\n{body}\r\n0\r\n\r\n");
     let both = length + inner.len();
     let chunked_and = |headers: &str| head(headers) + &chunked + &inner;

@@ -45,7 +45,7 @@ pub(super) async fn steady(job: &Job, asked: &Asked, mut committed: Committed) -
 /// held on until it speaks, or until it has been silent for `stall` and another backend takes over.
 async fn hold(events: &mut Events, meter: &mut Meter, tokens: u64, stall: Option<Duration>) -> Result<(), Fault> {
     let until = Instant::now() + LONGEST;
-    while meter.token_count() < tokens && !is_complete(events) {
+    while meter.received() < tokens && !is_complete(events) {
         let patience = stall.map_or(until, |stall| Instant::now() + stall);
         match timeout_at(patience, events.hold(|_, seen| meter.read(seen))).await {
             Ok(Held::One) if Instant::now() < until => {}
