@@ -109,6 +109,6 @@ pub(crate) fn request(model: &str, stream: bool, prompt: usize) -> Vec<u8> {
         r#"{{"model":"{model}","messages":[{{"role":"system","content":"Answer in a word."}},{{"role":"user","content":"{text}"}}],"max_tokens":64,"temperature":0.7,"stream":{stream}}}"#
     );
     let length = body.len();
-    let head = "POST /v1/chat/completions HTTP/1.1\r\nHost: engine\r\nContent-Type: application/json\r\nAccept: */*\r\nAuthorization: Bearer none\r\nUser-Agent: bench\r\n";
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\nAuthorization: Bearer none\r\nUser-Agent: bench\r\n";
     format!("{head}Content-Length: {length}\r\n\r\n{body}").into_bytes()
 }

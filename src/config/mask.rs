@@ -196,7 +196,7 @@ mod tests {
             ("url: redis://:pw@h/${DB}", "url: **************${DB}"),
             ("keys: [\"${K:-s1}\"]", "keys: [*${K:-**}*]"),
             ("engine: key:s1", "engine: key:**"),
-            ("key: 's1\n  s2'", "key: ***\n******"),
+            ("key: 's1\n  s2'", "key: ***\n*****"),
             ("", ""),
         ] {
             assert_eq!(masked(text), shown);

@@ -6,6 +6,7 @@ pub mod background;
 pub mod caching;
 mod checks;
 pub mod embedder;
+pub mod engines;
 mod env;
 mod exporter;
 mod key_source;

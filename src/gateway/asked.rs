@@ -1,5 +1,7 @@
 //! What a request asks of the fleet: where it may still go, and the choice of a backend, told with every candidate.
 
+mod eligible;
+
 use std::{
     cell::RefCell,
     hash::{DefaultHasher, Hash, Hasher},
@@ -18,7 +20,7 @@ use crate::{
         retry::Budgets,
         spill::{self, Look},
     },
-    types::{Endpoint, Moment, Name},
+    types::{Moment, Name},
 };
 
 /// Most attempts at one request, over all backends and pools.
@@ -201,20 +203,6 @@ impl Asked {
         (0..MOST_RACES).map_while(|_| look()).find_map(|chosen| self.take(chosen, now))
     }
 
-    /// Excludes the backends that are known not to implement `endpoint`, unless that leaves none.
-    pub(super) fn skip_lacking(&mut self, endpoint: Endpoint, now: Moment) {
-        let lacking: Vec<_> = (0..self.tries.len()).map(|at| self.pool(at).1.lacking(endpoint, now)).collect();
-        if lacking.iter().all(Vec::is_empty) {
-            return;
-        }
-        for (tries, lacking) in self.tries.iter_mut().zip(lacking) {
-            tries.tried = lacking;
-        }
-        if !self.has_untried() {
-            self.tries.iter_mut().for_each(|tries| tries.tried.clear());
-        }
-    }
-
     /// Takes back that a backend was tried, so that it can be waited for.
     pub(super) fn forgive(&mut self, target: usize, backend: usize) {
         self.tries[target].tried.retain(|tried| *tried != backend);
@@ -225,61 +213,11 @@ impl Asked {
         self.tries[target].tried.iter().filter(|tried| **tried == backend).count()
     }
 
-    /// Excludes the backends of other models than `model`; where that is not named, those of other targets than `target`.
-    pub(super) fn keep_model(&mut self, model: Option<&Name>, target: usize) {
-        for at in 0..self.tries.len() {
-            let (_, pool) = self.pool(at);
-            let elsewhere = model.is_none() && at != target;
-            let other = |place: &usize| elsewhere || pool.backends[*place].spec.identity() != model;
-            let others: Vec<usize> = (0..pool.backends.len()).filter(other).collect();
-            let tried = &mut self.tries[at].tried;
-            tried.extend(others.into_iter().filter(|place| !tried.contains(place)).collect::<Vec<_>>());
-        }
-    }
-
     /// Where a backend stands, by its pool's name and its own.
     pub(super) fn spot_of(&self, pool: &Name, backend: &Name) -> Option<(usize, usize)> {
         let target = (0..self.tries.len()).find(|at| self.pool(*at).1.spec.name == *pool)?;
         let place = self.pool(target).1.backends.iter().position(|it| it.name() == backend)?;
         Some((target, place))
-    }
-
-    /// Whether there is a backend that was not tried.
-    pub(super) fn has_untried(&self) -> bool {
-        self.preferred().is_some()
-    }
-
-    /// Whether a backend that was not tried is in good standing: neither it nor its engine failed lately.
-    pub(super) fn has_sound(&self, now: Moment) -> bool {
-        self.has_untried_that(|backend| !backend.breaker.is_open(now) && !backend.engine.breaker.is_open(now))
-    }
-
-    /// Whether moving to another backend is free of charge: one that was not tried has not failed lately. That its engine's connections
-    /// did does not count: the model that was just tried may be what ends them, and where nothing can be sent there is no load.
-    pub(super) fn moves_free(&self, now: Moment) -> bool {
-        self.has_untried_that(|backend| !backend.breaker.is_open(now))
-    }
-
-    fn has_untried_that(&self, is_such: impl Fn(&Backend) -> bool) -> bool {
-        (0..self.tries.len()).any(|at| {
-            let (_, pool) = self.pool(at);
-            let is_untried = |member: &usize| !self.tries[at].tried.contains(member);
-            let mut untried = pool.members(&self.route.targets[at]).filter(is_untried);
-            self.may_try(at) && untried.any(|member| is_such(&self.backend(at, member)))
-        })
-    }
-
-    /// Excludes the pool of `target`, whose context was too short, and those whose context is known to be no longer. Returns whether any
-    /// pool is left.
-    pub(super) fn keep_longer_than(&mut self, target: usize) -> bool {
-        let context = |at: usize| self.pool(at).1.context(&self.route.targets[at]);
-        let own = context(target);
-        let is_too_short = |at: usize| at == target || context(at).zip(own).is_some_and(|(it, own)| it <= own);
-        let too_short: Vec<usize> = (0..self.tries.len()).filter(|at| is_too_short(*at)).collect();
-        for at in too_short {
-            self.tries[at].tried = (0..self.pool(at).1.backends.len()).collect();
-        }
-        self.has_untried()
     }
 
     /// The backend at a place in the pool of `target`, as it is for the model asked for.

@@ -200,7 +200,8 @@ async fn until_closed(addr: SocketAddr, start: &[u8]) -> String {
 }
 
 fn request(body: &str) -> Vec<u8> {
-    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ";
+    let head =
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ";
     format!("{head}{}\r\n\r\n{body}", body.len()).into_bytes()
 }
 

@@ -1,5 +1,6 @@
 //! The meter: rides in an answer's body and measures it. It holds the ticket, and settles the request's record once.
 
+mod judge;
 mod tokens;
 
 use std::{sync::Arc, time::Duration};
@@ -8,17 +9,14 @@ use super::gauges::Gauges;
 use crate::{
     fleet::{Backend, Failure, PoolLearned},
     gateway::{
-        Desk, breaker_log,
+        Desk,
         record::{Record, millis},
         seat::Seat,
         stages::Place,
     },
     protocol::Seen,
     telemetry::{BackendMetrics, PoolMetrics, Stage},
-    types::{
-        Blame, Fault, Moment, Name, Outcome, Price, Usage,
-        fault::{DEADLINE, MISSING},
-    },
+    types::{Blame, Fault, Moment, Name, Outcome, Price, Usage},
 };
 
 /// Bytes of a whole answer that are none of its text.
@@ -247,41 +245,6 @@ impl Meter {
         let usage = self.usage.unwrap_or_else(|| self.estimate());
         self.end_attempt(Outcome::Escalated);
         (usage, self.price.map(|price| price.cost(&usage)))
-    }
-
-    /// Counts what a fault says of the backend in its breakers. Before the seat is given up, since what gets its place looks at that.
-    fn judge(&self, fault: &Fault) {
-        if fault.blame == Blame::Upstream {
-            self.blame();
-        }
-        if fault.kind == DEADLINE || fault.kind == MISSING {
-            return;
-        }
-        match Failure::of(fault) {
-            None => self.serves(),
-            Some(failure) => {
-                self.fails(failure, fault.kind);
-                if failure == Failure::Unreachable {
-                    self.backend.engine.gone();
-                    self.backend.engine.heard(false);
-                }
-            }
-        }
-    }
-
-    /// Counts a proper answer of the backend.
-    fn serves(&self) {
-        if self.backend.succeeded(self.started) {
-            breaker_log::closed(&self.backend);
-        }
-    }
-
-    /// Counts a failure of the backend.
-    fn fails(&self, failure: Failure, kind: &str) {
-        let now = self.desk.clock.now();
-        if self.backend.failed(self.started, now, failure) {
-            breaker_log::opened(&self.backend, kind, now);
-        }
     }
 
     /// Notes that the engine failed.

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use super::reader::Reader;
 use crate::{
-    config::{At, Exporter, Field, Hourly, KeySource, Problem, Scrape, Token, Url, Word, authority, raw},
+    config::{
+        At, Exporter, Field, Hourly, KeySource, Problem, Scrape, Token, Url, Word, authority, engines as typed, raw,
+    },
     policy::{Account, Dialect, Engine, Health, Secret, offered::free},
     quota::RateLimits,
 };
@@ -46,7 +48,7 @@ impl Reader<'_> {
         }
     }
 
-    fn engine(&mut self, key: &Field<String>, raw: &raw::Engine, accounts: &[Account]) -> Engine {
+    fn engine(&mut self, key: &Field<String>, raw: &typed::Engine, accounts: &[Account]) -> Engine {
         let name = self.name(key);
         let url = self.read(&raw.url).map(|Url(url)| url).unwrap_or_default();
         let version = self.word(raw.api_version.as_ref());
@@ -95,7 +97,7 @@ impl Reader<'_> {
         }
     }
 
-    fn health(&mut self, raw: &raw::Health) -> Option<Health> {
+    fn health(&mut self, raw: &typed::Health) -> Option<Health> {
         let path = self.word(Some(&raw.path))?;
         if !path.starts_with('/') {
             self.report(Problem::at(raw.path.at(), "not a path").help("begin it with a slash: `/health`"));
