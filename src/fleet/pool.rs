@@ -63,7 +63,7 @@ pub struct Backend {
     /// What was learned of it.
     pub learned: Arc<Learned>,
     /// Itself as it is for each model's name, where it passes on what the client asked for.
-    pub(super) by_model: DashMap<Box<str>, Arc<Self>>,
+    pub(super) by_model: Arc<DashMap<Box<str>, Arc<Self>>>,
 }
 
 impl Pool {
@@ -138,7 +138,7 @@ impl Backend {
         if self.by_model.len() >= MOST_MODELS {
             return self.clone();
         }
-        let own = || Arc::new(Self { breaker: Arc::default(), by_model: DashMap::new(), ..Self::clone(self) });
+        let own = || Arc::new(Self { breaker: Arc::default(), by_model: Arc::default(), ..Self::clone(self) });
         self.by_model.entry(model.into()).or_insert_with(own).clone()
     }
 

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use dashmap::DashMap;
-
 use super::{Backend, Pool, Registry};
 use crate::policy::Policy;
 
@@ -44,7 +42,7 @@ impl Snapshot {
                         load: registry.load(&pool.name, &spec.name),
                         engine: registry.engine(&engine.name, &engine.url),
                         learned: registry.learned(&engine.url, spec.model.as_ref(), &pool.name),
-                        by_model: DashMap::new(),
+                        by_model: Arc::default(),
                     })
                 });
                 Pool::new(pool.clone(), backends.collect(), registry.pool(&pool.name))

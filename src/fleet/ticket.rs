@@ -491,7 +491,7 @@ mod tests {
             max_concurrency: Some(2),
             kv_tokens: None,
             breaker: first.backend.breaker.clone(),
-            by_model: dashmap::DashMap::new(),
+            by_model: Arc::default(),
             load: first.backend.load.clone(),
             learned: first.backend.learned.clone(),
         };
