@@ -14,6 +14,8 @@ pub const LOST: &str = "connection_lost";
 pub const STALLED: &str = "stream_stalled";
 /// The kind of a fault that an engine gives because it does not implement the endpoint.
 pub const MISSING: &str = "endpoint_missing";
+/// The kind of a fault that a provider gives because it refuses the operator's key.
+pub const DENIED: &str = "upstream_auth";
 /// The kind of a fault that an engine gives because it does not have the model that the policy names.
 pub const MODEL_MISSING: &str = "model_missing";
 /// The kind of what ended because the gateway did.

@@ -50,7 +50,7 @@ fn counts(slo: &Value) -> [u64; 2] {
 fn obedient(name: &'static str) -> impl Fn(&Seen) -> Plan {
     move |seen| match seen.header("x-do").unwrap_or_default() {
         "fail" if name == "a" => Plan::error(500, "broken"),
-        "fall" => Plan::error(500, "broken"),
+        "fall" => Plan::error(502, "broken"),
         "refuse" => Plan::error(400, "no such field"),
         "hold" => Plan::stream().events(&chat_events(["a", "b"])[..2]).gate(1).events(chat_events(["b"])).done(),
         _ => polite(seen),
@@ -101,7 +101,7 @@ async fn what_is_not_the_clients_doing_counts_once_for_its_route_and_for_the_poo
     assert_eq!((answer.status.as_u16(), answer.header("x-signalbox-pool")), (200, "b"));
     expect("a failure that another pool made good", [[1, 2], [1, 1], [3, 3], [0, 0]]).await;
     assert_eq!(ask(&gateway, &chat("auto", "three"), &[("x-do", "refuse")]).await.status, 400);
-    assert_eq!(ask(&gateway, &chat("auto", "four"), &[("x-do", "fall")]).await.status, 500);
+    assert_eq!(ask(&gateway, &chat("auto", "four"), &[("x-do", "fall")]).await.status, 502);
     expect("one by its client's fault, and one by everybody's", [[1, 3], [1, 2], [3, 4], [0, 0]]).await;
 
     let request = json(http().post(gateway.at("/v1/chat/completions")), &chat("auto", "five"));

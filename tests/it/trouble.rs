@@ -177,7 +177,9 @@ async fn a_provider_that_hangs_at_its_listing_holds_up_nothing() {
     let gateway = Gateway::start(&accounts(&mock, "good")).await;
     assert_eq!(send(&gateway).await.status, 200);
     assert!(shown(&gateway).await.0.is_null());
-    assert_eq!(lines(&gateway, &["WARN"]), 0, "{}", gateway.log());
+    // The policy of a test has its keys in the file, which anyone may read.
+    let others = lines(&gateway, &["WARN"]) - lines(&gateway, &["WARN", "may read the policy"]);
+    assert_eq!(others, 0, "{}", gateway.log());
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use crate::{
     schedule::retry::pause,
     types::{
         Blame, Fault, Retry,
-        fault::{LOST, MISSING, STALLED, UNREACHABLE},
+        fault::{DENIED, LOST, MISSING, STALLED, UNREACHABLE},
     },
 };
 
@@ -166,7 +166,7 @@ impl Failures {
         };
         let made = asked.times_tried(spot.target, spot.backend);
         let is_gone = others && matches!(fault.kind, UNREACHABLE | STALLED);
-        let is_over = made >= most || is_gone || fault.kind == MISSING;
+        let is_over = made >= most || is_gone || matches!(fault.kind, MISSING | DENIED);
         if fault.retry != Retry::OtherBackend || !passing || is_over {
             return None;
         }

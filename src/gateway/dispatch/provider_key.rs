@@ -49,7 +49,8 @@ impl<'a> ProviderKey<'a> {
 
 /// Whose key an attempt at `backend` was made with, for its caller: by the names of the pool and the account, never the key.
 pub(super) fn payer(snapshot: &Snapshot, backend: &Backend) -> String {
-    let owns = |own: &std::sync::Arc<Backend>| std::ptr::eq(&raw const **own, backend);
+    // The load is that of one backend in one pool, whichever model is asked for.
+    let owns = |own: &std::sync::Arc<Backend>| std::sync::Arc::ptr_eq(&own.load, &backend.load);
     let pool = snapshot.pools.iter().find(|pool| pool.backends.iter().any(owns));
     let pool = pool.map_or_else(|| "a pool".to_owned(), |pool| format!("the pool '{}'", pool.spec.name));
     match &backend.account {

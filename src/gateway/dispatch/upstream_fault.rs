@@ -13,16 +13,13 @@ use crate::{
     protocol::json,
     types::{
         Blame, Fault, Retry,
-        fault::{MISSING, MODEL_MISSING, Unmasked},
+        fault::{DENIED, MISSING, MODEL_MISSING, Unmasked},
     },
     upstream::address,
 };
 
 /// How much of an answer that is none is looked at to say how it begins, in bytes.
 const LOOKED_AT: usize = 64 << 10;
-
-/// The kind of a fault that is the provider's refusal of the operator's key. It says nothing of the engine.
-pub(super) const AUTH: &str = "upstream_auth";
 
 /// The fault that an answer without success stands for.
 /// `keys` are the provider's, which the caller never sees; `payer` names whose they are.
@@ -36,7 +33,7 @@ pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret], payer: impl Fn
                 payer(),
                 status.as_u16()
             );
-            return Fault::upstream(StatusCode::BAD_GATEWAY, AUTH, message);
+            return Fault::upstream(StatusCode::BAD_GATEWAY, DENIED, message);
         }
         404 => ("upstream_not_found", Blame::Upstream, Retry::Never),
         408 => ("upstream_timeout", Blame::Upstream, Retry::OtherBackend),
