@@ -338,7 +338,7 @@ async fn content_that_is_no_text_and_bodies_that_may_be_sent_once_do_no_harm() {
 #[tokio::test]
 async fn fault_9_a_stream_that_stalls_is_taken_up_and_the_gateway_lives() {
     let bed = Bed::with(
-        "timeouts: { idle: 1s }\n",
+        "timeouts: { idle: 4s }\n",
         |number, _| if number == 0 { begun(40).hang() } else { sound() },
         |_| sound(),
     )
@@ -347,7 +347,7 @@ async fn fault_9_a_stream_that_stalls_is_taken_up_and_the_gateway_lives() {
     heard.is_whole();
     assert!(heard.done);
     assert_eq!(bed.attempts(), (2, 0));
-    bed.tell("9 stalls (idle limit of 1 s)", &heard);
+    bed.tell("9 stalls (idle limit of 4 s)", &heard);
     bed.ask().await.is_whole();
 }
 

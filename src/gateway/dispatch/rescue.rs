@@ -1,6 +1,6 @@
 //! Resumption of a stream that broke off: a backend of the same model continues the text, or says it again from the beginning.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout_at};
@@ -92,7 +92,9 @@ impl Rescuer {
             Some(placed) => Some(placed),
             None if stalled && self.asked.has_untried() => None,
             None => {
-                tokio::time::sleep(pause(None, 1, false, fastrand::f64())?).await;
+                // One that stalled has had its pause.
+                let wait = if stalled { Duration::ZERO } else { pause(None, 1, false, fastrand::f64())? };
+                tokio::time::sleep(wait).await;
                 self.asked.place_again(self.spot.target, self.spot.backend, self.asked.desk.clock.now())
             }
         };
