@@ -62,7 +62,7 @@ pub struct Breaker {
     served_at: AtomicU64,
     /// Nanoseconds of the [`Moment`] after the last report in the log; 0 before there was one.
     reported_at: AtomicU64,
-    /// Whether the log says that it is open.
+    /// True if the log says that it is open.
     reported: AtomicBool,
 }
 
@@ -173,18 +173,18 @@ impl Breaker {
         }
     }
 
-    /// Whether it answered a request properly that was sent within the last minute.
+    /// True if it answered a request properly that was sent within the last minute.
     pub fn is_serving(&self, now: Moment) -> bool {
         let served_at = self.served_at.load(Relaxed);
         served_at != 0 && now.since(Moment::from_nanos(served_at)) < SERVING
     }
 
-    /// Whether it answered a request properly that was sent after `since`.
+    /// True if it answered a request properly that was sent after `since`.
     pub fn has_served_after(&self, since: Moment) -> bool {
         self.served_at.load(Relaxed) > since.nanos().saturating_add(1)
     }
 
-    /// Whether its opening may be logged now: a breaker that keeps opening and closing is reported twice a minute, not each time.
+    /// True if its opening may be logged now: a breaker that keeps opening and closing is reported twice a minute, not each time.
     pub fn reports_opening(&self, now: Moment) -> bool {
         let before = self.reported_at.load(Relaxed);
         let due = before == 0 || now.since(Moment::from_nanos(before)) >= REPORTS;
@@ -193,7 +193,7 @@ impl Breaker {
         reports
     }
 
-    /// Whether its closing may be logged now: where its opening was.
+    /// True if its closing may be logged now: where its opening was.
     pub fn reports_closing(&self) -> bool {
         self.reported.swap(false, Relaxed)
     }

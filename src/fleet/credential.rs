@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_mins(1);
 /// What is known of the keys of an account, or of an engine without one. A change of the keys begins anew.
 #[derive(Debug)]
 pub struct Credential {
-    /// Whether every key is known to be taken: then there is nothing to note of a success.
+    /// True if every key is known to be taken: then there is nothing to note of a success.
     accepted: AtomicBool,
     state: Mutex<State>,
 }
@@ -51,7 +51,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Whether no key is left that may be taken.
+    /// True if no key is left that may be taken.
     pub const fn is_all(&self) -> bool {
         self.keys == self.of
     }
@@ -100,12 +100,12 @@ impl Credential {
         lock(&self.state).keys.len()
     }
 
-    /// Whether there are none; an engine without keys counts as having one.
+    /// True if there are none; an engine without keys counts as having one.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the provider has said anything of the key at this place.
+    /// True if the provider has said anything of the key at this place.
     pub fn is_known(&self, key: usize) -> bool {
         lock(&self.state).keys.get(key).is_none_or(|known| *known != Known::Unknown)
     }

@@ -140,7 +140,7 @@ impl Engine {
         }
     }
 
-    /// Whether anybody answered there when it was last asked, whatever its breaker says; `None` while nothing is known.
+    /// True if anybody answered there when it was last asked, whatever its breaker says; `None` while nothing is known.
     pub fn was_heard(&self) -> Option<bool> {
         match self.heard.load(Relaxed) {
             0 => None,

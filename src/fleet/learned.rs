@@ -108,7 +108,7 @@ impl Learned {
         self.lacking_until[endpoint as usize].store(until, Relaxed);
     }
 
-    /// Whether the engine said lately of `endpoint` that it does not implement it for this model.
+    /// True if the engine said lately of `endpoint` that it does not implement it for this model.
     pub(super) fn is_lacking(&self, endpoint: Endpoint, now: Moment) -> bool {
         now.nanos() < self.lacking_until[endpoint as usize].load(Relaxed)
     }

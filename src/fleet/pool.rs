@@ -37,7 +37,7 @@ pub struct Pool {
     turns: [AtomicU64; TURNS],
     /// What was learned of it as a whole.
     pub learned: Arc<PoolLearned>,
-    /// Whether some of its backends pass on the model's name that the client asked for.
+    /// True if some of its backends pass on the model's name that the client asked for.
     passes_models: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct Backend {
     pub engine: Arc<Engine>,
     /// The account that its engine is called through, if any.
     pub account: Option<Arc<Account>>,
-    /// Whether the keys that its engine is called with are taken.
+    /// True if the keys that its engine is called with are taken.
     pub credential: Arc<Credential>,
     /// Most requests on its engine at once, where limited.
     pub max_concurrency: Option<u32>,
@@ -148,7 +148,7 @@ impl Backend {
         models.fold(self.breaker.state(now), BreakerState::max)
     }
 
-    /// Whether others are tried first: it or its engine failed lately, or its provider takes none of its account's keys.
+    /// True if others are tried first: it or its engine failed lately, or its provider takes none of its account's keys.
     pub(super) fn is_avoided(&self, now: Moment) -> bool {
         self.breaker.is_open(now)
             || self.engine.breaker.is_open(now)
@@ -186,7 +186,7 @@ impl Backend {
         }
     }
 
-    /// Whether its engine answers; `None` while nothing is known.
+    /// True if its engine answers; `None` while nothing is known.
     pub fn is_up(&self, now: Moment) -> Option<bool> {
         if self.breaker.is_open(now) { Some(false) } else { self.engine.is_up(now) }
     }

@@ -120,7 +120,7 @@ pub(super) struct Placed {
     /// What is expected there.
     pub(super) forecast: Forecast,
     pub(super) told: Attempted,
-    /// Whether it finds out for others if the backend is back.
+    /// True if it finds out for others if the backend is back.
     pub(super) probes: bool,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Demand {
     /// Tokens to expect of each: the mean, and where it comes whole the 90th percentile.
     mean: u64,
     p90: u64,
-    /// Whether an answer is made, and whether it comes whole.
+    /// True if an answer is made, and whether it comes whole.
     generates: bool,
     whole: bool,
 }
@@ -49,7 +49,7 @@ pub(super) struct Given {
     pub(super) prompt: u64,
     /// The longest context that it may find; `None` where that is not known of every pool.
     pub(super) context: Option<u64>,
-    /// Whether anybody's limits depend on what is counted.
+    /// True if anybody's limits depend on what is counted.
     pub(super) limited: bool,
 }
 
@@ -98,7 +98,7 @@ impl Demand {
         Usage { completion_tokens: self.most.saturating_mul(self.choices), ..self.prompt() }
     }
 
-    /// Whether the client itself says how long its answers may be.
+    /// True if the client itself says how long its answers may be.
     pub(super) fn is_declared(&self) -> bool {
         self.declared.is_some() || !self.generates
     }

@@ -104,7 +104,7 @@ struct Noted {
     desk: Arc<Desk>,
     owner: Name,
     kind: ObjectKind,
-    /// Whether the answer is a new object, or only tells of files that came of an older one.
+    /// True if the answer is a new object, or only tells of files that came of an older one.
     is_new: bool,
 }
 

@@ -146,7 +146,7 @@ fn is_urlencoded(content_type: &str) -> bool {
     content_type.to_ascii_lowercase().contains("x-www-form-urlencoded")
 }
 
-/// Whether a body has a field `model` for who reads it as a URL-encoded form.
+/// True if a body has a field `model` for who reads it as a URL-encoded form.
 fn names_model(bytes: &[u8]) -> bool {
     let mut names =
         bytes.split(|byte| matches!(byte, b'&' | b';')).filter_map(|field| field.split(|byte| *byte == b'=').next());

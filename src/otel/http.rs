@@ -24,7 +24,7 @@ pub(super) struct Sender {
     runtime: Handle,
     /// Whether the last attempt failed, so that a row of failures is told once.
     failing: Arc<AtomicBool>,
-    /// Whether nothing is sent any more.
+    /// True if nothing is sent any more.
     over: watch::Sender<bool>,
 }
 

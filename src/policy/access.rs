@@ -17,12 +17,12 @@ pub struct AdminAccess {
 }
 
 impl AdminAccess {
-    /// Whether operators are asked who they are.
+    /// True if operators are asked who they are.
     pub fn asks(&self) -> bool {
         self.token.is_some() || self.client_roots.is_some()
     }
 
-    /// Whether a listener that lets operators in by this may let them in by `next` without being opened anew: it cannot begin to ask for
+    /// True if a listener that lets operators in by this may let them in by `next` without being opened anew: it cannot begin to ask for
     /// certificates, or cease to, and it does not cease to ask at all.
     pub fn may_become(&self, next: &Self) -> bool {
         self.client_roots.is_some() == next.client_roots.is_some() && (next.asks() || !self.asks())

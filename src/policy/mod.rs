@@ -51,7 +51,7 @@ pub struct Policy {
     pub tls: Option<Tls>,
     /// Who may call; empty means anyone.
     pub keys: Vec<Key>,
-    /// Whether the policy says in so many words that there are none.
+    /// True if the policy says in so many words that there are none.
     pub keys_none: bool,
     /// Teams with a budget.
     pub teams: Vec<Team>,
@@ -59,7 +59,7 @@ pub struct Policy {
     pub shared_limits: Option<SharedLimits>,
     /// Where it is kept what was used; `None` where it is lost with the process.
     pub usage: Option<Usage>,
-    /// Whether a key may ask for objects at providers that the gateway does not know the owner of.
+    /// True if a key may ask for objects at providers that the gateway does not know the owner of.
     pub allows_unknown_objects: bool,
     /// Accounts at providers, by their place in this list.
     pub accounts: Vec<Account>,

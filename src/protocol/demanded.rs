@@ -58,7 +58,7 @@ impl RequestBody {
         limits.map(|(_, raw)| count(raw)).max().filter(|most| *most < u64::MAX)
     }
 
-    /// Whether the engine reads more than stands in the body: images, sounds, files, what the web says, or an earlier conversation that it
+    /// True if the engine reads more than stands in the body: images, sounds, files, what the web says, or an earlier conversation that it
     /// has kept. Else a prompt has no more tokens than the body has bytes.
     pub fn reads_elsewhere(&self, endpoint: Endpoint) -> bool {
         let referred = || self.members().any(|(name, raw)| REFERENCES.contains(&name) && raw != b"null");

@@ -15,11 +15,11 @@ use crate::types::Fault;
 pub struct Form {
     /// Where the content of the field `model` stands.
     pub model: Option<Range<usize>>,
-    /// Whether the field `stream` is `true`.
+    /// True if the field `stream` is `true`.
     pub stream: bool,
-    /// Whether another field may name a model, such as `models`.
+    /// True if another field may name a model, such as `models`.
     pub names_more: bool,
-    /// Whether there was a field `stream`.
+    /// True if there was a field `stream`.
     has_stream: bool,
 }
 
@@ -119,7 +119,7 @@ impl Form {
     }
 }
 
-/// Whether a field of this name, which is not `model`, may tell a server of a model all the same.
+/// True if a field of this name, which is not `model`, may tell a server of a model all the same.
 pub(super) fn names_models(name: &[u8]) -> bool {
     let name = String::from_utf8_lossy(name).to_lowercase();
     name.contains("model") || name.contains("fallback")
@@ -135,7 +135,7 @@ pub(super) fn twice(name: &str) -> Fault {
 struct Head {
     name: String,
     is_file: bool,
-    /// Whether its content means what its bytes say.
+    /// True if its content means what its bytes say.
     is_text: bool,
 }
 
@@ -229,7 +229,7 @@ fn is_boundary(text: &str) -> bool {
     (1..=70).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || is_mark(byte))
 }
 
-/// Whether a part's text is what its bytes are in ASCII.
+/// True if a part's text is what its bytes are in ASCII.
 fn has_plain_charset(content_type: &str) -> bool {
     if !content_type.to_ascii_lowercase().contains("charset") {
         return true;

@@ -3,7 +3,7 @@
 use super::{RequestBody, multipart::names_models};
 
 impl RequestBody {
-    /// Whether it was read as JSON.
+    /// True if it was read as JSON.
     pub fn is_json(&self) -> bool {
         !self.members.is_empty()
     }

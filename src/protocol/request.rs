@@ -28,7 +28,7 @@ pub struct RequestBody {
     pub include_usage: bool,
     /// The client's limit on the answer, in tokens.
     pub max_tokens: Option<u64>,
-    /// Whether a form has a field by which a server may be told of another model.
+    /// True if a form has a field by which a server may be told of another model.
     pub(super) form_names_more: bool,
     /// Length of what the model will read (messages, prompt, input, tools, instructions), in bytes.
     pub prompt_bytes: usize,

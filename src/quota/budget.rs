@@ -46,7 +46,7 @@ pub struct Overspent {
     pub budget: Budget,
     /// When it begins anew, in seconds since 1970.
     pub renewed: i64,
-    /// Whether only requests under way stand in the way: their reservations come back as they end.
+    /// True if only requests under way stand in the way: their reservations come back as they end.
     pub under_way: bool,
 }
 

@@ -104,7 +104,7 @@ impl Owners {
 }
 
 impl Held {
-    /// Whether it was not there.
+    /// True if it was not there.
     fn add(&mut self, id: ObjectId, list: (Name, ObjectKind), most: usize) -> bool {
         if self.used(id).is_some() {
             return false;

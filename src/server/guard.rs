@@ -77,14 +77,14 @@ fn is_probe(request: &Request) -> bool {
     matches!(request.uri().path(), "/health" | "/readyz")
 }
 
-/// Whether a body is of a kind that a page may send anywhere without being asked.
+/// True if a body is of a kind that a page may send anywhere without being asked.
 fn is_form(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     matches!(&*kind, "application/x-www-form-urlencoded" | "multipart/form-data" | "text/plain")
 }
 
-/// Whether a request carries `token`, as a bearer's or as a password.
+/// True if a request carries `token`, as a bearer's or as a password.
 fn carries(headers: &HeaderMap, token: &Secret) -> bool {
     let Some((scheme, sent)) =
         headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.split_once(' '))

@@ -7,7 +7,7 @@ use http::{HeaderMap, header, uri::Authority};
 
 use crate::types::Name;
 
-/// Whether `host`, with its port or without, is this machine whatever a name server says: a loopback address, or `localhost`.
+/// True if `host`, with its port or without, is this machine whatever a name server says: a loopback address, or `localhost`.
 pub(super) fn is_local(host: &str) -> bool {
     bare(host).is_some_and(|host| match host.parse::<IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback(),

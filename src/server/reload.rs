@@ -64,7 +64,7 @@ pub(super) fn on_change(control: Arc<Control>, file: &Path) -> notify::Result<()
     Ok(())
 }
 
-/// Whether a file is the beginning of what it was: half written, as far as anybody can tell.
+/// True if a file is the beginning of what it was: half written, as far as anybody can tell.
 fn is_beginning(now: Option<&[u8]>, before: Option<&[u8]>) -> bool {
     let (Some(now), Some(before)) = (now, before) else { return false };
     now.len() < before.len() && before.starts_with(now)

@@ -64,7 +64,7 @@ pub struct Journal {
     closed: AtomicBool,
     counters: JournalCounters,
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// Whether its end waits for all that is queued: a file takes it, but nobody may be reading the standard output.
+    /// True if its end waits for all that is queued: a file takes it, but nobody may be reading the standard output.
     waits: bool,
 }
 

@@ -72,7 +72,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether `path` asks for the endpoint itself, not for an object that was made there before.
+    /// True if `path` asks for the endpoint itself, not for an object that was made there before.
     pub fn is_root(self, path: &str) -> bool {
         let rest = path.split_once('/').map_or("", |(_, rest)| rest).split_once('/').map_or("", |(_, rest)| rest);
         match self {
@@ -83,7 +83,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether the API defines a form (`multipart/form-data`) for POST to `path`.
+    /// True if the API defines a form (`multipart/form-data`) for POST to `path`.
     pub fn takes_form(path: &str) -> bool {
         match path.strip_prefix("/v1/") {
             Some(
@@ -135,7 +135,7 @@ impl Endpoint {
     }
 }
 
-/// Whether `path` has one reading only: segments of plain characters, none of them empty or of dots alone. A `%` is no plain character, nor are
+/// True if `path` has one reading only: segments of plain characters, none of them empty or of dots alone. A `%` is no plain character, nor are
 /// `;`, `\\` and `+`: servers differ in how often, and in what order, they decode them and take them for separators.
 fn is_canonical(path: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:=@".contains(&byte);

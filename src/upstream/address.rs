@@ -37,7 +37,7 @@ pub fn root_url(engine_url: &str, path: &str) -> String {
     format!("{root}{path}")
 }
 
-/// Whether the path of `base` ends with the API's version; a host of that name is none.
+/// True if the path of `base` ends with the API's version; a host of that name is none.
 fn has_version(base: &str) -> bool {
     let rest = base.split_once("://").map_or(base, |(_, rest)| rest);
     rest.split_once('/').is_some_and(|(_, path)| path == "v1" || path.ends_with("/v1"))

@@ -33,17 +33,17 @@ impl Asked {
         }
     }
 
-    /// Whether there is a backend that was not tried.
+    /// True if there is a backend that was not tried.
     pub(in crate::gateway) fn has_untried(&self) -> bool {
         self.preferred().is_some()
     }
 
-    /// Whether a backend that was not tried is in good standing: neither it nor its engine failed lately.
+    /// True if a backend that was not tried is in good standing: neither it nor its engine failed lately.
     pub(in crate::gateway) fn has_sound(&self, now: Moment) -> bool {
         self.has_untried_that(|backend| !backend.breaker.is_open(now) && !backend.engine.breaker.is_open(now))
     }
 
-    /// Whether moving to another backend is free of charge: one that was not tried has not failed lately. That its engine's connections
+    /// True if moving to another backend is free of charge: one that was not tried has not failed lately. That its engine's connections
     /// did does not count: the model that was just tried may be what ends them, and where nothing can be sent there is no load.
     pub(in crate::gateway) fn moves_free(&self, now: Moment) -> bool {
         self.has_untried_that(|backend| !backend.breaker.is_open(now))

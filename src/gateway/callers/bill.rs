@@ -26,7 +26,7 @@ pub(in crate::gateway) struct Cost {
     pub(in crate::gateway) expected: Spent,
     /// With the longest answers there may be.
     pub(in crate::gateway) most: Spent,
-    /// Whether the client itself says how long they may be: else nothing but its prompt makes it too large for a limit.
+    /// True if the client itself says how long they may be: else nothing but its prompt makes it too large for a limit.
     pub(in crate::gateway) declared: bool,
 }
 

@@ -211,7 +211,7 @@ impl<'a> Race<'a> {
         placed
     }
 
-    /// Whether asking another backend beside those that are late is free: one of them has an open breaker, and another backend is in good
+    /// True if asking another backend beside those that are late is free: one of them has an open breaker, and another backend is in good
     /// standing. Else the retry budget pays, since all of them may be slow because there is too much to do.
     fn leaves_free(&self, now: Moment) -> bool {
         self.asked.moves_free(now) && self.late.iter().any(|late| self.is_down(late, now))

@@ -17,7 +17,7 @@ const LONGEST: usize = 256 << 10;
 
 /// Gets the rest of an answer.
 pub(in crate::gateway) trait Rescue: Send {
-    /// Whether another backend in good standing may have it.
+    /// True if another backend in good standing may have it.
     fn has_other(&self) -> bool;
 
     /// The rest of an answer that broke off; `None` where it cannot be had.
@@ -30,7 +30,7 @@ pub(in crate::gateway) struct Broken {
     pub(in crate::gateway) said: String,
     /// About how many tokens that is.
     pub(in crate::gateway) tokens: u64,
-    /// Whether its backend fell silent: it is not asked again while another one exists.
+    /// True if its backend fell silent: it is not asked again while another one exists.
     pub(in crate::gateway) stalled: bool,
     /// When the rest must have begun: the caller has been waiting since the last event.
     pub(in crate::gateway) until: Instant,
@@ -151,12 +151,12 @@ impl Lifeline {
         Ok(())
     }
 
-    /// Whether another backend in good standing may have the rest.
+    /// True if another backend in good standing may have the rest.
     pub(super) fn has_other(&self) -> bool {
         self.rescue.as_ref().is_some_and(|rescue| rescue.has_other())
     }
 
-    /// Whether the rest may be had at all.
+    /// True if the rest may be had at all.
     pub(super) fn is_live(&self) -> bool {
         self.rescue.is_some()
     }

@@ -52,7 +52,7 @@ impl Patience {
         self.passed = Instant::now();
     }
 
-    /// Whether the upstream has been silent for so long that it counts as stalled, however the stream ends.
+    /// True if the upstream has been silent for so long that it counts as stalled, however the stream ends.
     pub(super) fn is_stalled(&self) -> bool {
         self.last.elapsed() >= self.idle / 2
     }

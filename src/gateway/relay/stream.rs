@@ -40,7 +40,7 @@ pub(super) struct Stream {
     /// The choices begun and those finished, a bit for each.
     choices: (u64, u64),
     end: End,
-    /// Whether it is silent, and no other backend had it when that was noticed.
+    /// True if it is silent, and no other backend had it when that was noticed.
     returns: bool,
     over: bool,
 }

@@ -50,7 +50,7 @@ pub(in crate::gateway) fn check_endpoint(key: &Key, endpoint: Endpoint) -> Resul
     Err(Fault::client(StatusCode::FORBIDDEN, "endpoint_refused", message).with_code("endpoint_not_allowed"))
 }
 
-/// Whether a server may find a model in the parameters of an address, however often it decodes them.
+/// True if a server may find a model in the parameters of an address, however often it decodes them.
 fn may_name_models(query: &str) -> bool {
     let mut text = query.to_owned();
     for _ in 0..MOST_CODED {

@@ -12,7 +12,7 @@ const LONGEST: Duration = Duration::from_hours(6);
 #[derive(Debug, Default)]
 pub(super) struct Outage {
     failing: Option<Failing>,
-    /// Whether one has ever succeeded.
+    /// True if one has ever succeeded.
     worked: bool,
 }
 
