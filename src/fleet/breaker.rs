@@ -30,6 +30,8 @@ const LONGEST_COOLDOWN: Duration = Duration::from_mins(5);
 const PROBE: Duration = Duration::from_secs(15);
 /// A success within this time shows that the target still serves others.
 const SERVING: Duration = Duration::from_mins(1);
+/// Failures taken back in a row from which on it is not the requests that are at fault: an outage can look the same on all targets.
+const EXCUSED: u32 = 5;
 /// The least time between two reports of one breaker in the log.
 const REPORTS: Duration = Duration::from_secs(30);
 
@@ -60,6 +62,8 @@ pub struct Breaker {
     bad: AtomicU32,
     /// Nanoseconds of the [`Moment`] after the last success; 0 before there was one.
     served_at: AtomicU64,
+    /// Failures taken back since the last success.
+    retracted: AtomicU32,
     /// Nanoseconds of the [`Moment`] after the last report in the log; 0 before there was one.
     reported_at: AtomicU64,
     /// True if the log says that it is open.
@@ -124,8 +128,10 @@ impl Breaker {
         if self.window.load(Relaxed) != 0 {
             self.good.fetch_add(1, Relaxed);
         }
-        if self.failures.load(Relaxed) != 0 {
-            self.failures.store(0, Relaxed);
+        for count in [&self.failures, &self.retracted] {
+            if count.load(Relaxed) != 0 {
+                count.store(0, Relaxed);
+            }
         }
         // One that was sent before says nothing of what is asked since.
         if self.avoided_until.load(Relaxed) != 0 && since.nanos() >= self.opened_at.load(Relaxed) {
@@ -164,6 +170,7 @@ impl Breaker {
     /// Takes a failure back that was counted at `at`: it was the request's doing, not the target's. Where it was what opened the breaker,
     /// the breaker is closed again.
     pub fn retract(&self, at: Moment) {
+        self.retracted.fetch_add(1, Relaxed);
         let less = |count: u32| count.checked_sub(1);
         let _ = self.failures.fetch_update(Relaxed, Relaxed, less);
         let _ = self.bad.fetch_update(Relaxed, Relaxed, less);
@@ -173,10 +180,11 @@ impl Breaker {
         }
     }
 
-    /// True if it answered a request properly that was sent within the last minute.
+    /// True if it answered a request properly that was sent within the last minute, and few failures were taken back since.
     pub fn is_serving(&self, now: Moment) -> bool {
         let served_at = self.served_at.load(Relaxed);
-        served_at != 0 && now.since(Moment::from_nanos(served_at)) < SERVING
+        let is_recent = served_at != 0 && now.since(Moment::from_nanos(served_at)) < SERVING;
+        is_recent && self.retracted.load(Relaxed) < EXCUSED
     }
 
     /// True if it answered a request properly that was sent after `since`.
@@ -375,6 +383,11 @@ mod tests {
             breaker.retract(at(second));
             assert!(!breaker.is_open(at(second)), "{second}");
         }
+        breaker.succeeded(at(99));
+        (0..4).for_each(|_| breaker.retract(at(99)));
+        assert!(breaker.is_serving(at(100)));
+        breaker.retract(at(99));
+        assert!(!breaker.is_serving(at(100)), "an outage may look the same everywhere");
         (0..3).for_each(|_| _ = breaker.failed(at(100), Error));
         assert!(breaker.is_open(at(100)));
         breaker.retract(at(100));

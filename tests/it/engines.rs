@@ -130,8 +130,8 @@ async fn what_a_real_engine_refuses_is_passed_on() {
     );
     assert!(hopeless.text().contains("holds 1024"), "{}", hopeless.text());
     // A message without a role is a 500 to llama.cpp; on two engines, one of which serves others, it is the request's fault.
-    assert_eq!(bed.chat(json!({})).await.status, 200);
-    for _ in 0..12 {
+    for _ in 0..6 {
+        assert_eq!(bed.chat(json!({})).await.status, 200);
         let answer = bed.chat(json!({ "messages": [{ "content": "hi" }] })).await;
         assert_eq!(
             (answer.status.as_u16(), answer.text().contains("Missing 'role'")),
