@@ -270,8 +270,10 @@ pub fn fuzz_form(bytes: &[u8]) {
     let delimiter = format!("--{boundary}");
     let parts = text.split(&delimiter).filter_map(|part| part.trim_start().split_once("\n\n"));
     let is_model = |head: &&str| {
-        let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with("content-disposition"));
-        line.is_some_and(|line| line.split(';').any(|it| it.trim().replace('"', "").eq_ignore_ascii_case("name=model")))
+        let mut lines = head.lines().filter_map(|line| line.split_once(':'));
+        let line = lines.find(|(name, _)| name.trim().eq_ignore_ascii_case("content-disposition"));
+        let mut parameters = line.into_iter().flat_map(|(_, value)| value.split(';'));
+        parameters.any(|it| it.trim().replace('"', "").eq_ignore_ascii_case("name=model"))
     };
     let models: Vec<_> = parts.filter(|(head, _)| is_model(head)).map(|(_, content)| content.to_owned()).collect();
     match (&read.model, &models[..]) {
