@@ -211,6 +211,10 @@ fn read_parameters(mut text: &str) -> Option<Vec<(&str, &str)>> {
         if !is_token(name) || value.contains(char::is_control) {
             return None;
         }
+        // Readers that do not know quotes take what follows a semicolon for a parameter.
+        if value.split_once(';').is_some_and(|(_, more)| more.contains('=')) {
+            return None;
+        }
         found.push((name, value));
         let rest = rest.trim_start_matches([' ', '\t']);
         text = if rest.is_empty() { rest } else { rest.strip_prefix(';')? };
@@ -339,6 +343,7 @@ mod tests {
             "Content-Disposition: form-data; name=\"x\"; name*=utf-8''model",
             "Content-Disposition: form-data; name*0=mo; name*1=del",
             "Content-Disposition: form-data; filename=\"a\\\"; name=\"model\"",
+            "Content-Disposition: form-data; name=\"x\"; filename=\"a;name=model\"",
             "Content-Disposition: form-data; name=\"x\"; filename=\"a\"; filename=\"b\"",
             "Content-Disposition: form-data; name=\"model\"; filename=\"a\"",
             "Content-Disposition: form-data; name=\"x\"\r\nContent-Disposition: form-data; name=\"model\"",
