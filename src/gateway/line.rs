@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use serde::Serialize;
 
-use super::{explained::Explained, particulars::Particulars, wall::since_1970};
+use super::{explained::Explained, particulars::Particulars};
 use crate::{
     prompt::habits::Hits,
     quota::Spent,
     telemetry::{Entry, Purpose, Stage},
-    types::{Blame, Candidate, Name, Usage},
+    types::{Blame, Candidate, Name, Usage, wall_clock::since_1970},
 };
 
 /// The form of the lines that are written. Those before it have no number; a line with a higher one has members that mean something else.

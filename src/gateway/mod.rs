@@ -52,7 +52,6 @@ mod spans;
 mod stages;
 mod step;
 mod traced;
-mod wall;
 mod work;
 
 use std::sync::Arc;

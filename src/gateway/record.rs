@@ -19,13 +19,12 @@ use super::{
     shadow::Worth,
     spans,
     traced::{Took, Traced},
-    wall::since_1970,
 };
 use crate::{
     prompt::tokens::{Counter, Known},
     quota::Spent,
     telemetry::{InFlight, Purpose, Stage},
-    types::{Endpoint, Fault, Moment, Name, Outcome, fault::STOPPED},
+    types::{Endpoint, Fault, Moment, Name, Outcome, fault::STOPPED, wall_clock::since_1970},
 };
 
 /// A request's record.

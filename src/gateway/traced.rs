@@ -8,8 +8,12 @@ use std::{
 
 use http::{HeaderMap, HeaderValue};
 
-use super::wall::since_1970;
-use crate::{measure::lock, otel::Exporter, protocol::TraceContext, types::Moment};
+use crate::{
+    measure::lock,
+    otel::Exporter,
+    protocol::TraceContext,
+    types::{Moment, wall_clock::since_1970},
+};
 
 /// Most steps that are kept of one request: one that goes on and on is no reason to grow without end.
 const MOST_STEPS: usize = 64;

@@ -16,6 +16,7 @@ pub mod prompt;
 pub mod signals;
 pub mod tokens;
 pub mod usage;
+pub mod wall_clock;
 
 pub use aim::Aim;
 pub use candidate::{Candidate, Strategy};

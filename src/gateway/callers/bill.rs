@@ -10,12 +10,12 @@ use super::{
     refusal::{overspent, refused},
 };
 use crate::{
-    gateway::{demand::Demand, line::Line, wall},
+    gateway::{demand::Demand, line::Line},
     measure::lock,
     quota::{Exceeded, Grant, Overspent, Reserved, Spent, Stay},
     schedule::predict::OutputForecast,
     telemetry::{KeyMetrics, Stage},
-    types::{Fault, Moment, Name, Outcome},
+    types::{Fault, Moment, Name, Outcome, wall_clock},
 };
 
 /// What a request may cost.
@@ -85,7 +85,7 @@ impl Bill {
     /// An engine is to work for it.
     pub(in crate::gateway) async fn reserve(&self, cost: &Cost, now: Moment) -> Result<(), Fault> {
         let Caller { fund, known, .. } = &*self.caller;
-        let unix = wall::seconds();
+        let unix = wall_clock::seconds();
         let Cost { prompt, expected, most, declared } = *cost;
         let certain = if declared { expected.tokens } else { prompt.tokens };
         let tokens = known.allowance.reserve(certain, expected.tokens, now);
@@ -111,7 +111,7 @@ impl Bill {
     pub(in crate::gateway) fn leave(&self) {
         let Held { stay: _stay, .. } = std::mem::take(&mut *lock(&self.held));
         if let Some(share) = &self.share {
-            share.settle(None, self.caller.fund.as_ref(), wall::seconds());
+            share.settle(None, self.caller.fund.as_ref(), wall_clock::seconds());
         }
     }
 
@@ -129,7 +129,7 @@ impl Bill {
             tokens.settle(spent.tokens);
             spent.tokens
         });
-        let unix = wall::seconds();
+        let unix = wall_clock::seconds();
         if let Some(grant) = grant {
             grant.settle(spent, unix);
         }

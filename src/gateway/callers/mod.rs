@@ -35,13 +35,12 @@ use self::{
     known::Known,
     shelf::{Shelf, Standing},
 };
-use super::wall;
 use crate::{
     measure::lock,
     policy::{self, Policy},
     quota::{Allowance, Book, Fund, Owners, Tally},
     telemetry::{KeyMetrics, Metrics},
-    types::{Moment, Name},
+    types::{Moment, Name, wall_clock},
 };
 
 /// Seconds of a day.
@@ -133,7 +132,7 @@ impl Callers {
     }
 
     fn fund(&self, policy: &Policy) {
-        let unix = wall::seconds();
+        let unix = wall_clock::seconds();
         self.funds.retain(|name, fund| {
             let stays = policy.teams.iter().any(|team| team.name == *name);
             if !stays {
@@ -269,5 +268,5 @@ impl Callers {
 /// A second of the first day that is still remembered.
 fn first_day(retention: Duration) -> i64 {
     let retention = i64::try_from(retention.as_secs()).unwrap_or(i64::MAX);
-    wall::seconds().saturating_sub(retention.max(DAY)).max(0)
+    wall_clock::seconds().saturating_sub(retention.max(DAY)).max(0)
 }

@@ -4,14 +4,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::Callers;
 use crate::{
-    gateway::{
-        line::{Line, Reused},
-        wall,
-    },
+    gateway::line::{Line, Reused},
     prompt::habits::Hits,
     quota::{Entry, Spent, Used, calendar},
     telemetry::KeyMetrics,
-    types::{Name, Outcome},
+    types::{Name, Outcome, wall_clock},
 };
 
 impl Callers {
@@ -23,7 +20,7 @@ impl Callers {
         // What does not exist is named in endless ways.
         let model: Name = line.model.as_deref().filter(|_| line.route.is_some()).unwrap_or_default().into();
         let entry = |served: Name| Entry {
-            day: calendar::date(wall::seconds()).to_string().into(),
+            day: calendar::date(wall_clock::seconds()).to_string().into(),
             key: line.key.clone().unwrap_or_default(),
             team: team.cloned().unwrap_or_default(),
             model: model.clone(),

@@ -4,11 +4,10 @@ use serde::Serialize;
 
 use super::Callers;
 use crate::{
-    gateway::wall,
     measure::lock,
     policy::Policy,
     quota::{Amount, Standing},
-    types::{Moment, Name},
+    types::{Moment, Name, wall_clock},
 };
 
 /// How a key stands.
@@ -84,7 +83,7 @@ impl Callers {
 
     /// How every team with a budget stands.
     pub fn teams(&self) -> Vec<TeamTold> {
-        let unix = wall::seconds();
+        let unix = wall_clock::seconds();
         let told = |fund: dashmap::mapref::multiple::RefMulti<'_, Name, std::sync::Arc<crate::quota::Fund>>| {
             let (budget, spent) = fund.standing(unix);
             let (budget_usd, budget_tokens) = match budget.amount {

@@ -14,9 +14,10 @@ use crate::{
         codec::{read_meaning, read_record},
         eligible,
     },
-    gateway::{Desk, wall::now},
+    gateway::Desk,
     policy::Caching,
     store::{Record, Recovery},
+    types::wall_clock::now,
 };
 
 /// What became of a record.

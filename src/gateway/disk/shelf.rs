@@ -8,10 +8,10 @@ use crate::{
         ExactKey, Keys, Origin, Purge, Record, Tags,
         codec::{self, Meaning},
     },
-    gateway::wall::{millis, now},
     measure::lock,
     policy::Persist,
     store::{self, Log},
+    types::wall_clock::{millis, now},
 };
 
 /// What the log calls answers that are found by their exact key.

@@ -17,9 +17,9 @@ use crate::{
         ExactKey, Keys, Purge, Record, Tags,
         codec::{self, Meaning},
     },
-    gateway::wall::{millis, now},
     policy,
     redis::{Absent, Link, LinkError},
+    types::wall_clock::{millis, now},
 };
 
 /// Most bytes that may be on their way.

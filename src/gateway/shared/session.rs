@@ -8,12 +8,10 @@ use tokio::{runtime::Handle, sync::mpsc};
 use super::circle::{Circle, LONGEST, Outgoing};
 use crate::{
     cache::{Kept, codec::read_meaning, eligible},
-    gateway::{
-        Desk,
-        wall::{millis, now},
-    },
+    gateway::Desk,
     policy::Semantic,
     redis::{self, ANSWER, Absent, Broken, Link, answered},
+    types::wall_clock::{millis, now},
 };
 
 /// How long it holds a question for what is new.

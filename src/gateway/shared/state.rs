@@ -11,11 +11,10 @@ use tokio::task::AbortHandle;
 use super::{circle::Circle, purges::Stamp};
 use crate::{
     cache::{ExactCache, ExactKey, Kept, Purge, Record, Tags, codec},
-    gateway::wall::now,
     measure::lock,
     policy::Exact,
     protocol::LONG_BODY,
-    types::Clock,
+    types::{Clock, wall_clock::now},
 };
 
 /// What is shared with other gateways. It outlives policies.

@@ -10,10 +10,9 @@ use ::redis::{aio::MultiplexedConnection, cmd};
 
 use super::names::ROOT;
 use crate::{
-    gateway::wall,
     measure::lock,
     redis::{ANSWER, Broken, answered},
-    types::Name,
+    types::{Name, wall_clock},
 };
 
 /// Notes a word on a key, unless there is a later one, or one of the same time.
@@ -43,7 +42,7 @@ pub(in crate::gateway::callers) struct Changes(Mutex<Words>);
 impl Changes {
     /// A key was revoked here, or let in again.
     pub(in crate::gateway::callers) fn note(&self, hash: [u8; 32], id: Name, revoked: bool) {
-        lock(&self.0).insert(hash, Word { revoked, id, at: wall::now() });
+        lock(&self.0).insert(hash, Word { revoked, id, at: wall_clock::now() });
     }
 
     /// Whether the server is to be told of this key.

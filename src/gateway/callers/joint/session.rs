@@ -16,8 +16,9 @@ use super::{
     server::Joint,
 };
 use crate::{
-    gateway::{Desk, wall},
+    gateway::Desk,
     redis::{self, ANSWER, Absent, Broken, Link, answered},
+    types::wall_clock,
 };
 
 /// The time between two questions for what was revoked elsewhere.
@@ -92,7 +93,7 @@ impl Session {
         for deal in self.joint.roll.renewals() {
             let _: Answer = answered(&deal.command(None), own, ANSWER).await?;
         }
-        let unix = wall::seconds();
+        let unix = wall_clock::seconds();
         let funds = self.desk.callers.funds();
         let mut deal = Deal::default();
         for funds in funds.chunks(TEAMS) {
