@@ -16,7 +16,7 @@ use serde_json::{Value, value::RawValue};
 use tokio::sync::Semaphore;
 
 use super::{
-    Desk, Explanation, Live, Reply, Serving, auth, callers::Bill, edge, explain, feedback, held::Share, parse::collect,
+    Desk, Explanation, Live, Reply, Serving, auth, callers::Bill, explain, feedback, held::Share, parse::collect, reply,
 };
 use crate::types::{Endpoint, Fault};
 
@@ -148,15 +148,15 @@ async fn hear(Shared { live, desk }: &Shared, request: Request<Body>, by: Hear) 
 }
 
 fn reply(headers: &HeaderMap, answer: Result<Vec<u8>, Fault>) -> Reply {
-    let id = edge::request_id(headers);
+    let id = reply::request_id(headers);
     match answer {
         Ok(body) => {
             let mut reply = Reply::new(Body::from(body));
             reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            edge::put_id(reply.headers_mut(), &id);
+            reply::put_id(reply.headers_mut(), &id);
             reply
         }
-        Err(fault) => edge::reply_to(None, &id, &fault),
+        Err(fault) => reply::reply_to(None, &id, &fault),
     }
 }
 
@@ -253,8 +253,8 @@ fn shown(fault: &Fault) -> Value {
 }
 
 async fn wrong_method(method: Method, headers: HeaderMap) -> Reply {
-    let fault = edge::bad_method(format!("this is asked by POST, not {method}"));
-    edge::reply_to(None, &edge::request_id(&headers), &fault)
+    let fault = reply::bad_method(format!("this is asked by POST, not {method}"));
+    reply::reply_to(None, &reply::request_id(&headers), &fault)
 }
 
 fn json(value: &impl Serialize) -> Vec<u8> {

@@ -40,6 +40,7 @@ mod parse;
 mod particulars;
 mod record;
 mod relay;
+mod reply;
 mod reuse;
 mod route;
 mod seat;
@@ -66,7 +67,7 @@ pub use self::{
     desk::{Desk, REMEMBERED},
     disk::{Disk, Loaded, keep_on_disk},
     dispatch::fuzz_head,
-    edge::{Edge, refuse, reply_to, wrong_method},
+    edge::{Edge, refuse},
     explain::{Explanation, explain},
     explained::{Explained, LengthChosen, PassedOver, Scored, TierChosen},
     habits::{HabitTold, Habits},
@@ -76,6 +77,7 @@ pub use self::{
     models::Models,
     observe::Observer,
     particulars::{BlockHashes, Hash, Particulars, Ranked},
+    reply::{reply_to, wrong_method},
     serving::{Live, Serving},
     shared::{Shared, fuzz_shared, share},
     slo::Slos,

@@ -11,7 +11,7 @@ use axum::{
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 
-use super::{Live, Reply, auth, edge, route, serving::Serving};
+use super::{Live, Reply, auth, reply, route, serving::Serving};
 use crate::{policy::Key, types::Fault};
 
 /// The listing of models, as a router to be merged into the API.
@@ -65,8 +65,8 @@ async fn one(State(live): State<Arc<Live>>, Path(id): Path<String>, headers: Hea
 }
 
 async fn wrong_method(method: Method, headers: HeaderMap) -> Reply {
-    let fault = edge::bad_method(format!("models are listed by GET, not {method}"));
-    edge::reply_to(None, &edge::request_id(&headers), &fault)
+    let fault = reply::bad_method(format!("models are listed by GET, not {method}"));
+    reply::reply_to(None, &reply::request_id(&headers), &fault)
 }
 
 fn answer(
@@ -75,17 +75,17 @@ fn answer(
     make: impl FnOnce(&Serving, Option<&Key>) -> Result<Vec<u8>, Fault>,
 ) -> Reply {
     let serving = live.load();
-    let id = edge::request_id(headers);
+    let id = reply::request_id(headers);
     let keys = &serving.snapshot.policy.keys;
     let answered = auth::check(&serving, headers).and_then(|key| make(&serving, key.map(|at| &keys[at])));
     let body = match answered {
         Ok(body) => body,
-        Err(fault) => return edge::reply_to(None, &id, &fault),
+        Err(fault) => return reply::reply_to(None, &id, &fault),
     };
     let mut reply = Reply::new(Body::from(body));
     *reply.status_mut() = StatusCode::OK;
     reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    edge::put_id(reply.headers_mut(), &id);
+    reply::put_id(reply.headers_mut(), &id);
     reply
 }
 

@@ -14,7 +14,7 @@ use http_body::{Frame, SizeHint};
 
 use super::{
     Desk, Reply, Step,
-    relay::is_events,
+    reply::is_events,
     stages::{Call, Routed},
 };
 use crate::{

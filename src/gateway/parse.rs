@@ -14,8 +14,8 @@ use tokio::{
 
 use super::{
     Desk, Reply, Step,
-    edge::bad_method,
     held::Share,
+    reply::bad_method,
     stages::{Arrival, Authed, Call},
 };
 use crate::{

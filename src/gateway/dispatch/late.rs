@@ -19,9 +19,10 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use crate::{
     gateway::{
-        Reply, edge,
+        Reply,
         record::Record,
-        relay::{is_events, put_stream_headers},
+        reply,
+        reply::{is_events, put_stream_headers},
     },
     protocol::error,
     types::{Endpoint, Fault},
@@ -53,7 +54,7 @@ pub(super) async fn in_time(
     let headers = reply.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     put_stream_headers(headers);
-    edge::put_id(headers, &record.id());
+    reply::put_id(headers, &record.id());
     // Who answers is not known yet.
     if simulated {
         headers.insert("x-signalbox-simulated", HeaderValue::from_static("true"));

@@ -8,7 +8,7 @@ use memchr::memmem;
 
 use crate::{
     fleet::Backend,
-    gateway::{relay::is_events, stages::Call},
+    gateway::{reply::is_events, stages::Call},
     policy::Secret,
     protocol::json,
     types::{

@@ -20,12 +20,12 @@ use self::{read::Read, tap::Tap};
 use super::{
     Desk, Live, Reply,
     asked::{Asked, Placed, Tries},
-    edge::{bad_method, reply_to, request_id, with_methods},
     estimate::compare,
     line::Attempted,
     parse::Parse,
     record::{Record, millis},
     relay::{Gauges, Meter},
+    reply::{bad_method, reply_to, request_id, with_methods},
     stages::{Call, Place},
     work::Estimate,
 };

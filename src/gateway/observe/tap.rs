@@ -10,7 +10,10 @@ use http::{header, response::Parts};
 use http_body::{Body, Frame, SizeHint};
 
 use crate::{
-    gateway::relay::{Meter, is_events, is_generation},
+    gateway::{
+        relay::{Meter, is_generation},
+        reply::is_events,
+    },
     protocol::{Seen, Splitter, answer},
     types::{Endpoint, Outcome},
 };

@@ -1,10 +1,13 @@
 //! The head of an answer: the upstream's end-to-end headers, and ours that tell what was decided.
 
-use http::{HeaderMap, HeaderValue, header, response::Parts};
+use http::{HeaderMap, HeaderValue, response::Parts};
 
 use super::{Decision, Meter};
 use crate::{
-    gateway::{edge, stages::Call},
+    gateway::{
+        reply::{self, is_events, put_stream_headers},
+        stages::Call,
+    },
     policy::Route,
     upstream::address,
 };
@@ -49,21 +52,9 @@ pub(super) fn headers(head: &Parts, call: &Call, route: &Route, decision: &Decis
         put("x-signalbox-simulated", "true");
     }
     headers.insert("x-signalbox-overhead-us", meter.overhead_us().into());
-    edge::put_id(&mut headers, &call.record.id());
+    reply::put_id(&mut headers, &call.record.id());
     if is_events(&head.headers) {
         put_stream_headers(&mut headers);
     }
     headers
-}
-
-/// What proxies on the way are told of a stream: they must neither keep nor gather the events.
-pub(in crate::gateway) fn put_stream_headers(headers: &mut HeaderMap) {
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
-    headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));
-}
-
-/// Whether the answer is a stream of events.
-pub(in crate::gateway) fn is_events(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
 }

@@ -18,7 +18,6 @@ pub(super) use self::{
     committed::{Answer, Committed, Decision},
     events::{Events, Held, cut, is_generation},
     gauges::Gauges,
-    head::{is_events, put_stream_headers},
     keep::{Keeper, KeptAs},
     lifeline::{Broken, Rescue, Rest},
     meter::Meter,

@@ -6,10 +6,10 @@ use std::{future::Future, future::poll_fn, pin::Pin, pin::pin, task::Poll};
 use bytes::Bytes;
 use http_body::Body as _;
 
-use super::{Keeper, cut, is_events};
+use super::{Keeper, cut};
 use crate::{
     cache::flights::{End, Entry, Others, Pilot},
-    gateway::{Reply, cache::Head},
+    gateway::{Reply, cache::Head, reply::is_events},
     protocol::{Event, answer},
     types::{Blame, Fault, fault::DEADLINE},
 };

@@ -12,13 +12,13 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode, header};
 use http_body::{Body, Frame};
 
-use super::is_events;
 use crate::{
     cache::flights::{End, Entry, Next, Passenger},
     gateway::{
         Desk,
         cache::Head,
         record::{Record, millis},
+        reply::is_events,
     },
     protocol::error,
     telemetry::Stage,

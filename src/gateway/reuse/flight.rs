@@ -10,11 +10,11 @@ use crate::{
     gateway::{
         Reply, Step,
         cache::Head,
-        edge,
         line::Reused,
         meaning::Pending,
         record::Record,
         relay::{Keeper, Share, fly, tail},
+        reply,
         stages::{Missed, Routed},
     },
     policy::Caching,
@@ -144,5 +144,5 @@ fn follow(record: &Arc<Record>, route: &Name, head: &Head, headers: &mut HeaderM
     if let Ok(value) = HeaderValue::from_str(route) {
         headers.insert("x-signalbox-route", value);
     }
-    edge::put_id(headers, &record.id());
+    reply::put_id(headers, &record.id());
 }

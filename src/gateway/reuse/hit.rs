@@ -7,12 +7,7 @@ use http::{HeaderMap, HeaderValue, header};
 use super::told::{Tier, Told};
 use crate::{
     cache::{Found, Record},
-    gateway::{
-        Desk, Reply, edge,
-        line::Reused,
-        relay::{Replay, put_stream_headers},
-        stages::Routed,
-    },
+    gateway::{Desk, Reply, line::Reused, relay::Replay, reply, reply::put_stream_headers, stages::Routed},
     policy::{self, Caching},
 };
 
@@ -71,5 +66,5 @@ fn put(headers: &mut HeaderMap, routed: &Routed, record: &Record) {
     if routed.call.serving.snapshot.policy.simulated {
         headers.insert("x-signalbox-simulated", HeaderValue::from_static("true"));
     }
-    edge::put_id(headers, &routed.call.record.id());
+    reply::put_id(headers, &routed.call.record.id());
 }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     gateway::{
         Desk, Reply, Step,
-        relay::is_events,
+        reply::is_events,
         stages::{Covered, Routed},
     },
     policy::{Background, Target, Tiers, Way},

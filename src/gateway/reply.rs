@@ -1,0 +1,89 @@
+//! Replies of the gateway's own: faults as HTTP, the request's id, and the headers that every stream needs.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+
+use super::Reply;
+use crate::{
+    protocol::error,
+    types::{Endpoint, Fault},
+};
+
+/// The methods that go upstream, as `Allow` lists them. TRACE would show callers the provider's key where an engine reflects it.
+pub(super) const METHODS: &str = "GET, HEAD, POST, DELETE";
+/// The kind of a fault that is the method's.
+const BAD_METHOD: &str = "bad_method";
+
+/// The request's id: the client's where it is fit for a header and a log, else a new one.
+pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
+    let given = headers.get("x-request-id").and_then(|value| value.to_str().ok());
+    let sound = |id: &&str| (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+    match given.filter(sound) {
+        Some(id) => id.into(),
+        None => format!("sb-{:016x}", fastrand::u64(..)).into(),
+    }
+}
+
+/// The HTTP answer to a fault, in the error shape of `endpoint`.
+pub fn reply_to(endpoint: Option<Endpoint>, id: &str, fault: &Fault) -> Reply {
+    let (mut headers, body) = if let Some(unmasked) = &fault.unmasked {
+        (unmasked.headers.clone(), unmasked.body.clone())
+    } else {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        (headers, error::body(endpoint, fault))
+    };
+    put_id(&mut headers, id);
+    if let Some(after) = fault.retry_after {
+        headers.insert(header::RETRY_AFTER, after.as_secs().max(1).into());
+    }
+    if fault.kind == BAD_METHOD && endpoint.is_some() {
+        headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
+    }
+    let mut reply = Reply::new(Body::from(body));
+    *reply.status_mut() = fault.status;
+    *reply.headers_mut() = headers;
+    reply
+}
+
+/// Puts the request's id on an answer.
+pub(super) fn put_id(headers: &mut HeaderMap, id: &str) {
+    if let Ok(value) = HeaderValue::from_str(id)
+        && !id.is_empty()
+    {
+        headers.insert("x-request-id", value.clone());
+        headers.insert("x-signalbox-id", value);
+    }
+}
+
+/// The refusal of a method, with status 405.
+pub(super) fn bad_method(message: String) -> Fault {
+    Fault::client(StatusCode::METHOD_NOT_ALLOWED, BAD_METHOD, message).with_code("method_not_allowed")
+}
+
+/// Lists the methods that are served in the `Allow` header of a 405.
+pub(super) fn with_methods(mut reply: Reply) -> Reply {
+    if reply.status() == StatusCode::METHOD_NOT_ALLOWED {
+        reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(METHODS));
+    }
+    reply
+}
+
+/// Answers a method that a path does not serve; axum adds those that it does to `Allow`.
+pub async fn wrong_method(method: Method, headers: HeaderMap) -> Reply {
+    reply_to(None, &request_id(&headers), &bad_method(format!("{method} is not served at this path")))
+}
+
+/// Tells proxies on the way neither to store nor to buffer the events of a stream.
+pub(super) fn put_stream_headers(headers: &mut HeaderMap) {
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
+    headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));
+}
+
+/// True if an answer with these headers is a stream of events.
+pub(super) fn is_events(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
+}
