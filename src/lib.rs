@@ -31,6 +31,7 @@ pub mod config;
 pub mod embed;
 pub mod fleet;
 pub mod gateway;
+pub mod journal;
 pub mod loadgen;
 pub mod measure;
 pub mod otel;

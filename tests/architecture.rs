@@ -11,7 +11,7 @@ use rules::{House, breaches, test_breaches};
 use source::Source;
 
 /// A room may import only from rooms on lower floors. `lib.rs` and `main.rs` are the roof.
-const FLOORS: [(&str, u32); 21] = [
+const FLOORS: [(&str, u32); 22] = [
     ("types", 0),
     ("measure", 1),
     ("protocol", 2),
@@ -27,6 +27,7 @@ const FLOORS: [(&str, u32); 21] = [
     ("sim", 6),
     ("embed", 6),
     ("store", 6),
+    ("journal", 6),
     ("otel", 6),
     ("upstream", 7),
     ("gateway", 8),

@@ -15,7 +15,8 @@ use super::output;
 use crate::{
     config::Config,
     fleet::{Registry, Snapshot},
-    gateway::{Attempted, Desk, Explained, Explanation, Serving, explain as explained},
+    gateway::{Desk, Explanation, Serving, explain as explained},
+    journal::{AttemptEntry, Explained},
     policy::{Tokenizer, compile},
     prompt::tokens::{Own, Source},
     types::{Clock, Endpoint, Fault},
@@ -190,7 +191,7 @@ fn scored(explained: &Explained) -> Vec<(&'static str, String)> {
     lines
 }
 
-fn candidates(pool: &Attempted) -> String {
+fn candidates(pool: &AttemptEntry) -> String {
     let rows = pool.candidates.iter().map(|candidate| {
         let chosen = if candidate.backend == pool.backend { pool.reason } else { "" };
         [

@@ -19,12 +19,12 @@ use super::{
     Desk, Reply, Step,
     asked::{Asked, Chosen, Placed, Tries},
     hall::{Full, Guest},
-    line::Admission,
     record::{Record, millis},
     route::priority,
     stages::{Admitted, Call, Covered, Place, Routed},
 };
 use crate::{
+    journal::Admission,
     measure::lock,
     schedule::admission::{Backlog, LOOK, Patience, Wait, Waiting, due, patience, retry_after},
     telemetry::Shed,

@@ -9,9 +9,10 @@ use std::{
     time::Duration,
 };
 
-use super::{Desk, Serving, line::Attempted, seat::Seat};
+use super::{Desk, Serving, seat::Seat};
 use crate::{
     fleet::{Ask, Backend, BreakerState, Forecast, Placement, Pool, Scratch, Ticket},
+    journal::AttemptEntry,
     policy::{Route, Target},
     prompt::Blocks,
     schedule::{
@@ -73,7 +74,7 @@ pub(super) struct Chosen {
     target: usize,
     placement: Placement,
     /// What is told of it; nothing where it is held in its turn, and so not taken.
-    told: Option<Attempted>,
+    told: Option<AttemptEntry>,
     /// Whether the request is better kept for now. One that was tried before has waited enough.
     held: bool,
     /// How many backends were weighed.
@@ -119,7 +120,7 @@ pub(super) struct Placed {
     pub(super) seat: Seat,
     /// What is expected there.
     pub(super) forecast: Forecast,
-    pub(super) told: Attempted,
+    pub(super) told: AttemptEntry,
     /// True if it finds out for others if the backend is back.
     pub(super) probes: bool,
 }
@@ -351,7 +352,7 @@ impl Asked {
             let (in_flight, attainment, avoided) = (chosen.in_flight, chosen.attainment, chosen.avoided);
             let held = placement.held && self.is_new();
             let told =
-                (!in_turn || !held).then(|| Attempted::of(pool, scratch, &placement, self.blocks.prompt().bytes));
+                (!in_turn || !held).then(|| AttemptEntry::of(pool, scratch, &placement, self.blocks.prompt().bytes));
             let weighed = scratch.candidates.len();
             Some(Chosen { target, placement, told, held, weighed, in_flight, attainment, avoided })
         })

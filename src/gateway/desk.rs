@@ -1,9 +1,9 @@
 //! The desk where every request's record ends: metrics, the journal, and the last decisions for the page.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
@@ -12,11 +12,12 @@ use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
 use super::{
-    AccessLog, Hall, cache::Cache, callers::Callers, disk::Disk, habits::Habits, held::Held, lessons::Lessons,
-    line::Line, meaning::Meanings, shadow::Purse, shared::Shared, slo::Slos,
+    Hall, cache::Cache, callers::Callers, disk::Disk, habits::Habits, held::Held, lessons::Lessons, meaning::Meanings,
+    shadow::Purse, shared::Shared, slo::Slos,
 };
 use crate::{
     cache::Purge,
+    journal::DecisionLog,
     measure::{BytesPerToken, Rate},
     otel::Exporter,
     policy::{Policy, Tokenizer},
@@ -25,15 +26,12 @@ use crate::{
         boundary::Boundary,
         tiers::{Standing, Tierings},
     },
-    telemetry::{Journal, Metrics},
+    telemetry::Metrics,
     types::{
         Aim, Clock, Moment, Name, Outcome,
         fault::{INTERNAL, STOPPED},
     },
 };
-
-/// How many decisions are remembered for the page and for `GET /admin/decisions/{id}`.
-pub const REMEMBERED: usize = 1000;
 
 /// Keys that a route with tiers remembers.
 const MOST_KEYS: usize = 10_000;
@@ -44,10 +42,8 @@ pub struct Desk {
     pub clock: Clock,
     /// All metrics.
     pub metrics: Metrics,
-    /// Where decisions are written, while the policy asks for it.
-    pub journal: ArcSwapOption<Journal>,
-    /// Where requests that are over are told, while the policy asks for it.
-    pub access_log: ArcSwapOption<AccessLog>,
+    /// The record of finished requests.
+    pub decisions: Arc<DecisionLog>,
     /// Where traces go, while the policy asks for it.
     pub otel: ArcSwapOption<Exporter>,
     /// What hashes of prompts and conversations begin with. Known to nobody, so that nobody can make prompts whose hashes collide.
@@ -90,7 +86,6 @@ pub struct Desk {
     pub(super) held: Arc<Held>,
     /// Whether the gateway ends what is left under way.
     cutting: AtomicBool,
-    recent: Mutex<VecDeque<Arc<Line>>>,
 }
 
 impl Desk {
@@ -99,8 +94,7 @@ impl Desk {
         Self {
             clock,
             metrics: Metrics::new(),
-            journal: ArcSwapOption::empty(),
-            access_log: ArcSwapOption::empty(),
+            decisions: Arc::default(),
             otel: ArcSwapOption::empty(),
             salt: fastrand::u64(..),
             bytes_per_token: BytesPerToken::new(),
@@ -122,7 +116,6 @@ impl Desk {
             slos: Slos::default(),
             held: Arc::default(),
             cutting: AtomicBool::new(false),
-            recent: Mutex::default(),
         }
     }
 
@@ -230,47 +223,5 @@ impl Desk {
             *known = new();
         }
         known.1.clone()
-    }
-
-    pub(super) fn keep(&self, line: Line) {
-        if line.outcome == Outcome::Complete.label()
-            && line.explained.as_ref().is_some_and(|explained| explained.tier.is_some())
-            && let Some(attempt) = line.answered.and_then(|at| line.attempts.get(at))
-        {
-            self.lessons.answered(&line.id, line.key.as_ref(), &attempt.pool);
-        }
-        let line = Arc::new(line);
-        if let Some(journal) = &*self.journal.load() {
-            journal.write(line.clone());
-        }
-        if line.background.is_none()
-            && let Some(log) = &*self.access_log.load()
-        {
-            log.write(line.clone());
-        }
-        let mut recent = self.recent();
-        if recent.len() == REMEMBERED {
-            recent.pop_front();
-        }
-        recent.push_back(line);
-    }
-
-    /// The last `most` decisions, newest first.
-    pub fn last(&self, most: usize) -> Vec<Arc<Line>> {
-        self.recent().iter().rev().take(most).cloned().collect()
-    }
-
-    /// The decision on the request with this id, while it is remembered.
-    pub fn find(&self, id: &str) -> Option<Arc<Line>> {
-        self.recent().iter().rev().find(|line| *line.id == *id).cloned()
-    }
-
-    /// The same for `caller`'s own request, whoever else gave one that id.
-    pub(super) fn find_of(&self, id: &str, caller: Option<&Name>) -> Option<Arc<Line>> {
-        self.recent().iter().rev().find(|line| *line.id == *id && line.key.as_ref() == caller).cloned()
-    }
-
-    fn recent(&self) -> MutexGuard<'_, VecDeque<Arc<Line>>> {
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

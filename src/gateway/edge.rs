@@ -8,14 +8,17 @@ use http::{HeaderMap, Method, StatusCode};
 use tower::Service;
 
 use super::{
-    Desk, Live, Reply, Serving, Step, access, auth,
+    Desk, Live, Reply, Serving, Step, auth,
     record::Record,
     reply::{METHODS, bad_method, request_id, with_methods},
     reply_to,
     stages::Arrival,
     traced::Traced,
 };
-use crate::types::{Endpoint, Fault, Outcome};
+use crate::{
+    journal::access_log,
+    types::{Endpoint, Fault, Outcome},
+};
 
 /// The walk as axum sees it.
 pub struct Edge<S> {
@@ -69,8 +72,8 @@ impl<S: Step<Arrival>> Edge<S> {
         let exporter = self.desk.otel.load_full();
         let traced = exporter.map(|exporter| Traced::begin(exporter, request.headers()));
         let record = Record::open(self.desk.clone(), id.clone(), endpoint, None, traced);
-        if self.desk.access_log.load().is_some() {
-            let asked = access::asked(request.method(), request.uri());
+        if self.desk.decisions.access_log.load().is_some() {
+            let asked = access_log::request_line(request.method(), request.uri());
             record.note(|line| line.asked = Some(asked.into()));
         }
         let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), request };

@@ -8,14 +8,14 @@ use http::HeaderMap;
 use serde::Serialize;
 
 use super::{
-    Attempted, Desk, Explained, Serving,
+    Desk, Serving,
     counting::Counting,
-    particulars::Particulars,
     route::{Asking, counter, find},
     work::Estimate,
 };
 use crate::{
     fleet::{Ask, Scratch},
+    journal::{AttemptEntry, Explained, RoutingFacts},
     policy::Labels,
     protocol::RequestBody,
     types::{Endpoint, Fault, Name},
@@ -33,7 +33,7 @@ pub struct Explanation {
     /// The time to the first token that it would be held to, in milliseconds.
     pub bound_ms: Option<f64>,
     /// The choice in each of the route's pools, in the order they would be tried.
-    pub pools: Vec<Attempted>,
+    pub pools: Vec<AttemptEntry>,
     /// Pools of the route without a backend that could take it.
     pub without_backends: Vec<Name>,
 }
@@ -67,7 +67,7 @@ pub(super) fn explain_read(
     (endpoint, headers, key): (Endpoint, &HeaderMap, Option<usize>),
     body: &RequestBody,
     estimate: &Estimate,
-) -> Result<(Explanation, Option<Particulars>), Fault> {
+) -> Result<(Explanation, Option<RoutingFacts>), Fault> {
     let prompt = Counting::of(body, estimate.tokens, counter(serving, body));
     let asking =
         Asking { desk, id: None, serving, endpoint, query: None, headers, key, body, estimate, prompt: &prompt };
@@ -91,7 +91,7 @@ pub(super) fn explain_read(
         };
         match pool.peek(&ask, desk.clock.now(), &mut scratch) {
             Some((placement, _)) => {
-                pools.push(Attempted::of(pool, &scratch, &placement, estimate.blocks.prompt().bytes));
+                pools.push(AttemptEntry::of(pool, &scratch, &placement, estimate.blocks.prompt().bytes));
             }
             None => without_backends.push(pool.spec.name.clone()),
         }

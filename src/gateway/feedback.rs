@@ -63,7 +63,7 @@ pub(super) fn hear(serving: &Serving, desk: &Desk, headers: &HeaderMap, body: &B
     let served = matches!(verdict, Verdict::Ok | Verdict::Overprovisioned);
     let learned =
         judge(serving, desk, id, caller.as_ref(), served) || desk.lessons.feedback(id, caller.as_ref(), verdict);
-    if learned || desk.find_of(id, caller.as_ref()).is_some() {
+    if learned || desk.decisions.find_of(id, caller.as_ref()).is_some() {
         Ok(Recorded { recorded: true, learned })
     } else {
         Err(unknown(id))
@@ -89,7 +89,7 @@ pub(super) fn hear_of_hit(
     if judge(serving, desk, id, caller.as_ref(), served) {
         return Ok(Recorded { recorded: true, learned: true });
     }
-    let line = desk.find_of(id, caller.as_ref()).ok_or_else(|| unknown(id))?;
+    let line = desk.decisions.find_of(id, caller.as_ref()).ok_or_else(|| unknown(id))?;
     // Equal requests have no doubt to learn about, and a hit is judged once.
     if line.reused.as_ref().is_some_and(|reused| reused.result.starts_with("hit")) {
         return Ok(Recorded { recorded: true, learned: false });

@@ -4,17 +4,15 @@
 //! it missed one. What everything else took is wasted: attempts that failed, were outrun or given up for a larger model's, and answers whose
 //! client left. Requests of the gateway's own making are in their own metrics, and here they do not count.
 
-use super::{
-    Desk,
-    line::{Attempted, Line},
-};
+use super::Desk;
 use crate::{
+    journal::{AttemptEntry, JournalEntry},
     telemetry::Use,
     types::{Moment, Outcome, Usage},
 };
 
 /// Counts the work for a request that is over.
-pub(super) fn count(desk: &Desk, line: &Line, outcome: Outcome, now: Moment) {
+pub(super) fn count(desk: &Desk, line: &JournalEntry, outcome: Outcome, now: Moment) {
     for (at, attempt) in line.attempts.iter().enumerate() {
         let Some(usage) = taken(attempt) else { continue };
         let delivered = outcome == Outcome::Complete && line.answered == Some(at);
@@ -32,7 +30,7 @@ pub(super) fn count(desk: &Desk, line: &Line, outcome: Outcome, now: Moment) {
 
 /// What an attempt took of its engine, but for what was cached: of both what that has counted, else our estimate. One that failed before its first
 /// token took nothing that anybody knows of; one that was left or outrun before it took its prompt.
-fn taken(attempt: &Attempted) -> Option<Usage> {
+fn taken(attempt: &AttemptEntry) -> Option<Usage> {
     let left = [Outcome::ClientGone, Outcome::Outrun].map(Outcome::label);
     let was_left = attempt.outcome.is_some_and(|outcome| left.contains(&outcome));
     let predicted = &attempt.predicted;

@@ -8,8 +8,8 @@ use std::sync::{
 
 use dashmap::{DashMap, Entry};
 
-use super::line::{Attempted, Line};
 use crate::{
+    journal::{AttemptEntry, JournalEntry},
     policy::Policy,
     prompt::{
         Blocks,
@@ -78,8 +78,8 @@ impl Habits {
     }
 
     /// Notes what engines had cached of a request that is over, where they tell.
-    pub(super) fn answered(&self, line: &Line) {
-        let mut told = line.attempts.iter().filter_map(Attempted::hits).peekable();
+    pub(super) fn answered(&self, line: &JournalEntry) {
+        let mut told = line.attempts.iter().filter_map(AttemptEntry::hits).peekable();
         if told.peek().is_some()
             && let Some(habits) = self.callers.get(line.key.as_deref().unwrap_or(NOBODY))
         {

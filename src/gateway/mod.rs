@@ -5,10 +5,8 @@
 //! the wrong place does not compile. Steps are composed by [`tower::Layer`]; only the [`Edge`] is a [`tower::Service`]: it boxes
 //! once, and is the only place where a [`Fault`](crate::types::Fault) becomes HTTP.
 
-mod access;
 mod admit;
 mod asked;
-mod attempted;
 mod auth;
 mod breaker_log;
 mod cache;
@@ -22,7 +20,6 @@ mod dispatch;
 mod edge;
 mod estimate;
 mod explain;
-mod explained;
 mod feedback;
 mod goodput;
 mod habits;
@@ -31,13 +28,11 @@ mod held;
 mod inquiry;
 pub mod lessons;
 mod limit;
-mod line;
 mod meaning;
 mod models;
 mod objects;
 mod observe;
 mod parse;
-mod particulars;
 mod record;
 mod relay;
 mod reply;
@@ -59,30 +54,6 @@ use std::sync::Arc;
 
 use tower::{Layer, ServiceBuilder, layer::layer_fn};
 
-pub use self::{
-    access::AccessLog,
-    cache::Cache,
-    callers::{Callers, KeepError, KeyTold, TeamTold, fuzz_usage, share_limits},
-    credentials::check_keys,
-    desk::{Desk, REMEMBERED},
-    disk::{Disk, Loaded, keep_on_disk},
-    dispatch::fuzz_head,
-    edge::{Edge, refuse},
-    explain::{Explanation, explain},
-    explained::{Explained, LengthChosen, PassedOver, Scored, TierChosen},
-    habits::{HabitTold, Habits},
-    hall::{Hall, Standing},
-    inquiry::Inquiry,
-    line::{Admission, Attempted, Line, Predicted, Reused, Weighed},
-    models::Models,
-    observe::Observer,
-    particulars::{BlockHashes, Hash, Particulars, Ranked},
-    reply::{reply_to, wrong_method},
-    serving::{Live, Serving},
-    shared::{Shared, fuzz_shared, share},
-    slo::Slos,
-    step::{Reply, Step},
-};
 use self::{
     admit::Admit,
     auth::Auth,
@@ -95,6 +66,26 @@ use self::{
     route::Routing,
     shadow::{Errands, Pairs},
     stages::Arrival,
+};
+pub use self::{
+    cache::Cache,
+    callers::{Callers, KeepError, KeyTold, TeamTold, fuzz_usage, share_limits},
+    credentials::check_keys,
+    desk::Desk,
+    disk::{Disk, Loaded, keep_on_disk},
+    dispatch::fuzz_head,
+    edge::{Edge, refuse},
+    explain::{Explanation, explain},
+    habits::{HabitTold, Habits},
+    hall::{Hall, Standing},
+    inquiry::Inquiry,
+    models::Models,
+    observe::Observer,
+    reply::{reply_to, wrong_method},
+    serving::{Live, Serving},
+    shared::{Shared, fuzz_shared, share},
+    slo::Slos,
+    step::{Reply, Step},
 };
 use crate::upstream::Client;
 

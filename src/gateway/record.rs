@@ -15,12 +15,12 @@ use super::{
     callers::{Bill, Caller, count},
     demand::Demand,
     goodput,
-    line::{FORM, Line},
     shadow::Worth,
     spans,
     traced::{Took, Traced},
 };
 use crate::{
+    journal::{FORM, JournalEntry},
     prompt::tokens::{Counter, Known},
     quota::Spent,
     telemetry::{InFlight, Purpose, Stage},
@@ -38,7 +38,7 @@ pub(super) struct Record {
     /// Whether one of the attempts under way has answered, so that the others are of no use.
     won: AtomicBool,
     /// `None` once it is settled.
-    line: Mutex<Option<Box<Line>>>,
+    line: Mutex<Option<Box<JournalEntry>>>,
     /// What was known of the prompt's tokens, to be compared with the engine's own count.
     counted: OnceLock<(Arc<Counter>, Known)>,
     /// What answered it.
@@ -70,7 +70,7 @@ impl Record {
         purpose: Option<Purpose>,
         traced: Option<Traced>,
     ) -> Arc<Self> {
-        let line = Line {
+        let line = JournalEntry {
             form: FORM,
             id: id.clone(),
             time_ms: since_1970().as_millis() as u64,
@@ -151,7 +151,7 @@ impl Record {
     }
 
     /// Notes something, unless the record is settled.
-    pub(super) fn note(&self, write: impl FnOnce(&mut Line)) {
+    pub(super) fn note(&self, write: impl FnOnce(&mut JournalEntry)) {
         if let Some(line) = self.lock().as_deref_mut() {
             write(line);
         }
@@ -251,7 +251,7 @@ impl Record {
         if let Some(purpose) = line.background {
             self.desk.purse.spend(worth);
             metrics.background(purpose, outcome, worth.tokens, worth.dollars);
-            self.desk.keep(*line);
+            self.desk.decisions.record(*line);
             return;
         }
         self.desk.callers.note(&line, self.bill().and_then(Bill::team));
@@ -272,10 +272,21 @@ impl Record {
         self.desk.slos.settle(&line, outcome, now);
         goodput::count(&self.desk, &line, outcome, now);
         self.desk.rate.record(1, now);
-        self.desk.keep(*line);
+        self.learn(&line);
+        self.desk.decisions.record(*line);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Box<Line>>> {
+    /// Remembers a completed request for feedback, where its route has tiers.
+    fn learn(&self, line: &JournalEntry) {
+        if line.outcome == Outcome::Complete.label()
+            && line.explained.as_ref().is_some_and(|explained| explained.tier.is_some())
+            && let Some(attempt) = line.answered.and_then(|at| line.attempts.get(at))
+        {
+            self.desk.lessons.answered(&line.id, line.key.as_ref(), &attempt.pool);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Box<JournalEntry>>> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use indexmap::IndexMap;
 
-use super::line::Line;
 use crate::{
+    journal::JournalEntry,
     measure::{BudgetState, ErrorBudget, Rate, RateSpan},
     policy::{End, Fared, Objective, Objectives, Policy},
     telemetry::SloLive,
@@ -71,7 +71,7 @@ impl Slos {
     }
 
     /// Counts a request that is over.
-    pub(super) fn settle(&self, line: &Line, outcome: Outcome, now: Moment) {
+    pub(super) fn settle(&self, line: &JournalEntry, outcome: Outcome, now: Moment) {
         let Some(end) = end(line, outcome) else { return };
         let watched = self.0.load();
         let fared = fared(line, end);
@@ -93,7 +93,7 @@ impl Slos {
     }
 
     /// Whether a complete answer of this pool kept all objectives of the pool and of its route; where they have none, it did.
-    pub(super) fn in_time(&self, line: &Line, pool: &str) -> bool {
+    pub(super) fn in_time(&self, line: &JournalEntry, pool: &str) -> bool {
         let (watched, fared) = (self.0.load(), fared(line, End::Complete));
         let route = line.route.as_ref().and_then(|name| watched.routes.get(name));
         let all = watched.pools.get(pool).into_iter().chain(route).flat_map(|watch| &watch.budgets);
@@ -159,7 +159,7 @@ fn standings(watched: &IndexMap<Name, Arc<Watch>>, now: Moment) -> Vec<(Name, Ve
 }
 
 /// What came of a request, as far as objectives ask.
-fn fared(line: &Line, end: End) -> Fared {
+fn fared(line: &JournalEntry, end: End) -> Fared {
     let reported = line.usage.map(|usage| usage.prompt_tokens).filter(|tokens| *tokens > 0);
     Fared {
         prompt_tokens: reported.unwrap_or(line.estimated_prompt_tokens),
@@ -172,7 +172,7 @@ fn fared(line: &Line, end: End) -> Fared {
 }
 
 /// How a request ended; `None` where that does not count.
-fn end(line: &Line, outcome: Outcome) -> Option<End> {
+fn end(line: &JournalEntry, outcome: Outcome) -> Option<End> {
     match outcome {
         Outcome::Complete => Some(End::Complete),
         Outcome::ClientGone => Some(End::Left),
@@ -183,7 +183,7 @@ fn end(line: &Line, outcome: Outcome) -> Option<End> {
 
 /// The pool that answers for what its request's client saw: the one that answered, or, of a request that ended before there was an
 /// answer, the one that it was at last. None where no engine was to be asked.
-fn responsible(line: &Line, end: End) -> Option<&Name> {
+fn responsible(line: &JournalEntry, end: End) -> Option<&Name> {
     let answered = line.answered.and_then(|at| line.attempts.get(at));
     let at_last = || line.attempts.last().filter(|_| end != End::Complete);
     let refused = || line.admission.as_ref().filter(|_| end != End::Complete).map(|admission| &admission.pool);
@@ -191,7 +191,7 @@ fn responsible(line: &Line, end: End) -> Option<&Name> {
 }
 
 /// The pools whose engines failed, each once.
-fn failing(line: &Line) -> impl Iterator<Item = &Name> {
+fn failing(line: &JournalEntry) -> impl Iterator<Item = &Name> {
     let attempts = line.attempts.iter().enumerate().filter(|(_, attempt)| attempt.failed);
     let again = |at: usize, pool: &Name| line.attempts[..at].iter().any(|before| before.failed && before.pool == *pool);
     attempts.filter(move |(at, attempt)| !again(*at, &attempt.pool)).map(|(_, attempt)| &attempt.pool)

@@ -3,11 +3,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{
-    line::{Attempted, Line},
-    traced::Traced,
-};
+use super::traced::Traced;
 use crate::{
+    journal::{AttemptEntry, JournalEntry},
     otel::{Kind, Measured, Span, Tokens, Value},
     protocol::TraceContext,
     types::{Endpoint, Moment, Outcome},
@@ -18,7 +16,7 @@ pub(super) struct Told<'a> {
     pub(super) traced: &'a Traced,
     pub(super) endpoint: Endpoint,
     pub(super) arrived: Moment,
-    pub(super) line: &'a Line,
+    pub(super) line: &'a JournalEntry,
 }
 
 impl Told<'_> {
@@ -45,7 +43,7 @@ impl Told<'_> {
 
     /// The whole request, as its caller sees it.
     fn whole(&self) -> Span {
-        let Line { id, model, key, route, status, reused, usage, cost_usd, ttft_ms, .. } = self.line;
+        let JournalEntry { id, model, key, route, status, reused, usage, cost_usd, ttft_ms, .. } = self.line;
         let answered = self.line.last();
         let mut attributes = vec![
             ("gen_ai.operation.name", Value::Word(operation(self.endpoint))),
@@ -78,7 +76,7 @@ impl Told<'_> {
     }
 
     /// An attempt, and within it the prompt and the answer.
-    fn attempt(&self, number: usize, attempt: &Attempted, spans: &mut Vec<Span>) {
+    fn attempt(&self, number: usize, attempt: &AttemptEntry, spans: &mut Vec<Span>) {
         let context = self.traced.attempt(number);
         let began = millis(attempt.began_ms);
         let ended = millis(attempt.ended_ms.unwrap_or(self.line.e2e_ms)).max(began);
@@ -127,7 +125,7 @@ impl Told<'_> {
     }
 
     fn measured(&self) -> Measured {
-        let Line { model, route, usage, outcome, ttft_ms, tpot_ms, e2e_ms, .. } = self.line;
+        let JournalEntry { model, route, usage, outcome, ttft_ms, tpot_ms, e2e_ms, .. } = self.line;
         let answered = self.line.last();
         Measured {
             operation: operation(self.endpoint),

@@ -18,7 +18,8 @@ use serde_json::json;
 use super::{Control, guard, keys, page::page, state::State, watchers};
 use crate::{
     cache::{ExactKey, Purge},
-    gateway::{REMEMBERED, refuse, wrong_method},
+    gateway::{refuse, wrong_method},
+    journal::REMEMBERED,
     prompt::complexity::Weights,
     telemetry::CONTENT_TYPE,
 };
@@ -102,12 +103,12 @@ async fn events(Extract(control): Extract<Arc<Control>>) -> Response {
 }
 
 async fn decisions(Extract(control): Extract<Arc<Control>>) -> Response {
-    let last = control.house.desk.last(100);
+    let last = control.house.desk.decisions.last(100);
     Json(last.iter().map(|line| &**line).collect::<Vec<_>>()).into_response()
 }
 
 async fn decision(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>) -> Response {
-    let Some(line) = control.house.desk.find(&id) else {
+    let Some(line) = control.house.desk.decisions.find(&id) else {
         let message = format!("no decision '{id}' is remembered: the last {REMEMBERED} are");
         return (StatusCode::NOT_FOUND, Json(json!({ "error": { "message": message } }))).into_response();
     };

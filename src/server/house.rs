@@ -11,10 +11,11 @@ use super::{
 use crate::{
     fleet::{Registry, Snapshot},
     gateway::{
-        self, AccessLog, Desk, Live, Serving, keep_on_disk,
+        self, Desk, Live, Serving, keep_on_disk,
         lessons::{self, Lessons},
         share, share_limits,
     },
+    journal::AccessLog,
     otel::{self, Exporter},
     policy::{self, AdminAccess, Policy},
     redis::{Link, LinkError},
@@ -110,9 +111,9 @@ impl House {
         let admin_access = ArcSwap::from_pointee(policy.admin_access.clone());
         let registry = Registry::default();
         if let Some(journal) = open_journal(&policy, &desk)? {
-            desk.journal.store(Some(journal));
+            desk.decisions.journal.store(Some(journal));
         }
-        desk.access_log.store(open_access_log(&policy, &desk)?);
+        desk.decisions.access_log.store(open_access_log(&policy, &desk)?);
         desk.otel.store(open_otel(&policy)?);
         if let Some(file) = &policy.learning.file
             && let Some(stored) = Lessons::read(file)?
@@ -172,10 +173,10 @@ impl House {
         keep_on_disk(&self.desk, &policy)?;
         share(&self.desk, &policy)?;
         share_limits(&self.desk, &policy).map_err(OpenError::SharedLimits)?;
-        if other_journal && let Some(old) = self.desk.journal.swap(journal) {
+        if other_journal && let Some(old) = self.desk.decisions.journal.swap(journal) {
             tokio::task::spawn_blocking(move || old.close());
         }
-        if other_access_log && let Some(old) = self.desk.access_log.swap(access_log) {
+        if other_access_log && let Some(old) = self.desk.decisions.access_log.swap(access_log) {
             tokio::task::spawn_blocking(move || old.close());
         }
         if other_otel && let Some(old) = self.desk.otel.swap(exporter) {
@@ -271,10 +272,10 @@ impl House {
         if let Some(exporter) = self.desk.otel.swap(None) {
             let _ = tokio::task::spawn_blocking(move || exporter.close(LAST_SPANS)).await;
         }
-        if let Some(log) = self.desk.access_log.swap(None) {
+        if let Some(log) = self.desk.decisions.access_log.swap(None) {
             let _ = tokio::task::spawn_blocking(move || log.close()).await;
         }
-        if let Some(journal) = self.desk.journal.swap(None) {
+        if let Some(journal) = self.desk.decisions.journal.swap(None) {
             // A panic in the writer was logged where it happened.
             let _ = tokio::task::spawn_blocking(move || journal.close()).await;
         }

@@ -16,7 +16,7 @@ use self::{
 use super::house::House;
 use crate::{
     fleet::Pool,
-    gateway::Line,
+    journal::JournalEntry,
     measure::RateSpan,
     policy::Policy,
     telemetry,
@@ -137,7 +137,7 @@ impl State {
         let now = house.desk.clock.now();
         let serving = house.live.load();
         let policy = &serving.snapshot.policy;
-        let recent = house.desk.last(FORESEEN);
+        let recent = house.desk.decisions.last(FORESEEN);
         let gathered = Pools::new(house, &serving, &recent, now);
         let mut budgets = house.desk.slos.pools(now);
         let mut slo = |pool: &Pool| {
@@ -205,7 +205,7 @@ fn cache(house: &House, policy: &Policy, now: Moment) -> CacheState {
     CacheState { tiers, saved_usd: metrics.saved_usd(), false_hits, embedder }
 }
 
-fn decision(line: &Line) -> DecisionState {
+fn decision(line: &JournalEntry) -> DecisionState {
     let answered = line.last();
     DecisionState {
         id: line.id.clone(),

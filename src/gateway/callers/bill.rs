@@ -10,7 +10,8 @@ use super::{
     refusal::{overspent, refused},
 };
 use crate::{
-    gateway::{demand::Demand, line::Line},
+    gateway::demand::Demand,
+    journal::JournalEntry,
     measure::lock,
     quota::{Exceeded, Grant, Overspent, Reserved, Spent, Stay},
     schedule::predict::OutputForecast,
@@ -116,7 +117,7 @@ impl Bill {
     }
 
     /// The request is over.
-    pub(in crate::gateway) fn settle(&self, line: &Line, demand: Option<&Demand>) {
+    pub(in crate::gateway) fn settle(&self, line: &JournalEntry, demand: Option<&Demand>) {
         self.learn(line, demand);
         let Held { stay: _stay, tokens, grant, prompt } = std::mem::take(&mut *lock(&self.held));
         let mut spent = line.spent();
@@ -139,7 +140,7 @@ impl Bill {
     }
 
     /// Learns how long its caller's answers are.
-    fn learn(&self, line: &Line, demand: Option<&Demand>) {
+    fn learn(&self, line: &JournalEntry, demand: Option<&Demand>) {
         let complete = line.outcome == Outcome::Complete.label();
         let usage = line.usage.or_else(|| line.attempts.iter().filter_map(|attempt| attempt.uncounted).next_back());
         let Some((tokens, is_cut)) = usage.and_then(|usage| demand?.answered(&usage)) else { return };

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::Callers;
 use crate::{
-    gateway::line::{Line, Reused},
+    journal::{JournalEntry, Reused},
     prompt::habits::Hits,
     quota::{Entry, Spent, Used, calendar},
     telemetry::KeyMetrics,
@@ -13,7 +13,7 @@ use crate::{
 
 impl Callers {
     /// Notes what a request used that is over.
-    pub(in crate::gateway) fn note(&self, line: &Line, team: Option<&Name>) {
+    pub(in crate::gateway) fn note(&self, line: &JournalEntry, team: Option<&Name>) {
         if !self.notes.load(Relaxed) {
             return;
         }
@@ -51,7 +51,7 @@ impl Callers {
 }
 
 /// Counts what a request used that is over, for metrics: the same as in the book, whether or not that is kept.
-pub(in crate::gateway) fn count(line: &Line, outcome: Outcome, metrics: &KeyMetrics) {
+pub(in crate::gateway) fn count(line: &JournalEntry, outcome: Outcome, metrics: &KeyMetrics) {
     metrics.request(outcome);
     for attempt in line.attempts.iter().filter(|attempt| !attempt.usage_estimated) {
         let Some(usage) = &attempt.usage else { continue };

@@ -23,11 +23,11 @@ use crate::{
     gateway::{
         Desk,
         asked::{Asked, Placed},
-        line::Attempted,
         record::millis,
         relay::{Answer, Committed, Decision, Events, Gauges, Meter},
         reply::is_events,
     },
+    journal::AttemptEntry,
     policy::Secret,
     protocol::{LONG_BODY, answer, request::Edits},
     types::{
@@ -87,7 +87,7 @@ impl<'a> Attempt<'a> {
         let mut number = 0;
         self.job.call.record.note(|line| {
             number = line.attempts.len();
-            line.attempts.push(Attempted { provider: provider(engine, backend_at), began_ms, ..told });
+            line.attempts.push(AttemptEntry { provider: provider(engine, backend_at), began_ms, ..told });
         });
         let gauges = Gauges {
             desk: self.desk.clone(),

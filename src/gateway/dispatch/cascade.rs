@@ -14,9 +14,9 @@ use crate::{
     gateway::{
         admit::enter,
         asked::{Asked, Tries},
-        line::Cascaded,
         relay::{Answer, Committed, Events, Held, Meter, cut},
     },
+    journal::CascadeResult,
     policy::{Cascade, Route, Timeouts},
     protocol::{Draft, Event, LONG_BODY, Seen, Wanted, verdict::Bar},
     types::{Check, Fault},
@@ -90,7 +90,7 @@ impl Escalation<'_> {
                 Err(Kept::Failed) => ("failed", Some(why)),
             },
         };
-        let cascaded = Cascaded { result, check };
+        let cascaded = CascadeResult { result, check };
         self.asked.desk.metrics.cascade(&self.asked.route.name).result(result);
         self.job.call.record.note(|line| line.cascade = Some(cascaded));
         first.decision.cascade = Some(cascaded);

@@ -21,7 +21,6 @@ use super::{
     Desk, Live, Reply,
     asked::{Asked, Placed, Tries},
     estimate::compare,
-    line::Attempted,
     parse::Parse,
     record::{Record, millis},
     relay::{Gauges, Meter},
@@ -30,6 +29,7 @@ use super::{
     work::Estimate,
 };
 use crate::{
+    journal::AttemptEntry,
     policy::{Route, Target},
     protocol::RequestBody,
     types::{Endpoint, Fault},
@@ -197,7 +197,7 @@ impl Observer {
         let Placed { backend, seat, told, .. } = asked.place(self.desk.clock.now())?;
         let began_ms = millis(self.desk.clock.now().since(call.record.arrived()));
         let cached_tokens = told.predicted.cached_tokens;
-        call.record.note(|line| line.attempts.push(Attempted { began_ms, ..told }));
+        call.record.note(|line| line.attempts.push(AttemptEntry { began_ms, ..told }));
         let gauges = Gauges {
             pool: alive.learned.clone(),
             caller: None,

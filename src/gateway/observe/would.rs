@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    gateway::{Desk, explain::explain_read, line::Would, route::takes_long, stages::Call, work::Estimate},
+    gateway::{Desk, explain::explain_read, route::takes_long, stages::Call, work::Estimate},
+    journal::Counterfactual,
     types::Fault,
 };
 
@@ -14,7 +15,7 @@ pub(super) async fn note(desk: &Arc<Desk>, call: &Call, estimate: &Estimate, unr
         return;
     }
     if let Some(kind) = unreadable {
-        return call.record.note(|line| line.would = Some(Would::refuse(kind)));
+        return call.record.note(|line| line.would = Some(Counterfactual::refuse(kind)));
     }
     let explained = if takes_long(&call.serving, &call.body) {
         let (desk, call, estimate) = (desk.clone(), call.clone(), estimate.clone());
@@ -28,10 +29,10 @@ pub(super) async fn note(desk: &Arc<Desk>, call: &Call, estimate: &Estimate, unr
     call.record.note(|line| match explained {
         Ok((explanation, particulars)) => {
             line.particulars = particulars;
-            line.would = Some(Would::begin(explanation.pools.into_iter().next()));
+            line.would = Some(Counterfactual::begin(explanation.pools.into_iter().next()));
             line.route = Some(explanation.route);
             line.explained = Some(explanation.explained);
         }
-        Err(fault) => line.would = Some(Would::refuse(fault.kind)),
+        Err(fault) => line.would = Some(Counterfactual::refuse(fault.kind)),
     });
 }

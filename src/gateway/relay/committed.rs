@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::response::Parts;
 
 use super::{Events, Meter};
-use crate::{gateway::line::Cascaded, types::Name};
+use crate::{journal::CascadeResult, types::Name};
 
 /// An answer that has begun: from here on it is this one or an error within it.
 pub(in crate::gateway) struct Committed {
@@ -36,5 +36,5 @@ pub(in crate::gateway) struct Decision {
     /// What each candidate would have cost, where the client asked for it.
     pub(in crate::gateway) explained: Option<String>,
     /// What a cascade made of the answer.
-    pub(in crate::gateway) cascade: Option<Cascaded>,
+    pub(in crate::gateway) cascade: Option<CascadeResult>,
 }

@@ -7,7 +7,13 @@ use http::{HeaderMap, HeaderValue, header};
 use super::told::{Tier, Told};
 use crate::{
     cache::{Found, Record},
-    gateway::{Desk, Reply, line::Reused, relay::Replay, reply, reply::put_stream_headers, stages::Routed},
+    gateway::{
+        Desk, Reply,
+        relay::Replay,
+        reply::{self, put_stream_headers},
+        stages::Routed,
+    },
+    journal::Reused,
     policy::{self, Caching},
 };
 

@@ -21,12 +21,12 @@ use self::{
 };
 use super::{
     Desk, Reply, Step,
-    line::Reused,
     shadow::Errands,
     stages::{Missed, Routed},
 };
 use crate::{
     cache::Bypass,
+    journal::Reused,
     policy::Caching,
     telemetry::{Lookup, LookupStage},
     types::Fault,

@@ -7,7 +7,7 @@ use std::{
 
 use super::asking::Asking;
 use crate::{
-    gateway::explained::Scored,
+    journal::Scored,
     policy::condition::Facts,
     prompt::complexity::{Features, Weights, score},
     types::{Complexity, Name, Outline},

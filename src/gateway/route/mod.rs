@@ -24,12 +24,11 @@ pub(super) use self::{
 use super::{
     Desk, Reply, Serving, Step,
     counting::{Counting, is_slow},
-    explained::Explained,
-    particulars::Particulars,
     stages::{Estimated, Routed},
     work::Estimate,
 };
 use crate::{
+    journal::{Explained, RoutingFacts},
     policy::Route,
     prompt::tokens::Counter,
     protocol::{LONG_BODY, RequestBody},
@@ -106,10 +105,10 @@ fn decide(desk: &Arc<Desk>, Estimated { call, estimate }: &Estimated) -> Result<
 }
 
 /// The route, why that one, and, where a journal is kept, what policies may ask of the request.
-pub(super) fn find(asking: &Asking<'_>) -> Result<(Arc<Route>, Explained, Option<Particulars>), Fault> {
+pub(super) fn find(asking: &Asking<'_>) -> Result<(Arc<Route>, Explained, Option<RoutingFacts>), Fault> {
     let known = Known::of(asking);
     let (route, explained) = asking.route_known(&known)?;
-    let particulars = asking.desk.journal.load().is_some().then(|| known.particulars());
+    let particulars = asking.desk.decisions.journal.load().is_some().then(|| known.particulars());
     Ok((route, explained, particulars))
 }
 

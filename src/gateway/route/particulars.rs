@@ -3,14 +3,14 @@
 use super::facts::Known;
 use crate::{
     fleet::way::Asks as _,
-    gateway::particulars::{BlockHashes, Hash, Particulars, Ranked},
+    journal::{BlockHashes, Hash, Ranked, RoutingFacts},
     policy::condition::Facts as _,
     prompt::complexity::Weights,
 };
 
 impl Known<'_> {
     /// What is cheap to know, and of what is not what was asked already, unless the policy wants all of it noted.
-    pub(super) fn particulars(&self) -> Particulars {
+    pub(super) fn particulars(&self) -> RoutingFacts {
         let asking = self.asking;
         let all = asking.policy().journal.as_ref().is_some_and(|journal| journal.facts) && self.has_prompt();
         let (complexity, language) = if all {
@@ -19,7 +19,7 @@ impl Known<'_> {
             (self.scored_already(), self.language_already())
         };
         let outline = self.outline();
-        Particulars {
+        RoutingFacts {
             class: if asking.is_batch() { "batch" } else { "interactive" },
             max_tokens: asking.body.max_tokens,
             tools: outline.tools,

@@ -7,7 +7,7 @@ use http::StatusCode;
 use super::{asking::Asking, facts::Known, fit, overrides::Overrides};
 use crate::{
     fleet::way::{self, Fit, Nowhere},
-    gateway::explained::{Explained, LengthChosen, PassedOver, Scored, TierChosen},
+    journal::{Explained, LengthChosen, PassedOver, Scored, TierChosen},
     policy::{Model, Policy, Route, Target},
     prompt::complexity::Weights,
     types::{Fault, Name},

@@ -7,7 +7,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{asking::Asking, facts::Known};
 use crate::{
     fleet::{Ask, Outlook, Scratch, way::Asks},
-    gateway::{explained::Scored, lessons::Decided},
+    gateway::lessons::Decided,
+    journal::Scored,
     policy::{Target, Tiers},
     prompt::complexity::{Weights, score},
     schedule::{

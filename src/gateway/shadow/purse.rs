@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::{gateway::line::Attempted, measure::lock, policy::Background, types::Usage};
+use crate::{journal::AttemptEntry, measure::lock, policy::Background, types::Usage};
 
 /// Errands under way at once.
 const MOST_UNDER_WAY: usize = 4;
@@ -45,7 +45,7 @@ pub(in crate::gateway) struct Claim(Arc<Purse>);
 
 impl Worth {
     /// What all attempts at a request cost.
-    pub(in crate::gateway) fn total(attempts: &[Attempted]) -> Self {
+    pub(in crate::gateway) fn total(attempts: &[AttemptEntry]) -> Self {
         let tokens = attempts.iter().filter_map(|attempt| attempt.usage.as_ref()).map(Usage::total);
         Self {
             dollars: attempts.iter().filter_map(|attempt| attempt.cost_usd).sum(),

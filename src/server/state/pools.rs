@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::super::{house::House, vitals::hidden_queue};
 use crate::{
     fleet::{Backend, Pool},
-    gateway::{Line, Serving},
+    gateway::Serving,
+    journal::JournalEntry,
     measure::{Span, Summary, Window, merged},
+    server::{house::House, vitals::hidden_queue},
     telemetry::{self, BackendMetrics, Diagnosis, Latencies, SloLive, Spending},
     types::{Moment, Name},
 };
@@ -175,12 +176,12 @@ pub(super) struct Pools<'a> {
     answered: Vec<u64>,
     /// Their queues, and how good their predictions are.
     live: Vec<telemetry::PoolLive>,
-    recent: &'a [Arc<Line>],
+    recent: &'a [Arc<JournalEntry>],
     now: Moment,
 }
 
 impl<'a> Pools<'a> {
-    pub(super) fn new(house: &House, serving: &'a Serving, recent: &'a [Arc<Line>], now: Moment) -> Self {
+    pub(super) fn new(house: &House, serving: &'a Serving, recent: &'a [Arc<JournalEntry>], now: Moment) -> Self {
         let pools = &serving.snapshot.pools;
         let meters: Vec<Vec<_>> = pools
             .iter()
@@ -245,7 +246,7 @@ fn cost(of: Spending) -> Option<CostState> {
     Some(CostState { usd_per_hour: of.per_hour()?, usd_per_million_output: of.per_million_output() })
 }
 
-fn foreseen(recent: &[Arc<Line>], pool: &telemetry::PoolLive) -> Option<Foreseen> {
+fn foreseen(recent: &[Arc<JournalEntry>], pool: &telemetry::PoolLive) -> Option<Foreseen> {
     let own = recent.iter().filter_map(|line| line.last()).filter(|attempt| attempt.pool == pool.pool);
     let (predicted, seen): (Vec<_>, Vec<_>) =
         own.filter_map(|attempt| Some((attempt.predicted.ttft_ms, attempt.ttft_ms?))).unzip();

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, io::Write as _, sync::Arc};
 
 use serde::Serialize;
 
-use super::line::Line;
+use super::JournalEntry;
 use crate::{
     policy::AccessFormat,
     telemetry::{Entry, Journal},
@@ -28,7 +28,7 @@ impl AccessLog {
     }
 
     /// Queues a request that is over. Never waits.
-    pub(super) fn write(&self, line: Arc<Line>) {
+    pub(crate) fn write(&self, line: Arc<JournalEntry>) {
         self.journal.write(Arc::new(Access { line, format: self.format }));
     }
 
@@ -39,13 +39,13 @@ impl AccessLog {
 }
 
 /// What a request asked for, as far as it is told.
-pub(super) fn asked(method: &http::Method, uri: &http::Uri) -> (http::Method, String) {
+pub(crate) fn request_line(method: &http::Method, uri: &http::Uri) -> (http::Method, String) {
     (method.clone(), uri.path().chars().take(LONGEST_PATH).collect())
 }
 
 /// A line of it.
 struct Access {
-    line: Arc<Line>,
+    line: Arc<JournalEntry>,
     format: AccessFormat,
 }
 
@@ -75,7 +75,7 @@ struct Told<'a> {
 }
 
 impl<'a> Told<'a> {
-    fn of(line: &'a Line) -> Self {
+    fn of(line: &'a JournalEntry) -> Self {
         let last = line.last();
         let asked = line.asked.as_deref();
         let reused = line.reused.as_ref();

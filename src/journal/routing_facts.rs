@@ -19,7 +19,7 @@ const MOST_BLOCKS: usize = 256;
 
 /// What conditions and tiers may ask of a request. Nothing of its text: hashes are keyed with what only this process knows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Particulars {
+pub struct RoutingFacts {
     /// `interactive` or `batch`.
     pub class: &'static str,
     /// The most tokens that were wanted of the answer, where the client said so.
@@ -55,9 +55,9 @@ pub struct Particulars {
     pub blocks: Option<BlockHashes>,
 }
 
-impl Particulars {
+impl RoutingFacts {
     /// About how much memory it takes beside itself, in bytes.
-    pub(super) fn weight(&self) -> usize {
+    pub(crate) fn weight(&self) -> usize {
         self.blocks.as_ref().map_or(0, |blocks| blocks.0.len())
     }
 }
@@ -79,7 +79,7 @@ pub struct Ranked {
 
 impl Ranked {
     /// What `complexity` says, by these weights.
-    pub(super) fn of(complexity: &Complexity, weights: Name) -> Self {
+    pub(crate) fn of(complexity: &Complexity, weights: Name) -> Self {
         let Complexity { score, quality, gap, confidence, .. } = *complexity;
         Self { score, quality, gap, confidence, weights }
     }
@@ -91,7 +91,7 @@ pub struct Hash(u64);
 
 impl Hash {
     /// Stands for `hash` in this process's journals.
-    pub(super) fn keyed(hash: u64) -> Self {
+    pub(crate) fn keyed(hash: u64) -> Self {
         Self(KEY.hash_one(hash))
     }
 }
@@ -108,7 +108,7 @@ pub struct BlockHashes(String);
 
 impl BlockHashes {
     /// Of the first blocks.
-    pub(super) fn of(blocks: &[u64]) -> Self {
+    pub(crate) fn of(blocks: &[u64]) -> Self {
         let mut text = String::with_capacity(blocks.len().min(MOST_BLOCKS) * 8);
         for hash in blocks.iter().take(MOST_BLOCKS) {
             let _ = write!(text, "{:08x}", Hash::keyed(*hash).0 & 0xFFFF_FFFF);

@@ -82,14 +82,14 @@ pub struct LengthChosen {
 
 impl Explained {
     /// So much came to be known of the prompt's length.
-    pub(super) fn counted(&mut self, tokens: Tokens) {
+    pub(crate) fn counted(&mut self, tokens: Tokens) {
         self.prompt_tokens = [tokens.least, tokens.expected, tokens.most];
     }
 }
 
 impl Scored {
     /// What `complexity` says, by these weights.
-    pub(super) fn of(complexity: &Complexity, weights: Name) -> Self {
+    pub(crate) fn of(complexity: &Complexity, weights: Name) -> Self {
         let reasons = complexity.reasons.iter().filter(|reason| !reason.feature.is_empty());
         Self {
             score: complexity.score,
@@ -102,7 +102,7 @@ impl Scored {
     }
 
     /// On one line: the score, the version of the weights, and what moved it most.
-    pub(super) fn header(&self) -> String {
+    pub(crate) fn header(&self) -> String {
         let mut text = format!("{:.3}; weights={}", self.score, self.weights);
         for (feature, amount) in &self.reasons {
             let _ = write!(text, "; {}={amount:+.3}", feature.replace(' ', "_"));
@@ -113,7 +113,7 @@ impl Scored {
 
 impl TierChosen {
     /// What was decided.
-    pub(super) fn of(decision: &Decision) -> Self {
+    pub(crate) fn of(decision: &Decision) -> Self {
         Self {
             tier: decision.tier,
             intended: decision.intended,
@@ -125,7 +125,7 @@ impl TierChosen {
     }
 
     /// On one line: the tier, why, the bar and the share of the most capable tier lately.
-    pub(super) fn header(&self) -> String {
+    pub(crate) fn header(&self) -> String {
         let bar = self.bar.map_or_else(|| "none".to_owned(), |bar| format!("{bar:.3}"));
         let of = if self.bar_of == "gap" { "; bar-of=gap" } else { "" };
         format!("{}; by={}; bar={bar}{of}; share={:.3}", self.tier, self.reason, self.share)

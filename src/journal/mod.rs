@@ -1,0 +1,20 @@
+//! The journal: one entry for each finished request, with its features, candidates, choice and outcome; never a prompt or an answer.
+//!
+//! [`DecisionLog`] writes entries to the journal and the access log, and remembers the latest for the page and the admin API.
+
+pub(crate) mod access_log;
+mod attempt;
+mod decision_log;
+mod entry;
+mod explained;
+mod routing_facts;
+
+pub(crate) use self::entry::FORM;
+pub use self::{
+    access_log::AccessLog,
+    attempt::{AttemptEntry, Predicted, WeighedCandidate},
+    decision_log::{DecisionLog, REMEMBERED},
+    entry::{Admission, CascadeResult, Counterfactual, JournalEntry, Reused},
+    explained::{Explained, LengthChosen, PassedOver, Scored, TierChosen},
+    routing_facts::{BlockHashes, Hash, Ranked, RoutingFacts},
+};
