@@ -32,6 +32,7 @@ pub mod embed;
 pub mod fleet;
 pub mod gateway;
 pub mod journal;
+pub mod learning;
 pub mod loadgen;
 pub mod measure;
 pub mod otel;

@@ -1,40 +1,31 @@
 //! The desk where every request's record ends: metrics, the journal, and the last decisions for the page.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
 use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
 use super::{
-    Hall, cache::Cache, callers::Callers, disk::Disk, habits::Habits, held::Held, lessons::Lessons, meaning::Meanings,
-    shadow::Purse, shared::Shared, slo::Slos,
+    Hall, cache::Cache, callers::Callers, disk::Disk, habits::Habits, held::Held, meaning::Meanings, shadow::Purse,
+    shared::Shared, slo::Slos,
 };
 use crate::{
     cache::Purge,
     journal::DecisionLog,
+    learning::Learning,
     measure::{BytesPerToken, Rate},
     otel::Exporter,
     policy::{Policy, Tokenizer},
     prompt::tokens::{Counter, Source},
-    schedule::{
-        boundary::Boundary,
-        tiers::{Standing, Tierings},
-    },
     telemetry::Metrics,
     types::{
-        Aim, Clock, Moment, Name, Outcome,
+        Clock, Name, Outcome,
         fault::{INTERNAL, STOPPED},
     },
 };
-
-/// Keys that a route with tiers remembers.
-const MOST_KEYS: usize = 10_000;
 
 /// What records are settled with; shared by the steps that measure.
 pub struct Desk {
@@ -64,12 +55,8 @@ pub struct Desk {
     pub hall: Arc<Hall>,
     /// Which of its pools each route with limits used last, by its name: the place in the route.
     pub(super) spills: DashMap<Name, usize>,
-    /// The lengths from which on prompts are long, where that is learned, by the route's name.
-    boundaries: DashMap<Name, Arc<Boundary>>,
-    /// What routes with tiers learn of their own traffic.
-    pub lessons: Arc<Lessons>,
-    /// What holds the aims of routes with tiers, by the route's name.
-    tierings: DashMap<Name, Arc<Tierings>>,
+    /// What routes learn of their own traffic.
+    pub learning: Arc<Learning>,
     /// What counts the tokens of each pool's prompts, with what was learned of its templates.
     counters: DashMap<Name, (Tokenizer, Arc<Counter>)>,
     /// Answers to prompts that mean the same.
@@ -105,9 +92,7 @@ impl Desk {
             callers: Callers::default(),
             hall: Arc::default(),
             spills: DashMap::new(),
-            boundaries: DashMap::new(),
-            lessons: Arc::default(),
-            tierings: DashMap::new(),
+            learning: Arc::default(),
             counters: DashMap::new(),
             meanings: Arc::new(Meanings::new()),
             purse: Arc::default(),
@@ -117,23 +102,6 @@ impl Desk {
             held: Arc::default(),
             cutting: AtomicBool::new(false),
         }
-    }
-
-    /// From which length on the route called `name` takes a prompt for long.
-    pub(super) fn boundary(&self, name: &Name) -> Arc<Boundary> {
-        if let Some(known) = self.boundaries.get(name) {
-            return known.clone();
-        }
-        self.boundaries.entry(name.clone()).or_default().clone()
-    }
-
-    /// What chooses among the tiers of the route called `name`, and holds what it aims at.
-    pub(super) fn tierings(&self, name: &Name, aim: &Aim, tiers: usize) -> Arc<Tierings> {
-        if let Some(known) = self.tierings.get(name) {
-            return known.clone();
-        }
-        let new = || Arc::new(Tierings::new(aim, tiers, MOST_KEYS));
-        self.tierings.entry(name.clone()).or_insert_with(new).clone()
     }
 
     /// The gateway ends what is under way.
@@ -159,16 +127,7 @@ impl Desk {
         self.purse.follow(policy.background.as_ref());
         self.cache.follow(policy.caching.as_ref());
         self.meanings.follow(policy.caching.as_ref());
-        let tiered: HashMap<_, _> = policy.models.tiered().collect();
-        self.tierings.retain(|name, tierings| match tiered.get(name) {
-            Some(tiers) => {
-                tierings.follow(&tiers.aim, tiers.routes.len());
-                true
-            }
-            None => false,
-        });
-        self.lessons.bound(|name| tiered.contains_key(name));
-        self.boundaries.retain(|name, _| policy.models.has_route(name));
+        self.learning.apply_policy(policy);
         self.spills.retain(|name, _| policy.models.has_route(name));
     }
 
@@ -191,23 +150,6 @@ impl Desk {
     /// How often something was forgotten so far: what is about to be kept, and was answered before, may be what was meant.
     pub(super) fn purges(&self) -> u64 {
         self.purges.load(Relaxed)
-    }
-
-    /// How each route with tiers stands, by its name.
-    pub fn standings(&self, now: Moment) -> Vec<(Name, Standing)> {
-        let of = |entry: dashmap::mapref::multiple::RefMulti<'_, Name, Arc<Tierings>>| {
-            (entry.key().clone(), entry.value().standing(now))
-        };
-        let mut standings: Vec<_> = self.tierings.iter().map(of).collect();
-        standings.sort_by(|(one, _), (other, _)| one.cmp(other));
-        standings
-    }
-
-    /// Where each route that learns its boundary between short and long prompts has it, in tokens.
-    pub fn learned_boundaries(&self) -> Vec<(Name, f64)> {
-        let mut all: Vec<_> = self.boundaries.iter().map(|it| (it.key().clone(), it.value().tokens())).collect();
-        all.sort_by(|(one, _), (other, _)| one.cmp(other));
-        all
     }
 
     /// What counts the tokens of prompts for the pool of this name; anew where its tokenizer is another one.

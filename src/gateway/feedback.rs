@@ -62,7 +62,7 @@ pub(super) fn hear(serving: &Serving, desk: &Desk, headers: &HeaderMap, body: &B
     };
     let served = matches!(verdict, Verdict::Ok | Verdict::Overprovisioned);
     let learned =
-        judge(serving, desk, id, caller.as_ref(), served) || desk.lessons.feedback(id, caller.as_ref(), verdict);
+        judge(serving, desk, id, caller.as_ref(), served) || desk.learning.tiers.feedback(id, caller.as_ref(), verdict);
     if learned || desk.decisions.find_of(id, caller.as_ref()).is_some() {
         Ok(Recorded { recorded: true, learned })
     } else {

@@ -26,7 +26,6 @@ mod habits;
 mod hall;
 mod held;
 mod inquiry;
-pub mod lessons;
 mod limit;
 mod meaning;
 mod models;

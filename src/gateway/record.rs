@@ -282,7 +282,7 @@ impl Record {
             && line.explained.as_ref().is_some_and(|explained| explained.tier.is_some())
             && let Some(attempt) = line.answered.and_then(|at| line.attempts.get(at))
         {
-            self.desk.lessons.answered(&line.id, line.key.as_ref(), &attempt.pool);
+            self.desk.learning.tiers.answered(&line.id, line.key.as_ref(), &attempt.pool);
         }
     }
 

@@ -119,6 +119,7 @@ async fn decision(Extract(control): Extract<Arc<Control>>, Path(id): Path<String
 async fn complexity(Extract(control): Extract<Arc<Control>>) -> Response {
     let desk = &control.house.desk;
     let routes: serde_json::Map<_, _> = desk
+        .learning
         .standings(desk.clock.now())
         .into_iter()
         .map(|(route, standing)| (route.to_string(), serde_json::to_value(standing).unwrap_or_default()))
@@ -126,7 +127,8 @@ async fn complexity(Extract(control): Extract<Arc<Control>>) -> Response {
     let weights = Weights::built_in();
     let weights = json!({ "version": weights.version, "provenance": weights.provenance });
     let learned: serde_json::Map<_, _> = desk
-        .lessons
+        .learning
+        .tiers
         .told()
         .into_iter()
         .map(|(route, told)| (route.to_string(), serde_json::to_value(told).unwrap_or_default()))
@@ -140,7 +142,7 @@ async fn roll_back(Extract(control): Extract<Arc<Control>>, Query(asked): Query<
     let Some(route) = asked.get("route").cloned() else {
         return refuse(StatusCode::BAD_REQUEST, "name the route: ?route=NAME".to_owned()).into_response();
     };
-    let lessons = control.house.desk.lessons.clone();
+    let lessons = control.house.desk.learning.tiers.clone();
     let name = route.clone();
     // It writes a file.
     let back = tokio::task::spawn_blocking(move || lessons.roll_back(&name)).await.ok().flatten();

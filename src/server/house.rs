@@ -10,12 +10,9 @@ use super::{
 };
 use crate::{
     fleet::{Registry, Snapshot},
-    gateway::{
-        self, Desk, Live, Serving, keep_on_disk,
-        lessons::{self, Lessons},
-        share, share_limits,
-    },
+    gateway::{self, Desk, Live, Serving, keep_on_disk, share, share_limits},
     journal::AccessLog,
+    learning::{self, Stored},
     otel::{self, Exporter},
     policy::{self, AdminAccess, Policy},
     redis::{Link, LinkError},
@@ -64,7 +61,7 @@ pub enum OpenError {
     Tls(#[from] TlsError),
     /// What was learned cannot be read.
     #[error(transparent)]
-    Lessons(#[from] lessons::StoreError),
+    Lessons(#[from] learning::StoreError),
     /// Usage cannot be kept.
     #[error("usage: {0} (usage.path in the policy)")]
     Usage(#[from] gateway::KeepError),
@@ -116,11 +113,11 @@ impl House {
         desk.decisions.access_log.store(open_access_log(&policy, &desk)?);
         desk.otel.store(open_otel(&policy)?);
         if let Some(file) = &policy.learning.file
-            && let Some(stored) = Lessons::read(file)?
+            && let Some(stored) = Stored::read(file)?
         {
-            desk.lessons.restore(stored);
+            desk.learning.tiers.restore(stored);
         }
-        desk.lessons.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
+        desk.learning.tiers.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
         if let Some(usage) = &policy.usage {
             desk.callers.keep(usage)?;
         }
@@ -163,7 +160,7 @@ impl House {
         };
         // What may fail comes before anything changes; but for the disk, which puts itself right.
         let other_file = before.learning.file != policy.learning.file;
-        let stored = policy.learning.file.as_deref().filter(|_| other_file).map(Lessons::read).transpose()?.flatten();
+        let stored = policy.learning.file.as_deref().filter(|_| other_file).map(Stored::read).transpose()?.flatten();
         let (other_journal, other_otel) = (before.journal != policy.journal, before.otel != policy.otel);
         let journal = if other_journal { open_journal(&policy, &self.desk)? } else { None };
         let other_access_log = before.access_log != policy.access_log;
@@ -197,12 +194,12 @@ impl House {
             }
         }
         if other_file {
-            self.desk.lessons.save();
+            self.desk.learning.tiers.save();
         }
         if let Some(stored) = stored {
-            self.desk.lessons.restore(stored);
+            self.desk.learning.tiers.restore(stored);
         }
-        self.desk.lessons.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
+        self.desk.learning.tiers.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
         self.desk.follow(&policy);
         // What the hours of the old one's engines cost, before they go.
         self.accrued.until(self.desk.clock.now(), &old);
@@ -265,7 +262,7 @@ impl House {
         let (desk, retention) = (self.desk.clone(), self.usage_retention());
         let close = move || {
             desk.callers.write(retention);
-            desk.lessons.save();
+            desk.learning.tiers.save();
             desk.disk.close();
         };
         let _ = tokio::task::spawn_blocking(close).await;

@@ -87,8 +87,14 @@ impl House {
             backends: backends.collect(),
             engines: engines.collect(),
             pools: self.pools(&serving, now),
-            tiered: self.desk.standings(now).into_iter().map(|(route, standing)| tiered(route, &standing)).collect(),
-            boundaries: self.desk.learned_boundaries(),
+            tiered: self
+                .desk
+                .learning
+                .standings(now)
+                .into_iter()
+                .map(|(route, standing)| tiered(route, &standing))
+                .collect(),
+            boundaries: self.desk.learning.learned_boundaries(),
             pool_slos: self.desk.slos.pools(now),
             route_slos: self.desk.slos.routes(now),
             scheduler: Some(telemetry::SchedulerLive {

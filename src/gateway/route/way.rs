@@ -7,8 +7,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{asking::Asking, facts::Known};
 use crate::{
     fleet::{Ask, Outlook, Scratch, way::Asks},
-    gateway::lessons::Decided,
     journal::Scored,
+    learning::Decided,
     policy::{Target, Tiers},
     prompt::complexity::{Weights, score},
     schedule::{
@@ -41,7 +41,7 @@ impl Asks for Known<'_> {
     }
 
     fn boundary(&self, rule: &Name) -> Arc<Boundary> {
-        self.asking.desk.boundary(rule)
+        self.asking.desk.learning.boundary(rule)
     }
 
     fn teaches(&self) -> bool {
@@ -61,14 +61,14 @@ impl Asks for Known<'_> {
             // Who only asks is told the same each time.
             chance: if asking.is_dry() { 0.5 } else { fastrand::f64() },
         };
-        let own = asking.desk.lessons.weights(rule);
+        let own = asking.desk.learning.tiers.weights(rule);
         let weights = own.as_deref().unwrap_or_else(|| Weights::built_in());
         let complexity = match &own {
             Some(own) => score(self.features(), own),
             None => *self.scored(),
         };
         self.rank(Scored::of(&complexity, weights.version.as_str().into()));
-        let tierings = asking.desk.tierings(rule, &tiers.aim, tiers.routes.len());
+        let tierings = asking.desk.learning.tierings(rule, &tiers.aim, tiers.routes.len());
         let now = asking.desk.clock.now();
         match &asking.id {
             None => tierings.preview(&complexity, &context, views, now),
@@ -97,7 +97,7 @@ impl Asking<'_> {
             said: self.said(known.outline().said).filter(|_| !known.outline().in_tool_loop),
             said_before: self.said(known.outline().said_before),
         };
-        self.desk.lessons.decided(id, decided, self.desk.clock.now());
+        self.desk.learning.tiers.decided(id, decided, self.desk.clock.now());
     }
 
     /// A conversation by what its users said so far, for clients that do not name it: with each turn it has another hash, and the turn

@@ -135,7 +135,7 @@ impl Pair {
         if let Some((small, large)) = qualities(result) {
             let Origin { serving, key, .. } = &self.origin;
             let caller = key.map(|key| &serving.snapshot.policy.keys[key].id);
-            self.desk.lessons.paired(&self.id, caller, small, large);
+            self.desk.learning.tiers.paired(&self.id, caller, small, large);
         }
         self.desk.metrics.pair(result);
     }

@@ -1,9 +1,6 @@
 //! What routes with tiers learn of their own traffic: labels from callers, and from conversations that ask again, become weights of
 //! their own for scoring prompts, once they are shown to be better.
 
-mod recent;
-mod store;
-
 use std::{
     path::{Path, PathBuf},
     sync::{
@@ -14,22 +11,22 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use dashmap::DashMap;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-pub(super) use self::recent::Decided;
-use self::recent::{Judged, Recent};
-pub use self::store::{StoreError, Stored};
+use super::{
+    Decided, Stored, Tally,
+    recent::{Judged, Recent},
+    stored::{BETWEEN_TRIES, StoredRoute},
+};
 use crate::{
     measure::lock,
     prompt::complexity::{
-        Features, Weights,
-        learn::{Label, Learner, Promotion, Tier, Verdict},
+        Weights,
+        learn::{Label, Learner, Promotion, Verdict},
     },
     types::{Moment, Name},
 };
 
-/// Labels between two tries at better weights.
-const BETWEEN_TRIES: usize = 50;
 /// After going back to earlier weights, so many labels pass before the next try: the same labels would lead to the same weights again.
 const AFTER_ROLLBACK: usize = 500;
 /// Routes that are not in the policy and whose lessons are kept all the same: they may come back.
@@ -37,8 +34,8 @@ const STRAYS: usize = 16;
 
 /// What every route has learned, and the decisions that may still be judged. Shared by reference between threads.
 #[derive(Debug, Default)]
-pub struct Lessons {
-    routes: DashMap<Name, Arc<Lesson>>,
+pub struct TierLearning {
+    routes: DashMap<Name, Arc<RouteLearning>>,
     recent: Mutex<Recent>,
     /// Where it is kept, if anywhere.
     file: ArcSwapOption<PathBuf>,
@@ -50,7 +47,7 @@ pub struct Lessons {
 
 /// What one route has learned.
 #[derive(Debug)]
-struct Lesson {
+struct RouteLearning {
     /// In use.
     weights: ArcSwap<Weights>,
     state: Mutex<State>,
@@ -66,29 +63,9 @@ struct State {
     trying: bool,
 }
 
-/// What came in for a route, and what came of it.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Tally {
-    /// Labels from callers.
-    pub feedback: u64,
-    /// Labels from conversations that asked again, or went on.
-    pub re_ask: u64,
-    /// Labels from pairs: prompts that both ends of the tiers answered.
-    #[serde(default)]
-    pub pairs: u64,
-    /// Tries at better weights.
-    pub tries: u64,
-    /// Those that were better.
-    pub promotions: u64,
-    /// Times that earlier weights were brought back.
-    pub rollbacks: u64,
-    /// What the last candidate would have gained in quality a prompt, and the lower bound of that.
-    pub last_gain: Option<(f64, f64)>,
-}
-
 /// How a route's learning stands.
 #[derive(Clone, Debug, Serialize)]
-pub struct LessonTold {
+pub struct RouteStatus {
     /// The version of the weights in use.
     pub weights: String,
     /// Labels that are kept.
@@ -100,7 +77,7 @@ pub struct LessonTold {
     pub tally: Tally,
 }
 
-impl Lesson {
+impl RouteLearning {
     fn of(learner: Learner, tally: Tally, until_try: usize) -> Self {
         let weights = ArcSwap::from_pointee(learner.weights().clone());
         let state = State { learner, tally, until_try, trying: false };
@@ -108,7 +85,7 @@ impl Lesson {
     }
 }
 
-impl Lessons {
+impl TierLearning {
     /// Keeps to what the policy says of learning: the file, and whether conversations that ask again count.
     pub fn follow(&self, file: Option<&Path>, re_ask: bool) {
         self.file.store(file.map(|file| Arc::new(file.to_owned())));
@@ -116,7 +93,7 @@ impl Lessons {
     }
 
     /// Forgets what routes have learned that are not in the policy, but for those of them that have seen the most labels.
-    pub(super) fn bound(&self, in_policy: impl Fn(&Name) -> bool) {
+    pub(crate) fn bound(&self, in_policy: impl Fn(&Name) -> bool) {
         let lessons: Vec<_> = self.routes.iter().map(|it| (it.key().clone(), it.value().clone())).collect();
         let strays = lessons.into_iter().filter(|(route, _)| !in_policy(route));
         let mut strays: Vec<_> = strays.map(|(route, lesson)| (lock(&lesson.state).learner.seen(), route)).collect();
@@ -127,12 +104,12 @@ impl Lessons {
     }
 
     /// The weights that the prompts of `route` are scored by, where it learned its own.
-    pub(super) fn weights(&self, route: &Name) -> Option<Arc<Weights>> {
+    pub(crate) fn weights(&self, route: &Name) -> Option<Arc<Weights>> {
         self.routes.get(route).map(|lesson| lesson.weights.load_full())
     }
 
     /// Remembers a decision, so that it can be judged. It says something of the one before it in its conversation.
-    pub(super) fn decided(self: &Arc<Self>, id: &Arc<str>, decided: Decided, now: Moment) {
+    pub(crate) fn decided(self: &Arc<Self>, id: &Arc<str>, decided: Decided, now: Moment) {
         let re_ask = self.re_ask.load(Relaxed);
         let judged = lock(&self.recent).add(id, decided, re_ask, now);
         if let Some((before, verdict)) = judged {
@@ -141,12 +118,12 @@ impl Lessons {
     }
 
     /// The request `id` of `caller` was answered in full, by this pool: only now can the answer be judged.
-    pub(super) fn answered(&self, id: &Arc<str>, caller: Option<&Name>, pool: &Name) {
+    pub(crate) fn answered(&self, id: &Arc<str>, caller: Option<&Name>, pool: &Name) {
         lock(&self.recent).answered(id, caller, pool);
     }
 
     /// A caller's word on the answer to its request `id`; the first one counts. Whether there was anything to learn from it.
-    pub(super) fn feedback(self: &Arc<Self>, id: &str, caller: Option<&Name>, verdict: Verdict) -> bool {
+    pub(crate) fn feedback(self: &Arc<Self>, id: &str, caller: Option<&Name>, verdict: Verdict) -> bool {
         let found = lock(&self.recent).judge(id, caller);
         if let Some(decided) = &found {
             self.learn(decided, decided.label(verdict), |tally| tally.feedback += 1);
@@ -155,7 +132,7 @@ impl Lessons {
     }
 
     /// Both ends of the tiers answered the request `id` of `caller`, with answers of this quality.
-    pub(super) fn paired(self: &Arc<Self>, id: &Arc<str>, caller: Option<&Name>, small: f32, large: f32) {
+    pub(crate) fn paired(self: &Arc<Self>, id: &Arc<str>, caller: Option<&Name>, small: f32, large: f32) {
         let found = lock(&self.recent).pair(id, caller);
         if let Some(decided) = found {
             self.learn(&decided, Label::Paired { small, large }, |tally| tally.pairs += 1);
@@ -164,7 +141,7 @@ impl Lessons {
 
     fn learn(self: &Arc<Self>, decided: &Judged, label: Label, count: impl FnOnce(&mut Tally)) {
         let none = || Learner::new(Weights::built_in().clone());
-        let new = || Arc::new(Lesson::of(none(), Tally::default(), BETWEEN_TRIES));
+        let new = || Arc::new(RouteLearning::of(none(), Tally::default(), BETWEEN_TRIES));
         let lesson = self.routes.entry(decided.route.clone()).or_insert_with(new).clone();
         let due = {
             let mut state = lock(&lesson.state);
@@ -182,6 +159,33 @@ impl Lessons {
                 lesson.try_better();
                 lessons.save();
             });
+        }
+    }
+
+    /// Takes over what was read. Routes that have seen as many labels since keep what they know.
+    pub fn restore(&self, stored: Stored) {
+        for (route, StoredRoute { learner, tally, until_try }) in stored.routes {
+            let known = self.routes.get(&*route).map(|lesson| lock(&lesson.state).learner.seen());
+            if known >= Some(learner.seen()) {
+                tracing::info!(%route, "what was learned since is kept: the file has seen no more labels");
+                continue;
+            }
+            let lesson = RouteLearning::of(learner.restored(), tally, until_try.min(AFTER_ROLLBACK));
+            self.routes.insert(route.into(), Arc::new(lesson));
+        }
+    }
+
+    /// Writes the state of all routes, where the policy names a file. It takes milliseconds: not on a worker.
+    pub fn save(&self) {
+        let Some(file) = self.file.load_full() else { return };
+        let _saving = lock(&self.saving);
+        let lessons: Vec<_> = self.routes.iter().map(|it| (it.key().to_string(), it.value().clone())).collect();
+        let routes = lessons.into_iter().map(|(route, lesson)| {
+            let state = lock(&lesson.state);
+            (route, StoredRoute { learner: state.learner.clone(), tally: state.tally, until_try: state.until_try })
+        });
+        if let Err(error) = Stored::new(routes.collect()).write(&file) {
+            tracing::warn!(file = %file.display(), %error, "learning: the state of routes could not be written");
         }
     }
 
@@ -210,15 +214,15 @@ impl Lessons {
     }
 
     /// How every route that has learned stands, by its name.
-    pub fn told(&self) -> Vec<(Name, LessonTold)> {
+    pub fn told(&self) -> Vec<(Name, RouteStatus)> {
         let lessons: Vec<_> = self.routes.iter().map(|it| (it.key().clone(), it.value().clone())).collect();
-        let of = |lesson: &Lesson| {
+        let of = |lesson: &RouteLearning| {
             let (learner, tally) = {
                 let state = lock(&lesson.state);
                 (state.learner.clone(), state.tally)
             };
             let weights = learner.weights().version.clone();
-            LessonTold { weights, labels: learner.labels(), shadow: learner.shadow(), tally }
+            RouteStatus { weights, labels: learner.labels(), shadow: learner.shadow(), tally }
         };
         let mut all: Vec<_> = lessons.into_iter().map(|(route, lesson)| (route, of(&lesson))).collect();
         all.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -226,7 +230,7 @@ impl Lessons {
     }
 }
 
-impl Lesson {
+impl RouteLearning {
     /// Tries whether the labels make better weights, and uses them if so. Fitted on a copy, so that no request waits for it.
     fn try_better(&self) {
         let _trying = Trying(self);
@@ -257,7 +261,7 @@ impl Lesson {
 }
 
 /// A try at better weights: over when it is dropped, also by a panic, and then the next one is some labels away.
-struct Trying<'a>(&'a Lesson);
+struct Trying<'a>(&'a RouteLearning);
 
 impl Drop for Trying<'_> {
     fn drop(&mut self) {
@@ -272,11 +276,14 @@ impl Drop for Trying<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Outline;
+    use crate::{
+        prompt::complexity::{Features, learn::Tier},
+        types::Outline,
+    };
 
     /// What a route has learned that went back to earlier weights once.
-    fn rolled_back(lessons: &Arc<Lessons>) {
-        let lesson = Lesson::of(Learner::new(Weights::built_in().clone()), Tally::default(), BETWEEN_TRIES);
+    fn rolled_back(lessons: &Arc<TierLearning>) {
+        let lesson = RouteLearning::of(Learner::new(Weights::built_in().clone()), Tally::default(), BETWEEN_TRIES);
         for number in 0..400 {
             let (text, small) = if number % 2 == 0 { ("a poem on the river", 0.0) } else { ("the colour of it", 1.0) };
             let features = Features::of(&Outline::of_text(text));
@@ -287,7 +294,7 @@ mod tests {
         assert_eq!(lessons.roll_back("r"), Some(true));
     }
 
-    fn until_try(lessons: &Lessons) -> Option<usize> {
+    fn until_try(lessons: &TierLearning) -> Option<usize> {
         lessons.routes.get("r").map(|lesson| lock(&lesson.state).until_try)
     }
 
@@ -295,32 +302,32 @@ mod tests {
     fn weights_that_were_taken_back_stay_so_over_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("lessons.json");
-        let lessons = Arc::new(Lessons::default());
+        let lessons = Arc::new(TierLearning::default());
         lessons.follow(Some(&file), false);
         rolled_back(&lessons);
-        let restarted = Lessons::default();
-        restarted.restore(Lessons::read(&file).unwrap().unwrap());
+        let restarted = TierLearning::default();
+        restarted.restore(Stored::read(&file).unwrap().unwrap());
         assert_eq!(until_try(&restarted), Some(AFTER_ROLLBACK));
 
         // Files from before it was kept.
         let mut old: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         assert!(old["routes"]["r"].as_object_mut().unwrap().remove("until_try").is_some());
         std::fs::write(&file, old.to_string()).unwrap();
-        let restarted = Lessons::default();
-        restarted.restore(Lessons::read(&file).unwrap().unwrap());
+        let restarted = TierLearning::default();
+        restarted.restore(Stored::read(&file).unwrap().unwrap());
         assert_eq!(until_try(&restarted), Some(BETWEEN_TRIES));
     }
 
     /// A route that has seen so many labels.
-    fn teach(lessons: &Lessons, route: &str, labels: u64) {
+    fn teach(lessons: &TierLearning, route: &str, labels: u64) {
         let mut learner = Learner::new(Weights::built_in().clone());
         let label = Label::Served { tier: Tier::Small, verdict: Verdict::Ok };
         (0..labels).for_each(|_| learner.observe(&Features::of(&Outline::of_text("hi")), label));
-        let lesson = Lesson::of(learner, Tally::default(), BETWEEN_TRIES);
+        let lesson = RouteLearning::of(learner, Tally::default(), BETWEEN_TRIES);
         lessons.routes.insert(route.into(), Arc::new(lesson));
     }
 
-    fn seen(lessons: &Lessons, route: &str) -> Option<u64> {
+    fn seen(lessons: &TierLearning, route: &str) -> Option<u64> {
         lessons.routes.get(route).map(|lesson| lock(&lesson.state).learner.seen())
     }
 
@@ -328,24 +335,24 @@ mod tests {
     fn what_is_read_takes_no_place_of_what_has_seen_more() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("lessons.json");
-        assert!(Lessons::read(&file).unwrap().is_none());
-        let before = Lessons::default();
+        assert!(Stored::read(&file).unwrap().is_none());
+        let before = TierLearning::default();
         before.follow(Some(&file), false);
         for route in ["one", "two", "three"] {
             teach(&before, route, 3);
         }
         before.save();
-        let lessons = Lessons::default();
+        let lessons = TierLearning::default();
         for (route, labels) in [("one", 2), ("two", 4)] {
             teach(&lessons, route, labels);
         }
-        lessons.restore(Lessons::read(&file).unwrap().unwrap());
+        lessons.restore(Stored::read(&file).unwrap().unwrap());
         assert_eq!(["one", "two", "three"].map(|route| seen(&lessons, route)), [Some(3), Some(4), Some(3)]);
     }
 
     #[test]
     fn routes_that_are_gone_are_remembered_while_they_are_few() {
-        let lessons = Lessons::default();
+        let lessons = TierLearning::default();
         (0..20).for_each(|number| teach(&lessons, &format!("{number}"), number));
         lessons.bound(|route| **route == *"2");
         assert_eq!(lessons.routes.len(), STRAYS + 1);
@@ -357,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_try_that_fails_leaves_room_for_the_next() {
-        let lesson = Lesson::of(Learner::new(Weights::built_in().clone()), Tally::default(), 0);
+        let lesson = RouteLearning::of(Learner::new(Weights::built_in().clone()), Tally::default(), 0);
         lock(&lesson.state).trying = true;
         drop(Trying(&lesson));
         let state = lock(&lesson.state);

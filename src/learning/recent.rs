@@ -6,8 +6,13 @@ use std::{
     time::Duration,
 };
 
-use super::{Features, Label, Tier, Verdict};
-use crate::types::{Moment, Name};
+use crate::{
+    prompt::complexity::{
+        Features,
+        learn::{Label, Tier, Verdict},
+    },
+    types::{Moment, Name},
+};
 
 /// Decisions that are remembered, at about 2 KB each.
 const MOST: usize = 4096;
@@ -20,17 +25,17 @@ const FEWEST: usize = 6;
 
 /// A decision between tiers.
 #[derive(Clone, Debug)]
-pub(in crate::gateway) struct Decided {
-    pub(in crate::gateway) route: Name,
-    pub(in crate::gateway) key: Option<Name>,
+pub(crate) struct Decided {
+    pub(crate) route: Name,
+    pub(crate) key: Option<Name>,
     /// What was made of the prompt: numbers and hashed words, nothing of its text.
-    pub(in crate::gateway) features: Features,
+    pub(crate) features: Features,
     /// The pools of the cheapest tier and of the most capable one.
-    pub(in crate::gateway) pools: [Name; 2],
+    pub(crate) pools: [Name; 2],
     /// A hash of what users said in its conversation so far; `None` in the middle of a turn.
-    pub(in crate::gateway) said: Option<u64>,
+    pub(crate) said: Option<u64>,
     /// What that was at the turn before.
-    pub(in crate::gateway) said_before: Option<u64>,
+    pub(crate) said_before: Option<u64>,
 }
 
 /// A decision that is judged: a label, but for the verdict.
