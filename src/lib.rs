@@ -25,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accounting;
 pub mod cache;
 pub mod cli;
 pub mod config;

@@ -16,10 +16,11 @@ mod mutate;
 
 use campaign::Campaign;
 use signalbox::{
+    accounting::fuzz_usage,
     cache::{codec::fuzz_codec, fuzz_directives},
     config::fuzz_config,
     embed::fuzz_embed,
-    gateway::{fuzz_head, fuzz_shared, fuzz_usage},
+    gateway::{fuzz_head, fuzz_shared},
     policy::condition::fuzz_condition,
     prompt::tokens::fuzz_tokens,
     protocol::{

@@ -8,15 +8,13 @@ use std::sync::{
 use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
-use super::{
-    Hall, cache::Cache, callers::Callers, disk::Disk, habits::Habits, held::Held, meaning::Meanings, shadow::Purse,
-    shared::Shared, slo::Slos,
-};
+use super::{Hall, cache::Cache, disk::Disk, held::Held, meaning::Meanings, shared::Shared};
 use crate::{
+    accounting::Accounting,
     cache::Purge,
     journal::DecisionLog,
     learning::Learning,
-    measure::{BytesPerToken, Rate},
+    measure::BytesPerToken,
     otel::Exporter,
     policy::{Policy, Tokenizer},
     prompt::tokens::{Counter, Source},
@@ -33,6 +31,8 @@ pub struct Desk {
     pub clock: Clock,
     /// All metrics.
     pub metrics: Metrics,
+    /// What callers used and were promised.
+    pub accounting: Arc<Accounting>,
     /// The record of finished requests.
     pub decisions: Arc<DecisionLog>,
     /// Where traces go, while the policy asks for it.
@@ -41,16 +41,12 @@ pub struct Desk {
     pub(super) salt: u64,
     /// Bytes per token over all answers.
     pub bytes_per_token: BytesPerToken,
-    /// Requests that ended, per second.
-    pub rate: Rate,
     /// What is kept of answers.
     pub cache: Cache,
     /// What of it is on disk.
     pub disk: Disk,
     /// What of it other gateways have.
     pub shared: Shared,
-    /// What callers use of what they may use.
-    pub callers: Callers,
     /// Where requests wait for room.
     pub hall: Arc<Hall>,
     /// Which of its pools each route with limits used last, by its name: the place in the route.
@@ -61,14 +57,8 @@ pub struct Desk {
     counters: DashMap<Name, (Tokenizer, Arc<Counter>)>,
     /// Answers to prompts that mean the same.
     pub meanings: Arc<Meanings>,
-    /// What traffic of our own making may cost.
-    pub(super) purse: Arc<Purse>,
     /// How often something was forgotten.
     purges: AtomicU64,
-    /// How callers' prompts begin.
-    pub habits: Habits,
-    /// The error budgets of pools and routes.
-    pub slos: Slos,
     /// Bodies of requests in memory.
     pub(super) held: Arc<Held>,
     /// Whether the gateway ends what is left under way.
@@ -78,27 +68,24 @@ pub struct Desk {
 impl Desk {
     /// An empty desk.
     pub fn new(clock: Clock) -> Self {
+        let metrics = Metrics::new();
         Self {
             clock,
-            metrics: Metrics::new(),
+            accounting: Arc::new(Accounting::new(metrics.clone())),
+            metrics,
             decisions: Arc::default(),
             otel: ArcSwapOption::empty(),
             salt: fastrand::u64(..),
             bytes_per_token: BytesPerToken::new(),
-            rate: Rate::new(),
             cache: Cache::new(),
             disk: Disk::default(),
             shared: Shared::default(),
-            callers: Callers::default(),
             hall: Arc::default(),
             spills: DashMap::new(),
             learning: Arc::default(),
             counters: DashMap::new(),
             meanings: Arc::new(Meanings::new()),
-            purse: Arc::default(),
             purges: AtomicU64::new(0),
-            habits: Habits::default(),
-            slos: Slos::default(),
             held: Arc::default(),
             cutting: AtomicBool::new(false),
         }
@@ -123,8 +110,7 @@ impl Desk {
     /// Keeps to another policy: routes with tiers go on with their new aims, and what belongs to routes that are gone is forgotten; of their
     /// lessons a few are kept.
     pub fn follow(&self, policy: &Policy) {
-        self.slos.follow(policy, self.clock.now());
-        self.purse.follow(policy.background.as_ref());
+        self.accounting.apply_policy(policy, self.clock.now());
         self.cache.follow(policy.caching.as_ref());
         self.meanings.follow(policy.caching.as_ref());
         self.learning.apply_policy(policy);

@@ -15,10 +15,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 use tokio::sync::Semaphore;
 
-use super::{
-    Desk, Explanation, Live, Reply, Serving, auth, callers::Bill, explain, feedback, held::Share, parse::collect, reply,
+use super::{Desk, Explanation, Live, Reply, Serving, auth, explain, feedback, held::Share, parse::collect, reply};
+use crate::{
+    accounting::CallerReservation,
+    types::{Endpoint, Fault},
 };
-use crate::types::{Endpoint, Fault};
 
 /// One inquiry at a time is worked on.
 static TURN: Semaphore = Semaphore::const_new(1);
@@ -101,7 +102,7 @@ async fn one_or_many(
         Err(fault) => return reply(&head.headers, Err(fault)),
     };
     // Explaining is work as well: it counts like any request of its caller.
-    let visit = key.map(|at| Visit(Bill::new(serving.caller(at).clone())));
+    let visit = key.map(|at| Visit(CallerReservation::new(serving.caller(at).clone())));
     let entered = match &visit {
         Some(Visit(bill)) => bill.enter(desk.clock.now()).await,
         None => Ok(()),
@@ -118,7 +119,7 @@ async fn one_or_many(
 }
 
 /// A caller's inquiry under way; dropping it gives its place among those at once back.
-struct Visit(Bill);
+struct Visit(CallerReservation);
 
 impl Drop for Visit {
     fn drop(&mut self) {

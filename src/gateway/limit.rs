@@ -6,11 +6,15 @@ use std::sync::Arc;
 
 use super::{
     Desk, Reply, Step,
-    callers::Cost,
-    demand::{Demand, Given, dearest},
     stages::{Covered, Missed, Routed},
 };
-use crate::{policy::Target, quota::Spent, schedule::predict::OutputLengths, types::Fault};
+use crate::{
+    accounting::{Cost, Demand, Given, dearest},
+    policy::Target,
+    quota::Spent,
+    schedule::predict::OutputLengths,
+    types::Fault,
+};
 
 pub(super) struct Limit<S> {
     inner: S,

@@ -10,10 +10,8 @@ mod asked;
 mod auth;
 mod breaker_log;
 mod cache;
-mod callers;
 mod counting;
 mod credentials;
-mod demand;
 mod desk;
 mod disk;
 mod dispatch;
@@ -21,8 +19,6 @@ mod edge;
 mod estimate;
 mod explain;
 mod feedback;
-mod goodput;
-mod habits;
 mod hall;
 mod held;
 mod inquiry;
@@ -42,7 +38,6 @@ mod serving;
 mod session;
 mod shadow;
 mod shared;
-mod slo;
 mod spans;
 mod stages;
 mod step;
@@ -68,14 +63,12 @@ use self::{
 };
 pub use self::{
     cache::Cache,
-    callers::{Callers, KeepError, KeyTold, TeamTold, fuzz_usage, share_limits},
     credentials::check_keys,
     desk::Desk,
     disk::{Disk, Loaded, keep_on_disk},
     dispatch::fuzz_head,
     edge::{Edge, refuse},
     explain::{Explanation, explain},
-    habits::{HabitTold, Habits},
     hall::{Hall, Standing},
     inquiry::Inquiry,
     models::Models,
@@ -83,7 +76,6 @@ pub use self::{
     reply::{reply_to, wrong_method},
     serving::{Live, Serving},
     shared::{Shared, fuzz_shared, share},
-    slo::Slos,
     step::{Reply, Step},
 };
 use crate::upstream::Client;

@@ -54,7 +54,7 @@ impl<S: Step<Routed>> Step<Routed> for Objects<S> {
 impl<S> Objects<S> {
     /// Refuses what is another key's, or of nobody known; else what is to be noted of the answer, if anything.
     fn check(&self, call: &Call, caller: &Name) -> Result<Option<Noted>, Fault> {
-        let owners = &self.desk.callers.objects;
+        let owners = &self.desk.accounting.callers.objects;
         let allows_unknown = call.serving.snapshot.policy.allows_unknown_objects;
         let is_refused = |id: &str| owners.owner(id).map_or(!allows_unknown, |owner| owner != *caller);
         let noted = |kind, is_new| Noted { desk: self.desk.clone(), owner: caller.clone(), kind, is_new };
@@ -122,7 +122,7 @@ impl Noted {
     }
 
     fn note(&self, id: &str, kind: ObjectKind) {
-        self.desk.callers.objects.note(id, kind, &self.owner);
+        self.desk.accounting.callers.objects.note(id, kind, &self.owner);
     }
 
     /// Notes what `answer` tells, as far as it is there; whether that is all.

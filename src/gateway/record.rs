@@ -8,23 +8,17 @@ use std::{
     time::Duration,
 };
 
-use http::StatusCode;
-
 use super::{
-    Desk,
-    callers::{Bill, Caller, count},
-    demand::Demand,
-    goodput,
-    shadow::Worth,
-    spans,
+    Desk, spans,
     traced::{Took, Traced},
 };
 use crate::{
+    accounting::{Caller, CallerReservation, Demand, Finished},
     journal::{FORM, JournalEntry},
     prompt::tokens::{Counter, Known},
     quota::Spent,
     telemetry::{InFlight, Purpose, Stage},
-    types::{Endpoint, Fault, Moment, Name, Outcome, fault::STOPPED, wall_clock::since_1970},
+    types::{Endpoint, Fault, Moment, Name, Outcome, wall_clock::since_1970},
 };
 
 /// A request's record.
@@ -44,7 +38,7 @@ pub(super) struct Record {
     /// What answered it.
     served: OnceLock<Served>,
     /// What it took of its caller's limits.
-    bill: OnceLock<Bill>,
+    bill: OnceLock<CallerReservation>,
     /// The most that it may take of an engine.
     demand: OnceLock<Demand>,
     /// Where traces are wanted.
@@ -171,12 +165,12 @@ impl Record {
     }
 
     /// Notes who is to be charged for it.
-    pub(super) fn charge(&self, caller: Arc<Caller>) -> &Bill {
-        self.bill.get_or_init(|| Bill::new(caller))
+    pub(super) fn charge(&self, caller: Arc<Caller>) -> &CallerReservation {
+        self.bill.get_or_init(|| CallerReservation::new(caller))
     }
 
     /// What it took of its caller's limits, where it has a caller.
-    pub(super) fn bill(&self) -> Option<&Bill> {
+    pub(super) fn bill(&self) -> Option<&CallerReservation> {
         self.bill.get()
     }
 
@@ -246,32 +240,8 @@ impl Record {
         if let Some(traced) = &self.traced {
             spans::Told { traced, endpoint: self.endpoint, arrived: self.arrived, line: &line }.tell();
         }
-        let metrics = &self.desk.metrics;
-        let worth = Worth::total(&line.attempts);
-        if let Some(purpose) = line.background {
-            self.desk.purse.spend(worth);
-            metrics.background(purpose, outcome, worth.tokens, worth.dollars);
-            self.desk.decisions.record(*line);
-            return;
-        }
-        self.desk.callers.note(&line, self.bill().and_then(Bill::team));
-        count(&line, outcome, self.bill().map_or_else(|| metrics.nobody(), Bill::metrics));
-        self.desk.habits.answered(&line);
-        self.desk.purse.earn(worth);
-        // A client that left before there was an answer never saw a status: 499, as nginx notes it.
-        let unseen = match outcome {
-            Outcome::Failed(STOPPED) => 503,
-            Outcome::Failed(_) => 500,
-            _ => 499,
-        };
-        let status = StatusCode::from_u16(if line.status == 0 { unseen } else { line.status }).unwrap_or_default();
-        metrics.request(Some(self.endpoint), line.route.as_ref(), status, outcome);
-        if outcome == Outcome::ClientGone {
-            metrics.client_gone(line.stage);
-        }
-        self.desk.slos.settle(&line, outcome, now);
-        goodput::count(&self.desk, &line, outcome, now);
-        self.desk.rate.record(1, now);
+        let (endpoint, reservation) = (self.endpoint, self.bill());
+        self.desk.accounting.settle(&Finished { entry: &line, endpoint, outcome, reservation, now });
         self.learn(&line);
         self.desk.decisions.record(*line);
     }

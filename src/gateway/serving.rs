@@ -5,8 +5,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Desk, callers::Caller};
+use super::Desk;
 use crate::{
+    accounting::Caller,
     cache::Origin,
     fleet::Snapshot,
     policy::{self, Tokenizer},
@@ -72,7 +73,7 @@ impl Serving {
         let pools = &snapshot.policy.pools;
         let origins = pools.iter().map(|pool| origins(pool, &snapshot.policy.engines)).collect();
         let since = desk.clock.now();
-        let callers = desk.callers.follow(&snapshot.policy, metrics, since);
+        let callers = desk.accounting.callers.follow(&snapshot.policy, metrics, since);
         Self { snapshot, since, meters, pool_meters, origins, counters, callers }
     }
 

@@ -9,8 +9,9 @@ use super::{
     tls::{Certificate, Prepared, TlsError},
 };
 use crate::{
+    accounting::KeepError,
     fleet::{Registry, Snapshot},
-    gateway::{self, Desk, Live, Serving, keep_on_disk, share, share_limits},
+    gateway::{Desk, Live, Serving, keep_on_disk, share},
     journal::AccessLog,
     learning::{self, Stored},
     otel::{self, Exporter},
@@ -64,7 +65,7 @@ pub enum OpenError {
     Lessons(#[from] learning::StoreError),
     /// Usage cannot be kept.
     #[error("usage: {0} (usage.path in the policy)")]
-    Usage(#[from] gateway::KeepError),
+    Usage(#[from] KeepError),
     /// Kept answers cannot be on disk.
     #[error("kept answers: {0} (cache.persist.path in the policy)")]
     Disk(#[from] store::StoreError),
@@ -119,12 +120,12 @@ impl House {
         }
         desk.learning.tiers.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
         if let Some(usage) = &policy.usage {
-            desk.callers.keep(usage)?;
+            desk.accounting.callers.keep(usage)?;
         }
         desk.follow(&policy);
         keep_on_disk(&desk, &policy)?;
         share(&desk, &policy)?;
-        share_limits(&desk, &policy).map_err(OpenError::SharedLimits)?;
+        desk.accounting.callers.share_limits(&desk.metrics, &policy).map_err(OpenError::SharedLimits)?;
         let scrapers = Scrapers::new(client.clone(), clock);
         let tokenizers = Tokenizers::new(Hub::from_env());
         let serving = Serving::new(Snapshot::new(policy, &registry), &desk, |tokenizer| tokenizers.source(tokenizer));
@@ -169,7 +170,7 @@ impl House {
         look_at_links(&policy)?;
         keep_on_disk(&self.desk, &policy)?;
         share(&self.desk, &policy)?;
-        share_limits(&self.desk, &policy).map_err(OpenError::SharedLimits)?;
+        self.desk.accounting.callers.share_limits(&self.desk.metrics, &policy).map_err(OpenError::SharedLimits)?;
         if other_journal && let Some(old) = self.desk.decisions.journal.swap(journal) {
             tokio::task::spawn_blocking(move || old.close());
         }
@@ -208,7 +209,7 @@ impl House {
         self.live.swap(serving);
         self.admin_access.store(next_access);
         // Not before: until then requests come with the keys of the old one.
-        self.desk.habits.follow(&self.live.load().snapshot.policy);
+        self.desk.accounting.prefix_stability.follow(&self.live.load().snapshot.policy);
         if let Some(certificate) = certificate {
             self.certificate.show(certificate);
         }
@@ -249,7 +250,7 @@ impl House {
 
     /// Writes what was used, and forgets what is too old. Waits for the disk.
     pub(super) fn write_usage(&self) {
-        self.desk.callers.write(self.usage_retention());
+        self.desk.accounting.callers.write(self.usage_retention());
     }
 
     fn usage_retention(&self) -> Duration {
@@ -261,7 +262,7 @@ impl House {
     pub(super) async fn close(&self) {
         let (desk, retention) = (self.desk.clone(), self.usage_retention());
         let close = move || {
-            desk.callers.write(retention);
+            desk.accounting.callers.write(retention);
             desk.learning.tiers.save();
             desk.disk.close();
         };

@@ -11,6 +11,7 @@ use super::{
     vitals::{hidden_queue, vitals},
 };
 use crate::{
+    accounting::TeamReport,
     fleet::{BreakerState, Pool, Snapshot},
     gateway::{self, Serving},
     policy::Policy,
@@ -95,8 +96,8 @@ impl House {
                 .map(|(route, standing)| tiered(route, &standing))
                 .collect(),
             boundaries: self.desk.learning.learned_boundaries(),
-            pool_slos: self.desk.slos.pools(now),
-            route_slos: self.desk.slos.routes(now),
+            pool_slos: self.desk.accounting.error_budgets.pools(now),
+            route_slos: self.desk.accounting.error_budgets.routes(now),
             scheduler: Some(telemetry::SchedulerLive {
                 prefix_bytes: prefixes.bytes() as u64,
                 prefix_blocks: prefixes.len() as u64,
@@ -105,11 +106,11 @@ impl House {
             caches: self.caches(&serving.snapshot.policy),
             log: self.log(&serving.snapshot.policy),
             shared: self.desk.shared.is_up(),
-            shared_limits: self.desk.callers.shares(),
+            shared_limits: self.desk.accounting.callers.shares(),
             accounts: accounts(&serving.snapshot.pools, now),
             limited: self.limited(&serving.snapshot.policy, now),
             keys: self.desk.metrics.keys(),
-            teams: self.desk.callers.teams().into_iter().map(team).collect(),
+            teams: self.desk.accounting.callers.teams().into_iter().map(team).collect(),
             false_hits: self.false_hits(&serving.snapshot.policy, now),
             labels: std::sync::Arc::default(),
         }
@@ -160,7 +161,7 @@ impl House {
     }
 
     fn limited(&self, policy: &Policy, now: Moment) -> Vec<(Name, &'static str, u64)> {
-        let keys = self.desk.callers.keys(policy, now).into_iter();
+        let keys = self.desk.accounting.callers.keys(policy, now).into_iter();
         let refused =
             keys.flat_map(|key| key.refused.into_iter().map(move |(limit, count)| (key.id.clone(), limit, count)));
         refused.filter(|(.., count)| *count > 0).collect()
@@ -235,8 +236,8 @@ fn accounts(pools: &[Pool], now: Moment) -> Vec<telemetry::AccountLive> {
     all
 }
 
-fn team(told: gateway::TeamTold) -> telemetry::TeamLive {
-    let gateway::TeamTold { team, per, spent_usd, spent_tokens, budget_usd, budget_tokens } = told;
+fn team(told: TeamReport) -> telemetry::TeamLive {
+    let TeamReport { team, per, spent_usd, spent_tokens, budget_usd, budget_tokens } = told;
     telemetry::TeamLive { team, per, spent_usd, spent_tokens, budget_usd, budget_tokens }
 }
 

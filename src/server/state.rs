@@ -139,14 +139,14 @@ impl State {
         let policy = &serving.snapshot.policy;
         let recent = house.desk.decisions.last(FORESEEN);
         let gathered = Pools::new(house, &serving, &recent, now);
-        let mut budgets = house.desk.slos.pools(now);
+        let mut budgets = house.desk.accounting.error_budgets.pools(now);
         let mut slo = |pool: &Pool| {
             let own = budgets.iter_mut().find(|(name, _)| *name == pool.spec.name);
             own.map(|(_, slo)| std::mem::take(slo)).unwrap_or_default()
         };
         let pools = serving.snapshot.pools.iter().enumerate();
         let pools: Vec<_> = pools.map(|(at, pool)| gathered.state(at, pool, slo(pool))).collect();
-        let routes = house.desk.slos.routes(now).into_iter();
+        let routes = house.desk.accounting.error_budgets.routes(now).into_iter();
         let routes: Vec<_> = routes.map(|(name, slo)| RouteState { name, slo }).collect();
         let cache = policy.caching.as_ref().map(|_| cache(house, policy, now));
         let shadow = cache.as_ref().and_then(|cache| cache.false_hits.as_ref()).map_or(0, |it| it.shadow_scopes);
@@ -167,7 +167,7 @@ impl State {
             in_flight: house.desk.metrics.in_flight(),
             requests: Requests {
                 total: house.desk.metrics.requests_total(),
-                per_second: house.desk.rate.per_second(RateSpan::TenSeconds, now),
+                per_second: house.desk.accounting.rate.per_second(RateSpan::TenSeconds, now),
             },
             cost,
             cache,

@@ -257,7 +257,7 @@ async fn what_is_reserved_of_a_budget_is_reserved_for_all() {
 /// The server's part alone, on random deals, against what they should come to.
 #[tokio::test]
 async fn a_deal_is_done_whole_or_not_at_all() {
-    const SCRIPT: &str = include_str!("../../src/gateway/callers/joint/script.lua");
+    const SCRIPT: &str = include_str!("../../src/accounting/distributed/script.lua");
     let Some(redis) = Redis::start().await else { return };
     let deal = |parts: &Value| -> (usize, Vec<Vec<u64>>) {
         let keys = ["held", "sum", "spent", "none", "rate"];

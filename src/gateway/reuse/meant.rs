@@ -70,7 +70,7 @@ impl<S: Step<Missed>> Reuse<S> {
         if fastrand::f64() >= VERIFIED {
             return;
         }
-        let Some(claim) = self.desk.purse.claim() else { return };
+        let Some(claim) = self.desk.accounting.background.claim() else { return };
         let origin = Origin::of(routed);
         let Some(body) = origin.whole(&routed.call.body) else { return };
         let (desk, errands, target) = (self.desk.clone(), self.errands.clone(), target.clone());

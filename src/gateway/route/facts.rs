@@ -187,23 +187,36 @@ impl Facts for Known<'_> {
     }
 
     fn attainment(&self, pool: usize) -> f64 {
-        self.asking.desk.slos.attainment(&self.asking.policy().pools[pool].name, self.asking.desk.clock.now())
+        self.asking
+            .desk
+            .accounting
+            .error_budgets
+            .attainment(&self.asking.policy().pools[pool].name, self.asking.desk.clock.now())
     }
 
     fn burn(&self, pool: usize) -> f64 {
-        self.asking.desk.slos.pool_burn(&self.asking.policy().pools[pool].name, self.asking.desk.clock.now())
+        self.asking
+            .desk
+            .accounting
+            .error_budgets
+            .pool_burn(&self.asking.policy().pools[pool].name, self.asking.desk.clock.now())
     }
 
     fn slo(&self, pool: usize) -> &str {
-        self.asking.desk.slos.pool_state(&self.asking.policy().pools[pool].name, self.asking.desk.clock.now()).label()
+        self.asking
+            .desk
+            .accounting
+            .error_budgets
+            .pool_state(&self.asking.policy().pools[pool].name, self.asking.desk.clock.now())
+            .label()
     }
 
     fn route_burn(&self, route: &str) -> f64 {
-        self.asking.desk.slos.route_burn(route, self.asking.desk.clock.now())
+        self.asking.desk.accounting.error_budgets.route_burn(route, self.asking.desk.clock.now())
     }
 
     fn route_slo(&self, route: &str) -> &str {
-        self.asking.desk.slos.route_state(route, self.asking.desk.clock.now()).label()
+        self.asking.desk.accounting.error_budgets.route_state(route, self.asking.desk.clock.now()).label()
     }
 
     fn unix_time(&self) -> i64 {

@@ -7,10 +7,8 @@ mod copy;
 mod errand;
 mod judge;
 mod pairs;
-mod purse;
 
 pub(super) use self::{
     errand::{Errands, Origin},
     pairs::Pairs,
-    purse::{Purse, Worth},
 };

@@ -10,9 +10,9 @@ use super::{
     copy::Copying,
     errand::{Errands, Origin},
     judge::{self, Judgement},
-    purse::Claim,
 };
 use crate::{
+    accounting::BackgroundPermit,
     gateway::{
         Desk, Reply, Step,
         reply::is_events,
@@ -60,7 +60,7 @@ struct Pair {
     other: Target,
     other_is_larger: bool,
     judge: Option<Target>,
-    _claim: Claim,
+    _claim: BackgroundPermit,
 }
 
 impl<S: Step<Covered>> Pairs<S> {
@@ -98,7 +98,7 @@ impl<S: Step<Covered>> Pairs<S> {
         if !background.allows(other.pool) || !policy.pools[other.pool].speaks.contains(&call.endpoint) {
             return None;
         }
-        let claim = self.desk.purse.claim()?;
+        let claim = self.desk.accounting.background.claim()?;
         Some(Pair {
             desk: self.desk.clone(),
             errands: self.errands.clone(),

@@ -10,15 +10,15 @@ use tokio::{
 };
 
 use super::{
-    deal::{Answer, Deal, SCRIPT},
     names::spent,
-    revocations,
+    revocations::{self, Changes, Words},
     server::Joint,
+    transaction::{Answer, SCRIPT, Transaction},
 };
 use crate::{
-    gateway::Desk,
+    quota::Fund,
     redis::{self, ANSWER, Absent, Broken, Link, answered},
-    types::wall_clock,
+    types::{Name, wall_clock},
 };
 
 /// The time between two questions for what was revoked elsewhere.
@@ -30,16 +30,28 @@ const BATCH: usize = 64;
 /// Teams that are told of in one step.
 const TEAMS: usize = 64;
 
+/// The counts of this gateway, as the server gets to know them.
+pub(crate) trait LocalCounts: Send + Sync {
+    /// Revocations that the server does not know yet.
+    fn changes(&self) -> &Changes;
+
+    /// Applies revocations made on other gateways, by the keys' hashes. Returns those that are revoked here and unknown there.
+    fn apply_revocations(&self, words: &Words) -> Vec<([u8; 32], Name)>;
+
+    /// The funds of every team with a budget.
+    fn funds(&self) -> Vec<(Name, Arc<Fund>)>;
+}
+
 /// What one gateway does while the server is there.
-pub(super) struct Session {
-    desk: Arc<Desk>,
+pub(crate) struct Session {
+    counts: Arc<dyn LocalCounts>,
     joint: Arc<Joint>,
     outgoing: mpsc::Receiver<Cmd>,
 }
 
 impl Session {
-    pub(super) fn new(desk: Arc<Desk>, joint: Arc<Joint>, outgoing: mpsc::Receiver<Cmd>) -> Self {
-        Self { desk, joint, outgoing }
+    pub(crate) fn new(counts: Arc<dyn LocalCounts>, joint: Arc<Joint>, outgoing: mpsc::Receiver<Cmd>) -> Self {
+        Self { counts, joint, outgoing }
     }
 }
 
@@ -83,8 +95,8 @@ impl redis::Session for Session {
 
 impl Session {
     async fn revocations(&self, own: &mut MultiplexedConnection) -> Result<(), Broken> {
-        let callers = &self.desk.callers;
-        revocations::tell_and_hear(&callers.changes, |words| callers.hear(words), own).await
+        let counts = &self.counts;
+        revocations::tell_and_hear(counts.changes(), |words| counts.apply_revocations(words), own).await
     }
 
     /// Tells what requests under way hold, and what was spent; learns what others have spent. By the script's text, lest a server that was
@@ -94,10 +106,10 @@ impl Session {
             let _: Answer = answered(&deal.command(None), own, ANSWER).await?;
         }
         let unix = wall_clock::seconds();
-        let funds = self.desk.callers.funds();
-        let mut deal = Deal::default();
+        let funds = self.counts.funds();
+        let mut deal = Transaction::default();
         for funds in funds.chunks(TEAMS) {
-            deal = Deal::default();
+            deal = Transaction::default();
             let statements: Vec<_> = funds.iter().map(|(_, fund)| fund.statement(unix)).collect();
             for ((team, _), statement) in funds.iter().zip(&statements) {
                 deal.spend(&spent(team, statement), statement, &self.joint.gateway);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Callers;
+use super::callers::Callers;
 use crate::{
     measure::lock,
     policy::Policy,
@@ -12,7 +12,7 @@ use crate::{
 
 /// How a key stands.
 #[derive(Clone, Debug, Serialize)]
-pub struct KeyTold {
+pub struct KeyReport {
     /// Its id.
     pub id: Name,
     /// Its team, if it has one.
@@ -30,7 +30,7 @@ pub struct KeyTold {
 
 /// How a team stands in the present period.
 #[derive(Clone, Debug, Serialize)]
-pub struct TeamTold {
+pub struct TeamReport {
     /// Its name.
     pub team: Name,
     /// `day` or `month`.
@@ -51,7 +51,7 @@ fn by_name<S: serde::Serializer>(counts: &[(&'static str, u64)], serializer: S) 
 
 impl Callers {
     /// How every key of `policy` stands, and every other that is revoked.
-    pub fn keys(&self, policy: &Policy, now: Moment) -> Vec<KeyTold> {
+    pub fn keys(&self, policy: &Policy, now: Moment) -> Vec<KeyReport> {
         let revoked = lock(&self.revoked);
         let mut all: Vec<_> = policy
             .keys
@@ -59,7 +59,7 @@ impl Callers {
             .map(|key| {
                 let known = self.known.get(&key.id);
                 let standing = known.as_ref().map_or_else(Standing::default, |known| known.allowance.standing(now));
-                KeyTold {
+                KeyReport {
                     id: key.id.clone(),
                     team: key.team.clone(),
                     revoked: revoked.contains_key(&key.hash),
@@ -70,7 +70,7 @@ impl Callers {
             })
             .collect();
         let others = revoked.iter().filter(|(hash, _)| policy.keys.iter().all(|key| key.hash != **hash));
-        all.extend(others.map(|(_, id)| KeyTold {
+        all.extend(others.map(|(_, id)| KeyReport {
             id: id.clone(),
             team: None,
             revoked: true,
@@ -82,7 +82,7 @@ impl Callers {
     }
 
     /// How every team with a budget stands.
-    pub fn teams(&self) -> Vec<TeamTold> {
+    pub fn teams(&self) -> Vec<TeamReport> {
         let unix = wall_clock::seconds();
         let told = |fund: dashmap::mapref::multiple::RefMulti<'_, Name, std::sync::Arc<crate::quota::Fund>>| {
             let (budget, spent) = fund.standing(unix);
@@ -90,7 +90,7 @@ impl Callers {
                 Amount::Usd(usd) => (Some(usd), None),
                 Amount::Tokens(tokens) => (None, Some(tokens)),
             };
-            TeamTold {
+            TeamReport {
                 team: fund.key().clone(),
                 per: budget.per.name(),
                 spent_usd: spent.usd,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::Callers;
+use super::callers::Callers;
 use crate::{
     journal::{JournalEntry, Reused},
     prompt::habits::Hits,
@@ -13,7 +13,7 @@ use crate::{
 
 impl Callers {
     /// Notes what a request used that is over.
-    pub(in crate::gateway) fn note(&self, line: &JournalEntry, team: Option<&Name>) {
+    pub(crate) fn note(&self, line: &JournalEntry, team: Option<&Name>) {
         if !self.notes.load(Relaxed) {
             return;
         }
@@ -51,7 +51,7 @@ impl Callers {
 }
 
 /// Counts what a request used that is over, for metrics: the same as in the book, whether or not that is kept.
-pub(in crate::gateway) fn count(line: &JournalEntry, outcome: Outcome, metrics: &KeyMetrics) {
+pub(crate) fn count(line: &JournalEntry, outcome: Outcome, metrics: &KeyMetrics) {
     metrics.request(outcome);
     for attempt in line.attempts.iter().filter(|attempt| !attempt.usage_estimated) {
         let Some(usage) = &attempt.usage else { continue };

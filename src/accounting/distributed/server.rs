@@ -9,8 +9,8 @@ use tokio::{
 };
 
 use super::{
-    deal::{Answer, Deal},
-    roll::Roll,
+    leases::Leases,
+    transaction::{Answer, Transaction},
 };
 use crate::{
     measure::lock,
@@ -26,10 +26,10 @@ const QUEUED: usize = 4096;
 
 /// The gateways that count together, as one of them sees it.
 #[derive(Debug)]
-pub(in crate::gateway::callers) struct Joint {
-    pub(super) spec: SharedLimits,
+pub(crate) struct Joint {
+    pub(crate) spec: SharedLimits,
     pub(super) link: Link,
-    pub(super) roll: Arc<Roll>,
+    pub(super) roll: Arc<Leases>,
     /// Who tells what was spent here.
     pub(super) gateway: Name,
     /// What the server calls the script.
@@ -37,15 +37,15 @@ pub(in crate::gateway::callers) struct Joint {
     /// There are changes to tell at once.
     pub(super) changed: Notify,
     pub(super) metrics: Metrics,
-    pub(super) task: Mutex<Option<AbortHandle>>,
+    pub(crate) task: Mutex<Option<AbortHandle>>,
     outbox: mpsc::Sender<Cmd>,
 }
 
 impl Joint {
     /// Through the server of `spec`; what is on its way is given to whoever sends it.
-    pub(super) fn new(
+    pub(crate) fn new(
         spec: SharedLimits,
-        (roll, gateway): (Arc<Roll>, Name),
+        (roll, gateway): (Arc<Leases>, Name),
         metrics: Metrics,
     ) -> Result<(Self, mpsc::Receiver<Cmd>), LinkError> {
         let (outbox, outgoing) = mpsc::channel(QUEUED);
@@ -64,17 +64,17 @@ impl Joint {
     }
 
     /// Whether the server is there.
-    pub(in crate::gateway::callers) fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         self.link.is_up()
     }
 
     /// There are changes to tell at once.
-    pub(in crate::gateway::callers) fn hurry(&self) {
+    pub(crate) fn hurry(&self) {
         self.changed.notify_one();
     }
 
     /// Asks whether there is room for a request; `what` it is asked for, in metrics.
-    pub(super) async fn ask(&self, what: &'static str, deal: &Deal) -> Result<Answer, Absent> {
+    pub(super) async fn ask(&self, what: &'static str, deal: &Transaction) -> Result<Answer, Absent> {
         let answer = match self.script.get() {
             Some(script) => self.link.ask::<Answer>(&deal.command(Some(script)), self.spec.timeout).await,
             None => Err(Absent::Down),
@@ -89,7 +89,7 @@ impl Joint {
     }
 
     /// Tells it something when there is time. Waits for nobody.
-    pub(super) fn tell(&self, deal: &Deal) {
+    pub(super) fn tell(&self, deal: &Transaction) {
         let Some(script) = self.script.get().filter(|_| self.link.is_up()) else {
             return self.metrics.limits_shared("settle", Absent::Down.label());
         };
@@ -99,7 +99,7 @@ impl Joint {
     }
 
     /// Nobody is asked or told any more.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.link.lower();
         if let Some(task) = lock(&self.task).take() {
             task.abort();

@@ -21,7 +21,7 @@ const LONGEST: u64 = 1 << 24;
 
 /// The most that a request may take of an engine.
 #[derive(Clone, Debug)]
-pub(super) struct Demand {
+pub(crate) struct Demand {
     /// Tokens of its prompt, by an estimate.
     prompt: u64,
     /// The most tokens of a prompt that an engine may report.
@@ -44,18 +44,18 @@ pub(super) struct Demand {
 
 /// What is known beside a request's body.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Given {
+pub(crate) struct Given {
     /// Tokens of its prompt, by an estimate.
-    pub(super) prompt: u64,
+    pub(crate) prompt: u64,
     /// The longest context that it may find; `None` where that is not known of every pool.
-    pub(super) context: Option<u64>,
+    pub(crate) context: Option<u64>,
     /// True if anybody's limits depend on what is counted.
-    pub(super) limited: bool,
+    pub(crate) limited: bool,
 }
 
 impl Demand {
     /// What a request with this body may take; `forecast` tells the length of answers like the wanted one, within a limit.
-    pub(super) fn of(
+    pub(crate) fn of(
         body: &RequestBody,
         endpoint: Endpoint,
         Given { prompt, context, limited }: Given,
@@ -84,41 +84,41 @@ impl Demand {
     }
 
     /// Its prompt alone.
-    pub(super) fn prompt(&self) -> Usage {
+    pub(crate) fn prompt(&self) -> Usage {
         Usage { prompt_tokens: self.prompt, ..Usage::default() }
     }
 
     /// With the answers to expect.
-    pub(super) fn expected(&self) -> Usage {
+    pub(crate) fn expected(&self) -> Usage {
         Usage { completion_tokens: self.mean.saturating_mul(self.choices), ..self.prompt() }
     }
 
     /// With the longest answers there may be.
-    pub(super) fn most(&self) -> Usage {
+    pub(crate) fn most(&self) -> Usage {
         Usage { completion_tokens: self.most.saturating_mul(self.choices), ..self.prompt() }
     }
 
     /// True if the client itself says how long its answers may be.
-    pub(super) fn is_declared(&self) -> bool {
+    pub(crate) fn is_declared(&self) -> bool {
         self.declared.is_some() || !self.generates
     }
 
     /// The length of one answer that is over, in tokens, and whether a limit cut it off; `None` where there was none.
-    pub(super) fn answered(&self, usage: &Usage) -> Option<(u64, bool)> {
+    pub(crate) fn answered(&self, usage: &Usage) -> Option<(u64, bool)> {
         let each = usage.completion_tokens.checked_div(self.choices)?;
         Some((each, self.declared.is_some_and(|most| each >= most)))
     }
 
     /// What an engine probably did in the time that it had for answers which come whole, though none came: by its pace, and
     /// within what was to be expected.
-    pub(super) fn done_in(&self, decoding: Duration, tpot: Duration) -> Option<u64> {
+    pub(crate) fn done_in(&self, decoding: Duration, tpot: Duration) -> Option<u64> {
         let each = (decoding.as_secs_f64() / tpot.as_secs_f64().max(1e-6)) as u64;
         self.whole.then(|| each.min(self.declared.unwrap_or(self.p90)).saturating_mul(self.choices))
     }
 
     /// An engine's own count, as far as it is possible. `shown`: bytes and pieces of the answer that were seen, where it was a stream;
     /// `reasons`: its reasoning was among them.
-    pub(super) fn bound(&self, usage: Usage, shown: Option<(u64, u64)>, reasons: bool) -> Usage {
+    pub(crate) fn bound(&self, usage: Usage, shown: Option<(u64, u64)>, reasons: bool) -> Usage {
         let prompt_tokens = usage.prompt_tokens.min(self.prompt_most);
         let reasoning = usage.reasoning_tokens.unwrap_or(0);
         let hidden = if reasons && shown.is_some() { 0 } else { reasoning.min(self.hidden_most) };
@@ -137,7 +137,7 @@ impl Demand {
 }
 
 /// What `usage` costs in the dearest of `pools`.
-pub(super) fn dearest<'a>(usage: &Usage, pools: impl Iterator<Item = &'a Pool>) -> Spent {
+pub(crate) fn dearest<'a>(usage: &Usage, pools: impl Iterator<Item = &'a Pool>) -> Spent {
     let costs = pools.map(|pool| Spent::of(usage, pool.price.as_ref()));
     costs.reduce(|one, other| if other.usd > one.usd { other } else { one }).unwrap_or_default()
 }

@@ -1,14 +1,5 @@
 //! What each caller uses of what it may use, alive: it outlives policies, keyed by the key's id and the team's name.
 
-mod bill;
-mod headers;
-mod joint;
-mod known;
-mod noted;
-mod refusal;
-mod shelf;
-mod told;
-
 use std::{
     collections::BTreeMap,
     sync::{
@@ -21,24 +12,17 @@ use std::{
 use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
-pub(super) use self::{
-    bill::{Bill, Cost},
-    noted::count,
-};
-pub use self::{
-    joint::share_limits,
-    shelf::{KeepError, fuzz_usage},
-    told::{KeyTold, TeamTold},
-};
-use self::{
-    joint::{Changes, Joint, Names, Roll, Words},
-    known::Known,
-    shelf::{Shelf, Standing},
+use super::{
+    KeepError,
+    distributed::{Changes, Joint, Leases, LocalCounts, Names, Session, Words},
+    key_state::Known,
+    usage_store::{Standing, UsageStore},
 };
 use crate::{
     measure::lock,
     policy::{self, Policy},
     quota::{Allowance, Book, Fund, Owners, Tally},
+    redis::{LinkError, attend},
     telemetry::{KeyMetrics, Metrics},
     types::{Moment, Name, wall_clock},
 };
@@ -49,16 +33,16 @@ const DAY: i64 = 86_400;
 /// Every caller with a key in the policy in force, every team with a budget, and what all of them used.
 #[derive(Default)]
 pub struct Callers {
-    known: DashMap<Name, Arc<Known>>,
-    funds: DashMap<Name, Arc<Fund>>,
+    pub(super) known: DashMap<Name, Arc<Known>>,
+    pub(super) funds: DashMap<Name, Arc<Fund>>,
     /// Ids of the keys that are revoked, by their hashes: another secret under the same id is another key.
-    revoked: Mutex<BTreeMap<[u8; 32], Name>>,
+    pub(super) revoked: Mutex<BTreeMap<[u8; 32], Name>>,
     /// Ids of the policy's keys, by their hashes.
     ids: Mutex<BTreeMap<[u8; 32], Name>>,
     /// With whom all this is counted together, if with anybody.
     joint: ArcSwapOption<Joint>,
     /// What requests under way hold of what is counted together.
-    roll: Arc<Roll>,
+    roll: Arc<Leases>,
     /// What they call this gateway's own account of what was spent: it goes with what is kept.
     ledger: OnceLock<Name>,
     /// What they are to be told of keys.
@@ -66,40 +50,40 @@ pub struct Callers {
     /// What was used, day by day.
     pub book: Book,
     /// Which key each object at a provider belongs to.
-    pub(super) objects: Owners,
+    pub(crate) objects: Owners,
     /// What teams had spent when the process began.
     before: Mutex<BTreeMap<Name, Tally>>,
     /// Where all that is kept, if anywhere.
-    kept: Mutex<Option<Shelf>>,
+    kept: Mutex<Option<UsageStore>>,
     /// Whether use is noted at all: where nobody is asked for a key and nothing is kept, it is not.
-    notes: AtomicBool,
+    pub(super) notes: AtomicBool,
 }
 
 /// Who calls with one key, as one policy has it.
-pub(super) struct Caller {
+pub(crate) struct Caller {
     /// The key's id.
-    pub(super) id: Name,
+    pub(crate) id: Name,
     /// Its team, where it has one.
-    pub(super) team: Option<Name>,
+    pub(crate) team: Option<Name>,
     /// What its team may spend, where that is limited.
-    fund: Option<Arc<Fund>>,
-    known: Arc<Known>,
+    pub(super) fund: Option<Arc<Fund>>,
+    pub(super) known: Arc<Known>,
     /// Where its use is counted for metrics.
-    pub(super) metrics: Arc<KeyMetrics>,
+    pub(crate) metrics: Arc<KeyMetrics>,
     /// With whom its use is counted together, and where.
-    joint: Option<(Arc<Joint>, Arc<Names>)>,
+    pub(super) joint: Option<(Arc<Joint>, Arc<Names>)>,
 }
 
 impl Caller {
     /// Whether its key was revoked.
-    pub(super) fn is_revoked(&self) -> bool {
+    pub(crate) fn is_revoked(&self) -> bool {
         self.known.revoked.load(Relaxed)
     }
 }
 
 impl Callers {
     /// Keeps to another policy; gives its callers, in the order of its keys.
-    pub(super) fn follow(&self, policy: &Policy, metrics: &Metrics, now: Moment) -> Vec<Arc<Caller>> {
+    pub(crate) fn follow(&self, policy: &Policy, metrics: &Metrics, now: Moment) -> Vec<Arc<Caller>> {
         self.notes.store(!policy.keys.is_empty() || policy.usage.is_some(), Relaxed);
         self.known.retain(|id, _| policy.keys.iter().any(|key| key.id == *id));
         self.fund(policy);
@@ -189,36 +173,9 @@ impl Callers {
         }
     }
 
-    /// What others say of keys, by their hashes. Gives those that are revoked here and that nobody there has spoken on.
-    fn hear(&self, words: &Words) -> Vec<([u8; 32], Name)> {
-        let mut revoked = lock(&self.revoked);
-        for (hash, word) in words {
-            // What was said here meanwhile is later.
-            if word.revoked == revoked.contains_key(hash) || self.changes.has(hash) {
-                continue;
-            }
-            if word.revoked {
-                revoked.insert(*hash, word.id.clone());
-            } else {
-                revoked.remove(hash);
-            }
-            tracing::warn!(key = %word.id, revoked = word.revoked, "a key was revoked, or let in again, on another gateway");
-            if let Some(known) = lock(&self.ids).get(hash).and_then(|id| self.known.get(id)) {
-                known.revoked.store(word.revoked, Relaxed);
-            }
-        }
-        let untold = revoked.iter().filter(|(hash, _)| !words.contains_key(*hash));
-        untold.map(|(hash, id)| (*hash, id.clone())).collect()
-    }
-
     /// What other gateways call this one's account of what was spent.
     fn ledger(&self) -> Name {
         self.ledger.get_or_init(|| format!("{:016x}", fastrand::u64(..)).into()).clone()
-    }
-
-    /// What every team with a budget may spend.
-    fn funds(&self) -> Vec<(Name, Arc<Fund>)> {
-        self.funds.iter().map(|fund| (fund.key().clone(), fund.value().clone())).collect()
     }
 
     /// Whether the server that limits are shared through is there; `None` where the policy has none.
@@ -226,12 +183,42 @@ impl Callers {
         self.joint.load().as_ref().map(|joint| joint.is_up())
     }
 
+    /// Counts together with other gateways as `policy` says, from now on. Within a runtime, and before the policy is served.
+    ///
+    /// # Errors
+    /// [`LinkError`] where the server's address is invalid; nothing changes then.
+    pub fn share_limits(self: &Arc<Self>, metrics: &Metrics, policy: &Policy) -> Result<(), LinkError> {
+        // Answers of simulated engines cost nothing.
+        let spec = policy.shared_limits.as_ref().filter(|_| !policy.simulated);
+        let before = self.joint.load_full();
+        if before.as_ref().map(|before| &before.spec) == spec {
+            return Ok(());
+        }
+        let own = || (self.roll.clone(), self.ledger());
+        let new = match spec {
+            Some(spec) => Some(Joint::new(spec.clone(), own(), metrics.clone())?),
+            None => None,
+        };
+        if let Some(before) = before {
+            before.close();
+        }
+        let Some((new, outgoing)) = new else {
+            self.joint.store(None);
+            return Ok(());
+        };
+        let new = Arc::new(new);
+        self.joint.store(Some(new.clone()));
+        let attends = tokio::spawn(attend(Session::new(self.clone(), new.clone(), outgoing)));
+        *lock(&new.task) = Some(attends.abort_handle());
+        Ok(())
+    }
+
     /// Keeps all of it in a folder from now on, and takes up what is there. Waits for the disk.
     ///
     /// # Errors
     /// Where the folder cannot be had, or what is in it cannot be read.
     pub fn keep(&self, usage: &policy::Usage) -> Result<(), KeepError> {
-        let (disk, found) = Shelf::open(&usage.path, first_day(usage.retention))?;
+        let (disk, found) = UsageStore::open(&usage.path, first_day(usage.retention))?;
         self.book.restore(found.rows);
         self.objects.restore(found.objects);
         let Standing { ledger, teams, revoked } = found.standing;
@@ -262,6 +249,37 @@ impl Callers {
         let mut teams = lock(&self.before).clone();
         teams.extend(self.funds.iter().map(|fund| (fund.key().clone(), fund.tally())));
         disk.write(&self.book, &Standing { ledger: Some(self.ledger()), teams, revoked }, &self.objects);
+    }
+}
+
+impl LocalCounts for Callers {
+    fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    fn apply_revocations(&self, words: &Words) -> Vec<([u8; 32], Name)> {
+        let mut revoked = lock(&self.revoked);
+        for (hash, word) in words {
+            // What was said here meanwhile is later.
+            if word.revoked == revoked.contains_key(hash) || self.changes.has(hash) {
+                continue;
+            }
+            if word.revoked {
+                revoked.insert(*hash, word.id.clone());
+            } else {
+                revoked.remove(hash);
+            }
+            tracing::warn!(key = %word.id, revoked = word.revoked, "a key was revoked, or let in again, on another gateway");
+            if let Some(known) = lock(&self.ids).get(hash).and_then(|id| self.known.get(id)) {
+                known.revoked.store(word.revoked, Relaxed);
+            }
+        }
+        let untold = revoked.iter().filter(|(hash, _)| !words.contains_key(*hash));
+        untold.map(|(hash, id)| (*hash, id.clone())).collect()
+    }
+
+    fn funds(&self) -> Vec<(Name, Arc<Fund>)> {
+        self.funds.iter().map(|fund| (fund.key().clone(), fund.value().clone())).collect()
     }
 }
 

@@ -4,25 +4,25 @@
 //! it missed one. What everything else took is wasted: attempts that failed, were outrun or given up for a larger model's, and answers whose
 //! client left. Requests of the gateway's own making are in their own metrics, and here they do not count.
 
-use super::Desk;
+use super::ErrorBudgets;
 use crate::{
     journal::{AttemptEntry, JournalEntry},
-    telemetry::Use,
+    telemetry::{Metrics, Use},
     types::{Moment, Outcome, Usage},
 };
 
 /// Counts the work for a request that is over.
-pub(super) fn count(desk: &Desk, line: &JournalEntry, outcome: Outcome, now: Moment) {
+pub(crate) fn count((budgets, metrics): (&ErrorBudgets, &Metrics), line: &JournalEntry, outcome: Outcome, now: Moment) {
     for (at, attempt) in line.attempts.iter().enumerate() {
         let Some(usage) = taken(attempt) else { continue };
         let delivered = outcome == Outcome::Complete && line.answered == Some(at);
         let of = match delivered {
             false => Use::Wasted,
-            true if desk.slos.in_time(line, &attempt.pool) => Use::Good,
+            true if budgets.in_time(line, &attempt.pool) => Use::Good,
             true => Use::Late,
         };
         // A pool that a reload took away has nothing to count with.
-        if let Some(metrics) = desk.metrics.known_pool(&attempt.pool) {
+        if let Some(metrics) = metrics.known_pool(&attempt.pool) {
             metrics.work(usage.prompt_tokens, usage.completion_tokens, of, now);
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::headers::written;
+use super::limit_headers::written;
 use crate::{
     quota::{Amount, Exceeded, Kind, Overspent, calendar},
     types::{Fault, Name},

@@ -92,7 +92,7 @@ mod hashes {
 }
 
 /// The folder.
-pub(super) struct Shelf {
+pub(super) struct UsageStore {
     folder: PathBuf,
     /// What its file for budgets and revocations says.
     standing: Vec<u8>,
@@ -104,7 +104,7 @@ pub(super) struct Shelf {
     _lock: File,
 }
 
-impl Shelf {
+impl UsageStore {
     /// Makes it where there is none, takes hold of it, and reads what is there from the day of `first` on.
     pub(super) fn open(folder: &Path, first: i64) -> Result<(Self, Found), KeepError> {
         let failed = |error| KeepError::Io { path: folder.into(), error };
@@ -282,10 +282,7 @@ pub fn fuzz_usage(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        quota::{Entry, Used},
-        types::object::ObjectKind,
-    };
+    use crate::{quota::Entry, types::object::ObjectKind};
 
     fn add(book: &Book, day: &str) {
         let entry = Entry { day: day.into(), key: "web".into(), ..Entry::default() };
@@ -296,9 +293,9 @@ mod tests {
     fn what_was_written_is_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("usage");
-        let (mut shelf, found) = Shelf::open(&folder, 0).unwrap();
+        let (mut shelf, found) = UsageStore::open(&folder, 0).unwrap();
         assert!(found.rows.is_empty());
-        assert!(matches!(Shelf::open(&folder, 0), Err(KeepError::InUse(_))));
+        assert!(matches!(UsageStore::open(&folder, 0), Err(KeepError::InUse(_))));
         let book = Book::default();
         add(&book, "2026-11-20");
         add(&book, "2026-11-21");
@@ -314,18 +311,18 @@ mod tests {
         owners.note("file-2", ObjectKind::File, &"web".into());
         shelf.write(&book, &standing, &owners);
         drop(shelf);
-        let (_, found) = Shelf::open(&folder, 1_795_219_200).unwrap();
+        let (_, found) = UsageStore::open(&folder, 1_795_219_200).unwrap();
         assert_eq!((found.rows.len(), &found.standing), (1, &standing), "the day before is over");
         assert_eq!(found.objects, owners.all());
         fs::write(folder.join("usage-2026-11-21.jsonl"), "{\"day\":").unwrap();
-        assert!(matches!(Shelf::open(&folder, 0), Err(KeepError::Unreadable { .. })));
+        assert!(matches!(UsageStore::open(&folder, 0), Err(KeepError::Unreadable { .. })));
     }
 
     #[test]
     fn what_could_not_be_written_is_written_later() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("usage");
-        let (mut shelf, _) = Shelf::open(&folder, 0).unwrap();
+        let (mut shelf, _) = UsageStore::open(&folder, 0).unwrap();
         let book = Book::default();
         add(&book, "2026-11-21");
         fs::create_dir(folder.join("draft")).unwrap();
@@ -335,14 +332,14 @@ mod tests {
         fs::remove_dir(folder.join("draft")).unwrap();
         shelf.write(&book, &Standing::default(), &owners);
         drop(shelf);
-        let (_, found) = Shelf::open(&folder, 0).unwrap();
+        let (_, found) = UsageStore::open(&folder, 0).unwrap();
         assert_eq!((found.rows.len(), found.objects), (1, owners.all()));
     }
 
     #[test]
     fn a_line_that_was_cut_short_costs_only_itself() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut shelf, _) = Shelf::open(dir.path(), 0).unwrap();
+        let (mut shelf, _) = UsageStore::open(dir.path(), 0).unwrap();
         let owners = Owners::default();
         owners.note("file-1", ObjectKind::File, &"web".into());
         shelf.write(&Book::default(), &Standing::default(), &owners);
@@ -351,11 +348,11 @@ mod tests {
         text.extend_from_slice(b"{\"id\":\"0");
         fs::write(&path, text).unwrap();
         drop(shelf);
-        let (mut shelf, found) = Shelf::open(dir.path(), 0).unwrap();
+        let (mut shelf, found) = UsageStore::open(dir.path(), 0).unwrap();
         assert_eq!(found.objects, owners.all());
         owners.note("file-2", ObjectKind::File, &"web".into());
         shelf.write(&Book::default(), &Standing::default(), &owners);
         drop(shelf);
-        assert_eq!(Shelf::open(dir.path(), 0).unwrap().1.objects, owners.all());
+        assert_eq!(UsageStore::open(dir.path(), 0).unwrap().1.objects, owners.all());
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use super::{
-    deal::{Answer, Deal, Room},
+    leases::Entry,
     names::{Names, TeamNames},
-    roll::Entry,
     server::Joint,
+    transaction::{Answer, Room, Transaction},
 };
 use crate::{
     measure::lock,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// What one request has taken.
-pub(in crate::gateway::callers) struct Share {
+pub(crate) struct Share {
     joint: Arc<Joint>,
     names: Arc<Names>,
     taken: Mutex<Taken>,
@@ -34,7 +34,7 @@ struct Taken {
 }
 
 /// The limit that gateways together leave no room under.
-pub(in crate::gateway::callers) enum Full {
+pub(crate) enum Full {
     /// Of the key.
     Key(Exceeded),
     /// Of its team.
@@ -42,14 +42,14 @@ pub(in crate::gateway::callers) enum Full {
 }
 
 impl Share {
-    pub(in crate::gateway::callers) fn new(joint: Arc<Joint>, names: Arc<Names>) -> Self {
+    pub(crate) fn new(joint: Arc<Joint>, names: Arc<Names>) -> Self {
         Self { joint, names, taken: Mutex::default() }
     }
 
     /// The request comes in, and has been counted here.
-    pub(in crate::gateway::callers) async fn enter(&self, now: Moment) -> Result<(), Exceeded> {
+    pub(crate) async fn enter(&self, now: Moment) -> Result<(), Exceeded> {
         let Names { limits, requests, stays, .. } = &*self.names;
-        let mut deal = Deal::default();
+        let mut deal = Transaction::default();
         let at_once = limits.concurrency.map(|most| {
             let entry = self.joint.roll.enter(stays, 1);
             let room = Room { most, least: 1, amount: 1 };
@@ -86,14 +86,14 @@ impl Share {
 
     /// An engine is to work for it, and what it will take has been reserved here: `expected` tokens, of which only `certain` ones can make it
     /// too large; and of its team's `budget`, where it has one: the fund, what has to be left of it, and what was reserved.
-    pub(in crate::gateway::callers) async fn reserve(
+    pub(crate) async fn reserve(
         &self,
         (certain, expected): (u64, u64),
         budget: Option<(&Arc<Fund>, Spent, u64)>,
         (now, unix): (Moment, i64),
     ) -> Result<(), Full> {
         let Names { limits, tokens, .. } = &*self.names;
-        let mut deal = Deal::default();
+        let mut deal = Transaction::default();
         let asked = limits.tpm.map_or(expected, |tpm| within(tpm, certain, expected));
         let rate = limits.tpm.map(|tpm| (deal.take(tokens, tpm, asked), tpm));
         let held = budget.and_then(|(fund, least, amount)| Some((self.budget(Some(fund), unix)?, least, amount)));
@@ -147,7 +147,7 @@ impl Share {
     }
 
     /// The request is over, and was settled here. `used`: the tokens it used of those that were reserved; `None` where none were.
-    pub(in crate::gateway::callers) fn settle(&self, used: Option<u64>, fund: Option<&Arc<Fund>>, unix: i64) {
+    pub(crate) fn settle(&self, used: Option<u64>, fund: Option<&Arc<Fund>>, unix: i64) {
         let (stay, hold, before) = {
             let mut taken = lock(&self.taken);
             let (before, used) = (taken.tokens, used.unwrap_or(taken.tokens));
@@ -157,7 +157,7 @@ impl Share {
             }
             (taken.stay.take(), taken.hold.take(), before)
         };
-        let mut deal = Deal::default();
+        let mut deal = Transaction::default();
         if let Some(stay) = stay {
             stay.release(&mut deal);
         }
@@ -178,7 +178,7 @@ impl Share {
     }
 
     /// How its caller stands: as all gateways together have it, where that is known.
-    pub(in crate::gateway::callers) fn standing(&self, here: Standing, now: Moment) -> Standing {
+    pub(crate) fn standing(&self, here: Standing, now: Moment) -> Standing {
         let mut taken = lock(&self.taken);
         let Taken { requests_left, tokens_left, .. } = &mut *taken;
         let figures = |bucket: &mut Option<Bucket>| bucket.as_mut().map(|bucket| Figures::of(bucket, now));

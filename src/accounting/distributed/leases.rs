@@ -10,14 +10,14 @@ use std::{
 
 use dashmap::DashMap;
 
-use super::deal::{Deal, Place};
+use super::transaction::{Place, Transaction};
 
 /// Members that are renewed in one step.
 const BATCH: usize = 256;
 
 /// What is held by requests of this gateway, whichever server they have asked.
 #[derive(Debug)]
-pub(in crate::gateway::callers) struct Roll {
+pub(crate) struct Leases {
     /// What the names of its members begin with: another process's are not ours, even if it is of the same gateway.
     process: u64,
     next: AtomicU64,
@@ -27,19 +27,19 @@ pub(in crate::gateway::callers) struct Roll {
 /// What one request holds; dropped, it is not renewed any more.
 #[derive(Debug)]
 pub(super) struct Entry {
-    roll: Arc<Roll>,
+    roll: Arc<Leases>,
     number: u64,
     place: Arc<Place>,
     amount: u64,
 }
 
-impl Default for Roll {
+impl Default for Leases {
     fn default() -> Self {
         Self { process: fastrand::u64(..), next: AtomicU64::new(0), held: DashMap::new() }
     }
 }
 
-impl Roll {
+impl Leases {
     /// What the server is about to be asked for.
     pub(super) fn enter(self: &Arc<Self>, place: &Arc<Place>, amount: u64) -> Entry {
         let number = self.next.fetch_add(1, Relaxed);
@@ -47,7 +47,7 @@ impl Roll {
     }
 
     /// What keeps all of it, in steps that do not keep the server from its other work.
-    pub(super) fn renewals(&self) -> Vec<Deal> {
+    pub(super) fn renewals(&self) -> Vec<Transaction> {
         let mut places: HashMap<*const Place, (Arc<Place>, Vec<String>)> = HashMap::new();
         for held in &self.held {
             let (place, amount) = held.value();
@@ -55,7 +55,7 @@ impl Roll {
             members.push(self.member(*held.key(), *amount));
         }
         let renewal = |place: &Place, members: &[String]| {
-            let mut deal = Deal::default();
+            let mut deal = Transaction::default();
             deal.renew(place, members.to_vec());
             deal
         };
@@ -86,7 +86,7 @@ impl Entry {
     }
 
     /// It is over: `deal` tells the server, later than any renewal that still has it.
-    pub(super) fn release(self, deal: &mut Deal) {
+    pub(super) fn release(self, deal: &mut Transaction) {
         deal.release(&self.place, self.member());
     }
 }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn what_is_held_is_renewed_until_it_is_over() {
-        let (roll, one, other) = (Arc::new(Roll::default()), Arc::new(Place::new("a")), Arc::new(Place::new("b")));
+        let (roll, one, other) = (Arc::new(Leases::default()), Arc::new(Place::new("a")), Arc::new(Place::new("b")));
         let first = roll.enter(&one, 1);
         let second = roll.enter(&one, 1);
         let third = roll.enter(&other, 700);
@@ -114,7 +114,7 @@ mod tests {
         assert!(third.member().ends_with(":700"), "the server reads the amount from the name");
         assert_eq!(roll.renewals().len(), 2, "a step for each place");
         drop(refused);
-        let mut end = Deal::default();
+        let mut end = Transaction::default();
         first.release(&mut end);
         drop(second);
         assert!(!end.is_empty() && roll.renewals().len() == 1, "what is over is told, and not renewed");

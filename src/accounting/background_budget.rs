@@ -13,16 +13,16 @@ const NEWEST: f64 = 0.05;
 
 /// What a request cost.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
-pub(in crate::gateway) struct Worth {
+pub(crate) struct RequestCost {
     /// In US dollars, as far as prices are known.
-    pub(in crate::gateway) dollars: f64,
+    pub(crate) dollars: f64,
     /// In tokens, prompt and answer.
-    pub(in crate::gateway) tokens: u64,
+    pub(crate) tokens: u64,
 }
 
 /// Keeps account of it. Shared by reference between threads.
 #[derive(Debug, Default)]
-pub(in crate::gateway) struct Purse {
+pub(crate) struct BackgroundBudget {
     account: Mutex<Account>,
 }
 
@@ -41,11 +41,11 @@ struct Account {
 
 /// An errand under way; dropping it lets another go.
 #[derive(Debug)]
-pub(in crate::gateway) struct Claim(Arc<Purse>);
+pub(crate) struct BackgroundPermit(Arc<BackgroundBudget>);
 
-impl Worth {
+impl RequestCost {
     /// What all attempts at a request cost.
-    pub(in crate::gateway) fn total(attempts: &[AttemptEntry]) -> Self {
+    pub(crate) fn total(attempts: &[AttemptEntry]) -> Self {
         let tokens = attempts.iter().filter_map(|attempt| attempt.usage.as_ref()).map(Usage::total);
         Self {
             dollars: attempts.iter().filter_map(|attempt| attempt.cost_usd).sum(),
@@ -54,9 +54,9 @@ impl Worth {
     }
 }
 
-impl Purse {
+impl BackgroundBudget {
     /// Keeps to what the policy allows. Costs in another unit begin anew.
-    pub(in crate::gateway) fn follow(&self, allowed: Option<&Background>) {
+    pub(crate) fn follow(&self, allowed: Option<&Background>) {
         let (budget, in_dollars) = allowed.map_or((0.0, false), |it| (it.budget, it.in_dollars));
         let mut account = lock(&self.account);
         if account.in_dollars != in_dollars {
@@ -66,7 +66,7 @@ impl Purse {
     }
 
     /// A caller's request cost so much.
-    pub(in crate::gateway) fn earn(&self, worth: Worth) {
+    pub(crate) fn earn(&self, worth: RequestCost) {
         let mut account = lock(&self.account);
         let cost = account.cost(worth);
         account.request = mean(account.request, cost);
@@ -75,7 +75,7 @@ impl Purse {
     }
 
     /// An errand cost so much.
-    pub(in crate::gateway) fn spend(&self, worth: Worth) {
+    pub(crate) fn spend(&self, worth: RequestCost) {
         let mut account = lock(&self.account);
         let cost = account.cost(worth);
         account.errand = mean(account.errand, cost);
@@ -83,25 +83,25 @@ impl Purse {
     }
 
     /// Lets one more errand go, if there is enough for it and for those under way.
-    pub(in crate::gateway) fn claim(self: &Arc<Self>) -> Option<Claim> {
+    pub(crate) fn claim(self: &Arc<Self>) -> Option<BackgroundPermit> {
         let mut account = lock(&self.account);
         let held = account.errand.max(account.request) * account.under_way as f64;
         if account.under_way == MOST_UNDER_WAY || account.balance <= held {
             return None;
         }
         account.under_way += 1;
-        Some(Claim(self.clone()))
+        Some(BackgroundPermit(self.clone()))
     }
 }
 
 impl Account {
-    fn cost(&self, worth: Worth) -> f64 {
+    fn cost(&self, worth: RequestCost) -> f64 {
         let cost = if self.in_dollars { worth.dollars } else { worth.tokens as f64 };
         if cost.is_finite() { cost.max(0.0) } else { 0.0 }
     }
 }
 
-impl Drop for Claim {
+impl Drop for BackgroundPermit {
     fn drop(&mut self) {
         lock(&self.0.account).under_way -= 1;
     }
@@ -115,14 +115,14 @@ fn mean(before: f64, newest: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn purse(budget: f64) -> Arc<Purse> {
-        let purse = Arc::new(Purse::default());
+    fn purse(budget: f64) -> Arc<BackgroundBudget> {
+        let purse = Arc::new(BackgroundBudget::default());
         purse.follow(Some(&Background { budget, in_dollars: false, pools: None, judge: None }));
         purse
     }
 
-    fn tokens(tokens: u64) -> Worth {
-        Worth { dollars: 0.0, tokens }
+    fn tokens(tokens: u64) -> RequestCost {
+        RequestCost { dollars: 0.0, tokens }
     }
 
     #[test]

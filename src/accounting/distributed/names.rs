@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::deal::Place;
+use super::transaction::Place;
 use crate::{
     policy,
     quota::{Amount, RateLimits, Statement},
@@ -13,7 +13,7 @@ pub(super) const ROOT: &str = "signalbox:{limits}:";
 
 /// What is counted of one caller, and where.
 #[derive(Debug)]
-pub(in crate::gateway::callers) struct Names {
+pub(crate) struct Names {
     pub(super) limits: RateLimits,
     pub(super) requests: Arc<str>,
     pub(super) tokens: Arc<str>,
@@ -31,7 +31,7 @@ pub(super) struct TeamNames {
 
 impl Names {
     /// Of a caller with `key`, whose team has `budget`.
-    pub(in crate::gateway::callers) fn new(key: &policy::Key, budget: Option<Amount>) -> Self {
+    pub(crate) fn new(key: &policy::Key, budget: Option<Amount>) -> Self {
         let of = |what: &str| format!("{ROOT}key:{}:{what}", key.id);
         let team = key.team.as_ref().zip(budget).map(|(name, budget)| {
             let unit = budget.unit();

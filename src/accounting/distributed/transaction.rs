@@ -15,7 +15,7 @@ const DAY: i64 = 86_400;
 
 /// What is asked or told.
 #[derive(Debug, Default)]
-pub(super) struct Deal {
+pub(super) struct Transaction {
     keys: Vec<Arc<str>>,
     parts: Vec<Part>,
 }
@@ -78,7 +78,7 @@ impl Place {
     }
 }
 
-impl Deal {
+impl Transaction {
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }

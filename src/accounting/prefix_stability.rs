@@ -25,7 +25,7 @@ const MOST_CALLERS: usize = 256;
 
 /// The habits of callers.
 #[derive(Default)]
-pub struct Habits {
+pub struct PrefixStability {
     callers: DashMap<Name, Arc<habits::Habits>>,
     /// How many they are: to count them is more than a request should wait for.
     watched: AtomicUsize,
@@ -33,7 +33,7 @@ pub struct Habits {
 
 /// A caller, and how its prompts begin.
 #[derive(Debug, serde::Serialize)]
-pub struct HabitTold {
+pub struct PrefixReport {
     /// The id of its key; `none` for callers without one.
     pub key: Name,
     /// How they begin.
@@ -57,9 +57,9 @@ impl Look for Words<'_> {
     }
 }
 
-impl Habits {
+impl PrefixStability {
     /// Compares a prompt with those before it of its caller, who has this `id`, and counts with `metrics` where it departed early.
-    pub(super) fn see(
+    pub(crate) fn see(
         &self,
         (id, metrics): (&str, &KeyMetrics),
         body: &RequestBody,
@@ -78,7 +78,7 @@ impl Habits {
     }
 
     /// Notes what engines had cached of a request that is over, where they tell.
-    pub(super) fn answered(&self, line: &JournalEntry) {
+    pub(crate) fn answered(&self, line: &JournalEntry) {
         let mut told = line.attempts.iter().filter_map(AttemptEntry::hits).peekable();
         if told.peek().is_some()
             && let Some(habits) = self.callers.get(line.key.as_deref().unwrap_or(NOBODY))
@@ -114,11 +114,11 @@ impl Habits {
 
     /// Every caller that is watched and known to the policy in force: who departs most comes first. Requests that came under the one before may
     /// have brought others.
-    pub fn told(&self, policy: &Policy) -> Vec<HabitTold> {
+    pub fn told(&self, policy: &Policy) -> Vec<PrefixReport> {
         let known = self.callers.iter().filter(|it| is_known(policy, it.key()));
         let known: Vec<_> = known.map(|it| (it.key().clone(), it.value().clone())).collect();
-        let mut all: Vec<_> = known.into_iter().map(|(key, it)| HabitTold { key, habit: it.told() }).collect();
-        let departed = |it: &HabitTold| it.habit.departures.iter().map(|it| it.requests).sum::<usize>();
+        let mut all: Vec<_> = known.into_iter().map(|(key, it)| PrefixReport { key, habit: it.told() }).collect();
+        let departed = |it: &PrefixReport| it.habit.departures.iter().map(|it| it.requests).sum::<usize>();
         all.sort_by(|one, other| departed(other).cmp(&departed(one)).then_with(|| one.key.cmp(&other.key)));
         all
     }
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn those_who_come_first_are_watched() {
-        let habits = Habits::default();
+        let habits = PrefixStability::default();
         for _ in 0..2 {
             let watched = (0..MOST_CALLERS + 40).filter(|number| habits.of(&number.to_string()).is_some()).count();
             assert_eq!((watched, habits.callers.len(), habits.watched.load(Relaxed)), (256, 256, 256));

@@ -26,27 +26,27 @@ return 1
 
 /// A word on a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::gateway::callers) struct Word {
+pub(crate) struct Word {
     /// Whether it is revoked.
-    pub(in crate::gateway::callers) revoked: bool,
+    pub(crate) revoked: bool,
     /// Its id.
-    pub(in crate::gateway::callers) id: Name,
+    pub(crate) id: Name,
     /// When that was said, in milliseconds since 1970.
     at: u64,
 }
 
 /// What was said here, by the key's hash, and the server has not been told.
 #[derive(Debug, Default)]
-pub(in crate::gateway::callers) struct Changes(Mutex<Words>);
+pub(crate) struct Changes(Mutex<Words>);
 
 impl Changes {
     /// A key was revoked here, or let in again.
-    pub(in crate::gateway::callers) fn note(&self, hash: [u8; 32], id: Name, revoked: bool) {
+    pub(crate) fn note(&self, hash: [u8; 32], id: Name, revoked: bool) {
         lock(&self.0).insert(hash, Word { revoked, id, at: wall_clock::now() });
     }
 
     /// Whether the server is to be told of this key.
-    pub(in crate::gateway::callers) fn has(&self, hash: &[u8; 32]) -> bool {
+    pub(crate) fn has(&self, hash: &[u8; 32]) -> bool {
         lock(&self.0).contains_key(hash)
     }
 
@@ -64,7 +64,7 @@ impl Changes {
 }
 
 /// What is said of keys, by their hashes.
-pub(in crate::gateway::callers) type Words = BTreeMap<[u8; 32], Word>;
+pub(crate) type Words = BTreeMap<[u8; 32], Word>;
 
 /// Tells what was revoked here, and learns what was elsewhere: `hear` is told of it, and gives the keys that are revoked and that nobody has
 /// spoken on there.

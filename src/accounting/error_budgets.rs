@@ -33,7 +33,7 @@ const CALLERS_OWN: [&str; 3] = ["rate_limited", "over_budget", "too_slow"];
 
 /// The error budgets of all pools and routes.
 #[derive(Debug, Default)]
-pub struct Slos(ArcSwap<Watched>);
+pub struct ErrorBudgets(ArcSwap<Watched>);
 
 #[derive(Debug, Default)]
 struct Watched {
@@ -55,11 +55,11 @@ struct Recent {
     kept: Rate,
 }
 
-// === impl Slos ===
+// === impl ErrorBudgets ===
 
-impl Slos {
+impl ErrorBudgets {
     /// Keeps to another policy.
-    pub(super) fn follow(&self, policy: &Policy, now: Moment) {
+    pub(crate) fn follow(&self, policy: &Policy, now: Moment) {
         let old = self.0.load();
         let pools = policy.pools.iter().map(|pool| (&pool.name, &pool.objectives));
         let routes = policy.models.rules().flat_map(|rule| rule.way.routes());
@@ -71,7 +71,7 @@ impl Slos {
     }
 
     /// Counts a request that is over.
-    pub(super) fn settle(&self, line: &JournalEntry, outcome: Outcome, now: Moment) {
+    pub(crate) fn settle(&self, line: &JournalEntry, outcome: Outcome, now: Moment) {
         let Some(end) = end(line, outcome) else { return };
         let watched = self.0.load();
         let fared = fared(line, end);
@@ -93,7 +93,7 @@ impl Slos {
     }
 
     /// Whether a complete answer of this pool kept all objectives of the pool and of its route; where they have none, it did.
-    pub(super) fn in_time(&self, line: &JournalEntry, pool: &str) -> bool {
+    pub(crate) fn in_time(&self, line: &JournalEntry, pool: &str) -> bool {
         let (watched, fared) = (self.0.load(), fared(line, End::Complete));
         let route = line.route.as_ref().and_then(|name| watched.routes.get(name));
         let all = watched.pools.get(pool).into_iter().chain(route).flat_map(|watch| &watch.budgets);

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use http::HeaderMap;
 
 use super::{
-    Caller, headers,
-    joint::{Full, Share},
+    callers::Caller,
+    demand::Demand,
+    distributed::{Full, Share},
+    limit_headers,
     refusal::{overspent, refused},
 };
 use crate::{
-    gateway::demand::Demand,
     journal::JournalEntry,
     measure::lock,
     quota::{Exceeded, Grant, Overspent, Reserved, Spent, Stay},
@@ -20,19 +21,19 @@ use crate::{
 };
 
 /// What a request may cost.
-pub(in crate::gateway) struct Cost {
+pub(crate) struct Cost {
     /// Its prompt alone.
-    pub(in crate::gateway) prompt: Spent,
+    pub(crate) prompt: Spent,
     /// With answers as its caller had them before.
-    pub(in crate::gateway) expected: Spent,
+    pub(crate) expected: Spent,
     /// With the longest answers there may be.
-    pub(in crate::gateway) most: Spent,
+    pub(crate) most: Spent,
     /// True if the client itself says how long they may be: else nothing but its prompt makes it too large for a limit.
-    pub(in crate::gateway) declared: bool,
+    pub(crate) declared: bool,
 }
 
 /// What one request has taken.
-pub(in crate::gateway) struct Bill {
+pub(crate) struct CallerReservation {
     caller: Arc<Caller>,
     held: Mutex<Held>,
     /// What it took of what gateways count together, where they do.
@@ -48,25 +49,25 @@ struct Held {
     prompt: Spent,
 }
 
-impl Bill {
+impl CallerReservation {
     /// Nothing taken yet.
-    pub(in crate::gateway) fn new(caller: Arc<Caller>) -> Self {
+    pub(crate) fn new(caller: Arc<Caller>) -> Self {
         let share = caller.joint.as_ref().map(|(joint, names)| Share::new(joint.clone(), names.clone()));
         Self { caller, held: Mutex::default(), share }
     }
 
     /// The caller's team.
-    pub(in crate::gateway) fn team(&self) -> Option<&Name> {
+    pub(crate) fn team(&self) -> Option<&Name> {
         self.caller.team.as_ref()
     }
 
     /// Where the caller's use is counted for metrics.
-    pub(in crate::gateway) fn metrics(&self) -> &Arc<KeyMetrics> {
+    pub(crate) fn metrics(&self) -> &Arc<KeyMetrics> {
         &self.caller.metrics
     }
 
     /// The request comes in, and counts as one.
-    pub(in crate::gateway) async fn enter(&self, now: Moment) -> Result<(), Fault> {
+    pub(crate) async fn enter(&self, now: Moment) -> Result<(), Fault> {
         let stay = self.caller.known.allowance.enter(now).map_err(|exceeded| self.refuse(&exceeded))?;
         lock(&self.held).stay = Some(stay);
         let Some(share) = &self.share else { return Ok(()) };
@@ -79,12 +80,12 @@ impl Bill {
     }
 
     /// What to expect of an answer to its caller, within a limit.
-    pub(in crate::gateway) fn forecast(&self, limit: Option<u64>) -> OutputForecast {
+    pub(crate) fn forecast(&self, limit: Option<u64>) -> OutputForecast {
         self.caller.known.outputs.forecast(limit)
     }
 
     /// An engine is to work for it.
-    pub(in crate::gateway) async fn reserve(&self, cost: &Cost, now: Moment) -> Result<(), Fault> {
+    pub(crate) async fn reserve(&self, cost: &Cost, now: Moment) -> Result<(), Fault> {
         let Caller { fund, known, .. } = &*self.caller;
         let unix = wall_clock::seconds();
         let Cost { prompt, expected, most, declared } = *cost;
@@ -109,7 +110,7 @@ impl Bill {
     }
 
     /// The request is over, and no engine had any part in it.
-    pub(in crate::gateway) fn leave(&self) {
+    pub(crate) fn leave(&self) {
         let Held { stay: _stay, .. } = std::mem::take(&mut *lock(&self.held));
         if let Some(share) = &self.share {
             share.settle(None, self.caller.fund.as_ref(), wall_clock::seconds());
@@ -117,7 +118,7 @@ impl Bill {
     }
 
     /// The request is over.
-    pub(in crate::gateway) fn settle(&self, line: &JournalEntry, demand: Option<&Demand>) {
+    pub(crate) fn settle(&self, line: &JournalEntry, demand: Option<&Demand>) {
         self.learn(line, demand);
         let Held { stay: _stay, tokens, grant, prompt } = std::mem::take(&mut *lock(&self.held));
         let mut spent = line.spent();
@@ -153,9 +154,9 @@ impl Bill {
     }
 
     /// Tells the caller how it stands.
-    pub(in crate::gateway) fn put(&self, headers: &mut HeaderMap, now: Moment) {
+    pub(crate) fn put(&self, headers: &mut HeaderMap, now: Moment) {
         let here = self.caller.known.allowance.standing(now);
-        headers::put(headers, &self.share.as_ref().map_or(here, |share| share.standing(here, now)));
+        limit_headers::put(headers, &self.share.as_ref().map_or(here, |share| share.standing(here, now)));
     }
 
     fn overspent(&self, exceeded: &Overspent, unix: i64) -> Fault {

@@ -1,0 +1,35 @@
+//! Accounting: what callers may use and did use, what the gateway promised them, and what engines' work came to.
+//!
+//! [`Accounting`] counts each finished request once, in every one of these.
+
+mod background_budget;
+mod caller_reservation;
+mod callers;
+mod demand;
+mod distributed;
+mod error_budgets;
+mod goodput;
+mod key_state;
+mod limit_headers;
+mod prefix_stability;
+mod refusal;
+mod settle;
+mod usage_record;
+mod usage_report;
+mod usage_store;
+
+pub(crate) use self::{
+    background_budget::{BackgroundBudget, BackgroundPermit},
+    caller_reservation::{CallerReservation, Cost},
+    callers::Caller,
+    demand::{Demand, Given, dearest},
+    settle::Finished,
+};
+pub use self::{
+    callers::Callers,
+    error_budgets::ErrorBudgets,
+    prefix_stability::{PrefixReport, PrefixStability},
+    settle::Accounting,
+    usage_report::{KeyReport, TeamReport},
+    usage_store::{KeepError, fuzz_usage},
+};

@@ -1,0 +1,95 @@
+//! The account of a finished request: every count that it enters, once.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+
+use super::{
+    BackgroundBudget, CallerReservation, Callers, ErrorBudgets, PrefixStability, background_budget::RequestCost,
+    goodput, usage_record,
+};
+use crate::{
+    journal::JournalEntry,
+    measure::Rate,
+    policy::Policy,
+    telemetry::Metrics,
+    types::{Endpoint, Moment, Outcome, fault::STOPPED},
+};
+
+/// What callers used, what they were promised, and what both cost. It outlives policies. Shared by reference between threads.
+pub struct Accounting {
+    /// Keys and teams: limits, budgets and usage.
+    pub callers: Arc<Callers>,
+    /// The error budgets of pools and routes.
+    pub error_budgets: ErrorBudgets,
+    /// How far callers' prompts begin alike.
+    pub prefix_stability: PrefixStability,
+    /// What the gateway's own requests may cost.
+    pub(crate) background: Arc<BackgroundBudget>,
+    /// Requests that ended, per second.
+    pub rate: Rate,
+    metrics: Metrics,
+}
+
+/// A request that is over.
+pub(crate) struct Finished<'a> {
+    pub(crate) entry: &'a JournalEntry,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) outcome: Outcome,
+    /// What it took of its caller's limits, where it has a caller.
+    pub(crate) reservation: Option<&'a CallerReservation>,
+    pub(crate) now: Moment,
+}
+
+impl Accounting {
+    /// Empty accounts, which also count in `metrics`.
+    pub fn new(metrics: Metrics) -> Self {
+        Self {
+            callers: Arc::default(),
+            error_budgets: ErrorBudgets::default(),
+            prefix_stability: PrefixStability::default(),
+            background: Arc::default(),
+            rate: Rate::new(),
+            metrics,
+        }
+    }
+
+    /// Applies the objectives and the background budget of another policy.
+    pub fn apply_policy(&self, policy: &Policy, now: Moment) {
+        self.error_budgets.follow(policy, now);
+        self.background.follow(policy.background.as_ref());
+    }
+
+    /// Counts a request that is over.
+    pub(crate) fn settle(&self, finished: &Finished<'_>) {
+        let Finished { entry, endpoint, outcome, reservation, now } = *finished;
+        let cost = RequestCost::total(&entry.attempts);
+        if let Some(purpose) = entry.background {
+            self.background.spend(cost);
+            self.metrics.background(purpose, outcome, cost.tokens, cost.dollars);
+            return;
+        }
+        self.callers.note(entry, reservation.and_then(CallerReservation::team));
+        let of_key = reservation.map_or_else(|| self.metrics.nobody(), CallerReservation::metrics);
+        usage_record::count(entry, outcome, of_key);
+        self.prefix_stability.answered(entry);
+        self.background.earn(cost);
+        self.metrics.request(Some(endpoint), entry.route.as_ref(), status(entry, outcome), outcome);
+        if outcome == Outcome::ClientGone {
+            self.metrics.client_gone(entry.stage);
+        }
+        self.error_budgets.settle(entry, outcome, now);
+        goodput::count((&self.error_budgets, &self.metrics), entry, outcome, now);
+        self.rate.record(1, now);
+    }
+}
+
+/// The status that is counted. A client that left before there was an answer never saw one: 499, as nginx logs it.
+fn status(entry: &JournalEntry, outcome: Outcome) -> StatusCode {
+    let unseen = match outcome {
+        Outcome::Failed(STOPPED) => 503,
+        Outcome::Failed(_) => 500,
+        _ => 499,
+    };
+    StatusCode::from_u16(if entry.status == 0 { unseen } else { entry.status }).unwrap_or_default()
+}
