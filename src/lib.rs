@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accounting;
+pub mod answers;
 pub mod cache;
 pub mod cli;
 pub mod config;

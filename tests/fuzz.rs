@@ -17,10 +17,11 @@ mod mutate;
 use campaign::Campaign;
 use signalbox::{
     accounting::fuzz_usage,
+    answers::fuzz_shared,
     cache::{codec::fuzz_codec, fuzz_directives},
     config::fuzz_config,
     embed::fuzz_embed,
-    gateway::{fuzz_head, fuzz_shared},
+    gateway::fuzz_head,
     policy::condition::fuzz_condition,
     prompt::tokens::fuzz_tokens,
     protocol::{

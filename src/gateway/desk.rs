@@ -2,16 +2,16 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
-use super::{Hall, cache::Cache, disk::Disk, held::Held, meaning::Meanings, shared::Shared};
+use super::{Hall, held::Held};
 use crate::{
     accounting::Accounting,
-    cache::Purge,
+    answers::Answers,
     journal::DecisionLog,
     learning::Learning,
     measure::BytesPerToken,
@@ -41,12 +41,6 @@ pub struct Desk {
     pub(super) salt: u64,
     /// Bytes per token over all answers.
     pub bytes_per_token: BytesPerToken,
-    /// What is kept of answers.
-    pub cache: Cache,
-    /// What of it is on disk.
-    pub disk: Disk,
-    /// What of it other gateways have.
-    pub shared: Shared,
     /// Where requests wait for room.
     pub hall: Arc<Hall>,
     /// Which of its pools each route with limits used last, by its name: the place in the route.
@@ -55,10 +49,8 @@ pub struct Desk {
     pub learning: Arc<Learning>,
     /// What counts the tokens of each pool's prompts, with what was learned of its templates.
     counters: DashMap<Name, (Tokenizer, Arc<Counter>)>,
-    /// Answers to prompts that mean the same.
-    pub meanings: Arc<Meanings>,
-    /// How often something was forgotten.
-    purges: AtomicU64,
+    /// Kept answers.
+    pub answers: Arc<Answers>,
     /// Bodies of requests in memory.
     pub(super) held: Arc<Held>,
     /// Whether the gateway ends what is left under way.
@@ -71,21 +63,17 @@ impl Desk {
         let metrics = Metrics::new();
         Self {
             clock,
+            answers: Arc::new(Answers::new(clock, metrics.clone())),
             accounting: Arc::new(Accounting::new(metrics.clone())),
             metrics,
             decisions: Arc::default(),
             otel: ArcSwapOption::empty(),
             salt: fastrand::u64(..),
             bytes_per_token: BytesPerToken::new(),
-            cache: Cache::new(),
-            disk: Disk::default(),
-            shared: Shared::default(),
             hall: Arc::default(),
             spills: DashMap::new(),
             learning: Arc::default(),
             counters: DashMap::new(),
-            meanings: Arc::new(Meanings::new()),
-            purges: AtomicU64::new(0),
             held: Arc::default(),
             cutting: AtomicBool::new(false),
         }
@@ -111,31 +99,9 @@ impl Desk {
     /// lessons a few are kept.
     pub fn follow(&self, policy: &Policy) {
         self.accounting.apply_policy(policy, self.clock.now());
-        self.cache.follow(policy.caching.as_ref());
-        self.meanings.follow(policy.caching.as_ref());
+        self.answers.apply_policy(policy);
         self.learning.apply_policy(policy);
         self.spills.retain(|name, _| policy.models.has_route(name));
-    }
-
-    /// Forgets the kept answers that `purge` says, also on disk; how many those in memory were. Other gateways that share are told. It
-    /// looks at every one, and waits for the disk.
-    pub fn forget(&self, purge: &Purge) -> usize {
-        self.shared.purge(purge);
-        self.forget_here(purge)
-    }
-
-    /// The same for what another gateway has told.
-    pub(super) fn forget_here(&self, purge: &Purge) -> usize {
-        self.disk.note(purge);
-        self.purges.fetch_add(1, Relaxed);
-        let gone = self.cache.purge(purge) + self.meanings.purge(purge);
-        self.disk.purge(purge);
-        gone
-    }
-
-    /// How often something was forgotten so far: what is about to be kept, and was answered before, may be what was meant.
-    pub(super) fn purges(&self) -> u64 {
-        self.purges.load(Relaxed)
     }
 
     /// What counts the tokens of prompts for the pool of this name; anew where its tokenizer is another one.

@@ -7,11 +7,9 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Desk, Serving, auth,
-    meaning::{self, Said},
-};
+use super::{Desk, Serving, auth};
 use crate::{
+    answers::{self, Said},
     prompt::complexity::learn::Verdict,
     types::{Fault, Name},
 };
@@ -101,10 +99,10 @@ pub(super) fn hear_of_hit(
 
 /// Learns whether a hit by meaning served; whether there was one of this id to learn of.
 fn judge(serving: &Serving, desk: &Desk, id: &str, caller: Option<&Name>, served: bool) -> bool {
-    let Some(judged) = desk.meanings.judged(id, caller) else { return false };
+    let Some(judged) = desk.answers.local.semantic.judged(id, caller) else { return false };
     let semantic = serving.snapshot.policy.caching.as_ref().and_then(|caching| caching.semantic);
     let scope = semantic.map(|semantic| semantic.scope).unwrap_or_default();
-    meaning::learn(desk, &judged, Said::by(caller, scope, served), true);
+    answers::learn(&desk.answers, &judged, Said::by(caller, scope, served), true);
     true
 }
 

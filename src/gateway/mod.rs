@@ -9,11 +9,9 @@ mod admit;
 mod asked;
 mod auth;
 mod breaker_log;
-mod cache;
 mod counting;
 mod credentials;
 mod desk;
-mod disk;
 mod dispatch;
 mod edge;
 mod estimate;
@@ -23,7 +21,6 @@ mod hall;
 mod held;
 mod inquiry;
 mod limit;
-mod meaning;
 mod models;
 mod objects;
 mod observe;
@@ -37,7 +34,6 @@ mod seat;
 mod serving;
 mod session;
 mod shadow;
-mod shared;
 mod spans;
 mod stages;
 mod step;
@@ -62,10 +58,8 @@ use self::{
     stages::Arrival,
 };
 pub use self::{
-    cache::Cache,
     credentials::check_keys,
     desk::Desk,
-    disk::{Disk, Loaded, keep_on_disk},
     dispatch::fuzz_head,
     edge::{Edge, refuse},
     explain::{Explanation, explain},
@@ -75,7 +69,6 @@ pub use self::{
     observe::Observer,
     reply::{reply_to, wrong_method},
     serving::{Live, Serving},
-    shared::{Shared, fuzz_shared, share},
     step::{Reply, Step},
 };
 use crate::upstream::Client;

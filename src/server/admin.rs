@@ -169,7 +169,7 @@ async fn purge(Extract(control): Extract<Arc<Control>>, Query(asked): Query<Hash
     let purge = Purge { caller: asked.get("key").cloned(), route: asked.get("route").cloned(), entry };
     // It looks at every entry.
     let desk = control.house.desk.clone();
-    let gone = tokio::task::spawn_blocking(move || desk.forget(&purge)).await.unwrap_or(0);
+    let gone = tokio::task::spawn_blocking(move || desk.answers.forget(&purge)).await.unwrap_or(0);
     Json(json!({ "purged": gone })).into_response()
 }
 

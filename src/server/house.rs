@@ -11,7 +11,7 @@ use super::{
 use crate::{
     accounting::KeepError,
     fleet::{Registry, Snapshot},
-    gateway::{Desk, Live, Serving, keep_on_disk, share},
+    gateway::{Desk, Live, Serving},
     journal::AccessLog,
     learning::{self, Stored},
     otel::{self, Exporter},
@@ -123,8 +123,8 @@ impl House {
             desk.accounting.callers.keep(usage)?;
         }
         desk.follow(&policy);
-        keep_on_disk(&desk, &policy)?;
-        share(&desk, &policy)?;
+        desk.answers.keep_on_disk(&policy)?;
+        desk.answers.share(&policy)?;
         desk.accounting.callers.share_limits(&desk.metrics, &policy).map_err(OpenError::SharedLimits)?;
         let scrapers = Scrapers::new(client.clone(), clock);
         let tokenizers = Tokenizers::new(Hub::from_env());
@@ -168,8 +168,8 @@ impl House {
         let access_log = if other_access_log { open_access_log(&policy, &self.desk)? } else { None };
         let exporter = if other_otel { open_otel(&policy)? } else { None };
         look_at_links(&policy)?;
-        keep_on_disk(&self.desk, &policy)?;
-        share(&self.desk, &policy)?;
+        self.desk.answers.keep_on_disk(&policy)?;
+        self.desk.answers.share(&policy)?;
         self.desk.accounting.callers.share_limits(&self.desk.metrics, &policy).map_err(OpenError::SharedLimits)?;
         if other_journal && let Some(old) = self.desk.decisions.journal.swap(journal) {
             tokio::task::spawn_blocking(move || old.close());
@@ -238,7 +238,7 @@ impl House {
 
     /// Tries again to have kept answers on disk, where another gateway had the folder. Waits for the disk.
     pub(super) fn tend_disk(&self) {
-        if let Err(problem) = keep_on_disk(&self.desk, &self.live.load().snapshot.policy) {
+        if let Err(problem) = self.desk.answers.keep_on_disk(&self.live.load().snapshot.policy) {
             tracing::warn!("{}", OpenError::Disk(problem));
         }
     }
@@ -264,7 +264,7 @@ impl House {
         let close = move || {
             desk.accounting.callers.write(retention);
             desk.learning.tiers.save();
-            desk.disk.close();
+            desk.answers.local.disk.close();
         };
         let _ = tokio::task::spawn_blocking(close).await;
         if let Some(exporter) = self.desk.otel.swap(None) {

@@ -12,8 +12,9 @@ use super::{
 };
 use crate::{
     accounting::TeamReport,
+    answers::Loaded,
     fleet::{BreakerState, Pool, Snapshot},
-    gateway::{self, Serving},
+    gateway::Serving,
     policy::Policy,
     schedule::{predict::Accuracy, tiers::Standing},
     store, telemetry,
@@ -105,7 +106,7 @@ impl House {
             }),
             caches: self.caches(&serving.snapshot.policy),
             log: self.log(&serving.snapshot.policy),
-            shared: self.desk.shared.is_up(),
+            shared: self.desk.answers.peers.is_up(),
             shared_limits: self.desk.accounting.callers.shares(),
             accounts: accounts(&serving.snapshot.pools, now),
             limited: self.limited(&serving.snapshot.policy, now),
@@ -118,28 +119,28 @@ impl House {
 
     pub(super) fn caches(&self, policy: &Policy) -> Vec<telemetry::CacheLive> {
         let keeps = policy.caching.as_ref().is_some_and(|caching| caching.exact.is_some());
-        let (entries, bytes) = self.desk.cache.size();
+        let (entries, bytes) = self.desk.answers.local.cache.size();
         let exact = telemetry::CacheLive {
             tier: "exact",
             entries: entries as u64,
             bytes: bytes as u64,
-            evictions: self.desk.cache.evictions().collect(),
+            evictions: self.desk.answers.local.cache.evictions().collect(),
         };
         let means = policy.caching.as_ref().is_some_and(|caching| caching.semantic.is_some());
-        let (entries, bytes) = self.desk.meanings.size();
+        let (entries, bytes) = self.desk.answers.local.semantic.size();
         let semantic = telemetry::CacheLive {
             tier: "semantic",
             entries: entries as u64,
             bytes: bytes as u64,
-            evictions: self.desk.meanings.evictions().collect(),
+            evictions: self.desk.answers.local.semantic.evictions().collect(),
         };
         keeps.then_some(exact).into_iter().chain(means.then_some(semantic)).collect()
     }
 
     fn log(&self, policy: &Policy) -> Option<telemetry::CacheLogLive> {
         policy.caching.as_ref()?.persist.as_ref()?;
-        let figures = self.desk.disk.figures();
-        let gateway::Loaded { records, meanings, passed, millis } = self.desk.disk.loaded();
+        let figures = self.desk.answers.local.disk.figures();
+        let Loaded { records, meanings, passed, millis } = self.desk.answers.local.disk.loaded();
         let up = figures.is_some_and(|figures| !figures.failed);
         let store::Figures { records: held, bytes, dropped, damaged, doubtful, evicted, compactions, failed: _ } =
             figures.unwrap_or_default();
@@ -169,7 +170,7 @@ impl House {
 
     pub(super) fn false_hits(&self, policy: &Policy, now: Moment) -> Option<telemetry::FalseHitsLive> {
         policy.caching.as_ref()?.semantic?;
-        let told = self.desk.meanings.false_hits(now);
+        let told = self.desk.answers.local.semantic.false_hits(now);
         Some(telemetry::FalseHitsLive {
             rate: told.rate.rate,
             lower: told.rate.lower,

@@ -201,7 +201,7 @@ fn cache(house: &House, policy: &Policy, now: Moment) -> CacheState {
         shadow_scopes: live.shadow_scopes,
     });
     let tiers = house.caches(policy).into_iter().map(tier).collect();
-    let embedder = house.desk.meanings.embedder();
+    let embedder = house.desk.answers.local.semantic.embedder();
     CacheState { tiers, saved_usd: metrics.saved_usd(), false_hits, embedder }
 }
 

@@ -6,13 +6,12 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use crate::{
+    answers::{self, Answered, Pending},
     cache::{self, ExactKey, Origin, ScopeId},
     fleet::Pool,
     gateway::{
         Desk, Serving,
-        meaning::{self, Answered, Pending},
         record::{Record, Served},
-        shared::give_record,
         stages::Routed,
     },
     policy::{Exact, Replay},
@@ -149,14 +148,14 @@ impl Keeper {
         if let Some(meaning) = meaning {
             let answered = Answered { record: record.clone(), exact: *key };
             // Vectors take milliseconds, for which nobody has to wait.
-            tokio::spawn(meaning::keep(self.desk.clone(), *meaning, answered));
+            tokio::spawn(answers::keep(self.desk.answers.clone(), *meaning, answered));
         }
         let Some(exact) = exact else { return Ok(true) };
         let ttl = ttl.map_or(exact.ttl, |ttl| ttl.min(exact.ttl));
         // First the disk: what is forgotten meanwhile is forgotten in memory first, and so stays on neither.
-        self.desk.disk.record(key, &record, ttl);
-        give_record(&self.desk, key, &record, ttl);
-        Ok(self.desk.cache.exact.insert(*key, record, ttl, now))
+        self.desk.answers.local.disk.record(key, &record, ttl);
+        self.desk.answers.give_record(key, &record, ttl);
+        Ok(self.desk.answers.local.cache.exact.insert(*key, record, ttl, now))
     }
 
     async fn transcript(&mut self, exact: Exact) -> Result<Transcript, Unkept> {

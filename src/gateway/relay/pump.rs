@@ -8,8 +8,9 @@ use http_body::Body as _;
 
 use super::{Keeper, cut};
 use crate::{
+    answers::Head,
     cache::flights::{End, Entry, Others, Pilot},
-    gateway::{Reply, cache::Head, reply::is_events},
+    gateway::{Reply, reply::is_events},
     protocol::{Event, answer},
     types::{Blame, Fault, fault::DEADLINE},
 };

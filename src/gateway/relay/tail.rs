@@ -13,10 +13,10 @@ use http::{HeaderMap, StatusCode, header};
 use http_body::{Body, Frame};
 
 use crate::{
+    answers::Head,
     cache::flights::{End, Entry, Next, Passenger},
     gateway::{
         Desk,
-        cache::Head,
         record::{Record, millis},
         reply::is_events,
     },

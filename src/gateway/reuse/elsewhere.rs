@@ -8,11 +8,11 @@ impl<S: Step<super::Missed>> Reuse<S> {
     pub(super) async fn look_elsewhere(&self, exact: &Exact, sharing: &Sharing) -> Result<Found, &'static str> {
         let (clock, metrics) = (self.desk.clock, self.desk.metrics.cache());
         let began = clock.now();
-        let into = (exact, &self.desk.cache.exact);
-        if let Some(result) = self.desk.shared.find(&sharing.key, into, clock).await {
+        let into = (exact, &self.desk.answers.local.cache.exact);
+        if let Some(result) = self.desk.answers.peers.find(&sharing.key, into, clock).await {
             metrics.shared("get", result);
             metrics.took(LookupStage::Shared, clock.now().seconds_since(began));
         }
-        sharing.look(&self.desk.cache.exact, clock.now())
+        sharing.look(&self.desk.answers.local.cache.exact, clock.now())
     }
 }

@@ -6,11 +6,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Reuse, missing::Missing, sharing::Sharing, told::Told};
 use crate::{
+    answers::{Head, Pending},
     cache::flights::{Begun, FlightKey, Pilot},
     gateway::{
         Reply, Step,
-        cache::Head,
-        meaning::Pending,
         record::Record,
         relay::{Keeper, Share, fly, tail},
         reply,
@@ -31,7 +30,7 @@ impl<S: Step<Missed>> Reuse<S> {
         sharing: Sharing,
         missing: Missing,
     ) -> Result<Reply, Fault> {
-        let flights = &self.desk.cache.flights;
+        let flights = &self.desk.answers.local.cache.flights;
         let (mut passenger, pilot) = if sharing.joins {
             flights.board(FlightKey {
                 key: sharing.key,

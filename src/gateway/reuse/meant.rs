@@ -2,9 +2,9 @@
 
 use super::{Reuse, hit, missing::Meant, sharing::Sharing, told::Tier, worth};
 use crate::{
+    answers::{self, Hit, Looked, Sought},
     gateway::{
         Step,
-        meaning::{self, Hit, Looked, Sought},
         shadow::Origin,
         stages::{Missed, Routed},
     },
@@ -24,7 +24,10 @@ impl<S: Step<Missed>> Reuse<S> {
         sharing: &Sharing,
     ) -> Meant {
         let sought = Sought {
-            call: &routed.call,
+            endpoint: routed.call.endpoint,
+            query: routed.call.query.as_deref(),
+            body: &routed.call.body,
+            trace: &|step, began| routed.call.record.took(step, began),
             said: &sharing.said,
             caller: sharing.caller.as_ref(),
             acceptable: &sharing.acceptable,
@@ -36,7 +39,7 @@ impl<S: Step<Missed>> Reuse<S> {
             let lookup = Lookup { tier: "semantic", result, reason };
             self.desk.metrics.cache().lookup(lookup, &routed.route.name);
         };
-        match meaning::look(&self.desk, semantic, &sought).await {
+        match answers::look(&self.desk.answers, semantic, &sought).await {
             Looked::Bypassed(reason) => {
                 count("bypass", reason.label());
                 Meant::Not
@@ -56,7 +59,7 @@ impl<S: Step<Missed>> Reuse<S> {
                     }
                 }
                 let (id, judged) = (routed.call.record.id(), hit.judged.clone());
-                self.desk.meanings.remember(id, sharing.caller.clone(), judged);
+                self.desk.answers.local.semantic.remember(id, sharing.caller.clone(), judged);
                 self.verify(routed, *hit);
                 Meant::Hit(Box::new(reply))
             }
@@ -76,7 +79,7 @@ impl<S: Step<Missed>> Reuse<S> {
         let (desk, errands, target) = (self.desk.clone(), self.errands.clone(), target.clone());
         tokio::spawn(async move {
             if let Some(anew) = errands.ask(Purpose::Verify, &origin, &target, body).await {
-                meaning::verify(&desk, &hit, &anew).await;
+                answers::verify(&desk.answers, &hit, &anew).await;
             }
             drop(claim);
         });

@@ -1,7 +1,7 @@
 //! What lookups came to that found no answer, and what is needed to keep the one that comes.
 
 use super::told::Told;
-use crate::gateway::{Reply, meaning::Pending};
+use crate::{answers::Pending, gateway::Reply};
 
 /// Why no kept answer was given.
 pub(super) struct Missing {

@@ -71,11 +71,11 @@ impl<S: Step<Missed>> Reuse<S> {
         };
         let keyed = clock.now();
         metrics.took(LookupStage::Key, keyed.seconds_since(began));
-        let found = sharing.look(&self.desk.cache.exact, keyed);
+        let found = sharing.look(&self.desk.answers.local.cache.exact, keyed);
         metrics.took(LookupStage::Exact, clock.now().seconds_since(keyed));
         routed.call.record.took("cache", began);
         let found = match (found, &caching.exact) {
-            (Err("absent" | "expired"), Some(exact)) if self.desk.shared.is_on() => {
+            (Err("absent" | "expired"), Some(exact)) if self.desk.answers.peers.is_on() => {
                 self.look_elsewhere(exact, &sharing).await
             }
             (found, _) => found,

@@ -98,12 +98,22 @@ impl Sharing {
         let past = |reason| Bypassed::Past { reason, only_if_cached: said.only_if_cached };
         let caller = call.key.map(|at| call.serving.snapshot.policy.keys[at].id.clone());
         let user = call.body.member("user").and_then(|raw| serde_json::from_slice::<String>(raw).ok());
-        let scope = desk.cache.keys.load().scope(caching.scope, caller.as_deref(), user.as_deref().map(str::as_bytes));
+        let scope = desk.answers.local.cache.keys.load().scope(
+            caching.scope,
+            caller.as_deref(),
+            user.as_deref().map(str::as_bytes),
+        );
         let scope = match scope {
             Some(scope) => scope,
             None if semantic => {
                 not_exact = not_exact.or(Some(Bypass::User));
-                desk.cache.keys.load().scope(Scope::Key, caller.as_deref(), None).ok_or_else(|| past(Bypass::User))?
+                desk.answers
+                    .local
+                    .cache
+                    .keys
+                    .load()
+                    .scope(Scope::Key, caller.as_deref(), None)
+                    .ok_or_else(|| past(Bypass::User))?
             }
             None => return Err(past(Bypass::User)),
         };
@@ -117,7 +127,7 @@ impl Sharing {
         };
         let form = form.map_err(|_| past(Bypass::Unclear))?;
         let headers = address::distinguishing(&call.headers);
-        let key = desk.cache.keys.load().exact(&cache::Asked {
+        let key = desk.answers.local.cache.keys.load().exact(&cache::Asked {
             scope,
             model: call.body.model.as_deref().unwrap_or_default(),
             namespace: said.namespace.as_deref().unwrap_or_default(),

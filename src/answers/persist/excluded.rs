@@ -6,14 +6,14 @@ use crate::{cache::Record, policy::Policy, types::Name};
 
 /// Routes and callers whose answers, and what they asked, stay off the disk.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Off {
-    pub(super) routes: HashSet<Name>,
-    pub(super) callers: HashSet<Name>,
+pub(crate) struct Excluded {
+    pub(crate) routes: HashSet<Name>,
+    pub(crate) callers: HashSet<Name>,
 }
 
-impl Off {
+impl Excluded {
     /// As the policy says.
-    pub(super) fn of(policy: &Policy) -> Self {
+    pub(crate) fn of(policy: &Policy) -> Self {
         let routes = policy.models.rules().flat_map(|rule| rule.way.routes()).filter(|route| !route.cache.persist);
         let keys = policy.keys.iter().filter(|key| !key.persists);
         Self {
@@ -23,7 +23,7 @@ impl Off {
     }
 
     /// Whether it means this answer.
-    pub(super) fn means(&self, record: &Record) -> bool {
+    pub(crate) fn means(&self, record: &Record) -> bool {
         self.routes.contains(&record.route)
             || record.caller.as_ref().is_some_and(|caller| self.callers.contains(caller))
     }

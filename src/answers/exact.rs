@@ -15,24 +15,24 @@ use crate::{
 const MOST_LOGGED: usize = 8 << 20;
 
 /// What is kept.
-pub struct Cache {
+pub struct AnswerCache {
     /// What names answers; a request uses one from its beginning to its end, or is not found again.
-    pub(super) keys: ArcSwap<Keys>,
-    pub(super) exact: ExactCache,
-    pub(super) flights: Arc<Flights<Head>>,
+    pub(crate) keys: ArcSwap<Keys>,
+    pub(crate) exact: ExactCache,
+    pub(crate) flights: Arc<Flights<Head>>,
 }
 
 /// The head of an answer that is shared.
 #[derive(Debug)]
-pub(super) struct Head {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
+pub(crate) struct Head {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
     /// What its pool's tokens cost, where known.
-    pub(super) price: Option<Price>,
+    pub(crate) price: Option<Price>,
 }
 
-impl Cache {
-    pub(super) fn new() -> Self {
+impl AnswerCache {
+    pub(crate) fn new() -> Self {
         let mut secret = [0; 32];
         if getrandom::fill(&mut secret).is_err() {
             // Every system that this runs on has randomness; a weaker secret is better than none.
@@ -52,7 +52,7 @@ impl Cache {
     }
 
     /// Names answers by other keys from now on. Those of before could never be found again, and are forgotten; whether they are others.
-    pub(super) fn adopt(&self, keys: Keys) -> bool {
+    pub(crate) fn adopt(&self, keys: Keys) -> bool {
         let others = keys.fingerprint() != self.keys.load().fingerprint();
         if others {
             self.keys.store(Arc::new(keys));

@@ -11,8 +11,8 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::{
-    off::Off,
-    shelf::{MEANING, Shelf},
+    excluded::Excluded,
+    persist_log::{MEANING, PersistLog},
 };
 use crate::{
     cache::{ExactKey, Purge, Record, codec::Meaning, semantic::Entry},
@@ -22,12 +22,12 @@ use crate::{
 /// Kept answers on disk. It outlives policies.
 #[derive(Debug, Default)]
 pub struct Disk {
-    pub(super) shelf: ArcSwapOption<Shelf>,
-    pub(super) off: ArcSwap<Off>,
+    pub(crate) log: ArcSwapOption<PersistLog>,
+    pub(crate) off: ArcSwap<Excluded>,
     /// One change of the log at a time.
-    pub(super) changing: Mutex<()>,
+    pub(crate) changing: Mutex<()>,
     /// Whether it was told that another process has the folder.
-    pub(super) told: AtomicBool,
+    pub(crate) told: AtomicBool,
     loaded: Loaded,
 }
 
@@ -47,54 +47,54 @@ pub struct Loaded {
 impl Disk {
     /// Writes what waits, and lets the folder go. Waits for the disk.
     pub fn close(&self) {
-        if let Some(shelf) = self.shelf.swap(None) {
-            shelf.log.close();
+        if let Some(log) = self.log.swap(None) {
+            log.log.close();
         }
     }
 
     /// Writes an answer down that is about to be kept for `ttl`.
-    pub(in crate::gateway) fn record(&self, key: &ExactKey, record: &Record, ttl: Duration) {
-        if let Some(shelf) = self.shelf_of(record) {
-            shelf.record(key, record, Duration::ZERO, ttl);
+    pub(crate) fn record(&self, key: &ExactKey, record: &Record, ttl: Duration) {
+        if let Some(log) = self.log_of(record) {
+            log.record(key, record, Duration::ZERO, ttl);
         }
     }
 
     /// Whether there is a log.
-    pub(in crate::gateway) fn is_on(&self) -> bool {
-        self.shelf.load().is_some()
+    pub(crate) fn is_on(&self) -> bool {
+        self.log.load().is_some()
     }
 
     /// Writes an answer down that is about to be kept under a text, of which `hash` is the hash.
-    pub(in crate::gateway) fn meaning(&self, meaning: &Meaning, hash: u64, age: Duration, left: Duration) {
-        if let Some(shelf) = self.shelf_of(&meaning.record) {
-            shelf.meaning(meaning, hash, age, left);
+    pub(crate) fn meaning(&self, meaning: &Meaning, hash: u64, age: Duration, left: Duration) {
+        if let Some(log) = self.log_of(&meaning.record) {
+            log.meaning(meaning, hash, age, left);
         }
     }
 
     /// Deletes an answer that turned out to be wrong for what it was given to: what was learned of it does not outlive the process.
-    pub(in crate::gateway) fn forget(&self, entry: &Entry) {
-        if let Some(shelf) = &*self.shelf.load() {
-            shelf.log.remove(MEANING, shelf.entry(&entry.exact, entry.text, entry.record.origin));
+    pub(crate) fn forget(&self, entry: &Entry) {
+        if let Some(log) = &*self.log.load() {
+            log.log.remove(MEANING, log.entry(&entry.exact, entry.text, entry.record.origin));
         }
     }
 
     /// Takes note of a purge, before anything in memory is forgotten.
-    pub(in crate::gateway) fn note(&self, purge: &Purge) {
-        if let Some(shelf) = &*self.shelf.load() {
-            shelf.note(purge);
+    pub(crate) fn note(&self, purge: &Purge) {
+        if let Some(log) = &*self.log.load() {
+            log.note(purge);
         }
     }
 
     /// Deletes what `purge` says. Waits for the disk.
-    pub(in crate::gateway) fn purge(&self, purge: &Purge) {
-        if let Some(shelf) = self.shelf.load_full() {
-            shelf.purge(purge);
+    pub(crate) fn purge(&self, purge: &Purge) {
+        if let Some(log) = self.log.load_full() {
+            log.purge(purge);
         }
     }
 
     /// What the log holds, and what has happened to it; `None` where there is none.
     pub fn figures(&self) -> Option<Figures> {
-        self.shelf.load().as_ref().map(|shelf| shelf.log.figures())
+        self.log.load().as_ref().map(|log| log.log.figures())
     }
 
     /// What was read back since the process began.
@@ -103,11 +103,11 @@ impl Disk {
     }
 
     /// Whether an answer is to stay in this gateway's memory.
-    pub(in crate::gateway) fn is_off(&self, record: &Record) -> bool {
+    pub(crate) fn is_off(&self, record: &Record) -> bool {
         self.off.load().means(record)
     }
 
-    fn shelf_of(&self, record: &Record) -> Option<Arc<Shelf>> {
-        self.shelf.load_full().filter(|_| !self.is_off(record))
+    fn log_of(&self, record: &Record) -> Option<Arc<PersistLog>> {
+        self.log.load_full().filter(|_| !self.is_off(record))
     }
 }

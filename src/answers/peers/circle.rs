@@ -13,6 +13,7 @@ use super::{
     seal::{Letter, Seal},
 };
 use crate::{
+    answers::peer_keys::keys,
     cache::{
         ExactKey, Keys, Purge, Record, Tags,
         codec::{self, Meaning},
@@ -60,11 +61,6 @@ pub(super) struct Outgoing {
     pub(super) what: &'static str,
     command: Cmd,
     bytes: usize,
-}
-
-/// What gateways with the same key of the policy name answers by.
-pub(in crate::gateway) fn keys(spec: &policy::Shared) -> Keys {
-    Keys::new(blake3::derive_key("signalbox 2026 keys of the shared cache", spec.key.0.as_bytes()))
 }
 
 /// The longest that any answer is kept.

@@ -29,12 +29,12 @@ const MEASURED: u32 = 32;
 
 /// What makes vectors.
 #[derive(Debug)]
-pub(in crate::gateway) struct Embedders {
-    pub(super) recall: Arc<dyn Embedder>,
+pub(crate) struct Embedders {
+    pub(crate) recall: Arc<dyn Embedder>,
     /// Names both: vectors of others are not comparable.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// What its similarities mean.
-    pub(super) prior: &'static Prior,
+    pub(crate) prior: &'static Prior,
     decider: Decides,
     /// Whether that was made ready ahead of its first question.
     warm: OnceCell<()>,
@@ -46,38 +46,38 @@ pub(in crate::gateway) struct Embedders {
 
 /// What decides.
 #[derive(Debug)]
-pub(super) struct Decides {
+pub(crate) struct Decides {
     /// Its name in policies and metrics.
-    pub(super) kind: &'static str,
-    pub(super) id: String,
-    pub(super) worker: Arc<Worker>,
+    pub(crate) kind: &'static str,
+    pub(crate) id: String,
+    pub(crate) worker: Arc<Worker>,
     /// How long a lookup waits for it. What comes later would cost more time than it may save.
-    pub(super) patience: Duration,
+    pub(crate) patience: Duration,
     /// Where it is elsewhere: one that fails is left alone for a while, so that lookups need not wait for nothing.
-    pub(super) breaker: Option<Breaker>,
+    pub(crate) breaker: Option<Breaker>,
 }
 
 impl Embedders {
-    pub(super) fn new(recall: Arc<dyn Embedder>, decider: Decides) -> Self {
+    pub(crate) fn new(recall: Arc<dyn Embedder>, decider: Decides) -> Self {
         let id = format!("{}+{}", recall.id(), decider.id);
         let prior = Prior::of(&decider.id);
         Self { recall, id, prior, decider, warm: OnceCell::new(), cost: Cost::default(), told: AtomicU64::new(0) }
     }
 
     /// The name and revision of what decides.
-    pub(super) fn decider(&self) -> &str {
+    pub(crate) fn decider(&self) -> &str {
         &self.decider.id
     }
 
     /// Whether waiting for the vector that decides takes longer than an answer that takes `answer` seconds: then no hit can be worth it.
     /// Now and then one is waited for all the same, to see what it takes.
-    pub(super) fn outlasts(&self, answer: impl FnOnce() -> Option<f64>) -> bool {
+    pub(crate) fn outlasts(&self, answer: impl FnOnce() -> Option<f64>) -> bool {
         let Some(cost) = self.cost.seconds() else { return false };
         answer().is_some_and(|answer| answer < cost) && fastrand::u32(..MEASURED) != 0
     }
 
     /// The vector that decides, for a lookup; or why there is none.
-    pub(super) async fn decide(
+    pub(crate) async fn decide(
         &self,
         text: &str,
         clock: Clock,
@@ -110,7 +110,7 @@ impl Embedders {
     }
 
     /// The same vector where nobody waits for it.
-    pub(super) async fn embed(
+    pub(crate) async fn embed(
         &self,
         text: &str,
         clock: Clock,
@@ -122,7 +122,7 @@ impl Embedders {
     }
 
     /// Has what decides ready before its first question, if it is not; `text`: any.
-    pub(super) async fn warm(&self, text: &str) {
+    pub(crate) async fn warm(&self, text: &str) {
         let begin = async || drop(self.decider.worker.embed(text, Instant::now() + UNHURRIED).await);
         self.warm.get_or_init(begin).await;
     }

@@ -2,7 +2,7 @@
 
 use std::{sync::Mutex, time::Duration};
 
-use super::off::Off;
+use super::excluded::Excluded;
 use crate::{
     cache::{
         ExactKey, Keys, Origin, Purge, Record, Tags,
@@ -15,47 +15,47 @@ use crate::{
 };
 
 /// What the log calls answers that are found by their exact key.
-pub(super) const RECORD: u8 = 1;
+pub(crate) const RECORD: u8 = 1;
 /// And those that are found by their text.
-pub(super) const MEANING: u8 = 2;
+pub(crate) const MEANING: u8 = 2;
 /// Purges that are remembered one by one while answers are read back. One more, and none is read any more.
 const PURGES: usize = 1024;
 
 /// A log and what belongs to it.
 #[derive(Debug)]
-pub(super) struct Shelf {
-    pub(super) log: Log,
+pub(crate) struct PersistLog {
+    pub(crate) log: Log,
     /// How the policy describes it.
-    pub(super) spec: Persist,
+    pub(crate) spec: Persist,
     /// What answers are named by, in memory as here.
-    pub(super) keys: Keys,
+    pub(crate) keys: Keys,
     /// The log's own, which live as long as it does: for what can be deleted together.
     names: Keys,
     /// What was purged since answers began to be read back; `None` when all have been.
     loading: Mutex<Option<Vec<Purge>>>,
 }
 
-impl Shelf {
+impl PersistLog {
     /// Over a log whose answers are about to be read back. `shared`: what they are named by, where that is not the log's own affair.
-    pub(super) fn new(log: Log, spec: Persist, shared: Option<Keys>) -> Self {
+    pub(crate) fn new(log: Log, spec: Persist, shared: Option<Keys>) -> Self {
         let names = Keys::new(*log.secret());
         let keys = shared.unwrap_or_else(|| names.clone());
         Self { log, spec, keys, names, loading: Mutex::new(Some(Vec::new())) }
     }
 
     /// Whether answers are named by `shared`, or by the log's own keys where there are none.
-    pub(super) fn is_named_by(&self, shared: Option<&Keys>) -> bool {
+    pub(crate) fn is_named_by(&self, shared: Option<&Keys>) -> bool {
         self.keys.fingerprint() == shared.unwrap_or(&self.names).fingerprint()
     }
 
     /// Keeps an answer that is so old for as long as is left of its time.
-    pub(super) fn record(&self, key: &ExactKey, record: &Record, age: Duration, left: Duration) {
+    pub(crate) fn record(&self, key: &ExactKey, record: &Record, age: Duration, left: Duration) {
         let payload = codec::write_record(&self.keys, record);
         self.put(RECORD, *key.as_bytes(), self.tags(key, record), payload, age, left);
     }
 
     /// The same of an answer under a text; `text`: the text's hash.
-    pub(super) fn meaning(&self, meaning: &Meaning, text: u64, age: Duration, left: Duration) {
+    pub(crate) fn meaning(&self, meaning: &Meaning, text: u64, age: Duration, left: Duration) {
         let key = self.entry(&meaning.exact, text, meaning.record.origin);
         let payload = codec::write_meaning(&self.keys, meaning);
         self.put(MEANING, key, self.tags(&meaning.exact, &meaning.record), payload, age, left);
@@ -73,7 +73,7 @@ impl Shelf {
     }
 
     /// Takes note of a purge before anything is forgotten, so that answers which are being read back do not bring it to nothing.
-    pub(super) fn note(&self, purge: &Purge) {
+    pub(crate) fn note(&self, purge: &Purge) {
         if let Some(purges) = &mut *lock(&self.loading) {
             if purges.len() == PURGES {
                 purges.push(Purge::default());
@@ -84,13 +84,13 @@ impl Shelf {
     }
 
     /// Deletes what `purge` says; it is gone when this returns. Waits for the disk.
-    pub(super) fn purge(&self, purge: &Purge) {
+    pub(crate) fn purge(&self, purge: &Purge) {
         self.delete(purge);
         self.log.flush();
     }
 
     /// Deletes what is to stay off the disk.
-    pub(super) fn keep_off(&self, off: &Off) {
+    pub(crate) fn keep_off(&self, off: &Excluded) {
         for route in &off.routes {
             self.delete(&Purge { route: Some(route.to_string()), ..Purge::default() });
         }
@@ -108,19 +108,19 @@ impl Shelf {
     }
 
     /// What an answer under a text is called, by the text's hash.
-    pub(super) fn entry(&self, exact: &ExactKey, text: u64, origin: Origin) -> [u8; 32] {
+    pub(crate) fn entry(&self, exact: &ExactKey, text: u64, origin: Origin) -> [u8; 32] {
         self.names.entry(exact, text, origin.0)
     }
 
     /// Takes an answer in that was read back, unless it was purged meanwhile: a purge waits until `take` is done, or `take` is not called.
-    pub(super) fn unless_purged<T>(&self, key: &ExactKey, record: &Record, take: impl FnOnce() -> T) -> Option<T> {
+    pub(crate) fn unless_purged<T>(&self, key: &ExactKey, record: &Record, take: impl FnOnce() -> T) -> Option<T> {
         let loading = lock(&self.loading);
         let purged = loading.as_ref().is_some_and(|purges| purges.iter().any(|purge| purge.means(key, record)));
         (!purged).then(take)
     }
 
     /// All answers have been read back.
-    pub(super) fn loaded(&self) {
+    pub(crate) fn loaded(&self) {
         *lock(&self.loading) = None;
     }
 }
@@ -135,11 +135,11 @@ mod tests {
         types::Endpoint,
     };
 
-    fn open(folder: &std::path::Path) -> (Shelf, Recovery) {
+    fn open(folder: &std::path::Path) -> (PersistLog, Recovery) {
         let limits = Limits { bytes: 1 << 20, age: Duration::from_hours(1), queue: 1 << 20 };
         let (log, recovery) = Log::open(folder, limits).unwrap();
         let spec = Persist { path: folder.into(), max_size: 1 << 20, retention: Duration::from_hours(1) };
-        (Shelf::new(log, spec, None), recovery)
+        (PersistLog::new(log, spec, None), recovery)
     }
 
     fn record(caller: Option<&str>, route: &str) -> Record {

@@ -19,9 +19,9 @@ use crate::{
 
 /// What a label says, where it comes from, and who gave it.
 #[derive(Copy, Clone, Debug)]
-pub(in crate::gateway) struct Said {
-    pub(super) same: bool,
-    pub(super) source: Source,
+pub(crate) struct Said {
+    pub(crate) same: bool,
+    pub(crate) source: Source,
     /// Within its scope.
     within: Voice,
     /// Among all scopes.
@@ -30,12 +30,12 @@ pub(in crate::gateway) struct Said {
 
 impl Said {
     /// What the gateway found out.
-    pub(super) fn found(same: bool, source: Source) -> Self {
+    pub(crate) fn found(same: bool, source: Source) -> Self {
         Self { same, source, within: Voice::Gateway, among_all: Voice::Gateway }
     }
 
     /// What a caller says of a hit that he got, where such answers are shared as `scope` says.
-    pub(in crate::gateway) fn by(caller: Option<&Name>, scope: policy::Scope, same: bool) -> Self {
+    pub(crate) fn by(caller: Option<&Name>, scope: policy::Scope, same: bool) -> Self {
         let among_all = caller.map_or(Voice::Anyone, |name| Voice::Caller(xxh3_64(name.as_bytes())));
         let within = match scope {
             policy::Scope::Key | policy::Scope::User => Voice::Owner,
@@ -62,7 +62,7 @@ pub struct FalseHits {
 
 /// Evidence by scope, and over all.
 #[derive(Debug, Default)]
-pub(super) struct Scopes {
+pub(crate) struct Scopes {
     by_id: HashMap<ScopeId, Scope>,
     /// Those that serve and those that do not, each by when it was labelled.
     order: [BTreeMap<u64, ScopeId>; 2],
@@ -84,12 +84,12 @@ struct Scope {
 
 impl Scopes {
     /// How far the scope's own evidence moves the log odds.
-    pub(super) fn shift(&self, id: &ScopeId) -> Shift {
+    pub(crate) fn shift(&self, id: &ScopeId) -> Shift {
         self.by_id.get(id).map_or_else(Shift::scope, |scope| scope.shift)
     }
 
     /// Whether its hits may only be looked at, for they were false more often than `budget` allows.
-    pub(super) fn shadow_only(&mut self, id: &ScopeId, budget: f64, now: Moment) -> bool {
+    pub(crate) fn shadow_only(&mut self, id: &ScopeId, budget: f64, now: Moment) -> bool {
         let Some(scope) = self.by_id.get_mut(id) else { return false };
         // Bounds take tens of microseconds, and every lookup that comes this far asks.
         if scope.looked_at.is_some_and(|(at, of)| now.since(at) < FRESH && of.total_cmp(&budget).is_eq()) {
@@ -127,7 +127,7 @@ impl Scopes {
 
     /// A label of a candidate whose log odds, but for the scope's own shift, were `log_odds`; `given`: of a hit, or of what would have been
     /// one. Returns the mean of the scope's shift before it.
-    pub(super) fn learn(&mut self, id: ScopeId, log_odds: f32, said: Said, given: bool, now: Moment) -> f32 {
+    pub(crate) fn learn(&mut self, id: ScopeId, log_odds: f32, said: Said, given: bool, now: Moment) -> f32 {
         let Said { same, source, within, among_all } = said;
         let scope = self.scope(id);
         if given {
@@ -141,7 +141,7 @@ impl Scopes {
         before
     }
 
-    pub(super) fn told(&self, now: Moment) -> FalseHits {
+    pub(crate) fn told(&self, now: Moment) -> FalseHits {
         FalseHits {
             rate: self.all.rate(now),
             shadow_only: self.by_id.values().filter(|scope| scope.shadow_only).count(),

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
     deciding::Deciding,
@@ -12,8 +13,10 @@ use super::{
 };
 use crate::{
     cache::{
-        Purge,
-        semantic::{Gone, Semantic},
+        CompatKey, Kept, Purge,
+        codec::Meaning,
+        guard::Traits,
+        semantic::{Gone, NewEntry, Semantic},
     },
     embed::{self, Limits, Worker},
     measure::lock,
@@ -23,19 +26,19 @@ use crate::{
 
 /// What the gateway knows of the meanings of prompts. It outlives policies.
 #[derive(Debug)]
-pub struct Meanings {
-    pub(in crate::gateway) entries: Semantic,
+pub struct SemanticAnswers {
+    pub(crate) entries: Semantic,
     /// The embedder that is compiled in. It compares answers, whatever decides on prompts: what two answers' similarity means is known of
     /// this one alone.
-    pub(super) built_in: Arc<Worker>,
+    pub(crate) built_in: Arc<Worker>,
     deciding: ArcSwap<Deciding>,
-    pub(super) scopes: Mutex<Scopes>,
+    pub(crate) scopes: Mutex<Scopes>,
     /// Hits that can still be judged by their callers.
     recent: Mutex<Recent>,
 }
 
-impl Meanings {
-    pub(in crate::gateway) fn new() -> Self {
+impl SemanticAnswers {
+    pub(crate) fn new() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             entries: Semantic::default(),
@@ -47,13 +50,13 @@ impl Meanings {
     }
 
     /// The embedders of the policy in force, or why there are none.
-    pub(super) async fn embedders(&self) -> Result<Arc<Embedders>, &'static str> {
+    pub(crate) async fn embedders(&self) -> Result<Arc<Embedders>, &'static str> {
         let deciding = self.deciding.load_full();
         deciding.embedders(&self.built_in).await
     }
 
     /// The same, waited for where they have to be loaded first.
-    pub(super) async fn loaded(&self) -> Option<Arc<Embedders>> {
+    pub(crate) async fn loaded(&self) -> Option<Arc<Embedders>> {
         let deciding = self.deciding.load_full();
         deciding.make(&self.built_in).await
     }
@@ -66,7 +69,7 @@ impl Meanings {
     /// Keeps to another policy. Answers that it would not keep any more are forgotten; so are all, where another embedder decides, for
     /// nothing would ever find them. The threads of the one before end with its last lookup. Must be called within a Tokio runtime
     /// where anything is looked up by meaning.
-    pub(in crate::gateway) fn follow(self: &Arc<Self>, caching: Option<&Caching>) {
+    pub(crate) fn follow(self: &Arc<Self>, caching: Option<&Caching>) {
         let caching = caching.filter(|caching| caching.semantic.is_some());
         self.entries.set_capacity(caching.map_or(0, Caching::room));
         let wanted = caching.map(|caching| caching.decider.clone()).unwrap_or_default();
@@ -82,17 +85,17 @@ impl Meanings {
     }
 
     /// Remembers a hit, so that its caller can judge it.
-    pub(in crate::gateway) fn remember(&self, id: Arc<str>, caller: Option<Name>, judged: Judged) {
+    pub(crate) fn remember(&self, id: Arc<str>, caller: Option<Name>, judged: Judged) {
         lock(&self.recent).add(id, caller, judged);
     }
 
     /// The hit that `caller` got for the request `id`; it can be judged once.
-    pub(in crate::gateway) fn judged(&self, id: &str, caller: Option<&Name>) -> Option<Judged> {
+    pub(crate) fn judged(&self, id: &str, caller: Option<&Name>) -> Option<Judged> {
         lock(&self.recent).take(id, caller)
     }
 
     /// Forgets what `purge` says; how many entries that were.
-    pub(in crate::gateway) fn purge(&self, purge: &Purge) -> usize {
+    pub(crate) fn purge(&self, purge: &Purge) -> usize {
         self.entries.purge(purge)
     }
 
@@ -109,6 +112,22 @@ impl Meanings {
     /// How often hits were false, as far as is known.
     pub fn false_hits(&self, now: Moment) -> FalseHits {
         lock(&self.scopes).told(now)
+    }
+
+    /// An entry as it was written down: what is cheap is made anew, so that nothing of it can be another release's. `None` where other
+    /// embedders made its vector.
+    pub(crate) async fn remade(&self, meaning: Meaning, kept: Kept) -> Option<(CompatKey, NewEntry)> {
+        let embedders = self.loaded().await?;
+        let Meaning { compat, text, embedder, vector, exact, record } = meaning;
+        if embedder != embedders.id {
+            return None;
+        }
+        // Where there is an entry, a question is about to come, which would be answered too late if it had to wait for this.
+        embedders.warm(&text).await;
+        let recall = embedders.recall.embed(&[&*text]).ok()?.into_iter().next()?.into_boxed_slice();
+        let traits = Arc::new(Traits::of(&text));
+        let text = xxh3_64(text.as_bytes());
+        Some((compat, NewEntry { text, traits, recall, vector, record, exact, kept: Some(kept) }))
     }
 
     /// Does what is slow: forgets entries whose time is over, and builds indexes anew. Not for a worker.
@@ -133,7 +152,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_looked_up_by_is_made_before_the_first_lookup() {
-        let meanings = Arc::new(Meanings::new());
+        let meanings = Arc::new(SemanticAnswers::new());
         meanings.follow(Some(&with(Decider::BuiltIn)));
         let made = async {
             while meanings.embedder().is_none() {
@@ -152,7 +171,7 @@ mod tests {
             dimensions: None,
             timeout: Duration::from_secs(1),
         });
-        let meanings = Arc::new(Meanings::new());
+        let meanings = Arc::new(SemanticAnswers::new());
         let built_in = meanings.embedders().await.unwrap();
         meanings.follow(Some(&with(backend.clone())));
         let first = meanings.embedders().await.unwrap();

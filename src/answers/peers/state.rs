@@ -19,13 +19,13 @@ use crate::{
 
 /// What is shared with other gateways. It outlives policies.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub struct Peers {
     pub(super) circle: ArcSwapOption<Circle>,
     /// What runs for it.
     pub(super) tasks: Mutex<Vec<AbortHandle>>,
 }
 
-impl Shared {
+impl Peers {
     /// Whether the server is there; `None` where the policy has none.
     pub fn is_up(&self) -> Option<bool> {
         self.circle.load().as_ref().map(|circle| circle.link.is_up())
@@ -33,7 +33,7 @@ impl Shared {
 
     /// Takes the answer to requests with `key` into memory, if the others have one that still counts. What came of it, in a word for
     /// metrics; `None` where there are no others.
-    pub(in crate::gateway) async fn find(
+    pub(crate) async fn find(
         &self,
         key: &ExactKey,
         (exact, into): (&Exact, &ExactCache),
@@ -70,34 +70,24 @@ impl Shared {
     }
 
     /// Purges that the server knows of, or is to be told of.
-    pub(in crate::gateway) fn purge(&self, purge: &Purge) {
+    pub(crate) fn purge(&self, purge: &Purge) {
         if let Some(circle) = &*self.circle.load() {
             circle.purge(purge);
         }
     }
 
     /// Gives an answer to the others that is kept here for `ttl`; why not, if not.
-    pub(in crate::gateway) fn record(
-        &self,
-        key: &ExactKey,
-        record: &Record,
-        ttl: Duration,
-    ) -> Result<(), &'static str> {
+    pub(crate) fn record(&self, key: &ExactKey, record: &Record, ttl: Duration) -> Result<(), &'static str> {
         self.circle.load().as_ref().map_or(Ok(()), |circle| circle.record(key, record, ttl))
     }
 
     /// The same of one under a text.
-    pub(in crate::gateway) fn meaning(
-        &self,
-        meaning: &codec::Meaning,
-        age: Duration,
-        left: Duration,
-    ) -> Result<(), &'static str> {
+    pub(crate) fn meaning(&self, meaning: &codec::Meaning, age: Duration, left: Duration) -> Result<(), &'static str> {
         self.circle.load().as_ref().map_or(Ok(()), |circle| circle.meaning(meaning, age, left))
     }
 
     /// Whether there are others.
-    pub(in crate::gateway) fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.circle.load().is_some()
     }
 

@@ -8,15 +8,11 @@
 
 mod circle;
 mod follow;
-mod give;
+mod purge_record;
 mod purges;
 mod seal;
 mod session;
 mod state;
-mod told;
 
-pub(super) use self::{
-    circle::keys,
-    give::{give_meaning, give_record},
-};
-pub use self::{follow::share, state::Shared, told::fuzz_shared};
+pub(super) use self::follow::share;
+pub use self::{purge_record::fuzz_shared, state::Peers};

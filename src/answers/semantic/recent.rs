@@ -15,20 +15,20 @@ const MOST: usize = 4096;
 
 /// A hit, or what would have been one, until a label comes.
 #[derive(Clone, Debug)]
-pub(in crate::gateway) struct Judged {
-    pub(super) scope: ScopeId,
-    pub(super) judged: semantic::Judged,
+pub(crate) struct Judged {
+    pub(crate) scope: ScopeId,
+    pub(crate) judged: semantic::Judged,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+pub(crate) struct Recent {
     by_id: HashMap<Arc<str>, (Option<Name>, Judged)>,
     order: VecDeque<Arc<str>>,
 }
 
 impl Recent {
     /// Remembers the hit of the request `id` of `caller`. Of two requests with one id the first is remembered.
-    pub(super) fn add(&mut self, id: Arc<str>, caller: Option<Name>, judged: Judged) {
+    pub(crate) fn add(&mut self, id: Arc<str>, caller: Option<Name>, judged: Judged) {
         if self.by_id.contains_key(&id) {
             return;
         }
@@ -42,7 +42,7 @@ impl Recent {
     }
 
     /// The hit of `caller`'s request `id`; it can be judged once.
-    pub(super) fn take(&mut self, id: &str, caller: Option<&Name>) -> Option<Judged> {
+    pub(crate) fn take(&mut self, id: &str, caller: Option<&Name>) -> Option<Judged> {
         if self.by_id.get(id)?.0.as_ref() != caller {
             return None;
         }

@@ -7,22 +7,27 @@ use super::{
     session::{Session, deliver},
 };
 use crate::{
+    answers::{LocalAnswers, Peers},
     cache::Purge,
-    gateway::Desk,
     measure::lock,
     policy::Policy,
     redis::{LinkError, attend},
+    telemetry::Metrics,
+    types::Clock,
 };
 
 /// Shares kept answers as `policy` says, from now on. Within a runtime.
 ///
 /// # Errors
 /// [`LinkError`] where the server's address is none; all stays as it was then.
-pub fn share(desk: &Arc<Desk>, policy: &Policy) -> Result<(), LinkError> {
+pub(crate) fn share(
+    shared: &Peers,
+    (local, clock, metrics): (&Arc<LocalAnswers>, Clock, &Metrics),
+    policy: &Policy,
+) -> Result<(), LinkError> {
     // What simulated engines say is nobody else's affair.
     let caching = policy.caching.as_ref().filter(|_| !policy.simulated);
     let spec = caching.and_then(|caching| caching.shared.as_ref());
-    let shared = &desk.shared;
     let Some((caching, spec)) = caching.zip(spec) else {
         shared.close();
         return Ok(());
@@ -32,14 +37,14 @@ pub fn share(desk: &Arc<Desk>, policy: &Policy) -> Result<(), LinkError> {
     }
     let (circle, outgoing) = Circle::new(spec.clone(), caching)?;
     shared.close();
-    if desk.cache.adopt(circle.keys.clone()) {
+    if local.cache.adopt(circle.keys.clone()) {
         // They were found by keys of the same kind.
-        desk.meanings.purge(&Purge::default());
+        local.semantic.purge(&Purge::default());
     }
     let circle = Arc::new(circle);
     shared.circle.store(Some(circle.clone()));
-    let sends = tokio::spawn(deliver(desk.clone(), circle.clone(), outgoing));
-    let attends = tokio::spawn(attend(Session::new(desk.clone(), circle)));
+    let sends = tokio::spawn(deliver(metrics.clone(), circle.clone(), outgoing));
+    let attends = tokio::spawn(attend(Session::new(local.clone(), (clock, metrics.clone()), circle)));
     lock(&shared.tasks).extend([sends.abort_handle(), attends.abort_handle()]);
     Ok(())
 }

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{embedders::Embedders, recent::Judged, state::Meanings};
+use super::{
+    Answers,
+    semantic::{Embedders, Judged, SemanticAnswers},
+};
 use crate::{
     cache::{
         self, Bypass, CompatKey, Directives, Found, Most, Origin, eligible,
@@ -10,12 +13,11 @@ use crate::{
         semantic::{Candidate, Verdict, Wanted, Weighed, foregone, judge},
     },
     embed,
-    gateway::{Desk, stages::Call},
     measure::lock,
     policy::Semantic,
-    protocol::{Canonical, LONG_BODY},
+    protocol::{Canonical, LONG_BODY, RequestBody},
     telemetry::LookupStage,
-    types::{Moment, Name, Outline},
+    types::{Endpoint, Moment, Name, Outline},
 };
 
 /// Longest text that is looked up, in bytes: the embedders read 254 pieces of words.
@@ -24,7 +26,7 @@ const LONGEST: usize = 4096;
 const MANY: usize = 50_000;
 
 /// What came of a lookup.
-pub(in crate::gateway) enum Looked {
+pub(crate) enum Looked {
     /// An answer that may be given.
     Hit(Box<Hit>),
     /// None, for this reason; and what is needed to keep the answer that comes.
@@ -34,25 +36,25 @@ pub(in crate::gateway) enum Looked {
 }
 
 /// An answer that may be given.
-pub(in crate::gateway) struct Hit {
-    pub(in crate::gateway) found: Found,
-    pub(in crate::gateway) judged: Judged,
+pub(crate) struct Hit {
+    pub(crate) found: Found,
+    pub(crate) judged: Judged,
 }
 
 impl Hit {
     /// Similarity by the embedder that decides, and the probability that the answer serves.
-    pub(in crate::gateway) fn certainty(&self) -> (f32, f32) {
+    pub(crate) fn certainty(&self) -> (f32, f32) {
         (self.judged.judged.similarity, self.judged.judged.belief.probability)
     }
 
     /// What the kept answer is called.
-    pub(in crate::gateway) fn entry(&self) -> String {
+    pub(crate) fn entry(&self) -> String {
         self.judged.judged.entry.exact.to_string()
     }
 }
 
 /// A lookup that ended without an answer: what is needed to keep the one that comes, and to learn from it.
-pub(in crate::gateway) struct Pending {
+pub(crate) struct Pending {
     pub(super) compat: CompatKey,
     /// What made its vectors: the key holds for these alone.
     pub(super) embedders: Arc<Embedders>,
@@ -69,51 +71,58 @@ pub(in crate::gateway) struct Pending {
 }
 
 /// What is looked up.
-pub(in crate::gateway) struct Sought<'a> {
-    pub(in crate::gateway) call: &'a Call,
-    pub(in crate::gateway) said: &'a Directives,
-    pub(in crate::gateway) caller: Option<&'a Name>,
-    pub(in crate::gateway) acceptable: &'a Arc<[Origin]>,
+pub(crate) struct Sought<'a> {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) query: Option<&'a str>,
+    pub(crate) body: &'a RequestBody,
+    /// Notes a step of the request's trace, which began at a moment.
+    pub(crate) trace: &'a (dyn Fn(&'static str, Moment) + Sync),
+    pub(crate) said: &'a Directives,
+    pub(crate) caller: Option<&'a Name>,
+    pub(crate) acceptable: &'a Arc<[Origin]>,
     /// Its headers that may change the answer, in one spelling.
-    pub(in crate::gateway) headers: &'a [u8],
-    pub(in crate::gateway) form: &'a Canonical,
+    pub(crate) headers: &'a [u8],
+    pub(crate) form: &'a Canonical,
     /// The seconds that an engine would take for the whole answer, as far as that can be told.
-    pub(in crate::gateway) answer: &'a (dyn Fn() -> Option<f64> + Sync),
+    pub(crate) answer: &'a (dyn Fn() -> Option<f64> + Sync),
 }
 
 /// Looks for an answer to a prompt that means the same.
-pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &Sought<'_>) -> Looked {
-    let (clock, metrics) = (desk.clock, desk.metrics.cache());
-    let Sought { call, said, caller, acceptable, headers, form, answer } = *sought;
+pub(crate) async fn look(answers: &Answers, semantic: &Semantic, sought: &Sought<'_>) -> Looked {
+    let (clock, metrics) = (answers.clock, answers.metrics.cache());
+    let Sought { body, said, caller, acceptable, headers, form, answer, .. } = *sought;
     let (text, volatile) = match admitted(semantic, sought) {
         Ok(admitted) => admitted,
         Err(reason) => return Looked::Bypassed(reason),
     };
-    let embedders = match desk.meanings.embedders().await {
+    let embedders = match answers.local.semantic.embedders().await {
         Ok(embedders) => embedders,
         Err(reason) => return Looked::Missed(reason, None),
     };
     if !embed::reads_whole(text) {
         return Looked::Bypassed(Bypass::Long);
     }
-    let user = call.body.member("user").and_then(|raw| serde_json::from_slice::<String>(raw).ok());
-    let scope =
-        desk.cache.keys.load().scope(semantic.scope, caller.map(|name| &**name), user.as_deref().map(str::as_bytes));
+    let user = body.member("user").and_then(|raw| serde_json::from_slice::<String>(raw).ok());
+    let scope = answers.local.cache.keys.load().scope(
+        semantic.scope,
+        caller.map(|name| &**name),
+        user.as_deref().map(str::as_bytes),
+    );
     let Some(scope) = scope else { return Looked::Bypassed(Bypass::User) };
     let asked = cache::Asked {
         scope,
-        model: call.body.model.as_deref().unwrap_or_default(),
+        model: body.model.as_deref().unwrap_or_default(),
         namespace: said.namespace.as_deref().unwrap_or_default(),
         headers,
         form,
     };
-    let Some(compat) = desk.cache.keys.load().compat(&asked, &embedders.id, 0) else {
+    let Some(compat) = answers.local.cache.keys.load().compat(&asked, &embedders.id, 0) else {
         return Looked::Bypassed(Bypass::NoText);
     };
     let began = clock.now();
     let Some(recall) = recall(&embedders, text) else { return Looked::Missed("no_vector", None) };
     let embedded = clock.now();
-    took(desk, call, (LookupStage::Recall, "embed"), began);
+    took(answers, sought, (LookupStage::Recall, "embed"), began);
     let mut pending = Box::new(Pending {
         compat,
         embedders: embedders.clone(),
@@ -128,15 +137,15 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
     if said.no_cache {
         return Looked::Missed("no_cache", Some(pending));
     }
-    let near = search(desk, &pending, acceptable.clone(), said.max_age).await;
-    took(desk, call, (LookupStage::Search, "search"), embedded);
+    let near = search(answers, &pending, acceptable.clone(), said.max_age).await;
+    took(answers, sought, (LookupStage::Search, "search"), embedded);
     if near.is_empty() {
         return Looked::Missed("nothing_near", Some(pending));
     }
     let weighed = Weighed {
         traits: &pending.traits.clone(),
         prior: embedders.prior,
-        scope: lock(&desk.meanings.scopes).shift(&scope),
+        scope: lock(&answers.local.semantic.scopes).shift(&scope),
         budget: semantic.max_false_hit_rate as f32,
     };
     if let Some(verdict) = foregone(&weighed, &near) {
@@ -155,9 +164,9 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
         Ok(vector) => vector,
         Err(reason) => return Looked::Missed(reason, Some(pending)),
     };
-    took(desk, call, (LookupStage::Decide, "decide"), began);
+    took(answers, sought, (LookupStage::Decide, "decide"), began);
     let now = clock.now();
-    let shadow_only = lock(&desk.meanings.scopes).shadow_only(&scope, semantic.max_false_hit_rate, now);
+    let shadow_only = lock(&answers.local.semantic.scopes).shadow_only(&scope, semantic.max_false_hit_rate, now);
     let verdict = judge(&weighed, &vector, &near);
     pending.vector = Some(vector);
     let only_looks = semantic.shadow || said.most == Most::Shadow || shadow_only;
@@ -185,20 +194,20 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
 }
 
 /// Notes what a stage took, which began at `began`, and a step of the request's trace.
-fn took(desk: &Desk, call: &Call, (stage, step): (LookupStage, &'static str), began: Moment) {
-    desk.metrics.cache().took(stage, desk.clock.now().seconds_since(began));
-    call.record.took(step, began);
+fn took(answers: &Answers, sought: &Sought<'_>, (stage, step): (LookupStage, &'static str), began: Moment) {
+    answers.metrics.cache().took(stage, answers.clock.now().seconds_since(began));
+    (sought.trace)(step, began);
 }
 
 /// The text that is looked up, if it may be, and whether what is asked soon changes.
 fn admitted<'a>(semantic: &Semantic, sought: &Sought<'a>) -> Result<(&'a str, bool), Bypass> {
-    let (call, form) = (sought.call, sought.form);
+    let (body, form) = (sought.body, sought.form);
     // Its history would have to be read here, and would hold up a worker.
-    if call.body.bytes().len() > LONG_BODY {
+    if body.bytes().len() > LONG_BODY {
         return Err(Bypass::Long);
     }
     // Whatever its temperature: whoever asks for such a cache wants one answer to one question.
-    eligible::exact(call.endpoint, call.query.as_deref(), &call.body, true)?;
+    eligible::exact(sought.endpoint, sought.query, body, true)?;
     let text = form.last_user_text();
     // "And in Rome?" asks for the weather of today where the question before did.
     let volatile = text.is_some_and(eligible::is_volatile)
@@ -207,8 +216,8 @@ fn admitted<'a>(semantic: &Semantic, sought: &Sought<'a>) -> Result<(&'a str, bo
         return Err(Bypass::Volatile);
     }
     let mut outline = Outline::default();
-    call.body.outline(&mut outline);
-    Ok((eligible::semantic(&call.body, &outline, text, LONGEST)?, volatile))
+    body.outline(&mut outline);
+    Ok((eligible::semantic(body, &outline, text, LONGEST)?, volatile))
 }
 
 /// Its vector by the embedder that recalls: microseconds, so that it is made here. `None` for a text without words.
@@ -218,18 +227,18 @@ fn recall(embedders: &Embedders, text: &str) -> Option<Box<[f32]>> {
 }
 
 async fn search(
-    desk: &Desk,
+    answers: &Answers,
     pending: &Pending,
     acceptable: Arc<[Origin]>,
     max_age: Option<Duration>,
 ) -> Vec<Candidate> {
-    let find = |meanings: &Meanings, recall: &[f32], compat: &CompatKey| {
-        meanings.entries.find(compat, recall, Wanted { acceptable: &acceptable, max_age }, desk.clock.now())
+    let find = |meanings: &SemanticAnswers, recall: &[f32], compat: &CompatKey| {
+        meanings.entries.find(compat, recall, Wanted { acceptable: &acceptable, max_age }, answers.clock.now())
     };
-    if desk.meanings.entries.len_of(&pending.compat) < MANY {
-        return find(&desk.meanings, &pending.recall, &pending.compat);
+    if answers.local.semantic.entries.len_of(&pending.compat) < MANY {
+        return find(&answers.local.semantic, &pending.recall, &pending.compat);
     }
-    let (meanings, clock) = (desk.meanings.clone(), desk.clock);
+    let (meanings, clock) = (answers.local.semantic.clone(), answers.clock);
     let (recall, compat) = (pending.recall.clone(), pending.compat);
     let aside = tokio::task::spawn_blocking(move || {
         meanings.entries.find(&compat, &recall, Wanted { acceptable: &acceptable, max_age }, clock.now())

@@ -7,11 +7,15 @@ use tokio::{runtime::Handle, sync::mpsc};
 
 use super::circle::{Circle, LONGEST, Outgoing};
 use crate::{
+    answers::LocalAnswers,
     cache::{Kept, codec::read_meaning, eligible},
-    gateway::Desk,
     policy::Semantic,
     redis::{self, ANSWER, Absent, Broken, Link, answered},
-    types::wall_clock::{millis, now},
+    telemetry::Metrics,
+    types::{
+        Clock,
+        wall_clock::{millis, now},
+    },
 };
 
 /// How long it holds a question for what is new.
@@ -23,17 +27,19 @@ const BATCH: usize = 64;
 type Read = Option<Vec<(String, Vec<(String, HashMap<String, Vec<u8>>)>)>>;
 
 /// Gives the server what is on its way there.
-pub(super) async fn deliver(desk: Arc<Desk>, circle: Arc<Circle>, mut outgoing: mpsc::Receiver<Outgoing>) {
+pub(super) async fn deliver(metrics: Metrics, circle: Arc<Circle>, mut outgoing: mpsc::Receiver<Outgoing>) {
     while let Some(next) = outgoing.recv().await {
         let what = next.what;
         let result = circle.deliver(next).await.map_or_else(Absent::label, |()| "ok");
-        desk.metrics.cache().shared(what, result);
+        metrics.cache().shared(what, result);
     }
 }
 
 /// What one gateway does while the server is there.
 pub(super) struct Session {
-    desk: Arc<Desk>,
+    local: Arc<LocalAnswers>,
+    clock: Clock,
+    metrics: Metrics,
     circle: Arc<Circle>,
     /// The last entry of the stream that was read.
     last: String,
@@ -73,8 +79,8 @@ impl redis::Session for Session {
 }
 
 impl Session {
-    pub(super) fn new(desk: Arc<Desk>, circle: Arc<Circle>) -> Self {
-        Self { desk, circle, last: String::new() }
+    pub(super) fn new(local: Arc<LocalAnswers>, (clock, metrics): (Clock, Metrics), circle: Arc<Circle>) -> Self {
+        Self { local, clock, metrics, circle, last: String::new() }
     }
 
     fn question(&self) -> Cmd {
@@ -89,7 +95,7 @@ impl Session {
         while let Some((pattern, purge)) = self.circle.purges.pending() {
             let stamp: String = answered(&self.circle.telling(&pattern, &purge), asks, ANSWER).await?;
             self.circle.purges.told(pattern, stamp.parse().map_err(|_| Broken::Silent)?);
-            self.desk.metrics.cache().shared("purge", "ok");
+            self.metrics.cache().shared("purge", "ok");
         }
         Ok(())
     }
@@ -117,11 +123,11 @@ impl Session {
         for (_, purge) in self.circle.purges.learn(listed).into_iter().filter(|(stamp, _)| *stamp >= gone) {
             let heard = purge.is_some();
             if let Some(purge) = purge {
-                let desk = self.desk.clone();
+                let local = self.local.clone();
                 // It looks at every entry.
-                let _ = tokio::task::spawn_blocking(move || desk.forget_here(&purge)).await;
+                let _ = tokio::task::spawn_blocking(move || local.forget(&purge)).await;
             }
-            self.desk.metrics.cache().shared("purge", if heard { "heard" } else { "refused" });
+            self.metrics.cache().shared("purge", if heard { "heard" } else { "refused" });
         }
         Ok(())
     }
@@ -137,12 +143,13 @@ impl Session {
         let Some(semantic) = self.circle.semantic else { return Ok(()) };
         let letters: Vec<_> = entries.into_iter().filter_map(|(_, mut fields)| fields.remove("e")).collect();
         if !letters.is_empty() {
-            let (desk, circle, runtime) = (self.desk.clone(), self.circle.clone(), Handle::current());
+            let (local, clock, metrics) = (self.local.clone(), self.clock, self.metrics.clone());
+            let (circle, runtime) = (self.circle.clone(), Handle::current());
             // Each takes a fraction of a millisecond, and the first time there may be thousands.
             let taken = tokio::task::spawn_blocking(move || {
                 for letter in letters {
-                    let result = take_in(&desk, &circle, &semantic, &letter, &runtime);
-                    desk.metrics.cache().shared("hear", result);
+                    let result = take_in((&local, clock), &circle, &semantic, &letter, &runtime);
+                    metrics.cache().shared("hear", result);
                 }
             });
             let _ = taken.await;
@@ -152,23 +159,29 @@ impl Session {
 }
 
 /// Keeps what another gateway tells; what came of it.
-fn take_in(desk: &Desk, circle: &Circle, semantic: &Semantic, bytes: &[u8], runtime: &Handle) -> &'static str {
+fn take_in(
+    (local, clock): (&LocalAnswers, Clock),
+    circle: &Circle,
+    semantic: &Semantic,
+    bytes: &[u8],
+    runtime: &Handle,
+) -> &'static str {
     let Some(letter) = circle.letter(&circle.stream(), bytes) else { return "refused" };
     let Ok(meaning) = read_meaning(&circle.keys, letter.payload) else { return "refused" };
     let age = Duration::from_millis(now().saturating_sub(letter.written));
     let ttl = semantic.ttl_of(eligible::is_volatile(&meaning.text));
     let left = Duration::from_millis(letter.expires.saturating_sub(now())).min(ttl.saturating_sub(age));
-    let moment = desk.clock.now();
+    let moment = clock.now();
     if left.is_zero() {
         return "old";
     }
-    let Some((compat, new)) = runtime.block_on(desk.meanings.remade(meaning, Kept::aged(moment, age))) else {
+    let Some((compat, new)) = runtime.block_on(local.semantic.remade(meaning, Kept::aged(moment, age))) else {
         return "embedder";
     };
-    let Some(entry) = desk.meanings.entries.restore(compat, new, left, moment) else { return "known" };
+    let Some(entry) = local.semantic.entries.restore(compat, new, left, moment) else { return "known" };
     if circle.purges.mean(&letter.tags, letter.after) {
         // It was purged meanwhile, and may have come in behind that.
-        desk.meanings.entries.remove(&compat, entry.number);
+        local.semantic.entries.remove(&compat, entry.number);
         return "refused";
     }
     "kept"
