@@ -1,7 +1,7 @@
 //! The bench of record for placement: policies side by side, against simulated engines on a virtual clock.
 //!
 //! The environment says what is played: `SIGNALBOX_BENCH_SEEDS` (8), `SIGNALBOX_BENCH_ONLY` and `SIGNALBOX_BENCH_POLICIES` (parts of
-//! names, divided by `|`; ours is always there), `SIGNALBOX_BENCH_UPDATE` (1 writes the report into `benches/README.md`) and
+//! names, divided by `|`; ours is always there), `SIGNALBOX_BENCH_UPDATE` (1 writes `benches/results/scheduler.md`) and
 //! `SIGNALBOX_DATA` (where the traces are).
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells on stdout, and how far it is on stderr")]
 
@@ -78,7 +78,7 @@ fn run(wanted: &Wanted) -> io::Result<()> {
     let text = report::report(&measure(wanted)?);
     println!("{text}");
     if env::var("SIGNALBOX_BENCH_UPDATE").is_ok_and(|update| update == "1") {
-        report::write(&text, &Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/README.md"))?;
+        report::publish(&text, &Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/results/scheduler.md"))?;
     }
     Ok(())
 }

@@ -17,8 +17,9 @@ const EQUAL: f64 = 1.05;
 /// Baselines beside ours in the table of details.
 const LEADERS: usize = 3;
 
-const BEGIN: &str = "<!-- scheduler:begin -->\n";
-const END: &str = "<!-- scheduler:end -->";
+/// First lines of the published report.
+const TITLE: &str = "# Placement policies on simulated engines\n\nMethod and reading: \
+                     [docs/benchmarks/scheduler.md](../../docs/benchmarks/scheduler.md).\n";
 
 /// Everything, as one text.
 pub(crate) fn report(results: &Results) -> String {
@@ -36,13 +37,9 @@ pub(crate) fn report(results: &Results) -> String {
     parts.join("\n")
 }
 
-/// Puts `text` between the marks of a document.
-pub(crate) fn write(text: &str, document: &Path) -> io::Result<()> {
-    let before = fs::read_to_string(document)?;
-    let missing = || io::Error::other(format!("{} has no place for the report", document.display()));
-    let (head, rest) = before.split_once(BEGIN).ok_or_else(missing)?;
-    let (_, tail) = rest.split_once(END).ok_or_else(missing)?;
-    fs::write(document, format!("{head}{BEGIN}{text}{END}{tail}"))
+/// Replaces the published report.
+pub(crate) fn publish(text: &str, path: &Path) -> io::Result<()> {
+    fs::write(path, format!("{TITLE}\n{text}"))
 }
 
 fn head(results: &Results) -> String {
@@ -75,7 +72,7 @@ fn attainment(results: &Results) -> String {
     let header = std::iter::once("scenario".to_owned()).chain(names);
     let header: Vec<String> = header.chain(["ours − best".to_owned(), "regret".to_owned()]).collect();
     format!(
-        "### Requests within the SLO, %\n\nMeans over seeds; **bold**: the best baseline. Ours and its difference to that baseline, \
+        "## Requests within the SLO, %\n\nMeans over seeds; **bold**: the best baseline. Ours and its difference to that baseline, \
          paired by seed, with 95 % intervals. Regret: what the best policy has more. Saturated: even the best is below 80 %.\n\n{}",
         table(&header, &rows)
     )
@@ -118,7 +115,7 @@ fn tail(results: &Results) -> String {
     let header = std::iter::once("scenario".to_owned()).chain(names);
     let header: Vec<String> = header.chain(["ours ÷ best".to_owned(), "verdict".to_owned()]).collect();
     format!(
-        "### TTFT p99, seconds\n\nOver all requests offered: one that was refused or never answered counts as infinite. **Bold**: the \
+        "## TTFT p99, seconds\n\nOver all requests offered: one that was refused or never answered counts as infinite. **Bold**: the \
          best baseline of the scenario. Ours in relation to it: the mean of the seeds' ratios with its 95 % interval.\n\n{}",
         table(&header, &rows)
     )
@@ -143,7 +140,7 @@ fn decisions(results: &Results) -> String {
     let header: Vec<String> = results.policies.iter().map(|policy| policy.0.to_owned()).collect();
     let row: Vec<String> = (0..header.len()).map(took).collect();
     format!(
-        "### Time of a decision, µs\n\nMean wall time of an arrival, with what is kept in account of it, while every processor is busy with \
+        "## Time of a decision, µs\n\nMean wall time of an arrival, with what is kept in account of it, while every processor is busy with \
          plays; {}.\n\n{}",
         machine::line(&machine::read()),
         table(&header, &[row])
@@ -165,7 +162,7 @@ fn goodput(results: &Results) -> String {
     let header: Vec<String> =
         std::iter::once("traffic".to_owned()).chain(names).chain(["ours ÷ best".to_owned()]).collect();
     format!(
-        "### Goodput: the highest load at which 90 % are within the SLO\n\nMeans over {} seeds, each found by bisection to 4.5 %.\n\n{}",
+        "## Goodput: the highest load at which 90 % are within the SLO\n\nMeans over {} seeds, each found by bisection to 4.5 %.\n\n{}",
         results.goodput[0].loads[0].len(),
         table(&header, &results.goodput.iter().map(row).collect::<Vec<_>>())
     )
@@ -206,7 +203,7 @@ fn legend(results: &Results) -> String {
         let lines: Vec<String> = items.iter().map(|(name, what)| format!("- **{name}**: {what}\n")).collect();
         lines.concat()
     };
-    format!("### Policies\n\n{}\n### Scenarios\n\n{}", list(&results.policies), list(LEGEND))
+    format!("## Policies\n\n{}\n## Scenarios\n\n{}", list(&results.policies), list(LEGEND))
 }
 
 fn marked(text: String, mark: bool) -> String {
