@@ -1,8 +1,8 @@
-//! What every baseline is told: an exact account of what it sent where and what came of it, shared by all of their rules.
+//! The state that all baselines share: an exact account of the requests they sent to each engine and of their results.
 //!
-//! It is more than the originals have. Prefixes are known per engine as the least recently used blocks that its cache can
-//! hold (originals match characters, or keep what is long gone), counts move at once with each decision and each first
-//! token, and an engine that fails or stays silent is left out for five seconds with all that it had cached forgotten.
+//! It is more exact than the originals. Prefixes are tracked per engine as LRU blocks bounded by the engine's real cache (originals
+//! match characters, or keep blocks that were evicted long ago). Counts change at once with each decision and first token. An engine
+//! that mark_failed or stays silent is excluded for five seconds, and its cached prefixes are forgotten.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -21,41 +21,41 @@ use signalbox::{
 
 use crate::workload::BLOCK;
 
-/// How long an engine that failed is not asked.
+/// Time for which a failed engine is excluded.
 const DOWN: Duration = Duration::from_secs(5);
 
-/// Over how long Finagle's `PeakEWMA` forgets.
+/// Decay time of Finagle's `PeakEWMA`.
 const PEAK_SECONDS: f64 = 10.0;
 
-/// First tokens that are remembered of an engine.
+/// Times to first token that are kept per engine.
 const REMEMBERED: usize = 32;
 
-/// A request that is to be placed.
+/// A request to place.
 pub(crate) struct Ask<'a> {
     pub(crate) now: Moment,
     pub(crate) job: &'a Job,
 }
 
-/// What is known of an engine.
+/// The state of one engine, as the baselines know it.
 pub(crate) struct Known {
     pub(crate) engine: usize,
-    /// Requests of ours there.
+    /// Requests in flight.
     pub(crate) in_flight: u32,
-    /// Of these, still without a first token.
+    /// Of these, requests without a first token.
     pub(crate) waiting: u32,
-    /// Their prompt tokens that are not cached, as predicted.
+    /// Their uncached prompt tokens, as predicted.
     pub(crate) queued: u64,
-    /// Tokens of all prompts of ours there.
+    /// Prompt tokens of all requests in flight.
     pub(crate) context: u64,
-    /// As last scraped.
+    /// The last scraped gauges.
     pub(crate) gauges: Option<Gauges>,
     prefixes: Prefixes,
-    /// Blocks of requests in flight: how many hold each, and those that cannot be shared.
+    /// Blocks of requests in flight: holders of each, and the number of blocks that cannot be shared.
     active: HashMap<u64, u32>,
     unshared: u64,
-    /// Peak-sensitive moving average of TTFT in seconds, and when it was true.
+    /// Peak-sensitive moving average of TTFT in seconds, and the time of its last update.
     peak: (f64, Moment),
-    /// The last times to first token, each with the requests in flight when it was sent.
+    /// The last times to first token, each with the number of requests in flight when it was sent.
     recent: VecDeque<(u32, f64)>,
     failed: Option<Moment>,
 }
@@ -78,29 +78,29 @@ impl Known {
         }
     }
 
-    /// Prompt tokens believed cached.
+    /// Prompt tokens that are presumably cached.
     pub(crate) fn matched(&self, job: &Job) -> u64 {
         self.prefixes.matched(&job.blocks) as u64 * u64::from(BLOCK)
     }
 
-    /// Prompt tokens believed not to be cached, 32 at least.
+    /// Prompt tokens that are presumably not cached, at least 32.
     pub(crate) fn uncached(&self, job: &Job) -> f64 {
         u64::from(job.prompt_tokens).saturating_sub(self.matched(job)).max(32) as f64
     }
 
-    /// Different blocks in use there, once `job` is there too.
+    /// Distinct blocks in use after `job` was added.
     pub(crate) fn blocks_with(&self, job: &Job) -> u64 {
         let new = job.blocks.iter().filter(|block| !self.active.contains_key(block)).count();
         self.active.len() as u64 + self.unshared + new as u64 + unshared(job)
     }
 
-    /// Finagle's cost: the decayed peak times what would be in flight. One that has never answered what it was asked is shunned.
+    /// Finagle's cost: the decayed peak times the requests in flight with this one. An engine that has requests but has never answered costs most.
     pub(crate) fn peak_cost(&self, now: Moment) -> f64 {
         let decayed = self.peak.0 * (-now.since(self.peak.1).as_secs_f64() / PEAK_SECONDS).exp();
         if decayed == 0.0 && self.in_flight > 0 { 1e9 } else { decayed * f64::from(self.in_flight + 1) }
     }
 
-    /// The median of the times to first token that were seen at about the present load.
+    /// The median time to first token at about the current load.
     pub(crate) fn latency(&self) -> f64 {
         let mut nearest: Vec<(u32, f64)> =
             self.recent.iter().map(|&(load, ttft)| (load.abs_diff(self.in_flight), ttft)).collect();
@@ -139,20 +139,20 @@ impl Known {
         self.unshared -= unshared(job);
     }
 
-    fn fails(&mut self, now: Moment) {
+    fn mark_failed(&mut self, now: Moment) {
         self.failed = Some(now);
         self.prefixes = Prefixes::new(self.prefixes.capacity);
     }
 }
 
-/// Blocks of a prompt that nobody else can have.
+/// Blocks of a prompt that no other prompt can share.
 fn unshared(job: &Job) -> u64 {
     u64::from(job.prompt_tokens.div_ceil(BLOCK)).saturating_sub(job.blocks.len() as u64)
 }
 
-/// A way to choose an engine.
+/// A rule that chooses an engine.
 pub(crate) trait Rule {
-    /// The engine for `ask`, one of `up`, which is not empty.
+    /// Returns the engine for `ask`: one of `up`, which is not empty.
     fn pick(&mut self, ask: &Ask<'_>, up: &[&Known], dice: &mut fastrand::Rng) -> usize;
 }
 
@@ -174,21 +174,21 @@ struct Sent {
     open: bool,
 }
 
-/// A request that is not over: how often it was sent, and the last attempt.
-struct Asked {
+/// A request under way: the number of its attempts, and the last one.
+struct Pending {
     request: Request,
     tries: usize,
     attempt: AttemptId,
 }
 
-/// A scheduler that sends every request at once to the engine its rule picks, and again elsewhere when that one fails before
-/// the first token.
+/// A scheduler that sends each request at once to the engine that its rule picks, and to another engine if that one mark_failed before the
+/// first token.
 pub(crate) struct Simple<R> {
     rule: R,
     dice: fastrand::Rng,
     engines: Vec<Known>,
     sent: Vec<Sent>,
-    asked: HashMap<u32, Asked>,
+    pending: HashMap<u32, Pending>,
 }
 
 impl<R: Rule> Simple<R> {
@@ -198,15 +198,15 @@ impl<R: Rule> Simple<R> {
             dice: fastrand::Rng::with_seed(seed ^ 0xBA5E),
             engines: (0..engines).map(|engine| Known::new(engine, kv_tokens)).collect(),
             sent: Vec::new(),
-            asked: HashMap::new(),
+            pending: HashMap::new(),
         }
     }
 
     fn place(&mut self, now: Moment, number: u32, out: &mut Vec<Command>) {
-        let Some(asked) = self.asked.get_mut(&number) else { return };
-        asked.tries += 1;
-        if asked.tries > self.engines.len() {
-            self.asked.remove(&number);
+        let Some(pending) = self.pending.get_mut(&number) else { return };
+        pending.tries += 1;
+        if pending.tries > self.engines.len() {
+            self.pending.remove(&number);
             out.push(Command::Refuse(number));
             return;
         }
@@ -215,9 +215,9 @@ impl<R: Rule> Simple<R> {
         if choice.is_empty() {
             choice.extend(&self.engines);
         }
-        let job = &asked.request.job;
+        let job = &pending.request.job;
         let engine = self.rule.pick(&Ask { now, job }, &choice, &mut self.dice);
-        asked.attempt = self.sent.len() as AttemptId;
+        pending.attempt = self.sent.len() as AttemptId;
         let known = &mut self.engines[engine];
         let uncached = u64::from(job.prompt_tokens).saturating_sub(known.matched(job)).max(1);
         let load = known.in_flight;
@@ -232,8 +232,8 @@ impl<R: Rule> Simple<R> {
         out.push(Command::Send { request: number, engine });
     }
 
-    /// Takes its prompt off the queue; whether it was there.
-    fn begun(&mut self, attempt: AttemptId) -> bool {
+    /// Removes its prompt from the queue; returns true if it was in it.
+    fn leave_queue(&mut self, attempt: AttemptId) -> bool {
         let sent = &mut self.sent[attempt as usize];
         let waited = mem::replace(&mut sent.waiting, false);
         if waited {
@@ -245,14 +245,14 @@ impl<R: Rule> Simple<R> {
     }
 
     fn answered(&mut self, now: Moment, attempt: AttemptId) {
-        if self.begun(attempt) {
+        if self.leave_queue(attempt) {
             let sent = &self.sent[attempt as usize];
             self.engines[sent.engine].observe(now, sent.load, now.since(sent.at).as_secs_f64());
         }
     }
 
-    fn over(&mut self, attempt: AttemptId) {
-        self.begun(attempt);
+    fn end(&mut self, attempt: AttemptId) {
+        self.leave_queue(attempt);
         let sent = &mut self.sent[attempt as usize];
         if mem::replace(&mut sent.open, false) {
             let job = mem::take(&mut sent.job);
@@ -266,7 +266,7 @@ impl<R: Rule> Simple<R> {
 
 impl<R: Rule> Scheduler for Simple<R> {
     fn arrive(&mut self, now: Moment, number: u32, request: &Request, out: &mut Vec<Command>) {
-        self.asked.insert(number, Asked { request: request.clone(), tries: 0, attempt: 0 });
+        self.pending.insert(number, Pending { request: request.clone(), tries: 0, attempt: 0 });
         self.place(now, number, out);
     }
 
@@ -276,25 +276,25 @@ impl<R: Rule> Scheduler for Simple<R> {
 
     fn finished(&mut self, now: Moment, attempt: AttemptId, _: Answer, _: &mut Vec<Command>) {
         self.answered(now, attempt);
-        self.over(attempt);
-        self.asked.remove(&self.sent[attempt as usize].request);
+        self.end(attempt);
+        self.pending.remove(&self.sent[attempt as usize].request);
     }
 
     fn failed(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
         let Sent { request, engine, waiting, .. } = self.sent[attempt as usize];
-        self.engines[engine].fails(now);
-        self.over(attempt);
+        self.engines[engine].mark_failed(now);
+        self.end(attempt);
         if waiting {
             self.place(now, request, out);
         } else {
-            self.asked.remove(&request);
+            self.pending.remove(&request);
         }
     }
 
     fn left(&mut self, _: Moment, number: u32, out: &mut Vec<Command>) {
-        if let Some(asked) = self.asked.remove(&number) {
-            self.over(asked.attempt);
-            out.push(Command::Cancel(asked.attempt));
+        if let Some(pending) = self.pending.remove(&number) {
+            self.end(pending.attempt);
+            out.push(Command::Cancel(pending.attempt));
         }
     }
 
@@ -302,12 +302,12 @@ impl<R: Rule> Scheduler for Simple<R> {
         let known = &mut self.engines[engine];
         match gauges {
             Some(_) => known.gauges = gauges,
-            None => known.fails(now),
+            None => known.mark_failed(now),
         }
     }
 }
 
-/// What is believed cached on one engine: blocks by last use, no more than fit.
+/// Presumed content of an engine's prefix cache: blocks by last use, bounded by its capacity.
 struct Prefixes {
     capacity: usize,
     clock: u64,
@@ -324,7 +324,7 @@ impl Prefixes {
         blocks.iter().take_while(|block| self.used.contains_key(block)).count()
     }
 
-    /// The deepest blocks count as used first, so that prefixes outlive what follows them.
+    /// Marks the deepest blocks as used first, so that a prefix is evicted after the blocks that follow it.
     fn insert(&mut self, blocks: &[u64]) {
         for &block in blocks.iter().rev() {
             self.clock += 1;

@@ -1,4 +1,4 @@
-//! Goodput: the highest load at which nine in ten requests are within the SLO, found by bisection.
+//! Goodput: the highest load at which 90 % of the requests are within the SLO, found by bisection.
 
 use crate::{
     plays::play,
@@ -6,23 +6,23 @@ use crate::{
     scenario::{Scenario, Traces, Traffic},
 };
 
-/// The share that has to be within the SLO.
+/// Required share of requests within the SLO.
 const ENOUGH: f64 = 0.9;
 
-/// Halvings of the range on a logarithmic scale: 16 times end up within 4.5 %.
+/// Bisection steps on a logarithmic scale: a range of 1:16 ends within 4.5 %.
 const STEPS: u32 = 6;
 
-/// Traffic whose load is turned up.
+/// Traffic with a variable load.
 pub(crate) struct Course {
     pub(crate) name: &'static str,
-    /// What a load of 1 is.
+    /// Unit of the load.
     pub(crate) unit: &'static str,
     traffic: fn(f64) -> Traffic,
     least: f64,
     most: f64,
 }
 
-/// All of them.
+/// All courses.
 pub(crate) const COURSES: &[Course] = &[
     Course { name: "goodput, mooncake", unit: "×", traffic: Traffic::Mooncake, least: 0.125, most: 2.0 },
     Course { name: "goodput, conversations", unit: "/s", traffic: Traffic::Conversations, least: 1.5, most: 24.0 },
@@ -30,7 +30,7 @@ pub(crate) const COURSES: &[Course] = &[
     Course { name: "goodput, azure code", unit: "×", traffic: Traffic::AzureCode, least: 0.25, most: 4.0 },
 ];
 
-/// The highest load one seed carries; the least one that is tried where even that is too much.
+/// Returns the highest load that one seed sustains, or the lowest load tried if even that is too much.
 pub(crate) fn goodput(course: &Course, policy: &Policy, traces: &Traces, seed: u64) -> Option<f64> {
     let (mut carried, mut too_much) = (course.least, course.most);
     for _ in 0..STEPS {

@@ -1,9 +1,9 @@
-//! The bench of record for placement: policies side by side, against simulated engines on a virtual clock.
+//! Placement policies compared on simulated engines on a virtual clock.
 //!
-//! The environment says what is played: `SIGNALBOX_BENCH_SEEDS` (8), `SIGNALBOX_BENCH_ONLY` and `SIGNALBOX_BENCH_POLICIES` (parts of
-//! names, divided by `|`; ours is always there), `SIGNALBOX_BENCH_UPDATE` (1 writes `benches/results/scheduler.md`) and
-//! `SIGNALBOX_DATA` (where the traces are).
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells on stdout, and how far it is on stderr")]
+//! Environment: `SIGNALBOX_BENCH_SEEDS` (8), `SIGNALBOX_BENCH_ONLY` and `SIGNALBOX_BENCH_POLICIES` (parts of
+//! names, separated by `|`; ours always takes part), `SIGNALBOX_BENCH_UPDATE` (1 writes `benches/results/scheduler.md`) and
+//! `SIGNALBOX_DATA` (folder of the traces).
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench reports on stdout, and its progress on stderr")]
 
 mod account;
 mod goodput;
@@ -29,20 +29,20 @@ use self::{
     scenario::{ALL, Scenario, Traces},
 };
 
-/// Seeds of the search for goodput, which plays each of them several times.
+/// Seeds of the search for goodput, which runs each of them several times.
 const GOODPUT_SEEDS: u64 = 3;
 
-/// What the environment asks for.
-struct Wanted {
+/// The parts of the bench that the environment selects.
+struct Selection {
     seeds: u64,
     scenarios: Vec<&'static Scenario>,
     courses: Vec<&'static Course>,
     policies: Vec<&'static Policy>,
 }
 
-impl Wanted {
-    /// Without the argument that `cargo bench` gives (`cargo test --all-targets`) and without a number of seeds, little: it shows
-    /// that the bench works.
+impl Selection {
+    /// Reads the environment. Without a number of seeds and without the argument that `cargo bench` passes (`cargo test --all-targets`),
+    /// selects a smoke test.
     fn read() -> Self {
         let text = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
         let seeds = text("SIGNALBOX_BENCH_SEEDS").and_then(|seeds| seeds.parse().ok());
@@ -52,7 +52,7 @@ impl Wanted {
         let chosen = |parts: &Option<String>, name: &str| {
             parts.as_ref().is_none_or(|parts| parts.split('|').any(|part| name.contains(part)))
         };
-        // Ours last, wherever its line is.
+        // Ours is last, wherever its entry is.
         let baselines = POLICIES.iter().filter(|policy| policy.name != OURS && chosen(&among, policy.name));
         let ours = POLICIES.iter().filter(|policy| policy.name == OURS);
         Self {
@@ -65,7 +65,7 @@ impl Wanted {
 }
 
 fn main() -> ExitCode {
-    match run(&Wanted::read()) {
+    match run(&Selection::read()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("scheduler: {error}");
@@ -74,8 +74,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(wanted: &Wanted) -> io::Result<()> {
-    let text = report::report(&measure(wanted)?);
+fn run(selection: &Selection) -> io::Result<()> {
+    let text = report::report(&measure(selection)?);
     println!("{text}");
     if env::var("SIGNALBOX_BENCH_UPDATE").is_ok_and(|update| update == "1") {
         report::publish(&text, &Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/results/scheduler.md"))?;
@@ -83,8 +83,8 @@ fn run(wanted: &Wanted) -> io::Result<()> {
     Ok(())
 }
 
-fn measure(wanted: &Wanted) -> io::Result<Results> {
-    let Wanted { seeds, scenarios, courses, policies } = wanted;
+fn measure(selection: &Selection) -> io::Result<Results> {
+    let Selection { seeds, scenarios, courses, policies } = selection;
     let traces = Traces::load();
     let tries = GOODPUT_SEEDS.min(*seeds);
     let plays = combined(scenarios, policies, *seeds);
@@ -102,7 +102,7 @@ fn measure(wanted: &Wanted) -> io::Result<Results> {
 
     let mut results = Results {
         seeds: *seeds,
-        policies: policies.iter().map(|policy| (policy.name, policy.what)).collect(),
+        policies: policies.iter().map(|policy| (policy.name, policy.description)).collect(),
         rows: Vec::new(),
         goodput: Vec::new(),
         absent: Vec::new(),
@@ -122,18 +122,18 @@ fn measure(wanted: &Wanted) -> io::Result<Results> {
     Ok(results)
 }
 
-/// All seeds with all policies for each thing.
-fn combined<T: Copy>(things: &[T], policies: &[&'static Policy], seeds: u64) -> Vec<(T, &'static Policy, u64)> {
+/// Combines each item with all policies and all seeds.
+fn combined<T: Copy>(items: &[T], policies: &[&'static Policy], seeds: u64) -> Vec<(T, &'static Policy, u64)> {
     let mut all = Vec::new();
-    for &thing in things {
+    for &item in items {
         for &policy in policies {
-            all.extend((0..seeds).map(|seed| (thing, policy, seed)));
+            all.extend((0..seeds).map(|seed| (item, policy, seed)));
         }
     }
     all
 }
 
-/// The results of one thing by policy and seed; `None` where there are none.
+/// Groups the results of one item by policy and seed. `None` if there are none.
 fn by_policy<R: Clone>(results: &[Option<R>], seeds: u64) -> Option<Vec<Vec<R>>> {
     results.chunks(seeds as usize).map(|results| results.iter().cloned().collect()).collect()
 }

@@ -1,4 +1,4 @@
-//! Plays scenarios with policies.
+//! Runs a scenario with a policy.
 
 use signalbox::sim::{
     cluster::{self, Scheduler},
@@ -11,7 +11,7 @@ use crate::{
     scenario::{ENGINES, Scenario, Traces, profile},
 };
 
-/// One seed of a scenario with a policy; `None` where its trace is not here.
+/// Runs one seed of a scenario with a policy. `None` if its trace is missing.
 pub(crate) fn play(scenario: &Scenario, policy: &Policy, traces: &Traces, seed: u64) -> Option<Figures> {
     let play = scenario.play(traces, policy.scrape, seed)?;
     let fleet = |gateway| Fleet { engines: ENGINES, kv_tokens: profile().kv_tokens, seed: seed << 8 | gateway as u64 };

@@ -1,4 +1,4 @@
-//! The policies that are compared: name, what it is, how it is made. Ours is the last one.
+//! The policies that are compared: name, description, constructor. Ours is the last.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::{
     scenario::profile,
 };
 
-/// The name of the policy that is judged; all others are baselines.
+/// Name of the gateway's own policy; all others are baselines.
 pub(crate) const OURS: &str = "ours";
 
-/// What a policy is made for.
+/// The engines and the seed that a policy is constructed for.
 #[derive(Copy, Clone)]
 pub(crate) struct Fleet {
     pub(crate) engines: usize,
@@ -31,27 +31,27 @@ impl Fleet {
     }
 }
 
-/// One of them.
+/// A policy and its scrape interval.
 pub(crate) struct Policy {
     pub(crate) name: &'static str,
-    pub(crate) what: &'static str,
-    /// Time between its scrapes where a scenario leaves that open.
+    pub(crate) description: &'static str,
+    /// Scrape interval, unless the scenario sets one.
     pub(crate) scrape: Duration,
     pub(crate) make: fn(&Fleet) -> Box<dyn Scheduler>,
 }
 
-const fn policy(name: &'static str, make: fn(&Fleet) -> Box<dyn Scheduler>, what: &'static str) -> Policy {
-    Policy { name, what, scrape: Duration::from_secs(1), make }
+const fn policy(name: &'static str, make: fn(&Fleet) -> Box<dyn Scheduler>, description: &'static str) -> Policy {
+    Policy { name, description, scrape: Duration::from_secs(1), make }
 }
 
 type Dice = fastrand::Rng;
 
-/// All of them. A new one is one more line here.
+/// All policies. A new one is one more entry here.
 pub(crate) const POLICIES: &[Policy] = &[
     policy(
         "random",
         |fleet| fleet.with(|_: &Ask<'_>, up: &[&Known], dice: &mut Dice| up[dice.usize(..up.len())].engine),
-        "any",
+        "any engine",
     ),
     policy("RR", round_robin, "round robin"),
     policy(
@@ -69,7 +69,7 @@ pub(crate) const POLICIES: &[Policy] = &[
                 better_of_two(up, dice, |known| f64::from(known.in_flight))
             })
         },
-        "power of two choices: of two different random ones that with fewer in flight",
+        "power of two choices: of two random engines the one with fewer requests in flight",
     ),
     policy(
         "EWMA",
@@ -78,14 +78,18 @@ pub(crate) const POLICIES: &[Policy] = &[
                 better_of_two(up, dice, |known| known.peak_cost(ask.now))
             })
         },
-        "Finagle's PeakEWMA: of two random ones that with the smaller peak-sensitive average TTFT (10 s) × requests in flight",
+        "Finagle's PeakEWMA: of two random engines the one with the smaller peak-sensitive average TTFT (10 s) × requests in flight",
     ),
     policy(
         "Prequal",
         |fleet| fleet.with(prequal),
-        "hot–cold lexicographic at the 84th percentile of requests in flight, latency at about the present load",
+        "hot–cold lexicographic at the 84th percentile of requests in flight, latency at about the current load",
     ),
-    policy("SGLang", |fleet| fleet.with(sglang), "`cache_aware`, thresholds 0.3 / 64 / 1.5, else fewest in flight"),
+    policy(
+        "SGLang",
+        |fleet| fleet.with(sglang),
+        "`cache_aware`, thresholds 0.3 / 64 / 1.5, else fewest requests in flight",
+    ),
     Policy {
         scrape: Duration::from_millis(50),
         ..policy(
@@ -95,11 +99,11 @@ pub(crate) const POLICIES: &[Policy] = &[
         )
     },
     policy("llm-d 1s", |fleet| fleet.with(llmd_scraped), "the same, scraped every second"),
-    policy("llm-d own", llmd_own, "the same from our own instant counts in place of scraped ones"),
+    policy("llm-d own", llmd_own, "the same from our own instant counts instead of scraped ones"),
     policy(
         "Dynamo",
         |fleet| fleet.with(dynamo),
-        "NVIDIA Dynamo's KV router: blocks to compute + different blocks in use, temperature 0",
+        "NVIDIA Dynamo's KV router: blocks to compute + distinct blocks in use, temperature 0",
     ),
     policy(
         "LMetric",
@@ -126,7 +130,7 @@ pub(crate) const POLICIES: &[Policy] = &[
                 least(up, dice, |known| known.queued as f64 + known.uncached(ask.job) * f64::from(known.in_flight + 1))
             })
         },
-        "the marginal cost rule alone: uncached tokens queued there + own × (requests in flight + 1)",
+        "the marginal-cost rule alone: uncached tokens queued there + own × (requests in flight + 1)",
     ),
     policy(OURS, ours, "`least_cost`, as the gateway runs it"),
 ];
@@ -147,18 +151,18 @@ fn llmd_own(fleet: &Fleet) -> Box<dyn Scheduler> {
     })
 }
 
-/// The gateway itself, with a policy of one pool that says nothing but where its engines are.
+/// The gateway itself, with a policy of one pool that names only its engines.
 fn ours(fleet: &Fleet) -> Box<dyn Scheduler> {
     let urls: Vec<String> = (0..fleet.engines).map(|engine| format!("http://engine-{engine}:8000/v1")).collect();
     let text = format!("pools: {{ main: {{ model: m, backends: [{}] }} }}", urls.join(", "));
     let policy = Config::parse("bench.yaml", &text, &|_| None, &|_| Ok(String::new()))
         .and_then(|config| compile(&config))
-        .expect("a policy that is valid");
+        .expect("the policy is valid");
     let route = policy
         .models
         .get("auto")
         .and_then(|model| model.first())
-        .expect("a policy without models has this one")
+        .expect("a policy without models has the model `auto`")
         .clone();
     let profile = Profile { kv_tokens: fleet.kv_tokens, ..profile() };
     Box::new(Gateway::new(policy, &route, &vec![profile; fleet.engines], fleet.seed))

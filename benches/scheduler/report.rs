@@ -1,4 +1,4 @@
-//! The report in Markdown.
+//! Markdown report.
 
 use std::{fs, io, path::Path};
 
@@ -11,17 +11,17 @@ use crate::{
     scenario::LEGEND,
 };
 
-/// Of what ours may be above the best baseline's p99 and still be called equal.
+/// Ratio to the best baseline's p99 up to which ours counts as equal.
 const EQUAL: f64 = 1.05;
 
-/// Baselines beside ours in the table of details.
+/// Baselines in the table of details.
 const LEADERS: usize = 3;
 
 /// First lines of the published report.
 const TITLE: &str = "# Placement policies on simulated engines\n\nMethod and reading: \
                      [docs/benchmarks/scheduler.md](../../docs/benchmarks/scheduler.md).\n";
 
-/// Everything, as one text.
+/// Renders all results.
 pub(crate) fn report(results: &Results) -> String {
     let mut parts = vec![head(results)];
     if !results.rows.is_empty() {
@@ -46,7 +46,7 @@ fn head(results: &Results) -> String {
     let scenarios = results.rows.len();
     let absent = match results.absent.join("; ") {
         absent if absent.is_empty() => absent,
-        absent => format!("\nLeft out, because their traces are not here: {absent}.\n"),
+        absent => format!("\nLeft out because their traces are missing: {absent}.\n"),
     };
     format!("{scenarios} scenarios, {} seeds; ours is `{OURS}`.\n{absent}", results.seeds)
 }
@@ -73,12 +73,12 @@ fn attainment(results: &Results) -> String {
     let header: Vec<String> = header.chain(["ours − best".to_owned(), "regret".to_owned()]).collect();
     format!(
         "## Requests within the SLO, %\n\nMeans over seeds; **bold**: the best baseline. Ours and its difference to that baseline, \
-         paired by seed, with 95 % intervals. Regret: what the best policy has more. Saturated: even the best is below 80 %.\n\n{}",
+         paired by seed, with 95 % intervals. Regret: by how much the best policy is ahead. Saturated: even the best is below 80 %.\n\n{}",
         table(&header, &rows)
     )
 }
 
-/// A row of the first table.
+/// A row of the attainment table.
 fn compared(
     results: &Results,
     name: String,
@@ -116,12 +116,12 @@ fn tail(results: &Results) -> String {
     let header: Vec<String> = header.chain(["ours ÷ best".to_owned(), "verdict".to_owned()]).collect();
     format!(
         "## TTFT p99, seconds\n\nOver all requests offered: one that was refused or never answered counts as infinite. **Bold**: the \
-         best baseline of the scenario. Ours in relation to it: the mean of the seeds' ratios with its 95 % interval.\n\n{}",
+         best baseline of the scenario. Ratio of ours to it: the mean of the seeds' ratios with its 95 % interval.\n\n{}",
         table(&header, &rows)
     )
 }
 
-/// What the ratio of two p99 says.
+/// Verdict on the ratio of two p99.
 fn verdict(times: Estimate) -> String {
     match times {
         Estimate { mean, .. } if mean <= EQUAL => "within 5 %".to_owned(),
@@ -140,8 +140,8 @@ fn decisions(results: &Results) -> String {
     let header: Vec<String> = results.policies.iter().map(|policy| policy.0.to_owned()).collect();
     let row: Vec<String> = (0..header.len()).map(took).collect();
     format!(
-        "## Time of a decision, µs\n\nMean wall time of an arrival, with what is kept in account of it, while every processor is busy with \
-         plays; {}.\n\n{}",
+        "## Time of a decision, µs\n\nMean wall time of an arrival, with the bookkeeping for it, while every processor is busy with \
+         simulations; {}.\n\n{}",
         machine::line(&machine::read()),
         table(&header, &[row])
     )
@@ -200,7 +200,7 @@ fn details(results: &Results) -> String {
 
 fn legend(results: &Results) -> String {
     let list = |items: &[(&str, &str)]| {
-        let lines: Vec<String> = items.iter().map(|(name, what)| format!("- **{name}**: {what}\n")).collect();
+        let lines: Vec<String> = items.iter().map(|(name, text)| format!("- **{name}**: {text}\n")).collect();
         lines.concat()
     };
     format!("## Policies\n\n{}\n## Scenarios\n\n{}", list(&results.policies), list(LEGEND))
@@ -217,7 +217,7 @@ fn table(header: &[String], rows: &[Vec<String>]) -> String {
     format!("{}|{rule}|\n{rows}", line(header))
 }
 
-/// `left / right`, where both may have no end.
+/// `left / right`; 1 if both are infinite.
 fn ratio(left: f64, right: f64) -> f64 {
     if left.is_infinite() && right.is_infinite() { 1.0 } else { left / right }
 }

@@ -1,4 +1,4 @@
-//! How the baselines choose, each as its project or paper publishes it.
+//! Rules of the baselines, each as its project or paper publishes it.
 
 use crate::{
     account::{Ask, Known},
@@ -7,7 +7,7 @@ use crate::{
 
 type Dice = fastrand::Rng;
 
-/// The one with the smallest cost; equals by chance.
+/// Returns the engine with the smallest cost; ties are broken at random.
 pub(crate) fn least(up: &[&Known], dice: &mut Dice, cost: impl Fn(&Known) -> f64) -> usize {
     let costs: Vec<f64> = up.iter().map(|known| cost(known)).collect();
     let smallest = costs.iter().copied().fold(f64::INFINITY, f64::min);
@@ -15,15 +15,15 @@ pub(crate) fn least(up: &[&Known], dice: &mut Dice, cost: impl Fn(&Known) -> f64
     up[equal[dice.usize(..equal.len())]].engine
 }
 
-/// The better of two different ones that chance offers.
+/// Returns the better of two different random engines.
 pub(crate) fn better_of_two(up: &[&Known], dice: &mut Dice, cost: impl Fn(&Known) -> f64) -> usize {
     let one = dice.usize(..up.len());
     let other = (one + 1 + dice.usize(..up.len().max(2) - 1)) % up.len();
     if cost(up[one]) <= cost(up[other]) { up[one].engine } else { up[other].engine }
 }
 
-/// Hot–cold lexicographic: those above the 84th percentile of requests in flight are hot; of the cold ones the fastest, where
-/// all are hot the least loaded. Here all are probed and the answers are fresh, which is more than Prequal asks for.
+/// Prequal's hot–cold lexicographic rule: engines above the 84th percentile of requests in flight are hot. Picks the fastest cold
+/// engine, or the least loaded one if all are hot. Here all engines are probed and the answers are fresh, which is more than Prequal needs.
 pub(crate) fn prequal(_: &Ask<'_>, up: &[&Known], dice: &mut Dice) -> usize {
     let mut loads: Vec<u32> = up.iter().map(|known| known.in_flight).collect();
     loads.sort_unstable();
@@ -36,9 +36,8 @@ pub(crate) fn prequal(_: &Ask<'_>, up: &[&Known], dice: &mut Dice) -> usize {
     }
 }
 
-/// SGLang's `cache_aware` as its gateway does it today: fewest in flight where load is uneven (by more than 64 and 1.5 times),
-/// the longest match where it covers more than 0.3 of the prompt, else fewest in flight. (The older fallback, the smallest
-/// tree, did worse.)
+/// SGLang's `cache_aware` as in its current gateway: fewest in flight if the load is uneven (by more than 64 and 1.5 times), the
+/// longest match if it covers more than 0.3 of the prompt, else fewest in flight. The older fallback, the smallest tree, did worse.
 pub(crate) fn sglang(ask: &Ask<'_>, up: &[&Known], dice: &mut Dice) -> usize {
     let most = up.iter().map(|known| known.in_flight).max().unwrap_or(0);
     let fewest = up.iter().map(|known| known.in_flight).min().unwrap_or(0);
@@ -51,7 +50,7 @@ pub(crate) fn sglang(ask: &Ask<'_>, up: &[&Known], dice: &mut Dice) -> usize {
     }
 }
 
-/// llm-d's scorers: prefix 3 (share of the prompt), queue 2 (between the shortest and the longest), KV cache 2 (free share).
+/// llm-d's scorers: prefix 3 (share of the prompt), queue 2 (relative to the shortest and longest), KV cache 2 (free share).
 pub(crate) fn llmd(
     ask: &Ask<'_>,
     up: &[&Known],
@@ -68,14 +67,14 @@ pub(crate) fn llmd(
     })
 }
 
-/// The same from what engines report of themselves.
+/// The same, from scraped gauges.
 pub(crate) fn llmd_scraped(ask: &Ask<'_>, up: &[&Known], dice: &mut Dice) -> usize {
     let gauges = |known: &Known| known.gauges.unwrap_or_default();
     llmd(ask, up, dice, |known| f64::from(gauges(known).waiting), |known| gauges(known).kv_usage)
 }
 
-/// Dynamo's KV router with its defaults (overlap weight 1, temperature 0): blocks still to be computed there plus different
-/// blocks in use there, both with this request.
+/// Dynamo's KV router with its defaults (overlap weight 1, temperature 0): blocks to compute plus distinct blocks in use, both
+/// including this request.
 pub(crate) fn dynamo(ask: &Ask<'_>, up: &[&Known], dice: &mut Dice) -> usize {
     least(up, dice, |known| {
         let new = u64::from(ask.job.prompt_tokens).saturating_sub(known.matched(ask.job));

@@ -1,4 +1,4 @@
-//! The scenarios: which traffic, against which engines, and what happens to them.
+//! The scenarios: traffic, engines, and what changes during a run.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const fn minutes(count: u64) -> Duration {
     Duration::from_secs(60 * count)
 }
 
-/// The recorded traces that are here.
+/// The recorded traces that are present.
 pub(crate) struct Traces {
     mooncake: Option<Vec<Arrival>>,
     azure_conv: Option<Vec<Arrival>>,
@@ -33,7 +33,7 @@ impl Traces {
     }
 }
 
-/// What is played: multiples of a trace's load, or requests a second.
+/// The traffic: multiples of a trace's recorded load, or requests per second.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(crate) enum Traffic {
     Mooncake(f64),
@@ -44,7 +44,7 @@ pub(crate) enum Traffic {
     Siblings(f64),
 }
 
-/// What is different from eight equal engines that are asked for their gauges every second.
+/// The difference from eight equal engines that are scraped every second.
 #[derive(Copy, Clone, Debug, PartialEq)]
 enum Twist {
     None,
@@ -78,7 +78,7 @@ const fn scenario(name: &'static str, traffic: Traffic, twist: Twist) -> Scenari
     Scenario { name, traffic, twist }
 }
 
-/// All of them.
+/// All scenarios.
 pub(crate) const ALL: &[Scenario] = &[
     scenario("mooncake ×0.75", Traffic::Mooncake(0.75), Twist::None),
     scenario("mooncake ×1", Traffic::Mooncake(1.0), Twist::None),
@@ -115,44 +115,44 @@ pub(crate) const ALL: &[Scenario] = &[
     scenario("half not streamed, conversations 8/s", Traffic::Conversations(8.0), Twist::HalfWhole),
 ];
 
-/// What the names mean, for the report.
+/// Descriptions of the names, for the report.
 pub(crate) const LEGEND: &[(&str, &str)] = &[
     ("mooncake", "Mooncake's synthetic trace (3993 requests, long shared prefixes), at multiples of its recorded load"),
     (
         "conversations",
-        "made up: four turns on average over one of 12 system prompts and a document, 30 s to think between them",
+        "synthetic: four turns on average over one of 12 system prompts and a document, 30 s between turns",
     ),
     ("azure conv, azure code", "Azure's LLM traces of 2023, no prefixes known, at multiples of their recorded load"),
     (
         "hot prefix",
-        "made up: 40 prefixes of 8k to 16k tokens by Zipf 1.3, the first asked for more than one engine can serve",
+        "synthetic: 40 prefixes of 8k to 16k tokens by Zipf 1.3, the first requested more often than one engine can serve",
     ),
-    ("siblings", "made up: bursts of 12 to 20 within 0.2 s that share a prefix never seen before, and single prompts"),
-    ("mis-specified", "each coefficient of each engine strays from the profile by up to ±50 %, drawn by seed"),
+    ("siblings", "synthetic: bursts of 12 to 20 within 0.2 s that share a new prefix, and single prompts"),
+    ("mis-specified", "each coefficient of each engine deviates from the profile by up to ±50 %, drawn by seed"),
     ("half slow", "four of the eight engines take twice as long"),
     ("one slowed", "one engine takes four times as long for 20 min of 23 (with azure for 3.6 of 4)"),
     ("one dead", "one engine fails after a third of the play and stays away"),
     (
         "one stalled",
-        "one engine takes everything and answers next to nothing for the middle third, then fails and returns cold",
+        "one engine accepts requests and answers next to nothing for the middle third, then fails and returns with a cold cache",
     ),
     ("one restarted", "one engine fails after a third of the play and is back 30 s later with a cold cache"),
-    ("two gateways", "requests go by turns to two gateways that know nothing of each other"),
-    ("scrapes", "engines are asked for their gauges this often, for every policy; elsewhere every second"),
-    ("cancels", "a fifth of the clients leave before their answer is whole; they are load and are not counted"),
-    ("half not streamed", "every second answer comes whole, so that nothing is seen of it before its end"),
+    ("two gateways", "requests alternate between two gateways that do not know of each other"),
+    ("scrapes", "scrape interval for every policy; elsewhere one second"),
+    ("cancels", "a fifth of the clients leave before their answer is complete; they are load and are not counted"),
+    ("half not streamed", "every second answer comes whole, so nothing is observed before its end"),
 ];
 
-/// Engines in every scenario.
+/// Number of engines in every scenario.
 pub(crate) const ENGINES: usize = 8;
 
-/// The engine that is imitated: an 8B model on an H100, 400k tokens of KV cache.
+/// The engine to imitate: an 8B model on an H100, 400k tokens of KV cache.
 pub(crate) fn profile() -> Profile {
     Profile { block_tokens: BLOCK, ..Profile::h100_8b() }
 }
 
 impl Traffic {
-    /// Azure's plays are short, so that seeds play different parts of an hour.
+    /// Draws the requests. Azure's excerpts are short, so that seeds use different parts of an hour.
     fn requests(self, traces: &Traces, seed: u64) -> Option<Vec<Request>> {
         Some(match self {
             Self::Mooncake(rate) => replay(traces.mooncake.as_ref()?, rate, minutes(25), seed),
@@ -166,13 +166,12 @@ impl Traffic {
 }
 
 impl Scenario {
-    /// One that is nothing but traffic.
+    /// A scenario without changes.
     pub(crate) const fn plain(name: &'static str, traffic: Traffic) -> Self {
         scenario(name, traffic, Twist::None)
     }
 
-    /// The play of one seed, engines being scraped at `scrape` unless the scenario says how often; `None` where its trace is
-    /// not here.
+    /// Sets up one seed, with engines scraped every `scrape` unless the scenario sets an interval. `None` if the trace is missing.
     pub(crate) fn play(&self, traces: &Traces, scrape: Duration, seed: u64) -> Option<Play> {
         let requests = self.traffic.requests(traces, seed)?;
         let mut dice = fastrand::Rng::with_seed(seed ^ 0xE4);
@@ -183,12 +182,12 @@ impl Scenario {
         match self.twist {
             Twist::MisSpecified => {
                 for engine in &mut engines {
-                    let mut stray = || 0.5 + dice.f64();
-                    engine.prefill_ms *= stray();
-                    engine.step_ms *= stray();
-                    engine.sequence_ms *= stray();
-                    engine.context_ms_per_1k *= stray();
-                    engine.prompt_ms *= stray();
+                    let mut deviation = || 0.5 + dice.f64();
+                    engine.prefill_ms *= deviation();
+                    engine.step_ms *= deviation();
+                    engine.sequence_ms *= deviation();
+                    engine.context_ms_per_1k *= deviation();
+                    engine.prompt_ms *= deviation();
                 }
             }
             Twist::HalfSlow => changes.extend((0..4).map(|engine| (Duration::ZERO, engine, Change::Slow(2.0)))),
@@ -221,7 +220,7 @@ impl Scenario {
             Twist::Scrape(interval) => interval.map(Duration::from_millis),
             _ => Some(scrape),
         };
-        // Engines take seeds that follow one another from here.
+        // Engines take consecutive seeds from here.
         let setting = Setting { engines, changes, scrape, seed: seed << 8, ..Setting::default() };
         Some(Play { setting, requests, gateways: if self.twist == Twist::TwoGateways { 2 } else { 1 } })
     }

@@ -1,4 +1,4 @@
-//! The traffic of the scenarios: recorded traces and made-up ones, all drawn by seed.
+//! Traffic of the scenarios: recorded traces and synthetic ones, all drawn by seed.
 
 use std::{fs::File, io::BufReader, path::PathBuf, sync::Arc, time::Duration};
 
@@ -10,15 +10,15 @@ use signalbox::sim::{
     traffic::Request,
 };
 
-/// Tokens of a block of the engines' prefix caches, as in Mooncake's traces.
+/// Tokens per block of the engines' prefix caches, as in Mooncake's traces.
 pub(crate) const BLOCK: u32 = 512;
 
-/// Where the traces are: `SIGNALBOX_DATA`, or beside the project.
+/// Folder of the traces: in `SIGNALBOX_DATA`, or beside the project.
 fn data() -> PathBuf {
     std::env::var_os("SIGNALBOX_DATA").map_or_else(|| "../shared/data".into(), PathBuf::from).join("traces")
 }
 
-/// A recorded trace, whole; `None` where it is not there.
+/// Reads a recorded trace. `None` if it is missing.
 pub(crate) fn recorded(file: &str) -> Option<Vec<Arrival>> {
     let reader = BufReader::new(GzDecoder::new(File::open(data().join(file)).ok()?));
     let rows: Result<Vec<_>, _> =
@@ -26,7 +26,7 @@ pub(crate) fn recorded(file: &str) -> Option<Vec<Arrival>> {
     rows.ok()
 }
 
-/// A request of which the part that has no block hash is shared with nobody.
+/// Builds a request. The part of the prompt without block hashes is shared with no other request.
 fn request(at: f64, prompt_tokens: u32, output_tokens: u32, blocks: Arc<[u64]>) -> Request {
     Request {
         at: Duration::from_secs_f64(at),
@@ -36,8 +36,8 @@ fn request(at: f64, prompt_tokens: u32, output_tokens: u32, blocks: Arc<[u64]>) 
 }
 
 /// Conversations of four turns on average: one of 12 system prompts (Zipf, 1000 to 7000 tokens), a document (median 3000
-/// tokens), then questions (120) and answers (250) that grow the context, with 30 s to think between turns. `per_second`:
-/// requests. The first ones began 200 s before, so that all turns are there from the start.
+/// tokens), then questions (120) and answers (250) that grow the context, with 30 s between turns. `per_second` counts
+/// requests. The first conversations start 200 s early, so that all turns occur from the beginning.
 pub(crate) fn conversations(per_second: f64, seconds: f64, seed: u64) -> Vec<Request> {
     const TURNS: f64 = 4.0;
     let mut dice = fastrand::Rng::with_seed(seed);
@@ -80,7 +80,7 @@ pub(crate) fn conversations(per_second: f64, seconds: f64, seed: u64) -> Vec<Req
 }
 
 /// Prompts of one of 40 prefixes (8000 to 16 000 tokens; Zipf 1.3, the first has a third of all) and 400 tokens of their own,
-/// answers of 120: the first prefix is asked for more than one engine can serve.
+/// answers of 120: the first prefix is requested more often than one engine can serve.
 pub(crate) fn hot_prefixes(per_second: f64, seconds: f64, seed: u64) -> Vec<Request> {
     let mut dice = fastrand::Rng::with_seed(seed);
     let mut at = 0.0;
@@ -99,8 +99,8 @@ pub(crate) fn hot_prefixes(per_second: f64, seconds: f64, seed: u64) -> Vec<Requ
     }
 }
 
-/// Bursts of siblings (one agent that fans out): 12 to 20 within 200 ms, all sharing a prefix of 3000 to 16 000 tokens that
-/// nobody has seen before, with 200 tokens of their own and answers of 150; four single prompts of 1500 tokens for each burst.
+/// Bursts of siblings (an agent that fans out): 12 to 20 within 200 ms, all sharing a prefix of 3000 to 16 000 tokens that
+/// is new, with 200 tokens of their own and answers of 150; four single prompts of 1500 tokens per burst.
 pub(crate) fn siblings(per_second: f64, seconds: f64, seed: u64) -> Vec<Request> {
     let mut dice = fastrand::Rng::with_seed(seed);
     let mut requests = Vec::new();
@@ -128,7 +128,7 @@ pub(crate) fn siblings(per_second: f64, seconds: f64, seed: u64) -> Vec<Request>
     requests
 }
 
-/// Has a share of the clients leave early, at some moment of the time their answer would take.
+/// Makes a share of the clients leave at a random time before their answer would end.
 pub(crate) fn with_cancels(mut requests: Vec<Request>, share: f64, seed: u64) -> Vec<Request> {
     let mut dice = fastrand::Rng::with_seed(seed ^ 0xCA);
     for request in &mut requests {
@@ -141,7 +141,7 @@ pub(crate) fn with_cancels(mut requests: Vec<Request>, share: f64, seed: u64) ->
     requests
 }
 
-/// Has a share of the answers come whole.
+/// Makes a share of the answers non-streaming.
 pub(crate) fn with_whole(mut requests: Vec<Request>, share: f64, seed: u64) -> Vec<Request> {
     let mut dice = fastrand::Rng::with_seed(seed ^ 0x3B);
     for request in &mut requests {
@@ -159,7 +159,7 @@ fn log_normal(dice: &mut fastrand::Rng, median: f64, sigma: f64) -> f64 {
     median * (sigma * radius * (std::f64::consts::TAU * dice.f64()).cos()).exp()
 }
 
-/// A number below `count`, the first one most often.
+/// Draws a number below `count` by a Zipf distribution.
 fn zipf(dice: &mut fastrand::Rng, count: u64, exponent: f64) -> u64 {
     let weight = |rank: u64| ((rank + 1) as f64).powf(-exponent);
     let mut left = dice.f64() * (0..count).map(weight).sum::<f64>();
