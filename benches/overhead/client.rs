@@ -1,4 +1,4 @@
-//! A client that costs as little as it can: HTTP/1.1 by hand over one kept connection, the same for every path.
+//! A minimal client: hand-written HTTP/1.1 over one kept connection, the same for every target.
 
 use std::{
     io,
@@ -18,22 +18,22 @@ pub(crate) struct Connection {
     buffer: Vec<u8>,
 }
 
-/// What was seen of one exchange.
+/// Timings of one exchange.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Sample {
-    /// Until the first byte of the answer's body.
+    /// Time to the first byte of the answer's body.
     pub(crate) first: Duration,
-    /// Until the last one.
+    /// Time to the last byte.
     pub(crate) total: Duration,
-    /// What the gateway itself says it added, in microseconds.
+    /// Overhead that the gateway reports, in microseconds.
     pub(crate) own: Option<u32>,
 }
 
-/// A head that was read.
+/// A parsed response head.
 struct Head {
-    /// Where the body begins.
+    /// Offset of the body.
     body: usize,
-    /// Its length, or `None` where it comes in chunks.
+    /// Length of the body, or `None` if it is chunked.
     length: Option<usize>,
 }
 
@@ -46,7 +46,7 @@ impl Connection {
 
     /// Sends a whole request and reads the whole answer.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> io::Result<Sample> {
-        let begun = Instant::now();
+        let started = Instant::now();
         self.stream.write_all(request).await?;
         let (mut filled, mut head, mut first) = (0, None, None);
         let (body, end) = loop {
@@ -72,36 +72,36 @@ impl Connection {
             }
         };
         let own = header(&self.buffer[..body], "x-signalbox-overhead-us").and_then(|text| text.parse().ok());
-        Ok(Sample { first: first.unwrap_or(end) - begun, total: end - begun, own })
+        Ok(Sample { first: first.unwrap_or(end) - started, total: end - started, own })
     }
 
-    /// How many events the last answer had.
+    /// Number of events in the last answer.
     pub(crate) fn events(&self) -> usize {
         memmem::find_iter(&self.buffer, b"data: {").count()
     }
 }
 
 impl Head {
-    /// `None` while it is not complete; an error where it tells of no success.
+    /// Parses the head. `None` while it is incomplete; an error if its status is not 200.
     fn read(seen: &[u8]) -> io::Result<Option<Self>> {
         let Some(end) = memmem::find(seen, b"\r\n\r\n") else { return Ok(None) };
         let head = &seen[..end + 2];
         if !head.starts_with(b"HTTP/1.1 200") {
-            return Err(io::Error::other(format!("an answer without success: {}", String::from_utf8_lossy(seen))));
+            return Err(io::Error::other(format!("unsuccessful answer: {}", String::from_utf8_lossy(seen))));
         }
         let length = header(head, "content-length").and_then(|text| text.parse().ok());
         Ok(Some(Self { body: end + 4, length }))
     }
 }
 
-/// A header's value.
+/// Returns a header's value.
 fn header<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
     let lines = std::str::from_utf8(head).ok()?.split("\r\n");
     let mut fields = lines.filter_map(|line| line.split_once(':'));
     fields.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
-/// A chat request with a prompt of about `prompt` bytes.
+/// Builds a chat request with a prompt of about `prompt` bytes.
 pub(crate) fn request(model: &str, stream: bool, prompt: usize) -> Vec<u8> {
     let sentence = "The 7.15 to the junction is held at the home signal until the down goods has cleared. ";
     let text: String = sentence.chars().cycle().take(prompt).collect();

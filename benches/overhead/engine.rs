@@ -1,4 +1,4 @@
-//! A mock engine that costs next to nothing: three kinds of answers on three ports, all from one thread of its own.
+//! A mock engine with minimal cost: three kinds of answers on three ports, served by one thread.
 
 use std::{convert::Infallible, net::SocketAddr, sync::mpsc, thread, time::Duration};
 
@@ -14,14 +14,14 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Tokens of an answer that comes in one go.
+/// Tokens of an answer that is sent at once.
 pub(crate) const BURST: usize = 64;
-/// Tokens of an answer that comes slowly.
+/// Tokens of an answer that is paced.
 pub(crate) const PACED: usize = 12;
 const FIRST_TOKEN: Duration = Duration::from_millis(20);
 const NEXT_TOKEN: Duration = Duration::from_millis(5);
 
-/// How an engine answers; each kind is a model of its own.
+/// Kinds of answers; each is a model of its own.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// One JSON document, at once.
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Self; 3] = [Self::Plain, Self::Burst, Self::Paced];
 
-    /// The model's name.
+    /// Name of the model.
     pub(crate) fn model(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -48,7 +48,7 @@ impl Kind {
         self != Self::Plain
     }
 
-    /// Tokens that come as events of their own.
+    /// Number of tokens sent as events.
     pub(crate) fn tokens(self) -> usize {
         match self {
             Self::Plain => 0,
@@ -58,21 +58,21 @@ impl Kind {
     }
 }
 
-/// Starts the engines, one for each of [`Kind::ALL`]; they live as long as the process.
+/// Starts one engine per kind in [`Kind::ALL`]. They run until the process ends.
 pub(crate) fn start() -> [SocketAddr; 3] {
-    let (tell, told) = mpsc::channel();
+    let (send, received) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async move {
             for kind in Kind::ALL {
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-                tell.send(listener.local_addr().expect("its address")).expect("somebody who waits for it");
+                send.send(listener.local_addr().expect("its address")).expect("the starting thread waits for it");
                 tokio::spawn(accept(kind, listener));
             }
             std::future::pending::<()>().await;
         });
     });
-    std::array::from_fn(|_| told.recv().expect("the engine's thread lives"))
+    std::array::from_fn(|_| received.recv().expect("the engine's thread lives"))
 }
 
 async fn accept(kind: Kind, listener: TcpListener) {
@@ -88,18 +88,18 @@ async fn serve(kind: Kind, events: Vec<Bytes>, stream: TcpStream) {
         let events = events.clone();
         async move { Ok::<_, Infallible>(answer(kind, events, request).await) }
     });
-    // It ends when the other side closes: nothing to tell.
+    // An error means that the other side closed the connection.
     http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok();
 }
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 async fn answer(kind: Kind, events: Vec<Bytes>, request: Request<Incoming>) -> Response<Body> {
-    let asked = request.method() == Method::POST;
+    let is_completion = request.method() == Method::POST;
     let mut body = request.into_body();
     while let Some(Ok(_)) = body.frame().await {}
-    // Whoever asks for its metrics or models is told that there are none.
-    if !asked {
+    // Requests for metrics or models get 404.
+    if !is_completion {
         return reply(StatusCode::NOT_FOUND, "text/plain", Full::new(Bytes::new()).boxed_unsync());
     }
     let body = match kind {
@@ -114,7 +114,7 @@ async fn answer(kind: Kind, events: Vec<Bytes>, request: Request<Incoming>) -> R
                 tokio::time::sleep(wait).await;
                 Some((Ok(Frame::data(event)), (events, NEXT_TOKEN)))
             });
-            // Boxed in place: a frame is made while the one before is on its way.
+            // Boxed in place: a frame is built while the previous one is being sent.
             StreamBody::new(Box::pin(frames)).boxed_unsync()
         }
     };
@@ -123,12 +123,12 @@ async fn answer(kind: Kind, events: Vec<Bytes>, request: Request<Incoming>) -> R
 
 fn reply(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
     let builder = Response::builder().status(status).header(header::CONTENT_TYPE, kind);
-    builder.body(body).expect("a sound answer")
+    builder.body(body).expect("the answer is valid")
 }
 
 const PLAIN: &str = r#"{"id":"chatcmpl-1","object":"chat.completion","created":1750000000,"model":"plain","choices":[{"index":0,"message":{"role":"assistant","content":"The signal is green: the line is clear as far as the next box, and the train may go on at the speed that the board allows. Watch for the distant signal beyond the bridge."},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":256,"completion_tokens":40,"total_tokens":296},"system_fingerprint":"fp_1"}"#;
 
-/// One chunk a token; the end (finish reason, usage, `[DONE]`) rides with the last one.
+/// One chunk per token; finish reason, usage and `[DONE]` are sent with the last one.
 fn events(kind: Kind) -> Vec<Bytes> {
     let head = format!(
         r#"data: {{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1750000000,"model":"{}","system_fingerprint":"fp_1","choices":"#,

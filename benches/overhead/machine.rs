@@ -1,10 +1,10 @@
-//! The machine that is measured on, as far as it tells.
+//! Description of the machine.
 
 use std::{fs, process::Command, thread};
 
 use serde_json::{Value, json};
 
-/// Processor, kernel, compiler.
+/// Reads processor, kernel, compiler and load.
 pub(crate) fn read() -> Value {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -19,7 +19,7 @@ pub(crate) fn read() -> Value {
     })
 }
 
-/// The same in one line.
+/// Formats processor, kernel and compiler in one line.
 pub(crate) fn line(machine: &Value) -> String {
     let text = |key: &str| machine[key].as_str().unwrap_or("unknown").to_owned();
     format!("{} vCPU ({}), Linux {}, {}", machine["cpus"], text("model"), text("kernel"), text("rustc"))

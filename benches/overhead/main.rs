@@ -1,37 +1,37 @@
-//! What the gateway adds, as a user feels it: the same requests straight to an engine and through the gateway, by turns.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells on stdout, and how far it is on stderr")]
+//! End-to-end overhead of the gateway: the same requests directly to an engine and through the gateway, in alternating blocks.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench reports on stdout, and its progress on stderr")]
 
 mod client;
 mod engine;
 mod machine;
-mod paths;
 mod plan;
 mod report;
-mod told;
+mod settle;
+mod targets;
 
 use std::{io, process::ExitCode};
 
 use clap::Parser;
 
-use self::{paths::Way, plan::Measured, report::Report, told::Noted};
+use self::{plan::Measured, report::Report, settle::Settled, targets::Target};
 
-/// What the command line says.
+/// Command-line arguments.
 #[derive(clap::Parser)]
-#[command(name = "overhead", about = "End-to-end bench of what the gateway adds")]
+#[command(name = "overhead", about = "End-to-end bench of the gateway's overhead")]
 struct Args {
-    /// Some seconds instead of some minutes: shows that it works, measures little
+    /// Smoke test: some seconds instead of minutes
     #[arg(long)]
     quick: bool,
     /// Print a JSON document instead of the table
     #[arg(long)]
     json: bool,
-    /// Rounds of each scenario
+    /// Rounds per scenario
     #[arg(long)]
     rounds: Option<usize>,
     /// Only scenarios whose name contains this
     #[arg(long, default_value = "")]
     only: String,
-    /// Given by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
+    /// Passed by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -40,7 +40,7 @@ struct Args {
 async fn main() -> ExitCode {
     let ran = tokio::select! {
         ran = run(Args::parse()) => ran,
-        // The processes end as they go out of scope.
+        // The processes end when they go out of scope.
         _ = tokio::signal::ctrl_c() => Err(io::Error::other("interrupted")),
     };
     match ran {
@@ -55,25 +55,25 @@ async fn main() -> ExitCode {
 async fn run(args: Args) -> io::Result<()> {
     let dir = tempfile::tempdir()?;
     let engines = engine::start();
-    let mut ways = vec![
-        Way::direct(engines),
-        Way::gateway(engines, dir.path())?,
-        Way::telling(engines, dir.path(), false)?,
-        Way::telling(engines, dir.path(), true)?,
+    let mut targets = vec![
+        Target::direct(engines),
+        Target::gateway(engines, dir.path())?,
+        Target::journaling(engines, dir.path(), false)?,
+        Target::journaling(engines, dir.path(), true)?,
     ];
     let others = [
-        ("the other build", Way::other(engines, dir.path())),
-        ("nginx", Way::nginx(engines, dir.path())),
-        ("litellm", Way::litellm(engines, dir.path())),
+        ("the other build", Target::other(engines, dir.path())),
+        ("nginx", Target::nginx(engines, dir.path())),
+        ("litellm", Target::litellm(engines, dir.path())),
     ];
     for (name, peer) in others {
         match peer {
-            Ok(way) => ways.push(way),
-            Err(why) => eprintln!("{name} is left out: {why}"),
+            Ok(target) => targets.push(target),
+            Err(reason) => eprintln!("{name} is left out: {reason}"),
         }
     }
-    for way in &ways {
-        way.check().await?;
+    for target in &targets {
+        target.check().await?;
     }
     let scenarios = plan::scenarios(args.quick || !args.bench, args.rounds);
     let chosen: Vec<_> = scenarios.into_iter().filter(|scenario| scenario.name.contains(&args.only)).collect();
@@ -83,27 +83,27 @@ async fn run(args: Args) -> io::Result<()> {
     let mut measured: Vec<Measured> = Vec::new();
     for scenario in chosen {
         progress.set_message(scenario.name);
-        measured.push(plan::measure(scenario, &ways, &progress).await?);
+        measured.push(plan::measure(scenario, &targets, &progress).await?);
     }
     progress.finish_and_clear();
     let report = Report::of(&measured);
-    let noted = ways.iter().map(noted).collect::<io::Result<Vec<_>>>()?.concat();
+    let settled = targets.iter().map(settled).collect::<io::Result<Vec<_>>>()?.concat();
     if args.json {
         let mut document = report.json(&machine::read());
-        document["noting"] = serde_json::json!(noted);
+        document["noting"] = serde_json::json!(settled);
         println!("{document:#}");
     } else {
         println!("{}\n\n{}\n\n{}", machine::line(&machine::read()), report.table(), report.notes());
-        for Noted { way, model, answers, mean, p50, p99 } in noted {
+        for Settled { target, model, answers, mean, p50, p99 } in settled {
             println!(
-                "noting an answer, {way}, {model}: mean {mean:.1} µs, p50 ≤ {p50:.0} µs, p99 ≤ {p99:.0} µs ({answers} answers)"
+                "settling an answer, {target}, {model}: mean {mean:.1} µs, p50 ≤ {p50:.0} µs, p99 ≤ {p99:.0} µs ({answers} answers)"
             );
         }
     }
     Ok(())
 }
 
-/// What a gateway's metrics say of the time that noting answers took; nothing of other ways.
-fn noted(way: &Way) -> io::Result<Vec<Noted>> {
-    way.admin.map_or(Ok(Vec::new()), |admin| told::read(admin, way.name))
+/// Reads a gateway's settle times from its metrics; empty for other targets.
+fn settled(target: &Target) -> io::Result<Vec<Settled>> {
+    target.admin.map_or(Ok(Vec::new()), |admin| settle::read(admin, target.name))
 }

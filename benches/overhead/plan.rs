@@ -1,4 +1,4 @@
-//! The scenarios, and how they are measured: in short blocks, one way after the other, round after round.
+//! The scenarios, measured in short blocks, one target after the other, round after round.
 
 use std::{
     io,
@@ -13,13 +13,13 @@ use tokio::{sync::Barrier, task::JoinSet};
 use crate::{
     client::{Connection, Sample, request},
     engine::Kind,
-    paths::Way,
+    targets::Target,
 };
 
-/// Requests that each connection makes before its block is timed.
+/// Warm-up requests per connection before its block is timed.
 const WARM_UP: usize = 5;
 
-/// What is asked, and how often at once.
+/// A kind of request and its concurrency.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
@@ -27,29 +27,29 @@ pub(crate) struct Scenario {
     /// Bytes of the prompt.
     prompt: usize,
     pub(crate) concurrency: usize,
-    /// How long a block takes.
+    /// Duration of a block.
     block: Duration,
     pub(crate) rounds: usize,
 }
 
-/// A scenario's blocks, by way and round.
+/// Blocks of a scenario, by target and round.
 pub(crate) struct Measured {
     pub(crate) scenario: Scenario,
-    pub(crate) ways: Vec<(&'static str, Vec<Block>)>,
+    pub(crate) targets: Vec<(&'static str, Vec<Block>)>,
 }
 
-/// What one way did in one round.
+/// Results of one target in one round.
 pub(crate) struct Block {
     pub(crate) samples: Vec<Sample>,
-    /// Requests without a whole answer.
+    /// Requests without a complete answer.
     pub(crate) failed: usize,
     /// Requests per second.
     pub(crate) rate: f64,
-    /// Processor time of the process in between, for each request.
+    /// Processor time of the process per request.
     pub(crate) cpu: Option<Duration>,
 }
 
-/// All scenarios. A quick run has short blocks and few.
+/// Returns all scenarios. A quick run has short blocks and few rounds.
 pub(crate) fn scenarios(quick: bool, rounds: Option<usize>) -> Vec<Scenario> {
     let rounds = rounds.unwrap_or(if quick { 2 } else { 8 }).max(1);
     let scenario = |name, kind, prompt, concurrency| Scenario {
@@ -79,32 +79,32 @@ pub(crate) fn scenarios(quick: bool, rounds: Option<usize>) -> Vec<Scenario> {
     ]
 }
 
-/// Measures a scenario. Each round takes every way once, in turned order, so that neither drift nor place favours one.
-pub(crate) async fn measure(scenario: Scenario, ways: &[Way], progress: &ProgressBar) -> io::Result<Measured> {
+/// Measures a scenario. Each round takes every target once, in alternating order, so that neither drift nor position favours one.
+pub(crate) async fn measure(scenario: Scenario, targets: &[Target], progress: &ProgressBar) -> io::Result<Measured> {
     let request: Arc<[u8]> = request(scenario.kind.model(), scenario.kind.streams(), scenario.prompt).into();
-    let mut blocks: Vec<(&'static str, Vec<Block>)> = ways.iter().map(|way| (way.name, Vec::new())).collect();
+    let mut blocks: Vec<(&'static str, Vec<Block>)> = targets.iter().map(|target| (target.name, Vec::new())).collect();
     for round in 0..scenario.rounds {
-        for turn in 0..ways.len() {
-            let at = if round % 2 == 0 { turn } else { ways.len() - 1 - turn };
-            let taken = block(&scenario, &ways[at], &request).await;
+        for turn in 0..targets.len() {
+            let at = if round % 2 == 0 { turn } else { targets.len() - 1 - turn };
+            let taken = block(&scenario, &targets[at], &request).await;
             let taken =
-                taken.map_err(|error| io::Error::other(format!("{}, {}: {error}", scenario.name, ways[at].name)));
+                taken.map_err(|error| io::Error::other(format!("{}, {}: {error}", scenario.name, targets[at].name)));
             blocks[at].1.push(taken?);
         }
         progress.inc(1);
     }
-    Ok(Measured { scenario, ways: blocks })
+    Ok(Measured { scenario, targets: blocks })
 }
 
-async fn block(scenario: &Scenario, way: &Way, request: &Arc<[u8]>) -> io::Result<Block> {
-    let address = way.address(scenario.kind);
+async fn block(scenario: &Scenario, target: &Target, request: &Arc<[u8]>) -> io::Result<Block> {
+    let address = target.address(scenario.kind);
     let (length, streams) = (scenario.block, scenario.concurrency);
     let warm = Arc::new(Barrier::new(streams + 1));
     let mut clients = JoinSet::new();
     for _ in 0..streams {
         let (request, warm, warm_up) =
             (request.clone(), warm.clone(), if streams == 1 { 4 * WARM_UP } else { WARM_UP });
-        // Slow answers need no warm-up but for their connection.
+        // Paced answers need only a warm connection.
         let warm_up = if scenario.kind == Kind::Paced { 1 } else { warm_up };
         clients.spawn(async move {
             let mut kept = None;
@@ -112,8 +112,8 @@ async fn block(scenario: &Scenario, way: &Way, request: &Arc<[u8]>) -> io::Resul
                 once(&mut kept, address, &request).await.ok();
             }
             warm.wait().await;
-            let (begun, mut done) = (Instant::now(), (Vec::with_capacity(4096), 0));
-            while begun.elapsed() < length {
+            let (started, mut done) = (Instant::now(), (Vec::with_capacity(4096), 0));
+            while started.elapsed() < length {
                 match once(&mut kept, address, &request).await {
                     Ok(sample) => done.0.push(sample),
                     Err(_) => done.1 += 1,
@@ -123,7 +123,7 @@ async fn block(scenario: &Scenario, way: &Way, request: &Arc<[u8]>) -> io::Resul
         });
     }
     warm.wait().await;
-    let (begun, cpu) = (Instant::now(), way.cpu());
+    let (started, cpu) = (Instant::now(), target.cpu());
     let (mut samples, mut failed) = (Vec::new(), 0);
     while let Some(client) = clients.join_next().await {
         let (mut seen, missed) = client.map_err(io::Error::other)?;
@@ -133,13 +133,13 @@ async fn block(scenario: &Scenario, way: &Way, request: &Arc<[u8]>) -> io::Resul
     if samples.is_empty() {
         return Err(io::Error::other(format!("none of {failed} requests was answered")));
     }
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = started.elapsed().as_secs_f64();
     let count = samples.len() as f64;
-    let used = way.cpu().zip(cpu).map(|(after, before)| after.saturating_sub(before).div_f64(count));
+    let used = target.cpu().zip(cpu).map(|(after, before)| after.saturating_sub(before).div_f64(count));
     Ok(Block { samples, failed, rate: count / seconds, cpu: used })
 }
 
-/// One exchange, over the kept connection where there is one. A connection that failed is not kept.
+/// Makes one exchange over the kept connection, or a new one. A failed connection is dropped.
 async fn once(kept: &mut Option<Connection>, address: SocketAddr, request: &[u8]) -> io::Result<Sample> {
     let mut connection = match kept.take() {
         Some(connection) => connection,

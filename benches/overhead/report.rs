@@ -1,4 +1,4 @@
-//! Figures from blocks: quantiles of each round, then their median and range over the rounds; as a table and as JSON.
+//! Figures from blocks: quantiles per round, then their median and range over rounds, as a table and as JSON.
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
@@ -9,14 +9,14 @@ use crate::{
     plan::{Block, Measured},
 };
 
-/// What is read from a sample, in microseconds.
+/// A figure of a sample, in microseconds.
 type Metric = fn(&Sample) -> Option<f64>;
 
 const TOTAL: Metric = |sample| Some(sample.total.as_secs_f64() * 1e6);
 const FIRST: Metric = |sample| Some(sample.first.as_secs_f64() * 1e6);
 const OWN: Metric = |sample| sample.own.map(f64::from);
 
-/// A figure over the rounds.
+/// Median and range of a figure over the rounds.
 #[derive(Copy, Clone)]
 struct Spread {
     middle: f64,
@@ -24,32 +24,32 @@ struct Spread {
     most: f64,
 }
 
-/// One way's figures in one scenario.
+/// Figures of one target in one scenario.
 struct Row {
     scenario: &'static str,
     kind: Kind,
-    way: &'static str,
+    target: &'static str,
     samples: usize,
     failed: usize,
     rate: Spread,
     cpu: Option<f64>,
-    /// p50, p90, p99.
+    /// Latency p50, p90, p99.
     total: [Spread; 3],
     first: [Spread; 3],
-    /// Mean time between tokens, its median.
+    /// Median of the mean time between tokens.
     gap: Option<Spread>,
-    /// Against the direct way in the same round; `None` for that one itself.
+    /// Difference to the direct target in the same round; `None` for that target itself.
     added: Option<Added>,
-    /// What it says of itself: p50 and p99.
+    /// Self-reported overhead: p50 and p99.
     own: Option<[Spread; 2]>,
 }
 
-/// What a way adds to the direct one.
+/// Differences to the direct target.
 struct Added {
     total: [Spread; 2],
     first: [Spread; 2],
     gap: Option<Spread>,
-    /// Median latency as a multiple of the direct one's.
+    /// Median latency relative to the direct one.
     ratio: Spread,
     rate: Spread,
 }
@@ -59,16 +59,17 @@ pub(crate) struct Report(Vec<Row>);
 
 impl Report {
     pub(crate) fn of(measured: &[Measured]) -> Self {
-        let rows = measured.iter().flat_map(|one| one.ways.iter().map(move |(way, blocks)| row(one, way, blocks)));
+        let rows =
+            measured.iter().flat_map(|one| one.targets.iter().map(move |(target, blocks)| row(one, target, blocks)));
         Self(rows.collect())
     }
 
-    /// A table that is Markdown, too.
+    /// Renders a Markdown table.
     pub(crate) fn table(&self) -> Table {
         let mut table = Table::new();
         table.load_preset(presets::ASCII_MARKDOWN).set_header([
             "scenario",
-            "way",
+            "target",
             "requests",
             "p50",
             "p90",
@@ -79,7 +80,7 @@ impl Report {
             "added p99",
             "added TTFT p50",
             "times direct",
-            "says of itself p50 / p99",
+            "self-reported p50 / p99",
             "req/s",
             "CPU/req",
         ]);
@@ -88,7 +89,7 @@ impl Report {
             let of = |find: &dyn Fn(&Added) -> String| added.map_or_else(String::new, find);
             table.add_row([
                 row.scenario.to_owned(),
-                row.way.to_owned(),
+                row.target.to_owned(),
                 if row.failed == 0 {
                     row.samples.to_string()
                 } else {
@@ -114,7 +115,7 @@ impl Report {
         table
     }
 
-    /// What the table has no column for: how evenly tokens came.
+    /// Renders times between tokens, which have no column.
     pub(crate) fn notes(&self) -> String {
         let paced = self.0.iter().filter(|row| row.kind == Kind::Paced);
         let notes = paced.filter_map(|row| {
@@ -123,14 +124,14 @@ impl Report {
             Some(format!(
                 "mean time between tokens, {}, {}: {gap}{}\n",
                 row.scenario,
-                row.way,
+                row.target,
                 added.unwrap_or_default()
             ))
         });
         notes.collect()
     }
 
-    /// Everything, in microseconds.
+    /// Renders all figures as JSON, in microseconds.
     pub(crate) fn json(&self, machine: &Value) -> Value {
         let rows = self.0.iter().map(|row| {
             let added = row.added.as_ref().map(|added| {
@@ -142,7 +143,7 @@ impl Report {
                 })
             });
             json!({
-                "scenario": row.scenario, "way": row.way, "requests": row.samples, "failed": row.failed,
+                "scenario": row.scenario, "way": row.target, "requests": row.samples, "failed": row.failed,
                 "requests_per_second": row.rate.json(), "cpu_per_request": row.cpu,
                 "total": quantiles(row.total), "ttft": quantiles(row.first), "mean_gap_p50": row.gap.map(Spread::json),
                 "added": added,
@@ -153,8 +154,8 @@ impl Report {
     }
 }
 
-fn row(measured: &Measured, way: &'static str, blocks: &[Block]) -> Row {
-    let direct = &measured.ways[0].1;
+fn row(measured: &Measured, target: &'static str, blocks: &[Block]) -> Row {
+    let direct = &measured.targets[0].1;
     let tokens = measured.scenario.kind.tokens();
     let gap = |blocks: &[Block]| -> Option<Vec<f64>> {
         let whole = |sample: &Sample| Some(sample.total.saturating_sub(sample.first).as_secs_f64() * 1e6);
@@ -162,16 +163,18 @@ fn row(measured: &Measured, way: &'static str, blocks: &[Block]) -> Row {
     };
     let rates = |blocks: &[Block]| -> Vec<f64> { blocks.iter().map(|block| block.rate).collect() };
     let less = |metric: Metric, quantile| {
-        Spread::of(&pairs(&over(blocks, metric, quantile), &over(direct, metric, quantile), |way, direct| way - direct))
+        Spread::of(&pairs(&over(blocks, metric, quantile), &over(direct, metric, quantile), |target, direct| {
+            target - direct
+        }))
     };
-    let times = |way: &[f64], direct: &[f64]| Spread::of(&pairs(way, direct, |way, direct| way / direct));
+    let times = |target: &[f64], direct: &[f64]| Spread::of(&pairs(target, direct, |target, direct| target / direct));
     let used: Option<Vec<f64>> =
         blocks.iter().map(|block| Some(block.cpu?.as_secs_f64() * block.samples.len() as f64)).collect();
     let samples = blocks.iter().map(|block| block.samples.len()).sum();
     Row {
         scenario: measured.scenario.name,
         kind: measured.scenario.kind,
-        way,
+        target,
         samples,
         failed: blocks.iter().map(|block| block.failed).sum(),
         rate: Spread::of(&rates(blocks)),
@@ -179,10 +182,12 @@ fn row(measured: &Measured, way: &'static str, blocks: &[Block]) -> Row {
         total: [0.5, 0.9, 0.99].map(|quantile| Spread::of(&over(blocks, TOTAL, quantile))),
         first: [0.5, 0.9, 0.99].map(|quantile| Spread::of(&over(blocks, FIRST, quantile))),
         gap: gap(blocks).map(|gaps| Spread::of(&gaps)),
-        added: (way != measured.ways[0].0).then(|| Added {
+        added: (target != measured.targets[0].0).then(|| Added {
             total: [0.5, 0.99].map(|quantile| less(TOTAL, quantile)),
             first: [0.5, 0.99].map(|quantile| less(FIRST, quantile)),
-            gap: gap(blocks).zip(gap(direct)).map(|(way, direct)| Spread::of(&pairs(&way, &direct, |a, b| a - b))),
+            gap: gap(blocks)
+                .zip(gap(direct))
+                .map(|(target, direct)| Spread::of(&pairs(&target, &direct, |a, b| a - b))),
             ratio: times(&over(blocks, TOTAL, 0.5), &over(direct, TOTAL, 0.5)),
             rate: times(&rates(blocks), &rates(direct)),
         }),
@@ -190,7 +195,7 @@ fn row(measured: &Measured, way: &'static str, blocks: &[Block]) -> Row {
     }
 }
 
-/// A metric's quantile in each round.
+/// Returns a metric's quantile of each round.
 fn over(blocks: &[Block], metric: impl Fn(&Sample) -> Option<f64>, quantile: f64) -> Vec<f64> {
     let of_one = |block: &Block| {
         let mut values: Vec<f64> = block.samples.iter().filter_map(&metric).collect();
@@ -204,7 +209,7 @@ fn pairs(left: &[f64], right: &[f64], both: impl Fn(f64, f64) -> f64) -> Vec<f64
     left.iter().zip(right).map(|(&left, &right)| both(left, right)).collect()
 }
 
-/// The value below which `quantile` of the sorted values lie: the nearest one, none made up.
+/// Nearest-rank quantile of sorted values.
 fn at(sorted: &[f64], quantile: f64) -> f64 {
     let place = (quantile * sorted.len() as f64).ceil() as usize;
     sorted.get(place.max(1) - 1).copied().unwrap_or(f64::NAN)
@@ -234,7 +239,7 @@ fn ranged(spread: Spread) -> String {
     format!("{} ({} to {})", time(spread.middle), time(spread.least), time(spread.most))
 }
 
-/// Microseconds in three or four digits.
+/// Formats microseconds with three or four digits.
 fn time(us: f64) -> String {
     match us.abs() {
         ms if ms >= 100_000.0 => format!("{:.0} ms", us / 1e3),

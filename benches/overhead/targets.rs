@@ -1,4 +1,4 @@
-//! The ways to the engines: straight, through the gateway, and through the proxies it is compared with, each a process of its own.
+//! Targets of the requests: the engines directly, the gateway, and the proxies to compare with, each a process of its own.
 
 use std::{
     env, fs, io,
@@ -17,28 +17,28 @@ use crate::{
     engine::Kind,
 };
 
-/// Names an executable `litellm`.
+/// Variable that names an executable `litellm`.
 const LITELLM: &str = "SIGNALBOX_BENCH_LITELLM";
-/// Names an executable of the gateway's, of another build.
+/// Variable that names another build of the gateway.
 const OTHER: &str = "SIGNALBOX_BENCH_OTHER";
 
-/// What a pool has beside its backends, and the policy beside its pools, where all is told that can be.
-const TELLING: &str =
+/// Parts of a pool, and of the policy, for the runs with a journal.
+const PRICE_AND_OBJECTIVES: &str =
     "price: { input: 1, output: 2 }, objectives: [{ ttft: { p95: 1500ms } }, { tpot: { p95: 50ms } }], ";
 const JOURNAL: &str = "journal: { path: journal.jsonl }\n";
 const FACTS: &str = "journal: { path: facts.jsonl, facts: on }\n";
 
-/// A way to the engines.
-pub(crate) struct Way {
+/// A target of requests.
+pub(crate) struct Target {
     pub(crate) name: &'static str,
-    /// Where each of [`Kind::ALL`] is reached.
+    /// Address for each of [`Kind::ALL`].
     pub(crate) addresses: [SocketAddr; 3],
-    /// Where it tells its metrics.
+    /// Address of its admin listener.
     pub(crate) admin: Option<SocketAddr>,
     process: Option<Group>,
 }
 
-impl Way {
+impl Target {
     pub(crate) fn direct(engines: [SocketAddr; 3]) -> Self {
         Self { name: "direct", addresses: engines, admin: None, process: None }
     }
@@ -47,24 +47,24 @@ impl Way {
         self.addresses[kind as usize]
     }
 
-    /// Processor time it has used so far; `None` for the direct way.
+    /// Processor time used so far; `None` for the direct target.
     pub(crate) fn cpu(&self) -> Option<Duration> {
         self.process.as_ref().map(Group::cpu)
     }
 
-    /// The gateway of this build, with one pool for each kind.
+    /// Starts the gateway of this build, with one pool per kind.
     pub(crate) fn gateway(engines: [SocketAddr; 3], dir: &Path) -> io::Result<Self> {
         Self::built("signalbox", env!("CARGO_BIN_EXE_signalbox"), "", engines, dir)
     }
 
-    /// The same, which also keeps a journal and watches objectives; with `facts` on each prompt, where they are asked for.
-    pub(crate) fn telling(engines: [SocketAddr; 3], dir: &Path, facts: bool) -> io::Result<Self> {
+    /// Starts the same with a journal, prices and objectives, and optionally with `facts` of each prompt.
+    pub(crate) fn journaling(engines: [SocketAddr; 3], dir: &Path, facts: bool) -> io::Result<Self> {
         let (name, journal) =
             if facts { ("signalbox, journal with facts", FACTS) } else { ("signalbox, journal", JOURNAL) };
         Self::built(name, env!("CARGO_BIN_EXE_signalbox"), journal, engines, dir)
     }
 
-    /// A gateway of another build, to be compared with this one in the same run.
+    /// Starts another build of the gateway, to compare it in the same run.
     pub(crate) fn other(engines: [SocketAddr; 3], dir: &Path) -> Result<Self, String> {
         let binary = env::var(OTHER).map_err(|_| format!("{OTHER} names no executable"))?;
         Self::built("other build", &binary, "", engines, dir).map_err(|error| error.to_string())
@@ -77,24 +77,24 @@ impl Way {
         engines: [SocketAddr; 3],
         dir: &Path,
     ) -> io::Result<Self> {
-        let told = if journal.is_empty() { "" } else { TELLING };
+        let extra = if journal.is_empty() { "" } else { PRICE_AND_OBJECTIVES };
         let file = |kind: &str| dir.join(name.replace([' ', ','], "-")).with_extension(kind);
         let (policy, ready) = (file("yaml"), file("json"));
         let pools = each(engines, |name, engine| {
-            format!("  {name}: {{ {told}model: {name}, backends: [\"http://{engine}/v1\"] }}\n")
+            format!("  {name}: {{ {extra}model: {name}, backends: [\"http://{engine}/v1\"] }}\n")
         });
         fs::write(&policy, format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n{journal}pools:\n{pools}"))?;
         let mut command = Command::new(binary);
         command.arg("serve").args([Path::new("--config"), &policy, Path::new("--ready-file"), &ready]);
         let mut process = Group::start(command, dir, name)?;
         let text = wait(name, &mut process, || fs::read(&ready).ok())?;
-        let told: Value = serde_json::from_slice(&text)?;
-        let address = |of: &str| told[of].as_str().and_then(|text| text.parse().ok());
+        let bound: Value = serde_json::from_slice(&text)?;
+        let address = |of: &str| bound[of].as_str().and_then(|text| text.parse().ok());
         let listen = address("listen").ok_or_else(|| io::Error::other("no address in the ready file"))?;
         Ok(Self { name, addresses: [listen; 3], admin: address("admin"), process: Some(process) })
     }
 
-    /// nginx as a plain reverse proxy, where it is installed.
+    /// Starts nginx as a plain reverse proxy, if it is installed.
     pub(crate) fn nginx(engines: [SocketAddr; 3], dir: &Path) -> Result<Self, String> {
         let binary =
             ["nginx", "/usr/sbin/nginx"].into_iter().find(|name| Command::new(name).arg("-v").output().is_ok());
@@ -130,7 +130,7 @@ impl Way {
         start().map_err(|error: io::Error| error.to_string())
     }
 
-    /// The proxy of `litellm`, where the environment says which.
+    /// Starts the proxy of `litellm`, if the environment names it.
     pub(crate) fn litellm(engines: [SocketAddr; 3], dir: &Path) -> Result<Self, String> {
         let binary = env::var(LITELLM).map_err(|_| format!("{LITELLM} names no executable"))?;
         let start = || {
@@ -158,11 +158,11 @@ impl Way {
         start().map_err(|error: io::Error| error.to_string())
     }
 
-    /// Waits until it answers every kind as the engine does.
+    /// Waits until the target answers every kind as the engine does.
     pub(crate) async fn check(&self) -> io::Result<()> {
         for kind in Kind::ALL {
             let request = request(kind.model(), kind.streams(), 100);
-            let begun = Instant::now();
+            let started = Instant::now();
             loop {
                 let answered = async {
                     let mut connection = Connection::open(self.address(kind)).await?;
@@ -171,8 +171,8 @@ impl Way {
                 };
                 match answered.await {
                     Ok(events) if events >= kind.tokens() => break,
-                    Ok(events) => return Err(io::Error::other(format!("{} has lost events: {events}", self.name))),
-                    Err(error) if begun.elapsed() > PATIENCE => return Err(error),
+                    Ok(events) => return Err(io::Error::other(format!("{} lost events: {events} arrived", self.name))),
+                    Err(error) if started.elapsed() > START_TIMEOUT => return Err(error),
                     Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
                 }
             }
@@ -181,37 +181,37 @@ impl Way {
     }
 }
 
-/// A text for each kind's model and address, one after the other.
+/// Concatenates a text per kind, made from its model and address.
 fn each(addresses: [SocketAddr; 3], mut text: impl FnMut(&str, SocketAddr) -> String) -> String {
     let texts: Vec<_> = Kind::ALL.iter().zip(addresses).map(|(kind, address)| text(kind.model(), address)).collect();
     texts.concat()
 }
 
-/// How long a process may take to start.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Time limit for a process to start.
+const START_TIMEOUT: Duration = Duration::from_mins(2);
 
-fn wait<T>(what: &str, process: &mut Group, mut there: impl FnMut() -> Option<T>) -> io::Result<T> {
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
-        if let Some(found) = there() {
+fn wait<T>(name: &str, process: &mut Group, mut probe: impl FnMut() -> Option<T>) -> io::Result<T> {
+    let started = Instant::now();
+    while started.elapsed() < START_TIMEOUT {
+        if let Some(found) = probe() {
             return Ok(found);
         }
         if let Some(status) = process.0.try_wait()? {
-            return Err(io::Error::other(format!("{what} has ended by itself ({status})")));
+            return Err(io::Error::other(format!("{name} exited ({status})")));
         }
         thread::sleep(Duration::from_millis(20));
     }
-    Err(io::Error::other(format!("{what} did not start within {PATIENCE:?}")))
+    Err(io::Error::other(format!("{name} did not start within {START_TIMEOUT:?}")))
 }
 
-/// Three ports that were free a moment ago.
+/// Returns three ports that were free a moment ago.
 fn free_ports() -> io::Result<[SocketAddr; 3]> {
     let held =
         [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
     Ok([held[0].local_addr()?, held[1].local_addr()?, held[2].local_addr()?])
 }
 
-/// A process and its children, ended together.
+/// A process group, ended together.
 struct Group(Child);
 
 impl Group {
@@ -227,7 +227,7 @@ impl Group {
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let ticks = processes.filter_map(|process| {
             let stat = fs::read_to_string(process.path().join("stat")).ok()?;
-            // The name may hold spaces; what follows it begins with the state, the parent and the group.
+            // The name may hold spaces; state, parent and group follow it.
             let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
             let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
             (fields.get(2) == Some(&group.as_str())).then(|| Some(ticks(11)? + ticks(12)?))?
@@ -239,10 +239,10 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         // The shell's own `kill` reaches the whole group without unsafe code.
-        let order = format!("kill -TERM -{}", self.0.id());
-        Command::new("sh").args(["-c", &order]).status().ok();
-        let begun = Instant::now();
-        while matches!(self.0.try_wait(), Ok(None)) && begun.elapsed() < Duration::from_secs(5) {
+        let command = format!("kill -TERM -{}", self.0.id());
+        Command::new("sh").args(["-c", &command]).status().ok();
+        let started = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) && started.elapsed() < Duration::from_secs(5) {
             thread::sleep(Duration::from_millis(20));
         }
         self.0.kill().ok();
