@@ -1,4 +1,4 @@
-//! Stated budgets against measured rates of false hits, as a drawing.
+//! Chart of stated budgets against measured rates of false hits.
 
 use std::error::Error;
 
@@ -11,13 +11,13 @@ use plotters::{
     style::{RGBColor, ShapeStyle, WHITE},
 };
 
-/// In pixels.
+/// Size in pixels.
 const SIZE: (u32, u32) = (560, 440);
 const INK: RGBColor = RGBColor(60, 60, 60);
 const FAINT: RGBColor = RGBColor(225, 225, 225);
 const OURS: RGBColor = RGBColor(0, 114, 178);
 
-/// A budget, and what was measured under it with its interval; shares of hits.
+/// A budget, and the measured rate with its interval, as shares of hits.
 pub(crate) struct Point {
     pub(crate) budget: f64,
     pub(crate) measured: f64,
@@ -25,7 +25,7 @@ pub(crate) struct Point {
     pub(crate) high: f64,
 }
 
-/// The points as SVG. Below the diagonal a budget is kept.
+/// Draws the points as SVG. Below the diagonal a budget is met.
 pub(crate) fn draw(points: &[Point]) -> Result<String, Box<dyn Error>> {
     let most = points.iter().map(|point| point.budget.max(point.high)).fold(0.0, f64::max) * 105.0;
     let mut svg = String::new();

@@ -1,4 +1,4 @@
-//! Pairs, vectors and labels from files.
+//! Reads pairs, vectors and labels from files.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -17,14 +17,15 @@ use signalbox::{
     embed,
 };
 
-/// The question pairs below `SIGNALBOX_DATA`.
+/// Reads the question pairs below `SIGNALBOX_DATA`.
 pub(crate) fn question_pairs() -> io::Result<Vec<Pair>> {
     let data = env::var_os("SIGNALBOX_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from);
     let lines = lines(&data.join("pairs/qqp-dev.jsonl.gz"))?;
     Ok(lines.iter().map(pair).collect())
 }
 
-/// The adversarial pairs of a half: what each tries, the template of that family that it was made of, and the pair. Those that only their context tells apart are left to keys.
+/// Reads the adversarial pairs of a half, with their family and template. Pairs that differ only in context are left out: cache keys
+/// separate them.
 pub(crate) fn adversarial_pairs(half: &str) -> io::Result<Vec<(String, String, Pair)>> {
     let lines = lines(&folder().join("adversarial.jsonl"))?;
     let own = lines.iter().filter(|line| line["half"] == half && line["context_a"].is_null());
@@ -33,7 +34,7 @@ pub(crate) fn adversarial_pairs(half: &str) -> io::Result<Vec<(String, String, P
     Ok(own.map(made).collect())
 }
 
-/// The folder of the bench.
+/// Folder of the bench.
 pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/cache")
 }
@@ -50,21 +51,21 @@ fn lines(path: &Path) -> io::Result<Vec<Value>> {
     BufReader::new(reader).lines().map(|line| Ok(serde_json::from_str(&line?)?)).collect()
 }
 
-/// Vectors of all texts here, by both built-in embedders.
+/// Vectors of all texts of the bench, by both built-in embedders.
 pub(crate) struct Store {
     places: HashMap<u64, usize>,
     recall: Numbers,
     decide: Numbers,
 }
 
-/// Vectors one after the other.
+/// Consecutive vectors.
 struct Numbers {
     dimensions: usize,
     values: Vec<f32>,
 }
 
 impl Store {
-    /// Reads them from `target/cache-vectors`, where they are of these texts and these embedders; else makes them, which takes minutes, and
+    /// Reads the vectors from `target/cache-vectors` if they match these texts and embedders; else computes them, which takes minutes, and
     /// writes them there.
     pub(crate) fn open() -> Result<Self, Box<dyn Error>> {
         let mut texts: BTreeSet<String> = question_pairs()?.into_iter().flat_map(|pair| [pair.a, pair.b]).collect();
@@ -80,7 +81,7 @@ impl Store {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/cache-vectors");
         let paths = ["recall", "decide"].map(|kind| folder.join(format!("{name:016x}.{kind}")));
         if !paths.iter().all(|path| path.exists()) {
-            eprintln!("embedding {} texts: some minutes, once", texts.len());
+            eprintln!("embedding {} texts: takes minutes, once", texts.len());
             let bar = ProgressBar::new(texts.len() as u64);
             let threads = std::thread::available_parallelism().map_or(1, usize::from);
             let made = embed::built_in_vectors(&texts, threads, |_| true, || bar.inc(1))?;
@@ -103,7 +104,7 @@ impl Store {
         })
     }
 
-    /// Vectors of texts that are here, of the embedder that recalls and of the one that decides.
+    /// Returns the vectors of known texts, by the recalling and by the deciding embedder.
     pub(crate) fn vectors(&self, texts: &[String]) -> (Vectors, Vectors) {
         let pick = |from: &Numbers| {
             let rows = texts.iter().map(|text| self.places[&fingerprint(text)] * from.dimensions);
@@ -114,7 +115,7 @@ impl Store {
     }
 }
 
-/// A sheet of pairs that were read: fingerprints of both, and yes, no or unsure; lines that begin with `#` say more.
+/// Reads a file of judged pairs: fingerprints of both texts, and yes, no or unsure; lines that begin with `#` are comments.
 pub(crate) fn sheet(name: &str) -> io::Result<Vec<((u64, u64), String)>> {
     let text = fs::read_to_string(folder().join(name))?;
     Ok(text

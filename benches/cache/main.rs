@@ -1,9 +1,9 @@
-//! The semantic cache on labelled pairs: guards, hit rate beside static thresholds and beside a policy with a threshold for each entry,
-//! calibration, and the adversarial set.
+//! The semantic cache on labelled pairs: guards, hit rate compared with static thresholds and with a threshold per entry, calibration, and
+//! the adversarial set.
 //!
-//! All policies see the same vectors, made by the built-in embedders and kept below `target`. Without the pairs below `SIGNALBOX_DATA` it
-//! says so and ends.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells on stdout")]
+//! All policies see the same vectors, made by the built-in embedders and stored below `target`. Without the pairs below `SIGNALBOX_DATA`
+//! the bench is skipped.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench reports on stdout")]
 
 mod chart;
 mod data;
@@ -19,27 +19,27 @@ use signalbox::cache::{
     semantic::RECALL,
 };
 
-/// What the command line says.
+/// Command-line arguments.
 #[derive(clap::Parser)]
 #[command(name = "cache", about = "Bench of the semantic cache on labelled pairs")]
 struct Args {
-    /// Print hits of the judged half for reading: so many, drawn at random, at a budget of 3 %
+    /// Print this many random hits of the judged half at a budget of 3 %, for reading
     #[arg(long)]
     draw: Option<usize>,
-    /// Write stated budgets against measured rates to this file, as SVG
+    /// Write an SVG of stated budgets against measured rates to this file
     #[arg(long)]
     plot: Option<std::path::PathBuf>,
-    /// Given by `cargo bench`
+    /// Passed by `cargo bench`
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 const BUDGETS: [f32; 4] = [0.01, 0.02, 0.03, 0.05];
 const PREVALENCES: [f64; 3] = [0.01, 0.05, 0.20];
-/// The embedder whose vectors these are, as its prior is named.
+/// Name of the deciding embedder's prior.
 const DECIDER: &str = "minilm-l6-w8";
 
-/// The prior as `examples/fit_cache.rs` has written it last, compiled in or not.
+/// The prior last written by `examples/fit_cache`, compiled in or not.
 fn prior() -> &'static Prior {
     static READ: LazyLock<Prior> = LazyLock::new(|| {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cache/confidence/priors.json");
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let pairs = data::question_pairs()?;
     if !args.bench {
-        // `cargo test --all-targets` only wants to know that it works.
+        // `cargo test --all-targets` only checks that the bench starts.
         return Ok(());
     }
     let store = data::Store::open()?;
@@ -86,7 +86,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &args.plot {
         std::fs::write(path, chart::draw(&points)?)?;
     }
-    // Once more with the labels that were read: all hits up to 3 % have one.
+    // Once more with the labels from reading: all hits up to 3 % have one.
     let labels = data::sheet("adjudicated.tsv")?.into_iter().map(|(pair, label)| (pair, label == "yes")).collect();
     let corpus = Corpus::of(&pairs, Half::Judge, &labels);
     as_read(&Stream::of(&corpus, &recall, &decider, RECALL, || ()));
@@ -110,11 +110,11 @@ fn guards(corpus: &Corpus) {
     }
 }
 
-/// How often the embedder that decides is asked, of queries that are not served.
+/// Prints the share of unserved queries for which the deciding embedder is needed.
 fn decided(stream: &Stream) {
     let prior = prior();
     println!(
-        "| prevalence | budget | misses for which the decider is asked | with a candidate |\n|---:|---:|---:|---:|"
+        "| prevalence | budget | misses for which the decider is needed | with a candidate |\n|---:|---:|---:|---:|"
     );
     for prevalence in PREVALENCES {
         for budget in BUDGETS {
@@ -181,7 +181,7 @@ fn streams(stream: &Stream) {
     }
 }
 
-/// Ours with the labels that were read in the place of the collection's.
+/// Prints our rates with the labels from reading instead of the collection's.
 fn as_read(stream: &Stream) {
     println!(
         "\n| prevalence | budget | hits counted | hit rate | false per hit, as read (95 %) | false per request |\n|---:|---:|---:|---:|---:|---:|"
@@ -204,7 +204,7 @@ fn as_read(stream: &Stream) {
     }
 }
 
-/// What the prior states against what is found, at the prevalence that it stands for, by the labels as they are.
+/// Prints the prior's stated probability against the measured one, at the prior's prevalence, by the collection's labels.
 fn calibration(stream: &Stream) {
     let prior = prior();
     let mut bins: Vec<(Counts, f64)> = vec![(Counts::default(), 0.0); 10];
@@ -266,7 +266,7 @@ fn adversarial(store: &data::Store) -> io::Result<()> {
     Ok(())
 }
 
-/// Hits at 3 %, in an order that only the seed decides, for reading.
+/// Prints hits at 3 % in a fixed random order, for reading.
 fn draw(corpus: &Corpus, stream: &Stream, most: usize) {
     let prior = prior();
     let mut hits: Vec<(usize, usize)> =
@@ -278,7 +278,7 @@ fn draw(corpus: &Corpus, stream: &Stream, most: usize) {
     }
 }
 
-/// The rate of false hits by those that were read.
+/// Prints the rate of false hits by reading.
 fn adjudicated(corpus: &Corpus, stream: &Stream) -> Vec<chart::Point> {
     let mut points = Vec::new();
     let Ok(sheet) = data::sheet("adjudicated.tsv") else { return points };
@@ -286,7 +286,7 @@ fn adjudicated(corpus: &Corpus, stream: &Stream) -> Vec<chart::Point> {
     println!(
         "\n| budget | hits | of them read | yes | no | unsure | false per hit, read (95 %) |\n|---:|---:|---:|---:|---:|---:|---:|"
     );
-    // Hits that only a larger budget gives were not read.
+    // Hits of larger budgets were not read.
     for budget in BUDGETS.into_iter().take(3) {
         let (mut hits, mut counts) = (0, [0usize; 3]);
         for query in &stream.queries {

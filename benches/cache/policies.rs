@@ -1,10 +1,10 @@
-//! The policies that ours is laid beside: one threshold for all, and a threshold learned for each entry.
+//! Policies to compare with: one static threshold, and a threshold learned per entry.
 
 use std::collections::HashMap;
 
 use signalbox::cache::replay::{Counts, Query, Stream, at_prevalence};
 
-/// The nearest candidate is served from a similarity on, as `GPTCache` does it.
+/// Serves the nearest candidate from a similarity on, as `GPTCache` does.
 pub(crate) fn at_threshold(stream: &Stream, threshold: f32) -> Counts {
     let mut counts = Counts::default();
     for query in &stream.queries {
@@ -14,7 +14,7 @@ pub(crate) fn at_threshold(stream: &Stream, threshold: f32) -> Counts {
     counts
 }
 
-/// The best hit rate that any one threshold has with no more false hits a hit than `error`.
+/// Returns the best hit rate of any one threshold with at most `error` false hits per hit.
 pub(crate) fn fixed(stream: &Stream, prevalence: f64, error: f64) -> f64 {
     let mut order: Vec<(&Query, f32, bool)> = stream
         .queries
@@ -26,7 +26,7 @@ pub(crate) fn fixed(stream: &Stream, prevalence: f64, error: f64) -> f64 {
     best(&mut counts, order.into_iter().map(|(query, _, same)| (query.partner, same)), prevalence, error)
 }
 
-/// Serves one more after the other, and keeps the highest hit rate whose error is small enough.
+/// Serves one more query at a time and keeps the highest hit rate whose error is small enough.
 fn best(counts: &mut Counts, served: impl Iterator<Item = (bool, bool)>, prevalence: f64, error: f64) -> f64 {
     let mut most = 0.0f64;
     for (partner, same) in served {
@@ -46,12 +46,12 @@ fn best(counts: &mut Counts, served: impl Iterator<Item = (bool, bool)>, prevale
     most
 }
 
-/// Labels that an entry needs before it may serve.
+/// Labels an entry needs before it may serve.
 const LABELS: usize = 4;
 
-/// A logistic threshold for each entry, learned from its own labels, and exploration with the chance that keeps the error below
-/// `delta` (after Schroeder and others, vCache, 2025, from its mathematics). A query that explores goes upstream and is a label. The
-/// best hit rate over values of `delta` with no more false hits a hit than `error`.
+/// Returns the best hit rate, over values of `delta` and with at most `error` false hits per hit, of a logistic threshold per entry that is
+/// learned from the entry's labels. It explores with the probability that keeps the error below `delta` (after Schroeder and others,
+/// vCache, 2025, from its mathematics). A query that explores goes upstream and becomes a label.
 pub(crate) fn per_entry(stream: &Stream, prevalence: f64, error: f64) -> f64 {
     let runs = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3].map(|delta| {
         let rates = at_prevalence(&learn(stream, delta), prevalence);
@@ -81,7 +81,7 @@ fn learn(stream: &Stream, delta: f64) -> Counts {
     counts
 }
 
-/// The chance to explore: 1 below [`LABELS`], else so high that what is served is false with `delta` at most, with a cautious threshold.
+/// Probability to explore: 1 below [`LABELS`], else such that a served answer is false with probability `delta` at most.
 fn exploration(labels: &[(f64, bool)], similarity: f64, delta: f64) -> f64 {
     if labels.len() < LABELS {
         return 1.0;

@@ -1,5 +1,5 @@
-//! What the exact cache costs inside the gateway: for a request that may not share answers, and for one whose answer is kept. No sockets.
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench tells on stdout, and ends where it cannot go on")]
+//! Cost of the exact cache inside the gateway: for a request that may not share answers, and for one that hits. No sockets.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench reports on stdout and panics on errors")]
 
 #[path = "../decision/figures.rs"]
 mod figures;
@@ -21,24 +21,23 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use self::figures::Figures;
 
-/// Counts what is asked of the system's allocator. The gateway itself uses mimalloc, so that times of what allocates are not those of the
-/// gateway.
+/// Counts allocations of the system allocator. The gateway uses mimalloc, so times of steps that allocate differ from the gateway's.
 #[global_allocator]
 pub(crate) static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Answers in the cache.
+/// Number of answers in the cache.
 const KEPT: usize = 10_000;
-/// Bytes of a prompt, and of a kept answer's text.
+/// Bytes of a prompt and of a cached answer's text.
 const LENGTH: usize = 8 << 10;
 
-/// What the command line says.
+/// Command-line arguments.
 #[derive(clap::Parser)]
 #[command(name = "cache_path", about = "Bench of the exact cache's steps")]
 struct Args {
-    /// A second instead of some: shows that it works, measures little
+    /// Smoke test: a second instead of several
     #[arg(long)]
     quick: bool,
-    /// Given by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
+    /// Passed by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -48,7 +47,7 @@ fn main() {
     let rounds = if args.quick || !args.bench { 500 } else { 20_000 };
     println!("{}\n", machine::line(&machine::read()));
     println!("| step | p50 | p99 | allocations |\n|---|---:|---:|---:|");
-    past(rounds);
+    bypass(rounds);
     hits(rounds);
 }
 
@@ -64,29 +63,29 @@ fn body(number: usize, more: &str) -> RequestBody {
     RequestBody::json(Endpoint::Chat, Bytes::from(json)).unwrap()
 }
 
-/// Requests that may not share answers: what is looked at before that is known.
-fn past(rounds: usize) {
+/// Measures requests that may not share answers, up to where that is known.
+fn bypass(rounds: usize) {
     let mut headers = HeaderMap::new();
     for (name, value) in [("user-agent", "bench"), ("accept", "*/*"), ("authorization", "Bearer x"), ("x-a", "b")] {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    for (what, more) in [("no temperature", ""), ("temperature 0.7, eight more members", MEMBERS)] {
+    for (request, more) in [("no temperature", ""), ("temperature 0.7, eight more members", MEMBERS)] {
         let body = body(0, more);
         let mut figures = Figures::with_capacity(rounds);
         for _ in 0..rounds {
             figures.measure(|| {
-                let said = Directives::read(&headers, body.member("cache")).unwrap();
-                (said, eligible::exact(Endpoint::Chat, None, &body, false).unwrap_err())
+                let directives = Directives::read(&headers, body.member("cache")).unwrap();
+                (directives, eligible::exact(Endpoint::Chat, None, &body, false).unwrap_err())
             });
         }
-        println!("| past the cache: {what} | {figures} |");
+        println!("| past the cache: {request} | {figures} |");
     }
 }
 
 const MEMBERS: &str =
     r#","temperature":0.7,"top_p":0.9,"seed":7,"stop":["a"],"presence_penalty":0,"user":"u","n":1,"stream":true"#;
 
-/// Requests whose answer is kept, in a cache with others.
+/// Measures requests with a cached answer, in a full cache.
 fn hits(rounds: usize) {
     let keys = Keys::new([7; 32]);
     let scope = keys.scope(Scope::Key, Some("web"), None).unwrap();

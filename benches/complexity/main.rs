@@ -1,6 +1,6 @@
-//! What stage 0 costs: the outline of a body, its features, and the score, over texts of several kinds and lengths. No sockets, and no
-//! data beside the repository.
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench tells on stdout, and ends where it cannot go on")]
+//! Cost of the complexity score: outline of a body, features and score, for texts of several kinds and lengths. Needs no sockets and no
+//! external data.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench reports on stdout and panics on errors")]
 
 #[path = "../decision/figures.rs"]
 mod figures;
@@ -19,18 +19,18 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use self::figures::Figures;
 
-/// Counts what is asked of the system's allocator.
+/// Counts allocations of the system allocator.
 #[global_allocator]
 pub(crate) static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// What the command line says.
+/// Command-line arguments.
 #[derive(clap::Parser)]
 #[command(name = "complexity", about = "Bench of the outline and the complexity of a prompt")]
 struct Args {
-    /// A moment instead of seconds: shows that it works, measures little
+    /// Smoke test: a moment instead of seconds
     #[arg(long)]
     quick: bool,
-    /// Given by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
+    /// Passed by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -58,7 +58,7 @@ fn main() {
             let mut outline = Outline::default();
             let [mut outlining, mut reading, mut scoring, mut own, mut all] =
                 [(); 5].map(|()| Figures::with_capacity(rounds));
-            // Until the buffer has its size and the automaton is built.
+            // Warm up until the buffer has its capacity and the automaton is built.
             for _ in 0..100 {
                 body.outline(&mut outline);
                 black_box(score(&Features::of(&outline), Weights::built_in()));
@@ -87,7 +87,7 @@ fn main() {
     }
 }
 
-/// Learned weights of full size.
+/// Returns learned weights of full size.
 fn ones() -> Linear {
     Linear {
         offset: 0.01,

@@ -1,4 +1,4 @@
-//! Times and allocations of one step, over many times that it was taken.
+//! Times and allocations of a step over many runs.
 
 use std::{fmt, hint::black_box, time::Instant};
 
@@ -6,33 +6,33 @@ use stats_alloc::Region;
 
 use crate::ALLOCATOR;
 
-/// What a step took each time.
+/// Measurements of one step.
 #[derive(Default)]
 pub(crate) struct Figures {
     nanos: Vec<u64>,
-    /// Times that memory was asked for or moved.
+    /// Allocations and reallocations.
     allocations: usize,
 }
 
 impl Figures {
-    /// Room for so many, so that keeping them does not disturb what is measured.
+    /// Reserves capacity for `count` measurements, so that recording them does not allocate.
     pub(crate) fn with_capacity(count: usize) -> Self {
         Self { nanos: Vec::with_capacity(count), allocations: 0 }
     }
 
-    /// Takes the step once.
+    /// Runs and measures the step once.
     pub(crate) fn measure<T>(&mut self, step: impl FnOnce() -> T) -> T {
         let region = Region::new(ALLOCATOR);
-        let begun = Instant::now();
-        let done = black_box(step());
-        let took = begun.elapsed();
+        let started = Instant::now();
+        let result = black_box(step());
+        let took = started.elapsed();
         let change = region.change();
         self.allocations += change.allocations + change.reallocations;
         self.nanos.push(took.as_nanos() as u64);
-        done
+        result
     }
 
-    /// The time that so large a share of all did not exceed, in nanoseconds.
+    /// Quantile of the times, in nanoseconds.
     pub(crate) fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.nanos.clone();
         sorted.sort_unstable();
@@ -41,7 +41,7 @@ impl Figures {
     }
 }
 
-/// As columns of a table: p50, p99, allocations each.
+/// Formats columns of a table: p50, p99, allocations per run.
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let each = self.allocations as f64 / self.nanos.len().max(1) as f64;

@@ -1,6 +1,6 @@
-//! What a decision costs inside the gateway: hashing a prompt, choosing a backend, keeping account of the request. No sockets; a
-//! pool under load, whose state moves from one decision to the next.
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench tells on stdout, and ends where it cannot go on")]
+//! Cost of a placement decision inside the gateway: hashing a prompt, choosing a backend, bookkeeping of the request. No sockets. The
+//! state of the pool under load changes from one decision to the next.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench reports on stdout and panics on errors")]
 
 mod figures;
 #[path = "../overhead/machine.rs"]
@@ -19,19 +19,19 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use self::{figures::Figures, world::World};
 
-/// Counts what is asked of the system's allocator. The gateway itself uses mimalloc, so that times of what allocates are not
-/// those of the gateway; what allocates nothing takes the same time with either.
+/// Counts allocations of the system allocator. The gateway uses mimalloc, so times of steps that allocate differ from the gateway's;
+/// times of steps that do not allocate are the same.
 #[global_allocator]
 pub(crate) static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// What the command line says.
+/// Command-line arguments.
 #[derive(clap::Parser)]
-#[command(name = "decision", about = "Bench of a decision and of the account kept of it")]
+#[command(name = "decision", about = "Bench of a placement decision and its bookkeeping")]
 struct Args {
-    /// A second instead of some: shows that it works, measures little
+    /// Smoke test: a second instead of several
     #[arg(long)]
     quick: bool,
-    /// Given by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
+    /// Passed by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -45,12 +45,12 @@ fn main() {
     prefixes(rounds / 20);
 }
 
-/// Places requests in pools of two sizes, and keeps account of them until their ends.
+/// Places requests in pools of two sizes and tracks them to their ends.
 fn decisions(rounds: usize) {
     println!("| backends | prompt | step | p50 | p99 | allocations |\n|---:|---:|---|---:|---:|---:|");
     for (backends, tokens) in [(64, 32_000), (64, 1_000), (8, 32_000), (8, 1_000)] {
         let mut world = World::new(backends, tokens);
-        // Until every vector has its size and every backend its load.
+        // Warm up until vectors have their capacity and backends their load.
         world.run(4_000);
         for (step, figures) in world.run(rounds) {
             println!("| {backends} | {}k | {step} | {figures} |", tokens / 1_000);
@@ -58,7 +58,7 @@ fn decisions(rounds: usize) {
     }
 }
 
-/// Hashes prompts of several lengths, each in one pass.
+/// Hashes prompts of several lengths in one pass each.
 fn hashing(rounds: usize) {
     println!("\n| prompt | bytes | p50 | p99 | allocations | GB/s |\n|---:|---:|---:|---:|---:|---:|");
     for kilobytes in [4, 128, 512] {
@@ -76,10 +76,10 @@ fn hashing(rounds: usize) {
     }
 }
 
-/// Puts prompts of 32k tokens into the prefix index that it does not know, and again when it knows them.
+/// Inserts prompts of 32k tokens into the prefix index, first as new ones, then as known ones.
 fn prefixes(rounds: usize) {
     let index = PrefixIndex::new(64 << 20);
-    // Room for a sixteenth of them, so that old blocks make way as they do in an index that has been in use for long.
+    // Capacity for a sixteenth of them, so that old blocks are evicted as in an index that has been in use for long.
     let holder = index.join(rounds as u64 / 16 * (128 << 10));
     let [mut new, mut known, mut confirmed] = [(); 3].map(|()| Figures::default());
     for round in 0..rounds as u64 {
@@ -90,7 +90,7 @@ fn prefixes(rounds: usize) {
         known.measure(|| index.insert(holder, prompt));
     }
     println!("\n| prefix index, 32k tokens | p50 | p99 | allocations |\n|---|---:|---:|---:|");
-    for (what, figures) in [("insert, all new", new), ("confirm", confirmed), ("insert, all known", known)] {
-        println!("| {what} | {figures} |");
+    for (step, figures) in [("insert, all new", new), ("confirm", confirmed), ("insert, all known", known)] {
+        println!("| {step} | {figures} |");
     }
 }

@@ -1,4 +1,4 @@
-//! A pool under load: engines with requests waiting and decoding, readings of their gauges, and prompts that they hold in part.
+//! A pool under load: waiting and decoding requests, scraped gauges, and prompts with shared prefixes.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -12,17 +12,17 @@ use signalbox::{
 
 use crate::figures::Figures;
 
-/// Prompts that are asked in turn, and the beginnings they share.
+/// Number of prompts, and of the families that share prefixes.
 const PROMPTS: usize = 512;
 const FAMILIES: u64 = 32;
-/// Requests on a backend that wait for their first token, and that are answered.
+/// Requests per backend that wait for their first token, and that decode.
 const WAITING: usize = 3;
 const DECODING: usize = 12;
-/// One of so many answers comes whole.
+/// One in this many answers comes whole.
 const WHOLE: usize = 8;
-/// Requests a second and backend.
+/// Requests per second and backend.
 const RATE: f64 = 8.0;
-/// Between two readings of all engines' gauges.
+/// Scrape interval.
 const READ_EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) struct World {
@@ -40,7 +40,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// So many backends and prompts of so many tokens, of four bytes each.
+    /// Creates a pool, and prompts of `tokens` tokens with four bytes each.
     pub(crate) fn new(backends: usize, tokens: u64) -> Self {
         let urls: Vec<String> = (0..backends).map(|engine| format!("http://engine-{engine}:8000/v1")).collect();
         let text = format!("pools: {{ main: {{ model: m, backends: [{}] }} }}", urls.join(", "));
@@ -65,12 +65,12 @@ impl World {
         }
     }
 
-    /// Places so many requests, one after another; what each step of theirs took.
+    /// Places `rounds` requests one after another and measures each step.
     pub(crate) fn run(&mut self, rounds: usize) -> [(&'static str, Figures); 4] {
         let mut steps = ["place", "take", "first token", "finish"].map(|step| (step, Figures::with_capacity(rounds)));
         let [(_, place), (_, take), (_, first), (_, finish)] = &mut steps;
         for round in 0..rounds {
-            self.pass();
+            self.advance();
             let pool = &self.snapshot.pools[0];
             let backends = pool.backends.len();
             let blocks = &self.prompts[self.dice.usize(..PROMPTS)];
@@ -116,8 +116,8 @@ impl World {
         steps
     }
 
-    /// Has time pass until the next request, and engines tell of themselves.
-    fn pass(&mut self) {
+    /// Advances the time to the next request and scrapes the engines when due.
+    fn advance(&mut self) {
         let pool: &Pool = &self.snapshot.pools[0];
         self.now = self.now.plus(Duration::from_secs_f64(1.0 / (RATE * pool.backends.len() as f64)));
         if self.now.since(self.read) < READ_EVERY {
@@ -138,7 +138,7 @@ impl World {
     }
 }
 
-/// A prompt of so many bytes: a beginning that it shares with its family, of any length, and an end of its own.
+/// Makes a prompt: a prefix of random length that its family shares, and an end of its own.
 fn prompt(number: u64, bytes: usize, dice: &mut fastrand::Rng) -> Blocks {
     let mut text = text(number % FAMILIES, bytes);
     let shared = dice.usize(..bytes);
@@ -148,14 +148,14 @@ fn prompt(number: u64, bytes: usize, dice: &mut fastrand::Rng) -> Blocks {
     hasher.finish()
 }
 
-/// Bytes that differ from one `seed` to the next.
+/// Random bytes by seed.
 pub(crate) fn text(seed: u64, bytes: usize) -> Vec<u8> {
     let mut text = vec![0; bytes];
     fastrand::Rng::with_seed(seed).fill(&mut text);
     text
 }
 
-/// The hashes of such bytes.
+/// Block hashes of random bytes by seed.
 pub(crate) fn hashes(seed: u64, bytes: usize) -> Vec<u64> {
     let mut hasher = BlockHasher::new(b"salt");
     hasher.push(&text(seed, bytes));

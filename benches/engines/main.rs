@@ -1,6 +1,6 @@
-//! Placement before real engines: two llama.cpp servers that are not alike, one of them with work from elsewhere, and the same
-//! traffic through each policy by turns.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells on stdout, and how far it is on stderr")]
+//! Placement on real engines: two different llama.cpp servers, one of them with foreign load, and the same traffic through each policy in
+//! turn.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench reports on stdout, and its progress on stderr")]
 
 #[path = "../overhead/machine.rs"]
 mod machine;
@@ -23,32 +23,32 @@ use self::support::{
     replay::quantile,
 };
 
-/// The policies, ours first.
+/// Policies, ours first.
 const POLICIES: [&str; 3] = ["least_cost", "least_request", "round_robin"];
-/// Slots of the two engines, and tokens of context for each slot.
+/// Slots of the two engines, and context tokens per slot.
 const SLOTS: [u32; 2] = [2, 4];
 const CONTEXT: u32 = 4096;
-/// The engine that somebody else uses too, and with how many requests at once.
+/// The engine with foreign load, and its number of concurrent foreign requests.
 const SHARED: usize = 1;
 const FOREIGN: usize = 3;
 
-/// What the command line says.
+/// Command-line arguments.
 #[derive(clap::Parser)]
-#[command(name = "engines", about = "Placement before real llama.cpp engines")]
+#[command(name = "engines", about = "Placement on real llama.cpp engines")]
 struct Args {
-    /// Rounds; in each, every policy has its turn
+    /// Rounds; each policy runs once per round
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Requests of a turn
+    /// Requests per turn
     #[arg(long, default_value_t = 60)]
     requests: usize,
-    /// Requests a second
+    /// Requests per second
     #[arg(long, default_value_t = 6.0)]
     rate: f64,
-    /// Keep the gateway's journal here
+    /// Copy the gateway's journal to this file
     #[arg(long)]
     journal: Option<PathBuf>,
-    /// Given by `cargo bench`; without it (`cargo test --all-targets`) the run is one short round
+    /// Passed by `cargo bench`; without it (`cargo test --all-targets`) the run is one short round
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -63,12 +63,12 @@ async fn main() {
     let gateway = Gateway::start(&policy(&engines, args.journal.is_some())).await;
     let mut foreign = JoinSet::new();
     for number in 0..FOREIGN {
-        foreign.spawn(keep_asking(engines[SHARED].url(), number));
+        foreign.spawn(foreign_load(engines[SHARED].url(), number));
     }
     let mut turns: [Vec<Turn>; 3] = Default::default();
     for round in 0..rounds {
         for place in 0..POLICIES.len() {
-            // Every second round backwards, so that drift favours none.
+            // Alternating order, so that drift favours no policy.
             let at = if round % 2 == 0 { place } else { POLICIES.len() - 1 - place };
             let turn = play(&gateway, at, round, requests, args.rate).await;
             eprintln!(
@@ -78,13 +78,13 @@ async fn main() {
             turns[at].push(turn);
         }
     }
-    tell(&turns);
+    report(&turns);
     if let Some(kept) = args.journal {
         std::fs::copy(gateway.dir().join("journal.jsonl"), kept).expect("a copy of the journal");
     }
 }
 
-/// The same two engines in a pool for each policy.
+/// Returns a policy file with the same two engines in a pool per policy.
 fn policy(engines: &[Engine; 2], journal: bool) -> String {
     let named: Vec<String> = engines
         .iter()
@@ -98,20 +98,20 @@ fn policy(engines: &[Engine; 2], journal: bool) -> String {
     format!("engines:\n{}\npools:\n{}\nmodels:\n{}\n{journal}", named.join("\n"), pools.join("\n"), models.join("\n"))
 }
 
-/// What a policy's turn came to.
+/// Results of a policy's turn.
 struct Turn {
     p50: Duration,
     p95: Duration,
     mean: Duration,
-    /// By engine.
+    /// Number of answers by engine.
     answers: [usize; 2],
 }
 
-/// Asks for the round's requests at their times: the same for each policy but for a few words at their beginning, so that none
-/// finds cached what another one had computed.
+/// Sends the round's requests at their times. They are the same for each policy except for a few words at the beginning, so that no
+/// policy finds prefixes cached that another one computed.
 async fn play(gateway: &Gateway, policy: usize, round: usize, requests: usize, rate: f64) -> Turn {
     let mut dice = fastrand::Rng::with_seed(round as u64);
-    let (http, begun) = (client::http(), Instant::now());
+    let (http, started) = (client::http(), Instant::now());
     let (mut asking, mut at) = (JoinSet::new(), 0.0);
     for number in 0..requests {
         at += -(1.0 - dice.f64()).ln() / rate;
@@ -122,32 +122,32 @@ async fn play(gateway: &Gateway, policy: usize, round: usize, requests: usize, r
         };
         let text = format!("{policy} {round} {number}: {}", "lamps ".repeat(words));
         let request = ask(&http, &gateway.url(), POLICIES[policy], &text, tokens);
-        sleep_until(begun + Duration::from_secs_f64(at)).await;
+        sleep_until(started + Duration::from_secs_f64(at)).await;
         asking.spawn(async move {
             let sent = Instant::now();
             let mut answer = Sse::send(request).await;
             assert_eq!(answer.status, 200, "the engines answer");
-            answer.chunk().await.expect("an answer with something in it");
+            answer.chunk().await.expect("the answer has content");
             let took = sent.elapsed();
             answer.rest().await;
             (took, usize::from(answer.header("x-signalbox-backend").starts_with("two")))
         });
     }
-    let told = asking.join_all().await;
-    let mut times: Vec<Duration> = told.iter().map(|(took, _)| *took).collect();
-    let second = told.iter().filter(|(_, engine)| *engine == 1).count();
+    let answers = asking.join_all().await;
+    let mut times: Vec<Duration> = answers.iter().map(|(took, _)| *took).collect();
+    let second = answers.iter().filter(|(_, engine)| *engine == 1).count();
     Turn {
         p50: quantile(&mut times, 0.5),
         p95: quantile(&mut times, 0.95),
         mean: times.iter().sum::<Duration>() / times.len().max(1) as u32,
-        answers: [told.len() - second, second],
+        answers: [answers.len() - second, second],
     }
 }
 
-/// Somebody else's requests, straight to an engine, one after another without end.
-async fn keep_asking(url: String, number: usize) {
+/// Sends foreign requests directly to an engine, one after another without end.
+async fn foreign_load(url: String, number: usize) {
     for turn in 0.. {
-        // A client of its own each time: llama.cpp closes connections after streams without saying so.
+        // A new client each time: llama.cpp closes connections after streams without notice.
         let http = client::http();
         let text = format!("elsewhere {number} {turn}: {}", "rails ".repeat(300));
         Sse::send(ask(&http, &url, "any", &text, 150)).await.rest().await;
@@ -162,8 +162,8 @@ fn ask(http: &reqwest::Client, url: &str, model: &str, text: &str, tokens: u32) 
     client::json(http.post(format!("{url}/chat/completions")), &body)
 }
 
-/// Medians over the rounds with their ranges; and ours as a part of each other one, round by round.
-fn tell(turns: &[Vec<Turn>; 3]) {
+/// Prints medians over rounds with their ranges, and the ratios of ours to each policy, round by round.
+fn report(turns: &[Vec<Turn>; 3]) {
     println!("{}\n", machine::line(&machine::read()));
     println!(
         "| policy | TTFT mean | p50 | p95 | ours ÷ it, mean | p50 | p95 | answers by engine |\n|---|---:|---:|---:|---:|---:|---:|---:|"
@@ -179,7 +179,7 @@ fn tell(turns: &[Vec<Turn>; 3]) {
     }
 }
 
-/// The median of some figures, and their range.
+/// Formats the median and range of some figures.
 fn spread(figures: impl Iterator<Item = f64>, unit: &str) -> String {
     let mut sorted: Vec<f64> = figures.collect();
     sorted.sort_by(f64::total_cmp);

@@ -76,7 +76,7 @@ struct Args {
     /// Runs as one of the engines
     #[arg(long, hide = true)]
     engine: bool,
-    /// Given by `cargo bench`; without it (`cargo test --all-targets`) and without a choice it only shows that it works
+    /// Passed by `cargo bench`; without it (`cargo test --all-targets`) and without a choice it only shows that it works
     #[arg(long, hide = true)]
     bench: bool,
 }

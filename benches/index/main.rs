@@ -1,5 +1,5 @@
-//! Indexes of vectors compared: how long a search takes, how often it finds the nearest, what a vector costs to add and to keep.
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench tells on stdout, and ends where it cannot go on")]
+//! Comparison of vector indexes: search time, recall, insert time, memory.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench reports on stdout and panics on errors")]
 
 #[path = "../overhead/machine.rs"]
 mod machine;
@@ -11,11 +11,11 @@ use clap::Parser;
 use signalbox::cache::index::{Adaptive, Flat, VectorIndex};
 use vectors::Vectors;
 
-/// What the command line says.
+/// Command-line arguments.
 #[derive(clap::Parser)]
-#[command(name = "index", about = "Bench of nearest vectors")]
+#[command(name = "index", about = "Bench of vector indexes")]
 struct Args {
-    /// Few vectors: shows that it works, measures little
+    /// Smoke test with few vectors
     #[arg(long)]
     quick: bool,
     /// Sizes of the index
@@ -24,17 +24,17 @@ struct Args {
     /// Sizes up to which graphs are built; 100,000 take minutes
     #[arg(long, default_value_t = 100_000)]
     graphs: usize,
-    /// Queries a size
+    /// Queries per size
     #[arg(long, default_value_t = 2000)]
     queries: usize,
-    /// Given by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
+    /// Passed by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// Neighbours asked for, as the cache does.
+/// Neighbours requested, as in the cache.
 const MOST: usize = 8;
-/// Queries whose nearest is nearer than this are those that matter.
+/// Recall counts queries whose nearest neighbour has at least this similarity.
 const NEAR: f32 = 0.8;
 
 fn main() {
@@ -45,7 +45,7 @@ fn main() {
     }
     println!("{}\n", machine::line(&machine::read()));
     let vectors = Vectors::read(args.sizes.iter().copied().max().unwrap_or_default());
-    println!("{}\n", vectors.told);
+    println!("{}\n", vectors.description);
     println!(
         "| vectors | index | p50 | p99 | recall@1 | recall@{MOST} | n | insert | bytes/vector |\n|---:|---|---:|---:|---:|---:|---:|---:|---:|"
     );
@@ -62,7 +62,7 @@ fn main() {
     }
 }
 
-/// Entries, queries, and how near the nearest is to each.
+/// Entries, queries, and the similarity of each query's nearest entry.
 struct Trial<'a> {
     entries: &'a [Vec<f32>],
     queries: &'a [Vec<f32>],
@@ -96,47 +96,47 @@ impl<'a> Trial<'a> {
     fn graphs(&self) {
         let mut index = Adaptive::new(self.entries[0].len()).sealed_from(1);
         let mut took = self.fill(&mut index);
-        let begun = Instant::now();
+        let started = Instant::now();
         let plan = index.plan();
         let built = plan.run();
         drop(index.adopt(built));
-        took += begun.elapsed().as_secs_f64() * 1e6 / self.entries.len() as f64;
+        took += started.elapsed().as_secs_f64() * 1e6 / self.entries.len() as f64;
         for candidates in [32, 64, 128, 256] {
             index = index.candidates(candidates);
             self.search(&format!("hnsw, ef {candidates}"), &index, took);
         }
     }
 
-    /// Microseconds a vector.
+    /// Fills the index; returns microseconds per vector.
     fn fill(&self, index: &mut impl VectorIndex) -> f64 {
-        let begun = Instant::now();
+        let started = Instant::now();
         for (number, entry) in (0..).zip(self.entries) {
             index.insert(number, entry);
         }
-        begun.elapsed().as_secs_f64() * 1e6 / self.entries.len() as f64
+        started.elapsed().as_secs_f64() * 1e6 / self.entries.len() as f64
     }
 
     fn search(&self, name: &str, index: &impl VectorIndex, insert: f64) {
         let mut near = Vec::new();
-        let (mut times, mut asked, mut first, mut among) = (Vec::new(), 0, 0, 0);
+        let (mut times, mut counted, mut first, mut among) = (Vec::new(), 0, 0, 0);
         for (query, nearest) in self.queries.iter().zip(&self.nearest) {
-            let begun = Instant::now();
+            let started = Instant::now();
             index.search(query, MOST, &mut near);
-            times.push(begun.elapsed().as_secs_f64() * 1e6);
+            times.push(started.elapsed().as_secs_f64() * 1e6);
             if *nearest < NEAR {
                 continue;
             }
-            // Equals of the nearest are as good, so it is the similarity that counts, and that by the vectors as they came.
+            // Ties with the nearest count, by the similarity of the unrounded vectors.
             let is_nearest = |number: u64| dot(&self.entries[number as usize], query) >= nearest - 1e-6;
-            asked += 1;
+            counted += 1;
             first += usize::from(near.first().is_some_and(|near| is_nearest(near.number)));
             among += usize::from(near.iter().any(|near| is_nearest(near.number)));
         }
         times.sort_by(f64::total_cmp);
         let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
-        let share = |count: usize| count as f64 / f64::from(asked.max(1));
+        let share = |count: usize| count as f64 / f64::from(counted.max(1));
         println!(
-            "| {} | {name} | {:.0} µs | {:.0} µs | {:.3} | {:.3} | {asked} | {insert:.1} µs | {} |",
+            "| {} | {name} | {:.0} µs | {:.0} µs | {:.3} | {:.3} | {counted} | {insert:.1} µs | {} |",
             self.entries.len(),
             at(0.5),
             at(0.99),

@@ -1,26 +1,26 @@
-//! What is indexed and what is asked: questions under the static table where both are there, made-up clusters where not.
+//! Entries and queries: questions embedded by the static table, or synthetic clusters if the data is missing.
 
 use std::{env, fs, io::Read, path::PathBuf};
 
 use tokenizers::Tokenizer;
 
-/// One question in so many asks, and is not in the index; its partner is.
-const ASKING: usize = 16;
+/// One question in this many is a query and not in the index; its partner is.
+const QUERY_EVERY: usize = 16;
 
 /// Vectors of length 1.
 pub(crate) struct Vectors {
     pub(crate) entries: Vec<Vec<f32>>,
     pub(crate) queries: Vec<Vec<f32>>,
-    /// What they are.
-    pub(crate) told: String,
+    /// Source of the vectors.
+    pub(crate) description: String,
 }
 
 impl Vectors {
-    /// At least so many entries.
+    /// Reads or makes at least `most` entries.
     pub(crate) fn read(most: usize) -> Self {
         let data = PathBuf::from(env::var("SIGNALBOX_DATA").unwrap_or_else(|_| "../shared/data".into()));
         let mut dice = fastrand::Rng::with_seed(1);
-        let (mut entries, queries, told) = questions(&data).unwrap_or_else(|| clusters(&mut dice));
+        let (mut entries, queries, description) = questions(&data).unwrap_or_else(|| clusters(&mut dice));
         dice.shuffle(&mut entries);
         let real = entries.len();
         while entries.len() < most {
@@ -30,13 +30,17 @@ impl Vectors {
             }
             entries.push(unit(copy));
         }
-        Self { entries, queries, told: format!("{told}; beyond {real}, copies of them with noise (cosine about .96).") }
+        Self {
+            entries,
+            queries,
+            description: format!("{description}; beyond {real}, copies of them with noise (cosine about .96)."),
+        }
     }
 }
 
 type Read3 = (Vec<Vec<f32>>, Vec<Vec<f32>>, String);
 
-/// Pairs of questions, by the mean of their tokens' vectors.
+/// Embeds pairs of questions by the mean of their tokens' vectors.
 fn questions(data: &std::path::Path) -> Option<Read3> {
     let models = data.parent()?.join("models");
     let packed = fs::File::open(data.join("pairs/qqp-dev.jsonl.gz")).ok()?;
@@ -65,14 +69,14 @@ fn questions(data: &std::path::Path) -> Option<Read3> {
         let pair: serde_json::Value = serde_json::from_str(line).ok()?;
         entries.push(embed(pair["a"].as_str()?));
         let partner = embed(pair["b"].as_str()?);
-        if row % ASKING == 0 { queries.push(partner) } else { entries.push(partner) }
+        if row % QUERY_EVERY == 0 { queries.push(partner) } else { entries.push(partner) }
     }
     Some((entries, queries, format!("Questions of QQP under the static table, {dimensions} dimensions")))
 }
 
-/// Clusters of made-up vectors, and queries near to one of each.
+/// Makes synthetic clusters, and a query near an entry of each.
 fn clusters(dice: &mut fastrand::Rng) -> Read3 {
-    println!("No questions or no table (`SIGNALBOX_DATA`, `../shared/data`): made-up vectors take their place.\n");
+    println!("No questions or no table (`SIGNALBOX_DATA`, `../shared/data`): using synthetic vectors.\n");
     let (mut entries, mut queries) = (Vec::new(), Vec::new());
     for _ in 0..2500 {
         let centre = unit((0..256).map(|_| dice.f32() - 0.5).collect());
@@ -82,7 +86,7 @@ fn clusters(dice: &mut fastrand::Rng) -> Read3 {
         let near = &entries[entries.len() - 1];
         queries.push(unit(near.iter().map(|value| value + (dice.f32() - 0.5) * 0.08).collect()));
     }
-    (entries, queries, "Made-up clusters of 30, 256 dimensions".into())
+    (entries, queries, "Synthetic clusters of 30, 256 dimensions".into())
 }
 
 fn unit(mut vector: Vec<f32>) -> Vec<f32> {

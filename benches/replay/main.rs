@@ -1,6 +1,6 @@
-//! Policies priced by `signalbox replay` and then run for real: how far off each figure was, before engines that replay's models did not
-//! make: simulated ones with constants of their own behind real HTTP, and real llama.cpp servers.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells on stdout, and how far it is on stderr")]
+//! Policies priced by `signalbox replay` and then run: error of each figure, on engines that are not `replay`'s own models: simulated ones
+//! with other constants behind real HTTP, and llama.cpp servers.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench reports on stdout, and its progress on stderr")]
 
 #[path = "../overhead/machine.rs"]
 mod machine;
@@ -17,25 +17,25 @@ use self::support::{
     rehearsal::{Asked, Compared, compare, traffic},
 };
 
-/// What the command line says.
+/// Command-line arguments.
 #[derive(clap::Parser)]
-#[command(name = "replay", about = "Policies priced before they ran, and what they then came to")]
+#[command(name = "replay", about = "Prices of signalbox replay against real runs")]
 struct Args {
-    /// Requests of each run
+    /// Requests per run
     #[arg(long, default_value_t = 600)]
     requests: usize,
-    /// Requests a second before llama.cpp
+    /// Requests per second for llama.cpp
     #[arg(long, default_value_t = 3.0)]
     rate: f64,
-    /// Only cases whose names have this in them
+    /// Only cases whose names contain this
     #[arg(long, default_value = "")]
     only: String,
-    /// Given by `cargo bench`; without it (`cargo test --all-targets`) nothing is run
+    /// Passed by `cargo bench`; without it (`cargo test --all-targets`) nothing is run
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// A change of a policy, and the traffic that meets it.
+/// A change of a policy, and its traffic.
 struct Case {
     name: &'static str,
     was: String,
@@ -64,7 +64,7 @@ async fn main() {
     play("llama.cpp", self::cases(&urls, args.requests, args.rate, 900), &args.only).await;
 }
 
-/// Two small engines that are not alike, and a large one; each strays from its own formula by more than usual.
+/// Starts two different small engines and a large one; each deviates from its formula by more than usual.
 async fn simulated() -> [Running; 3] {
     let small = Profile {
         step_ms: 9.0,
@@ -125,11 +125,11 @@ async fn play(engines: &str, cases: Vec<Case>, only: &str) {
             continue;
         }
         eprintln!("{engines}: {name}");
-        tell(engines, name, &compare(&was, &new, &traffic, "5").await);
+        report(engines, name, &compare(&was, &new, &traffic, "5").await);
     }
 }
 
-fn tell(engines: &str, name: &str, compared: &Compared) {
+fn report(engines: &str, name: &str, compared: &Compared) {
     let both = |path: &str, scale: f64, digits: usize| {
         let (priced, happened) = compared.both(path);
         format!("{:.digits$} / {:.digits$}", priced * scale, happened * scale)

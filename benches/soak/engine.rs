@@ -1,4 +1,4 @@
-//! An engine that says as many words as it is asked for, at its pace; and what may be wrong with it.
+//! A mock engine that sends the requested number of words at a pace, with optional faults.
 
 use std::{
     convert::Infallible,
@@ -29,34 +29,34 @@ const FIRST: Duration = Duration::from_millis(50);
 /// A running engine.
 pub(crate) struct Engine {
     pub(crate) address: SocketAddr,
-    /// Connections that are open.
+    /// Open connections.
     pub(crate) connections: Arc<AtomicUsize>,
-    /// Answers that were asked for.
-    pub(crate) asked: Arc<AtomicUsize>,
+    /// Requests received.
+    pub(crate) requests: Arc<AtomicUsize>,
 }
 
-/// What an engine does.
+/// Behaviour of an engine.
 #[derive(Copy, Clone)]
-pub(crate) enum Manner {
-    /// It says a word in so long.
+pub(crate) enum Behaviour {
+    /// Sends a word per interval.
     Pace(Duration),
-    /// The same, and each so many-th request gets no answer at all.
+    /// The same, and every n-th request gets no answer.
     Stalls(Duration, usize),
-    /// It answers every request with an error.
+    /// Answers every request with an error.
     Down,
 }
 
-/// Starts one; it lives as long as the process.
-pub(crate) async fn start(manner: Manner) -> io::Result<Engine> {
+/// Starts an engine that runs until the process ends.
+pub(crate) async fn start(behaviour: Behaviour) -> io::Result<Engine> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let engine = Engine { address: listener.local_addr()?, connections: Arc::default(), asked: Arc::default() };
-    let (connections, asked) = (engine.connections.clone(), engine.asked.clone());
+    let engine = Engine { address: listener.local_addr()?, connections: Arc::default(), requests: Arc::default() };
+    let (connections, requests) = (engine.connections.clone(), engine.requests.clone());
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (connections, asked) = (connections.clone(), asked.clone());
+            let (connections, requests) = (connections.clone(), requests.clone());
             connections.fetch_add(1, Relaxed);
             tokio::spawn(async move {
-                serve(stream, manner, &asked).await;
+                serve(stream, behaviour, &requests).await;
                 connections.fetch_sub(1, Relaxed);
             });
         }
@@ -64,39 +64,39 @@ pub(crate) async fn start(manner: Manner) -> io::Result<Engine> {
     Ok(engine)
 }
 
-async fn serve(stream: TcpStream, manner: Manner, asked: &AtomicUsize) {
+async fn serve(stream: TcpStream, behaviour: Behaviour, requests: &AtomicUsize) {
     stream.set_nodelay(true).ok();
-    let service = service_fn(|request| async move { Ok::<_, Infallible>(answer(request, manner, asked).await) });
-    // It ends when the other side closes: nothing to tell.
+    let service = service_fn(|request| async move { Ok::<_, Infallible>(answer(request, behaviour, requests).await) });
+    // An error means that the other side closed the connection.
     http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok();
 }
 
 async fn answer(
     request: Request<Incoming>,
-    manner: Manner,
-    asked: &AtomicUsize,
+    behaviour: Behaviour,
+    requests: &AtomicUsize,
 ) -> Response<UnsyncBoxBody<Bytes, Infallible>> {
-    let counted = if request.method() == Method::POST { asked.fetch_add(1, Relaxed) + 1 } else { 0 };
-    let pace = match manner {
+    let counted = if request.method() == Method::POST { requests.fetch_add(1, Relaxed) + 1 } else { 0 };
+    let pace = match behaviour {
         _ if counted == 0 => Duration::ZERO,
-        Manner::Pace(pace) => pace,
-        Manner::Stalls(pace, nth) => {
+        Behaviour::Pace(pace) => pace,
+        Behaviour::Stalls(pace, nth) => {
             if counted.is_multiple_of(nth) {
                 std::future::pending::<()>().await;
             }
             pace
         }
-        Manner::Down => {
+        Behaviour::Down => {
             let reply = Response::builder().status(StatusCode::SERVICE_UNAVAILABLE);
-            return reply.body(Full::new(Bytes::new()).boxed_unsync()).expect("a sound answer");
+            return reply.body(Full::new(Bytes::new()).boxed_unsync()).expect("the answer is valid");
         }
     };
-    let asked = counted > 0;
+    let requests = counted > 0;
     let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let tokens = serde_json::from_slice::<Value>(&body).ok().and_then(|body| body["max_tokens"].as_u64());
-    let reply = Response::builder().status(if asked { StatusCode::OK } else { StatusCode::NOT_FOUND });
-    let Some(tokens) = tokens.filter(|_| asked) else {
-        return reply.body(Full::new(Bytes::new()).boxed_unsync()).expect("a sound answer");
+    let reply = Response::builder().status(if requests { StatusCode::OK } else { StatusCode::NOT_FOUND });
+    let Some(tokens) = tokens.filter(|_| requests) else {
+        return reply.body(Full::new(Bytes::new()).boxed_unsync()).expect("the answer is valid");
     };
     let frames = stream::unfold(0, move |at| async move {
         if at > tokens {
@@ -106,7 +106,7 @@ async fn answer(
         Some((Ok(Frame::data(event(at, tokens))), at + 1))
     });
     let body = StreamBody::new(Box::pin(frames)).boxed_unsync();
-    reply.header(header::CONTENT_TYPE, "text/event-stream").body(body).expect("a sound answer")
+    reply.header(header::CONTENT_TYPE, "text/event-stream").body(body).expect("the answer is valid")
 }
 
 fn event(at: u64, tokens: u64) -> Bytes {

@@ -1,9 +1,9 @@
-//! A gateway under many slow streams for minutes, and then under clients that leave: its memory, its descriptors, and whether all of it
-//! comes back. Or in bad times: what it asks of engines then, and what becomes of the answers.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells on stdout, and how far it is on stderr")]
+//! Soak test: many slow streams for minutes, then clients that leave; reports memory, descriptors and counters. With `--storm`: outages,
+//! stalls, reloads and shutdown under load.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench reports on stdout, and its progress on stderr")]
 
 mod engine;
-mod house;
+mod gateway;
 mod storm;
 
 use std::{
@@ -22,36 +22,36 @@ use tokio::{
 };
 
 use self::{
-    engine::Manner,
-    house::House,
+    engine::Behaviour,
+    gateway::Gateway,
     storm::{Load, storm},
 };
 
-/// What the command line says.
+/// Command-line arguments.
 #[derive(clap::Parser)]
-#[command(name = "soak", about = "Many slow streams for minutes, and clients that leave; or bad times")]
+#[command(name = "soak", about = "Many slow streams for minutes, then clients that leave; or faults under load")]
 struct Args {
-    /// For how long streams are kept up
+    /// Duration of the streams
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
-    /// How many at once
+    /// Concurrent streams
     #[arg(long, default_value_t = 1_000)]
     streams: usize,
-    /// How many clients leave in the middle of an answer afterwards
+    /// Clients that leave during an answer afterwards
     #[arg(long, default_value_t = 10_000)]
     leave: usize,
-    /// Bad times instead: an outage, stalls, reloads and the end under so many requests per second
+    /// Instead: an outage, stalls, reloads and a shutdown at this many requests per second
     #[arg(long, value_name = "RATE", num_args = 0..=1, default_missing_value = "100")]
     storm: Option<u64>,
-    /// Given by `cargo bench`; without it (`cargo test --all-targets`) it only shows that it works
+    /// Passed by `cargo bench`; without it (`cargo test --all-targets`) it is a smoke test
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// How many of those who leave are there at once.
+/// Concurrent clients that leave.
 const LEAVING: usize = 200;
 
-/// What became of the streams.
+/// Counts of streams by outcome.
 #[derive(Default)]
 struct Tally {
     whole: AtomicU64,
@@ -70,16 +70,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if let Some(rate) = args.storm {
         return storm(&client, Load { seconds: (60.0 * args.minutes.min(1.0)) as u64, rate }).await;
     }
-    let engine = engine::start(Manner::Pace(Duration::from_secs(1))).await?;
+    let engine = engine::start(Behaviour::Pace(Duration::from_secs(1))).await?;
     let pools = format!("{{ m: {{ model: m, backends: [\"http://{}/v1\"] }} }}", engine.address);
-    let house = House::start(&pools, client.clone()).await?;
+    let gateway = Gateway::start(&pools, client.clone()).await?;
     let tally = Arc::new(Tally::default());
     let until = Instant::now() + Duration::from_secs_f64(60.0 * args.minutes);
     let mut streams = JoinSet::new();
     for number in 0..args.streams {
-        let (client, url, tally) = (client.clone(), house.url.clone(), tally.clone());
+        let (client, url, tally) = (client.clone(), gateway.url.clone(), tally.clone());
         streams.spawn(async move {
-            // Not all at the same moment.
+            // Staggered starts.
             sleep(Duration::from_millis((number * 7 % 1_000) as u64)).await;
             while Instant::now() < until {
                 let tokens = fastrand::u64(30..90).min(1 + until.saturating_duration_since(Instant::now()).as_secs());
@@ -95,12 +95,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut samples: Vec<(f64, f64)> = Vec::new();
     while Instant::now() < until {
         sleep(Duration::from_secs(10).min(until.saturating_duration_since(Instant::now()))).await;
-        let (minute, resident) = (began.elapsed().as_secs_f64() / 60.0, house.resident());
+        let (minute, resident) = (began.elapsed().as_secs_f64() / 60.0, gateway.resident());
         samples.push((minute, resident));
         if minute.fract() < 10.0 / 60.0 || args.minutes < 1.0 {
             println!(
                 "| {minute:.1} | {resident:.1} | {} | {} | {} |",
-                house.descriptors(),
+                gateway.descriptors(),
                 tally.whole.load(Relaxed),
                 tally.failed.load(Relaxed)
             );
@@ -112,20 +112,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("\nminute {late:.1} to minute {early:.1}: {:.3} × the memory", at_end / at_two);
     }
     println!("{} whole answers, {} failed", tally.whole.load(Relaxed), tally.failed.load(Relaxed));
-    leave(&client, &house, args.leave).await;
-    let (left, connections) = house.settle(&engine).await;
+    leave(&client, &gateway, args.leave).await;
+    let (left, connections) = gateway.settle(&engine).await;
     println!(
-        "\n{} clients left: {left} of the gateway's counters are not 0 again, and {connections} connections to the engine are open; {:.1} MB, {} descriptors",
+        "\n{} clients left: {left} of the gateway's counters are not 0, and {connections} connections to the engine are open; {:.1} MB, {} descriptors",
         args.leave,
-        house.resident(),
-        house.descriptors()
+        gateway.resident(),
+        gateway.descriptors()
     );
     Ok(())
 }
 
-/// Reads one stream of so many tokens; whether it was whole.
+/// Reads one stream; true if it had all tokens and ended with `[DONE]`.
 async fn read(client: &reqwest::Client, url: &str, tokens: u64) -> Result<bool, reqwest::Error> {
-    let mut response = client.post(url).body(asked(tokens)).send().await?;
+    let mut response = client.post(url).body(body(tokens)).send().await?;
     let (mut seen, mut done) = (0, false);
     while let Some(chunk) = response.chunk().await? {
         let text = String::from_utf8_lossy(&chunk);
@@ -136,17 +136,17 @@ async fn read(client: &reqwest::Client, url: &str, tokens: u64) -> Result<bool, 
 }
 
 /// Clients that leave: a third before anything came, a third with the head, the others with some of the answer.
-async fn leave(client: &reqwest::Client, house: &House, count: usize) {
+async fn leave(client: &reqwest::Client, gateway: &Gateway, count: usize) {
     let mut leaving = JoinSet::new();
     for number in 0..count {
         if leaving.len() == LEAVING {
             leaving.join_next().await;
         }
-        let (client, url) = (client.clone(), house.url.clone());
+        let (client, url) = (client.clone(), gateway.url.clone());
         leaving.spawn(async move {
-            let request = client.post(url).body(asked(1_000)).send();
-            let patience = Duration::from_millis(if number % 3 == 0 { fastrand::u64(0..5) } else { 30_000 });
-            let Ok(Ok(mut response)) = tokio::time::timeout(patience, request).await else { return };
+            let request = client.post(url).body(body(1_000)).send();
+            let limit = Duration::from_millis(if number % 3 == 0 { fastrand::u64(0..5) } else { 30_000 });
+            let Ok(Ok(mut response)) = tokio::time::timeout(limit, request).await else { return };
             if number % 3 == 2 {
                 response.chunk().await.ok();
             }
@@ -155,6 +155,6 @@ async fn leave(client: &reqwest::Client, house: &House, count: usize) {
     while leaving.join_next().await.is_some() {}
 }
 
-fn asked(tokens: u64) -> String {
+fn body(tokens: u64) -> String {
     format!(r#"{{"model":"m","stream":true,"max_tokens":{tokens},"messages":[{{"role":"user","content":"Count."}}]}}"#)
 }

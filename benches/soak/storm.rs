@@ -1,5 +1,5 @@
-//! A gateway in bad times: a full outage, engines that stall, a policy that changes every second, and its own end under load. What it asks of
-//! engines beyond what clients ask of it, and what becomes of the answers.
+//! Faults under load: a full outage, stalling engines, a policy that changes every second, and a shutdown. Counts attempts per request,
+//! hedges and complete answers.
 
 use std::{
     error::Error,
@@ -13,12 +13,12 @@ use tokio::{
 };
 
 use crate::{
-    engine::{Engine, Manner, start},
-    house::House,
+    engine::{Behaviour, Engine, start},
+    gateway::Gateway,
     read,
 };
 
-/// How long each part takes, and how hard it is.
+/// Duration and rate of each part.
 #[derive(Copy, Clone)]
 pub(crate) struct Load {
     pub(crate) seconds: u64,
@@ -26,70 +26,70 @@ pub(crate) struct Load {
     pub(crate) rate: u64,
 }
 
-/// Words of an answer, and how fast they come.
+/// Words per answer, and their interval.
 const WORDS: u64 = 40;
 const PACE: Duration = Duration::from_millis(20);
-/// Of the engines that stall, each so many-th request.
+/// Stalling engines leave every n-th request unanswered.
 const NTH: usize = 100;
-/// How long a client waits for an answer.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Time limit of a client for an answer.
+const CLIENT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// All of it, one after the other.
+/// Runs all parts, one after the other.
 pub(crate) async fn storm(client: &reqwest::Client, args: Load) -> Result<(), Box<dyn Error>> {
     println!(
         "| | requests | whole answers | attempts for each | hedges, share of requests | slowest, s |\n|---|---:|---:|---:|---:|---:|"
     );
-    for (what, manner, price) in [
-        ("a full outage", Manner::Down, ""),
-        ("nothing wrong", Manner::Pace(PACE), ""),
-        ("one request in a hundred gets no answer", Manner::Stalls(PACE, NTH), ""),
-        ("the same, where tokens have a price", Manner::Stalls(PACE, NTH), "price: { input: 1, output: 2 }, "),
+    for (name, behaviour, price) in [
+        ("a full outage", Behaviour::Down, ""),
+        ("nothing wrong", Behaviour::Pace(PACE), ""),
+        ("one request in a hundred gets no answer", Behaviour::Stalls(PACE, NTH), ""),
+        ("the same, where tokens have a price", Behaviour::Stalls(PACE, NTH), "price: { input: 1, output: 2 }, "),
     ] {
-        let engines = [start(manner).await?, start(manner).await?];
-        let house = House::start(&pools("m", price, &engines), client.clone()).await?;
-        let heard = load(client, &house, args, |_| Ok(())).await?;
-        let attempts: usize = engines.iter().map(|engine| engine.asked.load(Relaxed)).sum();
-        let hedges = house.count("signalbox_further_attempts_total", "why=\"hedge\"").await;
-        let requests = heard.len() as f64;
+        let engines = [start(behaviour).await?, start(behaviour).await?];
+        let gateway = Gateway::start(&pools("m", price, &engines), client.clone()).await?;
+        let outcomes = load(client, &gateway, args, |_| Ok(())).await?;
+        let attempts: usize = engines.iter().map(|engine| engine.requests.load(Relaxed)).sum();
+        let hedges = gateway.count("signalbox_further_attempts_total", "why=\"hedge\"").await;
+        let requests = outcomes.len() as f64;
         println!(
-            "| {what} | {requests} | {} | {:.3} | {:.2} % | {:.2} |",
-            heard.iter().filter(|heard| heard.whole).count(),
+            "| {name} | {requests} | {} | {:.3} | {:.2} % | {:.2} |",
+            outcomes.iter().filter(|outcome| outcome.whole).count(),
             attempts as f64 / requests,
             100.0 * hedges.max(0.0) / requests,
-            heard.iter().map(|heard| heard.took.as_secs_f64()).fold(0.0, f64::max)
+            outcomes.iter().map(|outcome| outcome.took.as_secs_f64()).fold(0.0, f64::max)
         );
     }
     changes(client, args).await
 }
 
-/// A policy that is written anew every second, and then the end, with answers under way.
+/// Rewrites the policy every second, then shuts down with answers under way.
 async fn changes(client: &reqwest::Client, args: Load) -> Result<(), Box<dyn Error>> {
-    let engines = [start(Manner::Pace(PACE)).await?, start(Manner::Pace(PACE)).await?];
-    let mut house = House::start(&pools("m", "", &engines), client.clone()).await?;
-    let other = |second: u64| house.rewrite(&pools(["m", "n"][second as usize % 2], "", &engines));
-    let heard = load(client, &house, args, other).await?;
-    let reloads = house.count("signalbox_config_reloads_total", "").await;
-    let lost = heard.iter().filter(|heard| !heard.whole).count();
-    println!("\n{reloads} reloads under {} requests: {lost} failed", heard.len());
+    let engines = [start(Behaviour::Pace(PACE)).await?, start(Behaviour::Pace(PACE)).await?];
+    let mut gateway = Gateway::start(&pools("m", "", &engines), client.clone()).await?;
+    let other = |second: u64| gateway.rewrite(&pools(["m", "n"][second as usize % 2], "", &engines));
+    let outcomes = load(client, &gateway, args, other).await?;
+    let reloads = gateway.count("signalbox_config_reloads_total", "").await;
+    let lost = outcomes.iter().filter(|outcome| !outcome.whole).count();
+    println!("\n{reloads} reloads under {} requests: {lost} failed", outcomes.len());
     let mut asking = JoinSet::new();
-    let url: Arc<str> = house.url.as_str().into();
-    let before: usize = engines.iter().map(|engine| engine.asked.load(Relaxed)).sum();
+    let url: Arc<str> = gateway.url.as_str().into();
+    let before: usize = engines.iter().map(|engine| engine.requests.load(Relaxed)).sum();
     for _ in 0..args.rate {
         let (client, url) = (client.clone(), url.clone());
         asking.spawn(async move { ask(&client, &url).await });
     }
-    let seen = || engines.iter().map(|engine| engine.asked.load(Relaxed)).sum::<usize>();
-    let begun = timeout(PATIENCE, async {
+    let seen = || engines.iter().map(|engine| engine.requests.load(Relaxed)).sum::<usize>();
+    let started = timeout(CLIENT_TIMEOUT, async {
         while seen() < before + args.rate as usize {
             tokio::task::yield_now().await;
         }
     });
-    begun.await.map_err(|_| "the last requests did not come through")?;
-    let well = tokio::task::spawn_blocking(move || house.terminate()).await??;
-    let heard = asking.join_all().await;
-    let cut = heard.iter().filter(|heard| !heard.whole).count();
-    let said = if well { "well" } else { "badly" };
-    println!("SIGTERM with {} answers under way: {cut} cut, it ended {said}", heard.len());
+    started.await.map_err(|_| "the last requests did not reach the engines")?;
+    let well = tokio::task::spawn_blocking(move || gateway.terminate()).await??;
+    let outcomes = asking.join_all().await;
+    let cut = outcomes.iter().filter(|outcome| !outcome.whole).count();
+    let exit = if well { "success" } else { "failure" };
+    println!("SIGTERM with {} answers under way: {cut} cut, exit status: {exit}", outcomes.len());
     Ok(())
 }
 
@@ -98,20 +98,20 @@ fn pools(name: &str, price: &str, engines: &[Engine]) -> String {
     format!("{{ {name}: {{ model: m, {price}backends: [{}] }} }}", urls.join(", "))
 }
 
-/// What became of one request.
-struct Heard {
+/// Outcome of one request.
+struct Outcome {
     whole: bool,
     took: Duration,
 }
 
-/// So many requests a second for so long, and `every` second something else.
+/// Sends requests at the given rate, and calls `every` once per second.
 async fn load(
     client: &reqwest::Client,
-    house: &House,
+    gateway: &Gateway,
     args: Load,
     every: impl Fn(u64) -> std::io::Result<()>,
-) -> Result<Vec<Heard>, Box<dyn Error>> {
-    let url: Arc<str> = house.url.as_str().into();
+) -> Result<Vec<Outcome>, Box<dyn Error>> {
+    let url: Arc<str> = gateway.url.as_str().into();
     let mut pace = interval(Duration::from_secs(1) / args.rate as u32);
     pace.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut asking = JoinSet::new();
@@ -126,8 +126,8 @@ async fn load(
     Ok(asking.join_all().await)
 }
 
-async fn ask(client: &reqwest::Client, url: &str) -> Heard {
+async fn ask(client: &reqwest::Client, url: &str) -> Outcome {
     let began = Instant::now();
-    let whole = timeout(PATIENCE, read(client, url, WORDS)).await.is_ok_and(|read| read.unwrap_or(false));
-    Heard { whole, took: began.elapsed() }
+    let whole = timeout(CLIENT_TIMEOUT, read(client, url, WORDS)).await.is_ok_and(|read| read.unwrap_or(false));
+    Outcome { whole, took: began.elapsed() }
 }

@@ -1,5 +1,5 @@
-//! The cache's log on disk: how fast records go in, and how fast they come back.
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench tells on stdout, and ends where it cannot go on")]
+//! Speed of the cache's log on disk: writing, reading back, compaction.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench reports on stdout and panics on errors")]
 
 #[path = "../overhead/machine.rs"]
 mod machine;
@@ -9,20 +9,20 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use clap::Parser;
 use signalbox::store::{Limits, Log, Record};
 
-/// What the command line says.
+/// Command-line arguments.
 #[derive(clap::Parser)]
 #[command(name = "store", about = "Bench of the cache's log on disk")]
 struct Args {
-    /// Few records: shows that it works, measures little
+    /// Smoke test with few records
     #[arg(long)]
     quick: bool,
-    /// Records
+    /// Number of records
     #[arg(long, default_value_t = 100_000)]
     records: u64,
-    /// Bytes of a record
+    /// Bytes per record
     #[arg(long, default_value_t = 2048)]
     bytes: usize,
-    /// Given by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
+    /// Passed by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -54,39 +54,39 @@ fn main() {
         "{} records of {} bytes\n\n| step | took | records/s | MB/s |\n|---|---:|---:|---:|",
         args.records, args.bytes
     );
-    let row = |step: &str, begun: Instant| {
-        let took = begun.elapsed();
+    let row = |step: &str, started: Instant| {
+        let took = started.elapsed();
         let rate = args.records as f64 / took.as_secs_f64();
         println!("| {step} | {took:.1?} | {rate:.0} | {:.0} |", rate * args.bytes as f64 / 1e6);
     };
     let (log, _) = Log::open(folder.path(), LIMITS).unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     for record in records {
         assert!(log.put(record));
     }
-    row("put into the queue", begun);
+    row("put into the queue", started);
     assert!(log.flush());
-    row("… and on the disk", begun);
+    row("… and on the disk", started);
     log.close();
 
-    let begun = Instant::now();
+    let started = Instant::now();
     let (log, recovery) = Log::open(folder.path(), LIMITS).unwrap();
-    row("open", begun);
+    row("open", started);
     let mut count = 0;
     let mut first = true;
     for piece in recovery {
         if std::mem::take(&mut first) {
-            row("… the file is read, the first piece is there", begun);
+            row("… the file is read, the first piece is there", started);
         }
         count += piece.len() as u64;
     }
     assert_eq!(count, args.records);
-    row("… all records are there", begun);
+    row("… all records are there", started);
 
-    let begun = Instant::now();
+    let started = Instant::now();
     for number in (0..args.records).filter(|number| number % 5 < 3) {
         log.remove(1, key(number));
-        // More deletions than may wait would be one of everything.
+        // More deletions than the queue holds would become a deletion of everything.
         if number % 5000 == 0 {
             assert!(log.flush());
         }
@@ -94,6 +94,6 @@ fn main() {
     while log.figures().compactions == 0 {
         assert!(log.flush());
     }
-    row("three in five deleted, the file compacted", begun);
+    row("three in five deleted, the file compacted", started);
     log.close();
 }

@@ -1,4 +1,4 @@
-//! The other aims on the same clock: a mean quality, a limit on what is spent, a queue, a price.
+//! The other aims on the same clock: a mean quality, a spending limit, a queue.
 
 use std::{collections::VecDeque, ops::Range};
 
@@ -10,25 +10,25 @@ use signalbox::{
 
 use crate::{
     mean,
-    players::{TIERS, ours},
+    rules::{TIERS, ours},
     traffic::{Ask, REGIME, Shape},
 };
 
-/// All of it.
+/// Runs all of them.
 pub(crate) fn run(shapes: &[(&str, Shape)], seeds: &Range<u64>) {
     qualities(shapes, seeds);
     spends(seeds);
     queue(seeds);
 }
 
-/// The mean quality that is held, and how many requests it takes beside the fewest in hindsight.
+/// Measures the mean quality held, and the share of large requests against the smallest share in hindsight.
 fn qualities(shapes: &[(&str, Shape)], seeds: &Range<u64>) {
-    println!("### A mean quality\n");
+    println!("## A mean quality\n");
     println!(
-        "| traffic | asked for | of the small model alone | of the large one | held in 1001–2000 after the shift | least of a seed | large share | least large share, in hindsight |"
+        "| traffic | target | small model alone | large model alone | held in 1001–2000 after the shift | worst seed | large share | smallest large share in hindsight |"
     );
     println!("|---|---:|---:|---:|---:|---:|---:|---:|");
-    // Recorded outcomes have no expected gaps to ask by.
+    // Recorded outcomes have no expected gaps to decide by.
     for (name, shape) in shapes.iter().filter(|(_, shape)| !matches!(shape, Shape::Outcomes(_))) {
         let after = REGIME + 1_000..REGIME + 2_000;
         let all = |of: fn(&Ask) -> f64| {
@@ -61,28 +61,28 @@ fn qualities(shapes: &[(&str, Shape)], seeds: &Range<u64>) {
     println!();
 }
 
-/// The smallest share of requests that would have held the quality: those with the largest gaps.
+/// Returns the smallest share of requests that would have held the quality: those with the largest gaps.
 fn fewest_for(judged: &[(bool, &Ask)], target: f64) -> f64 {
     let mut gaps: Vec<f64> = judged.iter().map(|(_, ask)| ask.gap).collect();
     gaps.sort_by(|one, other| other.total_cmp(one));
     let mut quality: f64 = judged.iter().map(|(_, ask)| ask.quality).sum();
     let count = gaps.iter().take_while(|gap| {
-        let goes_on = quality < target * judged.len() as f64 - 1e-9;
+        let below = quality < target * judged.len() as f64 - 1e-9;
         quality += **gap;
-        goes_on
+        below
     });
     count.count() as f64 / judged.len() as f64
 }
 
-/// Five hours in which demand comes and goes, with a budget that only some of it can have.
+/// Measures five hours of varying demand under a budget that covers only part of it.
 fn spends(seeds: &Range<u64>) {
-    println!("### A limit on what is spent\n");
+    println!("## A spending limit\n");
     println!(
-        "| requests a second | all large would cost, of the budget | dearest hour, of the budget | mean hour after the first | large share | gap recovered |"
+        "| requests per second | cost of all large, of the budget | most expensive hour, of the budget | mean hour after the first | large share | gap recovered |"
     );
     println!("|---|---:|---:|---:|---:|---:|");
     for (name, rate) in
-        [("5, steady", [5.0; 2]), ("2, steady", [2.0; 2]), ("1 and 9, by turns of half an hour", [1.0, 9.0])]
+        [("5, steady", [5.0; 2]), ("2, steady", [2.0; 2]), ("1 and 9, alternating every half hour", [1.0, 9.0])]
     {
         let (mut dearest, mut hours, mut large, mut recovered, mut asked) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -131,9 +131,9 @@ fn spends(seeds: &Range<u64>) {
     println!();
 }
 
-/// A queue at the large tier that lasts for five minutes, with a share of a quarter.
+/// Measures a queue of five minutes at the large tier, with a share of a quarter.
 fn queue(seeds: &Range<u64>) {
-    println!("### A queue at the large tier, with a share of 25 %\n");
+    println!("## A queue at the large tier, with a share of 25 %\n");
     println!("| its answers take | share before | during | first 500 after | next 1000 |\n|---|---:|---:|---:|---:|");
     for slower in [1.2, 2.0, 4.0, 20.0] {
         let mut shares = [const { Vec::new() }; 4];

@@ -1,4 +1,4 @@
-//! What came of a play: how far the share was from its target after the shift, and what it cost in quality.
+//! Judgement of a run: error of the share after the shift, loss of quality, changes of model within sessions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,10 +17,10 @@ pub(crate) fn errors(large: &[bool], share: f64) -> [f64; SPANS.len()] {
     })
 }
 
-/// What the play lost beside the best fixed threshold of each regime at the same share, as a part of all that the large model
-/// adds (a difference of performance gap recovered). Mean of both regimes.
+/// Loss against the best fixed threshold of each regime at the same share, as a part of all that the large model adds (a difference in
+/// performance gap recovered). Mean of both regimes.
 ///
-/// The fixed threshold is chosen in hindsight. Sessions keep what they are with it too: one that rose stays.
+/// The fixed threshold is chosen in hindsight. Sessions are sticky with it too: one that rose stays.
 pub(crate) fn loss(asks: &[Ask], large: &[bool]) -> f64 {
     let regimes = asks.chunks(REGIME).zip(large.chunks(REGIME));
     let losses: Vec<f64> = regimes
@@ -34,12 +34,12 @@ pub(crate) fn loss(asks: &[Ask], large: &[bool]) -> f64 {
     losses.iter().sum::<f64>() / losses.len() as f64
 }
 
-/// What the large model adds where the best threshold sends `count` of the requests there.
+/// Gain of the large model if the best threshold sends it `count` requests.
 fn best(asks: &[Ask], count: usize) -> f64 {
     let mut scores: Vec<f64> = asks.iter().map(|ask| ask.score).collect();
     scores.sort_by(|one, other| other.total_cmp(one));
     if asks.iter().all(|ask| ask.session.is_none()) {
-        // Of those on the threshold a part goes, with their mean gap.
+        // Requests exactly on the threshold go in part, with their mean gap.
         let Some(bar) = count.checked_sub(1).map(|last| scores[last]) else { return 0.0 };
         let above = asks.iter().filter(|ask| ask.score > bar);
         let (sum, above) = above.fold((0.0, 0), |(sum, above), ask| (sum + ask.gap, above + 1));
@@ -54,14 +54,14 @@ fn best(asks: &[Ask], count: usize) -> f64 {
         });
         served.fold((0.0, 0), |(sum, served), ask| (sum + ask.gap, served + 1))
     };
-    // Between the two thresholds next to the count, by as much.
+    // Interpolates between the two thresholds next to the count.
     let place = scores.partition_point(|bar| with(*bar).1 < count).min(scores.len() - 1);
     let (low, high) = (with(scores[place.saturating_sub(1)]), with(scores[place]));
     let part = (count - low.1.min(count)) as f64 / (high.1 - low.1).max(1) as f64;
     low.0 + (high.0 - low.0) * part.min(1.0)
 }
 
-/// How often sessions changed their model: the mean of all, and the most of one.
+/// Model changes per session: mean, and maximum.
 pub(crate) fn flips(asks: &[Ask], large: &[bool]) -> Option<(f64, u32)> {
     let mut sessions: HashMap<u64, (bool, u32)> = HashMap::new();
     for (ask, large) in asks.iter().zip(large) {

@@ -1,4 +1,4 @@
-//! Traffic whose scores shift once: made up, with known gaps, and recorded outcomes with the length of the prompt as the score.
+//! Traffic whose scores shift once: synthetic with known gaps, and recorded outcomes with the prompt's length as score.
 
 use std::{collections::HashSet, fs::File, io::Read, path::PathBuf};
 
@@ -13,27 +13,27 @@ pub(crate) const REGIME: usize = 5_000;
 #[derive(Copy, Clone)]
 pub(crate) struct Ask {
     pub(crate) score: f64,
-    /// The quality of the small model's answer.
+    /// Quality of the small model's answer.
     pub(crate) quality: f64,
-    /// What the large one adds. With recorded outcomes what it did add, which may be less than nothing.
+    /// Gain of the large model; may be negative with recorded outcomes.
     pub(crate) gap: f64,
     pub(crate) session: Option<u64>,
     pub(crate) tool_loop: bool,
 }
 
-/// How scores come about.
+/// Source of the scores.
 pub(crate) enum Shape {
     /// A score from the regime and the dice.
     Scores(fn(bool, &mut Rng) -> f64),
-    /// Runs of geometric length with this mean: requests that come one after the other are alike.
+    /// Runs of geometric length with this mean: consecutive requests are alike.
     Runs(f64),
     Sessions(Sessions),
     /// Recorded outcomes of the two regimes.
     Outcomes([Vec<Ask>; 2]),
 }
 
-/// So many sessions at a time, of geometric length with this mean and of this difficulty, before and after the shift, and how far their
-/// turns scatter around it. Some are agents with tools.
+/// Concurrent sessions of geometric length: mean length and difficulty before and after the shift, and the scatter of turns around the
+/// difficulty. Some are agents with tools.
 #[derive(Copy, Clone)]
 pub(crate) struct Sessions {
     at_once: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Sessions {
     scatter: f64,
 }
 
-/// All traffic that there is, by name, with so many sessions at a time.
+/// Returns all traffic by name, with `at_once` concurrent sessions.
 pub(crate) fn shapes(at_once: usize) -> Vec<(&'static str, Shape)> {
     let scores = |draw| Shape::Scores(draw);
     let usual = Sessions { at_once, turns: [3.0; 2], difficulty: [0.4, 0.6], scatter: 0.1 };
@@ -96,7 +96,7 @@ pub(crate) fn shapes(at_once: usize) -> Vec<(&'static str, Shape)> {
 }
 
 impl Shape {
-    /// The requests of both regimes, drawn by the seed.
+    /// Draws the requests of both regimes.
     pub(crate) fn requests(&self, seed: u64) -> Vec<Ask> {
         let mut dice = Rng::with_seed(seed);
         match self {
@@ -113,13 +113,13 @@ impl Shape {
     }
 }
 
-/// A request whose gap grows with its score and whose quality falls with it.
+/// Makes a request whose gap grows and whose quality falls with its score.
 fn synthetic(score: f64, session: Option<u64>, tool_loop: bool) -> Ask {
     let score = score.clamp(0.0, 1.0);
     Ask { score, quality: 0.9 - 0.6 * score, gap: 0.5 * score * score, session, tool_loop }
 }
 
-/// Each run has a difficulty, and its requests scatter around it.
+/// Draws runs: each has a difficulty, around which its requests scatter.
 fn runs(length: f64, dice: &mut Rng) -> Vec<Ask> {
     let mut difficulty = 0.0;
     (0..2 * REGIME)
@@ -132,8 +132,8 @@ fn runs(length: f64, dice: &mut Rng) -> Vec<Ask> {
         .collect()
 }
 
-/// Sessions take turns by chance. A session has a difficulty, and its turns scatter around it; three in ten are
-/// agents, all of whose turns but the first bring results of tools. Later turns are shorter, and score lower.
+/// Draws sessions that take turns at random. A session has a difficulty, around which its turns scatter; three in ten are agents, whose
+/// turns after the first carry tool results. Later turns are shorter and score lower.
 fn sessions(kind: Sessions, dice: &mut Rng) -> Vec<Ask> {
     let begin = |dice: &mut Rng, late: bool| {
         let difficulty = kind.difficulty[usize::from(late)] + 0.15 * normal(dice);
@@ -155,12 +155,12 @@ fn sessions(kind: Sessions, dice: &mut Rng) -> Vec<Ask> {
         .collect()
 }
 
-/// Recorded outcomes, parted by task: every second task comes after the shift. `None` where the file is not there.
+/// Reads recorded outcomes, split by task: every second task comes after the shift. `None` if the file is missing.
 fn outcomes(file: &str, small: &str, large: &str) -> Option<Shape> {
     let folder = std::env::var_os("SIGNALBOX_DATA").map_or_else(|| "../shared/data".into(), PathBuf::from);
     let path = folder.join("outcomes").join(file);
     let Ok(opened) = File::open(&path) else {
-        println!("Left out: {} is not there (see SIGNALBOX_DATA).", path.display());
+        println!("Left out: {} is missing (see SIGNALBOX_DATA).", path.display());
         return None;
     };
     let mut text = String::new();
@@ -181,7 +181,7 @@ fn outcomes(file: &str, small: &str, large: &str) -> Option<Shape> {
     Some(Shape::Outcomes(regimes))
 }
 
-/// Normal, nearly: the sum of twelve.
+/// Approximately normal: the sum of twelve uniform draws.
 pub(crate) fn normal(dice: &mut Rng) -> f64 {
     (0..12).map(|_| dice.f64()).sum::<f64>() - 6.0
 }

@@ -1,5 +1,5 @@
-//! What counting a prompt's tokens costs: bounds, exact counts, and limits near and far.
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench tells on stdout, and ends where it cannot go on")]
+//! Cost of counting a prompt's tokens: estimates, exact counts, and comparisons with near and far limits.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench reports on stdout and panics on errors")]
 
 #[path = "../overhead/machine.rs"]
 mod machine;
@@ -9,17 +9,17 @@ use std::{hint::black_box, sync::Arc, time::Instant};
 use clap::Parser;
 use signalbox::prompt::tokens::{Counter, Encoding, Own, Rendered, Source};
 
-/// What the command line says.
+/// Command-line arguments.
 #[derive(clap::Parser)]
 #[command(name = "tokens", about = "Bench of counting a prompt's tokens")]
 struct Args {
-    /// A second instead of some: shows that it works, measures little
+    /// Smoke test: a second instead of several
     #[arg(long)]
     quick: bool,
-    /// A tokenizer.json to measure as well
+    /// A tokenizer.json to measure too
     #[arg(long)]
     tokenizer: Option<std::path::PathBuf>,
-    /// Given by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
+    /// Passed by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -41,7 +41,7 @@ fn main() {
     }
 }
 
-/// Prose, code and lists in turn; all texts of this package.
+/// Returns prose and code of this package, repeated to `bytes`.
 fn text(bytes: usize) -> String {
     let sources = [include_str!("../../README.md"), include_str!("../../src/protocol/request.rs")];
     let mut text = sources.concat().repeat(bytes / 20_000 + 1);
@@ -57,9 +57,9 @@ fn measure(name: &str, counter: &Counter, rounds: usize) {
         let row = |step: &str, work: &dyn Fn()| {
             let mut times: Vec<f64> = (0..rounds)
                 .map(|_| {
-                    let begun = Instant::now();
+                    let started = Instant::now();
                     work();
-                    begun.elapsed().as_secs_f64() * 1e6
+                    started.elapsed().as_secs_f64() * 1e6
                 })
                 .collect();
             times.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Who decides: ours, and what one would do at first.
+//! Decision rules: ours, and simple ones to compare with.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -10,9 +10,9 @@ use signalbox::{
 
 use crate::traffic::{Ask, REGIME};
 
-/// Requests after which the plain quantile is taken anew.
+/// Requests after which the window quantile is updated.
 const WINDOW: usize = 1_000;
-/// Tiers without a queue: the large one costs ten times as much and takes three times as long.
+/// Tiers without queues: the large one costs ten times as much and takes three times as long.
 pub(crate) const TIERS: [TierView; 2] = [
     TierView { cost_usd: 0.000_2, e2e: 2.0, available: true },
     TierView { cost_usd: 0.002, e2e: 6.0, available: true },
@@ -20,21 +20,21 @@ pub(crate) const TIERS: [TierView; 2] = [
 /// Time between two requests.
 pub(crate) const PAUSE: Duration = Duration::from_millis(200);
 
-/// Who decides.
+/// A rule that decides on tiers.
 #[derive(Copy, Clone)]
-pub(crate) enum Player {
+pub(crate) enum Rule {
     Ours,
-    /// The threshold with the right share on the first regime.
+    /// The threshold that gives the share on the first regime.
     Static,
-    /// The quantile of the thousand requests before, taken every thousand.
+    /// The quantile of the previous thousand requests, updated every thousand.
     Window,
-    /// Asks only what is owed, and draws lots.
+    /// Random draws by the deficit alone.
     Deficit,
-    /// The best threshold of each regime, known beforehand: what the loss is measured by.
+    /// The best threshold of each regime, known beforehand: the reference of the loss.
     Hindsight,
 }
 
-impl Player {
+impl Rule {
     pub(crate) const ALL: [(&str, Self); 5] = [
         ("ours", Self::Ours),
         ("static threshold", Self::Static),
@@ -43,9 +43,9 @@ impl Player {
         ("best threshold in hindsight", Self::Hindsight),
     ];
 
-    /// Plays all requests with so large a share for the large model; for each whether it went there. The others keep sessions as
+    /// Decides all requests at a share of the large model; returns true for those that went to it. The other rules keep sessions as
     /// ours does: one that rose stays.
-    pub(crate) fn play(self, asks: &[Ask], share: f64, seed: u64) -> Vec<bool> {
+    pub(crate) fn run(self, asks: &[Ask], share: f64, seed: u64) -> Vec<bool> {
         let mut dice = Rng::with_seed(seed ^ 0x5eed);
         if matches!(self, Self::Ours) {
             let tierings = Tierings::new(&Aim::Shares(vec![1.0 - share, share]), 2, 16);
@@ -74,7 +74,7 @@ impl Player {
     }
 }
 
-/// Whether the request goes to the large model: with its session, if that rose, or by itself.
+/// True if the request goes to the large model, by itself or because its session rose before.
 fn keep(high: &mut HashMap<u64, bool>, ask: &Ask, passes: bool) -> bool {
     let Some(session) = ask.session else { return passes };
     let stays = high.entry(session).or_insert(false);
@@ -82,25 +82,25 @@ fn keep(high: &mut HashMap<u64, bool>, ask: &Ask, passes: bool) -> bool {
     *stays
 }
 
-/// A regime by the one threshold that sends the share of it to the large model, sessions and all. `high` are those that rose before,
-/// and those that did.
+/// Decides a regime by the one threshold that sends its share to the large model, sessions included. `high` holds the sessions that
+/// rose so far.
 fn in_hindsight(asks: &[Ask], share: f64, high: &mut HashMap<u64, bool>, dice: &mut Rng) -> Vec<bool> {
-    let mut play = |bar: Bar, high: &mut HashMap<u64, bool>| -> Vec<bool> {
+    let mut run = |bar: Bar, high: &mut HashMap<u64, bool>| -> Vec<bool> {
         asks.iter().map(|ask| keep(high, ask, bar.passes(ask.score, dice))).collect()
     };
     if asks.iter().all(|ask| ask.session.is_none()) {
-        return play(bar_of(asks, share), high);
+        return run(bar_of(asks, share), high);
     }
     let (mut low, mut top) = (0.0, 1.0);
     for _ in 0..40 {
         let score = f64::midpoint(low, top);
-        let large = play(Bar { score, chance: 0.0 }, &mut high.clone()).into_iter().filter(|large| *large).count();
+        let large = run(Bar { score, chance: 0.0 }, &mut high.clone()).into_iter().filter(|large| *large).count();
         if large as f64 > share * asks.len() as f64 { low = score } else { top = score }
     }
-    play(Bar { score: top, chance: 0.0 }, high)
+    run(Bar { score: top, chance: 0.0 }, high)
 }
 
-/// The tier that ours decides for the `n`th request.
+/// Returns our tier for the `n`th request.
 pub(crate) fn ours(tierings: &Tierings, ask: &Ask, n: usize, tiers: &[TierView], dice: &mut Rng) -> usize {
     let complexity = Complexity { score: ask.score, quality: ask.quality, gap: ask.gap, ..Complexity::default() };
     let context =
@@ -108,7 +108,7 @@ pub(crate) fn ours(tierings: &Tierings, ask: &Ask, n: usize, tiers: &[TierView],
     tierings.decide(&complexity, &context, tiers, Moment::default().plus(PAUSE * n as u32)).tier
 }
 
-/// A threshold, with the chance of what is exactly on it.
+/// A threshold, with the probability of requests exactly on it.
 #[derive(Copy, Clone)]
 pub(crate) struct Bar {
     score: f64,
@@ -121,7 +121,7 @@ impl Bar {
     }
 }
 
-/// The threshold that the share of these requests passes.
+/// Returns the threshold that the share of these requests passes.
 pub(crate) fn bar_of(asks: &[Ask], share: f64) -> Bar {
     let mut scores: Vec<f64> = asks.iter().map(|ask| ask.score).collect();
     scores.sort_by(f64::total_cmp);

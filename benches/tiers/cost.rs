@@ -1,4 +1,4 @@
-//! What a decision costs: time, allocations, memory.
+//! Cost of a decision: time, allocations, memory.
 
 use std::{hint::black_box, time::Instant};
 
@@ -9,16 +9,16 @@ use signalbox::{
 };
 use stats_alloc::Region;
 
-use crate::{ALLOCATOR, players::TIERS};
+use crate::{ALLOCATOR, rules::TIERS};
 
-/// Decisions of a block whose time is taken as a whole.
+/// Decisions per timed block.
 const BLOCK: usize = 1_000;
 
-/// For each aim; `rounds` decisions.
+/// Measures `rounds` decisions of each aim.
 pub(crate) fn run(rounds: usize) {
-    println!("### What a decision costs\n");
+    println!("## Cost of a decision\n");
     println!(
-        "| aim | keys | sessions | ns, median block | ns, p99 block | allocations | bytes a key |\n|---|---:|---|---:|---:|---:|---:|"
+        "| aim | keys | sessions | ns, median block | ns, p99 block | allocations | bytes per key |\n|---|---:|---|---:|---:|---:|---:|"
     );
     let aims = [
         ("shares", Aim::Shares(vec![0.75, 0.25])),
@@ -57,14 +57,14 @@ fn row(name: &str, aim: &Aim, keys: u64, sessions: bool, rounds: usize) {
     let held = region.change().bytes_allocated - region.change().bytes_deallocated;
     let bytes =
         if keys > 1 && !matches!(aim, Aim::MaxSpendPerHour(_)) { (held - before) as u64 / (keys - 1) } else { 0 };
-    // Until every session has its place, ten thousand times as many as sessions come.
+    // Warm up until the map of sessions has its capacity.
     (0..200_000).for_each(|n| decide(n % keys));
     let mut nanos = Vec::with_capacity(rounds / BLOCK);
     let region = Region::new(ALLOCATOR);
     for block in 0..rounds / BLOCK {
-        let begun = Instant::now();
+        let started = Instant::now();
         (0..BLOCK).for_each(|n| decide((block * BLOCK + n) as u64 * 7 % keys));
-        nanos.push(begun.elapsed().as_nanos() as f64 / BLOCK as f64);
+        nanos.push(started.elapsed().as_nanos() as f64 / BLOCK as f64);
     }
     let change = region.change();
     nanos.sort_by(f64::total_cmp);

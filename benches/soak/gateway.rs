@@ -1,4 +1,4 @@
-//! The gateway as a process of its own, and what the machine and its own metrics tell of it.
+//! The gateway as a process, with its memory, descriptors and metrics.
 
 use std::{
     error::Error,
@@ -17,9 +17,9 @@ fn text(pools: &str) -> String {
     format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npools: {pools}\n")
 }
 
-/// A running gateway; it ends with this.
-pub(crate) struct House {
-    /// Where chats are asked for.
+/// A running gateway, ended on drop.
+pub(crate) struct Gateway {
+    /// URL of chat completions.
     pub(crate) url: String,
     metrics: String,
     client: reqwest::Client,
@@ -27,8 +27,8 @@ pub(crate) struct House {
     dir: tempfile::TempDir,
 }
 
-impl House {
-    /// Starts it with the `pools` of a policy.
+impl Gateway {
+    /// Starts the gateway with the `pools` of a policy.
     pub(crate) async fn start(pools: &str, client: reqwest::Client) -> Result<Self, Box<dyn Error>> {
         let dir = tempfile::tempdir()?;
         let (policy, ready) = (dir.path().join("policy.yaml"), dir.path().join("ready.json"));
@@ -37,8 +37,8 @@ impl House {
         command.arg("serve").arg("--config").arg(&policy).arg("--ready-file").arg(&ready);
         let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         for _ in 0..500 {
-            if let Some(told) = fs::read(&ready).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok()) {
-                let address = told["listen"].as_str().ok_or("no address in the ready file")?;
+            if let Some(bound) = fs::read(&ready).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok()) {
+                let address = bound["listen"].as_str().ok_or("no address in the ready file")?;
                 let url = format!("http://{address}/v1/chat/completions");
                 let metrics = format!("http://{address}/metrics");
                 return Ok(Self { url, metrics, client, process, dir });
@@ -48,12 +48,12 @@ impl House {
         Err(io::Error::other("the gateway did not start").into())
     }
 
-    /// Has it serve by other `pools`.
+    /// Rewrites the policy with other `pools`.
     pub(crate) fn rewrite(&self, pools: &str) -> io::Result<()> {
         fs::write(self.dir.path().join("policy.yaml"), text(pools))
     }
 
-    /// The sum of the metric `name` over all labels that hold `label`.
+    /// Sums the metric `name` over series whose labels contain `label`.
     pub(crate) async fn count(&self, name: &str, label: &str) -> f64 {
         let Ok(answer) = self.client.get(&self.metrics).send().await else { return f64::NAN };
         let text = answer.text().await.unwrap_or_default();
@@ -61,13 +61,13 @@ impl House {
         lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
     }
 
-    /// Asks it to end, and waits until it has; whether it says that all was well.
+    /// Sends SIGTERM and waits for the end; true if the exit status is success.
     pub(crate) fn terminate(&mut self) -> io::Result<bool> {
         Command::new("kill").arg(self.process.id().to_string()).status()?;
         Ok(self.process.wait()?.success())
     }
 
-    /// Its resident memory, in MB.
+    /// Resident memory in MB.
     pub(crate) fn resident(&self) -> f64 {
         let text = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -75,16 +75,16 @@ impl House {
         kilobytes.unwrap_or(f64::NAN) / 1024.0
     }
 
-    /// Its open descriptors.
+    /// Open descriptors.
     pub(crate) fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.process.id())).map_or(0, Iterator::count)
     }
 
-    /// Waits until nothing is under way; how many of its counters are not 0 again after a minute, and how many connections the engine has.
+    /// Waits up to a minute until nothing is under way; returns the number of non-zero counters and of connections to the engine.
     pub(crate) async fn settle(&self, engine: &Engine) -> (usize, usize) {
         let mut found = (usize::MAX, usize::MAX);
         for _ in 0..60 {
-            found = (self.held().await, engine.connections.load(Relaxed));
+            found = (self.pending().await, engine.connections.load(Relaxed));
             if found == (0, 0) {
                 break;
             }
@@ -93,8 +93,8 @@ impl House {
         found
     }
 
-    /// Counters of what is under way that are not 0.
-    async fn held(&self) -> usize {
+    /// Counts non-zero counters of work under way.
+    async fn pending(&self) -> usize {
         const COUNTERS: [&str; 6] = [
             "signalbox_in_flight",
             "signalbox_backend_in_flight",
@@ -110,7 +110,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for Gateway {
     fn drop(&mut self) {
         self.process.kill().ok();
         self.process.wait().ok();
