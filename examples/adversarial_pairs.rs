@@ -1,20 +1,20 @@
 //! Writes the adversarial set, `benches/cache/adversarial.jsonl`, from the templates beside it: pairs of texts that lie close together
-//! and mean different things, and paraphrases of the same texts.
+//! and have different meanings, and paraphrases of the same texts.
 //!
 //! ```sh
 //! cargo run --example adversarial_pairs
 //! ```
 //!
-//! Nothing is drawn at random. Each line: `a`, `b`, `same`, the `family`, the `template`, and the `half` it belongs to: `fit` for what
-//! coefficients and guards may be made with, `judge` for what they are measured by. Templates stay whole. In the family `context` the texts
-//! are equal and their context differs, which is for keys to tell.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program tells on stdout what it did")]
+//! Nothing is random. Each line has `a`, `b`, `same`, the `family`, the `template`, and the `half`: coefficients and guards may be made with
+//! `fit` and are measured on `judge`. All pairs of a template are in one half. In the family `context` the texts are equal and their context
+//! differs; cache keys separate them.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program reports on stdout")]
 
 use std::{collections::HashSet, fmt::Write as _, fs, path::PathBuf, process::ExitCode};
 
 use serde_json::json;
 
-/// One template: what asks the same, and with which values.
+/// One template: phrasings of a question, and the values to fill in.
 struct Template<'a> {
     family: &'a str,
     name: &'a str,
@@ -22,7 +22,7 @@ struct Template<'a> {
     values: Vec<&'a str>,
 }
 
-/// Contexts under which the same question is another one.
+/// Contexts that give the same question another meaning.
 const CONTEXTS: [(&str, &str); 3] = [
     ("system: You are a bank's assistant.", "system: You are a library's assistant."),
     ("user: I bought a phone.", "user: I bought a boat."),
@@ -82,7 +82,7 @@ fn read(text: &str) -> Vec<Template<'_>> {
 
 type Pair<'a> = (String, String, bool, Option<(&'a str, &'a str)>);
 
-/// Paraphrases of each value, and each value beside those that it is easily taken for.
+/// Pairs paraphrases of each value, and each value with similar values.
 fn pairs(template: &Template<'_>) -> Vec<Pair<'static>> {
     let mut seen = HashSet::new();
     let mut pairs = Vec::new();
@@ -106,7 +106,7 @@ fn pairs(template: &Template<'_>) -> Vec<Pair<'static>> {
         let twin = value ^ 1;
         add(text(value, value), text(value + 1, value), true, None);
         add(text(value, value), text(value + 2, value), true, None);
-        // The same words but for the value, and other words too.
+        // The same words except for the value, and other words.
         add(text(value, value), text(value, twin), false, None);
         add(text(value, value), text(value + 1, twin), false, None);
         if matches!(template.family, "negation" | "antonym") {
@@ -118,14 +118,14 @@ fn pairs(template: &Template<'_>) -> Vec<Pair<'static>> {
     pairs
 }
 
-/// A phrasing with its value; of a value's spellings the one whose turn it is.
+/// Fills a value into a phrasing, using its spellings in turn.
 fn fill(phrasing: &str, value: &str, turn: usize) -> String {
     let spellings: Vec<&str> = value.split('~').collect();
     let spelling = spellings[turn % spellings.len()];
     let (x, y) = spelling.split_once(" | ").unwrap_or((spelling, ""));
     let text = phrasing.replace("{x}", x).replace("{y}", y);
     let mut letters = text.chars();
-    // A value may stand first in a sentence that begins with a large letter elsewhere.
+    // A value at the beginning of a sentence starts with a capital letter.
     match letters.next() {
         Some(first) if phrasing.starts_with("{x} ") && !phrasing.ends_with("{x}") => {
             first.to_uppercase().chain(letters).collect()

@@ -1,7 +1,7 @@
-//! The gateway as a library: a policy from a string, your own runtime, and a word once requests are taken.
+//! Embeds the gateway as a library: a policy from a string, your own runtime, and a callback when it accepts requests.
 //!
-//! `cargo run --example embed`, with an engine at the address below.
-#![expect(clippy::print_stdout, reason = "an example speaks to its reader")]
+//! Run `cargo run --example embed` with an engine at the address below.
+#![expect(clippy::print_stdout, reason = "an example prints to its user")]
 
 use signalbox::{
     config::Config,
@@ -21,7 +21,7 @@ models:
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let policy = compile(&POLICY.parse::<Config>()?)?;
     let ready = Box::new(|bound: Bound| {
-        println!("ask http://{}/v1", bound.listen);
+        println!("listening on http://{}/v1", bound.listen);
         Ok(())
     });
     // Serves until SIGTERM or Ctrl-C, then lets streams finish.

@@ -1,12 +1,11 @@
-//! Fuzzes what reads strangers' bytes, on stable Rust: each entry is fed mutations of its corpus and must not panic.
+//! Fuzzes every reader of foreign bytes on stable Rust: each entry gets mutations of its corpus and must not panic.
 //!
-//! By default each entry gets a fixed number of inputs, the same ones every time. `SIGNALBOX_FUZZ_SECONDS=60` goes on for
-//! that long, from a fresh start that is printed; `SIGNALBOX_FUZZ_SEED` repeats one. `fuzz/` wraps the same entries for
-//! cargo-fuzz, which is guided by coverage.
+//! By default each entry gets a fixed number of inputs from a fixed seed. `SIGNALBOX_FUZZ_SECONDS=60` runs that long from a random seed,
+//! which is printed; `SIGNALBOX_FUZZ_SEED` repeats a seed. `fuzz/` wraps the same entries for cargo-fuzz, which is guided by coverage.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "in a test a failed step is a failed test, and its story goes to stderr"
+    reason = "in a test a failed step is a failed test, and its details go to stderr"
 )]
 
 #[path = "fuzz/campaign.rs"]
@@ -44,12 +43,12 @@ fn request_bodies_are_read_and_edited_without_harm() {
 }
 
 #[test]
-fn texts_are_found_in_whatever_is_sent() {
+fn prompts_of_any_body_are_counted() {
     Campaign::new("tokens", fuzz_tokens).run(5_000);
 }
 
 #[test]
-fn outlines_of_any_body_are_bounded_and_need_no_clean_buffer() {
+fn outlines_of_any_body_are_bounded_and_reuse_a_buffer() {
     Campaign::new("outline", fuzz_outline).run(5_000);
 }
 
@@ -69,17 +68,17 @@ fn answers_of_any_shape_are_judged() {
 }
 
 #[test]
-fn policy_files_of_any_shape_are_read_or_refused() {
+fn policy_files_of_any_shape_are_read_or_rejected() {
     Campaign::new("config", fuzz_config).seeds("policies", "yaml").seeds("tests/it/broken", "yaml").run(1_000);
 }
 
 #[test]
-fn conditions_of_any_shape_are_compiled_or_refused() {
+fn conditions_of_any_shape_are_compiled_or_rejected() {
     Campaign::new("condition", fuzz_condition).run(5_000);
 }
 
 #[test]
-fn models_of_any_shape_are_read_or_refused() {
+fn models_of_any_shape_are_read_or_rejected() {
     Campaign::new("embed", fuzz_embed).run(5_000);
 }
 
@@ -94,52 +93,52 @@ fn logs_of_any_bytes_are_read_frame_by_frame() {
 }
 
 #[test]
-fn kept_answers_of_any_bytes_are_read_or_refused() {
+fn cached_answers_of_any_bytes_are_read_or_rejected() {
     Campaign::new("codec", fuzz_codec).run(10_000);
 }
 
 #[test]
-fn the_rest_of_any_answer_fits_or_is_another() {
+fn continuations_of_any_answer_fit_or_are_rejected() {
     Campaign::new("rest", fuzz_rest).run(10_000);
 }
 
 #[test]
-fn what_a_shared_server_holds_is_read_or_refused() {
+fn records_of_a_shared_server_are_read_or_rejected() {
     Campaign::new("shared", fuzz_shared).run(5_000);
 }
 
 #[test]
-fn paths_that_are_taken_mean_the_same_to_every_server() {
+fn accepted_paths_have_one_reading() {
     Campaign::new("path", fuzz_path).run(20_000);
 }
 
 #[test]
-fn forms_that_are_taken_have_one_model_for_every_reader() {
+fn accepted_forms_have_one_model_for_every_reader() {
     Campaign::new("form", fuzz_form).run(10_000);
 }
 
 #[test]
-fn heads_of_any_answer_are_read_without_showing_the_key() {
+fn heads_of_any_answer_never_show_the_key() {
     Campaign::new("head", fuzz_head).run(5_000);
 }
 
 #[test]
-fn what_callers_say_of_the_cache_is_never_taken_for_less() {
+fn cache_directives_are_never_weakened() {
     Campaign::new("directives", fuzz_directives).run(20_000);
 }
 
 #[test]
-fn files_of_usage_are_read_again_or_refused() {
+fn usage_files_are_read_or_rejected() {
     Campaign::new("usage", fuzz_usage).run(10_000);
 }
 
 #[test]
-fn requests_go_to_the_engine_whatever_its_address_looks_like() {
+fn requests_reach_the_engine_for_any_address() {
     Campaign::new("address", fuzz_address).run(20_000);
 }
 
 #[test]
-fn a_panic_is_told_with_the_smallest_input_that_still_causes_it() {
+fn a_panic_is_reported_with_a_minimal_input() {
     let picky = |input: &[u8]| assert!(!input.windows(2).any(|pair| pair == b"\r\r"), "two returns");
     let failure = Campaign::new("sse", picky).search(2_000).expect("the corpus has two returns");
     assert_eq!(failure.input, b"\r\r");

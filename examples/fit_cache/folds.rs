@@ -1,4 +1,4 @@
-//! What settings of the fit would have served and missed, by queries and pairs that the fit did not see.
+//! Cross-validation of the fit's settings on held-out queries and pairs.
 
 use std::thread;
 
@@ -9,16 +9,16 @@ use signalbox::cache::{
 
 use crate::model::{Fit, PREVALENCE, Rated, Setting, fit, sharpen};
 
-/// Budgets that are looked at.
+/// Budgets to check.
 pub(crate) const BUDGETS: [f32; 4] = [0.01, 0.02, 0.03, 0.05];
-/// How many parts the queries fall into: each is judged by weights of the others.
+/// Number of folds; each is judged by weights fitted to the others.
 const FOLDS: u64 = 5;
 
 const RIDGES: [f64; 3] = [0.3, 1.0, 3.0];
 const ADVERSARIAL: [f64; 4] = [0.03, 0.06, 0.1, 0.2];
 const PROBABLE: [Option<f64>; 3] = [None, Some(1.0), Some(2.0)];
 
-/// A query with the part that it is in.
+/// A query with its fold.
 pub(crate) struct Part {
     pub(crate) query: Query,
     pub(crate) rated: Rated,
@@ -26,24 +26,24 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// `mark` is alike for what may not be parted.
+    /// Assigns a fold by `mark`, which is equal for queries that have to stay together.
     pub(crate) fn new(query: Query, mark: u64) -> Self {
         Self { rated: Rated::of(&query), query, fold: mark % FOLDS }
     }
 }
 
-/// What a setting served of the queries that were left out.
+/// Results of a setting on held-out queries.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) setting: Setting,
-    /// Of the stream, a budget each.
+    /// Counts of the stream, by budget.
     pub(crate) stream: [Counts; BUDGETS.len()],
-    /// Of the adversarial pairs.
+    /// Counts of the adversarial pairs, by budget.
     pub(crate) adversarial: [Counts; BUDGETS.len()],
 }
 
 impl Found {
-    /// Whether the budgets are kept: at the prevalence no more false hits a hit, nor one adversarial pair in a hundred served wrongly.
+    /// True if the budgets are kept: false hits per hit at the prevalence, and at most one adversarial pair in a hundred served wrongly.
     pub(crate) fn keeps(&self) -> bool {
         BUDGETS.iter().zip(&self.stream).zip(&self.adversarial).all(|((budget, stream), adversarial)| {
             at_prevalence(stream, PREVALENCE).per_hit.rate <= f64::from(*budget)
@@ -51,13 +51,13 @@ impl Found {
         })
     }
 
-    /// What is served rightly, mean of the two shares over all budgets.
+    /// Share served correctly: mean of stream and adversarial pairs over all budgets.
     pub(crate) fn served(&self) -> f64 {
         let share = |counts: &Counts| counts.right as f64 / counts.with_partner as f64;
         self.stream.iter().chain(&self.adversarial).map(share).sum::<f64>() / (2 * BUDGETS.len()) as f64
     }
 
-    /// A line of a table.
+    /// Formats a line of the table.
     pub(crate) fn line(&self) -> String {
         let Setting { ridge, adversarial, probable } = self.setting;
         let cells = self.stream.iter().zip(&self.adversarial).map(|(stream, adversarial)| {
@@ -77,7 +77,7 @@ impl Found {
     }
 }
 
-/// All settings, each with what it served.
+/// Evaluates all settings.
 pub(crate) fn all(stream: &[Part], adversarial: &[Part]) -> Vec<Found> {
     let bases: Vec<(f64, f64)> =
         RIDGES.into_iter().flat_map(|ridge| ADVERSARIAL.map(|adversarial| (ridge, adversarial))).collect();
@@ -90,7 +90,7 @@ pub(crate) fn all(stream: &[Part], adversarial: &[Part]) -> Vec<Found> {
                     .spawn(|| own.iter().flat_map(|base| with_base(stream, adversarial, *base)).collect::<Vec<Found>>())
             })
             .collect();
-        handles.into_iter().flat_map(|handle| handle.join().expect("a fold is counted")).collect()
+        handles.into_iter().flat_map(|handle| handle.join().expect("a fold is evaluated")).collect()
     })
 }
 
@@ -121,12 +121,12 @@ fn with_base(stream: &[Part], adversarial: &[Part], (ridge, weight): (f64, f64))
     found.to_vec()
 }
 
-/// The queries that are not of this part.
+/// Returns the queries outside this fold.
 fn seen(parts: &[Part], fold: u64) -> Vec<&Rated> {
     parts.iter().filter(|part| part.fold != fold).map(|part| &part.rated).collect()
 }
 
-/// As what serves.
+/// Converts a fit to a prior.
 fn prior(fit: &Fit) -> Prior {
     let narrow = |wide: &[f64; FEATURES]| wide.map(|value| value as f32);
     Prior::new(

@@ -1,14 +1,14 @@
-//! Writes the priors that are compiled in, `src/cache/confidence/priors.json`, from labelled pairs.
+//! Fits the compiled-in priors, `src/cache/confidence/priors.json`, to labelled pairs.
 //!
 //! ```sh
 //! cargo run --release --example fit_cache -- 2026-11-21
 //! ```
 //!
-//! Reads `pairs/qqp-dev.jsonl.gz` below `SIGNALBOX_DATA` (its fit half), the fit half of the adversarial set, and labels that were read again
-//! (`benches/cache/fit_labels.tsv`), and takes the vectors of the built-in embedders. How it fits is chosen by parts of both that were
-//! left out: of the settings that keep all budgets there, the one that serves most. Nothing is drawn at random. With `--show N` it
-//! prints the N most probable of the candidates that were not read yet instead, for reading.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program tells on stdout what it did")]
+//! Reads the fit half of `pairs/qqp-dev.jsonl.gz` below `SIGNALBOX_DATA`, the fit half of the adversarial set, and corrected labels
+//! (`benches/cache/fit_labels.tsv`), with vectors of the built-in embedders. Settings of the fit are chosen by cross-validation: of those
+//! that keep all budgets on the held-out folds, the one that serves most. Nothing is random. With `--show N` it prints the N most probable
+//! candidates without a corrected label instead, for reading.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program reports on stdout")]
 
 #[path = "../../benches/cache/data.rs"]
 mod data;
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(at) => args.drain(at..at + 2).nth(1).and_then(|count| count.parse::<usize>().ok()),
         None => None,
     };
-    let [day] = &args[..] else { return Err("say the date, as YYYY-MM-DD".into()) };
+    let [day] = &args[..] else { return Err("missing argument: the date as YYYY-MM-DD".into()) };
     let store = data::Store::open()?;
     let pairs = data::question_pairs()?;
     let corrections: HashMap<(u64, u64), bool> =
@@ -77,7 +77,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     write(&found, &Provenance { program: "examples/fit_cache, no randomness".into(), date: day.clone(), data })
 }
 
-/// The adversarial pairs of the fit half, each as if the store held nothing else; those of one template stay together.
+/// Reads the adversarial pairs of the fit half, each as if the store held nothing else. Pairs of one template share a fold.
 fn adversarial(store: &data::Store) -> Result<Vec<Part>, Box<dyn Error>> {
     let pairs = data::adversarial_pairs("fit")?;
     let texts: Vec<String> = pairs.iter().flat_map(|(.., pair)| [pair.a.clone(), pair.b.clone()]).collect();
@@ -93,7 +93,7 @@ fn adversarial(store: &data::Store) -> Result<Vec<Part>, Box<dyn Error>> {
     Ok(parts.collect())
 }
 
-/// Of the settings that keep all budgets the one that serves most.
+/// Returns the setting that serves most among those that keep all budgets.
 fn choose(found: &[Found]) -> Result<Setting, Box<dyn Error>> {
     let budgets = folds::BUDGETS.map(|budget| format!("{:.0} %: right, false % (to), adversarial", 100.0 * budget));
     println!("| ridge | adversarial | slope from | {} | served |", budgets.join(" | "));
@@ -106,14 +106,14 @@ fn choose(found: &[Found]) -> Result<Setting, Box<dyn Error>> {
     Ok(best.setting)
 }
 
-/// Writes the prior of the built-in embedder, and one for all others.
+/// Writes the prior of the built-in embedder and one for all others.
 fn write(found: &Fit, provenance: &Provenance) -> Result<(), Box<dyn Error>> {
     let narrow = |wide: &[f64; FEATURES]| wide.map(|value| value as f32);
     let prior = |name: &str, weights: &[f64; FEATURES], covariance: &[[f64; FEATURES]; FEATURES]| {
         let covariance = covariance.map(|row| narrow(&row));
         Prior::new(name, PREVALENCE as f32, &narrow(weights), &covariance, provenance.clone())
     };
-    // Another embedder's similarities may mean less: half of what they add above .7 is taken back, and the offset is less sure.
+    // Similarities of other embedders may mean less: their gain above .7 is halved, and the offset is less certain.
     let mut doubted = found.weights;
     let level = -(0.3f64.ln());
     (doubted[0], doubted[1]) = (doubted[0] + 0.5 * doubted[1] * level - 0.5, 0.5 * doubted[1]);
@@ -126,9 +126,9 @@ fn write(found: &Fit, provenance: &Provenance) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Stated against found, by bins of the log odds, weighed.
+/// Prints stated against measured probability by bins of the log odds, weighted.
 fn table(rows: &[Row], found: &Fit) {
-    println!("log odds | rows | stated | found, weighed | false rows");
+    println!("log odds | rows | stated | found, weighted | false rows");
     for bin in -6..8 {
         let odds = |row: &Row| log_odds(&found.weights, &row.features);
         let own: Vec<&Row> = rows.iter().filter(|row| odds(row).floor().clamp(-6.0, 7.0) as i32 == bin).collect();
@@ -143,7 +143,7 @@ fn table(rows: &[Row], found: &Fit) {
     }
 }
 
-/// The most probable candidates of queries whose label was not read again: fingerprints, log odds, the label, the texts.
+/// Lists the most probable candidates without a corrected label: fingerprints, log odds, label, texts.
 fn unread(corpus: &Corpus, stream: &[Part], read: &HashMap<(u64, u64), bool>, found: &Fit, most: usize) -> String {
     let best = stream.iter().filter_map(|Part { query, .. }| {
         let open = query.candidates.iter().filter(|candidate| candidate.comparison.guard.is_none());

@@ -1,50 +1,50 @@
-//! The weights with the least loss on weighed candidates.
+//! Weights with the least loss on weighted candidates.
 
 use signalbox::cache::{
     confidence::{FEATURES, SIGNS},
     replay::Query,
 };
 
-/// The share of queries with a partner that the weights stand for: low, for a budget that is kept there is kept where more repeat.
+/// Share of queries with a partner that the weights assume. Low, because a budget that is kept there is kept where more queries repeat.
 pub(crate) const PREVALENCE: f64 = 0.05;
 
-/// What is told by the candidate of a query.
+/// Features of a candidate.
 pub(crate) type Features = [f32; FEATURES];
 
-/// How the weights are fitted: what no fit can say of itself, and what is chosen by queries that were left out.
+/// Hyperparameters of the fit, chosen on held-out queries.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(crate) struct Setting {
-    /// How strongly weights are held near 0.
+    /// Strength of the ridge.
     pub(crate) ridge: f64,
-    /// The weight of the adversarial pairs, by that of the stream. Pairs that serve count there like those that do not: they say which
-    /// differences matter, and the stream alone says how probable it is.
+    /// Weight of the adversarial pairs relative to the stream. There, pairs that serve count like pairs that do not: they show which differences
+    /// matter, while only the stream shows how probable a match is.
     pub(crate) adversarial: f64,
-    /// From these log odds on the slope is fitted once more; none where it is left as it is.
+    /// Log odds from which the slope is fitted once more, if at all.
     pub(crate) probable: Option<f64>,
 }
 
-/// Weights, and how well they are known.
+/// Weights and their covariance.
 #[derive(Clone, Debug)]
 pub(crate) struct Fit {
     pub(crate) weights: [f64; FEATURES],
     pub(crate) covariance: [[f64; FEATURES]; FEATURES],
 }
 
-/// A candidate with its label, and what it counts for.
+/// A candidate with its label and weight.
 pub(crate) struct Row {
     pub(crate) features: Features,
     pub(crate) same: bool,
     pub(crate) weight: f64,
 }
 
-/// Queries of a stream, each with the numbers of its candidates that no guard keeps apart.
+/// A query with the features of its candidates that no guard rejects.
 pub(crate) struct Rated {
     partner: bool,
     candidates: Vec<(Features, bool)>,
 }
 
 impl Rated {
-    /// Of a query.
+    /// Extracts the features of a query.
     pub(crate) fn of(query: &Query) -> Self {
         let open = query.candidates.iter().filter(|candidate| candidate.comparison.guard.is_none());
         let candidates =
@@ -53,35 +53,35 @@ impl Rated {
     }
 }
 
-/// Fits to queries of a stream and to adversarial pairs, before the slope is fitted once more.
+/// Fits weights to queries of a stream and to adversarial pairs, without the second fit of the slope.
 pub(crate) fn fit(stream: &[&Rated], adversarial: &[&Rated], setting: Setting) -> (Fit, Vec<Row>) {
     let mut weights = [0.0f64; FEATURES];
     (weights[0], weights[1]) = (-9.0, 3.0);
     let mut fit = Fit { weights, covariance: [[0.0; FEATURES]; FEATURES] };
     let mut rows = Vec::new();
-    // The candidate that a query would be served with depends on the weights.
+    // The best candidate of a query depends on the weights.
     for _ in 0..4 {
-        rows = weighed(stream, adversarial, &fit.weights, setting.adversarial);
+        rows = weighted(stream, adversarial, &fit.weights, setting.adversarial);
         fit = solve(&rows, setting.ridge);
     }
-    rows.truncate(rows.len() - surest(adversarial, &fit.weights).count());
+    rows.truncate(rows.len() - best_candidates(adversarial, &fit.weights).count());
     (fit, rows)
 }
 
-/// For each query the candidate with the highest log odds, weighed as a stream of the prevalence would hold it, then the adversarial
-/// ones; all weights sum to the number of queries, and what the adversarial ones count for.
-fn weighed(stream: &[&Rated], adversarial: &[&Rated], weights: &[f64; FEATURES], share: f64) -> Vec<Row> {
+/// Returns the best candidate of each query, weighted as in a stream of the prevalence, then the adversarial ones. The weights sum to the
+/// number of queries plus the adversarial share.
+fn weighted(stream: &[&Rated], adversarial: &[&Rated], weights: &[f64; FEATURES], share: f64) -> Vec<Row> {
     let all = stream.len() as f64;
     let partners = stream.iter().filter(|query| query.partner).count() as f64;
     let (with, without) = (PREVALENCE / partners * all, (1.0 - PREVALENCE) / (all - partners) * all);
-    let count = surest(adversarial, weights).count() as f64;
-    let own = surest(stream, weights).map(|(partner, row)| (row, if partner { with } else { without }));
-    let beside = surest(adversarial, weights).map(|(_, row)| (row, share * all / count));
+    let count = best_candidates(adversarial, weights).count() as f64;
+    let own = best_candidates(stream, weights).map(|(partner, row)| (row, if partner { with } else { without }));
+    let beside = best_candidates(adversarial, weights).map(|(_, row)| (row, share * all / count));
     own.chain(beside).map(|((features, same), weight)| Row { features, same, weight }).collect()
 }
 
-/// The candidate with the highest log odds of each query that has one, and whether the query has a partner.
-fn surest<'a>(
+/// Returns the candidate with the highest log odds of each query that has one, and whether the query has a partner.
+fn best_candidates<'a>(
     queries: &'a [&Rated],
     weights: &'a [f64; FEATURES],
 ) -> impl Iterator<Item = (bool, (Features, bool))> + 'a {
@@ -100,8 +100,8 @@ pub(crate) fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// Weights with the least loss, and their covariance: Newton's method (iteratively reweighted least squares) with a ridge. A weight of
-/// the wrong sign is taken out, and the others are fitted anew.
+/// Solves for the weights and their covariance by Newton's method (iteratively reweighted least squares) with a ridge. A weight of the wrong
+/// sign is removed and the others are fitted again.
 fn solve(rows: &[Row], ridge: f64) -> Fit {
     let mut active = [true; FEATURES];
     loop {
@@ -145,8 +145,8 @@ fn solve(rows: &[Row], ridge: f64) -> Fit {
     }
 }
 
-/// Stretches the log odds to what is found among the more probable candidates (Platt, 1999). The labels of improbable ones are wrong
-/// more often than their model could be, and hold the slope down for all. Targets are Platt's, so that no slope is without end.
+/// Rescales the log odds to the measured rates of the more probable candidates (Platt, 1999). Labels of improbable candidates are wrong
+/// more often than the model, and flatten the slope for all. Platt's targets keep the slope finite.
 pub(crate) fn sharpen(rows: &[Row], fit: &Fit, probable: f64) -> Fit {
     let known: Vec<(f64, &Row)> = rows
         .iter()
@@ -174,7 +174,7 @@ pub(crate) fn sharpen(rows: &[Row], fit: &Fit, probable: f64) -> Fit {
     Fit { weights, covariance: fit.covariance.map(|row| row.map(|entry| entry * slope * slope)) }
 }
 
-/// By Gauss and Jordan; the matrix is positive definite.
+/// Inverts a positive definite matrix by Gauss-Jordan elimination.
 fn invert(mut matrix: [[f64; FEATURES]; FEATURES]) -> [[f64; FEATURES]; FEATURES] {
     let mut inverse = [[0.0; FEATURES]; FEATURES];
     for (at, row) in inverse.iter_mut().enumerate() {

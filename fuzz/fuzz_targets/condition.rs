@@ -1,4 +1,4 @@
-//! `policy::condition::fuzz_condition`, guided by coverage.
+//! Coverage-guided target of `policy::condition::fuzz_condition`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::policy::condition::fuzz_condition(bytes));

@@ -1,4 +1,4 @@
-//! `config::fuzz_config`, guided by coverage.
+//! Coverage-guided target of `config::fuzz_config`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::config::fuzz_config(bytes));

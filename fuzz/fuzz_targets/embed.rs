@@ -1,4 +1,4 @@
-//! `embed::fuzz_embed`, guided by coverage.
+//! Coverage-guided target of `embed::fuzz_embed`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::embed::fuzz_embed(bytes));

@@ -1,4 +1,4 @@
-//! `gateway::fuzz_shared`, guided by coverage.
+//! Coverage-guided target of `gateway::fuzz_shared`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::answers::fuzz_shared(bytes));

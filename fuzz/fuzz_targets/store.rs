@@ -1,4 +1,4 @@
-//! `store::fuzz_store`, guided by coverage.
+//! Coverage-guided target of `store::fuzz_store`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::store::fuzz_store(bytes));

@@ -1,4 +1,4 @@
-//! `protocol::verdict::fuzz_verdict`, guided by coverage.
+//! Coverage-guided target of `protocol::verdict::fuzz_verdict`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::protocol::verdict::fuzz_verdict(bytes));

@@ -1,4 +1,4 @@
-//! A campaign: seeds in, mutations of them through one entry, and the smallest input that makes it panic out.
+//! A campaign: runs mutations of seeds through one entry and minimises an input that makes it panic.
 
 use std::{
     cell::Cell,
@@ -12,14 +12,14 @@ use std::{
 
 use crate::mutate::mutate;
 
-/// Attempts made at taking something away from an input that causes a panic.
+/// Attempts to shrink an input that causes a panic.
 const SHRINKS: usize = 20_000;
-/// An entry that takes longer than this for one input has a growth problem, even on a busy machine.
+/// Time limit for one input, which only superlinear growth exceeds even on a busy machine.
 const SLOW: Duration = Duration::from_secs(10);
-/// Where the inputs of a campaign begin, unless told otherwise.
+/// Default first seed.
 const SEED: u64 = 1;
 
-/// One entry and what it is fed.
+/// An entry and its seeds.
 pub(crate) struct Campaign<F> {
     name: &'static str,
     entry: F,
@@ -29,21 +29,21 @@ pub(crate) struct Campaign<F> {
 /// An input that made the entry panic.
 pub(crate) struct Failure {
     name: &'static str,
-    /// Of the generator; `None` where a file of the corpus is enough.
+    /// Seed of the generator; `None` if a file of the corpus causes the panic.
     seed: Option<u64>,
-    /// As small as it could be made.
+    /// Minimised input.
     pub(crate) input: Vec<u8>,
 }
 
 impl<F: Fn(&[u8])> Campaign<F> {
-    /// With the corpus `tests/corpus/{name}`.
+    /// Creates a campaign with the corpus `tests/corpus/{name}`.
     pub(crate) fn new(name: &'static str, entry: F) -> Self {
         let campaign = Self { name, entry, seeds: Vec::new() }.seeds(&format!("tests/corpus/{name}"), "");
         assert!(!campaign.seeds.is_empty(), "tests/corpus/{name} has no files");
         campaign
     }
 
-    /// Also with the files of a folder of the package whose names end so.
+    /// Adds files of a folder of the package whose names end in `ending`.
     pub(crate) fn seeds(mut self, folder: &str, ending: &str) -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
         let entries = fs::read_dir(folder).expect("a folder of seeds").map(|entry| entry.expect("an entry").path());
@@ -53,20 +53,16 @@ impl<F: Fn(&[u8])> Campaign<F> {
         self
     }
 
-    /// Feeds this many inputs, or as many as `SIGNALBOX_FUZZ_SECONDS` allow; fails the test on a panic.
+    /// Runs this many inputs, or as many as `SIGNALBOX_FUZZ_SECONDS` allow; fails the test on a panic.
     pub(crate) fn run(self, inputs: u64) {
         if let Some(failure) = self.search(inputs) {
             let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{}", self.name));
             fs::write(&file, &failure.input).expect("the input is kept");
-            panic!(
-                "{failure}  it lies in {}: copy it into tests/corpus/{} and mend the code",
-                file.display(),
-                self.name
-            );
+            panic!("{failure}  saved as {}: copy it into tests/corpus/{} and fix the code", file.display(), self.name);
         }
     }
 
-    /// The first input that makes the entry panic.
+    /// Returns the first input that makes the entry panic.
     pub(crate) fn search(&self, inputs: u64) -> Option<Failure> {
         let failure = |seed, input: &[u8]| Failure { name: self.name, seed, input: self.shrunk(input) };
         if let Some(input) = self.seeds.iter().find(|input| self.panics(input)) {
@@ -76,7 +72,7 @@ impl<F: Fn(&[u8])> Campaign<F> {
         let seconds: Option<u64> = number("SIGNALBOX_FUZZ_SECONDS");
         let first = number("SIGNALBOX_FUZZ_SEED").unwrap_or_else(|| seconds.map_or(SEED, |_| fastrand::u64(..)));
         let began = Instant::now();
-        // Where the stack or the memory is used up nothing can be told any more: the seed lies here then.
+        // After a stack overflow or out of memory nothing can be reported; this file holds the seed then.
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{}-seed", self.name));
         let mut current = fs::File::create(path).expect("a file for the seed");
         for count in 0.. {
@@ -109,7 +105,7 @@ impl<F: Fn(&[u8])> Campaign<F> {
         quietly(|| panic::catch_unwind(AssertUnwindSafe(|| (self.entry)(input))).is_err())
     }
 
-    /// `input` without all that can be taken away, in pieces that get smaller, while the entry still panics.
+    /// Removes pieces of decreasing size from `input` while the entry still panics.
     fn shrunk(&self, input: &[u8]) -> Vec<u8> {
         let mut input = input.to_vec();
         let (mut piece, mut left) = (input.len().div_ceil(2), SHRINKS);
@@ -129,7 +125,7 @@ impl<F: Fn(&[u8])> Campaign<F> {
                 piece /= 2;
             }
         }
-        // Once more, aloud, so that the panic's own words stand above the report.
+        // Once more with the panic message, above the report.
         let _ = panic::catch_unwind(AssertUnwindSafe(|| (self.entry)(&input)));
         input
     }
@@ -139,7 +135,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let source =
             self.seed.map_or_else(|| "a file of its corpus".into(), |seed| format!("SIGNALBOX_FUZZ_SEED={seed}"));
-        writeln!(f, "fuzz_{} panics ({source}); made as small as it gets:", self.name)?;
+        writeln!(f, "fuzz_{} panics ({source}); minimised:", self.name)?;
         writeln!(f, "  bytes  b\"{}\"", self.input.escape_ascii())?;
         write!(f, "  hex    ")?;
         self.input.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
@@ -147,7 +143,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Runs `probe` without the messages of panics in this thread.
+/// Runs `probe` with panic messages of this thread suppressed.
 fn quietly<T>(probe: impl FnOnce() -> T) -> T {
     thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
     static HOOK: Once = Once::new();

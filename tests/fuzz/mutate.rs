@@ -1,11 +1,11 @@
-//! Mutations: small, blind changes to an input that looked right, a few at a time.
+//! Mutations: a few small random changes of a valid input.
 
 use std::ops::Range;
 
-/// Longest input made.
+/// Maximum length of an input.
 const LONGEST: usize = 64 * 1024;
 
-/// Words that readers of JSON, YAML, events, forms and metrics treat specially.
+/// Tokens with a special meaning in JSON, YAML, events, forms and metrics.
 const WORDS: [&[u8]; 44] = [
     b"\n",
     b"\r",
@@ -53,7 +53,7 @@ const WORDS: [&[u8]; 44] = [
     b"\t",
 ];
 
-/// Changes `input` one to eight times; `other` lends parts to splice in.
+/// Changes `input` one to eight times; splices in parts of `other`.
 pub(crate) fn mutate(dice: &mut fastrand::Rng, input: &mut Vec<u8>, other: &[u8]) {
     for _ in 0..dice.u32(1..=8) {
         step(dice, input, other);
@@ -84,7 +84,7 @@ fn step(dice: &mut fastrand::Rng, input: &mut Vec<u8>, other: &[u8]) {
         6 => insert(input, at, &other[range(dice, other.len())]),
         7 => drop(input.splice(part, other[range(dice, other.len())].iter().copied())),
         8 => input.truncate(at),
-        // Depth and length: one thing many times.
+        // Depth and length: repeats one part many times.
         _ => {
             let word = WORDS[dice.usize(0..WORDS.len())];
             let times = 1 << dice.u32(0..12);
@@ -93,7 +93,7 @@ fn step(dice: &mut fastrand::Rng, input: &mut Vec<u8>, other: &[u8]) {
     }
 }
 
-/// A part of something this long, more often short than long.
+/// Returns a random range, more often short than long.
 fn range(dice: &mut fastrand::Rng, length: usize) -> Range<usize> {
     let start = dice.usize(0..=length);
     let most = (length - start) >> dice.u32(0..6);

@@ -1,15 +1,15 @@
-//! The real binary as a command that ends by itself.
+//! Runs the binary as a command that ends by itself.
 
 use std::{path::Path, process::Command};
 
-/// What a command came to.
+/// Result of a command.
 pub struct Ran {
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
 }
 
-/// Runs `signalbox` with these arguments inside `dir`, so that paths print the same everywhere, and with nothing in its environment.
+/// Runs `signalbox` in `dir`, so that printed paths are the same everywhere, with an empty environment.
 pub fn run<'a>(dir: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Ran {
     let output = Command::new(env!("CARGO_BIN_EXE_signalbox"))
         .args(arguments)

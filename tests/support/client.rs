@@ -1,4 +1,4 @@
-//! A streaming client that sees an answer as it came: chunk by chunk, event by event, byte by byte.
+//! A streaming client that reads an answer as received: by chunk, by event, or by byte.
 
 use std::{net::SocketAddr, sync::Once};
 
@@ -12,17 +12,17 @@ use tokio::{
 
 use super::within;
 
-/// A fresh HTTP client; one for each test, as its connections belong to the test's runtime.
+/// Returns a new HTTP client. Each test needs its own, because connections belong to the test's runtime.
 pub fn http() -> reqwest::Client {
     builder().build().expect("a plain client can be built")
 }
 
-/// A client that speaks HTTP/2 without being asked.
+/// Returns a client that uses HTTP/2 with prior knowledge.
 pub fn h2c() -> reqwest::Client {
     builder().http2_prior_knowledge().build().expect("an HTTP/2 client can be built")
 }
 
-/// A client that trusts this root alone, in PEM, and shows `identity`, if any: a certificate and its key.
+/// Returns a client that trusts only this root (PEM) and presents `identity`, a certificate and its key, if given.
 pub fn trusting(root: &str, identity: Option<&str>) -> reqwest::ClientBuilder {
     let root = reqwest::Certificate::from_pem(root.as_bytes()).expect("a root");
     let client = builder().tls_certs_only([root]);
@@ -35,10 +35,10 @@ pub fn trusting(root: &str, identity: Option<&str>) -> reqwest::ClientBuilder {
 fn builder() -> reqwest::ClientBuilder {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {
-        // It fails only where another test helper has installed one: as good.
+        // Fails only if another test helper has installed a provider, which is fine.
         rustls::crypto::ring::default_provider().install_default().ok();
     });
-    // Without the system's certificates, which take longer to read than most tests to run.
+    // Without the system's certificates, which take longer to load than most tests to run.
     reqwest::Client::builder().no_proxy().tls_certs_only([])
 }
 
@@ -51,7 +51,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The body as JSON; fails the test where it is none.
+    /// Parses the body as JSON; fails the test if it is none.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("no JSON ({error}): {}", String::from_utf8_lossy(&self.body)))
@@ -68,12 +68,12 @@ impl Answer {
     }
 }
 
-/// `GET url`, to the end.
+/// Sends `GET url` and reads the whole answer.
 pub async fn get(url: &str) -> Answer {
     answer(http().get(url)).await
 }
 
-/// `POST url` with a JSON body, to the end.
+/// Sends `POST url` with a JSON body and reads the whole answer.
 pub async fn post(url: &str, body: &Value) -> Answer {
     answer(json(http().post(url), body)).await
 }
@@ -88,7 +88,7 @@ pub async fn answer(request: reqwest::RequestBuilder) -> Answer {
     .await
 }
 
-/// Gives a request a JSON body (reqwest's own `json` feature is off).
+/// Adds a JSON body to a request (reqwest's `json` feature is off).
 pub fn json(request: reqwest::RequestBuilder, body: &Value) -> reqwest::RequestBuilder {
     request.header("content-type", "application/json").body(body.to_string())
 }
@@ -98,28 +98,28 @@ pub struct Sse {
     pub status: StatusCode,
     pub headers: HeaderMap,
     response: reqwest::Response,
-    /// Received, but not yet a whole event.
+    /// Received bytes that are not a whole event yet.
     pending: BytesMut,
-    /// How it ended, while what was left over is handed out first.
+    /// End of the stream, returned after the remaining bytes.
     ended: Option<End>,
 }
 
-/// How a stream ended.
+/// End of a stream.
 #[derive(Debug)]
 pub enum End {
-    /// As HTTP says it should.
+    /// Complete, by HTTP's framing.
     Clean,
     /// The connection broke before the answer was complete.
     Broken(String),
 }
 
 impl Sse {
-    /// `POST url` with a JSON body; returns when the answer's head is there.
+    /// Sends `POST url` with a JSON body; returns at the answer's head.
     pub async fn post(url: &str, body: &Value) -> Self {
         Self::send(json(http().post(url), body)).await
     }
 
-    /// Sends a request; returns when the answer's head is there.
+    /// Sends a request; returns at the answer's head.
     pub async fn send(request: reqwest::RequestBuilder) -> Self {
         let response = within("an answer's head", request.send()).await.expect("an answer's head");
         Self {
@@ -136,7 +136,7 @@ impl Sse {
         header(&self.headers, name)
     }
 
-    /// The next chunk exactly as it was received; not to be mixed with [`event`](Self::event).
+    /// Returns the next chunk exactly as received; not to be mixed with [`event`](Self::event).
     pub async fn chunk(&mut self) -> Result<Bytes, End> {
         match within("a chunk", self.response.chunk()).await {
             Ok(Some(bytes)) => Ok(bytes),
@@ -145,7 +145,7 @@ impl Sse {
         }
     }
 
-    /// The bytes of the next event, its blank line included; at the end what is left over, where it is not nothing.
+    /// Returns the bytes of the next event with its blank line; at the end the remaining bytes, if any.
     pub async fn event(&mut self) -> Result<Bytes, End> {
         loop {
             if let Some(end) = event_end(&self.pending) {
@@ -165,7 +165,7 @@ impl Sse {
         }
     }
 
-    /// The next event's data as text, without `data: `; comments are passed over.
+    /// Returns the next event's data as text, without `data: `; skips comments.
     pub async fn data(&mut self) -> Result<String, End> {
         loop {
             if let Some(data) = data(&self.event().await?) {
@@ -174,7 +174,7 @@ impl Sse {
         }
     }
 
-    /// All events still to come, and how the stream ended.
+    /// Reads all remaining events and the end of the stream.
     pub async fn rest(&mut self) -> (Vec<Bytes>, End) {
         let mut events = Vec::new();
         loop {
@@ -185,7 +185,7 @@ impl Sse {
         }
     }
 
-    /// The text of all content deltas still to come, and how the stream ended.
+    /// Reads the text of all remaining content deltas and the end of the stream.
     pub async fn text(&mut self) -> (String, End) {
         let (events, end) = self.rest().await;
         let deltas = events.iter().filter_map(|event| {
@@ -196,7 +196,7 @@ impl Sse {
     }
 }
 
-/// An event's data, several lines joined; `None` for a comment.
+/// Returns an event's data, with its lines joined; `None` for a comment.
 pub fn data(event: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(event);
     let lines: Vec<&str> = text
@@ -213,7 +213,7 @@ pub async fn raw(addr: SocketAddr, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(addr).await.expect("a connection");
         stream.write_all(request).await.expect("the request is taken");
         let mut answer = Vec::new();
-        // A reset after the answer is an end like any other.
+        // A reset after the answer is a normal end.
         stream.read_to_end(&mut answer).await.ok();
         String::from_utf8_lossy(&answer).into_owned()
     })

@@ -1,4 +1,4 @@
-//! Real llama.cpp engines over tiny models, where a folder of such models is present.
+//! Real llama.cpp engines with tiny models, if a folder of such models is present.
 
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
@@ -9,7 +9,7 @@ use tokio::{
 
 use super::{client, package_dir, sdk, within};
 
-/// Which model an engine serves.
+/// Model of an engine.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Model {
     /// Chat, completions, tools, JSON schema.
@@ -18,15 +18,14 @@ pub enum Model {
     Embed,
 }
 
-/// A running llama.cpp server; it ends when dropped.
+/// A running llama.cpp server, ended on drop.
 pub struct Engine {
     base: String,
     _child: Child,
 }
 
 impl Engine {
-    /// Starts a server with so many slots and so large a context (shared by the slots); `None`, with a message, where
-    /// there are no models.
+    /// Starts a server with `slots` slots and a context that they share. `None`, with a message, if there are no models.
     pub async fn start(model: Model, slots: u32, context: u32) -> Option<Self> {
         let folder =
             std::env::var_os("SIGNALBOX_ENGINE").map_or_else(|| package_dir().join("../shared/engine"), PathBuf::from);
@@ -35,7 +34,7 @@ impl Engine {
             Model::Embed => "tiny-embed.gguf",
         });
         if !file.is_file() {
-            eprintln!("no real engine: {} is not there (set SIGNALBOX_ENGINE to a folder that has it)", file.display());
+            eprintln!("no real engine: {} is missing (set SIGNALBOX_ENGINE to a folder that has it)", file.display());
             return None;
         }
         let requirements = include_str!("../sdk/engine-requirements.txt");
@@ -65,12 +64,12 @@ impl Engine {
         Some(engine)
     }
 
-    /// Its base address as a policy names it: `http://127.0.0.1:PORT/v1`.
+    /// Base address for a policy: `http://127.0.0.1:PORT/v1`.
     pub fn url(&self) -> String {
         format!("{}/v1", self.base)
     }
 
-    /// The address of a path beside the API, such as `/metrics` or `/slots`.
+    /// Address of a path outside the API, such as `/metrics` or `/slots`.
     pub fn at(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }

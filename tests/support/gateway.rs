@@ -1,5 +1,4 @@
-//! The real gateway binary, started in a folder of its own with a policy or with simulated engines, and killed when the
-//! test is done with it.
+//! Runs the gateway binary in a folder of its own, with a policy or with simulated engines; killed on drop.
 
 use std::{
     collections::BTreeMap,
@@ -28,31 +27,31 @@ pub struct Gateway {
     admin: SocketAddr,
 }
 
-/// How a gateway is to be started.
+/// Start options of a gateway.
 pub struct Start {
-    /// `None`: without a policy file.
+    /// Text of the policy file, if there is one.
     policy: Option<String>,
     args: Vec<String>,
     envs: Vec<(String, String)>,
 }
 
-/// What it wrote to stdout and stderr, line by line.
+/// Output on stdout and stderr, line by line.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<String>>);
 
 impl Start {
-    /// With this policy; `listen` and `admin` are set to free ports where it names none.
+    /// Starts with this policy; `listen` and `admin` default to free ports.
     pub fn with(policy: &str) -> Self {
         Self { policy: Some(whole(policy)), args: Vec::new(), envs: Vec::new() }
     }
 
-    /// Without a policy file, on free ports: over engines found on this machine, or simulated ones.
+    /// Starts without a policy file on free ports, with engines found on this machine or simulated ones.
     pub fn bare() -> Self {
         let args = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"].map(str::to_owned).to_vec();
         Self { policy: None, args, envs: Vec::new() }
     }
 
-    /// Without a policy file, over the built-in simulated engines.
+    /// Starts without a policy file, with the built-in simulated engines.
     pub fn simulated() -> Self {
         Self::bare().arg("--simulate")
     }
@@ -69,12 +68,12 @@ impl Start {
         self
     }
 
-    /// Starts it and waits until it accepts connections.
+    /// Starts the gateway and waits until it accepts connections.
     pub async fn start(self) -> Gateway {
         self.attempt().await.unwrap_or_else(|log| panic!("the gateway did not start:\n{log}"))
     }
 
-    /// Starts it; where it ends before it is ready, returns what it wrote.
+    /// Starts the gateway; returns its output if it ends before it is ready.
     pub async fn attempt(self) -> Result<Gateway, String> {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let (config, ready) = (dir.path().join("policy.yaml"), dir.path().join("ready.json"));
@@ -126,61 +125,61 @@ impl Gateway {
         Start::with(policy).start().await
     }
 
-    /// Where clients connect.
+    /// Address for clients.
     pub fn listen(&self) -> SocketAddr {
         self.listen
     }
 
-    /// The base address clients use: `http://127.0.0.1:PORT/v1`.
+    /// Base address for clients: `http://127.0.0.1:PORT/v1`.
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.listen)
     }
 
-    /// The address of a path for clients, such as `/v1/chat/completions`.
+    /// Address of a path for clients, such as `/v1/chat/completions`.
     pub fn at(&self, path: &str) -> String {
         format!("http://{}{path}", self.listen)
     }
 
-    /// The address of a path for operators, such as `/admin/state`.
+    /// Address of a path for operators, such as `/admin/state`.
     pub fn admin(&self, path: &str) -> String {
         format!("http://{}{path}", self.admin)
     }
 
-    /// The folder it runs in, where journals are written.
+    /// Working directory, where journals are written.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Its policy file.
+    /// Path of the policy file.
     pub fn config(&self) -> PathBuf {
         self.dir.path().join("policy.yaml")
     }
 
-    /// Puts another policy in the place of its own, at one blow, as careful editors do.
+    /// Replaces the policy file atomically, by a rename.
     pub fn rewrite(&self, policy: &str) {
         let draft = self.dir.path().join("policy.draft");
         std::fs::write(&draft, whole(policy)).expect("the policy is written");
         std::fs::rename(draft, self.config()).expect("the policy is put in place");
     }
 
-    /// What it has written to stdout and stderr so far.
+    /// Output on stdout and stderr so far.
     pub fn log(&self) -> String {
         self.log.text()
     }
 
-    /// Waits until `text` is in what it has written.
+    /// Waits until the output contains `text`.
     pub async fn wait_log(&self, text: &str) {
         until(&format!("the gateway to log {text:?}"), async || self.log().contains(text)).await;
     }
 
-    /// `/metrics`, as a map from `name{labels}` to the value.
+    /// Reads `/metrics` as a map from `name{labels}` to the value.
     pub async fn metrics(&self) -> Metrics {
         let answer = client::get(&self.admin("/metrics")).await;
-        assert!(answer.status.is_success(), "/metrics said {}", answer.status);
+        assert!(answer.status.is_success(), "/metrics returned {}", answer.status);
         Metrics::parse(&answer.text())
     }
 
-    /// Reads `/metrics` until it satisfies `ready`: for what is settled just after an answer has ended.
+    /// Polls `/metrics` until `ready` is true, for values that are settled shortly after an answer ends.
     pub async fn wait_metrics(&self, what: &str, ready: impl Fn(&Metrics) -> bool) -> Metrics {
         let mut last = Metrics::default();
         until(what, async || {
@@ -191,45 +190,45 @@ impl Gateway {
         last
     }
 
-    /// A JSON document of the operators' listener.
+    /// Reads a JSON document from the admin listener.
     pub async fn get_json(&self, path: &str) -> Value {
         client::get(&self.admin(path)).await.json()
     }
 
-    /// The decision on the request of this name, once it is settled.
+    /// Waits until the request with this id is settled and returns its decision.
     pub async fn decision(&self, id: &str) -> Value {
         let path = format!("/admin/decisions/{id}");
         until("the decision", async || self.get_json(&path).await["id"] == *id).await;
         self.get_json(&path).await
     }
 
-    /// Sends SIGTERM: drain and end.
+    /// Sends SIGTERM: drains and ends.
     pub fn sigterm(&self) {
         self.signal("TERM");
     }
 
-    /// Sends SIGHUP: read the policy again.
+    /// Sends SIGHUP: reloads the policy.
     pub fn sighup(&self) {
         self.signal("HUP");
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until it exits by itself.
     pub async fn wait_exit(&mut self) -> ExitStatus {
         within("the gateway to end", self.child.wait()).await.expect("its exit status")
     }
 
-    /// Ends it with SIGKILL, wherever it is.
+    /// Sends SIGKILL.
     pub fn sigkill(&self) {
         self.signal("KILL");
     }
 
-    /// The same, and waits until it is gone.
+    /// Sends SIGKILL and waits for the exit.
     pub async fn kill(&mut self) {
         self.sigkill();
         self.wait_exit().await;
     }
 
-    /// Its process, while it runs.
+    /// Process id while it runs.
     pub fn pid(&self) -> u32 {
         self.child.id().expect("the gateway still runs")
     }
@@ -242,7 +241,7 @@ impl Gateway {
     }
 }
 
-/// A policy with addresses on free ports where it names none: at the end, so that its lines keep their numbers.
+/// Appends missing addresses on free ports to a policy, at the end so that line numbers stay the same.
 fn whole(policy: &str) -> String {
     let named = |key: &str| policy.lines().any(|line| line.starts_with(key));
     let free = ["listen:", "admin:"].into_iter().filter(|key| !named(key));
@@ -275,7 +274,7 @@ impl Log {
     }
 }
 
-/// Reads a JSON file as soon as it is there; `None` after [`PATIENCE`].
+/// Waits for a JSON file and reads it; `None` after [`PATIENCE`].
 async fn read_when_there(path: &Path) -> Option<Value> {
     let reading = async {
         let mut tick = tokio::time::interval(Duration::from_millis(5));
@@ -289,15 +288,15 @@ async fn read_when_there(path: &Path) -> Option<Value> {
     tokio::time::timeout(PATIENCE, reading).await.ok()
 }
 
-/// Samples of a `/metrics` text, by `name{labels}` as written there.
+/// Samples of a `/metrics` text by `name{labels}`, as written.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics(pub BTreeMap<String, f64>);
 
 impl Metrics {
-    /// Reads the text format of Prometheus or `OpenMetrics`.
+    /// Parses the text format of Prometheus or `OpenMetrics`.
     pub fn parse(text: &str) -> Self {
         let samples = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
-            // Labels may hold spaces: the value follows the closing brace, or the name.
+            // Labels may contain spaces: the value follows the closing brace, or the name.
             let split = line.rfind('}').map(|at| at + 1).or_else(|| line.find(' '))?;
             let value = line[split..].split_whitespace().next()?.parse().ok()?;
             Some((line[..split].to_owned(), value))
@@ -305,7 +304,7 @@ impl Metrics {
         Self(samples.collect())
     }
 
-    /// The sum of all samples of this name whose labels contain each of `labels` (`pool="a"`); 0 where there is none.
+    /// Sums all samples of this name whose labels contain each of `labels` (`pool="a"`); 0 if there is none.
     pub fn sum(&self, name: &str, labels: &[&str]) -> f64 {
         let matching = self.0.iter().filter(|(key, _)| {
             let (base, rest) = key.split_once('{').unwrap_or((key, ""));

@@ -1,4 +1,4 @@
-//! A real Prometheus, where one is installed: it lints what we publish, and scrapes it.
+//! A real Prometheus, if one is installed: it lints and scrapes our metrics.
 
 use std::{
     io::Write,
@@ -12,19 +12,19 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{client, gateway::Gateway, until, within};
 
-/// What `promtool check metrics` has to say of a text; `None`, with a message, where it is not installed.
+/// Returns the messages of `promtool check metrics`. `None`, with a message, if it is not installed.
 pub fn lint(text: &str) -> Option<Vec<String>> {
     let mut promtool = Command::new("promtool");
     let started =
         promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child: Child = started.spawn().map_err(|error| missing("promtool", &error)).ok()?;
-    // It reads all before it says anything, so neither waits for the other. Dropped, the pipe is closed.
+    // It reads all input before it prints, so neither side blocks. The pipe is closed on drop.
     child.stdin.take().expect("a piped stdin").write_all(text.as_bytes()).expect("promtool reads");
-    let said = child.wait_with_output().expect("promtool ends").stderr;
-    Some(String::from_utf8_lossy(&said).lines().map(str::to_owned).collect())
+    let messages = child.wait_with_output().expect("promtool ends").stderr;
+    Some(String::from_utf8_lossy(&messages).lines().map(str::to_owned).collect())
 }
 
-/// A running Prometheus that scrapes one gateway every second; it ends when dropped.
+/// A running Prometheus that scrapes one gateway every second, ended on drop.
 pub struct Prometheus {
     base: String,
     _child: tokio::process::Child,
@@ -32,12 +32,12 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one; `None`, with a message, where it is not installed.
+    /// Starts Prometheus. `None`, with a message, if it is not installed.
     pub async fn scraping(gateway: &Gateway) -> Option<Self> {
         Self::with_rules(gateway, "groups: []").await
     }
 
-    /// Starts one that evaluates these rules every second.
+    /// Starts Prometheus with these rules, evaluated every second.
     pub async fn with_rules(gateway: &Gateway, rules: &str) -> Option<Self> {
         let dir = tempfile::tempdir().expect("a temporary folder");
         std::fs::write(dir.path().join("rules.yml"), rules).expect("the rules are written");
@@ -70,17 +70,17 @@ impl Prometheus {
             panic!("Prometheus ended before it was ready");
         })
         .await;
-        // Nobody else reads its log, and it must not be held up by a full pipe.
+        // Drains its log, so that it is not blocked by a full pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Some(Self { base: format!("http://{address}"), _child: child, _dir: dir })
     }
 
-    /// Waits until the names of the alerts that fire are `ready`.
+    /// Waits until the names of the firing alerts satisfy `ready`.
     pub async fn wait_alerts(&self, what: &str, ready: impl Fn(&[String]) -> bool) {
         let url = format!("{}/api/v1/alerts", self.base);
         until(what, async || {
-            let Ok(told) = serde_json::from_slice::<Value>(&client::get(&url).await.body) else { return false };
-            let Some(alerts) = told["data"]["alerts"].as_array() else { return false };
+            let Ok(response) = serde_json::from_slice::<Value>(&client::get(&url).await.body) else { return false };
+            let Some(alerts) = response["data"]["alerts"].as_array() else { return false };
             let firing = alerts.iter().filter(|alert| alert["state"] == "firing");
             let names = firing.filter_map(|alert| alert["labels"]["alertname"].as_str().map(str::to_owned));
             ready(&names.collect::<Vec<_>>())
@@ -88,7 +88,7 @@ impl Prometheus {
         .await;
     }
 
-    /// The value of the first series that `query` finds, as soon as it finds one that is `ready`.
+    /// Waits until the first series of `query` has a value that satisfies `ready`, and returns it.
     pub async fn wait(&self, query: &str, ready: impl Fn(f64) -> bool) -> f64 {
         let url = format!("{}/api/v1/query?query={}", self.base, escaped(query));
         within(query, async {
@@ -96,7 +96,7 @@ impl Prometheus {
             loop {
                 tick.tick().await;
                 let answer = client::get(&url).await;
-                // It refuses queries until it has started up.
+                // Queries are rejected until it has started.
                 let Ok(found) = serde_json::from_slice::<Value>(&answer.body) else { continue };
                 let value = found["data"]["result"][0]["value"][1].as_str().and_then(|value| value.parse().ok());
                 if let Some(value) = value.filter(|value| ready(*value)) {
@@ -107,14 +107,14 @@ impl Prometheus {
         .await
     }
 
-    /// What it says of its last scrape of the gateway: nothing where all was well.
+    /// Error of its last scrape of the gateway; empty on success.
     pub async fn complaint(&self) -> String {
         let targets = client::get(&format!("{}/api/v1/targets", self.base)).await.json();
         targets["data"]["activeTargets"][0]["lastError"].as_str().unwrap_or("no target").to_owned()
     }
 }
 
-/// A text as part of a URL's query.
+/// Escapes a text for a URL's query.
 fn escaped(text: &str) -> String {
     let byte =
         |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") };

@@ -1,4 +1,4 @@
-//! A real Redis on a free port, where one is installed: it can be killed, stopped in its tracks and started again.
+//! A real Redis on a free port, if one is installed: it can be killed, paused and restarted.
 
 use std::{
     net::{SocketAddr, TcpListener, TcpStream},
@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 
 use super::{until, untried, within};
 
-/// A running server; it ends when dropped.
+/// A running server, ended on drop.
 pub struct Redis {
     child: Child,
     address: SocketAddr,
@@ -19,10 +19,10 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts one; `None`, with a message, where it is not installed.
+    /// Starts a server. `None`, with a message, if Redis is not installed.
     pub async fn start() -> Option<Self> {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        // Somebody else may take the port before it does.
+        // Another process may take the port first.
         for _ in 0..5 {
             let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
             let mut child = match serve(address, &dir) {
@@ -41,18 +41,18 @@ impl Redis {
         panic!("redis-server found no port");
     }
 
-    /// Its address, as policies have it.
+    /// Address for a policy.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
-    /// Ends it at once; all that it held is gone.
+    /// Kills the server; its data is lost.
     pub async fn kill(&mut self) {
         self.child.start_kill().expect("SIGKILL is sent");
         within("Redis to end", self.child.wait()).await.expect("its exit status");
     }
 
-    /// Starts it again where it was, empty.
+    /// Restarts it at the same address, empty.
     pub async fn again(&mut self) {
         let (address, dir) = (self.address, &self.dir);
         until("Redis to be back", async || {
@@ -62,21 +62,21 @@ impl Redis {
         .await;
     }
 
-    /// Stops it in its tracks (`STOP`), or lets it go on (`CONT`).
+    /// Pauses (`STOP`) or continues (`CONT`) the process.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().expect("Redis runs");
         let sent = std::process::Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status();
         assert!(sent.is_ok_and(|status| status.success()), "SIG{name} could not be sent");
     }
 
-    /// Asks it something.
+    /// Runs a command on it.
     pub fn ask<T: FromRedisValue>(&self, question: &Cmd) -> T {
         let client = redis::Client::open(self.url()).expect("its address");
         let mut connection: Connection = client.get_connection().expect("a connection");
         question.query(&mut connection).expect("an answer")
     }
 
-    /// The names of all that it holds and that begin with what one of ours ends with: `x` for answers, `s` for the stream.
+    /// Lists its keys of one kind: `x` for answers, `s` for the stream.
     pub fn names(&self, kind: &str) -> Vec<String> {
         self.ask(cmd("KEYS").arg(format!("signalbox:*:{kind}*")))
     }
@@ -94,7 +94,7 @@ fn serve(address: SocketAddr, dir: &TempDir) -> std::io::Result<Child> {
         .spawn()
 }
 
-/// Whether it comes to listen; not if it ends.
+/// Waits until it listens; false if it ends first.
 async fn listens(address: SocketAddr, child: &mut Child) -> bool {
     let mut alive = true;
     until("Redis to listen", async || {

@@ -1,4 +1,4 @@
-//! A policy priced by `signalbox replay`, and then run for real on the same traffic.
+//! Prices a policy with `signalbox replay`, then runs it on the same traffic.
 
 use std::{
     path::Path,
@@ -16,7 +16,7 @@ use super::{
     until,
 };
 
-/// A request to come.
+/// A planned request.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Seconds after the first.
@@ -26,7 +26,7 @@ pub struct Asked {
     pub tokens: u32,
 }
 
-/// `count` requests, `per_second` on average, of which six in ten are short and the others up to `longest` words long.
+/// Draws `count` requests, `per_second` on average; six in ten are short, the others up to `longest` words long.
 pub fn traffic(count: usize, per_second: f64, longest: usize, seed: u64) -> Vec<Asked> {
     let mut dice = fastrand::Rng::with_seed(seed);
     let mut at = 0.0;
@@ -39,16 +39,16 @@ pub fn traffic(count: usize, per_second: f64, longest: usize, seed: u64) -> Vec<
         .collect()
 }
 
-/// Runs `policy`, which keeps a journal in `journal.jsonl`, under `traffic` for the model `auto`; the text of its journal. Prompts of
-/// another run are as long, and begin otherwise: engines have nothing of them cached.
+/// Runs `policy`, which writes `journal.jsonl`, under `traffic` for the model `auto`, and returns its journal. Prompts of another run have the
+/// same lengths and other beginnings, so engines have no prefix of them cached.
 pub async fn run(policy: &str, traffic: &[Asked]) -> String {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
     let turn = RUNS.fetch_add(1, Relaxed);
     let gateway = Gateway::start(policy).await;
-    let (http, begun) = (client::http(), Instant::now());
+    let (http, started) = (client::http(), Instant::now());
     let mut asking = JoinSet::new();
     for (number, asked) in traffic.iter().enumerate() {
-        tokio::time::sleep_until(begun + Duration::from_secs_f64(asked.at)).await;
+        tokio::time::sleep_until(started + Duration::from_secs_f64(asked.at)).await;
         let body = json!({
             "model": "auto", "stream": true, "max_tokens": asked.tokens, "ignore_eos": true,
             "messages": [{ "role": "user", "content": text(turn, number, asked.words) }],
@@ -70,7 +70,7 @@ pub async fn run(policy: &str, traffic: &[Asked]) -> String {
     read()
 }
 
-/// Words that no two requests have in the same order, so that none finds cached what another one had computed.
+/// Makes a text that no two requests have in common, so that no prefix of it is cached.
 fn text(turn: usize, number: usize, words: usize) -> String {
     const WORDS: [&str; 8] = ["signal ", "lamp ", "track ", "the ", "lever ", "of a ", "points ", "block, "];
     let mut dice = fastrand::Rng::with_seed(number as u64);
@@ -79,7 +79,7 @@ fn text(turn: usize, number: usize, words: usize) -> String {
     text
 }
 
-/// What `signalbox replay` says, as JSON.
+/// Runs `signalbox replay` and returns its JSON.
 pub fn replay(dir: &Path, arguments: &[&str]) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_signalbox"))
         .arg("replay")
@@ -88,17 +88,17 @@ pub fn replay(dir: &Path, arguments: &[&str]) -> Value {
         .current_dir(dir)
         .output()
         .expect("the binary runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// A policy that was priced from the journal of another, and what it then came to.
+/// A policy priced from the journal of another one, and its actual results.
 #[derive(Debug)]
 pub struct Compared {
-    /// What was said of it before it ran, and of the one before.
+    /// Prices of the new policy and of the previous one.
     pub priced: Value,
-    /// What happened when it ran.
+    /// Results of the run.
     pub happened: Value,
 }
 
@@ -112,12 +112,12 @@ pub async fn compare(was: &str, new: &str, traffic: &[Asked], seeds: &str) -> Co
     let priced = ["--journal", "was.jsonl", "--was", "was.yaml", "--policy", "new.yaml", "--seeds", seeds];
     let priced = replay(dir.path(), &priced);
     put("new.jsonl", &run(new, traffic).await);
-    // Only what happened is asked here, so that engines need not be learned.
+    // Only the results are needed here, so engines need not be learned.
     put("any.yaml", "engines: { default: small }\n");
     let happened = ["--journal", "new.jsonl", "--policy", "new.yaml", "--engines", "any.yaml", "--seeds", "1"];
     let happened = replay(dir.path(), &happened);
     if let Some(kept) = std::env::var_os("SIGNALBOX_KEEP") {
-        // For a look at what was compared.
+        // Keeps the inputs for inspection.
         for name in ["was.yaml", "new.yaml", "was.jsonl", "new.jsonl"] {
             std::fs::copy(dir.path().join(name), Path::new(&kept).join(name)).expect("a copy");
         }
@@ -126,7 +126,7 @@ pub async fn compare(was: &str, new: &str, traffic: &[Asked], seeds: &str) -> Co
 }
 
 impl Compared {
-    /// A figure as it was priced, and as it then was, by its path.
+    /// Returns a figure as priced and as measured, by its path.
     pub fn both(&self, path: &str) -> (f64, f64) {
         let priced = self.priced["policies"].as_array().and_then(|all| all.last()).expect("policies");
         let mean = priced["figures"].pointer(&format!("{path}/mean")).and_then(Value::as_f64);
@@ -134,13 +134,13 @@ impl Compared {
         (mean.unwrap_or(f64::NAN), happened.unwrap_or(f64::NAN))
     }
 
-    /// How far off a figure was priced, as a part of what it then was.
+    /// Relative error of a priced figure.
     pub fn off(&self, path: &str) -> f64 {
         let (priced, happened) = self.both(path);
         (priced / happened - 1.0).abs()
     }
 
-    /// The same of a pool's share, in points.
+    /// Error of a pool's share, in points.
     pub fn share_off(&self, pool: &str) -> f64 {
         let (priced, happened) = self.both(&format!("/shares/{pool}"));
         let known = |share: f64| if share.is_nan() { 0.0 } else { share };

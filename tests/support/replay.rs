@@ -1,4 +1,4 @@
-//! Recorded traffic against a gateway: arrivals at their time, prompts of their length, and what the clients saw.
+//! Replays recorded traffic against a gateway: arrivals at their times, prompts of their lengths, and the answers.
 
 use std::{fs::File, io::BufReader, time::Duration};
 
@@ -14,37 +14,37 @@ use super::{
 /// Bytes of prose that count as one token.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// Arrivals a second at the start of that trace.
+/// Arrivals per second at the start of that trace.
 const PER_SECOND: f64 = 2.7;
 
 /// One answer as its client saw it.
 #[derive(Debug)]
 pub struct Told {
-    /// What was asked.
+    /// The request.
     pub arrival: Arrival,
-    /// The pool that answered, by the head of the answer.
+    /// Pool that answered, from the answer's headers.
     pub pool: String,
-    /// How it ended.
+    /// End of the answer.
     pub ending: Ending,
-    /// From sending the request to reading the first content.
+    /// Time from sending the request to the first content.
     pub ttft: Option<Duration>,
-    /// The tokens of prompt and answer that the answer named.
+    /// Prompt and completion tokens of the answer's usage.
     pub usage: Option<(u64, u64)>,
 }
 
-/// How an answer ended.
+/// End of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ending {
     /// With `[DONE]`.
     Done,
-    /// With an error that says something, before the stream or in it.
+    /// With an error message, before or within the stream.
     Error(String),
-    /// In any other way: it should not.
+    /// In any other way, which is a failure.
     Odd(String),
 }
 
-/// The first `count` arrivals of Azure's conversation trace, from `SIGNALBOX_DATA` or a folder beside the package; made-up
-/// ones that look alike, with a message, where it is not there. Answers have at most `longest` tokens.
+/// Reads the first `count` arrivals of Azure's conversation trace; makes similar ones, with a message, if the trace is missing. Answers have
+/// at most `longest` tokens.
 pub fn arrivals(count: usize, longest: u32) -> Vec<Arrival> {
     let mut arrivals = recorded(count);
     for arrival in &mut arrivals {
@@ -63,7 +63,7 @@ fn recorded(count: usize) -> Vec<Arrival> {
     rows.take(count).collect::<Result<_, _>>().unwrap_or_else(|problem| panic!("{}: {problem}", file.display()))
 }
 
-/// Asks for each arrival at its time, `speed` times as fast as recorded, for `models` in turn; returns what came of them.
+/// Sends each arrival at its time, `speed` times as fast as recorded, to `models` in turn, and returns the answers.
 pub async fn replay(url: &str, arrivals: Vec<Arrival>, speed: f64, models: &[&str]) -> Vec<Told> {
     let (client, start) = (client::http(), Instant::now());
     let mut asking = JoinSet::new();
@@ -84,7 +84,7 @@ async fn ask(request: reqwest::RequestBuilder, arrival: Arrival) -> Told {
     let (mut ttft, mut usage) = (None, None);
     let ending = loop {
         let data = match stream.data().await {
-            // Read to its end: one who leaves at `[DONE]` may look like one who left before.
+            // Read to the end: a client that leaves at `[DONE]` may look like one that left before.
             Ok(data) if data == "[DONE]" => match stream.data().await {
                 Err(End::Clean) => break Ending::Done,
                 more => break Ending::Odd(format!("after [DONE]: {more:?}")),
@@ -106,7 +106,7 @@ async fn ask(request: reqwest::RequestBuilder, arrival: Arrival) -> Told {
     Told { arrival, pool, ending, ttft, usage }
 }
 
-/// A chat whose prompt is as long as the arrival's and begins like no other one.
+/// Makes a chat request with a prompt of the arrival's length and a beginning of its own.
 fn body(model: &str, number: u64, arrival: &Arrival) -> Value {
     const WORDS: [&str; 8] = ["signal ", "lamp ", "track ", "the ", "lever ", "of a ", "points ", "block, "];
     let mut dice = fastrand::Rng::with_seed(number);
@@ -124,7 +124,7 @@ fn body(model: &str, number: u64, arrival: &Arrival) -> Value {
     })
 }
 
-/// The `share` quantile of `times`: the smallest one that so large a part of them does not exceed.
+/// Nearest-rank quantile of `times`.
 pub fn quantile(times: &mut [Duration], share: f64) -> Duration {
     times.sort_unstable();
     let rank = (share * times.len() as f64).ceil() as usize;

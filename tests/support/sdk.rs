@@ -1,5 +1,4 @@
-//! The official OpenAI SDKs, and a browser's remote control: installed once under cargo's target folder, then run against a
-//! gateway.
+//! The official OpenAI SDKs and a browser automation library, installed once under cargo's target folder and run against a gateway.
 
 use std::{
     env,
@@ -23,7 +22,7 @@ pub async fn node(base_url: &str) {
     run(Command::new("node").arg(script), base_url).await;
 }
 
-/// What a browser is to look at.
+/// Input of the browser test.
 pub struct Browse {
     /// The browser's binary.
     pub chromium: PathBuf,
@@ -31,7 +30,7 @@ pub struct Browse {
     pub page: String,
     /// The page of another gateway.
     pub failing: String,
-    /// Whoever connects to this port ends one of its engines.
+    /// A connection to this port ends one of its engines.
     pub killer: u16,
 }
 
@@ -47,7 +46,7 @@ pub async fn page(browse: &Browse) {
     run(&mut command, &browse.page).await;
 }
 
-/// A script of `tests/sdk`, copied to `target/sdk/{name}` beside what `package` says it needs.
+/// Copies a script of `tests/sdk` to `target/sdk/{name}`, where the dependencies of `package` are installed.
 async fn script(name: &str, package: &str, script: &str) -> PathBuf {
     let package = fs::read_to_string(scripts().join(package)).expect("the package file");
     let home = installed(name, package.clone(), async move |home| {
@@ -57,13 +56,13 @@ async fn script(name: &str, package: &str, script: &str) -> PathBuf {
         output(Command::new("npm").args(install).current_dir(home), "npm (Node.js 20 or later) must be installed").await
     })
     .await;
-    // Modules are looked up from where the script lies, so it has to lie beside them.
+    // Modules are resolved relative to the script, so it has to be beside them.
     let copy = home.join("script.mjs");
     fs::copy(scripts().join(script), &copy).expect("the script is copied");
     copy
 }
 
-/// A Python environment `target/sdk/{name}` with these requirements.
+/// Installs a Python environment with these requirements in `target/sdk/{name}`.
 pub async fn venv(name: &str, requirements: &str) -> PathBuf {
     let text = requirements.to_owned();
     installed(name, text.clone(), async move |home| {
@@ -77,7 +76,7 @@ pub async fn venv(name: &str, requirements: &str) -> PathBuf {
     .await
 }
 
-/// The folder `target/sdk/{name}`, filled by `install` where it was not yet filled for this `version`.
+/// Returns the folder `target/sdk/{name}`, filled by `install` unless it already holds this `version`.
 async fn installed(name: &str, version: String, install: impl AsyncFnOnce(&Path) -> Result<(), String>) -> PathBuf {
     let root = target_dir().join("sdk");
     fs::create_dir_all(&root).expect("a folder under target");
@@ -103,7 +102,7 @@ async fn run(command: &mut Command, base_url: &str) {
     eprint!("{stdout}");
 }
 
-/// Runs an installer; the error says what is `needed` and what it printed.
+/// Runs an installer. The error states what is `needed` and the installer's output.
 async fn output(command: &mut Command, needed: &str) -> Result<(), String> {
     match command.kill_on_drop(true).output().await {
         Ok(out) if out.status.success() => Ok(()),

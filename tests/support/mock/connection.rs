@@ -1,4 +1,4 @@
-//! Carries out plans on the mock's connections, and notices clients that leave.
+//! Carries out plans on the mock's connections and detects clients that leave.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use super::{
     request::{Fate, Reader, Seen},
 };
 
-/// Accepts connections until it is aborted; the connections end with it.
+/// Accepts connections until it is aborted; aborting ends the connections.
 pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
@@ -33,10 +33,10 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Whether the connection can take another request.
+/// State of a connection after a request.
 type Keep = bool;
 
-/// The client is no longer there.
+/// The client left.
 struct Gone;
 
 impl From<std::io::Error> for Gone {
@@ -67,7 +67,7 @@ async fn serve(stream: TcpStream, number: usize, shared: Arc<Shared>) {
     }
 }
 
-/// The mock's own answer to a probe.
+/// Returns the mock's default answer to a probe.
 fn built_in(seen: &Seen, shared: &Shared) -> Option<Plan> {
     if seen.method != "GET" {
         return None;
@@ -91,12 +91,12 @@ struct Line {
     reader: Reader,
     write: OwnedWriteHalf,
     shared: Arc<Shared>,
-    /// Whether it ends with a reset.
+    /// True if the connection ends with a reset.
     reset: bool,
 }
 
 impl Line {
-    /// Records the request, carries out its plan, and records what became of it.
+    /// Records the request, carries out its plan, and records its fate.
     async fn answer(&mut self, mut seen: Seen) -> Keep {
         let mut number = 0;
         self.shared.state.send_modify(|state| {
@@ -178,7 +178,7 @@ impl Line {
     }
 }
 
-/// Records a request's fate; one that is dropped unsettled (the mock was stopped) counts as done.
+/// Records a request's fate; if dropped before that (the mock was stopped) it counts as done.
 struct Settle {
     shared: Arc<Shared>,
     number: usize,

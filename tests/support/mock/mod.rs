@@ -1,4 +1,4 @@
-//! A mock engine over loopback HTTP/1.1 that does exactly what a [`Plan`] says, misbehaviour included, and records what it saw.
+//! A mock engine over loopback HTTP/1.1 that carries out a [`Plan`] exactly, faults included, and records the requests.
 //!
 //! ```ignore
 //! let mock = Mock::start(|seen| match seen.model() {
@@ -33,7 +33,7 @@ use super::within;
 
 type Decide = dyn Fn(&Seen) -> Plan + Send + Sync;
 
-/// A running mock engine; it stops when dropped.
+/// A running mock engine, stopped on drop.
 pub struct Mock {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -43,22 +43,22 @@ pub struct Mock {
 /// Decides on a probe; `None` leaves it to the mock.
 type Probe = Arc<dyn Fn(&Seen) -> Option<Plan> + Send + Sync>;
 
-/// What the connections of one mock share.
+/// State shared by the connections of a mock.
 struct Shared {
     decide: Box<Decide>,
     state: watch::Sender<State>,
 }
 
-/// Everything recorded, and everything that can be set while it runs.
+/// Recorded requests, and settings that can change while it runs.
 #[derive(Default)]
 struct State {
     seen: Vec<Seen>,
     probes: Vec<Seen>,
     connections: usize,
-    /// Connections still to be closed as soon as they are accepted.
+    /// Number of connections to close as soon as they are accepted.
     drops: usize,
     gates: BTreeSet<usize>,
-    /// Departures already handed out by [`Mock::gone`].
+    /// Departed clients already returned by [`Mock::gone`].
     departures: usize,
     models: Vec<String>,
     health: u16,
@@ -77,7 +77,7 @@ impl State {
 }
 
 impl Mock {
-    /// Starts a mock on a free port; `decide` is asked for a plan at each request that is not a default one.
+    /// Starts a mock on a free port; `decide` returns the plan of each request that is not a probe.
     ///
     /// By default `GET` of a path ending in `/models`, `/health` or `/metrics` is answered by the mock itself.
     pub async fn start(decide: impl Fn(&Seen) -> Plan + Send + Sync + 'static) -> Self {
@@ -104,12 +104,12 @@ impl Mock {
         .await
     }
 
-    /// Where it listens.
+    /// Listening address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Its base address as a policy names it: `http://127.0.0.1:PORT/v1`.
+    /// Base address for a policy: `http://127.0.0.1:PORT/v1`.
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.addr)
     }
@@ -121,38 +121,38 @@ impl Mock {
         self.addr
     }
 
-    /// The planned requests so far, in the order in which they came.
+    /// Planned requests so far, in order of arrival.
     pub fn seen(&self) -> Vec<Seen> {
         self.shared.state.borrow().seen.clone()
     }
 
-    /// The requests so far that were answered by the mock itself: models, health, metrics.
+    /// Requests answered by the mock itself so far: models, health, metrics.
     pub fn probes(&self) -> Vec<Seen> {
         self.shared.state.borrow().probes.clone()
     }
 
-    /// The connections accepted so far.
+    /// Number of connections accepted so far.
     pub fn connections(&self) -> usize {
         self.shared.state.borrow().connections
     }
 
-    /// The planned requests under way now.
+    /// Number of planned requests under way.
     pub fn under_way(&self) -> usize {
         self.shared.state.borrow().open()
     }
 
-    /// Waits until `count` planned requests have come, and returns them.
+    /// Waits for `count` planned requests and returns them.
     pub async fn wait_seen(&self, count: usize) -> Vec<Seen> {
         self.wait(&format!("{count} requests at the mock"), |state| state.seen.len() >= count).await;
         self.seen()
     }
 
-    /// Waits until a planned request such as `wanted` has come.
+    /// Waits for a planned request that satisfies `wanted`.
     pub async fn wait_for(&self, what: &str, wanted: impl Fn(&Seen) -> bool) {
         self.wait(what, |state| state.seen.iter().any(&wanted)).await;
     }
 
-    /// Waits until `count` probes have come, and returns them.
+    /// Waits for `count` probes and returns them.
     pub async fn wait_probes(&self, count: usize) -> Vec<Seen> {
         self.wait(&format!("{count} probes at the mock"), |state| state.probes.len() >= count).await;
         self.probes()
@@ -174,14 +174,14 @@ impl Mock {
         next.expect("one more client has left")
     }
 
-    /// Opens gate `number` for the plans waiting there and for all that come.
+    /// Opens gate `number` for waiting and future plans.
     pub fn open(&self, number: usize) {
         self.shared.state.send_modify(|state| {
             state.gates.insert(number);
         });
     }
 
-    /// Shuts gate `number` again for the plans that come.
+    /// Closes gate `number` for future plans.
     pub fn shut(&self, number: usize) {
         self.shared.state.send_modify(|state| {
             state.gates.remove(&number);
@@ -193,7 +193,7 @@ impl Mock {
         self.shared.state.send_modify(|state| state.drops = count);
     }
 
-    /// Sets what `GET /v1/models` lists.
+    /// Sets the models that `GET /v1/models` lists.
     pub fn set_models<I: IntoIterator<Item: Into<String>>>(&self, names: I) {
         let names = names.into_iter().map(Into::into).collect();
         self.shared.state.send_modify(|state| state.models = names);
@@ -204,7 +204,7 @@ impl Mock {
         self.shared.state.send_modify(|state| state.health = status);
     }
 
-    /// Answers probes by `decide`, and by the mock's own answers where that gives none.
+    /// Answers probes by `decide`, and by the mock's defaults where that returns `None`.
     pub fn on_probe(&self, decide: impl Fn(&Seen) -> Option<Plan> + Send + Sync + 'static) {
         self.shared.state.send_modify(|state| state.probe = Some(Arc::new(decide)));
     }

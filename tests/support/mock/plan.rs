@@ -1,10 +1,10 @@
-//! What the mock does with one request, step by step.
+//! Plans: steps that the mock carries out for one request.
 
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
-/// The steps of one answer, in order. Without an ending of its own a plan completes its answer and keeps the connection.
+/// Steps of one answer, in order. Without an explicit ending the answer is completed and the connection kept.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub(super) steps: Vec<Step>,
@@ -24,30 +24,30 @@ pub(super) enum Step {
     Ending(Ending),
 }
 
-/// How the end of the body is told.
+/// Framing of the body.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     Length,
     Chunked,
 }
 
-/// How an answer ends.
+/// End of an answer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// Complete; the connection stays.
     Complete,
     /// Complete; then the connection is closed, though the head did not say so (llama.cpp does this).
     CompleteAndClose,
-    /// The connection is closed where the answer stands.
+    /// The connection is closed within the answer.
     Cut,
-    /// The connection is reset where the answer stands.
+    /// The connection is reset within the answer.
     Reset,
     /// Nothing more happens until the client leaves.
     Hang,
 }
 
 impl Plan {
-    /// An answer with a status, still without a body.
+    /// An answer with a status and no body yet.
     pub fn status(status: u16) -> Self {
         Self::headed(status, Framing::Length)
     }
@@ -99,7 +99,7 @@ impl Plan {
         Self::default().hang()
     }
 
-    /// These bytes as they are, in place of a head: an answer that is no HTTP.
+    /// Sends these bytes instead of a head: an answer that is not HTTP.
     pub fn garbage(bytes: impl Into<Bytes>) -> Self {
         Self { steps: vec![Step::Raw(bytes.into())], ..Self::default() }.cut()
     }
@@ -143,7 +143,7 @@ impl Plan {
         self.step(Step::Gate(number))
     }
 
-    /// Waits for a time that the test is about, such as a slow first token.
+    /// Waits for a time that matters to the test, such as a slow first token.
     pub fn pause(self, time: Duration) -> Self {
         self.step(Step::Pause(time))
     }
@@ -206,7 +206,7 @@ impl Plan {
         self
     }
 
-    /// The steps to carry out: with an ending, and with the body in the chunks asked for.
+    /// Returns the steps to carry out, with an ending and the body in the requested chunks.
     pub(super) fn finished(mut self) -> Vec<Step> {
         if !self.ended {
             self.steps.push(Step::Ending(Ending::Complete));
@@ -228,7 +228,7 @@ impl Plan {
     }
 }
 
-/// `bytes`, which begin at `offset` of the body, in pieces that end at each cut and at each multiple of `every`.
+/// Splits `bytes`, which begin at `offset` of the body, at each cut and each multiple of `every`.
 fn chunks(bytes: &Bytes, offset: usize, every: usize, cuts: &[usize]) -> impl Iterator<Item = Bytes> {
     let inside = (1..bytes.len()).filter(|at| cuts.contains(&(offset + at)) || (offset + at).is_multiple_of(every));
     let ends: Vec<usize> = inside.chain((!bytes.is_empty()).then_some(bytes.len())).collect();

@@ -1,10 +1,10 @@
-//! A mock that behaves: what a decent engine would say to each request, for tests that are about something else.
+//! Default plans: a well-formed answer to each request, for tests about something else.
 
 use serde_json::{Value, json};
 
 use super::{Plan, Seen, answers};
 
-/// A decent answer to any request of the OpenAI API; models named `err-STATUS` get that error, `no-such-model` a 404.
+/// Returns a well-formed answer to any request of the OpenAI API; models named `err-STATUS` get that error, `no-such-model` a 404.
 pub fn polite(seen: &Seen) -> Plan {
     answer(seen).header("x-request-id", &format!("mock-{}", seen.number))
 }
@@ -68,7 +68,7 @@ fn streamed(events: Vec<String>, body: &Value) -> Plan {
 
 fn embeddings(body: &Value) -> Plan {
     let count = body["input"].as_array().map_or(1, Vec::len);
-    // The same two numbers, 1.0 and 0.5, in the form asked for (base64 of little-endian floats).
+    // The same two numbers, 1.0 and 0.5, in the requested form (base64 of little-endian floats).
     let vector = if body["encoding_format"] == "base64" { json!("AACAPwAAAD8=") } else { json!([1.0, 0.5]) };
     let items = (0..count).map(|index| json!({ "object": "embedding", "index": index, "embedding": vector }));
     Plan::json(

@@ -1,21 +1,21 @@
-//! What the mock saw of a request: its head, its body as bytes, and what became of its answer.
+//! Recorded requests: head, body bytes, and fate of the answer.
 
 use std::collections::HashMap;
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::{io::AsyncReadExt, net::tcp::OwnedReadHalf};
 
-/// A request as the mock saw it.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Its place among the planned requests, from 0.
+    /// Index among the planned requests.
     pub number: usize,
-    /// The connection it came on, from 0.
+    /// Index of its connection.
     pub connection: usize,
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// Names as they were written, in order.
+    /// Names as received, in order.
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
     pub fate: Fate,
@@ -23,10 +23,10 @@ pub struct Seen {
     model: String,
 }
 
-/// What became of an answer.
+/// Fate of an answer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is still being given.
+    /// It is under way.
     Open,
     /// Its plan was carried out to the end, cuts included.
     Done,
@@ -35,12 +35,12 @@ pub enum Fate {
 }
 
 impl Seen {
-    /// The value of a header, whatever its case; the first one where there are several.
+    /// Returns the first value of a header, ignoring case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The body as JSON; `null` where it is none.
+    /// Parses the body as JSON; `null` if it is none.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -50,7 +50,7 @@ impl Seen {
         &self.model
     }
 
-    /// Whether the body asks for a stream.
+    /// True if the body requests a stream.
     pub fn streams(&self) -> bool {
         self.json()["stream"] == true
     }
@@ -67,7 +67,7 @@ impl Reader {
         Self { half, buffer: BytesMut::new() }
     }
 
-    /// The next request; `None` where the client closed, or sent something that is no HTTP/1 request.
+    /// Reads the next request; `None` if the client closed or sent something other than an HTTP/1 request.
     pub(super) async fn request(&mut self, connection: usize) -> Option<Seen> {
         let head = self.until(b"\r\n\r\n").await?;
         let head = String::from_utf8_lossy(&head).into_owned();
@@ -93,7 +93,7 @@ impl Reader {
         Some(Seen { number: 0, connection, method, path, headers, body, fate: Fate::Open, model })
     }
 
-    /// Waits until the client closes its side; what it sends meanwhile is kept for the next request.
+    /// Waits until the client closes its side; keeps received bytes for the next request.
     pub(super) async fn closed(&mut self) {
         while self.more().await.is_some() {}
     }
