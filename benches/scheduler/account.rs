@@ -2,7 +2,7 @@
 //!
 //! It is more exact than the originals. Prefixes are tracked per engine as LRU blocks bounded by the engine's real cache (originals
 //! match characters, or keep blocks that were evicted long ago). Counts change at once with each decision and first token. An engine
-//! that mark_failed or stays silent is excluded for five seconds, and its cached prefixes are forgotten.
+//! that fails or stays silent is excluded for five seconds, and its cached prefixes are forgotten.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -181,7 +181,7 @@ struct Pending {
     attempt: AttemptId,
 }
 
-/// A scheduler that sends each request at once to the engine that its rule picks, and to another engine if that one mark_failed before the
+/// A scheduler that sends each request at once to the engine that its rule picks, and to another engine if that one fails before the
 /// first token.
 pub(crate) struct Simple<R> {
     rule: R,
