@@ -1,4 +1,4 @@
-//! The public catalogue of faults, each driven from outside once, and judged by the right conduct it names.
+//! The public catalogue of faults: each is run once from outside and judged by the conduct it requires.
 
 use std::{
     io,
@@ -266,7 +266,7 @@ impl Stage<'_> {
             .kept(after.reply.took < Duration::from_secs(15), "slow afterwards")
     }
 
-    /// Fault 15: a request every 4 s while the primary is down, and until it should have been found out that it is back.
+    /// Fault 15: a request every 4 s while the primary is down, and until its recovery should have been detected.
     async fn outage(&self) -> Judgement {
         let (began, every) = (Instant::now(), Duration::from_secs(4));
         let mut judgement = Judgement::pass();

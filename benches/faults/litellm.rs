@@ -1,5 +1,5 @@
-//! The proxy of `litellm`, installed from Python's package index into the target folder: one process over all topologies, with
-//! settings of a user who cares about failures.
+//! The proxy of `litellm`, installed from Python's package index into the target folder: one process for all topologies, configured for
+//! reliability.
 
 use std::{
     fmt::Write,
@@ -19,13 +19,13 @@ use crate::{
     site::{Pool, Script, Site, Topology},
 };
 
-/// The version that is installed.
+/// Version to install.
 pub(crate) const VERSION: &str = "1.106.2";
-/// Requests before it is measured.
+/// Warm-up requests.
 const WARM_UP: usize = 20;
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// Settings of a user who cares about failures: two retries, fallbacks, the catalogue's idle limit of 30 s for streams, two minutes for
+/// Settings for reliability: two retries, fallbacks, the catalogue's idle limit of 30 s for streams, two minutes for
 /// whole answers. Cooldowns are the defaults.
 const SETTINGS: &str = "litellm_settings: { telemetry: false, drop_params: true, num_retries: 2 }\nrouter_settings:\n  num_retries: 2\n  \
                         timeout: 120\n  stream_timeout: 30\n";

@@ -55,7 +55,7 @@ struct Args {
     /// Only faults and series whose names contain this, such as `fault 6`, `one URL`, `kill -9`
     #[arg(long, default_value = "")]
     only: String,
-    /// Only these
+    /// Only these proxies
     #[arg(long, value_enum)]
     peer: Vec<Kind>,
     /// Another build of the gateway
@@ -67,7 +67,7 @@ struct Args {
     /// Writes `benches/results/NAME.md`, and `NAME.json` in the run's folder below `faults` in the target folder
     #[arg(long, value_name = "NAME")]
     save: Option<String>,
-    /// Ends with an error where the gateway has a fault that is neither passed nor safe, or a series that does not hold
+    /// Exit with an error if the gateway has a fault that is neither passed nor safe, or a series that does not hold
     #[arg(long)]
     strict: bool,
     /// Lists the names of all faults and series
@@ -76,7 +76,7 @@ struct Args {
     /// Runs as one of the engines
     #[arg(long, hide = true)]
     engine: bool,
-    /// Passed by `cargo bench`; without it (`cargo test --all-targets`) and without a choice it only shows that it works
+    /// Passed by `cargo bench`; without it (`cargo test --all-targets`) and without a choice the run is a smoke test
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -87,7 +87,7 @@ const SCENES: usize = 24;
 /// Bounds the waits of the mock.
 async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     let waited = tokio::time::timeout(Duration::from_secs(30), future).await;
-    waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+    waited.unwrap_or_else(|_| panic!("timed out waiting for {what}"))
 }
 
 #[tokio::main]

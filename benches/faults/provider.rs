@@ -1,5 +1,5 @@
-//! The models behind the scripted engines: a deterministic text for each request, so that a judge can tell whole answers from cut, doubled
-//! and mixed ones.
+//! The models of the scripted engines: a deterministic text per request, so that whole answers are distinguished from cut, doubled and
+//! mixed ones.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) struct Ask {
     pub(crate) prefill: Option<String>,
     /// True with vLLM's two fields for continuing the last message.
     flagged: bool,
-    /// True where a chat template would fail on a message.
+    /// True if a chat template would fail on a message.
     pub(crate) malformed: bool,
     pub(crate) path: String,
 }
@@ -58,7 +58,7 @@ pub(crate) fn prompt(case: &str, tokens: usize) -> String {
     format!("case={case} tokens={tokens} please")
 }
 
-/// One token of a model's answer. Their lengths differ, so that bytes do not tell how many there are.
+/// One token of a model's answer. Lengths differ, so that the number of tokens does not follow from the bytes.
 pub(crate) fn word(model: &str, case: &str, at: usize) -> String {
     format!("{model}/{case}/{at}{} ", &"aaaaaaaaaaaa"[..at * 7 % 12])
 }
@@ -162,7 +162,7 @@ impl Ask {
     }
 
     /// The first `tokens` of an answer at a pace, and no ending yet.
-    pub(crate) fn begun(&self, tokens: usize, pace: Pace) -> Plan {
+    pub(crate) fn beginning(&self, tokens: usize, pace: Pace) -> Plan {
         let events = self.events(Prefill::Native);
         spoken(Plan::stream().pause(pace.first), &events[..events.len().min(tokens + 1)], pace.gap)
     }

@@ -59,7 +59,7 @@ pub(crate) const FAULTS: [Fault; 22] = [
     fault("12", "400 `context_length_exceeded`; the fallback has room"),
     fault("12b", "400 `context_length_exceeded` from both"),
     fault("13", "400 content filter"),
-    fault("14", "a stream dies once, and nobody takes a prefill"),
+    fault("14", "a stream dies once, and no engine accepts a prefill"),
     fault("15", "down for a minute, then healthy; a request every 4 s"),
     fault("16", "503 always; whose name and usage"),
     fault("17", "a minute of silent reasoning"),
@@ -90,10 +90,10 @@ fn primary(id: &str, asked: &Asked) -> Plan {
             let events = ask.events(Prefill::Native);
             spoken(Plan::stream().event(&events[0]).pause(Duration::from_secs(20)), &events[1..]).done()
         }
-        "8" => ask.begun(CUT, PACE).cut(),
-        "8b" | "14" if first => ask.begun(CUT, PACE).cut(),
-        "9" => ask.begun(CUT, PACE).pause(STALL).cut(),
-        "9b" if first => ask.begun(CUT, PACE).pause(STALL).cut(),
+        "8" => ask.beginning(CUT, PACE).cut(),
+        "8b" | "14" if first => ask.beginning(CUT, PACE).cut(),
+        "9" => ask.beginning(CUT, PACE).pause(STALL).cut(),
+        "9b" if first => ask.beginning(CUT, PACE).pause(STALL).cut(),
         "10" => {
             let events = ask.events(Prefill::Native);
             let broken = "{\"id\": \"chatcmpl-1\", \"choices\": [{\"index\"";

@@ -85,10 +85,10 @@ struct Planned<'a> {
     series: Vec<Series>,
 }
 
-/// A way to fail always, and its name.
+/// A kind of permanent failure, and its name.
 type Always = (&'static str, fn() -> Plan);
 
-/// Place of the fallback.
+/// Position of the fallback.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Place {
     OwnPool,
@@ -125,7 +125,7 @@ impl Place {
 }
 
 impl Planned<'_> {
-    /// Requests of a series; a fifth of them where it is quick.
+    /// Number of requests of a series; a fifth in a quick run.
     fn count(&self, count: usize) -> usize {
         if self.quick { count / 5 } else { count }
     }
@@ -143,7 +143,7 @@ impl Planned<'_> {
         self.series.push(Series { name, topology, engines: Engines::Scripted(site), play, weight });
     }
 
-    /// A primary that answers 503 to a share of what it is asked.
+    /// A primary that answers 503 to a share of its requests.
     async fn flaky(&mut self) {
         for share in [20, 30, 45] {
             for place in [Place::OwnPool, Place::SamePool, Place::SameUrl] {
@@ -165,7 +165,7 @@ impl Planned<'_> {
         }
     }
 
-    /// A primary that fails always, in one of the ways there are.
+    /// A primary that always fails, by one kind of failure.
     async fn constant(&mut self) {
         let kinds: [Always; 6] = [
             ("500", || Plan::error(500, "broken")),
@@ -208,7 +208,7 @@ impl Planned<'_> {
         for (kind, place, count, rate, how) in fast.into_iter().chain([slow]) {
             let script: Script = Arc::new(move |asked| match kind.parse() {
                 Ok(status) => Plan::error(status, "broken"),
-                Err(_) => asked.ask.begun(10, PACE).cut(),
+                Err(_) => asked.ask.beginning(10, PACE).cut(),
             });
             let name = format!("every backend fails with {kind}, {}{how}", place.name());
             let play = Play::Steady { count, rate: f64::from(rate), stream: true, aim: Aim::FewAttempts };
@@ -305,7 +305,7 @@ fn slug(name: &str) -> String {
     parts.join("-")
 }
 
-/// The API key of caller number `at`, where callers authenticate.
+/// API key of caller number `at`, if callers authenticate.
 pub(crate) fn key(access: &Access, at: usize) -> Option<&'static str> {
     access.keys.then_some(CALLERS[at])
 }
