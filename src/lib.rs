@@ -43,6 +43,8 @@ pub mod prompt;
 pub mod protocol;
 pub mod quota;
 pub mod redis;
+#[cfg(test)]
+mod reference;
 pub mod schedule;
 pub mod server;
 pub mod sim;

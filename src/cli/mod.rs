@@ -75,6 +75,12 @@ enum Command {
     Schema,
 }
 
+/// The definition of the command line, for its reference page.
+#[cfg(test)]
+pub(crate) fn command() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
+}
+
 /// Runs the command that the process was started with.
 pub fn run() -> ExitCode {
     let result = match Cli::parse().command {

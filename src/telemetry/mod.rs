@@ -36,7 +36,7 @@ pub use self::{
     pool::{PoolMetrics, Shed},
     prefix::PrefixHits,
     spending::{Rented, Spending},
-    table::{ALL, Def, Kind, reference},
+    table::{ALL, Def, Kind},
     work::Use,
 };
 

@@ -24,6 +24,8 @@ mod variables;
 
 #[cfg(test)]
 mod fixed;
+#[cfg(test)]
+pub(crate) use self::variables::FUNCTIONS;
 
 use std::{fmt, sync::Arc};
 

@@ -1,0 +1,297 @@
+//! The table of errors, its page, and a check over the sources that no kind and no code is missing from it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+use syn::visit::{self, Visit};
+
+use super::{keep, table};
+
+/// One kind of error, as `outcome` in metrics and the journal name it.
+struct Error {
+    kind: &'static str,
+    status: &'static str,
+    /// `error.type`; empty for the usual one of its section.
+    class: &'static str,
+    /// `error.code`; several where it depends on the cause.
+    codes: &'static [&'static str],
+    meaning: &'static str,
+    remedy: &'static str,
+}
+
+const fn error(
+    kind: &'static str,
+    status: &'static str,
+    codes: &'static [&'static str],
+    meaning: &'static str,
+    remedy: &'static str,
+) -> Error {
+    Error { kind, status, class: "", codes, meaning, remedy }
+}
+
+/// Errors that blame the caller: `error.type` is `invalid_request_error`.
+#[rustfmt::skip]
+const CLIENT: [Error; 25] = [
+    error("bad_content_type", "400", &["invalid_content_type"],
+        "The `Content-Type` is ambiguous, or none that the endpoint takes.",
+        "Send one `Content-Type: application/json`, or `multipart/form-data` where the API has a form."),
+    error("bad_encoding", "415", &["unsupported_encoding"],
+        "The body has a `Content-Encoding`.", "Send the body uncompressed."),
+    error("bad_form", "400", &["invalid_form"],
+        "Two servers could read the form differently.", "Send one boundary, and each field once with a plain name."),
+    error("bad_json", "400", &["invalid_json"],
+        "The body is not the JSON object that the endpoint takes.", "Correct the place that the message names."),
+    error("bad_method", "405", &["method_not_allowed"],
+        "The method is not served, or not at this path.", "Use a method from the answer's `Allow` header."),
+    error("body_cut", "400", &[],
+        "The body ended before its announced length.", "Send the request again; check the network and proxies on the way."),
+    error("body_slow", "408", &["request_timeout"],
+        "The body came too slowly.", "A body may take 30 s and a second more for each 16 KiB."),
+    error("body_too_large", "413", &["body_too_large"],
+        "The body is over `limits.body`.", "Send less, or raise `limits.body`."),
+    error("context_length_exceeded", "400", &["context_length_exceeded"],
+        "The prompt and its `max_tokens` fit in no pool of the route.", "Shorten the prompt, lower `max_tokens`, or add a pool with a longer context."),
+    error("endpoint_refused", "403", &["endpoint_not_allowed"],
+        "The key may not use this endpoint.", "Use another key, or extend `keys[].endpoints`."),
+    error("foreign_host", "403", &["foreign_host"],
+        "The `Host` header names a host that this listener does not answer to.", "Use its address or `localhost`, or add the name to `hosts`."),
+    error("foreign_origin", "403", &["foreign_origin"],
+        "A page of another site called a gateway that asks for no keys.", "Set `keys`, or name the site in `cors.origins`."),
+    error("invalid_request", "400", &["invalid_type", "duplicate_field", "unsupported_endpoint", "no_route", "not_a_hit"],
+        "A field is missing, has a wrong type, or appears twice; or no pool or route of the model takes the request. `error.param` names the field.",
+        "Correct the field. `no_route`: end the model's routes with one that has no `when`. `unsupported_endpoint`: add the endpoint to the pool's `speaks`."),
+    error("list_refused", "403", &["list_not_allowed"],
+        "A list would show the objects of every key.", "Ask for one object by its id."),
+    error("model_not_found", "404", &["model_not_found"],
+        "No model of this name is in the policy.", "Ask for a name that `GET /v1/models` lists."),
+    error("model_refused", "403", &["model_not_found", "endpoint_not_allowed"],
+        "The key may not use this model, or the gateway cannot know which model the request would use.", "Use another model or key, or extend `keys[].models`."),
+    error("no_tls", "400", &["no_tls"],
+        "A request in clear text came to a TLS listener.", "Use `https://`."),
+    error("object_not_found", "404", &[],
+        "The file, upload, batch or response does not exist, or belongs to another key.", "Use the key that made it. For objects with no known owner, see `objects.unknown`."),
+    error("override_refused", "403", &["override_refused"],
+        "The caller may not set this `x-signalbox-…` header.", "Remove the header, or extend `keys[].allow`."),
+    error("unknown_path", "404", &["unknown_url"],
+        "The path is not part of the API, or can be read in several ways.", "Use a path below `/v1` without encoding, empty segments and `..`."),
+    error("unknown_request", "404", &["request_not_found"],
+        "Feedback names a request that is not remembered, is another caller's, or was judged before.", "Send the id from `x-signalbox-id` soon after the answer, and once."),
+    error("unsupported_endpoint", "404", &["unsupported_endpoint"],
+        "No pool serves this endpoint.", "Add the endpoint to a pool's `speaks`."),
+    Error { kind: "unauthorized", status: "401", class: "authentication_error", codes: &["invalid_api_key"],
+        meaning: "The API key is missing, unknown or revoked.", remedy: "Send a valid key as `Authorization: Bearer …`." },
+    error("upstream_refused", "4xx", &[],
+        "The engine rejected the request. Its own answer is passed on.", "Correct the request as the engine's message says."),
+    error("context_length_exceeded (engine)", "400, 413, 422", &[],
+        "The engine rejected the prompt as too long, and no pool with a longer context was left. Its own answer is passed on.", "As above; set the pool's `context` so that the gateway knows before it asks."),
+];
+
+/// Errors that blame an engine or a provider: `error.type` is `upstream_error`, and `error.code` the kind.
+#[rustfmt::skip]
+const UPSTREAM: [Error; 17] = [
+    error("answer_cut", "502", &[], "A whole answer broke off.", "Look at the engine's log."),
+    error("connection_lost", "502", &[], "The engine closed the connection before it answered.", "Look at the engine's log: it may have crashed."),
+    error("deadline", "504", &[], "The answer took longer than `timeouts.total`.", "Raise `timeouts.total`, or shorten answers."),
+    error("endpoint_missing", "404, 405, 501", &[], "The engine does not implement the endpoint.", "Remove the endpoint from the pool's `speaks`."),
+    error("first_token_timeout", "504", &[], "No backend gave a first token in time.", "Look at queues and breakers; add capacity."),
+    error("model_missing", "404", &[], "The engine does not have the model that the policy names.", "Correct the backend's `model`."),
+    error("stream_cut", "502, in the stream", &[], "The engine's stream broke off and could not be resumed.", "Send the request again; look at the engine's log."),
+    error("stream_stalled", "504, in the stream", &[], "The engine's stream fell silent for `timeouts.idle` and could not be resumed.", "Look at the engine; raise `timeouts.idle` for models that pause."),
+    error("upstream_auth", "502", &[], "The provider refused the operator's key (401, 403).", "Operator: correct the account's key. The message names pool and account."),
+    error("upstream_error", "5xx", &[], "The engine failed, or reported an error in its stream.", "Look at the engine's log."),
+    error("upstream_garbage", "502", &[], "The engine's answer is not what the API defines.", "Check the backend's `url`: it should be an OpenAI-compatible API."),
+    error("upstream_not_found", "404", &[], "The engine answered 404.", "Check the object's id, and the backend's `url`."),
+    error("upstream_rate_limited", "429", &[], "The engine or provider refused for its own limits.", "Wait as `Retry-After` says; set `accounts.NAME.limits`."),
+    error("upstream_timeout", "408", &[], "The engine answered 408.", "Send the request again; look at the engine's limits."),
+    error("upstream_unreachable", "503", &[], "No connection to the engine (502 in observe mode).", "Check the engine, its address and the network."),
+    error("too_slow", "503, in the stream", &[], "A shared answer was read too slowly and held up its other readers. Its `error.type` is `gateway_error`.", "Read answers as they come, or send `Cache-Control: no-cache`."),
+    error("stopped", "–", &[], "The process ended before the answer did. Only metrics and the journal have this kind.", "Raise `limits.drain`."),
+];
+
+/// Refusals and failures of the gateway itself: `error.type` is `gateway_error`, and `error.code` the kind, unless stated.
+#[rustfmt::skip]
+const GATEWAY: [Error; 8] = [
+    error("internal", "500", &[], "A defect of the gateway. 503 in observe mode without a target.", "Report it, with the log."),
+    error("no_backend", "503", &[], "The route's pools have no backend that may serve the request.", "Look at the breakers: `signalbox top`."),
+    error("not_cached", "504", &[], "`Cache-Control: only-if-cached` was sent, and no kept answer exists.", "Send the request without it."),
+    Error { kind: "over_budget", status: "429", class: "insufficient_quota, or tokens", codes: &["insufficient_quota", "rate_limit_exceeded"],
+        meaning: "The team's budget is used up, or what is left is reserved by requests in flight (`rate_limit_exceeded`).",
+        remedy: "Wait as `Retry-After` says; send a smaller `max_tokens`; raise the budget." },
+    error("overloaded", "503", &["overloaded"], "A queue is full, or `limits.in_flight` or `limits.bodies` is reached.", "Retry after `Retry-After`; add capacity."),
+    error("queue_timeout", "503", &[], "No backend had room within the wait that the route allows.", "Retry after `Retry-After`; add capacity."),
+    Error { kind: "rate_limited", status: "429", class: "requests, or tokens", codes: &["rate_limit_exceeded"],
+        meaning: "The key's `rpm`, `tpm` or `concurrency` is reached.", remedy: "Retry after `Retry-After`. Without that header the request alone is over `tpm`." },
+    error("slo_unattainable", "429", &[], "No backend would give a first token within the route's `bound.ttft`.", "Retry after `Retry-After`; add capacity, or relax the bound."),
+];
+
+#[test]
+fn errors_are_current() {
+    let section = |errors: &[Error]| {
+        let rows = errors.iter().map(|it| {
+            let quoted = |text: &&str| format!("`{text}`");
+            let codes = it.codes.iter().map(quoted).collect::<Vec<_>>().join(", ");
+            let kind =
+                it.kind.split_once(' ').map_or_else(|| quoted(&it.kind), |(kind, note)| format!("`{kind}` {note}"));
+            let class = if it.class.is_empty() { String::new() } else { format!(" (`error.type` {})", it.class) };
+            [kind, it.status.to_owned(), codes, format!("{}{class}", it.meaning), it.remedy.to_owned()]
+        });
+        table(["Kind", "Status", "`error.code`", "Meaning", "Remedy"], rows)
+    };
+    let text = format!(
+        "## Errors of the request\n\n`error.type` is `invalid_request_error` unless stated.\n\n{}\n\
+         ## Errors of engines and providers\n\n`error.type` is `upstream_error` and `error.code` the kind, unless stated. Where the engine's own error answer is \
+         readable, it is passed on as it came.\n\n{}\n\
+         ## Refusals and errors of the gateway\n\n`error.type` is `gateway_error` and `error.code` the kind, unless stated.\n\n{}",
+        section(&CLIENT),
+        section(&UPSTREAM),
+        section(&GATEWAY)
+    );
+    keep("errors.md", &text);
+}
+
+#[test]
+fn every_kind_and_code_in_the_sources_is_in_the_table() {
+    let mut found = Found::default();
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    found.kinds.extend(found.named.iter().map(|name| found.constants[name].clone()));
+    let all = || CLIENT.iter().chain(&UPSTREAM).chain(&GATEWAY);
+    let kinds: BTreeSet<_> = all().map(|it| it.kind.split(' ').next().unwrap().to_owned()).collect();
+    let codes: BTreeSet<_> = all().flat_map(|it| it.codes).map(|code| (*code).to_owned()).collect();
+    assert_eq!(found.kinds, kinds, "kinds in the sources, and in the table of src/reference/errors.rs");
+    let missing: Vec<_> = found.codes.symmetric_difference(&codes).collect();
+    assert!(
+        missing.is_empty(),
+        "codes only in the sources or only in the table of src/reference/errors.rs: {missing:?}"
+    );
+}
+
+/// Reads every file of the sources but tests.
+fn read(folder: &Path, found: &mut Found) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("src/reference") {
+            read(&path, found);
+        } else if path.extension().is_some_and(|it| it == "rs") && !path.ends_with("tests.rs") {
+            let file = syn::parse_file(&fs::read_to_string(&path).unwrap()).unwrap();
+            found.is_of_faults = path.ends_with("types/fault.rs");
+            found.visit_file(&file);
+        }
+    }
+}
+
+/// The kinds and codes that the sources raise.
+#[derive(Default)]
+struct Found {
+    kinds: BTreeSet<String>,
+    codes: BTreeSet<String>,
+    /// Texts of constants, by name, and the names of those that are raised.
+    constants: BTreeMap<String, String>,
+    named: BTreeSet<String>,
+    /// Whether the constants of this file are kinds.
+    is_of_faults: bool,
+    /// Words in the present function that look like kinds, and whether the function raises a fault of a computed kind.
+    words: BTreeSet<String>,
+    is_computed: bool,
+}
+
+impl Found {
+    fn function(&mut self, walk: impl FnOnce(&mut Self)) {
+        let outer = (std::mem::take(&mut self.words), std::mem::take(&mut self.is_computed));
+        walk(self);
+        let words = std::mem::replace(&mut self.words, outer.0);
+        if std::mem::replace(&mut self.is_computed, outer.1) {
+            self.kinds.extend(words);
+        }
+    }
+}
+
+fn text(expression: &syn::Expr) -> Option<String> {
+    match expression {
+        syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
+        _ => None,
+    }
+}
+
+/// The name of a constant.
+fn constant(expression: &syn::Expr) -> Option<String> {
+    let syn::Expr::Path(path) = expression else { return None };
+    let name = path.path.segments.last()?.ident.to_string();
+    name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_').then_some(name)
+}
+
+fn is_test(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|it| {
+        it.path().is_ident("test")
+            || it.path().is_ident("cfg") && it.parse_args::<syn::Ident>().is_ok_and(|name| name == "test")
+    })
+}
+
+impl<'ast> Visit<'ast> for Found {
+    fn visit_item_mod(&mut self, it: &'ast syn::ItemMod) {
+        if !is_test(&it.attrs) {
+            visit::visit_item_mod(self, it);
+        }
+    }
+
+    fn visit_item_const(&mut self, it: &'ast syn::ItemConst) {
+        let Some(text) = text(&it.expr) else { return };
+        if self.is_of_faults {
+            self.kinds.insert(text.clone());
+        }
+        self.constants.insert(it.ident.to_string(), text);
+    }
+
+    fn visit_item_fn(&mut self, it: &'ast syn::ItemFn) {
+        self.function(|found| visit::visit_item_fn(found, it));
+    }
+
+    fn visit_impl_item_fn(&mut self, it: &'ast syn::ImplItemFn) {
+        self.function(|found| visit::visit_impl_item_fn(found, it));
+    }
+
+    fn visit_expr_call(&mut self, it: &'ast syn::ExprCall) {
+        if let syn::Expr::Path(path) = &*it.func
+            && let [.., of, raise] = &path.path.segments.iter().map(|it| it.ident.to_string()).collect::<Vec<_>>()[..]
+            && of == "Fault"
+        {
+            match (raise.as_str(), it.args.get(1)) {
+                ("field", _) => drop(self.kinds.insert("invalid_request".to_owned())),
+                ("client" | "upstream" | "gateway", Some(kind)) => match text(kind) {
+                    Some(kind) => drop(self.kinds.insert(kind)),
+                    None => match constant(kind) {
+                        Some(name) => drop(self.named.insert(name)),
+                        None => self.is_computed = true,
+                    },
+                },
+                _ => {}
+            }
+        }
+        visit::visit_expr_call(self, it);
+    }
+
+    fn visit_expr_method_call(&mut self, it: &'ast syn::ExprMethodCall) {
+        if it.method == "with_code" {
+            self.codes.extend(it.args.first().and_then(text));
+        }
+        visit::visit_expr_method_call(self, it);
+    }
+
+    fn visit_expr_struct(&mut self, it: &'ast syn::ExprStruct) {
+        if it.path.is_ident("Fault") {
+            let kind =
+                it.fields.iter().find(|field| matches!(&field.member, syn::Member::Named(name) if name == "kind"));
+            self.kinds.extend(kind.and_then(|field| text(&field.expr)));
+        }
+        visit::visit_expr_struct(self, it);
+    }
+
+    fn visit_lit_str(&mut self, it: &'ast syn::LitStr) {
+        let word = it.value();
+        if word.contains('_') && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
+            self.words.insert(word);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Generates the pages under `docs/reference/` from the code's own tables. Compiled for tests only.
+//!
+//! `SIGNALBOX_UPDATE=1 cargo test --lib reference::` writes the pages. Without the variable the tests compare, and fail where a page is
+//! not current. A page has text of its own around the generated block.
+
+#[cfg(test)]
+mod cli;
+#[cfg(test)]
+mod conditions;
+#[cfg(test)]
+mod errors;
+#[cfg(test)]
+mod policy;
+
+use std::{fmt::Write, fs, path::Path};
+
+use crate::telemetry;
+
+const BEGIN: &str = "<!-- generated:begin -->\n";
+const END: &str = "<!-- generated:end -->";
+
+/// Compares the generated block of `docs/reference/{page}` with `text`, or writes it.
+fn keep(page: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference").join(page);
+    let kept = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let (before, rest) = kept.split_once(BEGIN).unwrap_or_else(|| panic!("{page} has no generated:begin"));
+    let (block, after) = rest.split_once(END).unwrap_or_else(|| panic!("{page} has no generated:end"));
+    let wanted = format!("\n{}\n\n", text.trim());
+    if std::env::var_os("SIGNALBOX_UPDATE").is_some() {
+        fs::write(&path, format!("{before}{BEGIN}{wanted}{END}{after}")).unwrap();
+    } else {
+        assert!(
+            block == wanted,
+            "docs/reference/{page} is not current: run SIGNALBOX_UPDATE=1 cargo test --lib reference::"
+        );
+    }
+}
+
+/// A Markdown table.
+fn table<const N: usize>(heads: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+    let mut text = format!("| {} |\n|{}\n", heads.join(" | "), "---|".repeat(N));
+    for row in rows {
+        let cells = row.map(|cell| cell.replace('|', "\\|").replace('\n', " "));
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    }
+    text
+}
+
+#[test]
+fn metrics_are_current() {
+    let rows = telemetry::ALL.iter().map(|def| {
+        let kind = match def.kind {
+            telemetry::Kind::Counter => "counter",
+            telemetry::Kind::Gauge => "gauge",
+            telemetry::Kind::Histogram => "histogram",
+        };
+        let labels: Vec<_> = def.labels.iter().map(|label| format!("`{label}`")).collect();
+        [format!("`{}`", def.name), kind.to_owned(), def.unit.to_owned(), labels.join(", "), def.help.to_owned()]
+    });
+    keep("metrics.md", &table(["Metric", "Type", "Unit", "Labels", "Meaning"], rows));
+}
