@@ -29,8 +29,13 @@ schema:
     cargo run --quiet -- schema > target/policy.schema.json
     mv target/policy.schema.json policies/policy.schema.json
 
-# Brings the generated blocks of the README and the snapshots up to date; read the difference before it is committed
-readme:
+# Writes the generated reference pages anew: after a change to policy keys, metrics, commands, conditions or errors
+reference:
+    SIGNALBOX_UPDATE=1 cargo test --lib reference::
+    git diff --stat docs/reference
+
+# Brings every generated text and the snapshots up to date; read the difference before it is committed
+update:
     INSTA_UPDATE=always SIGNALBOX_UPDATE=1 cargo test
     git diff --stat
 
@@ -41,3 +46,8 @@ soak minutes="10":
 # Bad times at so many requests a second: an outage, stalls, reloads, the end
 storm rate="100":
     cargo bench --bench soak -- --storm {{ rate }}
+
+# The documentation as a book in `book/`; installs mdBook where it is not there
+book *args="build":
+    command -v mdbook > /dev/null || cargo install mdbook --locked
+    mdbook {{ args }} docs

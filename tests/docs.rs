@@ -1,0 +1,132 @@
+//! Reads the documents and fails on a link or an anchor that leads nowhere, and on a page that the table of contents does not list.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+/// A document, as far as links are concerned.
+struct Page {
+    /// Targets of links and images.
+    links: Vec<String>,
+    /// Anchors of its headings.
+    anchors: BTreeSet<String>,
+}
+
+impl Page {
+    fn read(text: &str) -> Self {
+        let (mut links, mut anchors, mut times) = (Vec::new(), BTreeSet::new(), HashMap::new());
+        let mut heading: Option<String> = None;
+        for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+            match event {
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    links.push(dest_url.into_string());
+                }
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => {
+                    let slug = slug(&heading.take().unwrap_or_default());
+                    let before = times.entry(slug.clone()).or_insert(0);
+                    anchors.insert(if *before == 0 { slug } else { format!("{slug}-{before}") });
+                    *before += 1;
+                }
+                Event::Text(text) | Event::Code(text) => {
+                    if let Some(heading) = &mut heading {
+                        heading.push_str(&text);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Self { links, anchors }
+    }
+}
+
+/// The anchor of a heading, as GitHub and mdBook make it.
+fn slug(heading: &str) -> String {
+    let kept = heading.trim().chars().filter_map(|c| match c {
+        ' ' => Some('-'),
+        '-' | '_' => Some(c),
+        c if c.is_alphanumeric() => Some(c),
+        _ => None,
+    });
+    kept.flat_map(char::to_lowercase).collect()
+}
+
+/// The Markdown files at the root and below `docs`, by their paths from the root.
+fn pages() -> BTreeMap<PathBuf, Page> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files: Vec<PathBuf> = markdown(root);
+    let mut folders = vec![root.join("docs")];
+    while let Some(folder) = folders.pop() {
+        files.extend(markdown(&folder));
+        let below = fs::read_dir(folder).expect("a folder that can be listed").filter_map(Result::ok);
+        folders.extend(below.map(|entry| entry.path()).filter(|path| path.is_dir()));
+    }
+    let page = |path: PathBuf| {
+        let text = fs::read_to_string(&path).expect("a document is text");
+        (path.strip_prefix(root).expect("a path below the root").to_owned(), Page::read(&text))
+    };
+    files.into_iter().map(page).collect()
+}
+
+fn markdown(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder that can be listed").filter_map(Result::ok);
+    let paths = entries.map(|entry| entry.path());
+    paths.filter(|path| path.is_file() && path.extension().is_some_and(|it| it == "md")).collect()
+}
+
+/// `target` as seen from `page`, without `.` and `..`.
+fn resolved(page: &Path, target: &str) -> PathBuf {
+    let mut path = page.parent().unwrap_or(Path::new("")).to_owned();
+    for part in Path::new(target).components() {
+        match part {
+            Component::ParentDir => assert!(path.pop(), "{target} in {} leads out of the repository", page.display()),
+            Component::Normal(part) => path.push(part),
+            _ => {}
+        }
+    }
+    path
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let (root, pages) = (Path::new(env!("CARGO_MANIFEST_DIR")), pages());
+    let mut broken = Vec::new();
+    for (path, page) in &pages {
+        let own = page.links.iter().filter(|link| !link.contains("://") && !link.starts_with("mailto:"));
+        for link in own {
+            let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if target.is_empty() { path.clone() } else { resolved(path, target) };
+            if !root.join(&target).exists() {
+                broken.push(format!("{}: {link}: there is no {}", path.display(), target.display()));
+            } else if !anchor.is_empty() && !pages.get(&target).is_some_and(|page| page.anchors.contains(anchor)) {
+                broken.push(format!("{}: {link}: {} has no such heading", path.display(), target.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{} broken links:\n  {}", broken.len(), broken.join("\n  "));
+}
+
+#[test]
+fn the_summary_lists_every_page_once() {
+    let pages = pages();
+    let summary = Path::new("docs/SUMMARY.md");
+    let listed: Vec<_> = pages[summary].links.iter().map(|link| resolved(summary, link)).collect();
+    let wanted: BTreeSet<_> = pages.keys().filter(|path| path.starts_with("docs") && *path != summary).collect();
+    for page in &wanted {
+        let times = listed.iter().filter(|path| path == page).count();
+        assert!(times == 1, "docs/SUMMARY.md lists {} {times} times", page.display());
+    }
+    assert_eq!(listed.len(), wanted.len(), "docs/SUMMARY.md lists what is no page");
+}
+
+#[test]
+fn anchors_are_those_of_githubs_headings() {
+    let page = Page::read("# `GET` /admin/decisions/{id}\n\n## By length\n\n## By length\n\n[a](b.md#c) ![d](e.png)\n");
+    let anchors: Vec<_> = page.anchors.iter().map(String::as_str).collect();
+    assert_eq!(anchors, ["by-length", "by-length-1", "get-admindecisionsid"]);
+    assert_eq!(page.links, ["b.md#c", "e.png"]);
+}
