@@ -91,7 +91,7 @@ const CLIENT: [Error; 25] = [
 
 /// Errors that blame an engine or a provider: `error.type` is `upstream_error`, and `error.code` the kind.
 #[rustfmt::skip]
-const UPSTREAM: [Error; 17] = [
+const UPSTREAM: [Error; 15] = [
     error("answer_cut", "502", &[], "A whole answer broke off.", "Look at the engine's log."),
     error("connection_lost", "502", &[], "The engine closed the connection before it answered.", "Look at the engine's log: it may have crashed."),
     error("deadline", "504", &[], "The answer took longer than `timeouts.total`.", "Raise `timeouts.total`, or shorten answers."),
@@ -107,13 +107,11 @@ const UPSTREAM: [Error; 17] = [
     error("upstream_rate_limited", "429", &[], "The engine or provider refused for its own limits.", "Wait as `Retry-After` says; set `accounts.NAME.limits`."),
     error("upstream_timeout", "408", &[], "The engine answered 408.", "Send the request again; look at the engine's limits."),
     error("upstream_unreachable", "503", &[], "No connection to the engine (502 in observe mode).", "Check the engine, its address and the network."),
-    error("too_slow", "503, in the stream", &[], "A shared answer was read too slowly and held up its other readers. Its `error.type` is `gateway_error`.", "Read answers as they come, or send `Cache-Control: no-cache`."),
-    error("stopped", "–", &[], "The process ended before the answer did. Only metrics and the journal have this kind.", "Raise `limits.drain`."),
 ];
 
 /// Refusals and failures of the gateway itself: `error.type` is `gateway_error`, and `error.code` the kind, unless stated.
 #[rustfmt::skip]
-const GATEWAY: [Error; 8] = [
+const GATEWAY: [Error; 10] = [
     error("internal", "500", &[], "A defect of the gateway. 503 in observe mode without a target.", "Report it, with the log."),
     error("no_backend", "503", &[], "The route's pools have no backend that may serve the request.", "Look at the breakers: `signalbox top`."),
     error("not_cached", "504", &[], "`Cache-Control: only-if-cached` was sent, and no kept answer exists.", "Send the request without it."),
@@ -125,6 +123,8 @@ const GATEWAY: [Error; 8] = [
     Error { kind: "rate_limited", status: "429", class: "requests, or tokens", codes: &["rate_limit_exceeded"],
         meaning: "The key's `rpm`, `tpm` or `concurrency` is reached.", remedy: "Retry after `Retry-After`. Without that header the request alone is over `tpm`." },
     error("slo_unattainable", "429", &[], "No backend would give a first token within the route's `bound.ttft`.", "Retry after `Retry-After`; add capacity, or relax the bound."),
+    error("stopped", "–", &[], "The process ended before the answer did. Only metrics and the journal have this kind.", "Raise `limits.drain`."),
+    error("too_slow", "503, in the stream", &[], "A shared answer was read too slowly and held up its other readers.", "Read answers as they come, or send `Cache-Control: no-cache`."),
 ];
 
 #[test]
@@ -141,7 +141,7 @@ fn errors_are_current() {
         table(["Kind", "Status", "`error.code`", "Meaning", "Remedy"], rows)
     };
     let text = format!(
-        "## Errors of the request\n\n`error.type` is `invalid_request_error` unless stated.\n\n{}\n\
+        "## Errors of the request\n\n`error.type` is `invalid_request_error` unless stated; an empty code is `null`.\n\n{}\n\
          ## Errors of engines and providers\n\n`error.type` is `upstream_error` and `error.code` the kind, unless stated. Where the engine's own error answer is \
          readable, it is passed on as it came.\n\n{}\n\
          ## Refusals and errors of the gateway\n\n`error.type` is `gateway_error` and `error.code` the kind, unless stated.\n\n{}",
