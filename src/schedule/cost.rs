@@ -41,7 +41,7 @@
 //! than six mean prompts' time, this prompt's own in it: then the tail is made of the longest prompts, wherever they go.
 //!
 //! With `w = 1` and the rest left out this is `Q + u (n + 1)`, and without `Q` it is `LMetric`: both hold others up at a fixed
-//! price, which is too high on an idle engine, where it lengthens the tail, and too low on a busy one. `benches/README.md` has
+//! price, which is too high on an idle engine, where it lengthens the tail, and too low on a busy one. `docs/benchmarks/scheduler.md` has
 //! them side by side.
 
 use crate::types::{Candidate, Strategy};

@@ -85,7 +85,7 @@ fn floors(house: &House<'_>, source: &Source, map: &Map<'_>, found: &mut Vec<Str
     let floor = |room: &str| house.floors.iter().find(|(name, _)| *name == room).map(|(_, floor)| *floor);
     let Some(own) = floor(room) else {
         found.push(format!(
-            "{}: the room `{room}` has no floor: enter it in `FLOORS` (and in ARCHITECTURE.md)",
+            "{}: the room `{room}` has no floor: enter it in `FLOORS` (and in docs/dev/architecture.md)",
             source.file
         ));
         return;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::{
     gateway::{Gateway, Metrics, Start},
-    replay::{Ending, Told, arrivals, quantile, replay},
+    replay::{Ending, Replayed, arrivals, quantile, replay},
 };
 
 /// Requests of the trace, how much faster than recorded they come, and the longest answer.
@@ -27,7 +27,7 @@ async fn recorded_traffic_is_answered_and_the_ledger_adds_up() {
     let mut gateway = Start::simulated().start().await;
     let told = replay(&gateway.url(), arrivals(REQUESTS, LONGEST), SPEED, &MODELS).await;
     assert_eq!(told.len(), REQUESTS);
-    let odd: Vec<&Told> = told.iter().filter(|told| matches!(told.ending, Ending::Odd(_))).collect();
+    let odd: Vec<&Replayed> = told.iter().filter(|told| matches!(told.ending, Ending::Odd(_))).collect();
     assert!(odd.is_empty(), "{} answers ended as none should: {:#?}", odd.len(), odd[0]);
 
     let quiet = |metrics: &Metrics| metrics.sum("signalbox_in_flight", &[]) < 0.5;
@@ -41,7 +41,7 @@ async fn recorded_traffic_is_answered_and_the_ledger_adds_up() {
 }
 
 /// Requests, tokens and load.
-fn counts_agree(metrics: &Metrics, told: &[Told]) {
+fn counts_agree(metrics: &Metrics, told: &[Replayed]) {
     let done = told.iter().filter(|told| told.ending == Ending::Done);
     same("requests", metrics.sum("signalbox_requests_total", &[]), told.len() as u64);
     same("answers", metrics.sum("signalbox_requests_total", &[r#"outcome="ok""#]), done.clone().count() as u64);
@@ -61,7 +61,7 @@ fn counts_agree(metrics: &Metrics, told: &[Told]) {
 }
 
 /// TTFT and TPOT, pool by pool.
-async fn latencies_agree(gateway: &Gateway, metrics: &Metrics, told: &[Told]) {
+async fn latencies_agree(gateway: &Gateway, metrics: &Metrics, told: &[Replayed]) {
     let state = gateway.get_json("/admin/state").await;
     let mut seen: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
     for one in told.iter().filter(|told| told.ending == Ending::Done) {

@@ -19,7 +19,7 @@ const PER_SECOND: f64 = 2.7;
 
 /// One answer as its client saw it.
 #[derive(Debug)]
-pub struct Told {
+pub struct Replayed {
     /// The request.
     pub arrival: Arrival,
     /// Pool that answered, from the answer's headers.
@@ -64,7 +64,7 @@ fn recorded(count: usize) -> Vec<Arrival> {
 }
 
 /// Sends each arrival at its time, `speed` times as fast as recorded, to `models` in turn, and returns the answers.
-pub async fn replay(url: &str, arrivals: Vec<Arrival>, speed: f64, models: &[&str]) -> Vec<Told> {
+pub async fn replay(url: &str, arrivals: Vec<Arrival>, speed: f64, models: &[&str]) -> Vec<Replayed> {
     let (client, start) = (client::http(), Instant::now());
     let mut asking = JoinSet::new();
     for ((number, arrival), model) in (0..).zip(arrivals).zip(models.iter().cycle()) {
@@ -77,7 +77,7 @@ pub async fn replay(url: &str, arrivals: Vec<Arrival>, speed: f64, models: &[&st
     asking.join_all().await
 }
 
-async fn ask(request: reqwest::RequestBuilder, arrival: Arrival) -> Told {
+async fn ask(request: reqwest::RequestBuilder, arrival: Arrival) -> Replayed {
     let began = Instant::now();
     let mut stream = Sse::send(request).await;
     let pool = stream.header("x-signalbox-pool").to_owned();
@@ -103,7 +103,7 @@ async fn ask(request: reqwest::RequestBuilder, arrival: Arrival) -> Told {
         let tokens = |kind: &str| chunk["usage"][kind].as_u64();
         usage = tokens("prompt_tokens").zip(tokens("completion_tokens")).or(usage);
     };
-    Told { arrival, pool, ending, ttft, usage }
+    Replayed { arrival, pool, ending, ttft, usage }
 }
 
 /// Makes a chat request with a prompt of the arrival's length and a beginning of its own.

@@ -3,7 +3,7 @@
 //! Additive, and in the direction of harder only: every feature is a reason, no single one decides, and what is cheap to add, cues and
 //! marks of form, moves the score by no more than [`MOST`] and does not count for length as well. Weights that are fitted freely on one
 //! kind of traffic can fall below chance on another; weights that keep their sign and stay near a prior did not ("The Routing
-//! Plateau", `LLMRouterBench`; `benches/README.md`). What is predicted is the gap between a large and a small model, not the small
+//! Plateau", `LLMRouterBench`; `docs/benchmarks/complexity.md`). What is predicted is the gap between a large and a small model, not the small
 //! one's failure: what both fail at is not worth a large one.
 
 pub mod curve;

@@ -10,7 +10,7 @@ use crate::types::{Complexity, Contribution, complexity::REASONS};
 
 /// The most that form and cues together move the score, whatever is written: with them a prompt overtakes no more than this share of
 /// the fitted ones. Of the small model's quality they take no more than this share of all that it varies by. The smaller, the less a
-/// prompt can be made to deceive, and the less is told apart (`benches/README.md`).
+/// prompt can be made to deceive, and the less is told apart (`docs/benchmarks/complexity.md`).
 pub const MOST: f32 = 0.45;
 
 /// The most that the members of a request beside its text may add together, in units of the gap.

@@ -8,7 +8,7 @@ use super::{
     weights::{Linear, PerFeature},
 };
 
-/// How strongly everything is held near nothing. Chosen on replays of labels (`benches/README.md`).
+/// How strongly everything is held near nothing. Chosen on replays of labels (`docs/benchmarks/complexity.md`).
 const RIDGE: f64 = 3.0;
 /// What a level counts for beside a prompt's words, which together have length 1.
 const LEVEL: f32 = 0.13;
