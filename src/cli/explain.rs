@@ -15,7 +15,7 @@ use super::output;
 use crate::{
     config::Config,
     fleet::{Registry, Snapshot},
-    gateway::{Desk, Explanation, Serving, explain as explained},
+    gateway::{Explanation, Parts, Serving, explain as explained},
     journal::{AttemptEntry, Explained},
     policy::{Tokenizer, compile},
     prompt::tokens::{Own, Source},
@@ -78,10 +78,10 @@ pub(super) fn explain(args: &Args) -> io::Result<ExitCode> {
     };
     // Lots that are drawn fall the same each time.
     fastrand::seed(0);
-    let desk = Arc::new(Desk::new(Clock::start()));
-    let serving = Serving::new(Snapshot::new(policy, &Registry::default()), &desk, source);
+    let parts = Arc::new(Parts::new(Clock::start()));
+    let serving = Serving::new(Snapshot::new(policy, &Registry::default()), &parts, source);
     let headers: HeaderMap = args.header.iter().cloned().collect();
-    match explained(&desk, &serving, args.endpoint, &headers, key, body) {
+    match explained(&parts, &serving, args.endpoint, &headers, key, body) {
         Ok(explanation) if args.json => {
             let value = serde_json::to_value(&explanation).map_err(io::Error::other)?;
             output::json(&value).map(|()| ExitCode::SUCCESS)

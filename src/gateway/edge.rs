@@ -2,14 +2,15 @@
 
 use std::{convert::Infallible, sync::Arc, task};
 
+use arc_swap::ArcSwapOption;
 use axum::extract::Request;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, StatusCode};
 use tower::Service;
 
 use super::{
-    Desk, Live, Reply, Serving, Step, auth,
-    record::Record,
+    Live, Reply, Serving, Step, auth,
+    record::{Record, Settlement},
     reply::{METHODS, bad_method, request_id, with_methods},
     reply_to,
     stages::Arrival,
@@ -17,6 +18,7 @@ use super::{
 };
 use crate::{
     journal::access_log,
+    otel::Exporter,
     types::{Endpoint, Fault, Outcome},
 };
 
@@ -24,18 +26,29 @@ use crate::{
 pub struct Edge<S> {
     walk: Arc<S>,
     live: Arc<Live>,
-    desk: Arc<Desk>,
+    settlement: Arc<Settlement>,
+    otel: Arc<ArcSwapOption<Exporter>>,
 }
 
 impl<S> Edge<S> {
-    pub(super) fn new(walk: S, live: Arc<Live>, desk: Arc<Desk>) -> Self {
-        Self { walk: Arc::new(walk), live, desk }
+    pub(super) fn new(
+        walk: S,
+        live: Arc<Live>,
+        settlement: Arc<Settlement>,
+        otel: Arc<ArcSwapOption<Exporter>>,
+    ) -> Self {
+        Self { walk: Arc::new(walk), live, settlement, otel }
     }
 }
 
 impl<S> Clone for Edge<S> {
     fn clone(&self) -> Self {
-        Self { walk: self.walk.clone(), live: self.live.clone(), desk: self.desk.clone() }
+        Self {
+            walk: self.walk.clone(),
+            live: self.live.clone(),
+            settlement: self.settlement.clone(),
+            otel: self.otel.clone(),
+        }
     }
 }
 
@@ -62,17 +75,17 @@ impl<S: Step<Arrival>> Edge<S> {
         let endpoint = match check_method(request.method()).and_then(|()| endpoint(&request)) {
             Ok(endpoint) => endpoint,
             Err(fault) => {
-                self.desk.metrics.fault(&fault);
-                self.desk.metrics.request(None, None, fault.status, Outcome::Failed(fault.kind));
+                self.settlement.metrics.fault(&fault);
+                self.settlement.metrics.request(None, None, fault.status, Outcome::Failed(fault.kind));
                 return with_methods(reply_to(None, &id, &fault));
             }
         };
         // Errors have the shape that the path's clients expect: Anthropic's batches are batches too.
         let dialect = if request.uri().path().starts_with("/v1/messages") { Endpoint::Messages } else { endpoint };
-        let exporter = self.desk.otel.load_full();
+        let exporter = self.otel.load_full();
         let traced = exporter.map(|exporter| Traced::begin(exporter, request.headers()));
-        let record = Record::open(self.desk.clone(), id.clone(), endpoint, None, traced);
-        if self.desk.decisions.access_log.load().is_some() {
+        let record = Record::open(self.settlement.clone(), id.clone(), endpoint, None, traced);
+        if self.settlement.decisions.access_log.load().is_some() {
             let asked = access_log::request_line(request.method(), request.uri());
             record.note(|line| line.asked = Some(asked.into()));
         }
@@ -82,7 +95,7 @@ impl<S: Step<Arrival>> Edge<S> {
             reply_to(Some(dialect), &id, &fault)
         });
         if let Some(bill) = record.bill() {
-            bill.put(reply.headers_mut(), self.desk.clock.now());
+            bill.put(reply.headers_mut(), self.settlement.clock.now());
         }
         reply
     }

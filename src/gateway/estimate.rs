@@ -4,41 +4,47 @@
 use std::sync::Arc;
 
 use super::{
-    Desk, Reply, Step,
+    Reply, Step,
+    estimator::{Estimate, Estimator},
     stages::{Call, Estimated},
-    work::Estimate,
 };
-use crate::{telemetry::NOBODY, types::Fault};
+use crate::{
+    accounting::Accounting,
+    telemetry::NOBODY,
+    types::{Clock, Fault},
+};
 
 pub(super) struct Estimation<S> {
     inner: S,
-    desk: Arc<Desk>,
+    clock: Clock,
+    estimator: Arc<Estimator>,
+    accounting: Arc<Accounting>,
 }
 
 impl<S> Estimation<S> {
-    pub(super) fn new(inner: S, desk: Arc<Desk>) -> Self {
-        Self { inner, desk }
+    pub(super) fn new(inner: S, clock: Clock, estimator: Arc<Estimator>, accounting: Arc<Accounting>) -> Self {
+        Self { inner, clock, estimator, accounting }
     }
 }
 
 impl<S: Step<Estimated>> Step<Call> for Estimation<S> {
     async fn call(&self, call: Call) -> Result<Reply, Fault> {
-        let began = self.desk.clock.now();
-        let estimate = Estimate::of(&self.desk, &call.headers, &call.body);
+        let began = self.clock.now();
+        let estimate = self.estimator.estimate(&call.headers, &call.body);
         call.record.note(|line| line.estimated_prompt_tokens = estimate.tokens);
-        compare(&self.desk, &call, &estimate);
+        compare(&self.accounting, &call, &estimate);
         call.record.took("estimate", began);
         self.inner.call(Estimated { call, estimate }).await
     }
 }
 
 /// Compares a request's prompt with those before it of its caller, where an answer is to be made of it.
-pub(super) fn compare(desk: &Desk, call: &Call, estimate: &Estimate) {
+pub(super) fn compare(accounting: &Accounting, call: &Call, estimate: &Estimate) {
     if !call.endpoint.generates() {
         return;
     }
     let caller = call.key.map(|at| call.serving.caller(at));
-    let nobody = || (NOBODY, &**desk.metrics.nobody());
+    let nobody = || (NOBODY, &**call.record.metrics().nobody());
     let caller = caller.map_or_else(nobody, |caller| (&*caller.id, &*caller.metrics));
-    desk.accounting.prefix_stability.see(caller, &call.body, &estimate.blocks, estimate.session);
+    accounting.prefix_stability.see(caller, &call.body, &estimate.blocks, estimate.session);
 }

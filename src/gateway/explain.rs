@@ -1,17 +1,16 @@
 //! What would become of a request: its way through the same steps, and the choice in each pool it may go to, without anything being sent
 //! or learned.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::HeaderMap;
 use serde::Serialize;
 
 use super::{
-    Desk, Serving,
+    Serving,
     counting::Counting,
-    route::{Asking, counter, find},
-    work::Estimate,
+    estimator::Estimate,
+    parts::Parts,
+    route::{Asking, RouteContext, counter, find},
 };
 use crate::{
     fleet::{Ask, Scratch},
@@ -47,7 +46,7 @@ impl Explanation {
 
 /// What would become of a request with this body, asked for with `headers` by the key at the place `key` of the policy.
 pub fn explain(
-    desk: &Arc<Desk>,
+    parts: &Parts,
     serving: &Serving,
     endpoint: Endpoint,
     headers: &HeaderMap,
@@ -55,14 +54,15 @@ pub fn explain(
     body: Bytes,
 ) -> Result<Explanation, Fault> {
     let body = RequestBody::json(endpoint, body)?;
-    let estimate = Estimate::of(desk, headers, &body);
-    explain_read(desk, serving, (endpoint, headers, key), &body, &estimate).map(|(explanation, _)| explanation)
+    let estimate = parts.estimator.estimate(headers, &body);
+    explain_read(&parts.routing, serving, (endpoint, headers, key), &body, &estimate)
+        .map(|(explanation, _)| explanation)
 }
 
 /// What would become of a request that was read, for this endpoint, with these headers and by this key; and, where a journal is kept, what
 /// policies may ask of it.
 pub(super) fn explain_read(
-    desk: &Arc<Desk>,
+    context: &RouteContext,
     serving: &Serving,
     (endpoint, headers, key): (Endpoint, &HeaderMap, Option<usize>),
     body: &RequestBody,
@@ -70,7 +70,7 @@ pub(super) fn explain_read(
 ) -> Result<(Explanation, Option<RoutingFacts>), Fault> {
     let prompt = Counting::of(body, estimate.tokens, counter(serving, body));
     let asking =
-        Asking { desk, id: None, serving, endpoint, query: None, headers, key, body, estimate, prompt: &prompt };
+        Asking { context, id: None, serving, endpoint, query: None, headers, key, body, estimate, prompt: &prompt };
     let (route, explained, particulars) = find(&asking)?;
     let mut scratch = Scratch::default();
     let (mut pools, mut without_backends) = (Vec::new(), Vec::new());
@@ -89,7 +89,7 @@ pub(super) fn explain_read(
             ttft_limit: [route.bound, pool.spec.objectives.ttft()].into_iter().flatten().min(),
             tpot_limit: pool.spec.objectives.tpot(),
         };
-        match pool.peek(&ask, desk.clock.now(), &mut scratch) {
+        match pool.peek(&ask, context.clock.now(), &mut scratch) {
             Some((placement, _)) => {
                 pools.push(AttemptEntry::of(pool, &scratch, &placement, estimate.blocks.prompt().bytes));
             }

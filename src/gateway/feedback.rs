@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 
-use super::{Desk, Serving, auth};
+use super::{Serving, auth, parts::Parts};
 use crate::{
     answers::{self, Said},
     prompt::complexity::learn::Verdict,
@@ -49,7 +49,7 @@ pub(super) struct Recorded {
 }
 
 /// Takes a word on an answer.
-pub(super) fn hear(serving: &Serving, desk: &Desk, headers: &HeaderMap, body: &Bytes) -> Result<Recorded, Fault> {
+pub(super) fn hear(serving: &Serving, parts: &Parts, headers: &HeaderMap, body: &Bytes) -> Result<Recorded, Fault> {
     let caller = caller(serving, headers)?;
     let word: Word<'_> = read(body, r#"{"request_id": "…", "outcome": "ok"}"#)?;
     let id = named(word.request_id.as_deref())?;
@@ -59,9 +59,9 @@ pub(super) fn hear(serving: &Serving, desk: &Desk, headers: &HeaderMap, body: &B
         return Err(Fault::field("outcome", format!("'outcome' is one of {names}")));
     };
     let served = matches!(verdict, Verdict::Ok | Verdict::Overprovisioned);
-    let learned =
-        judge(serving, desk, id, caller.as_ref(), served) || desk.learning.tiers.feedback(id, caller.as_ref(), verdict);
-    if learned || desk.decisions.find_of(id, caller.as_ref()).is_some() {
+    let learned = judge(serving, parts, id, caller.as_ref(), served)
+        || parts.learning.tiers.feedback(id, caller.as_ref(), verdict);
+    if learned || parts.decisions.find_of(id, caller.as_ref()).is_some() {
         Ok(Recorded { recorded: true, learned })
     } else {
         Err(unknown(id))
@@ -71,7 +71,7 @@ pub(super) fn hear(serving: &Serving, desk: &Desk, headers: &HeaderMap, body: &B
 /// Takes a word on an answer that the cache gave.
 pub(super) fn hear_of_hit(
     serving: &Serving,
-    desk: &Desk,
+    parts: &Parts,
     headers: &HeaderMap,
     body: &Bytes,
 ) -> Result<Recorded, Fault> {
@@ -84,10 +84,10 @@ pub(super) fn hear_of_hit(
             "'served' is missing: true where the answer was one to the question, else false",
         ));
     };
-    if judge(serving, desk, id, caller.as_ref(), served) {
+    if judge(serving, parts, id, caller.as_ref(), served) {
         return Ok(Recorded { recorded: true, learned: true });
     }
-    let line = desk.decisions.find_of(id, caller.as_ref()).ok_or_else(|| unknown(id))?;
+    let line = parts.decisions.find_of(id, caller.as_ref()).ok_or_else(|| unknown(id))?;
     // Equal requests have no doubt to learn about, and a hit is judged once.
     if line.reused.as_ref().is_some_and(|reused| reused.result.starts_with("hit")) {
         return Ok(Recorded { recorded: true, learned: false });
@@ -98,11 +98,11 @@ pub(super) fn hear_of_hit(
 }
 
 /// Learns whether a hit by meaning served; whether there was one of this id to learn of.
-fn judge(serving: &Serving, desk: &Desk, id: &str, caller: Option<&Name>, served: bool) -> bool {
-    let Some(judged) = desk.answers.local.semantic.judged(id, caller) else { return false };
+fn judge(serving: &Serving, parts: &Parts, id: &str, caller: Option<&Name>, served: bool) -> bool {
+    let Some(judged) = parts.answers.local.semantic.judged(id, caller) else { return false };
     let semantic = serving.snapshot.policy.caching.as_ref().and_then(|caching| caching.semantic);
     let scope = semantic.map(|semantic| semantic.scope).unwrap_or_default();
-    answers::learn(&desk.answers, &judged, Said::by(caller, scope, served), true);
+    answers::learn(&parts.answers, &judged, Said::by(caller, scope, served), true);
     true
 }
 

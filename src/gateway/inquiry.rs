@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 use tokio::sync::Semaphore;
 
-use super::{Desk, Explanation, Live, Reply, Serving, auth, explain, feedback, held::Share, parse::collect, reply};
+use super::{
+    Explanation, Live, Reply, Serving, auth, explain, feedback, held::Share, parse::collect, parts::Parts, reply,
+};
 use crate::{
     accounting::CallerReservation,
     types::{Endpoint, Fault},
@@ -34,18 +36,18 @@ pub struct Inquiry;
 #[derive(Clone)]
 struct Shared {
     live: Arc<Live>,
-    desk: Arc<Desk>,
+    parts: Arc<Parts>,
 }
 
 impl Inquiry {
     /// Answers by whatever is live.
-    pub fn router(live: Arc<Live>, desk: Arc<Desk>) -> Router {
+    pub fn router(live: Arc<Live>, parts: Arc<Parts>) -> Router {
         Router::new()
             .route("/v1/route/explain", post(one_or_many))
             .route("/v1/feedback", post(word))
             .route("/v1/cache/feedback", post(word_on_hit))
             .method_not_allowed_fallback(wrong_method)
-            .with_state(Shared { live, desk })
+            .with_state(Shared { live, parts })
     }
 }
 
@@ -91,7 +93,7 @@ struct Summary {
 
 /// `?endpoint=responses`: what the requests are for, chat where it says nothing.
 async fn one_or_many(
-    State(Shared { live, desk }): State<Shared>,
+    State(Shared { live, parts }): State<Shared>,
     Query(about): Query<Vec<(String, String)>>,
     request: Request<Body>,
 ) -> Reply {
@@ -104,16 +106,16 @@ async fn one_or_many(
     // Explaining is work as well: it counts like any request of its caller.
     let visit = key.map(|at| Visit(CallerReservation::new(serving.caller(at).clone())));
     let entered = match &visit {
-        Some(Visit(bill)) => bill.enter(desk.clock.now()).await,
+        Some(Visit(bill)) => bill.enter(parts.clock.now()).await,
         None => Ok(()),
     };
     let explained = match entered {
-        Ok(()) => answer(&serving, &desk, (&about, &head.headers, key), body).await,
+        Ok(()) => answer(&serving, &parts, (&about, &head.headers, key), body).await,
         Err(fault) => Err(fault),
     };
     let mut reply = reply(&head.headers, explained);
     if let Some(Visit(bill)) = &visit {
-        bill.put(reply.headers_mut(), desk.clock.now());
+        bill.put(reply.headers_mut(), parts.clock.now());
     }
     reply
 }
@@ -135,15 +137,15 @@ async fn word_on_hit(State(shared): State<Shared>, request: Request<Body>) -> Re
     hear(&shared, request, feedback::hear_of_hit).await
 }
 
-type Hear = fn(&Serving, &Desk, &HeaderMap, &Bytes) -> Result<feedback::Recorded, Fault>;
+type Hear = fn(&Serving, &Parts, &HeaderMap, &Bytes) -> Result<feedback::Recorded, Fault>;
 
-async fn hear(Shared { live, desk }: &Shared, request: Request<Body>, by: Hear) -> Reply {
+async fn hear(Shared { live, parts }: &Shared, request: Request<Body>, by: Hear) -> Reply {
     let serving = live.load();
     let (head, body) = request.into_parts();
     let result = async {
         auth::check(&serving, &head.headers)?;
-        let body = read(&serving, desk, body, LONGEST).await?;
-        by(&serving, desk, &head.headers, &body)
+        let body = read(&serving, parts, body, LONGEST).await?;
+        by(&serving, parts, &head.headers, &body)
     };
     reply(&head.headers, result.await.map(|recorded| json(&recorded)))
 }
@@ -161,9 +163,9 @@ fn reply(headers: &HeaderMap, answer: Result<Vec<u8>, Fault>) -> Reply {
     }
 }
 
-async fn read(serving: &Serving, desk: &Desk, body: Body, most: usize) -> Result<Bytes, Fault> {
+async fn read(serving: &Serving, parts: &Parts, body: Body, most: usize) -> Result<Bytes, Fault> {
     let limits = &serving.snapshot.policy.limits;
-    collect(body, limits.body.min(most), limits.bodies, Share::new(desk.held.clone())).await
+    collect(body, limits.body.min(most), limits.bodies, Share::new(parts.held.clone())).await
 }
 
 fn endpoint(about: &[(String, String)]) -> Result<Endpoint, Fault> {
@@ -183,18 +185,18 @@ fn endpoint(about: &[(String, String)]) -> Result<Endpoint, Fault> {
 
 async fn answer(
     serving: &Arc<Serving>,
-    desk: &Arc<Desk>,
+    parts: &Arc<Parts>,
     (about, headers, key): (&[(String, String)], &HeaderMap, Option<usize>),
     body: Body,
 ) -> Result<Vec<u8>, Fault> {
     let endpoint = endpoint(about)?;
-    let bytes = read(serving, desk, body, usize::MAX).await?;
+    let bytes = read(serving, parts, body, usize::MAX).await?;
     let labels = serving.snapshot.policy.labels.clone();
     // Tokens may be counted for it, which takes milliseconds: on a thread that may block, one inquiry at a time.
     let explained = async |body: Bytes| {
         let _turn = TURN.acquire().await;
-        let (desk, serving, headers) = (desk.clone(), serving.clone(), headers.clone());
-        let aside = tokio::task::spawn_blocking(move || explain(&desk, &serving, endpoint, &headers, key, body));
+        let (parts, serving, headers) = (parts.clone(), serving.clone(), headers.clone());
+        let aside = tokio::task::spawn_blocking(move || explain(&parts, &serving, endpoint, &headers, key, body));
         let failed = |_| Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "explaining failed");
         aside.await.map_err(failed)?.map(|explanation| explanation.labelled(&labels))
     };

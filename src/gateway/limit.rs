@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use super::{
-    Desk, Reply, Step,
+    Reply, Step,
+    estimator::Estimator,
     stages::{Covered, Missed, Routed},
 };
 use crate::{
@@ -13,26 +14,27 @@ use crate::{
     policy::Target,
     quota::Spent,
     schedule::predict::OutputLengths,
-    types::Fault,
+    types::{Clock, Fault},
 };
 
 pub(super) struct Limit<S> {
     inner: S,
-    desk: Arc<Desk>,
+    clock: Clock,
+    estimator: Arc<Estimator>,
 }
 
 impl<S> Limit<S> {
-    pub(super) fn new(inner: S, desk: Arc<Desk>) -> Self {
-        Self { inner, desk }
+    pub(super) fn new(inner: S, clock: Clock, estimator: Arc<Estimator>) -> Self {
+        Self { inner, clock, estimator }
     }
 }
 
 impl<S: Step<Covered>> Step<Missed> for Limit<S> {
     async fn call(&self, Missed(routed): Missed) -> Result<Reply, Fault> {
         let record = &routed.call.record;
-        let demand = demand(&self.desk, &routed);
+        let demand = demand(&self.estimator, &routed);
         if let Some(bill) = record.bill() {
-            bill.reserve(&cost(&routed, &demand), self.desk.clock.now()).await?;
+            bill.reserve(&cost(&routed, &demand), self.clock.now()).await?;
         }
         record.demands(demand);
         self.inner.call(Covered(routed)).await
@@ -41,12 +43,12 @@ impl<S: Step<Covered>> Step<Missed> for Limit<S> {
 
 /// What a request may take, its answer's length told by those that its caller had before. Where there is no caller, by those of its kind
 /// in the pool that it goes to first: nothing is decided by it.
-fn demand(desk: &Desk, routed: &Routed) -> Demand {
+fn demand(estimator: &Estimator, routed: &Routed) -> Demand {
     let Routed { call, route, .. } = routed;
     let (pools, bill) = (&call.serving.snapshot.pools, call.record.bill());
     let context = |target: &Target| pools[target.pool].context(target);
     let given = Given {
-        prompt: desk.bytes_per_token.prompt_tokens(call.body.prompt_bytes as u64),
+        prompt: estimator.bytes_per_token.prompt_tokens(call.body.prompt_bytes as u64),
         // Whichever of its pools answers: one whose context is not known may have any.
         context: route.targets.iter().map(context).try_fold(0, |most, own| Some(own?.max(most))),
         limited: bill.is_some(),

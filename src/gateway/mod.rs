@@ -6,18 +6,16 @@
 //! once, and is the only place where a [`Fault`](crate::types::Fault) becomes HTTP.
 
 mod admit;
-mod asked;
 mod auth;
 mod breaker_log;
 mod counting;
 mod credentials;
-mod desk;
 mod dispatch;
 mod edge;
 mod estimate;
+mod estimator;
 mod explain;
 mod feedback;
-mod hall;
 mod held;
 mod inquiry;
 mod limit;
@@ -25,20 +23,20 @@ mod models;
 mod objects;
 mod observe;
 mod parse;
+mod parts;
+mod placement;
 mod record;
 mod relay;
 mod reply;
 mod reuse;
 mod route;
-mod seat;
 mod serving;
-mod session;
 mod shadow;
 mod spans;
 mod stages;
 mod step;
 mod traced;
-mod work;
+mod wait_queue;
 
 use std::sync::Arc;
 
@@ -59,45 +57,49 @@ use self::{
 };
 pub use self::{
     credentials::check_keys,
-    desk::Desk,
     dispatch::fuzz_head,
     edge::{Edge, refuse},
     explain::{Explanation, explain},
-    hall::{Hall, Standing},
     inquiry::Inquiry,
     models::Models,
     observe::Observer,
+    parts::Parts,
     reply::{reply_to, wrong_method},
     serving::{Live, Serving},
     step::{Reply, Step},
+    wait_queue::{Standing as QueueStanding, WaitQueues},
 };
 use crate::upstream::Client;
 
 /// The walk, from the door inward. Each step owns the handles it uses.
-pub fn walk(live: Arc<Live>, desk: Arc<Desk>, client: Client) -> Edge<impl Step<Arrival>> {
-    let errands = Arc::new(Errands::new(Dispatch::new(client.clone()), desk.clone()));
+pub fn walk(live: Arc<Live>, parts: &Parts, client: Client) -> Edge<impl Step<Arrival>> {
+    let Parts { clock, accounting, answers, learning, otel, estimator, held, placement, routing, settlement, .. } =
+        parts;
+    let dispatch = || Dispatch::new(client.clone(), estimator.clone());
+    let errands = Arc::new(Errands::new(dispatch(), settlement.clone(), placement.clone(), estimator.clone()));
+    let background = &accounting.background;
     let steps = ServiceBuilder::new()
         // Who is asking? Before a byte of the body is read.
         .layer(step(Auth))
         // What is asked? One pass over the bytes.
-        .layer(step(|inner| Parse::new(inner, desk.clone())))
+        .layer(step(|inner| Parse::new(inner, *clock, held.clone())))
         // How much work is it?
-        .layer(step(|inner| Estimation::new(inner, desk.clone())))
+        .layer(step(|inner| Estimation::new(inner, *clock, estimator.clone(), accounting.clone())))
         // Where may it go?
-        .layer(step(|inner| Routing::new(inner, desk.clone())))
-        // Are the provider's objects that it names its caller's?
-        .layer(step(|inner| Objects::new(inner, desk.clone())))
+        .layer(step(|inner| Routing::new(inner, routing.clone())))
+        // Do the provider's objects that it names belong to its caller?
+        .layer(step(|inner| Objects::new(inner, accounting.callers.clone())))
         // Was it answered already?
-        .layer(step(|inner| Reuse::new(inner, desk.clone(), errands.clone())))
+        .layer(step(|inner| Reuse::new(inner, answers.clone(), background.clone(), errands.clone())))
         // Do its caller's limits leave room for it?
-        .layer(step(|inner| Limit::new(inner, desk.clone())))
+        .layer(step(|inner| Limit::new(inner, *clock, estimator.clone())))
         // Is another tier's answer wanted too, to learn from?
-        .layer(step(|inner| Pairs::new(inner, desk.clone(), errands.clone())))
+        .layer(step(|inner| Pairs::new(inner, learning.tiers.clone(), background.clone(), errands.clone())))
         // Is there room for it?
-        .layer(step(|inner| Admit::new(inner, desk.clone())))
+        .layer(step(|inner| Admit::new(inner, placement.clone())))
         // Which backend, and the answer.
-        .service(Dispatch::new(client));
-    Edge::new(steps, live, desk)
+        .service(dispatch());
+    Edge::new(steps, live, settlement.clone(), otel.clone())
 }
 
 fn step<S, T>(make: impl Fn(S) -> T + Clone) -> impl Layer<S, Service = T> {

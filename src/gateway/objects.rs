@@ -13,11 +13,12 @@ use http::{Method, StatusCode};
 use http_body::{Frame, SizeHint};
 
 use super::{
-    Desk, Reply, Step,
+    Reply, Step,
     reply::is_events,
     stages::{Call, Routed},
 };
 use crate::{
+    accounting::Callers,
     protocol::objects::{self, Place},
     types::{Fault, Name, object::ObjectKind},
 };
@@ -29,12 +30,12 @@ const FIRST_EVENTS: usize = 16;
 
 pub(super) struct Objects<S> {
     inner: S,
-    desk: Arc<Desk>,
+    callers: Arc<Callers>,
 }
 
 impl<S> Objects<S> {
-    pub(super) fn new(inner: S, desk: Arc<Desk>) -> Self {
-        Self { inner, desk }
+    pub(super) fn new(inner: S, callers: Arc<Callers>) -> Self {
+        Self { inner, callers }
     }
 }
 
@@ -54,10 +55,10 @@ impl<S: Step<Routed>> Step<Routed> for Objects<S> {
 impl<S> Objects<S> {
     /// Refuses what is another key's, or of nobody known; else what is to be noted of the answer, if anything.
     fn check(&self, call: &Call, caller: &Name) -> Result<Option<Noted>, Fault> {
-        let owners = &self.desk.accounting.callers.objects;
+        let owners = &self.callers.objects;
         let allows_unknown = call.serving.snapshot.policy.allows_unknown_objects;
         let is_refused = |id: &str| owners.owner(id).map_or(!allows_unknown, |owner| owner != *caller);
-        let noted = |kind, is_new| Noted { desk: self.desk.clone(), owner: caller.clone(), kind, is_new };
+        let noted = |kind, is_new| Noted { callers: self.callers.clone(), owner: caller.clone(), kind, is_new };
         if let Some((field, id)) = objects::find_reference(&call.body, is_refused) {
             return Err(Fault { param: Some(field.into()), ..missing(kind_of(field), &id) });
         }
@@ -101,7 +102,7 @@ fn no_list(kind: ObjectKind) -> Fault {
 
 /// What is to be noted of an answer.
 struct Noted {
-    desk: Arc<Desk>,
+    callers: Arc<Callers>,
     owner: Name,
     kind: ObjectKind,
     /// True if the answer is a new object, or only tells of files that came of an older one.
@@ -122,7 +123,7 @@ impl Noted {
     }
 
     fn note(&self, id: &str, kind: ObjectKind) {
-        self.desk.accounting.callers.objects.note(id, kind, &self.owner);
+        self.callers.objects.note(id, kind, &self.owner);
     }
 
     /// Notes what `answer` tells, as far as it is there; whether that is all.

@@ -13,14 +13,14 @@ use tokio::{
 };
 
 use super::{
-    Desk, Reply, Step,
-    held::Share,
+    Reply, Step,
+    held::{Held, Share},
     reply::bad_method,
     stages::{Arrival, Authed, Call},
 };
 use crate::{
     protocol::{LONG_BODY, RequestBody, multipart},
-    types::{Endpoint, Fault, endpoint::decoded},
+    types::{Clock, Endpoint, Fault, endpoint::decoded},
 };
 
 /// How long a client may take over its body, and how long it may pause within.
@@ -37,15 +37,16 @@ const JSON_ALONE: [Endpoint; 5] =
 
 pub(super) struct Parse<S> {
     inner: S,
-    desk: Arc<Desk>,
+    clock: Clock,
+    held: Arc<Held>,
     /// Bounds the threads that read long bodies.
     readers: Arc<Semaphore>,
 }
 
 impl<S> Parse<S> {
-    pub(super) fn new(inner: S, desk: Arc<Desk>) -> Self {
+    pub(super) fn new(inner: S, clock: Clock, held: Arc<Held>) -> Self {
         let readers = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { inner, desk, readers: Arc::new(Semaphore::new(readers)) }
+        Self { inner, clock, held, readers: Arc::new(Semaphore::new(readers)) }
     }
 }
 
@@ -57,8 +58,8 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
         check_encoding(endpoint, &head.headers)?;
         content_type(&head.headers)?;
         let limits = &serving.snapshot.policy.limits;
-        let bytes = collect(body, limits.body, limits.bodies, Share::new(self.desk.held.clone())).await?;
-        let read_at = self.desk.clock.now();
+        let bytes = collect(body, limits.body, limits.bodies, Share::new(self.held.clone())).await?;
+        let read_at = self.clock.now();
         let body = self.read(endpoint, &head, bytes).await?;
         if body.is_json() {
             // What was read as JSON is read as JSON by the engine too, and as UTF-8.

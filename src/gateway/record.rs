@@ -3,27 +3,74 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use super::{
-    Desk, spans,
+    spans,
     traced::{Took, Traced},
 };
 use crate::{
-    accounting::{Caller, CallerReservation, Demand, Finished},
-    journal::{FORM, JournalEntry},
+    accounting::{Accounting, Caller, CallerReservation, Demand, Finished},
+    journal::{DecisionLog, FORM, JournalEntry},
+    learning::Learning,
+    measure::lock,
     prompt::tokens::{Counter, Known},
     quota::Spent,
-    telemetry::{InFlight, Purpose, Stage},
-    types::{Endpoint, Fault, Moment, Name, Outcome, wall_clock::since_1970},
+    telemetry::{InFlight, Metrics, Purpose, Stage},
+    types::{
+        Clock, Endpoint, Fault, Moment, Name, Outcome,
+        fault::{INTERNAL, STOPPED},
+        wall_clock::since_1970,
+    },
 };
+
+/// The accounts that a finished request is settled with, and the state that its end depends on.
+pub(super) struct Settlement {
+    pub(super) clock: Clock,
+    pub(super) metrics: Metrics,
+    pub(super) accounting: Arc<Accounting>,
+    pub(super) decisions: Arc<DecisionLog>,
+    pub(super) learning: Arc<Learning>,
+    /// True once the gateway ends what is left under way.
+    pub(super) stopping: AtomicBool,
+}
+
+impl Settlement {
+    /// The outcome of a request that was dropped where it stood.
+    fn dropped(&self) -> Outcome {
+        if std::thread::panicking() {
+            Outcome::Failed(INTERNAL)
+        } else if self.stopping.load(Relaxed) {
+            Outcome::Failed(STOPPED)
+        } else {
+            Outcome::ClientGone
+        }
+    }
+}
+
+/// A place among the requests under way; dropping it returns it.
+pub(super) struct InFlightPermit(Arc<AtomicUsize>);
+
+impl InFlightPermit {
+    /// One more of `most`, if there is one left.
+    pub(super) fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+        taken.fetch_update(Relaxed, Relaxed, |count| (count < most).then_some(count + 1)).ok()?;
+        Some(Self(taken.clone()))
+    }
+}
+
+impl Drop for InFlightPermit {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
 
 /// A request's record.
 pub(super) struct Record {
-    desk: Arc<Desk>,
+    settlement: Arc<Settlement>,
     endpoint: Endpoint,
     id: Arc<str>,
     arrived: Moment,
@@ -43,6 +90,8 @@ pub(super) struct Record {
     demand: OnceLock<Demand>,
     /// Where traces are wanted.
     traced: Option<Traced>,
+    /// Its place among the requests under way, until it is settled.
+    permit: Mutex<Option<InFlightPermit>>,
     _in_flight: InFlight,
 }
 
@@ -58,7 +107,7 @@ pub(super) struct Served {
 impl Record {
     /// Begins one; `purpose` where the request is of our own making, `traced` where traces are wanted.
     pub(super) fn open(
-        desk: Arc<Desk>,
+        settlement: Arc<Settlement>,
         id: Arc<str>,
         endpoint: Endpoint,
         purpose: Option<Purpose>,
@@ -98,10 +147,10 @@ impl Record {
             cost_usd: None,
             uncounted: Spent::default(),
         };
-        let in_flight = desk.metrics.enter();
-        let arrived = desk.clock.now();
+        let in_flight = settlement.metrics.enter();
+        let arrived = settlement.clock.now();
         Arc::new(Self {
-            desk,
+            settlement,
             endpoint,
             id,
             arrived,
@@ -113,8 +162,28 @@ impl Record {
             bill: OnceLock::new(),
             demand: OnceLock::new(),
             traced,
+            permit: Mutex::default(),
             _in_flight: in_flight,
         })
+    }
+
+    /// The gateway's clock.
+    pub(super) fn clock(&self) -> Clock {
+        self.settlement.clock
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.settlement.metrics
+    }
+
+    /// Holds its place among the requests under way, until it is settled.
+    pub(super) fn admit(&self, permit: InFlightPermit) {
+        *lock(&self.permit) = Some(permit);
+    }
+
+    /// The outcome of what is dropped where it stands.
+    pub(super) fn dropped(&self) -> Outcome {
+        self.settlement.dropped()
     }
 
     pub(super) fn arrived(&self) -> Moment {
@@ -193,7 +262,7 @@ impl Record {
     /// Notes that a step of its trace is over, which began at `began`.
     pub(super) fn took(&self, name: &'static str, began: Moment) {
         if let Some(traced) = &self.traced {
-            traced.took(Took { name, began, ended: self.desk.clock.now() });
+            traced.took(Took { name, began, ended: self.settlement.clock.now() });
         }
     }
 
@@ -214,21 +283,22 @@ impl Record {
             line.status = fault.status.as_u16();
             line.blame = Some(fault.blame);
         });
-        self.desk.metrics.fault(fault);
+        self.settlement.metrics.fault(fault);
         self.settle(Outcome::Failed(fault.kind));
     }
 
     /// The end of a request whose answer had begun, by its head at least, before this fault.
     pub(super) fn break_off(&self, fault: &Fault) {
         self.note(|line| line.blame = Some(fault.blame));
-        self.desk.metrics.fault(fault);
+        self.settlement.metrics.fault(fault);
         self.settle(Outcome::Failed(fault.kind));
     }
 
     /// The end of a request. Only the first call counts.
     pub(super) fn settle(&self, outcome: Outcome) {
         let Some(mut line) = self.lock().take() else { return };
-        let now = self.desk.clock.now();
+        *lock(&self.permit) = None;
+        let now = self.settlement.clock.now();
         line.outcome = outcome.label();
         line.e2e_ms = millis(now.since(self.arrived));
         let free = line.reused.as_ref().filter(|reused| reused.is_free()).map(|_| 0.0);
@@ -241,9 +311,9 @@ impl Record {
             spans::Told { traced, endpoint: self.endpoint, arrived: self.arrived, line: &line }.tell();
         }
         let (endpoint, reservation) = (self.endpoint, self.bill());
-        self.desk.accounting.settle(&Finished { entry: &line, endpoint, outcome, reservation, now });
+        self.settlement.accounting.settle(&Finished { entry: &line, endpoint, outcome, reservation, now });
         self.learn(&line);
-        self.desk.decisions.record(*line);
+        self.settlement.decisions.record(*line);
     }
 
     /// Remembers a completed request for feedback, where its route has tiers.
@@ -252,7 +322,7 @@ impl Record {
             && line.explained.as_ref().is_some_and(|explained| explained.tier.is_some())
             && let Some(attempt) = line.answered.and_then(|at| line.attempts.get(at))
         {
-            self.desk.learning.tiers.answered(&line.id, line.key.as_ref(), &attempt.pool);
+            self.settlement.learning.tiers.answered(&line.id, line.key.as_ref(), &attempt.pool);
         }
     }
 
@@ -264,7 +334,7 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         // Whoever held it last let go without an end: as a rule the client left, and its request was dropped where it stood.
-        self.settle(self.desk.left());
+        self.settle(self.settlement.dropped());
     }
 }
 

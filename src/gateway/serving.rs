@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Desk;
+use super::parts::Parts;
 use crate::{
     accounting::Caller,
     cache::Origin,
@@ -38,8 +38,8 @@ impl Serving {
     /// Forgets the metrics of what is gone and takes handles for every backend of `snapshot`.
     ///
     /// `source` gives the tokenizer that a pool's prompts are counted with.
-    pub fn new(snapshot: Snapshot, desk: &Desk, source: impl Fn(&Tokenizer) -> Arc<Source>) -> Self {
-        let metrics = &desk.metrics;
+    pub fn new(snapshot: Snapshot, parts: &Parts, source: impl Fn(&Tokenizer) -> Arc<Source>) -> Self {
+        let metrics = &parts.metrics;
         // First of all: what takes the place of others needs their room.
         metrics.retain_pools(|pool| snapshot.pools.iter().any(|known| *known.spec.name == *pool));
         metrics.retain(
@@ -68,12 +68,13 @@ impl Serving {
             .collect();
         let pool_meters = snapshot.pools.iter().map(|pool| metrics.pool(&pool.spec.name)).collect();
         metrics.set_config(&snapshot.policy.hash);
-        let counters = snapshot.pools.iter().map(|pool| desk.counter(&pool.spec.name, &pool.spec.tokenizer, &source));
+        let counters =
+            snapshot.pools.iter().map(|pool| parts.estimator.counter(&pool.spec.name, &pool.spec.tokenizer, &source));
         let counters = counters.collect();
         let pools = &snapshot.policy.pools;
         let origins = pools.iter().map(|pool| origins(pool, &snapshot.policy.engines)).collect();
-        let since = desk.clock.now();
-        let callers = desk.accounting.callers.follow(&snapshot.policy, metrics, since);
+        let since = parts.clock.now();
+        let callers = parts.accounting.callers.follow(&snapshot.policy, metrics, since);
         Self { snapshot, since, meters, pool_meters, origins, counters, callers }
     }
 

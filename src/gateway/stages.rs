@@ -1,14 +1,14 @@
 //! What a request is at each stage of the walk.
 
-use std::sync::{Arc, atomic::AtomicUsize};
+use std::sync::Arc;
 
 use http::{HeaderMap, Method};
 
 use super::{
     Serving,
-    asked::{Asked, Placed},
+    estimator::Estimate,
+    placement::{PlacementRequest, Reservation},
     record::Record,
-    work::Estimate,
 };
 use crate::{
     policy::Route,
@@ -92,14 +92,10 @@ pub(super) struct Missed(pub(super) Routed);
 /// A call that its caller's limits leave room for.
 pub(super) struct Covered(pub(super) Routed);
 
-/// A call that may be dispatched; it holds its place until its answer ends.
+/// A call that may be dispatched.
 pub(super) struct Admitted {
     pub(super) call: Call,
-    pub(super) asked: Asked,
-    /// The first backend, and its place there.
-    pub(super) first: Placed,
-    pub(super) place: Place,
+    pub(super) asked: PlacementRequest,
+    /// The first backend, with a permit there.
+    pub(super) first: Reservation,
 }
-
-/// A place among the requests under way; dropping it gives it back.
-pub(super) struct Place(pub(super) Arc<AtomicUsize>);

@@ -103,12 +103,12 @@ async fn events(Extract(control): Extract<Arc<Control>>) -> Response {
 }
 
 async fn decisions(Extract(control): Extract<Arc<Control>>) -> Response {
-    let last = control.house.desk.decisions.last(100);
+    let last = control.house.parts.decisions.last(100);
     Json(last.iter().map(|line| &**line).collect::<Vec<_>>()).into_response()
 }
 
 async fn decision(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>) -> Response {
-    let Some(line) = control.house.desk.decisions.find(&id) else {
+    let Some(line) = control.house.parts.decisions.find(&id) else {
         let message = format!("no decision '{id}' is remembered: the last {REMEMBERED} are");
         return (StatusCode::NOT_FOUND, Json(json!({ "error": { "message": message } }))).into_response();
     };
@@ -117,16 +117,16 @@ async fn decision(Extract(control): Extract<Arc<Control>>, Path(id): Path<String
 
 /// How every route with tiers stands, and the weights that prompts are scored by.
 async fn complexity(Extract(control): Extract<Arc<Control>>) -> Response {
-    let desk = &control.house.desk;
-    let routes: serde_json::Map<_, _> = desk
+    let parts = &control.house.parts;
+    let routes: serde_json::Map<_, _> = parts
         .learning
-        .standings(desk.clock.now())
+        .standings(parts.clock.now())
         .into_iter()
         .map(|(route, standing)| (route.to_string(), serde_json::to_value(standing).unwrap_or_default()))
         .collect();
     let weights = Weights::built_in();
     let weights = json!({ "version": weights.version, "provenance": weights.provenance });
-    let learned: serde_json::Map<_, _> = desk
+    let learned: serde_json::Map<_, _> = parts
         .learning
         .tiers
         .told()
@@ -142,7 +142,7 @@ async fn roll_back(Extract(control): Extract<Arc<Control>>, Query(asked): Query<
     let Some(route) = asked.get("route").cloned() else {
         return refuse(StatusCode::BAD_REQUEST, "name the route: ?route=NAME".to_owned()).into_response();
     };
-    let lessons = control.house.desk.learning.tiers.clone();
+    let lessons = control.house.parts.learning.tiers.clone();
     let name = route.clone();
     // It writes a file.
     let back = tokio::task::spawn_blocking(move || lessons.roll_back(&name)).await.ok().flatten();
@@ -168,8 +168,8 @@ async fn purge(Extract(control): Extract<Arc<Control>>, Query(asked): Query<Hash
     };
     let purge = Purge { caller: asked.get("key").cloned(), route: asked.get("route").cloned(), entry };
     // It looks at every entry.
-    let desk = control.house.desk.clone();
-    let gone = tokio::task::spawn_blocking(move || desk.answers.forget(&purge)).await.unwrap_or(0);
+    let parts = control.house.parts.clone();
+    let gone = tokio::task::spawn_blocking(move || parts.answers.forget(&purge)).await.unwrap_or(0);
     Json(json!({ "purged": gone })).into_response()
 }
 

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     accounting::KeepError,
     fleet::{Registry, Snapshot},
-    gateway::{Desk, Live, Serving},
+    gateway::{Live, Parts, Serving},
     journal::AccessLog,
     learning::{self, Stored},
     otel::{self, Exporter},
@@ -35,7 +35,7 @@ pub(super) struct House {
     /// What is being served.
     pub live: Arc<Live>,
     /// Where records end.
-    pub desk: Arc<Desk>,
+    pub parts: Arc<Parts>,
     /// The way out.
     pub client: Client,
     /// What is shown to those who come in.
@@ -100,7 +100,7 @@ impl House {
     /// Puts the house together to serve `policy`.
     pub(super) fn open(policy: Policy) -> Result<Self, OpenError> {
         let clock = Clock::start();
-        let desk = Arc::new(Desk::new(clock));
+        let parts = Arc::new(Parts::new(clock));
         let client = Client::new(policy.timeouts.connect)?;
         let certificate = Arc::new(Certificate::of("tls.client_roots"));
         certificate.show(certificate.prepare(policy.tls.as_ref())?);
@@ -108,33 +108,33 @@ impl House {
         admin_certificate.show(admin_certificate.prepare(policy.admin_tls(&policy.admin_access).as_ref())?);
         let admin_access = ArcSwap::from_pointee(policy.admin_access.clone());
         let registry = Registry::default();
-        if let Some(journal) = open_journal(&policy, &desk)? {
-            desk.decisions.journal.store(Some(journal));
+        if let Some(journal) = open_journal(&policy, &parts)? {
+            parts.decisions.journal.store(Some(journal));
         }
-        desk.decisions.access_log.store(open_access_log(&policy, &desk)?);
-        desk.otel.store(open_otel(&policy)?);
+        parts.decisions.access_log.store(open_access_log(&policy, &parts)?);
+        parts.otel.store(open_otel(&policy)?);
         if let Some(file) = &policy.learning.file
             && let Some(stored) = Stored::read(file)?
         {
-            desk.learning.tiers.restore(stored);
+            parts.learning.tiers.restore(stored);
         }
-        desk.learning.tiers.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
+        parts.learning.tiers.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
         if let Some(usage) = &policy.usage {
-            desk.accounting.callers.keep(usage)?;
+            parts.accounting.callers.keep(usage)?;
         }
-        desk.follow(&policy);
-        desk.answers.keep_on_disk(&policy)?;
-        desk.answers.share(&policy)?;
-        desk.accounting.callers.share_limits(&desk.metrics, &policy).map_err(OpenError::SharedLimits)?;
+        parts.apply_policy(&policy);
+        parts.answers.keep_on_disk(&policy)?;
+        parts.answers.share(&policy)?;
+        parts.accounting.callers.share_limits(&parts.metrics, &policy).map_err(OpenError::SharedLimits)?;
         let scrapers = Scrapers::new(client.clone(), clock);
         let tokenizers = Tokenizers::new(Hub::from_env());
-        let serving = Serving::new(Snapshot::new(policy, &registry), &desk, |tokenizer| tokenizers.source(tokenizer));
+        let serving = Serving::new(Snapshot::new(policy, &registry), &parts, |tokenizer| tokenizers.source(tokenizer));
         scrapers.follow(sources(&serving));
         let live = Arc::new(Live::new(serving));
         let accrued = Accrued::default();
         Ok(Self {
             live,
-            desk,
+            parts,
             client,
             certificate,
             admin_certificate,
@@ -163,21 +163,21 @@ impl House {
         let other_file = before.learning.file != policy.learning.file;
         let stored = policy.learning.file.as_deref().filter(|_| other_file).map(Stored::read).transpose()?.flatten();
         let (other_journal, other_otel) = (before.journal != policy.journal, before.otel != policy.otel);
-        let journal = if other_journal { open_journal(&policy, &self.desk)? } else { None };
+        let journal = if other_journal { open_journal(&policy, &self.parts)? } else { None };
         let other_access_log = before.access_log != policy.access_log;
-        let access_log = if other_access_log { open_access_log(&policy, &self.desk)? } else { None };
+        let access_log = if other_access_log { open_access_log(&policy, &self.parts)? } else { None };
         let exporter = if other_otel { open_otel(&policy)? } else { None };
         look_at_links(&policy)?;
-        self.desk.answers.keep_on_disk(&policy)?;
-        self.desk.answers.share(&policy)?;
-        self.desk.accounting.callers.share_limits(&self.desk.metrics, &policy).map_err(OpenError::SharedLimits)?;
-        if other_journal && let Some(old) = self.desk.decisions.journal.swap(journal) {
+        self.parts.answers.keep_on_disk(&policy)?;
+        self.parts.answers.share(&policy)?;
+        self.parts.accounting.callers.share_limits(&self.parts.metrics, &policy).map_err(OpenError::SharedLimits)?;
+        if other_journal && let Some(old) = self.parts.decisions.journal.swap(journal) {
             tokio::task::spawn_blocking(move || old.close());
         }
-        if other_access_log && let Some(old) = self.desk.decisions.access_log.swap(access_log) {
+        if other_access_log && let Some(old) = self.parts.decisions.access_log.swap(access_log) {
             tokio::task::spawn_blocking(move || old.close());
         }
-        if other_otel && let Some(old) = self.desk.otel.swap(exporter) {
+        if other_otel && let Some(old) = self.parts.otel.swap(exporter) {
             tokio::task::spawn_blocking(move || old.close(LAST_SPANS));
         }
         for (what, changed) in [
@@ -195,21 +195,21 @@ impl House {
             }
         }
         if other_file {
-            self.desk.learning.tiers.save();
+            self.parts.learning.tiers.save();
         }
         if let Some(stored) = stored {
-            self.desk.learning.tiers.restore(stored);
+            self.parts.learning.tiers.restore(stored);
         }
-        self.desk.learning.tiers.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
-        self.desk.follow(&policy);
+        self.parts.learning.tiers.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
+        self.parts.apply_policy(&policy);
         // What the hours of the old one's engines cost, before they go.
-        self.accrued.until(self.desk.clock.now(), &old);
-        let serving = Serving::new(Snapshot::new(policy, &self.registry), &self.desk, |it| self.tokenizers.source(it));
+        self.accrued.until(self.parts.clock.now(), &old);
+        let serving = Serving::new(Snapshot::new(policy, &self.registry), &self.parts, |it| self.tokenizers.source(it));
         self.scrapers.follow(sources(&serving));
         self.live.swap(serving);
         self.admin_access.store(next_access);
         // Not before: until then requests come with the keys of the old one.
-        self.desk.accounting.prefix_stability.follow(&self.live.load().snapshot.policy);
+        self.parts.accounting.prefix_stability.follow(&self.live.load().snapshot.policy);
         if let Some(certificate) = certificate {
             self.certificate.show(certificate);
         }
@@ -238,19 +238,19 @@ impl House {
 
     /// Tries again to have kept answers on disk, where another gateway had the folder. Waits for the disk.
     pub(super) fn tend_disk(&self) {
-        if let Err(problem) = self.desk.answers.keep_on_disk(&self.live.load().snapshot.policy) {
+        if let Err(problem) = self.parts.answers.keep_on_disk(&self.live.load().snapshot.policy) {
             tracing::warn!("{}", OpenError::Disk(problem));
         }
     }
 
     /// Counts what the engines' hours cost up to now.
     pub(super) fn accrue(&self) {
-        self.accrued.until(self.desk.clock.now(), &self.live.load());
+        self.accrued.until(self.parts.clock.now(), &self.live.load());
     }
 
     /// Writes what was used, and forgets what is too old. Waits for the disk.
     pub(super) fn write_usage(&self) {
-        self.desk.accounting.callers.write(self.usage_retention());
+        self.parts.accounting.callers.write(self.usage_retention());
     }
 
     fn usage_retention(&self) -> Duration {
@@ -260,20 +260,20 @@ impl House {
 
     /// Writes out what is queued.
     pub(super) async fn close(&self) {
-        let (desk, retention) = (self.desk.clone(), self.usage_retention());
+        let (parts, retention) = (self.parts.clone(), self.usage_retention());
         let close = move || {
-            desk.accounting.callers.write(retention);
-            desk.learning.tiers.save();
-            desk.answers.local.disk.close();
+            parts.accounting.callers.write(retention);
+            parts.learning.tiers.save();
+            parts.answers.local.disk.close();
         };
         let _ = tokio::task::spawn_blocking(close).await;
-        if let Some(exporter) = self.desk.otel.swap(None) {
+        if let Some(exporter) = self.parts.otel.swap(None) {
             let _ = tokio::task::spawn_blocking(move || exporter.close(LAST_SPANS)).await;
         }
-        if let Some(log) = self.desk.decisions.access_log.swap(None) {
+        if let Some(log) = self.parts.decisions.access_log.swap(None) {
             let _ = tokio::task::spawn_blocking(move || log.close()).await;
         }
-        if let Some(journal) = self.desk.decisions.journal.swap(None) {
+        if let Some(journal) = self.parts.decisions.journal.swap(None) {
             // A panic in the writer was logged where it happened.
             let _ = tokio::task::spawn_blocking(move || journal.close()).await;
         }
@@ -309,17 +309,17 @@ fn look_at_links(policy: &Policy) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn open_journal(policy: &Policy, desk: &Desk) -> Result<Option<Arc<Journal>>, OpenError> {
+fn open_journal(policy: &Policy, parts: &Parts) -> Result<Option<Arc<Journal>>, OpenError> {
     let Some(spec) = &policy.journal else { return Ok(None) };
-    match Journal::open(&spec.path, spec.max_size, spec.keep, desk.metrics.journal()) {
+    match Journal::open(&spec.path, spec.max_size, spec.keep, parts.metrics.journal()) {
         Ok(journal) => Ok(Some(Arc::new(journal))),
         Err(error) => Err(OpenError::Journal { path: spec.path.display().to_string(), error }),
     }
 }
 
-fn open_access_log(policy: &Policy, desk: &Desk) -> Result<Option<Arc<AccessLog>>, OpenError> {
+fn open_access_log(policy: &Policy, parts: &Parts) -> Result<Option<Arc<AccessLog>>, OpenError> {
     let Some(policy::AccessLog { format, path, max_size, keep }) = &policy.access_log else { return Ok(None) };
-    match Journal::access(path.as_deref(), *max_size, *keep, desk.metrics.access_log()) {
+    match Journal::access(path.as_deref(), *max_size, *keep, parts.metrics.access_log()) {
         Ok(journal) => Ok(Some(Arc::new(AccessLog::new(journal, *format)))),
         Err(error) => {
             let path = path.as_ref().map_or_else(String::new, |path| path.display().to_string());

@@ -26,15 +26,15 @@ pub(super) fn routes(control: Arc<Control>) -> Router {
 }
 
 async fn keys(Extract(control): Extract<Arc<Control>>) -> Response {
-    let (desk, serving) = (&control.house.desk, control.house.live.load());
-    let keys = desk.accounting.callers.keys(&serving.snapshot.policy, desk.clock.now());
-    Json(json!({ "keys": keys, "teams": desk.accounting.callers.teams() })).into_response()
+    let (parts, serving) = (&control.house.parts, control.house.live.load());
+    let keys = parts.accounting.callers.keys(&serving.snapshot.policy, parts.clock.now());
+    Json(json!({ "keys": keys, "teams": parts.accounting.callers.teams() })).into_response()
 }
 
 /// How callers' prompts begin, and what to do where they depart early.
 async fn prompt_cache(Extract(control): Extract<Arc<Control>>) -> Response {
-    let (desk, serving) = (&control.house.desk, control.house.live.load());
-    Json(json!({ "callers": desk.accounting.prefix_stability.told(&serving.snapshot.policy) })).into_response()
+    let (parts, serving) = (&control.house.parts, control.house.live.load());
+    Json(json!({ "callers": parts.accounting.prefix_stability.told(&serving.snapshot.policy) })).into_response()
 }
 
 async fn revoke(control: Extract<Arc<Control>>, id: Path<String>) -> Response {
@@ -50,7 +50,7 @@ async fn change(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>,
     let _alone = control.reloading.lock().await;
     let serving = control.house.live.load();
     let policy = &serving.snapshot.policy;
-    let callers = &control.house.desk.accounting.callers;
+    let callers = &control.house.parts.accounting.callers;
     let done = if revoked { callers.revoke(policy, &id) } else { callers.restore(policy, &id) };
     if !done {
         let what = if revoked { "in the policy" } else { "that was revoked" };
@@ -82,7 +82,7 @@ async fn usage(Extract(control): Extract<Arc<Control>>, Query(asked): Query<Hash
             && is("key", &entry.key)
             && is("team", &entry.team)
     };
-    let rows = control.house.desk.accounting.callers.book.rows(wanted);
+    let rows = control.house.parts.accounting.callers.book.rows(wanted);
     match asked.get("format").map(String::as_str) {
         None | Some("jsonl") => ([(header::CONTENT_TYPE, "application/x-ndjson")], jsonl(&rows)).into_response(),
         Some("csv") => ([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], csv(&rows)).into_response(),

@@ -89,7 +89,7 @@ impl Control {
             Err(error) => tracing::error!("the policy was not loaded, the one before stays in force\n{error}"),
         }
         let result = result.flatten();
-        self.house.desk.metrics.config_reload(result.is_ok());
+        self.house.parts.metrics.config_reload(result.is_ok());
         result
     }
 }

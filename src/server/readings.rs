@@ -25,8 +25,8 @@ impl House {
     /// The metrics page.
     pub(super) fn metrics(&self) -> String {
         self.accrue();
-        let now = self.desk.clock.now();
-        self.desk.metrics.encode(now, &self.reading())
+        let now = self.parts.clock.now();
+        self.parts.metrics.encode(now, &self.reading())
     }
 
     /// The same for callers: where they have keys, what others use is none of their business.
@@ -40,11 +40,11 @@ impl House {
             reading.teams.clear();
             reading.accounts.clear();
         }
-        self.desk.metrics.encode(self.desk.clock.now(), &reading)
+        self.parts.metrics.encode(self.parts.clock.now(), &reading)
     }
 
     fn reading(&self) -> telemetry::Live {
-        let now = self.desk.clock.now();
+        let now = self.parts.clock.now();
         let serving = self.live.load();
         let backends = serving.snapshot.pools.iter().flat_map(|pool| {
             pool.backends.iter().map(|backend| telemetry::BackendLive {
@@ -90,15 +90,15 @@ impl House {
             engines: engines.collect(),
             pools: self.pools(&serving, now),
             tiered: self
-                .desk
+                .parts
                 .learning
                 .standings(now)
                 .into_iter()
                 .map(|(route, standing)| tiered(route, &standing))
                 .collect(),
-            boundaries: self.desk.learning.learned_boundaries(),
-            pool_slos: self.desk.accounting.error_budgets.pools(now),
-            route_slos: self.desk.accounting.error_budgets.routes(now),
+            boundaries: self.parts.learning.learned_boundaries(),
+            pool_slos: self.parts.accounting.error_budgets.pools(now),
+            route_slos: self.parts.accounting.error_budgets.routes(now),
             scheduler: Some(telemetry::SchedulerLive {
                 prefix_bytes: prefixes.bytes() as u64,
                 prefix_blocks: prefixes.len() as u64,
@@ -106,12 +106,12 @@ impl House {
             }),
             caches: self.caches(&serving.snapshot.policy),
             log: self.log(&serving.snapshot.policy),
-            shared: self.desk.answers.peers.is_up(),
-            shared_limits: self.desk.accounting.callers.shares(),
+            shared: self.parts.answers.peers.is_up(),
+            shared_limits: self.parts.accounting.callers.shares(),
             accounts: accounts(&serving.snapshot.pools, now),
             limited: self.limited(&serving.snapshot.policy, now),
-            keys: self.desk.metrics.keys(),
-            teams: self.desk.accounting.callers.teams().into_iter().map(team).collect(),
+            keys: self.parts.metrics.keys(),
+            teams: self.parts.accounting.callers.teams().into_iter().map(team).collect(),
             false_hits: self.false_hits(&serving.snapshot.policy, now),
             labels: std::sync::Arc::default(),
         }
@@ -119,28 +119,28 @@ impl House {
 
     pub(super) fn caches(&self, policy: &Policy) -> Vec<telemetry::CacheLive> {
         let keeps = policy.caching.as_ref().is_some_and(|caching| caching.exact.is_some());
-        let (entries, bytes) = self.desk.answers.local.cache.size();
+        let (entries, bytes) = self.parts.answers.local.cache.size();
         let exact = telemetry::CacheLive {
             tier: "exact",
             entries: entries as u64,
             bytes: bytes as u64,
-            evictions: self.desk.answers.local.cache.evictions().collect(),
+            evictions: self.parts.answers.local.cache.evictions().collect(),
         };
         let means = policy.caching.as_ref().is_some_and(|caching| caching.semantic.is_some());
-        let (entries, bytes) = self.desk.answers.local.semantic.size();
+        let (entries, bytes) = self.parts.answers.local.semantic.size();
         let semantic = telemetry::CacheLive {
             tier: "semantic",
             entries: entries as u64,
             bytes: bytes as u64,
-            evictions: self.desk.answers.local.semantic.evictions().collect(),
+            evictions: self.parts.answers.local.semantic.evictions().collect(),
         };
         keeps.then_some(exact).into_iter().chain(means.then_some(semantic)).collect()
     }
 
     fn log(&self, policy: &Policy) -> Option<telemetry::CacheLogLive> {
         policy.caching.as_ref()?.persist.as_ref()?;
-        let figures = self.desk.answers.local.disk.figures();
-        let Loaded { records, meanings, passed, millis } = self.desk.answers.local.disk.loaded();
+        let figures = self.parts.answers.local.disk.figures();
+        let Loaded { records, meanings, passed, millis } = self.parts.answers.local.disk.loaded();
         let up = figures.is_some_and(|figures| !figures.failed);
         let store::Figures { records: held, bytes, dropped, damaged, doubtful, evicted, compactions, failed: _ } =
             figures.unwrap_or_default();
@@ -162,7 +162,7 @@ impl House {
     }
 
     fn limited(&self, policy: &Policy, now: Moment) -> Vec<(Name, &'static str, u64)> {
-        let keys = self.desk.accounting.callers.keys(policy, now).into_iter();
+        let keys = self.parts.accounting.callers.keys(policy, now).into_iter();
         let refused =
             keys.flat_map(|key| key.refused.into_iter().map(move |(limit, count)| (key.id.clone(), limit, count)));
         refused.filter(|(.., count)| *count > 0).collect()
@@ -170,7 +170,7 @@ impl House {
 
     pub(super) fn false_hits(&self, policy: &Policy, now: Moment) -> Option<telemetry::FalseHitsLive> {
         policy.caching.as_ref()?.semantic?;
-        let told = self.desk.answers.local.semantic.false_hits(now);
+        let told = self.parts.answers.local.semantic.false_hits(now);
         Some(telemetry::FalseHitsLive {
             rate: told.rate.rate,
             lower: told.rate.lower,
@@ -181,7 +181,7 @@ impl House {
     }
 
     pub(super) fn pools(&self, serving: &Serving, now: Moment) -> Vec<telemetry::PoolLive> {
-        let standings = self.desk.hall.standings(now);
+        let standings = self.parts.queues.standings(now);
         let live =
             serving.snapshot.pools.iter().zip(spending(serving, now)).enumerate().map(|(at, (pool, spending))| {
                 let standing = standings.iter().find(|standing| standing.pool == pool.spec.name);

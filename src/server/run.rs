@@ -125,7 +125,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     on_signal(control.clone(), limits.lame_duck, close)?;
     tend(&control);
     let watched = control.clone();
-    vigil::keep(move || (watched.house.registry.engines(), watched.house.desk.clock.now()));
+    vigil::keep(move || (watched.house.registry.engines(), watched.house.parts.clock.now()));
     vigil::check(&control.house);
     let watched = control.clone();
     tokio::spawn(async move { watched.watchers.tend(|| admin::state_json(watched.clone())).await });
@@ -136,7 +136,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let drained = left.drained;
     if !drained {
         tracing::warn!("the drain limit is over: requests still under way are cut (limits.drain)");
-        control.house.desk.cut();
+        control.house.parts.stop();
     }
     left.end().await;
     // Nobody receives when there is no admin listener.
@@ -153,15 +153,15 @@ fn app(control: &Arc<Control>) -> Router {
     let unread = Arc::new(Unread::default());
     let looking = unread.clone();
     tokio::spawn(async move { looking.tend(listen::UNREAD).await });
-    let (live, desk, client) = (house.live.clone(), house.desk.clone(), house.client.clone());
+    let (live, parts, client) = (house.live.clone(), house.parts.clone(), house.client.clone());
     let router = if live.load().snapshot.policy.observed.is_some() {
         // Every path is that gateway's own.
-        Router::new().fallback_service(any_service(Observer::new(live, desk, client)))
+        Router::new().fallback_service(any_service(Observer::new(live, parts, client)))
     } else {
         Router::new()
-            .fallback_service(any_service(walk(live.clone(), desk.clone(), client)))
+            .fallback_service(any_service(walk(live.clone(), &parts, client)))
             .merge(Models::router(live.clone()))
-            .merge(Inquiry::router(live, desk))
+            .merge(Inquiry::router(live, parts))
             .merge(admin::public(control.clone()))
     };
     let with_cors = router.clone().layer(guard::cors(control.house.live.clone()));
@@ -222,9 +222,9 @@ fn tend(control: &Arc<Control>) {
         let mut tick = tokio::time::interval(TENDED);
         loop {
             tick.tick().await;
-            let desk = control.house.desk.clone();
+            let parts = control.house.parts.clone();
             // It may take long.
-            let _ = tokio::task::spawn_blocking(move || desk.answers.local.semantic.tend(desk.clock.now())).await;
+            let _ = tokio::task::spawn_blocking(move || parts.answers.local.semantic.tend(parts.clock.now())).await;
             let _alone = control.reloading.lock().await;
             let again = control.clone();
             let tend = move || {

@@ -134,25 +134,25 @@ struct DecisionState {
 impl State {
     /// The state of `house` now. It looks at every backend: not on a worker.
     pub(super) fn of(house: &House, draining: bool) -> Self {
-        let now = house.desk.clock.now();
+        let now = house.parts.clock.now();
         let serving = house.live.load();
         let policy = &serving.snapshot.policy;
-        let recent = house.desk.decisions.last(FORESEEN);
+        let recent = house.parts.decisions.last(FORESEEN);
         let gathered = Pools::new(house, &serving, &recent, now);
-        let mut budgets = house.desk.accounting.error_budgets.pools(now);
+        let mut budgets = house.parts.accounting.error_budgets.pools(now);
         let mut slo = |pool: &Pool| {
             let own = budgets.iter_mut().find(|(name, _)| *name == pool.spec.name);
             own.map(|(_, slo)| std::mem::take(slo)).unwrap_or_default()
         };
         let pools = serving.snapshot.pools.iter().enumerate();
         let pools: Vec<_> = pools.map(|(at, pool)| gathered.state(at, pool, slo(pool))).collect();
-        let routes = house.desk.accounting.error_budgets.routes(now).into_iter();
+        let routes = house.parts.accounting.error_budgets.routes(now).into_iter();
         let routes: Vec<_> = routes.map(|(name, slo)| RouteState { name, slo }).collect();
         let cache = policy.caching.as_ref().map(|_| cache(house, policy, now));
         let shadow = cache.as_ref().and_then(|cache| cache.false_hits.as_ref()).map_or(0, |it| it.shadow_scopes);
         let health = Health::of(&pools, &routes, draining, shadow);
         let cost = gathered.cost();
-        let ratios = house.desk.metrics.prefix_hits().ratios();
+        let ratios = house.parts.metrics.prefix_hits().ratios();
         Self {
             version: env!("CARGO_PKG_VERSION"),
             hash: policy.hash.clone(),
@@ -164,10 +164,10 @@ impl State {
             api: api(policy),
             model: policy.models.names().next().cloned(),
             asks_keys: !policy.keys.is_empty(),
-            in_flight: house.desk.metrics.in_flight(),
+            in_flight: house.parts.metrics.in_flight(),
             requests: Requests {
-                total: house.desk.metrics.requests_total(),
-                per_second: house.desk.accounting.rate.per_second(RateSpan::TenSeconds, now),
+                total: house.parts.metrics.requests_total(),
+                per_second: house.parts.accounting.rate.per_second(RateSpan::TenSeconds, now),
             },
             cost,
             cache,
@@ -187,7 +187,7 @@ fn api(policy: &Policy) -> String {
 }
 
 fn cache(house: &House, policy: &Policy, now: Moment) -> CacheState {
-    let metrics = house.desk.metrics.cache();
+    let metrics = house.parts.metrics.cache();
     let tier = |live: telemetry::CacheLive| {
         let (lookups, hits) = metrics.rates(live.tier);
         let hit_rate = (lookups > 0).then(|| hits as f64 / lookups as f64);
@@ -201,7 +201,7 @@ fn cache(house: &House, policy: &Policy, now: Moment) -> CacheState {
         shadow_scopes: live.shadow_scopes,
     });
     let tiers = house.caches(policy).into_iter().map(tier).collect();
-    let embedder = house.desk.answers.local.semantic.embedder();
+    let embedder = house.parts.answers.local.semantic.embedder();
     CacheState { tiers, saved_usd: metrics.saved_usd(), false_hits, embedder }
 }
 

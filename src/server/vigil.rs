@@ -29,7 +29,7 @@ pub(super) fn keep(engines: impl Fn() -> (Vec<Arc<Engine>>, Moment) + Send + 'st
 pub(super) fn check(house: &House) {
     let serving = house.live.load();
     if !serving.snapshot.policy.simulated {
-        tokio::spawn(check_keys(serving, house.client.clone(), house.desk.clock));
+        tokio::spawn(check_keys(serving, house.client.clone(), house.parts.clock));
     }
 }
 

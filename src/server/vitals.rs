@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     fleet::{Engine, Pool},
-    gateway::{Serving, Standing},
+    gateway::{QueueStanding, Serving},
     measure::{Span, Window, merged},
     telemetry::{Latencies, Vitals},
     types::Moment,
@@ -14,7 +14,7 @@ use crate::{
 const OLD: Duration = Duration::from_secs(30);
 
 /// How the pool at the place `at` does; `standing`: who waits for it.
-pub(super) fn vitals(serving: &Serving, at: usize, standing: Option<&Standing>, now: Moment) -> Vitals {
+pub(super) fn vitals(serving: &Serving, at: usize, standing: Option<&QueueStanding>, now: Moment) -> Vitals {
     let pool = &serving.snapshot.pools[at];
     let recent = |window: fn(&Latencies) -> &Window| {
         let meters = (0..pool.backends.len()).map(|backend| window(serving.meter(at, backend).latencies()));

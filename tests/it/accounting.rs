@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use signalbox::{
     config::Config,
     fleet::{Engine, Registry, Snapshot},
-    gateway::{Desk, Live, Serving, walk},
+    gateway::{Live, Parts, Serving, walk},
     policy::compile,
     types::Clock,
     upstream::Client,
@@ -219,7 +219,7 @@ async fn uploads_that_break_off_are_counted_and_forgotten() {
 pub(crate) struct House {
     pub(crate) walk:
         Box<dyn Fn(Request<Body>) -> futures_util::future::BoxFuture<'static, http::Response<Body>> + Send + Sync>,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) parts: Arc<Parts>,
     pub(crate) engines: Vec<Arc<Engine>>,
 }
 
@@ -229,22 +229,22 @@ impl House {
         let config = Config::parse("test.yaml", text, &|_| None, &missing).unwrap_or_else(|it| panic!("{it:?}"));
         let policy = compile(&config).unwrap_or_else(|problems| panic!("{problems:?}"));
         let client = Client::new(policy.timeouts.connect).expect("a client");
-        let (desk, registry) = (Arc::new(Desk::new(Clock::start())), Registry::default());
-        let serving = Serving::new(Snapshot::new(policy, &registry), &desk, |_| Arc::default());
-        let edge = walk(Arc::new(Live::new(serving)), desk.clone(), client);
+        let (parts, registry) = (Arc::new(Parts::new(Clock::start())), Registry::default());
+        let serving = Serving::new(Snapshot::new(policy, &registry), &parts, |_| Arc::default());
+        let edge = walk(Arc::new(Live::new(serving)), &parts, client);
         let walk = move |request| -> futures_util::future::BoxFuture<'static, _> {
             let answering = edge.clone().oneshot(request);
             Box::pin(async move { answering.await.unwrap_or_else(|never| match never {}) })
         };
-        Self { walk: Box::new(walk), desk, engines: registry.engines() }
+        Self { walk: Box::new(walk), parts, engines: registry.engines() }
     }
 
     /// Requests, attempts, queued tokens, decoding, context: what is under way.
     pub(crate) fn under_way(&self) -> [u64; 5] {
-        let now = self.desk.clock.now();
+        let now = self.parts.clock.now();
         let sum = |count: &dyn Fn(&Engine) -> u64| self.engines.iter().map(|engine| count(engine)).sum();
         [
-            self.desk.metrics.in_flight(),
+            self.parts.metrics.in_flight(),
             sum(&|engine| engine.load.in_flight().into()),
             sum(&|engine| engine.load.view(now).queued_tokens),
             sum(&|engine| engine.load.view(now).decoding.into()),
@@ -325,7 +325,7 @@ fn nothing_is_left_over_whatever_is_begun_failed_or_dropped() {
         over.set(over.get() + steps.len() as u64);
         // Dropped is over: there is nothing to wait for.
         prop_assert_eq!(house.under_way(), [0; 5]);
-        prop_assert_eq!(house.desk.metrics.requests_total(), over.get());
+        prop_assert_eq!(house.parts.metrics.requests_total(), over.get());
         Ok(())
     };
     runner.run(&steps(), property).unwrap();

@@ -492,11 +492,11 @@ async fn a_crowd_is_let_in_without_one_too_many_and_nobody_is_forgotten() {
         assert!([200, 400].contains(&status), "{status}");
     }
     until("those who left to be gone", async || house.under_way() == [0; 5]).await;
-    assert!(house.desk.hall.is_empty());
-    assert!(house.desk.hall.standings(house.desk.clock.now()).is_empty());
+    assert!(house.parts.queues.is_empty());
+    assert!(house.parts.queues.standings(house.parts.clock.now()).is_empty());
     let peaks = [0, 1].map(|which: usize| peaks[which].load(SeqCst));
     assert_eq!(peaks, [2, 3], "as many as there may be, and not one more");
-    assert_eq!(house.desk.metrics.requests_total(), CROWD as u64);
+    assert_eq!(house.parts.metrics.requests_total(), CROWD as u64);
 }
 
 #[tokio::test]
@@ -561,6 +561,6 @@ async fn whoever_waits_in_vain_is_told_so_and_leaves_nothing_behind() {
         }
     }
     assert_eq!(house.under_way(), [0; 5]);
-    assert!(house.desk.hall.is_empty());
-    assert_eq!(house.desk.metrics.requests_total(), CROWD as u64);
+    assert!(house.parts.queues.is_empty());
+    assert_eq!(house.parts.metrics.requests_total(), CROWD as u64);
 }

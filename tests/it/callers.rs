@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use signalbox::{
     config::Config,
     fleet::{Registry, Snapshot},
-    gateway::{Desk, Serving},
+    gateway::{Parts, Serving},
     policy::{Policy, compile},
     types::Clock,
 };
@@ -173,13 +173,13 @@ fn policy(text: &str) -> Policy {
 fn as_many_keys_as_there_may_be_are_renamed() {
     let engine = "engines: { e: { url: \"http://127.0.0.1:9\", scrape: false } }\n\
                   pools: { main: { model: m, backends: [{ engine: e }] } }\nmodels: { auto: { to: main } }\n";
-    let (desk, registry) = (Desk::new(Clock::start()), Registry::default());
+    let (parts, registry) = (Parts::new(Clock::start()), Registry::default());
     for name in ["old", "new"] {
         let ids: Vec<_> = (0..4096).map(|number| format!("{name}{number}")).collect();
         let list: Vec<_> = ids.iter().map(|id| (&**id, "")).collect();
         let policy = policy(&format!("{}{engine}", keys(&list)));
-        let _serving = Serving::new(Snapshot::new(policy, &registry), &desk, |_| Arc::default());
-        let counted = desk.metrics.keys();
+        let _serving = Serving::new(Snapshot::new(policy, &registry), &parts, |_| Arc::default());
+        let counted = parts.metrics.keys();
         assert!(counted.len() == 4096 && counted.iter().all(|(id, _)| id.starts_with(name)), "{}", counted.len());
     }
 }
@@ -193,9 +193,9 @@ async fn habits_of_a_key_that_is_gone_are_not_told() {
     let body = axum::body::Body::from(chat(&rules(), &["hi"]).to_string());
     let request = ::http::Request::post("/v1/chat/completions").header("authorization", "Bearer web").body(body);
     (house.walk)(request.expect("a request")).await;
-    let told = |text: &str| house.desk.accounting.prefix_stability.told(&policy(text)).len();
+    let told = |text: &str| house.parts.accounting.prefix_stability.told(&policy(text)).len();
     assert_eq!((told(&before), told(&after)), (1, 0), "a request under the old policy may come after the new one");
-    house.desk.accounting.prefix_stability.follow(&policy(&after));
+    house.parts.accounting.prefix_stability.follow(&policy(&after));
     assert_eq!(told(&before), 0);
 }
 

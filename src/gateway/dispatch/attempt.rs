@@ -21,8 +21,7 @@ use super::{
 use crate::{
     fleet::{Backend, Pool},
     gateway::{
-        Desk,
-        asked::{Asked, Placed},
+        placement::{PlacementRequest, Reservation},
         record::millis,
         relay::{Answer, Committed, Decision, Events, Gauges, Meter},
         reply::is_events,
@@ -31,7 +30,7 @@ use crate::{
     policy::Secret,
     protocol::{LONG_BODY, answer, request::Edits},
     types::{
-        Endpoint, Fault, Retry, Usage,
+        Clock, Endpoint, Fault, Retry, Usage,
         fault::{LOST, MISSING, UNREACHABLE},
     },
     upstream::{SendError, address, client::Outgoing},
@@ -45,7 +44,7 @@ const LARGEST_ERROR: usize = 1 << 20;
 /// An attempt at a request.
 pub(super) struct Attempt<'a> {
     pub(super) job: &'a Job,
-    pub(super) desk: Arc<Desk>,
+    pub(super) clock: Clock,
     /// Of the prompt, as it was hashed.
     pub(super) prompt_bytes: u64,
     /// Set once the head of an answer has come: the connection holds, whatever the model does.
@@ -54,20 +53,20 @@ pub(super) struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     /// An attempt at the request of `job`.
-    pub(super) fn new(job: &'a Job, asked: &Asked) -> Self {
+    pub(super) fn new(job: &'a Job, asked: &PlacementRequest) -> Self {
         let prompt_bytes = asked.blocks.prompt().bytes;
-        Self { job, desk: asked.desk.clone(), prompt_bytes, has_head: Arc::default() }
+        Self { job, clock: job.call.record.clock(), prompt_bytes, has_head: Arc::default() }
     }
 
     /// Runs the attempt at the backend that was chosen for it; where that is, and what came of it. It has its ticket from the start, and
     /// releases it wherever this future is dropped.
-    pub(super) async fn run(self, placed: Placed) -> (Spot, Result<Committed, Fault>) {
+    pub(super) async fn run(self, placed: Reservation) -> (Spot, Result<Committed, Fault>) {
         let spot = Spot { target: placed.target, backend: placed.backend };
         (spot, self.at(placed).await)
     }
 
-    async fn at(&self, placed: Placed) -> Result<Committed, Fault> {
-        let Placed { pool, backend, seat, told, .. } = placed;
+    async fn at(&self, placed: Reservation) -> Result<Committed, Fault> {
+        let Reservation { pool, backend, seat, told, .. } = placed;
         let serving = &self.job.call.serving;
         let alive = &serving.snapshot.pools[pool];
         let backend_at = &alive.backends[backend].asked_for(self.job.call.body.model.as_deref());
@@ -83,14 +82,14 @@ impl<'a> Attempt<'a> {
         };
         let cached_tokens = told.predicted.cached_tokens;
         let engine = &serving.snapshot.policy.engines[backend_at.spec.engine];
-        let began_ms = millis(self.desk.clock.now().since(self.job.call.record.arrived()));
+        let began_ms = millis(self.clock.now().since(self.job.call.record.arrived()));
         let mut number = 0;
         self.job.call.record.note(|line| {
             number = line.attempts.len();
             line.attempts.push(AttemptEntry { provider: provider(engine, backend_at), began_ms, ..told });
         });
         let gauges = Gauges {
-            desk: self.desk.clone(),
+            estimator: self.job.estimator.clone(),
             record: self.job.call.record.clone(),
             number,
             metrics: serving.meter(pool, backend).clone(),
@@ -107,7 +106,7 @@ impl<'a> Attempt<'a> {
             Ok((head, answer)) => Ok(Committed { head, answer, meter, decision }),
             Err(fault) => {
                 if fault.kind == MISSING {
-                    alive.lacks(backend, self.job.call.endpoint, self.desk.clock.now());
+                    alive.lacks(backend, self.job.call.endpoint, self.clock.now());
                 }
                 meter.fail(&fault);
                 // What must not be done twice is tried again only where it never left.
@@ -149,7 +148,7 @@ impl<'a> Attempt<'a> {
         ask_usage: bool,
         meter: &Meter,
     ) -> Result<(http::response::Parts, reqwest::Body), Fault> {
-        let (engine, clock) = (&self.job.call.serving.snapshot.policy.engines[backend.spec.engine], self.desk.clock);
+        let (engine, clock) = (&self.job.call.serving.snapshot.policy.engines[backend.spec.engine], self.clock);
         let mut left = engine.keys.len();
         loop {
             let key = ProviderKey::next(engine, backend, clock.now());
@@ -167,7 +166,7 @@ impl<'a> Attempt<'a> {
 
     /// Awaits what upstream owes us; the time is upstream's, not ours.
     async fn upstream<T>(&self, work: impl Future<Output = T>) -> T {
-        let clock = self.desk.clock;
+        let clock = self.clock;
         let began = clock.now();
         let done = work.await;
         self.job.call.record.wait(clock.now().since(began));

@@ -12,8 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{job::Job, race::commit};
 use crate::{
     gateway::{
-        admit::enter,
-        asked::{Asked, Tries},
+        placement::{PlacementRequest, Tries, enter},
         relay::{Answer, Committed, Events, Held, Meter, cut},
     },
     journal::CascadeResult,
@@ -30,7 +29,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 /// An answer that has begun, and who may be asked for a better one.
 pub(super) struct Escalation<'a> {
     pub(super) job: &'a Job,
-    pub(super) asked: &'a Asked,
+    pub(super) asked: &'a PlacementRequest,
     pub(super) cascade: &'a Cascade,
 }
 
@@ -91,7 +90,7 @@ impl Escalation<'_> {
             },
         };
         let cascaded = CascadeResult { result, check };
-        self.asked.desk.metrics.cascade(&self.asked.route.name).result(result);
+        self.job.call.record.metrics().cascade(&self.asked.route.name).result(result);
         self.job.call.record.note(|line| line.cascade = Some(cascaded));
         first.decision.cascade = Some(cascaded);
         first
@@ -124,7 +123,7 @@ impl Escalation<'_> {
     /// Holds a stream back until enough of it has come, it is over or fails, or time is up.
     async fn hold(&self, events: &mut Events, meter: &mut Meter, until: Instant) -> Found {
         let Some(bar) = aside(self.job.call.body.bytes().len(), self.bar()).await else { return Found::Unread };
-        let clock = self.asked.desk.clock;
+        let clock = self.asked.state.clock;
         let began = clock.now();
         let mut watch = Watch::default();
         events.held().for_each(|(event, seen)| watch.take(event, seen));
@@ -164,7 +163,7 @@ impl Escalation<'_> {
         if left.is_zero() {
             return Err(Kept::TooLate);
         }
-        let Asked { route, serving, .. } = self.asked;
+        let PlacementRequest { route, serving, .. } = self.asked;
         let most = route.queue.unwrap_or(serving.snapshot.policy.limits.queue_wait);
         let patience = if first.is_vacated() { most.min(left) } else { Duration::ZERO };
         // A first token that the client was promised by then comes from nobody later.
@@ -174,9 +173,9 @@ impl Escalation<'_> {
         let to = vec![self.cascade.to.clone()];
         let larger = Route { targets: to, timeouts, queue: Some(patience), cascade: None, ..Route::clone(route) };
         let tries = vec![Tries::none(serving, &self.cascade.to, &route.name)];
-        let mut asked = Asked { route: larger.into(), tries, escalates: true, ..self.asked.clone() };
+        let mut asked = PlacementRequest { route: larger.into(), tries, escalates: true, ..self.asked.clone() };
         let placed = enter(&asked, &self.job.call.record).await.map_err(|_| Kept::Failed)?;
-        let bound = asked.bound(asked.desk.clock.now()).filter(|_| self.job.call.body.stream);
+        let bound = asked.bound(asked.state.clock.now()).filter(|_| self.job.call.body.stream);
         if bound.is_some_and(|bound| placed.told.predicted.ttft_ms > bound.as_secs_f64() * 1e3) {
             return Err(Kept::TooLate);
         }
@@ -192,7 +191,7 @@ impl Escalation<'_> {
             meter.fail(&fault);
         } else {
             let (usage, cost) = meter.give_up();
-            self.asked.desk.metrics.cascade(&self.asked.route.name).given_up(&usage, cost);
+            self.job.call.record.metrics().cascade(&self.asked.route.name).given_up(&usage, cost);
         }
     }
 }

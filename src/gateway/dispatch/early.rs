@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::{
-    gateway::asked::{Asked, Placed},
+    gateway::placement::{PlacementRequest, Reservation},
     policy::Route,
     schedule::hedge::Awaited,
     types::Moment,
@@ -41,10 +41,10 @@ pub(super) struct Clocks {
 
 impl Clocks {
     /// The clocks of an attempt that begins now.
-    pub(super) fn start(asked: &Asked, placed: &Placed, streams: bool, now: Moment) -> Self {
+    pub(super) fn start(asked: &PlacementRequest, placed: &Reservation, streams: bool, now: Moment) -> Self {
         let began = Instant::now();
         let Route { timeouts, .. } = &*asked.route;
-        let Placed { target, ref forecast, probes, .. } = *placed;
+        let Reservation { target, ref forecast, probes, .. } = *placed;
         let (_, pool) = asked.pool(target);
         let model = pool.learned.predictor.model();
         let quantile = |level| model.ttft_quantile(level, &forecast.work.prediction);

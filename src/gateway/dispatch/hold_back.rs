@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use super::job::Job;
 use crate::{
     gateway::{
-        asked::Asked,
+        placement::PlacementRequest,
         relay::{Answer, Committed, Events, Held, Meter, cut},
     },
     types::{Fault, fault::STALLED},
@@ -23,12 +23,12 @@ const STALL: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// What broke the answer off before that; nothing of it has gone to the client, so that another backend may still answer.
-pub(super) async fn steady(job: &Job, asked: &Asked, mut committed: Committed) -> Result<Committed, Fault> {
+pub(super) async fn steady(job: &Job, asked: &PlacementRequest, mut committed: Committed) -> Result<Committed, Fault> {
     let Some(tokens) = asked.route.hold_back.filter(|_| job.streams() && job.call.is_repeatable()) else {
         return Ok(committed);
     };
     let Committed { answer: Answer::Events { events, .. }, meter, .. } = &mut committed else { return Ok(committed) };
-    let clock = asked.desk.clock;
+    let clock = asked.state.clock;
     let began = clock.now();
     let stall = asked.has_sound(began).then(|| STALL.min(asked.route.timeouts.idle));
     let held = hold(events, meter, tokens, stall).await;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use crate::{
-    gateway::{relay::is_generation, stages::Call},
+    gateway::{estimator::Estimator, relay::is_generation, stages::Call},
     upstream::{Client, address},
 };
 
 /// A request that is being answered.
 pub(super) struct Job {
     pub(super) client: Client,
+    pub(super) estimator: Arc<Estimator>,
     pub(super) call: Call,
     /// The client's headers that may go upstream.
     pub(super) headers: HeaderMap,
@@ -27,8 +28,8 @@ pub(super) struct Spot {
 }
 
 impl Job {
-    pub(super) fn new(client: Client, call: Call) -> Arc<Self> {
-        Self { client, headers: address::forwarded(&call.headers), call }.into()
+    pub(super) fn new(client: Client, estimator: Arc<Estimator>, call: Call) -> Arc<Self> {
+        Self { client, estimator, headers: address::forwarded(&call.headers), call }.into()
     }
 
     /// Whether its answer comes token by token.

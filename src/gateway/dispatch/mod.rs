@@ -22,40 +22,42 @@ pub use self::upstream_fault::fuzz_head;
 use self::{cascade::Escalation, job::Job, race::commit, rescue::Rescuer};
 use super::{
     Reply, Step,
-    asked::{Asked, Placed},
+    estimator::Estimator,
+    placement::{PlacementRequest, Reservation},
     relay,
-    stages::{Admitted, Place},
+    stages::Admitted,
 };
 use crate::{telemetry::Stage, types::Fault, upstream::Client};
 
 pub(super) struct Dispatch {
     client: Client,
+    estimator: Arc<Estimator>,
 }
 
 impl Dispatch {
-    pub(super) fn new(client: Client) -> Self {
-        Self { client }
+    pub(super) fn new(client: Client, estimator: Arc<Estimator>) -> Self {
+        Self { client, estimator }
     }
 }
 
 impl Step<Admitted> for Dispatch {
     async fn call(&self, admitted: Admitted) -> Result<Reply, Fault> {
-        let Admitted { call, asked, first, place } = admitted;
+        let Admitted { call, asked, first } = admitted;
         call.record.note(|line| line.stage = Stage::Prefill);
-        let job = Job::new(self.client.clone(), call);
+        let job = Job::new(self.client.clone(), self.estimator.clone(), call);
         if job.streams() {
             let call = &job.call;
             let (record, endpoint) = (call.record.clone(), call.endpoint);
             let simulated = call.serving.snapshot.policy.simulated;
-            late::in_time(&record, endpoint, simulated, answer(job, asked, first, place)).await
+            late::in_time(&record, endpoint, simulated, answer(job, asked, first)).await
         } else {
-            answer(job, asked, first, place).await
+            answer(job, asked, first).await
         }
     }
 }
 
 /// The reply of the backend that has begun to answer.
-async fn answer(job: Arc<Job>, mut asked: Asked, first: Placed, place: Place) -> Result<Reply, Fault> {
+async fn answer(job: Arc<Job>, mut asked: PlacementRequest, first: Reservation) -> Result<Reply, Fault> {
     let mut committed = commit(&job, &mut asked, first).await?;
     if let Some(cascade) = &asked.route.cascade {
         let escalation = Escalation { job: &job, asked: &asked, cascade };
@@ -64,5 +66,5 @@ async fn answer(job: Arc<Job>, mut asked: Asked, first: Placed, place: Place) ->
     }
     let route = asked.route.clone();
     let rescue = Rescuer::of(&job, asked, &committed);
-    Ok(relay::reply(committed, &job.call, &route, place, rescue))
+    Ok(relay::reply(committed, &job.call, &route, rescue))
 }

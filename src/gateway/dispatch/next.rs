@@ -10,8 +10,7 @@ use super::{
 };
 use crate::{
     gateway::{
-        admit::enter,
-        asked::{Asked, Placed},
+        placement::{PlacementRequest, Reservation, enter},
         stages::Call,
     },
     schedule::retry::pause,
@@ -51,10 +50,10 @@ impl Failures {
     pub(super) async fn next(
         &mut self,
         call: &Call,
-        asked: &mut Asked,
+        asked: &mut PlacementRequest,
         spot: Spot,
         fault: Fault,
-    ) -> Result<Placed, Fault> {
+    ) -> Result<Reservation, Fault> {
         self.lost += usize::from(fault.kind == LOST);
         if let Some(refusal) = self.refused_alike(call, asked, spot, &fault) {
             return Err(refusal);
@@ -65,7 +64,7 @@ impl Failures {
         if fault.retry == Retry::LongerContext && !asked.keep_longer_than(spot.target) {
             return Err(self.answer(fault));
         }
-        let now = asked.desk.clock.now();
+        let now = asked.state.clock.now();
         let beside = (fault.retry == Retry::OtherBackend).then(|| asked.place_beside(spot.target, now)).flatten();
         if let Some(placed) = beside {
             return Ok(self.go_on(asked, fault, placed, "elsewhere"));
@@ -74,7 +73,7 @@ impl Failures {
             return Ok(self.go_on(asked, fault, placed, "again"));
         }
         // What was never sent is no load to anything.
-        let is_free = fault.kind == UNREACHABLE || asked.moves_free(asked.desk.clock.now());
+        let is_free = fault.kind == UNREACHABLE || asked.moves_free(asked.state.clock.now());
         if asked.has_untried() && (is_free || self.charge(asked, spot.target)) {
             if let Ok(placed) = enter(asked, &call.record).await {
                 return Ok(self.go_on(asked, fault, placed, "elsewhere"));
@@ -93,7 +92,7 @@ impl Failures {
         self.first.get_or_insert(fault);
     }
 
-    fn go_on(&mut self, asked: &Asked, fault: Fault, placed: Placed, why: &'static str) -> Placed {
+    fn go_on(&mut self, asked: &PlacementRequest, fault: Fault, placed: Reservation, why: &'static str) -> Reservation {
         self.first.get_or_insert(fault);
         asked.serving.pool_meter(placed.pool).further(why);
         placed
@@ -108,7 +107,7 @@ impl Failures {
     }
 
     /// Takes one retry from the caller's budget in the pool of `target`, if there is one.
-    pub(super) fn charge(&mut self, asked: &Asked, target: usize) -> bool {
+    pub(super) fn charge(&mut self, asked: &PlacementRequest, target: usize) -> bool {
         let taken = asked.retries(target).take(asked.caller.as_ref());
         if taken {
             self.charged.push(target);
@@ -117,7 +116,7 @@ impl Failures {
     }
 
     /// Gives the retry back that was charged last, if any is left.
-    pub(super) fn refund(&mut self, asked: &Asked) {
+    pub(super) fn refund(&mut self, asked: &PlacementRequest) {
         if let Some(target) = self.charged.pop() {
             asked.retries(target).give_back(asked.caller.as_ref());
         }
@@ -125,9 +124,9 @@ impl Failures {
 
     /// The refusal to answer with at once, where the request failed the same way on another backend before and one of the two serves
     /// others: the request is at fault, whatever status the engines chose. What it cost breakers and budgets is given back.
-    fn refused_alike(&mut self, call: &Call, asked: &Asked, spot: Spot, fault: &Fault) -> Option<Fault> {
+    fn refused_alike(&mut self, call: &Call, asked: &PlacementRequest, spot: Spot, fault: &Fault) -> Option<Fault> {
         let likeness = likeness(fault)?;
-        let now = asked.desk.clock.now();
+        let now = asked.state.clock.now();
         let of = |spot: Spot| asked.backend(spot.target, spot.backend);
         let is_same = |(other, it): &&(Spot, Likeness)| *it == likeness && *other != spot;
         let is_serving = |spot: Spot| of(spot).breaker.is_serving(now);
@@ -153,7 +152,13 @@ impl Failures {
     }
 
     /// The same backend once more, after a pause, where that may help and the budget has a retry left.
-    async fn again(&mut self, call: &Call, asked: &mut Asked, spot: Spot, fault: &Fault) -> Option<Placed> {
+    async fn again(
+        &mut self,
+        call: &Call,
+        asked: &mut PlacementRequest,
+        spot: Spot,
+        fault: &Fault,
+    ) -> Option<Reservation> {
         let status = fault.status;
         let limited = status == StatusCode::TOO_MANY_REQUESTS;
         let passing = limited || status == StatusCode::REQUEST_TIMEOUT || status.is_server_error();
@@ -171,7 +176,7 @@ impl Failures {
             return None;
         }
         // A backend that fails over and over is left alone, unless it said when to come back.
-        let now = asked.desk.clock.now();
+        let now = asked.state.clock.now();
         let is_down = asked.backend(spot.target, spot.backend).breaker.is_open(now);
         if is_down && fault.retry_after.is_none() && asked.has_sound(now) {
             return None;
@@ -187,7 +192,7 @@ impl Failures {
         }
         call.record.wait(pause);
         tokio::time::sleep(pause).await;
-        if let Some(placed) = asked.place_again(spot.target, spot.backend, asked.desk.clock.now()) {
+        if let Some(placed) = asked.place_again(spot.target, spot.backend, asked.state.clock.now()) {
             return Some(placed);
         }
         // Another request has its place now: it waits for one.

@@ -22,8 +22,8 @@ use super::{
 use crate::{
     fleet::Failure,
     gateway::{
-        asked::{Asked, Placed},
         breaker_log,
+        placement::{PlacementRequest, Reservation},
         relay::Committed,
     },
     schedule::{admission::LOOK, hedge::Alternative},
@@ -36,9 +36,9 @@ const MOST_BESIDE: usize = 4;
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Tries backends, from the first one placed on, until one has begun to answer.
-pub(super) async fn commit(job: &Job, asked: &mut Asked, first: Placed) -> Result<Committed, Fault> {
+pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reservation) -> Result<Committed, Fault> {
     let record = &job.call.record;
-    let deadline = Deadline::new(&asked.route.timeouts, asked.desk.clock.now().since(asked.arrived));
+    let deadline = Deadline::new(&asked.route.timeouts, asked.state.clock.now().since(asked.arrived));
     let mut race = Race { job, asked, failures: Failures::default(), awaited: Vec::new(), late: Vec::new() };
     let mut under_way = FuturesUnordered::new();
     let (mut clocks, attempt) = race.begin(&first);
@@ -99,7 +99,7 @@ pub(super) async fn commit(job: &Job, asked: &mut Asked, first: Placed) -> Resul
 /// The attempts at one request.
 struct Race<'a> {
     job: &'a Job,
-    asked: &'a mut Asked,
+    asked: &'a mut PlacementRequest,
     failures: Failures,
     /// Those whose answer is still to begin.
     awaited: Vec<Awaited>,
@@ -123,8 +123,8 @@ impl Awaited {
 
 impl<'a> Race<'a> {
     /// Notes that an attempt begins, and gives its clocks.
-    fn begin(&mut self, placed: &Placed) -> (Clocks, Attempt<'a>) {
-        let now = self.asked.desk.clock.now();
+    fn begin(&mut self, placed: &Reservation) -> (Clocks, Attempt<'a>) {
+        let now = self.asked.state.clock.now();
         if self.asked.is_new() {
             self.asked.pool(placed.target).1.learned.hedges.earn();
         }
@@ -147,7 +147,7 @@ impl<'a> Race<'a> {
 
     /// Counts in its breakers that an attempt is late.
     fn fails(&self, late: &Awaited) {
-        let now = self.asked.desk.clock.now();
+        let now = self.asked.state.clock.now();
         let pool = &self.asked.pool(late.spot.target).1.spec.name;
         let backend = self.asked.backend(late.spot.target, late.spot.backend);
         self.job.call.record.note(|line| line.late(pool, backend.name()));
@@ -157,8 +157,8 @@ impl<'a> Race<'a> {
     }
 
     /// It is time to look whether another is to be asked beside those `under_way`: the place for it, if so.
-    fn beside(&mut self, clocks: &mut Clocks, under_way: usize) -> Option<Placed> {
-        let (now, at) = (self.asked.desk.clock.now(), Instant::now());
+    fn beside(&mut self, clocks: &mut Clocks, under_way: usize) -> Option<Reservation> {
+        let (now, at) = (self.asked.state.clock.now(), Instant::now());
         if clocks.hedge_at.is_some_and(|hedge| hedge <= at) {
             clocks.not_hedged(now);
             // How long a model thinks is not predicted.
@@ -224,7 +224,7 @@ impl<'a> Race<'a> {
 
     /// With nobody left to ask: a place where this request was asked in vain while newer ones were served, so that it must have been lost.
     /// Only for streams that begin when the prompt is read: a long answer that comes whole, or a long thought, is overtaken and not lost.
-    fn place_of_lost(&mut self, now: Moment) -> Option<Placed> {
+    fn place_of_lost(&mut self, now: Moment) -> Option<Reservation> {
         if !self.job.streams() || self.job.reasons() {
             return None;
         }
@@ -238,13 +238,13 @@ impl<'a> Race<'a> {
         Some(placed)
     }
 
-    fn count(&self, placed: &Placed, why: &'static str) {
+    fn count(&self, placed: &Reservation, why: &'static str) {
         self.asked.serving.pool_meter(placed.pool).further(why);
     }
 
     /// The place for a hedge, if one pays, is in the budget, and costs nobody money.
-    fn hedge(&self, clocks: &Clocks) -> Option<Placed> {
-        let now = self.asked.desk.clock.now();
+    fn hedge(&self, clocks: &Clocks) -> Option<Reservation> {
+        let now = self.asked.state.clock.now();
         if !self.job.call.is_repeatable() {
             return None;
         }

@@ -12,8 +12,7 @@ use super::{
 use crate::{
     fleet::Backend,
     gateway::{
-        admit::enter,
-        asked::{Asked, Placed},
+        placement::{PlacementRequest, Reservation, enter},
         relay::{Answer, Broken, Committed, Rescue, Rest},
         stages::Call,
     },
@@ -28,7 +27,7 @@ const MOST: usize = 3;
 /// Resumes the stream of one request.
 pub(super) struct Rescuer {
     job: Arc<Job>,
-    asked: Asked,
+    asked: PlacementRequest,
     /// The backend whose stream broke off.
     spot: Spot,
     left: usize,
@@ -36,7 +35,7 @@ pub(super) struct Rescuer {
 
 impl Rescuer {
     /// For an answer that `committed` has begun, where the rest of such a one can be told from the beginning of another.
-    pub(super) fn of(job: &Arc<Job>, asked: Asked, committed: &Committed) -> Option<Box<dyn Rescue>> {
+    pub(super) fn of(job: &Arc<Job>, asked: PlacementRequest, committed: &Committed) -> Option<Box<dyn Rescue>> {
         if !job.streams() || !matches!(committed.answer, Answer::Events { .. }) || committed.decision.cascade.is_some()
         {
             return None;
@@ -79,9 +78,9 @@ impl Rescuer {
 
     /// Another backend of the same model in good standing, once it has room. Where there is none, and the retry budget allows it: one that
     /// failed lately, or the same one after a pause. One that `stalled` is asked again only if it is the only one.
-    async fn place(&mut self, model: Option<&Name>, stalled: bool) -> Option<Placed> {
+    async fn place(&mut self, model: Option<&Name>, stalled: bool) -> Option<Reservation> {
         self.asked.keep_model(model, self.spot.target);
-        let now = self.asked.desk.clock.now();
+        let now = self.asked.state.clock.now();
         if self.asked.moves_free(now) {
             return enter(&self.asked, &self.job.call.record).await.ok();
         }
@@ -95,7 +94,7 @@ impl Rescuer {
                 // One that stalled has had its pause.
                 let wait = if stalled { Duration::ZERO } else { pause(None, 1, false, fastrand::f64())? };
                 tokio::time::sleep(wait).await;
-                self.asked.place_again(self.spot.target, self.spot.backend, self.asked.desk.clock.now())
+                self.asked.place_again(self.spot.target, self.spot.backend, self.asked.state.clock.now())
             }
         };
         if placed.is_none() {
@@ -121,9 +120,17 @@ impl Rescuer {
             Some(EngineKind::LlamaCpp) => Some(Prefill::Plain),
             _ => None,
         };
-        let Job { client, call, headers } = &*self.job;
+        let Job { client, estimator, call, headers } = &*self.job;
         let body = rest::request(call.endpoint, &call.body, prefill, said, tokens)?;
-        Some(Job { client: client.clone(), call: Call { body, ..call.clone() }, headers: headers.clone() }.into())
+        Some(
+            Job {
+                client: client.clone(),
+                estimator: estimator.clone(),
+                call: Call { body, ..call.clone() },
+                headers: headers.clone(),
+            }
+            .into(),
+        )
     }
 }
 
@@ -131,7 +138,7 @@ impl Rescue for Rescuer {
     fn has_other(&self) -> bool {
         let mut asked = self.asked.clone();
         asked.keep_model(self.model(self.spot).as_ref(), self.spot.target);
-        asked.has_sound(asked.desk.clock.now())
+        asked.has_sound(asked.state.clock.now())
     }
 
     fn rescue(self: Box<Self>, broken: Broken) -> BoxFuture<'static, Option<Rest>> {

@@ -5,11 +5,7 @@ mod read;
 mod tap;
 mod would;
 
-use std::{
-    convert::Infallible,
-    sync::{Arc, atomic::AtomicUsize},
-    task,
-};
+use std::{convert::Infallible, sync::Arc, task};
 
 use axum::{body::Body, extract::Request};
 use futures_util::future::BoxFuture;
@@ -18,15 +14,16 @@ use tower::Service;
 
 use self::{read::Read, tap::Tap};
 use super::{
-    Desk, Live, Reply,
-    asked::{Asked, Placed, Tries},
+    Live, Reply,
     estimate::compare,
+    estimator::Estimate,
     parse::Parse,
+    parts::Parts,
+    placement::{PlacementRequest, Reservation, Tries},
     record::{Record, millis},
     relay::{Gauges, Meter},
     reply::{bad_method, reply_to, request_id, with_methods},
-    stages::{Call, Place},
-    work::Estimate,
+    stages::Call,
 };
 use crate::{
     journal::AttemptEntry,
@@ -43,10 +40,9 @@ use crate::{
 #[derive(Clone)]
 pub struct Observer {
     live: Arc<Live>,
-    desk: Arc<Desk>,
+    parts: Arc<Parts>,
     client: Client,
     parse: Arc<Parse<()>>,
-    under_way: Arc<AtomicUsize>,
 }
 
 /// A request that is measured.
@@ -61,9 +57,9 @@ struct Measured {
 
 impl Observer {
     /// Passes requests to the gateway that the policy observes.
-    pub fn new(live: Arc<Live>, desk: Arc<Desk>, client: Client) -> Self {
-        let parse = Arc::new(Parse::new((), desk.clone()));
-        Self { live, desk, client, parse, under_way: Arc::default() }
+    pub fn new(live: Arc<Live>, parts: Arc<Parts>, client: Client) -> Self {
+        let parse = Arc::new(Parse::new((), parts.clock, parts.held.clone()));
+        Self { live, parts, client, parse }
     }
 
     async fn pass(self, request: Request) -> Reply {
@@ -80,7 +76,7 @@ impl Observer {
         }
         let endpoint = Endpoint::of_path(head.uri.path());
         let read = match endpoint {
-            Some(_) => Read::of(body, &serving.snapshot.policy.limits, &self.desk).await,
+            Some(_) => Read::of(body, &serving.snapshot.policy.limits, &self.parts.held).await,
             None if http_body::Body::is_end_stream(&body) => Read::Whole(bytes::Bytes::new()),
             None => Read::Streamed(body),
         };
@@ -94,16 +90,17 @@ impl Observer {
                 let body = self.parse.read(endpoint, &head, bytes.clone()).await;
                 let unreadable = body.as_ref().err().map(|fault| fault.kind);
                 let body = body.unwrap_or_else(|_| RequestBody::opaque(bytes.clone()));
-                let record = Record::open(self.desk.clone(), request_id(&head.headers), endpoint, None, None);
+                let record =
+                    Record::open(self.parts.settlement.clone(), request_id(&head.headers), endpoint, None, None);
                 record.note(|line| {
                     line.model.clone_from(&body.model);
                     line.stream = body.stream;
                     line.prompt_bytes = body.prompt_bytes;
                 });
-                let estimate = Estimate::of(&self.desk, &head.headers, &body);
+                let estimate = self.parts.estimator.estimate(&head.headers, &body);
                 record.note(|line| line.estimated_prompt_tokens = estimate.tokens);
                 let call = Call {
-                    read_at: self.desk.clock.now(),
+                    read_at: self.parts.clock.now(),
                     endpoint,
                     serving: serving.clone(),
                     record,
@@ -116,7 +113,7 @@ impl Observer {
                     keeps_usage: false,
                 };
                 let outgoing = Outgoing { method, url, headers, body: bytes };
-                compare(&self.desk, &call, &estimate);
+                compare(&self.parts.accounting, &call, &estimate);
                 self.measured(Measured { call, estimate, unreadable, pool }, outgoing).await
             }
             (_, read) => {
@@ -134,10 +131,11 @@ impl Observer {
             record.fail(&fault);
             return reply_to(Some(endpoint), &record.id(), &fault);
         };
-        let began = self.desk.clock.now();
+        let began = self.parts.clock.now();
         // First the request goes out; then, while it is being answered, it is worked out what would have become of it.
-        let (sent, ()) = tokio::join!(self.sent(call, outgoing), would::note(&self.desk, call, estimate, *unreadable));
-        record.wait(self.desk.clock.now().since(began));
+        let (sent, ()) =
+            tokio::join!(self.sent(call, outgoing), would::note(&self.parts.routing, call, estimate, *unreadable));
+        record.wait(self.parts.clock.now().since(began));
         match sent {
             Ok(answer) => self.reply(call, meter, answer),
             Err(error) => {
@@ -162,10 +160,7 @@ impl Observer {
     }
 
     fn reply(&self, call: &Call, mut meter: Meter, answer: http::Response<reqwest::Body>) -> Reply {
-        // Whatever the limit: this place only counts.
-        if let Some(place) = Place::take(&self.under_way, usize::MAX) {
-            meter.commit(place, call.read_at);
-        }
+        meter.commit(call.read_at);
         call.record.note(|line| line.status = answer.status().as_u16());
         let (head, body) = answer.into_parts();
         let tap = Tap::new(call.endpoint, &head, body, meter);
@@ -179,8 +174,8 @@ impl Observer {
         let target = Target { pool, serves: None, model: None };
         let name = alive.spec.name.clone();
         let tries = vec![Tries::none(serving, &target, &name)];
-        let asked = Asked {
-            desk: self.desk.clone(),
+        let asked = PlacementRequest {
+            state: self.parts.placement.clone(),
             serving: serving.clone(),
             route: Route::new(name, vec![target], serving.snapshot.policy.timeouts).into(),
             blocks: estimate.blocks.clone(),
@@ -194,14 +189,14 @@ impl Observer {
             escalates: false,
             tries,
         };
-        let Placed { backend, seat, told, .. } = asked.place(self.desk.clock.now())?;
-        let began_ms = millis(self.desk.clock.now().since(call.record.arrived()));
+        let Reservation { backend, seat, told, .. } = asked.place(self.parts.clock.now())?;
+        let began_ms = millis(self.parts.clock.now().since(call.record.arrived()));
         let cached_tokens = told.predicted.cached_tokens;
         call.record.note(|line| line.attempts.push(AttemptEntry { began_ms, ..told }));
         let gauges = Gauges {
             pool: alive.learned.clone(),
             caller: None,
-            desk: self.desk.clone(),
+            estimator: self.parts.estimator.clone(),
             record: call.record.clone(),
             number: 0,
             metrics: serving.meter(pool, backend).clone(),

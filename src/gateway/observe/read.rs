@@ -8,7 +8,7 @@ use futures_util::{StreamExt, stream};
 use http_body_util::BodyExt;
 
 use crate::{
-    gateway::{Desk, held::Share},
+    gateway::held::{Held, Share},
     policy::Limits,
 };
 
@@ -22,8 +22,8 @@ pub(super) enum Read {
 
 impl Read {
     /// Reads a body within the limits on one, and on all together.
-    pub(super) async fn of(mut body: Body, limits: &Limits, desk: &Arc<Desk>) -> Self {
-        let mut share = Share::new(desk.held.clone());
+    pub(super) async fn of(mut body: Body, limits: &Limits, held: &Arc<Held>) -> Self {
+        let mut share = Share::new(held.clone());
         let mut read = BytesMut::new();
         loop {
             match body.frame().await {

@@ -3,13 +3,23 @@
 use std::sync::Arc;
 
 use crate::{
-    gateway::{Desk, explain::explain_read, route::takes_long, stages::Call, work::Estimate},
+    gateway::{
+        estimator::Estimate,
+        explain::explain_read,
+        route::{RouteContext, takes_long},
+        stages::Call,
+    },
     journal::Counterfactual,
     types::Fault,
 };
 
 /// Notes it in the request's record. `unreadable`: why it could not have been read.
-pub(super) async fn note(desk: &Arc<Desk>, call: &Call, estimate: &Estimate, unreadable: Option<&'static str>) {
+pub(super) async fn note(
+    context: &Arc<RouteContext>,
+    call: &Call,
+    estimate: &Estimate,
+    unreadable: Option<&'static str>,
+) {
     if call.serving.snapshot.policy.models.rules().next().is_none() {
         // Without a policy there is nothing to set beside it.
         return;
@@ -18,13 +28,13 @@ pub(super) async fn note(desk: &Arc<Desk>, call: &Call, estimate: &Estimate, unr
         return call.record.note(|line| line.would = Some(Counterfactual::refuse(kind)));
     }
     let explained = if takes_long(&call.serving, &call.body) {
-        let (desk, call, estimate) = (desk.clone(), call.clone(), estimate.clone());
+        let (context, call, estimate) = (context.clone(), call.clone(), estimate.clone());
         let aside =
-            move || explain_read(&desk, &call.serving, (call.endpoint, &call.headers, None), &call.body, &estimate);
+            move || explain_read(&context, &call.serving, (call.endpoint, &call.headers, None), &call.body, &estimate);
         let internal = || Fault::gateway(http::StatusCode::INTERNAL_SERVER_ERROR, "internal", "routing failed");
         tokio::task::spawn_blocking(aside).await.unwrap_or_else(|_| Err(internal()))
     } else {
-        explain_read(desk, &call.serving, (call.endpoint, &call.headers, None), &call.body, estimate)
+        explain_read(context, &call.serving, (call.endpoint, &call.headers, None), &call.body, estimate)
     };
     call.record.note(|line| match explained {
         Ok((explanation, particulars)) => {

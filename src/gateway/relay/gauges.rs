@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::{
     fleet::{Backend, PoolLearned},
-    gateway::{Desk, record::Record},
+    gateway::{estimator::Estimator, record::Record},
     telemetry::{BackendMetrics, PoolMetrics},
     types::{Name, Price},
 };
 
 /// What an attempt is measured with.
 pub(in crate::gateway) struct Gauges {
-    pub(in crate::gateway) desk: Arc<Desk>,
+    pub(in crate::gateway) estimator: Arc<Estimator>,
     pub(in crate::gateway) record: Arc<Record>,
     /// Place of the attempt among those at the request.
     pub(in crate::gateway) number: usize,

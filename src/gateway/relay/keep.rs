@@ -6,17 +6,17 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use crate::{
-    answers::{self, Answered, Pending},
+    answers::{self, Answered, Answers, Pending},
     cache::{self, ExactKey, Origin, ScopeId},
     fleet::Pool,
     gateway::{
-        Desk, Serving,
+        Serving,
         record::{Record, Served},
         stages::Routed,
     },
     policy::{Exact, Replay},
     protocol::{Event, Gathering, LONG_BODY, Transcript, Unkept},
-    types::{Endpoint, Moment, Name, Price},
+    types::{Clock, Endpoint, Moment, Name, Price},
 };
 
 /// Most bytes of events that are gathered: what they frame takes many times the bytes of the answer.
@@ -34,7 +34,8 @@ pub(in crate::gateway) struct KeptAs {
 
 /// Gathers an answer, and keeps it.
 pub(in crate::gateway) struct Keeper {
-    desk: Arc<Desk>,
+    answers: Arc<Answers>,
+    clock: Clock,
     serving: Arc<Serving>,
     record: Arc<Record>,
     endpoint: Endpoint,
@@ -58,14 +59,15 @@ enum Gathered {
 impl Keeper {
     /// `exact`: how it is kept for equal requests, where it is; `meaning`: the lookup by meaning that found none, where there was one.
     pub(in crate::gateway) fn new(
-        desk: &Arc<Desk>,
+        answers: &Arc<Answers>,
         routed: &Routed,
         kept_as: KeptAs,
         exact: Option<Exact>,
         meaning: Option<Box<Pending>>,
     ) -> Self {
         Self {
-            desk: desk.clone(),
+            answers: answers.clone(),
+            clock: routed.call.record.clock(),
             serving: routed.call.serving.clone(),
             record: routed.call.record.clone(),
             endpoint: routed.call.endpoint,
@@ -74,7 +76,7 @@ impl Keeper {
             exact,
             meaning,
             gathered: Gathered::Nothing,
-            last: desk.clock.now(),
+            last: routed.call.record.clock().now(),
         }
     }
 
@@ -92,7 +94,7 @@ impl Keeper {
         if self.exact.is_none() && self.meaning.is_none() {
             return;
         }
-        let now = self.desk.clock.now();
+        let now = self.clock.now();
         let pause = now.since(std::mem::replace(&mut self.last, now));
         if matches!(self.gathered, Gathered::Nothing) {
             self.gathered = Gathered::Events { events: Vec::new(), bytes: 0 };
@@ -125,7 +127,7 @@ impl Keeper {
             Ok(false) => "no_room",
             Err(unkept) => unkept.label(),
         };
-        self.desk.metrics.cache().stored(result);
+        self.record.metrics().cache().stored(result);
     }
 
     async fn kept(&mut self, exact: Option<Exact>, meaning: Option<Box<Pending>>) -> Result<bool, Unkept> {
@@ -133,7 +135,7 @@ impl Keeper {
         let (pool, origin) = self.answered(&served).ok_or(Unkept::Unfinished)?;
         let (price, pool) = (pool.spec.price, pool.spec.name.clone());
         let transcript = self.transcript(exact.unwrap_or_default()).await?;
-        let now = self.desk.clock.now();
+        let now = self.clock.now();
         let KeptAs { key, scope, caller, ttl } = &self.kept_as;
         let record = Arc::new(cache::Record {
             cost_usd: transcript.usage().and_then(|usage| Some(price?.cost(&usage))),
@@ -148,14 +150,14 @@ impl Keeper {
         if let Some(meaning) = meaning {
             let answered = Answered { record: record.clone(), exact: *key };
             // Vectors take milliseconds, for which nobody has to wait.
-            tokio::spawn(answers::keep(self.desk.answers.clone(), *meaning, answered));
+            tokio::spawn(answers::keep(self.answers.clone(), *meaning, answered));
         }
         let Some(exact) = exact else { return Ok(true) };
         let ttl = ttl.map_or(exact.ttl, |ttl| ttl.min(exact.ttl));
         // First the disk: what is forgotten meanwhile is forgotten in memory first, and so stays on neither.
-        self.desk.answers.local.disk.record(key, &record, ttl);
-        self.desk.answers.give_record(key, &record, ttl);
-        Ok(self.desk.answers.local.cache.exact.insert(*key, record, ttl, now))
+        self.answers.local.disk.record(key, &record, ttl);
+        self.answers.give_record(key, &record, ttl);
+        Ok(self.answers.local.cache.exact.insert(*key, record, ttl, now))
     }
 
     async fn transcript(&mut self, exact: Exact) -> Result<Transcript, Unkept> {

@@ -9,14 +9,13 @@ use super::gauges::Gauges;
 use crate::{
     fleet::{Backend, Failure, PoolLearned},
     gateway::{
-        Desk,
+        estimator::Estimator,
+        placement::EnginePermit,
         record::{Record, millis},
-        seat::Seat,
-        stages::Place,
     },
     protocol::Seen,
     telemetry::{BackendMetrics, PoolMetrics, Stage},
-    types::{Blame, Fault, Moment, Name, Outcome, Price, Usage},
+    types::{Blame, Clock, Fault, Moment, Name, Outcome, Price, Usage},
 };
 
 /// Bytes of a whole answer that are none of its text.
@@ -24,7 +23,8 @@ const ENVELOPE: usize = 256;
 
 /// Measures one attempt, from before its first await to the end of its answer.
 pub(in crate::gateway) struct Meter {
-    desk: Arc<Desk>,
+    clock: Clock,
+    estimator: Arc<Estimator>,
     record: Arc<Record>,
     /// Its place among the attempts at the request.
     number: usize,
@@ -40,11 +40,11 @@ pub(in crate::gateway) struct Meter {
     /// Prompt tokens that the engine should have had cached.
     cached_tokens: u64,
     /// Released when the attempt is over.
-    seat: Option<Seat>,
+    seat: Option<EnginePermit>,
     /// When the engine was done with the answer, where that was long before the client had it.
     vacated: Option<Moment>,
-    /// Set once the answer has begun; from then on the meter settles the record.
-    place: Option<Place>,
+    /// True once the answer has begun; from then on the meter settles the record.
+    committed: bool,
     arrived: Moment,
     started: Moment,
     overhead: Duration,
@@ -69,14 +69,16 @@ pub(in crate::gateway) struct Meter {
 
 impl Meter {
     /// Takes over the request's place on the backend's engine.
-    pub(in crate::gateway) fn begin(gauges: Gauges, seat: Seat) -> Self {
-        let Gauges { desk, record, number, metrics, pool_metrics, backend, pool, caller, price, .. } = gauges;
+    pub(in crate::gateway) fn begin(gauges: Gauges, seat: EnginePermit) -> Self {
+        let Gauges { estimator, record, number, metrics, pool_metrics, backend, pool, caller, price, .. } = gauges;
         let Gauges { prompt_bytes, cached_tokens, .. } = gauges;
-        let now = desk.clock.now();
+        let clock = record.clock();
+        let now = clock.now();
         Self {
             arrived: record.arrived(),
             started: now,
-            desk,
+            clock,
+            estimator,
             record,
             number,
             metrics,
@@ -89,7 +91,7 @@ impl Meter {
             cached_tokens,
             seat: Some(seat),
             vacated: None,
-            place: None,
+            committed: false,
             overhead: Duration::ZERO,
             tokens: None,
             handed: None,
@@ -105,10 +107,10 @@ impl Meter {
     }
 
     /// The answer has begun. `read_at`: when the request had been read.
-    pub(in crate::gateway) fn commit(&mut self, place: Place, read_at: Moment) {
-        self.place = Some(place);
+    pub(in crate::gateway) fn commit(&mut self, read_at: Moment) {
+        self.committed = true;
         let waited = self.record.waited();
-        self.overhead = self.desk.clock.now().since(read_at).saturating_sub(waited);
+        self.overhead = self.clock.now().since(read_at).saturating_sub(waited);
         self.metrics.overhead(self.overhead.as_secs_f64());
     }
 
@@ -134,7 +136,7 @@ impl Meter {
 
     /// Time since the request's arrival.
     pub(in crate::gateway) fn age(&self) -> Duration {
-        self.desk.clock.now().since(self.arrived)
+        self.clock.now().since(self.arrived)
     }
 
     pub(in crate::gateway) fn fresh_connection_retry(&self) {
@@ -161,7 +163,7 @@ impl Meter {
     }
 
     fn token(&mut self) {
-        let now = self.desk.clock.now();
+        let now = self.clock.now();
         if let Some((_, last)) = &mut self.tokens {
             self.metrics.gap(now.seconds_since(*last));
             *last = now;
@@ -175,7 +177,7 @@ impl Meter {
     /// A token was handed to the client's connection.
     pub(in crate::gateway) fn hand(&mut self) {
         if self.handed.is_none() {
-            let now = self.desk.clock.now();
+            let now = self.clock.now();
             let ttft = now.since(self.arrived);
             self.handed = Some(ttft);
             self.metrics.ttft(ttft.as_secs_f64(), now);
@@ -215,7 +217,7 @@ impl Meter {
 
     /// Goes on for the meter of an attempt that broke off.
     pub(in crate::gateway) fn take_over(&mut self, mut before: Self) {
-        self.place = before.place.take();
+        self.committed = std::mem::take(&mut before.committed);
         self.handed = before.handed.take();
         self.overhead = before.overhead;
         before.over = true;
@@ -223,7 +225,7 @@ impl Meter {
 
     /// The engine is done with the answer, though the client does not have it yet: the place there is free for others.
     pub(in crate::gateway) fn vacate(&mut self) {
-        let (tpot, now) = (self.tpot(Outcome::Complete), self.desk.clock.now());
+        let (tpot, now) = (self.tpot(Outcome::Complete), self.clock.now());
         self.settle_account();
         if let Some(seat) = self.seat.take() {
             seat.finish(self.usage.as_ref(), tpot, now);
@@ -241,7 +243,7 @@ impl Meter {
     pub(in crate::gateway) fn give_up(mut self) -> (Usage, Option<f64>) {
         self.serves();
         self.backend.engine.heard(true);
-        self.learn(Outcome::Escalated, self.desk.clock.now());
+        self.learn(Outcome::Escalated, self.clock.now());
         let usage = self.usage.unwrap_or_else(|| self.estimate());
         self.end_attempt(Outcome::Escalated);
         (usage, self.price.map(|price| price.cost(&usage)))
@@ -264,7 +266,7 @@ impl Meter {
         if self.over {
             return;
         }
-        let now = self.desk.clock.now();
+        let now = self.clock.now();
         let tpot = self.tpot(outcome);
         // Before the seat is given up: whoever gets its place looks at the breaker.
         match outcome {
@@ -305,9 +307,8 @@ impl Meter {
             line.tpot_ms = tpot.map(|seconds| seconds * 1e3);
             line.overhead_us = Some(self.overhead.as_secs_f64() * 1e6);
         });
-        self.place = None;
         self.record.settle(outcome);
-        self.metrics.settle(self.desk.clock.now().seconds_since(now));
+        self.metrics.settle(self.clock.now().seconds_since(now));
     }
 
     /// Tells the account what was used of it, by our estimate where the engine has not counted. Nothing came: nothing was used.
@@ -330,7 +331,7 @@ impl Meter {
         }
         self.metrics.attempt(outcome);
         if let Some(usage) = &self.usage {
-            self.metrics.usage(usage, self.desk.clock.now());
+            self.metrics.usage(usage, self.clock.now());
             if let Some(reported) = usage.cached_tokens {
                 self.metrics.prefix(usage.prompt_tokens, self.cached_tokens, reported);
             }
@@ -341,10 +342,10 @@ impl Meter {
         let uncounted = uncounted.then(|| self.estimate()).or(unseen);
         let cost = usage.and_then(|usage| Some(self.price?.cost(&usage)));
         if let Some(cost) = cost {
-            self.metrics.cost(cost, self.desk.clock.now());
+            self.metrics.cost(cost, self.clock.now());
         }
         let ttft = self.tokens.map(|(first, _)| millis(first.since(self.started)));
-        let ended_ms = millis(self.desk.clock.now().since(self.arrived));
+        let ended_ms = millis(self.clock.now().since(self.arrived));
         self.record.note(|line| {
             if let Some(usage) = uncounted {
                 line.uncounted.tokens = line.uncounted.tokens.saturating_add(usage.total());
@@ -367,7 +368,7 @@ impl Meter {
         let learned = &self.backend.learned;
         if let Some(usage) = self.usage.filter(|usage| usage.prompt_tokens > 0) {
             learned.bytes_per_token.observe(self.prompt_bytes, usage.prompt_tokens);
-            self.desk.bytes_per_token.observe(self.prompt_bytes, usage.prompt_tokens);
+            self.estimator.bytes_per_token.observe(self.prompt_bytes, usage.prompt_tokens);
             self.record.counted(usage.prompt_tokens);
         }
         if let Some(usage) = self.usage.filter(|_| outcome == Outcome::Complete && self.choices.is_power_of_two()) {
@@ -386,10 +387,10 @@ impl Meter {
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        if self.place.is_some() {
-            self.finish(self.desk.left());
+        if self.committed {
+            self.finish(self.record.dropped());
         } else if !self.over {
-            self.end_attempt(if self.record.is_won() { Outcome::Outrun } else { self.desk.left() });
+            self.end_attempt(if self.record.is_won() { Outcome::Outrun } else { self.record.dropped() });
         }
     }
 }

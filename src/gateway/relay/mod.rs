@@ -26,24 +26,14 @@ pub(super) use self::{
     tail::{Share, tail},
 };
 use self::{lifeline::Lifeline, patience::Patience, plain::Plain, stream::Stream};
-use super::{
-    Reply,
-    record::Served,
-    stages::{Call, Place},
-};
+use super::{Reply, record::Served, stages::Call};
 use crate::policy::Route;
 
-/// Makes the reply. The place among the requests under way is given back when its body is over. `rescue`: who can get the rest of a
+/// Makes the reply. `rescue`: who can get the rest of a
 /// stream that breaks off.
-pub(super) fn reply(
-    committed: Committed,
-    call: &Call,
-    route: &Route,
-    place: Place,
-    rescue: Option<Box<dyn Rescue>>,
-) -> Reply {
+pub(super) fn reply(committed: Committed, call: &Call, route: &Route, rescue: Option<Box<dyn Rescue>>) -> Reply {
     let Committed { head, answer, mut meter, decision } = committed;
-    meter.commit(place, call.read_at);
+    meter.commit(call.read_at);
     call.record.note(|line| line.status = head.status.as_u16());
     let passed = decision.cascade.is_none_or(|cascade| matches!(cascade.result, "kept" | "escalated"));
     call.record.serve(Served { pool: decision.pool.clone(), backend: decision.backend.clone(), passed });

@@ -15,10 +15,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
 use crate::{
-    gateway::{
-        Desk,
-        record::{Record, millis},
-    },
+    gateway::record::{Record, millis},
     telemetry::Stage,
     types::Outcome,
 };
@@ -33,19 +30,18 @@ pub(in crate::gateway) struct Replay {
     left: u64,
     pause: Option<Pin<Box<Sleep>>>,
     record: Arc<Record>,
-    desk: Arc<Desk>,
     begun: bool,
 }
 
 impl Replay {
-    pub(in crate::gateway) fn new(parts: Vec<(Duration, Bytes)>, record: Arc<Record>, desk: Arc<Desk>) -> Self {
+    pub(in crate::gateway) fn new(parts: Vec<(Duration, Bytes)>, record: Arc<Record>) -> Self {
         let left = parts.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-        Self { parts: parts.into(), left, pause: None, record, desk, begun: false }
+        Self { parts: parts.into(), left, pause: None, record, begun: false }
     }
 
     fn begin(&mut self) {
         if !std::mem::replace(&mut self.begun, true) {
-            let ttft = millis(self.desk.clock.now().since(self.record.arrived()));
+            let ttft = millis(self.record.clock().now().since(self.record.arrived()));
             self.record.note(|line| {
                 line.ttft_ms = Some(ttft);
                 line.stage = Stage::Answer;

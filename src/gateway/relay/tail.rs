@@ -16,7 +16,6 @@ use crate::{
     answers::Head,
     cache::flights::{End, Entry, Next, Passenger},
     gateway::{
-        Desk,
         record::{Record, millis},
         reply::is_events,
     },
@@ -34,7 +33,6 @@ pub(in crate::gateway) struct Share {
     /// What the answer's tokens cost, where known.
     pub(in crate::gateway) price: Option<Price>,
     pub(in crate::gateway) record: Arc<Record>,
-    pub(in crate::gateway) desk: Arc<Desk>,
 }
 
 /// The body of a shared answer: events as they come, or all of an answer that came whole.
@@ -112,7 +110,7 @@ impl Tail {
     fn note(&mut self, entry: &Entry) {
         self.usage = entry.usage.or(self.usage);
         if entry.token && self.share.own && !std::mem::replace(&mut self.begun, true) {
-            let ttft = millis(self.share.desk.clock.now().since(self.share.record.arrived()));
+            let ttft = millis(self.share.record.clock().now().since(self.share.record.arrived()));
             self.share.record.note(|line| {
                 line.ttft_ms = Some(ttft);
                 line.stage = Stage::Answer;
@@ -128,7 +126,7 @@ impl Tail {
         let usage = self.usage;
         if outcome == Outcome::Complete {
             let cost = usage.and_then(|usage| Some(self.share.price?.cost(&usage)));
-            self.share.desk.metrics.cache().saved("coalesced").answer(usage.as_ref(), cost, 0.0);
+            self.share.record.metrics().cache().saved("coalesced").answer(usage.as_ref(), cost, 0.0);
         }
         self.share.record.note(|line| line.usage = usage);
         self.share.record.settle(outcome);

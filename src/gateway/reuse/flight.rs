@@ -30,7 +30,7 @@ impl<S: Step<Missed>> Reuse<S> {
         sharing: Sharing,
         missing: Missing,
     ) -> Result<Reply, Fault> {
-        let flights = &self.desk.answers.local.cache.flights;
+        let flights = &self.answers.local.cache.flights;
         let (mut passenger, pilot) = if sharing.joins {
             flights.board(FlightKey {
                 key: sharing.key,
@@ -46,7 +46,7 @@ impl<S: Step<Missed>> Reuse<S> {
         if leads {
             self.count_exact_miss(&routed, &sharing, reason);
         } else {
-            self.desk.metrics.cache().lookup(Lookup { tier: "exact", result: "coalesced", reason }, &route);
+            routed.call.record.metrics().cache().lookup(Lookup { tier: "exact", result: "coalesced", reason }, &route);
         }
         let (result, why) = missed.label();
         let record = routed.call.record.clone();
@@ -63,7 +63,8 @@ impl<S: Step<Missed>> Reuse<S> {
         } else {
             record.note(|line| line.stage = Stage::Prefill);
         }
-        let waits = self.desk.clock.now();
+        let clock = record.clock();
+        let waits = clock.now();
         let head = loop {
             match poll_fn(|cx| passenger.poll_begun(cx)).await {
                 Begun::Head(head) => break head,
@@ -81,14 +82,14 @@ impl<S: Step<Missed>> Reuse<S> {
         let told = if leads { missed } else { Told::Coalesced };
         told.put(&mut headers);
         if !leads {
-            let now = self.desk.clock.now();
+            let now = clock.now();
             record.wait(now.since(waits));
             let overhead = now.since(read_at).saturating_sub(record.waited());
             headers.insert("x-signalbox-overhead-us", (overhead.as_micros() as u64).into());
             follow(&record, &route, &head, &mut headers);
-            self.desk.metrics.cache().coalesced(&route);
+            record.metrics().cache().coalesced(&route);
         }
-        let share = Share { hide_usage: !wants_usage, own: !leads, price: head.price, record, desk: self.desk.clone() };
+        let share = Share { hide_usage: !wants_usage, own: !leads, price: head.price, record };
         let body = tail(passenger, share, &headers).await?;
         let mut reply = Reply::new(body);
         *reply.status_mut() = head.status;
@@ -107,7 +108,7 @@ impl<S: Step<Missed>> Reuse<S> {
     ) {
         routed.call.keeps_usage = true;
         let exact = caching.exact.filter(|_| sharing.keeps);
-        let keeper = Keeper::new(&self.desk, &routed, sharing.kept(), exact, pending);
+        let keeper = Keeper::new(&self.answers, &routed, sharing.kept(), exact, pending);
         let inner = self.inner.clone();
         tokio::spawn(fly(pilot, keeper, async move { inner.call(Missed(routed)).await }));
     }

@@ -1,6 +1,6 @@
 //! A kept answer on its way to the client, whole or as a stream.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, header};
 
@@ -8,7 +8,7 @@ use super::told::{Tier, Told};
 use crate::{
     cache::{Found, Record},
     gateway::{
-        Desk, Reply,
+        Reply,
         relay::Replay,
         reply::{self, put_stream_headers},
         stages::Routed,
@@ -18,13 +18,7 @@ use crate::{
 };
 
 /// The answer that was found; `entry`: what it is called.
-pub(super) fn reply(
-    desk: &Arc<Desk>,
-    caching: &Caching,
-    routed: &Routed,
-    (by, entry): (Tier, String),
-    found: &Found,
-) -> Reply {
+pub(super) fn reply(caching: &Caching, routed: &Routed, (by, entry): (Tier, String), found: &Found) -> Reply {
     let call = &routed.call;
     let record = &*found.record;
     let transcript = &record.transcript;
@@ -41,16 +35,16 @@ pub(super) fn reply(
         vec![(Duration::ZERO, transcript.whole().clone())]
     };
     let usage = record.usage();
-    let saved = desk.metrics.cache().saved(by.name());
+    let saved = call.record.metrics().cache().saved(by.name());
     saved.answer(usage.as_ref(), record.cost_usd, record.seconds);
     call.record.note(|line| {
         line.status = 200;
         line.usage = usage;
         line.reused = Some(Reused::hit(by.hit(), record.pool.clone(), found.age, entry));
     });
-    let overhead = desk.clock.now().since(call.read_at);
+    let overhead = call.record.clock().now().since(call.read_at);
     call.record.note(|line| line.overhead_us = Some(overhead.as_secs_f64() * 1e6));
-    let mut reply = Reply::new(axum::body::Body::new(Replay::new(parts, call.record.clone(), desk.clone())));
+    let mut reply = Reply::new(axum::body::Body::new(Replay::new(parts, call.record.clone())));
     put(reply.headers_mut(), routed, record);
     reply.headers_mut().insert("x-signalbox-overhead-us", (overhead.as_micros() as u64).into());
     Told::Hit { by, age: found.age, left: found.left }.put(reply.headers_mut());

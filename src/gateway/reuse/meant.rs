@@ -33,13 +33,13 @@ impl<S: Step<Missed>> Reuse<S> {
             acceptable: &sharing.acceptable,
             headers: &sharing.headers,
             form: &sharing.form,
-            answer: &|| worth::seconds(&self.desk, routed),
+            answer: &|| worth::seconds(routed),
         };
         let count = |result, reason| {
             let lookup = Lookup { tier: "semantic", result, reason };
-            self.desk.metrics.cache().lookup(lookup, &routed.route.name);
+            routed.call.record.metrics().cache().lookup(lookup, &routed.route.name);
         };
-        match answers::look(&self.desk.answers, semantic, &sought).await {
+        match answers::look(&self.answers, semantic, &sought).await {
             Looked::Bypassed(reason) => {
                 count("bypass", reason.label());
                 Meant::Not
@@ -50,7 +50,7 @@ impl<S: Step<Missed>> Reuse<S> {
             }
             Looked::Hit(hit) => {
                 count("hit", "");
-                let mut reply = hit::reply(&self.desk, caching, routed, (Tier::Semantic, hit.entry()), &hit.found);
+                let mut reply = hit::reply(caching, routed, (Tier::Semantic, hit.entry()), &hit.found);
                 if sharing.debugs {
                     let (similarity, probability) = hit.certainty();
                     let told = format!("similarity={similarity:.3}; probability={probability:.4}");
@@ -59,7 +59,7 @@ impl<S: Step<Missed>> Reuse<S> {
                     }
                 }
                 let (id, judged) = (routed.call.record.id(), hit.judged.clone());
-                self.desk.answers.local.semantic.remember(id, sharing.caller.clone(), judged);
+                self.answers.local.semantic.remember(id, sharing.caller.clone(), judged);
                 self.verify(routed, *hit);
                 Meant::Hit(Box::new(reply))
             }
@@ -73,13 +73,13 @@ impl<S: Step<Missed>> Reuse<S> {
         if fastrand::f64() >= VERIFIED {
             return;
         }
-        let Some(claim) = self.desk.accounting.background.claim() else { return };
+        let Some(claim) = self.background.claim() else { return };
         let origin = Origin::of(routed);
         let Some(body) = origin.whole(&routed.call.body) else { return };
-        let (desk, errands, target) = (self.desk.clone(), self.errands.clone(), target.clone());
+        let (answers, errands, target) = (self.answers.clone(), self.errands.clone(), target.clone());
         tokio::spawn(async move {
             if let Some(anew) = errands.ask(Purpose::Verify, &origin, &target, body).await {
-                answers::verify(&desk.answers, &hit, &anew).await;
+                answers::verify(&answers, &hit, &anew).await;
             }
             drop(claim);
         });

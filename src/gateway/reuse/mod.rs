@@ -20,11 +20,13 @@ use self::{
     told::{Tier, Told},
 };
 use super::{
-    Desk, Reply, Step,
+    Reply, Step,
     shadow::Errands,
     stages::{Missed, Routed},
 };
 use crate::{
+    accounting::BackgroundBudget,
+    answers::Answers,
     cache::Bypass,
     journal::Reused,
     policy::Caching,
@@ -34,14 +36,20 @@ use crate::{
 
 pub(super) struct Reuse<S> {
     inner: Arc<S>,
-    desk: Arc<Desk>,
+    answers: Arc<Answers>,
+    background: Arc<BackgroundBudget>,
     /// Who makes hits by meaning anew, to see whether they were right.
     errands: Arc<Errands>,
 }
 
 impl<S> Reuse<S> {
-    pub(super) fn new(inner: S, desk: Arc<Desk>, errands: Arc<Errands>) -> Self {
-        Self { inner: Arc::new(inner), desk, errands }
+    pub(super) fn new(
+        inner: S,
+        answers: Arc<Answers>,
+        background: Arc<BackgroundBudget>,
+        errands: Arc<Errands>,
+    ) -> Self {
+        Self { inner: Arc::new(inner), answers, background, errands }
     }
 }
 
@@ -62,21 +70,22 @@ impl<S: Step<Missed>> Step<Routed> for Reuse<S> {
 impl<S: Step<Missed>> Reuse<S> {
     /// The way of a request that may share answers.
     async fn share(&self, caching: &Caching, routed: Routed, allowed: Allowed) -> Result<Reply, Fault> {
-        let (metrics, clock) = (self.desk.metrics.cache(), self.desk.clock);
+        let record = routed.call.record.clone();
+        let (metrics, clock) = (record.metrics().cache(), record.clock());
         let began = clock.now();
         let semantic = caching.semantic.filter(|_| allowed.semantic);
-        let sharing = match Sharing::of(&self.desk, caching, &routed, allowed).await {
+        let sharing = match Sharing::of(&self.answers, caching, &routed, allowed).await {
             Ok(sharing) => sharing,
             Err(bypassed) => return self.go_on(routed, bypassed.told()?).await,
         };
         let keyed = clock.now();
         metrics.took(LookupStage::Key, keyed.seconds_since(began));
-        let found = sharing.look(&self.desk.answers.local.cache.exact, keyed);
+        let found = sharing.look(&self.answers.local.cache.exact, keyed);
         metrics.took(LookupStage::Exact, clock.now().seconds_since(keyed));
         routed.call.record.took("cache", began);
         let found = match (found, &caching.exact) {
-            (Err("absent" | "expired"), Some(exact)) if self.desk.answers.peers.is_on() => {
-                self.look_elsewhere(exact, &sharing).await
+            (Err("absent" | "expired"), Some(exact)) if self.answers.peers.is_on() => {
+                self.look_elsewhere(exact, &sharing, &record).await
             }
             (found, _) => found,
         };
@@ -84,7 +93,7 @@ impl<S: Step<Missed>> Reuse<S> {
             Ok(found) => {
                 self.count(&routed, "hit", "");
                 let entry = (Tier::Exact, sharing.key.to_string());
-                return Ok(hit::reply(&self.desk, caching, &routed, entry, &found));
+                return Ok(hit::reply(caching, &routed, entry, &found));
             }
             Err(missing) => sharing.not_exact.map_or(missing, Bypass::label),
         };
@@ -127,7 +136,7 @@ impl<S: Step<Missed>> Reuse<S> {
     }
 
     fn count(&self, routed: &Routed, result: &'static str, reason: &'static str) {
-        self.desk.metrics.cache().lookup(Lookup { tier: "exact", result, reason }, &routed.route.name);
+        routed.call.record.metrics().cache().lookup(Lookup { tier: "exact", result, reason }, &routed.route.name);
     }
 }
 

@@ -6,8 +6,9 @@ use http::StatusCode;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::{
+    answers::Answers,
     cache::{self, Bypass, Directives, ExactCache, ExactKey, Found, Most, Origin, ScopeId, eligible},
-    gateway::{Desk, relay::KeptAs, stages::Routed},
+    gateway::{relay::KeptAs, stages::Routed},
     policy::{self, Caching, Scope},
     protocol::{Canonical, LONG_BODY},
     types::{Fault, Moment, Name},
@@ -88,7 +89,7 @@ impl Sharing {
 
     /// Makes the key of a request that was checked.
     pub(super) async fn of(
-        desk: &Desk,
+        answers: &Answers,
         caching: &Caching,
         routed: &Routed,
         allowed: Allowed,
@@ -98,16 +99,13 @@ impl Sharing {
         let past = |reason| Bypassed::Past { reason, only_if_cached: said.only_if_cached };
         let caller = call.key.map(|at| call.serving.snapshot.policy.keys[at].id.clone());
         let user = call.body.member("user").and_then(|raw| serde_json::from_slice::<String>(raw).ok());
-        let scope = desk.answers.local.cache.keys.load().scope(
-            caching.scope,
-            caller.as_deref(),
-            user.as_deref().map(str::as_bytes),
-        );
+        let scope =
+            answers.local.cache.keys.load().scope(caching.scope, caller.as_deref(), user.as_deref().map(str::as_bytes));
         let scope = match scope {
             Some(scope) => scope,
             None if semantic => {
                 not_exact = not_exact.or(Some(Bypass::User));
-                desk.answers
+                answers
                     .local
                     .cache
                     .keys
@@ -127,7 +125,7 @@ impl Sharing {
         };
         let form = form.map_err(|_| past(Bypass::Unclear))?;
         let headers = address::distinguishing(&call.headers);
-        let key = desk.answers.local.cache.keys.load().exact(&cache::Asked {
+        let key = answers.local.cache.keys.load().exact(&cache::Asked {
             scope,
             model: call.body.model.as_deref().unwrap_or_default(),
             namespace: said.namespace.as_deref().unwrap_or_default(),

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use crate::{
     fleet::{Ask, Scratch},
-    gateway::{Desk, stages::Routed},
+    gateway::stages::Routed,
 };
 
 /// Answers that a pool must have been seen to give before predictions of it count.
@@ -17,7 +17,7 @@ thread_local! {
 
 /// The seconds from dispatch to the last token that the pool which the request goes to first would take. `None` where that is not known:
 /// of a pool that has answered little, and of one whose backends all failed lately.
-pub(super) fn seconds(desk: &Desk, routed: &Routed) -> Option<f64> {
+pub(super) fn seconds(routed: &Routed) -> Option<f64> {
     let target = routed.route.targets.first()?;
     let pool = &routed.call.serving.snapshot.pools[target.pool];
     pool.learned.predictor.ttft_accuracy().filter(|seen| seen.observations >= SEEN)?;
@@ -34,6 +34,6 @@ pub(super) fn seconds(desk: &Desk, routed: &Routed) -> Option<f64> {
         ttft_limit: None,
         tpot_limit: None,
     };
-    let (_, outlook) = SCRATCH.with_borrow_mut(|scratch| pool.peek(&ask, desk.clock.now(), scratch))?;
+    let (_, outlook) = SCRATCH.with_borrow_mut(|scratch| pool.peek(&ask, routed.call.record.clock().now(), scratch))?;
     Some(outlook).filter(|outlook| !outlook.avoided).map(|outlook| outlook.e2e)
 }

@@ -5,15 +5,32 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use crate::{
-    gateway::{Desk, Serving, counting::Counting, work::Estimate},
+    accounting::Accounting,
+    gateway::{
+        Serving, WaitQueues,
+        counting::Counting,
+        estimator::{Estimate, Estimator},
+    },
+    journal::DecisionLog,
+    learning::Learning,
     policy::{Policy, Target},
     protocol::RequestBody,
-    types::Endpoint,
+    types::{Clock, Endpoint},
 };
+
+/// What routing asks of the rest of the gateway.
+pub(in crate::gateway) struct RouteContext {
+    pub(in crate::gateway) clock: Clock,
+    pub(in crate::gateway) estimator: Arc<Estimator>,
+    pub(in crate::gateway) learning: Arc<Learning>,
+    pub(in crate::gateway) queues: Arc<WaitQueues>,
+    pub(in crate::gateway) accounting: Arc<Accounting>,
+    pub(in crate::gateway) decisions: Arc<DecisionLog>,
+}
 
 /// A request that asks for its way.
 pub(in crate::gateway) struct Asking<'a> {
-    pub(in crate::gateway) desk: &'a Arc<Desk>,
+    pub(in crate::gateway) context: &'a RouteContext,
     /// Its id, under which the decision is remembered; `None` where it only asks: nothing is learned from it.
     pub(in crate::gateway) id: Option<Arc<str>>,
     pub(in crate::gateway) serving: &'a Serving,

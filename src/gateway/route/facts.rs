@@ -178,45 +178,45 @@ impl Facts for Known<'_> {
     }
 
     fn ttft_p95(&self, pool: usize) -> f64 {
-        self.asking.serving.pool_meter(pool).ttft_p95(self.asking.desk.clock.now())
+        self.asking.serving.pool_meter(pool).ttft_p95(self.asking.context.clock.now())
     }
 
     fn queue(&self, pool: usize) -> u64 {
         let name = &self.asking.policy().pools[pool].name;
-        self.asking.desk.hall.standing(name, self.asking.desk.clock.now()).depth as u64
+        self.asking.context.queues.standing(name, self.asking.context.clock.now()).depth as u64
     }
 
     fn attainment(&self, pool: usize) -> f64 {
         self.asking
-            .desk
+            .context
             .accounting
             .error_budgets
-            .attainment(&self.asking.policy().pools[pool].name, self.asking.desk.clock.now())
+            .attainment(&self.asking.policy().pools[pool].name, self.asking.context.clock.now())
     }
 
     fn burn(&self, pool: usize) -> f64 {
         self.asking
-            .desk
+            .context
             .accounting
             .error_budgets
-            .pool_burn(&self.asking.policy().pools[pool].name, self.asking.desk.clock.now())
+            .pool_burn(&self.asking.policy().pools[pool].name, self.asking.context.clock.now())
     }
 
     fn slo(&self, pool: usize) -> &str {
         self.asking
-            .desk
+            .context
             .accounting
             .error_budgets
-            .pool_state(&self.asking.policy().pools[pool].name, self.asking.desk.clock.now())
+            .pool_state(&self.asking.policy().pools[pool].name, self.asking.context.clock.now())
             .label()
     }
 
     fn route_burn(&self, route: &str) -> f64 {
-        self.asking.desk.accounting.error_budgets.route_burn(route, self.asking.desk.clock.now())
+        self.asking.context.accounting.error_budgets.route_burn(route, self.asking.context.clock.now())
     }
 
     fn route_slo(&self, route: &str) -> &str {
-        self.asking.desk.accounting.error_budgets.route_state(route, self.asking.desk.clock.now()).label()
+        self.asking.context.accounting.error_budgets.route_state(route, self.asking.context.clock.now()).label()
     }
 
     fn unix_time(&self) -> i64 {

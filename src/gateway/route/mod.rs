@@ -17,15 +17,15 @@ use http::StatusCode;
 use self::facts::Known;
 pub(super) use self::{
     access::{check_endpoint, refused},
-    asking::Asking,
+    asking::{Asking, RouteContext},
     overrides::priority,
     rules::unknown,
 };
 use super::{
-    Desk, Reply, Serving, Step,
+    Reply, Serving, Step,
     counting::{Counting, is_slow},
+    estimator::Estimate,
     stages::{Estimated, Routed},
-    work::Estimate,
 };
 use crate::{
     journal::{Explained, RoutingFacts},
@@ -40,27 +40,27 @@ const LONGEST_FACTS: usize = 32 << 10;
 
 pub(super) struct Routing<S> {
     inner: S,
-    desk: Arc<Desk>,
+    context: Arc<RouteContext>,
 }
 
 impl<S> Routing<S> {
-    pub(super) fn new(inner: S, desk: Arc<Desk>) -> Self {
-        Self { inner, desk }
+    pub(super) fn new(inner: S, context: Arc<RouteContext>) -> Self {
+        Self { inner, context }
     }
 }
 
 impl<S: Step<Routed>> Step<Estimated> for Routing<S> {
     async fn call(&self, estimated: Estimated) -> Result<Reply, Fault> {
-        let began = self.desk.clock.now();
+        let began = self.context.clock.now();
         let (estimated, way) = if takes_long(&estimated.call.serving, &estimated.call.body) {
-            let desk = self.desk.clone();
+            let context = self.context.clone();
             let aside = tokio::task::spawn_blocking(move || {
-                let way = decide(&desk, &estimated);
+                let way = decide(&context, &estimated);
                 (estimated, way)
             });
             aside.await.map_err(|_| Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "routing failed"))?
         } else {
-            let way = decide(&self.desk, &estimated);
+            let way = decide(&self.context, &estimated);
             (estimated, way)
         };
         let (route, explained) = way?;
@@ -81,10 +81,10 @@ pub(super) fn takes_long(serving: &Serving, body: &RequestBody) -> bool {
     longest.is_some_and(|longest| body.prompt_bytes > longest) || is_slow(counter(serving, body), body)
 }
 
-fn decide(desk: &Arc<Desk>, Estimated { call, estimate }: &Estimated) -> Result<(Arc<Route>, Explained), Fault> {
+fn decide(context: &RouteContext, Estimated { call, estimate }: &Estimated) -> Result<(Arc<Route>, Explained), Fault> {
     let prompt = Counting::of(&call.body, estimate.tokens, counter(&call.serving, &call.body));
     let asking = Asking {
-        desk,
+        context,
         id: Some(call.record.id()),
         serving: &call.serving,
         endpoint: call.endpoint,
@@ -108,7 +108,7 @@ fn decide(desk: &Arc<Desk>, Estimated { call, estimate }: &Estimated) -> Result<
 pub(super) fn find(asking: &Asking<'_>) -> Result<(Arc<Route>, Explained, Option<RoutingFacts>), Fault> {
     let known = Known::of(asking);
     let (route, explained) = asking.route_known(&known)?;
-    let particulars = asking.desk.decisions.journal.load().is_some().then(|| known.particulars());
+    let particulars = asking.context.decisions.journal.load().is_some().then(|| known.particulars());
     Ok((route, explained, particulars))
 }
 

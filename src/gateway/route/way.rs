@@ -41,7 +41,7 @@ impl Asks for Known<'_> {
     }
 
     fn boundary(&self, rule: &Name) -> Arc<Boundary> {
-        self.asking.desk.learning.boundary(rule)
+        self.asking.context.learning.boundary(rule)
     }
 
     fn teaches(&self) -> bool {
@@ -61,15 +61,15 @@ impl Asks for Known<'_> {
             // Who only asks is told the same each time.
             chance: if asking.is_dry() { 0.5 } else { fastrand::f64() },
         };
-        let own = asking.desk.learning.tiers.weights(rule);
+        let own = asking.context.learning.tiers.weights(rule);
         let weights = own.as_deref().unwrap_or_else(|| Weights::built_in());
         let complexity = match &own {
             Some(own) => score(self.features(), own),
             None => *self.scored(),
         };
         self.rank(Scored::of(&complexity, weights.version.as_str().into()));
-        let tierings = asking.desk.learning.tierings(rule, &tiers.aim, tiers.routes.len());
-        let now = asking.desk.clock.now();
+        let tierings = asking.context.learning.tierings(rule, &tiers.aim, tiers.routes.len());
+        let now = asking.context.clock.now();
         match &asking.id {
             None => tierings.preview(&complexity, &context, views, now),
             Some(id) => {
@@ -97,13 +97,13 @@ impl Asking<'_> {
             said: self.said(known.outline().said).filter(|_| !known.outline().in_tool_loop),
             said_before: self.said(known.outline().said_before),
         };
-        self.desk.learning.tiers.decided(id, decided, self.desk.clock.now());
+        self.context.learning.tiers.decided(id, decided, self.context.clock.now());
     }
 
     /// A conversation by what its users said so far, for clients that do not name it: with each turn it has another hash, and the turn
     /// before has the one by which it is found.
     pub(super) fn said(&self, hash: u64) -> Option<u64> {
-        (hash != 0).then_some(hash ^ self.desk.salt)
+        (hash != 0).then_some(hash ^ self.context.estimator.salt)
     }
 
     /// What the request would find in a pool.
@@ -122,7 +122,7 @@ impl Asking<'_> {
             ttft_limit: None,
             tpot_limit: None,
         };
-        let (_, outlook) = SCRATCH.with_borrow_mut(|scratch| pool.peek(&ask, self.desk.clock.now(), scratch))?;
+        let (_, outlook) = SCRATCH.with_borrow_mut(|scratch| pool.peek(&ask, self.context.clock.now(), scratch))?;
         Some(outlook).filter(|outlook| !outlook.avoided)
     }
 }

@@ -7,12 +7,12 @@ use http_body_util::{BodyExt, Limited};
 
 use crate::{
     gateway::{
-        Desk, Serving, Step,
-        asked::{Asked, Tries},
+        Serving, Step,
         dispatch::Dispatch,
-        record::Record,
-        stages::{Admitted, Call, Place, Routed},
-        work::Estimate,
+        estimator::Estimator,
+        placement::{PlacementRequest, PlacementState, Tries},
+        record::{InFlightPermit, Record, Settlement},
+        stages::{Admitted, Call, Routed},
     },
     policy::{Route, Target},
     protocol::{Draft, RequestBody, request::Edits},
@@ -56,13 +56,20 @@ impl Origin {
 /// Sends errands.
 pub(in crate::gateway) struct Errands {
     dispatch: Dispatch,
-    desk: Arc<Desk>,
+    settlement: Arc<Settlement>,
+    placement: Arc<PlacementState>,
+    estimator: Arc<Estimator>,
     under_way: Arc<AtomicUsize>,
 }
 
 impl Errands {
-    pub(in crate::gateway) fn new(dispatch: Dispatch, desk: Arc<Desk>) -> Self {
-        Self { dispatch, desk, under_way: Arc::default() }
+    pub(in crate::gateway) fn new(
+        dispatch: Dispatch,
+        settlement: Arc<Settlement>,
+        placement: Arc<PlacementState>,
+        estimator: Arc<Estimator>,
+    ) -> Self {
+        Self { dispatch, settlement, placement, estimator, under_way: Arc::default() }
     }
 
     /// What the pool of `target` says to `body`; `None` where it has no room now, or fails.
@@ -74,13 +81,14 @@ impl Errands {
         body: RequestBody,
     ) -> Option<Draft> {
         // Callers who wait come first.
-        if !self.desk.hall.is_empty() {
+        if !self.placement.queues.is_empty() {
             return None;
         }
-        let place = Place::take(&self.under_way, MOST)?;
+        let place = InFlightPermit::take(&self.under_way, MOST)?;
         let id = format!("sb-bg-{:016x}", fastrand::u64(..));
-        let record = Record::open(self.desk.clone(), id.into(), origin.endpoint, Some(purpose), None);
-        let estimate = Estimate::of(&self.desk, &HeaderMap::new(), &body);
+        let record = Record::open(self.settlement.clone(), id.into(), origin.endpoint, Some(purpose), None);
+        record.admit(place);
+        let estimate = self.estimator.estimate(&HeaderMap::new(), &body);
         let route = Arc::new(Route::new(origin.route.name.clone(), vec![target.clone()], origin.route.timeouts));
         record.note(|line| {
             line.route = Some(route.name.clone());
@@ -88,8 +96,8 @@ impl Errands {
             line.prompt_bytes = body.prompt_bytes;
             line.estimated_prompt_tokens = estimate.tokens;
         });
-        let asked = Asked {
-            desk: self.desk.clone(),
+        let asked = PlacementRequest {
+            state: self.placement.clone(),
             serving: origin.serving.clone(),
             tries: vec![Tries::none(&origin.serving, target, &route.name)],
             route,
@@ -103,7 +111,7 @@ impl Errands {
             model: body.model.as_deref().map(Into::into),
             escalates: false,
         };
-        let Some(first) = asked.place(self.desk.clock.now()) else {
+        let Some(first) = asked.place(self.settlement.clock.now()) else {
             record.settle(Outcome::Failed("no_room"));
             return None;
         };
@@ -122,7 +130,7 @@ impl Errands {
             body,
             keeps_usage: false,
         };
-        match self.dispatch.call(Admitted { call, asked, first, place }).await {
+        match self.dispatch.call(Admitted { call, asked, first }).await {
             Ok(reply) => {
                 let answer = Limited::new(reply.into_body(), LONGEST).collect().await.ok()?.to_bytes();
                 Draft::whole(&answer)

@@ -12,15 +12,16 @@ use super::{
     judge::{self, Judgement},
 };
 use crate::{
-    accounting::BackgroundPermit,
+    accounting::{BackgroundBudget, BackgroundPermit},
     gateway::{
-        Desk, Reply, Step,
+        Reply, Step,
         reply::is_events,
         stages::{Covered, Routed},
     },
+    learning::TierLearning,
     policy::{Background, Target, Tiers, Way},
     protocol::{Draft, RequestBody, Splitter},
-    telemetry::{PairResult, Purpose},
+    telemetry::{Metrics, PairResult, Purpose},
     types::{Endpoint, Fault},
 };
 
@@ -29,13 +30,19 @@ const LONGEST_EVENT: usize = 1 << 20;
 
 pub(in crate::gateway) struct Pairs<S> {
     inner: S,
-    desk: Arc<Desk>,
+    learning: Arc<TierLearning>,
+    background: Arc<BackgroundBudget>,
     errands: Arc<Errands>,
 }
 
 impl<S> Pairs<S> {
-    pub(in crate::gateway) fn new(inner: S, desk: Arc<Desk>, errands: Arc<Errands>) -> Self {
-        Self { inner, desk, errands }
+    pub(in crate::gateway) fn new(
+        inner: S,
+        learning: Arc<TierLearning>,
+        background: Arc<BackgroundBudget>,
+        errands: Arc<Errands>,
+    ) -> Self {
+        Self { inner, learning, background, errands }
     }
 }
 
@@ -49,7 +56,8 @@ impl<S: Step<Covered>> Step<Covered> for Pairs<S> {
 
 /// A request that is to become a pair.
 struct Pair {
-    desk: Arc<Desk>,
+    learning: Arc<TierLearning>,
+    metrics: Metrics,
     errands: Arc<Errands>,
     origin: Origin,
     body: RequestBody,
@@ -98,9 +106,10 @@ impl<S: Step<Covered>> Pairs<S> {
         if !background.allows(other.pool) || !policy.pools[other.pool].speaks.contains(&call.endpoint) {
             return None;
         }
-        let claim = self.desk.accounting.background.claim()?;
+        let claim = self.background.claim()?;
         Some(Pair {
-            desk: self.desk.clone(),
+            learning: self.learning.clone(),
+            metrics: call.record.metrics().clone(),
             errands: self.errands.clone(),
             origin: Origin::of(routed),
             body: call.body.clone(),
@@ -135,9 +144,9 @@ impl Pair {
         if let Some((small, large)) = qualities(result) {
             let Origin { serving, key, .. } = &self.origin;
             let caller = key.map(|key| &serving.snapshot.policy.keys[key].id);
-            self.desk.learning.tiers.paired(&self.id, caller, small, large);
+            self.learning.paired(&self.id, caller, small, large);
         }
-        self.desk.metrics.pair(result);
+        self.metrics.pair(result);
     }
 
     async fn result(&self, answer: &Bytes, streamed: bool) -> PairResult {

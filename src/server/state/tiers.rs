@@ -26,14 +26,14 @@ pub(super) struct TieredState {
 
 /// Every route of `policy` with tiers that has decided anything, by name.
 pub(super) fn tiered(house: &House, policy: &Policy, now: Moment) -> Vec<TieredState> {
-    let learned = house.desk.learning.tiers.tallies();
+    let learned = house.parts.learning.tiers.tallies();
     let state = |(route, standing): (Name, Standing)| {
         let (_, tiers) = policy.models.tiered().find(|(name, _)| **name == route)?;
         let learned = learned.iter().find(|(name, _)| *name == route).map(|(_, tally)| *tally).unwrap_or_default();
         let (aim, pools, wanted) = (aim(&tiers.aim), pools(policy, tiers), wanted(&tiers.aim));
         Some(TieredState { route, aim, pools, wanted, standing, learned })
     };
-    let decided = house.desk.learning.standings(now).into_iter().filter(|(_, standing)| standing.decisions > 0);
+    let decided = house.parts.learning.standings(now).into_iter().filter(|(_, standing)| standing.decisions > 0);
     decided.filter_map(state).collect()
 }
 

@@ -40,7 +40,7 @@ impl Meter {
 
     /// Counts a failure of the backend.
     pub(super) fn fails(&self, failure: Failure, kind: &str) {
-        let now = self.desk.clock.now();
+        let now = self.clock.now();
         if self.backend.failed(self.started, now, failure) {
             breaker_log::opened(&self.backend, kind, now);
         }

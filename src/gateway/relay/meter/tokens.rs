@@ -44,7 +44,7 @@ impl Meter {
         self.record.note(|line| predicted = line.attempts.get(self.number).map(|attempt| attempt.predicted));
         let predicted = predicted?;
         let of = |millis: f64| Duration::try_from_secs_f64(millis / 1e3).unwrap_or_default();
-        let decoding = self.desk.clock.now().since(self.started).saturating_sub(of(predicted.ttft_ms));
+        let decoding = self.clock.now().since(self.started).saturating_sub(of(predicted.ttft_ms));
         let completion_tokens = self.record.demand()?.done_in(decoding, of(predicted.tpot_ms))?;
         Some(Usage { completion_tokens, ..self.estimate() })
     }

@@ -40,7 +40,7 @@ type Line = Queue<Box<dyn Guest>>;
 /// The queues of all pools, by name. They outlive policies. An empty one stays too: places in it are never given twice, so that one
 /// who was seated and leaves late takes away nobody else.
 #[derive(Default)]
-pub struct Hall {
+pub struct WaitQueues {
     /// How many wait in all, so that one that gives up a place need not ask further where nobody does.
     waiting: AtomicUsize,
     /// Nanoseconds of the [`Moment`] when one of those who wait looked last.
@@ -61,7 +61,7 @@ pub struct Standing {
 
 /// A place in a queue; dropping it leaves.
 pub(super) struct Stay {
-    hall: Arc<Hall>,
+    hall: Arc<WaitQueues>,
     pool: Name,
     key: Key,
 }
@@ -69,7 +69,7 @@ pub(super) struct Stay {
 /// The queue has no place left.
 pub(super) struct Full;
 
-impl Hall {
+impl WaitQueues {
     /// Whether nobody waits anywhere.
     pub fn is_empty(&self) -> bool {
         self.waiting.load(SeqCst) == 0
@@ -228,7 +228,7 @@ mod tests {
         seated: Arc<AtomicBool>,
     }
 
-    fn join(hall: &Arc<Hall>, rooms: &Rooms, pool: &str, may: [bool; 2], now: Moment) -> Result<Joined, Full> {
+    fn join(hall: &Arc<WaitQueues>, rooms: &Rooms, pool: &str, may: [bool; 2], now: Moment) -> Result<Joined, Full> {
         let seated = Arc::new(AtomicBool::new(false));
         let item: Box<dyn Guest> = Box::new(One { rooms: rooms.clone(), may, seated: seated.clone() });
         let stay = hall.join(&pool.into(), 5, Waiting { priority: 5, due: now, deadline: None, item }, now)?;
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn one_who_cannot_go_does_not_hold_up_those_behind() {
-        let (hall, rooms) = (Arc::new(Hall::default()), Rooms::default());
+        let (hall, rooms) = (Arc::new(WaitQueues::default()), Rooms::default());
         let guests: Vec<_> = [[true, false], [true, false], [false, true]]
             .into_iter()
             .zip(0..)
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn one_that_is_kept_lets_others_of_its_kind_pass() {
         const KEPT: usize = 96;
-        let hall = Arc::new(Hall::default());
+        let hall = Arc::new(WaitQueues::default());
         let [busy, idle] = [false, true].map(|free| Arc::new(AtomicBool::new(free)));
         // More than are looked at, and behind them one that has where to go.
         let stays: Vec<_> = std::iter::repeat_n(&busy, KEPT)
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_takes_nobody_and_one_who_leaves_makes_way() {
-        let (hall, rooms) = (Arc::new(Hall::default()), Rooms::default());
+        let (hall, rooms) = (Arc::new(WaitQueues::default()), Rooms::default());
         let mut guests: Vec<_> = (0..5).map(|n| join(&hall, &rooms, "p", [true; 2], at(n)).ok().unwrap()).collect();
         assert!(join(&hall, &rooms, "p", [true; 2], at(9)).is_err());
         assert!(join(&hall, &rooms, "q", [true; 2], at(9)).is_ok(), "each pool has its own, and it left at once");
@@ -312,7 +312,7 @@ mod tests {
         /// Whatever comes and goes: after each step nobody waits for whom there is room, and the count is true.
         #[test]
         fn nobody_is_forgotten(steps in proptest::collection::vec((0..4_u8, 0..2_usize, 0..20_usize, any::<[bool; 2]>()), 1..200)) {
-            let (hall, rooms) = (Arc::new(Hall::default()), Rooms::default());
+            let (hall, rooms) = (Arc::new(WaitQueues::default()), Rooms::default());
             let mut here: Vec<Joined> = Vec::new();
             for ((step, which, index, may), millis) in steps.into_iter().zip(0..) {
                 let now = at(millis);

@@ -1,12 +1,12 @@
 //! The backends that a request may still be sent to: what excludes one, and in which standing those are that are left.
 
-use super::Asked;
+use super::PlacementRequest;
 use crate::{
     fleet::Backend,
     types::{Endpoint, Moment, Name},
 };
 
-impl Asked {
+impl PlacementRequest {
     /// Excludes the backends that are known not to implement `endpoint`, unless that leaves none.
     pub(in crate::gateway) fn skip_lacking(&mut self, endpoint: Endpoint, now: Moment) {
         let lacking: Vec<_> = (0..self.tries.len()).map(|at| self.pool(at).1.lacking(endpoint, now)).collect();

@@ -1,6 +1,4 @@
-//! What a request asks of the fleet: where it may still go, and the choice of a backend, told with every candidate.
-
-mod eligible;
+//! A request for a backend: where it may still go, and the choice among all candidates.
 
 use std::{
     cell::RefCell,
@@ -9,9 +7,10 @@ use std::{
     time::Duration,
 };
 
-use super::{Desk, Serving, seat::Seat};
+use super::{EnginePermit, PlacementState};
 use crate::{
     fleet::{Ask, Backend, BreakerState, Forecast, Placement, Pool, Scratch, Ticket},
+    gateway::Serving,
     journal::AttemptEntry,
     policy::{Route, Target},
     prompt::Blocks,
@@ -36,41 +35,41 @@ thread_local! {
 
 /// A request on its way to a backend.
 #[derive(Clone)]
-pub(super) struct Asked {
-    pub(super) desk: Arc<Desk>,
-    pub(super) serving: Arc<Serving>,
-    pub(super) route: Arc<Route>,
-    pub(super) blocks: Blocks,
-    pub(super) session: Option<u64>,
+pub(in crate::gateway) struct PlacementRequest {
+    pub(in crate::gateway) state: Arc<PlacementState>,
+    pub(in crate::gateway) serving: Arc<Serving>,
+    pub(in crate::gateway) route: Arc<Route>,
+    pub(in crate::gateway) blocks: Blocks,
+    pub(in crate::gateway) session: Option<u64>,
     /// How urgent it is where it has to wait.
-    pub(super) priority: u8,
-    pub(super) max_tokens: Option<u64>,
+    pub(in crate::gateway) priority: u8,
+    pub(in crate::gateway) max_tokens: Option<u64>,
     /// Whether its answer comes whole, or its model thinks first for as long as it likes.
-    pub(super) whole: bool,
-    pub(super) arrived: Moment,
+    pub(in crate::gateway) whole: bool,
+    pub(in crate::gateway) arrived: Moment,
     /// The id of the caller's key, where it has one.
-    pub(super) caller: Option<Name>,
+    pub(in crate::gateway) caller: Option<Name>,
     /// The model as the caller named it.
-    pub(super) model: Option<Name>,
+    pub(in crate::gateway) model: Option<Name>,
     /// Whether it has an answer already, and asks for a better one.
-    pub(super) escalates: bool,
+    pub(in crate::gateway) escalates: bool,
     /// By target.
-    pub(super) tries: Vec<Tries>,
+    pub(in crate::gateway) tries: Vec<Tries>,
 }
 
 /// One target: what is known of such requests there, and what was tried.
 #[derive(Clone, Default)]
-pub(super) struct Tries {
+pub(in crate::gateway) struct Tries {
     /// How long their answers are.
-    outputs: Arc<OutputLengths>,
+    pub(super) outputs: Arc<OutputLengths>,
     /// Backends that are not chosen any more, by their places in the pool: they were tried, or cannot help.
-    tried: Vec<usize>,
+    pub(super) tried: Vec<usize>,
     /// How many attempts were made.
-    attempts: usize,
+    pub(super) attempts: usize,
 }
 
 /// A choice that nothing was done about yet.
-pub(super) struct Chosen {
+pub(in crate::gateway) struct PlacementChoice {
     target: usize,
     placement: Placement,
     /// What is told of it; nothing where it is held in its turn, and so not taken.
@@ -87,60 +86,60 @@ pub(super) struct Chosen {
     avoided: bool,
 }
 
-impl Chosen {
+impl PlacementChoice {
     /// Place of the target in the route.
-    pub(super) fn target(&self) -> usize {
+    pub(in crate::gateway) fn target(&self) -> usize {
         self.target
     }
 
     /// What is expected there.
-    pub(super) fn forecast(&self) -> &Forecast {
+    pub(in crate::gateway) fn forecast(&self) -> &Forecast {
         &self.placement.forecast
     }
 
     /// Whether the request is better kept for now.
-    pub(super) fn is_held(&self) -> bool {
+    pub(in crate::gateway) fn is_held(&self) -> bool {
         self.held
     }
 
     /// Whether others should be tried first.
-    pub(super) fn is_avoided(&self) -> bool {
+    pub(in crate::gateway) fn is_avoided(&self) -> bool {
         self.avoided
     }
 }
 
 /// A backend that was chosen, with a place on its engine.
-pub(super) struct Placed {
+pub(in crate::gateway) struct Reservation {
     /// Place of the target in the route.
-    pub(super) target: usize,
+    pub(in crate::gateway) target: usize,
     /// Place of the pool in the policy.
-    pub(super) pool: usize,
+    pub(in crate::gateway) pool: usize,
     /// Place of the backend in the pool.
-    pub(super) backend: usize,
-    pub(super) seat: Seat,
+    pub(in crate::gateway) backend: usize,
+    pub(in crate::gateway) seat: EnginePermit,
     /// What is expected there.
-    pub(super) forecast: Forecast,
-    pub(super) told: AttemptEntry,
+    pub(in crate::gateway) forecast: Forecast,
+    pub(in crate::gateway) told: AttemptEntry,
     /// True if it finds out for others if the backend is back.
-    pub(super) probes: bool,
+    pub(in crate::gateway) probes: bool,
 }
 
 impl Tries {
     /// None yet of a `target` of the route called `route`.
-    pub(super) fn none(serving: &Serving, target: &Target, route: &Name) -> Self {
+    pub(in crate::gateway) fn none(serving: &Serving, target: &Target, route: &Name) -> Self {
         let pool = &serving.snapshot.pools[target.pool];
         Self { outputs: pool.learned.outputs.of(target, route), ..Self::default() }
     }
 }
 
-impl Asked {
+impl PlacementRequest {
     /// A backend with room, and a place there; `None` where none has room now.
-    pub(super) fn place(&self, now: Moment) -> Option<Placed> {
+    pub(in crate::gateway) fn place(&self, now: Moment) -> Option<Reservation> {
         (0..MOST_RACES).map_while(|_| self.choose(now)).find_map(|chosen| self.take(chosen, now))
     }
 
     /// The same for one that stands in a queue: it also waits while the engine that it would go to has enough to do.
-    pub(super) fn place_in_turn(&self, now: Moment) -> Result<Placed, Wait> {
+    pub(in crate::gateway) fn place_in_turn(&self, now: Moment) -> Result<Reservation, Wait> {
         for _ in 0..MOST_RACES {
             let chosen = self.choose_as(true, now).ok_or(Wait::Full)?;
             if chosen.held {
@@ -154,7 +153,7 @@ impl Asked {
     }
 
     /// Requests for which this is the same find room or none alike: where they may go, and what was tried there.
-    pub(super) fn kind(&self) -> u64 {
+    pub(in crate::gateway) fn kind(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         // Another policy has other pools at the same places.
         let Route { name, targets, spill, .. } = &*self.route;
@@ -166,38 +165,38 @@ impl Asked {
     }
 
     /// The best backend with room, in the pool that is to serve the request.
-    pub(super) fn choose(&self, now: Moment) -> Option<Chosen> {
+    pub(in crate::gateway) fn choose(&self, now: Moment) -> Option<PlacementChoice> {
         self.choose_as(false, now)
     }
 
     /// The same; nothing is told of one that is held where it is the request's turn in a queue.
-    fn choose_as(&self, in_turn: bool, now: Moment) -> Option<Chosen> {
+    fn choose_as(&self, in_turn: bool, now: Moment) -> Option<PlacementChoice> {
         if !self.route.spill {
             return self.preferred().and_then(|at| self.look(at, in_turn, now));
         }
         let open = (0..self.tries.len()).filter(|&at| self.may_try(at));
         let limited = self.tries.len() > 1 && open.clone().any(|at| self.limits(at, now) != (None, None));
-        let used = if limited { self.desk.spills.get(&self.route.name).map_or(0, |used| *used) } else { 0 };
+        let used = if limited { self.state.last_targets.get(&self.route.name).map_or(0, |used| *used) } else { 0 };
         let (picked, chosen) = spill::among(open, limited, used, |at| {
             let chosen = self.look(at, in_turn, now)?;
-            let Chosen { avoided, attainment, .. } = chosen;
+            let PlacementChoice { avoided, attainment, .. } = chosen;
             Some(Look { chosen, avoided, attainment })
         })?;
         if limited && picked != used && self.is_new() {
-            self.desk.spills.insert(self.route.name.clone(), picked);
+            self.state.last_targets.insert(self.route.name.clone(), picked);
         }
         Some(chosen)
     }
 
     /// A backend with room in the pool of a target, and a place there; `None` where none is in good standing that was not tried yet.
-    pub(super) fn place_beside(&self, target: usize, now: Moment) -> Option<Placed> {
+    pub(in crate::gateway) fn place_beside(&self, target: usize, now: Moment) -> Option<Reservation> {
         let look = || self.may_try(target).then(|| self.look(target, false, now)).flatten();
         let chosen = (0..MOST_RACES).map_while(|_| look().filter(|chosen| !chosen.avoided));
         chosen.into_iter().find_map(|chosen| self.take(chosen, now))
     }
 
     /// A place on the backend that was tried already.
-    pub(super) fn place_again(&self, target: usize, backend: usize, now: Moment) -> Option<Placed> {
+    pub(in crate::gateway) fn place_again(&self, target: usize, backend: usize, now: Moment) -> Option<Reservation> {
         let (_, pool) = self.pool(target);
         let others: Vec<usize> = (0..pool.backends.len()).filter(|other| *other != backend).collect();
         let look = || self.look_past(target, &others, false, now).filter(|_| self.may_try(target));
@@ -205,35 +204,35 @@ impl Asked {
     }
 
     /// Takes back that a backend was tried, so that it can be waited for.
-    pub(super) fn forgive(&mut self, target: usize, backend: usize) {
+    pub(in crate::gateway) fn forgive(&mut self, target: usize, backend: usize) {
         self.tries[target].tried.retain(|tried| *tried != backend);
     }
 
     /// How often a backend was tried.
-    pub(super) fn times_tried(&self, target: usize, backend: usize) -> usize {
+    pub(in crate::gateway) fn times_tried(&self, target: usize, backend: usize) -> usize {
         self.tries[target].tried.iter().filter(|tried| **tried == backend).count()
     }
 
     /// Where a backend stands, by its pool's name and its own.
-    pub(super) fn spot_of(&self, pool: &Name, backend: &Name) -> Option<(usize, usize)> {
+    pub(in crate::gateway) fn spot_of(&self, pool: &Name, backend: &Name) -> Option<(usize, usize)> {
         let target = (0..self.tries.len()).find(|at| self.pool(*at).1.spec.name == *pool)?;
         let place = self.pool(target).1.backends.iter().position(|it| it.name() == backend)?;
         Some((target, place))
     }
 
     /// The backend at a place in the pool of `target`, as it is for the model asked for.
-    pub(super) fn backend(&self, target: usize, at: usize) -> Arc<Backend> {
+    pub(in crate::gateway) fn backend(&self, target: usize, at: usize) -> Arc<Backend> {
         self.pool(target).1.backends[at].asked_for(self.model.as_deref())
     }
 
     /// The retry budgets of the pool of `target`.
-    pub(super) fn retries(&self, target: usize) -> &Budgets {
+    pub(in crate::gateway) fn retries(&self, target: usize) -> &Budgets {
         &self.pool(target).1.learned.retries
     }
 
     /// Takes the place that was chosen, unless another was faster.
-    pub(super) fn take(&self, chosen: Chosen, now: Moment) -> Option<Placed> {
-        let Chosen { target, placement, told, .. } = chosen;
+    pub(in crate::gateway) fn take(&self, chosen: PlacementChoice, now: Moment) -> Option<Reservation> {
+        let PlacementChoice { target, placement, told, .. } = chosen;
         debug_assert!(told.is_some(), "who is held is not placed in its turn");
         let told = told?;
         let (at, pool) = self.pool(target);
@@ -251,24 +250,24 @@ impl Asked {
         }
         let ticket = Ticket::take_if_room(learned, outputs, backend, placement.forecast, blocks, now)?;
         let forecast = placement.forecast;
-        let seat = Seat::new(ticket, charge, self.desk.clone());
-        Some(Placed { target, pool: at, backend: placement.backend, seat, forecast, told, probes })
+        let seat = EnginePermit::new(ticket, charge, self.state.clone());
+        Some(Reservation { target, pool: at, backend: placement.backend, seat, forecast, told, probes })
     }
 
     /// Notes that what was placed is tried now.
-    pub(super) fn tries(&mut self, placed: &Placed) {
+    pub(in crate::gateway) fn tries(&mut self, placed: &Reservation) {
         let tries = &mut self.tries[placed.target];
         tries.tried.push(placed.backend);
         tries.attempts += 1;
     }
 
     /// Whether nothing was tried yet.
-    pub(super) fn is_new(&self) -> bool {
+    pub(in crate::gateway) fn is_new(&self) -> bool {
         !self.escalates && self.tries.iter().all(|tries| tries.attempts == 0)
     }
 
     /// The pool in which to wait: the first that has a backend left.
-    pub(super) fn preferred(&self) -> Option<usize> {
+    pub(in crate::gateway) fn preferred(&self) -> Option<usize> {
         (0..self.tries.len()).find(|&at| {
             let (_, pool) = self.pool(at);
             self.may_try(at)
@@ -277,18 +276,18 @@ impl Asked {
     }
 
     /// What is left of the time that the route gives to the first token.
-    pub(super) fn bound(&self, now: Moment) -> Option<Duration> {
+    pub(in crate::gateway) fn bound(&self, now: Moment) -> Option<Duration> {
         self.route.bound.map(|bound| bound.saturating_sub(now.since(self.arrived)))
     }
 
     /// Place of the target's pool in the policy, and the pool.
-    pub(super) fn pool(&self, target: usize) -> (usize, &Pool) {
+    pub(in crate::gateway) fn pool(&self, target: usize) -> (usize, &Pool) {
         let at = self.route.targets[target].pool;
         (at, &self.serving.snapshot.pools[at])
     }
 
     /// When to come back, if a request with a bound is better not served at all: it would be late even at the best place.
-    pub(super) fn shed(&self, chosen: &Chosen, chance: f64, now: Moment) -> Option<Duration> {
+    pub(in crate::gateway) fn shed(&self, chosen: &PlacementChoice, chance: f64, now: Moment) -> Option<Duration> {
         let bound = self.bound(now)?.as_secs_f64();
         let (_, pool) = self.pool(chosen.target);
         let work = chosen.placement.forecast.work;
@@ -313,7 +312,7 @@ impl Asked {
         (ttft, objectives.tpot())
     }
 
-    fn look(&self, target: usize, in_turn: bool, now: Moment) -> Option<Chosen> {
+    fn look(&self, target: usize, in_turn: bool, now: Moment) -> Option<PlacementChoice> {
         let tried = &self.tries[target].tried;
         let (_, pool) = self.pool(target);
         let failing = pool.failing(self.model.as_deref(), now);
@@ -324,11 +323,11 @@ impl Asked {
         if pool.members(&self.route.targets[target]).any(|member| !others.contains(&member)) {
             return self.look_past(target, &others, in_turn, now);
         }
-        self.look_past(target, tried, in_turn, now).map(|chosen| Chosen { avoided: true, ..chosen })
+        self.look_past(target, tried, in_turn, now).map(|chosen| PlacementChoice { avoided: true, ..chosen })
     }
 
     /// The best backend of a target that is not among `tried`.
-    fn look_past(&self, target: usize, tried: &[usize], in_turn: bool, now: Moment) -> Option<Chosen> {
+    fn look_past(&self, target: usize, tried: &[usize], in_turn: bool, now: Moment) -> Option<PlacementChoice> {
         let (at, pool) = self.pool(target);
         let route_target: &Target = &self.route.targets[target];
         let (ttft_limit, tpot_limit) = self.limits(target, now);
@@ -345,20 +344,20 @@ impl Asked {
             tpot_limit,
         };
         SCRATCH.with_borrow_mut(|scratch| {
-            let began = self.desk.clock.now();
+            let began = self.state.clock.now();
             let placement = pool.place(&ask, now, fastrand::f64(), scratch)?;
-            self.serving.pool_meter(at).decision(self.desk.clock.now().seconds_since(began));
+            self.serving.pool_meter(at).decision(self.state.clock.now().seconds_since(began));
             let chosen = &scratch.candidates[placement.choice.index];
             let (in_flight, attainment, avoided) = (chosen.in_flight, chosen.attainment, chosen.avoided);
             let held = placement.held && self.is_new();
             let told =
                 (!in_turn || !held).then(|| AttemptEntry::of(pool, scratch, &placement, self.blocks.prompt().bytes));
             let weighed = scratch.candidates.len();
-            Some(Chosen { target, placement, told, held, weighed, in_flight, attainment, avoided })
+            Some(PlacementChoice { target, placement, told, held, weighed, in_flight, attainment, avoided })
         })
     }
 
-    fn may_try(&self, target: usize) -> bool {
+    pub(super) fn may_try(&self, target: usize) -> bool {
         may_try(&self.tries, target)
     }
 }

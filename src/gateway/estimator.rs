@@ -1,0 +1,111 @@
+//! The work that a request is, as far as its bytes tell: the length of its prompt, and the hashes by which prefixes and conversations are
+//! recognised.
+
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use http::HeaderMap;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::{
+    measure::BytesPerToken,
+    policy::Tokenizer,
+    prompt::{
+        BlockHasher, Blocks,
+        tokens::{Counter, Source},
+    },
+    protocol::RequestBody,
+    types::Name,
+};
+
+/// Estimates the work of requests by what earlier answers reported. It outlives policies. Shared by reference between threads.
+pub(super) struct Estimator {
+    /// Prefixed to what is hashed of prompts and conversations. Secret, so that no client can make prompts whose hashes collide.
+    pub(super) salt: u64,
+    /// Bytes per token over all answers.
+    pub(super) bytes_per_token: BytesPerToken,
+    /// The token counter of each pool, with what it learned of the pool's templates.
+    counters: DashMap<Name, (Tokenizer, Arc<Counter>)>,
+}
+
+/// The work of one request.
+#[derive(Clone)]
+pub(super) struct Estimate {
+    /// Tokens of the prompt, by its length alone.
+    pub(super) tokens: u64,
+    /// Its blocks, hashed.
+    pub(super) blocks: Blocks,
+    /// The hash of its conversation, where its client names one.
+    pub(super) session: Option<u64>,
+}
+
+impl Default for Estimator {
+    fn default() -> Self {
+        Self { salt: fastrand::u64(..), bytes_per_token: BytesPerToken::new(), counters: DashMap::new() }
+    }
+}
+
+impl Estimator {
+    /// Estimates a request.
+    pub(super) fn estimate(&self, headers: &HeaderMap, body: &RequestBody) -> Estimate {
+        let mut hasher = BlockHasher::new(&self.salt.to_le_bytes());
+        body.rendered().for_each(|part| hasher.push(part));
+        let tokens = self.bytes_per_token.prompt_tokens(body.prompt_bytes as u64);
+        Estimate { tokens, blocks: hasher.finish(), session: session(headers, self.salt) }
+    }
+
+    /// The token counter of a pool; a new one where its tokenizer changed.
+    pub(super) fn counter(
+        &self,
+        pool: &Name,
+        tokenizer: &Tokenizer,
+        source: impl Fn(&Tokenizer) -> Arc<Source>,
+    ) -> Arc<Counter> {
+        let new = || (tokenizer.clone(), Arc::new(Counter::new(source(tokenizer))));
+        let mut known = self.counters.entry(pool.clone()).or_insert_with(new);
+        if known.0 != *tokenizer {
+            *known = new();
+        }
+        known.1.clone()
+    }
+}
+
+/// The headers that name a conversation, the ones that are meant for us first. The others are what coding agents send by themselves:
+///
+/// * `x-claude-code-session-id`: Claude Code, with every request (<https://code.claude.com/docs/en/llm-gateway>, "Request headers").
+/// * `session_id`: Codex, with every request of a conversation (`build_conversation_headers` in
+///   `codex-rs/codex-api/src/requests/headers.rs` of <https://github.com/openai/codex>); earlier ones sent the same value as
+///   `conversation_id` too. `session-id` and `x-session-id` are how other clients of that API, and proxies that drop
+///   underscores, write it.
+const HEADERS: [&str; 6] =
+    ["x-signalbox-session", "x-claude-code-session-id", "session_id", "session-id", "x-session-id", "conversation_id"];
+
+/// The conversation's hash with the secret `salt`: the client's own name for it is stored nowhere.
+fn session(headers: &HeaderMap, salt: u64) -> Option<u64> {
+    let named = HEADERS.iter().find_map(|name| headers.get(*name).filter(|value| !value.is_empty()))?;
+    Some(xxh3_64_with_seed(named.as_bytes(), salt))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn each_name_of_a_conversation_is_understood_and_ours_comes_first() {
+        let of = |pairs: &[(&'static str, &'static str)]| {
+            let headers: HeaderMap = pairs
+                .iter()
+                .map(|(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value)))
+                .collect();
+            session(&headers, 7)
+        };
+        assert_eq!((of(&[]), of(&[("session_id", "")])), (None, None));
+        for name in HEADERS {
+            assert_eq!(of(&[(name, "a")]), of(&[("x-signalbox-session", "a")]), "{name}");
+        }
+        assert_eq!(of(&[("session_id", "b"), ("x-signalbox-session", "a")]), of(&[("x-session-id", "a")]));
+        assert_ne!(of(&[("session_id", "a")]), of(&[("session_id", "b")]));
+    }
+}
