@@ -1,11 +1,15 @@
-//! The rules themselves: floors, cycles, lengths, heads, purity, and tests that wait for nothing.
+//! Rules without exceptions by number: floors, cycles, lengths of files, heads, purity, and tests that do not sleep.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
-use super::source::{Path, Source};
+use super::{
+    cycles::cycles,
+    map::Map,
+    source::{Source, production},
+};
 
-/// What the house allows.
-pub(crate) struct House<'a> {
+/// Limits of the rules, and the exceptions from them.
+pub(crate) struct Limits<'a> {
     /// Each room with its floor.
     pub(crate) floors: &'a [(&'a str, u32)],
     /// Rooms without input, output, tasks and clocks.
@@ -22,21 +26,22 @@ pub(crate) struct House<'a> {
 const ADDRESSES: [&str; 7] =
     ["SocketAddr", "SocketAddrV4", "SocketAddrV6", "IpAddr", "Ipv4Addr", "Ipv6Addr", "AddrParseError"];
 
-/// Every breach of the rules by the files under `src`, in words that say what to do.
-pub(crate) fn breaches(house: &House<'_>, sources: &[Source]) -> Vec<String> {
-    let tests: BTreeSet<&Path> = sources.iter().flat_map(|source| &source.test_modules).collect();
-    let sources: Vec<&Source> = sources.iter().filter(|source| !tests.contains(&source.module)).collect();
+/// Every breach of the rules by the files under `src`, with what to do about it.
+pub(crate) fn breaches(limits: &Limits<'_>, sources: &[&Source]) -> Vec<String> {
+    let sources = production(sources);
     let map = Map::of(&sources);
     let mut found = Vec::new();
     for source in &sources {
-        heads_and_lengths(house, source, &mut found);
-        floors(house, source, &map, &mut found);
-        purity(house, source, &mut found);
+        heads_and_lengths(limits, source, &mut found);
+        floors(limits, source, &map, &mut found);
+        purity(limits, source, &mut found);
     }
-    for (file, _) in house.long {
-        if !sources.iter().any(|source| source.file == *file && source.lines > house.lines) {
-            found
-                .push(format!("{file}: listed as longer than {} lines, but is not: take it off the list", house.lines));
+    for (file, _) in limits.long {
+        if !sources.iter().any(|source| source.file == *file && source.lines > limits.lines) {
+            found.push(format!(
+                "{file}: listed as longer than {} lines, but is not: take it off the list",
+                limits.lines
+            ));
         }
     }
     found.extend(cycles(&sources, &map));
@@ -58,7 +63,7 @@ pub(crate) fn test_breaches(source: &Source) -> Vec<String> {
         ));
     }
     if has(&["#", "[", "ignore"]) {
-        found.push(format!("{file}: `#[ignore]`: mend the test or remove it; one that is not run proves nothing"));
+        found.push(format!("{file}: `#[ignore]`: repair the test or remove it; one that is not run proves nothing"));
     }
     found
 }
@@ -69,20 +74,20 @@ fn head(source: &Source, found: &mut Vec<String>) {
     }
 }
 
-fn heads_and_lengths(house: &House<'_>, source: &Source, found: &mut Vec<String>) {
+fn heads_and_lengths(limits: &Limits<'_>, source: &Source, found: &mut Vec<String>) {
     head(source, found);
-    let listed = house.long.iter().any(|(file, _)| *file == source.file);
-    if source.lines > house.lines && !listed {
+    let listed = limits.long.iter().any(|(file, _)| *file == source.file);
+    if source.lines > limits.lines && !listed {
         found.push(format!(
             "{}: {} lines before its tests, {} are allowed: split it by purpose, or list it in `LONG` with the reason",
-            source.file, source.lines, house.lines
+            source.file, source.lines, limits.lines
         ));
     }
 }
 
-fn floors(house: &House<'_>, source: &Source, map: &Map<'_>, found: &mut Vec<String>) {
+fn floors(limits: &Limits<'_>, source: &Source, map: &Map<'_>, found: &mut Vec<String>) {
     let Some(room) = source.module.get(1) else { return };
-    let floor = |room: &str| house.floors.iter().find(|(name, _)| *name == room).map(|(_, floor)| *floor);
+    let floor = |room: &str| limits.floors.iter().find(|(name, _)| *name == room).map(|(_, floor)| *floor);
     let Some(own) = floor(room) else {
         found.push(format!(
             "{}: the room `{room}` has no floor: enter it in `FLOORS` (and in docs/dev/architecture.md)",
@@ -90,20 +95,20 @@ fn floors(house: &House<'_>, source: &Source, map: &Map<'_>, found: &mut Vec<Str
         ));
         return;
     };
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for (path, line) in source.names.iter().filter(|(path, _)| path[0] == "crate") {
         let target = map.definition(path);
         let place = format!("{}:{line}", source.file);
         let Some(other) = target.get(1) else {
-            if path.len() > 1 && told.insert(String::new()) {
+            if path.len() > 1 && reported.insert(String::new()) {
                 found.push(format!(
-                    "{place}: names `{}`, which the roof (lib.rs) holds: move it down into a room",
+                    "{place}: names `{}`, which is part of lib.rs or main.rs: move it down into a room",
                     path.join("::")
                 ));
             }
             continue;
         };
-        if other == room || floor(other).is_some_and(|floor| floor < own) || !told.insert(other.clone()) {
+        if other == room || floor(other).is_some_and(|floor| floor < own) || !reported.insert(other.clone()) {
             continue;
         }
         found.push(match floor(other) {
@@ -117,9 +122,9 @@ fn floors(house: &House<'_>, source: &Source, map: &Map<'_>, found: &mut Vec<Str
     }
 }
 
-fn purity(house: &House<'_>, source: &Source, found: &mut Vec<String>) {
+fn purity(limits: &Limits<'_>, source: &Source, found: &mut Vec<String>) {
     let room = source.module.get(1).map_or("", String::as_str);
-    if !house.pure.contains(&room) || house.impure.iter().any(|(file, _)| *file == source.file) {
+    if !limits.pure.contains(&room) || limits.impure.iter().any(|(file, _)| *file == source.file) {
         return;
     }
     for (path, line) in &source.names {
@@ -137,85 +142,78 @@ fn purity(house: &House<'_>, source: &Source, found: &mut Vec<String>) {
     }
 }
 
-/// Where things are defined.
-struct Map<'a>(HashMap<&'a [String], &'a Source>);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LIMITS, found, one};
 
-impl<'a> Map<'a> {
-    fn of(sources: &[&'a Source]) -> Self {
-        let modules = sources.iter().filter(|source| source.file != "src/main.rs");
-        Self(modules.map(|source| (source.module.as_slice(), *source)).collect())
+    #[test]
+    fn imports_go_down_only() {
+        let types = ("src/types/mod.rs", "pub struct Name;");
+        assert_eq!(found(&[types, ("src/fleet/mod.rs", "use crate::types::Name; fn f(_: Name) {}")]), [""; 0]);
+        let config = ("src/config/mod.rs", "pub fn load() {}");
+        assert_eq!(found(&[config, ("src/policy/mod.rs", "fn f() { crate::config::load() }")]), [""; 0]);
+        one(
+            &[config, ("src/types/mod.rs", "use crate::config::load;")],
+            &["src/types/mod.rs:2", "floor 0", "`config` (floor 3)"],
+        );
+        one(&[config, ("src/redis/mod.rs", "use crate::{config::load};")], &["`redis` (floor 3)", "(floor 3)"]);
+        // Inline paths, macros, aliases of modules and re-exports through other rooms count too.
+        one(&[config, ("src/types/mod.rs", "fn f() { crate::config::load() }")], &["crate::config::load"]);
+        one(&[config, ("src/types/mod.rs", "fn f() { vec![super::config::load()]; }")], &["crate::config::load"]);
+        let cli = ("src/cli/mod.rs", "pub use crate::config::load;");
+        assert_eq!(found(&[config, cli, ("src/server/mod.rs", "use crate::cli::load;")]), [""; 0]);
+        one(&[("src/lib.rs", "pub struct Top;"), ("src/types/mod.rs", "use crate::Top;")], &["lib.rs"]);
+        one(&[("src/attic/mod.rs", "")], &["`attic` has no floor"]);
     }
 
-    /// The module (with a file of its own) in which the thing at `path` is defined, re-exports followed.
-    fn definition(&self, path: &[String]) -> Path {
-        self.follow(path, 8)
+    #[test]
+    fn long_files_and_files_without_a_head_are_found() {
+        let long = "fn f() {}\n".repeat(LIMITS.lines);
+        one(&[("src/types/mod.rs", &long)], &["401 lines", "split"]);
+        let tested = format!("{}#[cfg(test)]\nmod tests {{\n{long}}}", "fn f() {}\n".repeat(LIMITS.lines - 1));
+        assert_eq!(found(&[("src/types/mod.rs", &tested)]), [""; 0]);
+        let bare = Source::read("src/types/mod.rs", "pub struct Name;").unwrap();
+        assert!(breaches(&LIMITS, &[&bare])[0].contains("begin it with `//!`"));
+        let listed = Limits { long: &[("src/types/mod.rs", "made up")], ..LIMITS };
+        let short = Source::read("src/types/mod.rs", "//! Short.").unwrap();
+        assert!(breaches(&listed, &[&short])[0].contains("take it off the list"));
     }
 
-    fn follow(&self, path: &[String], depth: u32) -> Path {
-        let known = (1..=path.len()).rev().find(|length| self.0.contains_key(&path[..*length])).unwrap_or(1);
-        let module = path[..known].to_vec();
-        let (Some(source), Some(name)) = (self.0.get(module.as_slice()), path.get(known)) else { return module };
-        if depth == 0 || source.items.contains(name) {
-            return module;
+    #[test]
+    fn impure_code_in_pure_rooms_is_found() {
+        let impure = |text: &str| found(&[("src/schedule/mod.rs", text)]);
+        for text in [
+            "use std::fs;",
+            "use std::{fs::File, sync::Arc};",
+            "use std::net::TcpStream;",
+            "fn f() { tokio::spawn(async {}); }",
+            "use std::time::Instant; fn f() { Instant::now(); }",
+            "fn f() { std::time::SystemTime::now(); }",
+            "fn f() { println!(\"{:?}\", std::time::Instant::now()); }",
+        ] {
+            assert_eq!(impure(text).len(), 1, "{text}: {:?}", impure(text));
         }
-        if let Some(target) = source.aliases.get(name).filter(|target| target[0] == "crate") {
-            return self.follow(&[target, &path[known + 1..]].concat(), depth - 1);
+        for text in [
+            "use std::net::SocketAddr;",
+            "//! Never calls `Instant::now`.\nfn now() {}",
+            "#[cfg(test)] mod tests { fn f() { std::fs::read(\"x\"); } }",
+            "fn f() -> &'static str { \"std::fs\" }",
+        ] {
+            assert_eq!(impure(text), [""; 0], "{text}");
         }
-        let globs = source.globs.iter().filter(|glob| glob[0] == "crate" && **glob != module);
-        let through = globs.map(|glob| self.follow(&[glob, &path[known..]].concat(), depth - 1));
-        through
-            .into_iter()
-            .find(|at| self.0.get(at.as_slice()).is_some_and(|source| source.items.contains(name)))
-            .unwrap_or(module)
+        let clock = "fn f() { tokio::time::Instant::now(); }";
+        assert_eq!(found(&[("src/types/clock.rs", clock)]), [""; 0]);
+        one(&[("src/types/mod.rs", clock)], &["now: Moment"]);
     }
-}
 
-/// Every knot of files that import each other, in a circle.
-fn cycles(sources: &[&Source], map: &Map<'_>) -> Vec<String> {
-    let mut edges: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
-    for source in sources {
-        for (path, line) in source.names.iter().filter(|(path, _)| path[0] == "crate") {
-            let target = map.0.get(map.definition(path).as_slice()).filter(|target| target.file != source.file);
-            if let Some(target) = target {
-                edges.entry(&source.file).or_default().entry(&target.file).or_insert(*line);
-            }
-        }
+    #[test]
+    fn tests_that_sleep_or_are_skipped_are_found() {
+        let breaches = |text: &str| test_breaches(&Source::read("tests/it/made_up.rs", text).unwrap());
+        assert!(breaches("//! x\nfn f() { std::thread::sleep(d) }")[0].contains("wait for the event"));
+        assert!(breaches("//! x\nfn f() { tokio::time::sleep(d) }")[0].contains("wait for the event"));
+        assert!(breaches("//! x\n#[test]\n#[ignore]\nfn f() {}")[0].contains("repair the test"));
+        assert!(breaches("fn f() {}")[0].contains("//!"));
+        assert_eq!(breaches("//! No `#[ignore]` here.\nfn f() { let _ = \"thread::sleep\"; }"), [""; 0]);
     }
-    let mut found = BTreeMap::new();
-    for start in edges.keys() {
-        if let Some(circle) = circle(start, &edges) {
-            let key: BTreeSet<&str> = circle.iter().map(|(file, _)| *file).collect();
-            found.entry(key).or_insert(circle);
-        }
-    }
-    let told = found.into_values().map(|circle| {
-        let steps: Vec<String> = circle.iter().map(|(file, line)| format!("{file}:{line}")).collect();
-        format!(
-            "files import each other in a circle: {} -> {}: move what they share into a file below them all",
-            steps.join(" -> "),
-            circle[0].0
-        )
-    });
-    told.collect()
-}
-
-/// The shortest way from `start` back to itself, each file with the line of the import that leads on.
-fn circle<'a>(start: &'a str, edges: &BTreeMap<&'a str, BTreeMap<&'a str, usize>>) -> Option<Vec<(&'a str, usize)>> {
-    let mut ways = std::collections::VecDeque::from([vec![(start, 0)]]);
-    let mut visited = BTreeSet::new();
-    while let Some(way) = ways.pop_front() {
-        let (last, _) = *way.last()?;
-        for (next, line) in edges.get(last).into_iter().flatten() {
-            let mut longer = way.clone();
-            longer.last_mut()?.1 = *line;
-            if *next == start {
-                return Some(longer);
-            }
-            if visited.insert(*next) {
-                longer.push((next, 0));
-                ways.push_back(longer);
-            }
-        }
-    }
-    None
 }

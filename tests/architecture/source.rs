@@ -1,4 +1,4 @@
-//! Reads one source file: which paths it names outside its tests, what it re-exports, and how long it is.
+//! Reads one source file into what the rules need to know of it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,6 +7,12 @@ use syn::{
     Attribute, Item, ItemMod, ItemUse, UseTree, Visibility,
     spanned::Spanned,
     visit::{self, Visit},
+};
+
+use super::{
+    comments::{Comment, comments},
+    exports::{Export, exports},
+    functions::{Function, functions},
 };
 
 /// A path as segments; paths into the package begin with `crate`.
@@ -33,6 +39,12 @@ pub(crate) struct Source {
     pub(crate) test_modules: Vec<Path>,
     /// All its tokens, tests included, as text.
     pub(crate) tokens: Vec<String>,
+    /// All its identifiers, tests included.
+    pub(crate) identifiers: BTreeSet<String>,
+    /// Its doc comments, tests included.
+    pub(crate) comments: Vec<Comment>,
+    pub(crate) functions: Vec<Function>,
+    pub(crate) exports: Vec<Export>,
 }
 
 impl Source {
@@ -54,8 +66,9 @@ impl Source {
             reader.aliases_only = aliases;
             reader.visit_file(&ast);
         }
+        let stream = text.parse::<TokenStream>().unwrap_or_default();
         let mut tokens = Vec::new();
-        flatten(text.parse::<TokenStream>().unwrap_or_default(), &mut |token, _| tokens.push(token));
+        flatten(stream.clone(), &mut |token, line| tokens.push((token, line)));
         Ok(Self {
             file: file.to_owned(),
             module,
@@ -66,9 +79,27 @@ impl Source {
             globs: reader.globs,
             items: reader.items,
             test_modules: reader.test_modules,
-            tokens,
+            comments: comments(&tokens),
+            tokens: tokens.into_iter().map(|(token, _)| token).collect(),
+            identifiers: identifiers(stream),
+            functions: functions(&ast),
+            exports: exports(&ast),
         })
     }
+
+    /// The room or folder that its numbers belong to: `src/policy`, `src` for `main.rs` and `lib.rs`, `tests`.
+    pub(crate) fn room(&self) -> String {
+        let folders: Vec<&str> = self.file.split('/').collect();
+        let depth = if folders[0] == "src" { 2 } else { 1 };
+        folders[..folders.len() - 1].iter().take(depth).copied().collect::<Vec<_>>().join("/")
+    }
+}
+
+/// The files that are not part of a test module.
+pub(crate) fn production<'a>(sources: &[&'a Source]) -> Vec<&'a Source> {
+    let tests: BTreeSet<&Path> = sources.iter().flat_map(|source| &source.test_modules).collect();
+    let part_of_tests = |module: &Path| (1..=module.len()).any(|length| tests.contains(&module[..length].to_vec()));
+    sources.iter().filter(|source| !part_of_tests(&source.module)).copied().collect()
 }
 
 #[derive(Default)]
@@ -139,7 +170,7 @@ impl Reader {
             _ => ([prefix, &[ident]].concat(), alias),
         };
         let target = self.absolute(&written).unwrap_or_else(|| written.clone());
-        // A room's door shows what its own files define: that is no dependency on them.
+        // A folder re-exports what its own files define: that is no dependency on them.
         let shows_own = facade && target.len() > self.root.len() && target.starts_with(&self.root);
         if self.aliases_only {
             match alias {
@@ -187,7 +218,7 @@ impl<'ast> Visit<'ast> for Reader {
         self.import(&[], &item.tree, !matches!(item.vis, Visibility::Inherited));
     }
 
-    /// `pub(in crate::room)` says who may see an item; it imports nothing.
+    /// `pub(in crate::room)` limits who sees an item; it imports nothing.
     fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {}
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
@@ -225,11 +256,26 @@ impl<'ast> Visit<'ast> for Reader {
     }
 }
 
-fn for_tests(attrs: &[Attribute]) -> bool {
+pub(crate) fn for_tests(attrs: &[Attribute]) -> bool {
     attrs.iter().any(|attr| {
         attr.path().is_ident("test")
             || attr.path().is_ident("cfg") && attr.parse_args::<syn::Ident>().is_ok_and(|ident| ident == "test")
     })
+}
+
+/// Every identifier, keywords included.
+pub(crate) fn identifiers(tokens: TokenStream) -> BTreeSet<String> {
+    let (mut found, mut open) = (BTreeSet::new(), vec![tokens]);
+    while let Some(tokens) = open.pop() {
+        for token in tokens {
+            match token {
+                TokenTree::Ident(ident) => drop(found.insert(ident.to_string())),
+                TokenTree::Group(group) => open.push(group.stream()),
+                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+            }
+        }
+    }
+    found
 }
 
 /// Every token with its line, brackets included.
