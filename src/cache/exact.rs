@@ -22,7 +22,7 @@ use super::{
 use crate::{measure::lock, types::Moment};
 
 /// Parts with a lock of their own.
-pub const SHARDS: usize = 8;
+const SHARDS: usize = 8;
 /// What an entry takes beside its record, in bytes: its key in three places, and their nodes.
 const ENTRY: usize = 320;
 /// The share of the bytes that one scope may hold while there are others.

@@ -23,7 +23,7 @@ pub use self::{
     directives::{Directives, Misread, Most, fuzz_directives},
     eligible::Bypass,
     embedder::{EmbedError, Embedder},
-    exact::{Eviction, ExactCache, Found, Missing, Purge, SHARDS},
+    exact::{Eviction, ExactCache, Found, Missing, Purge},
     kept::Kept,
     key::{Asked, CompatKey, ExactKey, Keys, ScopeId},
     record::{Origin, Record},

@@ -16,7 +16,7 @@ pub use self::{
     built_in::{decider, reads_whole, recall},
     unit::normalise,
     vectors::{BuiltInVectors, built_in_vectors},
-    worker::{Counts, Limits, Make, Worker, WorkerError},
+    worker::{Counts, Limits, Worker, WorkerError},
 };
 
 /// Reads `bytes` as a static table and as weights of a sentence model and drops what comes of them: an entry for fuzzers, which must

@@ -19,7 +19,7 @@ use tokio::{sync::oneshot, time::Instant};
 use crate::cache::{EmbedError, Embedder};
 
 /// What makes the embedder; called on the worker's first thread at the first text, so that nothing is loaded before.
-pub type Make = dyn Fn() -> Result<Arc<dyn Embedder>, EmbedError> + Send + Sync;
+type Make = dyn Fn() -> Result<Arc<dyn Embedder>, EmbedError> + Send + Sync;
 
 /// How much a worker takes on.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -267,7 +267,7 @@ impl Engine {
     }
 
     /// Whether it tells of a queue: it is an engine, then, and not somebody's service with who knows how many behind one address.
-    pub fn has_queue(&self) -> bool {
+    pub(crate) fn has_queue(&self) -> bool {
         self.told.has_queue.load(Relaxed)
     }
 
@@ -278,7 +278,7 @@ impl Engine {
     }
 
     /// The same where they must not be supposed without need: what it said last, fading to nothing over `fade`.
-    pub fn foreign_seen(&self, now: Moment, fade: Duration) -> u32 {
+    pub(crate) fn foreign_seen(&self, now: Moment, fade: Duration) -> u32 {
         self.told.company.seen(now, fade)
     }
 }

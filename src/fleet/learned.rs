@@ -181,7 +181,7 @@ impl Default for PoolLearned {
 
 impl PoolLearned {
     /// Seconds per token on an idle engine.
-    pub fn idle_step(&self) -> f64 {
+    pub(crate) fn idle_step(&self) -> f64 {
         let least = f64::from_bits(self.idle_step.load(Relaxed));
         if least > 0.0 { least } else { IDLE_STEP }
     }

@@ -44,7 +44,7 @@ impl Default for Registry {
 
 impl Registry {
     /// A registry whose prefix index takes at most so many bytes.
-    pub fn with_prefix_memory(bytes: usize) -> Self {
+    fn with_prefix_memory(bytes: usize) -> Self {
         Self {
             engines: DashMap::new(),
             learned: DashMap::new(),
@@ -108,13 +108,13 @@ impl Registry {
     }
 
     /// Forgets the keys of what is not in `policy`.
-    pub fn retain_credentials(&self, policy: &Policy) {
+    pub(crate) fn retain_credentials(&self, policy: &Policy) {
         let payers: HashSet<_> = policy.engines.iter().map(|engine| payer(policy, engine)).collect();
         self.credentials.retain(|payer, _| payers.contains(payer));
     }
 
     /// Forgets the accounts that are not among these.
-    pub fn retain_accounts(&self, accounts: &[policy::Account]) {
+    pub(crate) fn retain_accounts(&self, accounts: &[policy::Account]) {
         self.accounts.retain(|name, _| accounts.iter().any(|account| account.name == *name));
     }
 

@@ -46,7 +46,7 @@ pub fn is_json(text: &[u8]) -> bool {
 }
 
 /// Whether a raw value says anything: not `null`, nor an empty string, list or object.
-pub fn says_something(raw: &RawValue) -> bool {
+pub(crate) fn says_something(raw: &RawValue) -> bool {
     !matches!(raw.get(), "null" | "\"\"" | "[]" | "{}")
 }
 

@@ -112,7 +112,7 @@ pub struct Event {
 
 impl Event {
     /// An event that carries `data`, which holds no line break.
-    pub fn of_data(data: &str) -> Self {
+    pub(crate) fn of_data(data: &str) -> Self {
         Self { raw: Bytes::from(format!("data: {data}\n\n")) }
     }
 

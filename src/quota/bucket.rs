@@ -22,7 +22,7 @@ pub struct Bucket {
 
 impl Bucket {
     /// Parts of one in which [`Bucket::used`] is told: coarser than a bucket's own, so that a number of 53 bits holds them.
-    pub const USED_PARTS: u64 = 60_000_000;
+    const USED_PARTS: u64 = 60_000_000;
 
     /// A full one.
     pub fn new(per_minute: u64, now: Moment) -> Self {
@@ -42,7 +42,7 @@ impl Bucket {
     }
 
     /// Goes on under another limit: what was used stays used.
-    pub fn set_limit(&mut self, per_minute: u64, now: Moment) {
+    pub(crate) fn set_limit(&mut self, per_minute: u64, now: Moment) {
         self.fill(now);
         self.left += (i128::from(per_minute) - i128::from(self.per_minute)) * PARTS;
         self.per_minute = per_minute;

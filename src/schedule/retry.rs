@@ -13,7 +13,7 @@ use super::budget::Budget;
 use crate::types::Name;
 
 /// The longest pause that a provider may ask for and get: for a longer one, the request goes elsewhere.
-pub const WORTH_WAITING: Duration = Duration::from_secs(3);
+const WORTH_WAITING: Duration = Duration::from_secs(3);
 /// The mean of the first pause, where the provider asks for none; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// The same after a refusal for coming too often.
@@ -82,7 +82,7 @@ const fn full() -> Budget {
 
 /// How long to wait before the same backend is tried again after `failures` in a row: what it `asked` for and a little more, or a pause that
 /// doubles, between half of it and one and a half (`chance` is uniform in `0..1`). `limited`: it refused for coming too often.
-/// `None` where it asked for more than is [worth waiting for](WORTH_WAITING).
+/// `None` where it asked for more than is worth waiting for.
 pub fn pause(asked: Option<Duration>, failures: u32, limited: bool, chance: f64) -> Option<Duration> {
     match asked {
         Some(asked) if asked > WORTH_WAITING => None,

@@ -146,7 +146,7 @@ impl Engine {
     }
 
     /// When the present step ends, and with it the next events may come. `None` while there is nothing to do.
-    pub const fn next_step_at(&self) -> Option<Moment> {
+    pub(crate) const fn next_step_at(&self) -> Option<Moment> {
         self.step_ends
     }
 

@@ -7,9 +7,9 @@ use crate::{
 };
 
 /// Why a request is refused that no rule takes, or for which no backend is left.
-pub const NO_ROUTE: &str = "no_route";
+pub(super) const NO_ROUTE: &str = "no_route";
 /// See [`NO_ROUTE`].
-pub const NO_BACKEND: &str = "no_backend";
+pub(super) const NO_BACKEND: &str = "no_backend";
 
 /// What the gateway made of a request.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]

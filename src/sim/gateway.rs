@@ -33,7 +33,8 @@ use crate::{
     types::{Layout, Moment, Name, Usage},
 };
 
-pub use super::flight::{NO_BACKEND, NO_ROUTE, Told};
+pub use super::flight::Told;
+use super::flight::{NO_BACKEND, NO_ROUTE};
 
 /// Bytes of a token of simulated prompts. The gateway does not know; it learns.
 pub(super) const TOKEN_BYTES: u64 = 4;

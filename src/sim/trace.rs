@@ -9,7 +9,7 @@ use std::{
 use serde::Deserialize;
 
 /// Tokens of one of Mooncake's prefix blocks. To replay them, give the engine's profile `block_tokens` of this size.
-pub const MOONCAKE_BLOCK_TOKENS: u32 = 512;
+pub(super) const MOONCAKE_BLOCK_TOKENS: u32 = 512;
 
 /// One request of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub fn azure(source: impl BufRead) -> impl Iterator<Item = Result<Arrival, Trace
 }
 
 /// Reads a Mooncake trace: one JSON object a line with `timestamp` (ms), `input_length`, `output_length` and `hash_ids`,
-/// one for every [`MOONCAKE_BLOCK_TOKENS`] of the prompt.
+/// one for every `MOONCAKE_BLOCK_TOKENS` of the prompt.
 pub fn mooncake(source: impl BufRead) -> impl Iterator<Item = Result<Arrival, TraceError>> {
     #[derive(Deserialize)]
     struct Row {

@@ -48,7 +48,7 @@ pub const STATES: [&str; 7] =
 
 impl Vitals {
     /// The share of an answer's time that passes before its first token, 0 to 1.
-    pub fn prefill_share(&self) -> Option<f64> {
+    pub(crate) fn prefill_share(&self) -> Option<f64> {
         let (first, whole) = self.latencies?;
         (whole > 0.0).then(|| (first / whole).clamp(0.0, 1.0))
     }

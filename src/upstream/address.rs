@@ -31,7 +31,7 @@ pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) 
 }
 
 /// The address of `path` at the root of the engine's server, outside its API (`/metrics`, `/health`).
-pub fn root_url(engine_url: &str, path: &str) -> String {
+pub(crate) fn root_url(engine_url: &str, path: &str) -> String {
     let base = engine_url.trim_end_matches('/');
     let root = if has_version(base) { &base[..base.len() - "/v1".len()] } else { base };
     format!("{root}{path}")

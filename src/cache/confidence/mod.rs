@@ -25,7 +25,7 @@ use super::guard::{Comparison, Guard};
 pub const DEVIATIONS: f32 = 1.2816;
 
 /// From this probability on a candidate that is not served is worth a label.
-pub const WORTH_A_LABEL: f32 = 0.25;
+const WORTH_A_LABEL: f32 = 0.25;
 
 /// Log odds of texts that are spelled alike, at least. Of the 57 such pairs among the questions of QQP, as read, none asks for something
 /// else (four are labelled so); that one in a thousand may is an assumption.
@@ -75,7 +75,7 @@ pub fn decide(
         return Decision::Miss(Reason::Guard(guard));
     }
     let features = signals.features(&comparison.soft);
-    let mut belief = believe(prior, scope, entry, &features);
+    let mut belief = believe(prior, *scope, *entry, &features);
     if comparison.alike && belief.log_odds < ALIKE {
         belief = Belief::of(ALIKE, 0.0, *scope, *entry);
     }
@@ -96,8 +96,8 @@ pub fn is_open(prior: &Prior, scope: &Shift, entry: &Shift, recall: f32, compari
 }
 
 /// The probability for features that no guard keeps apart.
-pub fn believe(prior: &Prior, scope: &Shift, entry: &Shift, features: &[f32; FEATURES]) -> Belief {
-    Belief::of(prior.log_odds(features), prior.variance(features), *scope, *entry)
+fn believe(prior: &Prior, scope: Shift, entry: Shift, features: &[f32; FEATURES]) -> Belief {
+    Belief::of(prior.log_odds(features), prior.variance(features), scope, entry)
 }
 
 impl Belief {

@@ -160,7 +160,7 @@ impl Soft {
     }
 
     /// Whether neither has a word with a meaning of its own that the other has not, and none is used otherwise ("zoom out", "forced").
-    pub fn same_content(&self) -> bool {
+    pub(crate) fn same_content(&self) -> bool {
         self.query_only.max(self.entry_only) < 0.9 && self.names.max(self.particles).max(self.inflected) < 0.5
     }
 }

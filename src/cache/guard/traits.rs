@@ -133,7 +133,7 @@ impl Traits {
     }
 
     /// Whether both are the same words in the same order: they differ in signs and case at most.
-    pub fn reads_like(&self, other: &Self) -> bool {
+    pub(crate) fn reads_like(&self, other: &Self) -> bool {
         self.whole == other.whole && self.words == other.words && self.items == other.items && !self.cut && !other.cut
     }
 

@@ -17,7 +17,7 @@ const HOT_SHARE: usize = 2;
 /// A flat index that takes all changes, and a sealed graph of what is older, once there is much.
 ///
 /// What is removed or replaced in the graph is marked, and left out of what a search finds there. Building a graph takes about a millisecond
-/// a vector, so it is up to the owner: where [`needs_rebuild`](Self::needs_rebuild) says so, take a [`Plan`], let it [`run`](Plan::run) on a
+/// a vector, so it is up to the owner: where `needs_rebuild` says so, take a [`Plan`], let it [`run`](Plan::run) on a
 /// thread that may work long, without a lock, and [`adopt`](Self::adopt) what comes of it. Changes meanwhile are kept.
 #[derive(Debug)]
 pub struct Adaptive {
@@ -126,7 +126,7 @@ impl Adaptive {
     }
 
     /// Whether a graph would now be built, or built anew.
-    pub fn needs_rebuild(&self) -> bool {
+    pub(crate) fn needs_rebuild(&self) -> bool {
         let hot = self.hot.len();
         match &self.sealed {
             None => hot >= self.sealed_from.max(1),

@@ -25,7 +25,7 @@ use super::{exact::Purge, key::CompatKey};
 use crate::{measure::lock, types::Moment};
 
 /// Most candidates of a lookup.
-pub const CANDIDATES: usize = 8;
+const CANDIDATES: usize = 8;
 /// Below this similarity by the recalling embedder an entry is no candidate: 98.8 % of what the deciding one accepts lies above, and four in
 /// five questions without a partner have nothing there (assets/embed/README.md).
 pub const RECALL: f32 = 0.80;

@@ -35,7 +35,7 @@ use self::{check::Checker, lexer::Token, node::Node};
 pub use self::{
     facts::{Facts, Names},
     mistake::Mistake,
-    variables::{Entry, Item, Kind, VARIABLES, Variable},
+    variables::{Entry, Item, Kind, Variable},
 };
 
 /// The longest condition, in bytes.

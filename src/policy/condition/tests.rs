@@ -274,7 +274,7 @@ fn a_condition_knows_what_it_refers_to() {
 
 #[test]
 fn every_example_of_the_table_compiles_and_refers_to_its_variable() {
-    for entry in VARIABLES {
+    for entry in variables::VARIABLES {
         assert_eq!(compile(entry.example).variables(), [entry.variable], "{}", entry.example);
     }
     for (name, example) in variables::FUNCTIONS {

@@ -40,7 +40,8 @@ pub struct Feature {
 
 impl Feature {
     /// Whether there was anything in the data to fit its weight on: the data are plain prompts without tools, turns or images.
-    pub fn is_fitted(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn is_fitted(&self) -> bool {
         self.family != Family::Request
     }
 }

@@ -82,7 +82,7 @@ impl Sketch {
     }
 
     /// Whether at least half of both texts is in the other, as far as that can be told.
-    pub fn is_like(&self, other: &Self) -> bool {
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
         let (own, others) = (&self.lowest[..self.count], &other.lowest[..other.count]);
         if own.len().min(others.len()) < FEWEST {
             return false;

@@ -14,7 +14,7 @@ mod trial;
 
 pub use self::{
     ask::{Unknown, unknown},
-    entry::{BLOCK_TOKENS, Entries, Entry},
+    entry::{Entries, Entry},
     fit::{Error, FEWEST, Learned, learn},
     observe::{Seen, Watched, watch},
     play::{Play, Played, recorded},

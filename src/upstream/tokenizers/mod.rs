@@ -22,7 +22,7 @@ const LARGEST: usize = 64 << 20;
 
 /// A tokenizer could not be loaded.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+enum LoadError {
     /// Its file cannot be read.
     #[error("{path} cannot be read: {error}")]
     File {
