@@ -50,13 +50,6 @@ pub struct Refused {
     pub since: Moment,
 }
 
-impl Refused {
-    /// True if no key is left that may be taken.
-    pub const fn is_all(&self) -> bool {
-        self.keys == self.of
-    }
-}
-
 impl Credential {
     /// So many keys, of which nothing is known.
     pub fn new(keys: usize) -> Self {
@@ -151,10 +144,11 @@ mod tests {
         credential.refuse(1, 401, at(1));
         assert_eq!(credential.accept(0), None);
         let refused = credential.refused().unwrap();
-        assert_eq!((refused.keys, refused.of, refused.is_all()), (1, 3, false));
+        assert_eq!((refused.keys, refused.of), (1, 3));
         credential.refuse(0, 401, at(2));
         credential.refuse(2, 401, at(3));
-        assert!(credential.refused().unwrap().is_all());
+        let refused = credential.refused().unwrap();
+        assert_eq!((refused.keys, refused.of), (3, 3));
         assert_eq!(Credential::new(0).accept(0), None, "an engine without keys may refuse, too");
     }
 }

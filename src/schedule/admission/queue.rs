@@ -147,11 +147,6 @@ impl<T> Queue<T> {
         expired
     }
 
-    /// The earliest deadline of all: when to ask for the [expired](Queue::expired) next.
-    pub fn earliest_deadline(&self) -> Option<Moment> {
-        self.deadlines.first().map(|&(deadline, _)| deadline)
-    }
-
     /// All who wait, in the order in which they are to go; those whose deadline has passed are left out.
     pub fn in_order(&self, now: Moment) -> impl Iterator<Item = (Key, &T)> {
         let entry = |(_, key): &(Moment, Key)| self.entries.get(key).map(|entry| (*key, entry));
@@ -282,12 +277,11 @@ mod tests {
         push(&mut queue, 0, 0, 9, Some(1_000));
         push(&mut queue, 500, 1, 0, Some(900));
         push(&mut queue, 600, 2, 0, None);
-        assert_eq!(queue.earliest_deadline(), Some(at(900)));
         assert_eq!(queue.oldest(at(700)), Duration::from_millis(700));
         assert_eq!(queue.pop(at(1_000)), Some(2));
         assert_eq!(queue.pop(at(1_000)), None);
         assert_eq!(queue.expired(at(1_000)), [1, 0]);
-        assert_eq!((queue.len(), queue.oldest(at(2_000)), queue.earliest_deadline()), (0, Duration::ZERO, None));
+        assert_eq!((queue.len(), queue.oldest(at(2_000))), (0, Duration::ZERO));
     }
 
     /// The queue as one would write it on paper.
