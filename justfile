@@ -24,6 +24,14 @@ bench *args:
 fuzz seconds="60":
     SIGNALBOX_FUZZ_SECONDS={{ seconds }} cargo test --test fuzz -- --nocapture
 
+# Files of `src/` that one plain streamed chat crosses, with the functions and lines that it executes in each
+crossed *args:
+    python3 tools/crossed.py {{ args }}
+
+# Lines of each room before their tests
+lines:
+    cargo test --quiet --test architecture lines_of_each_room -- --nocapture
+
 # Writes the schema of policy files anew
 schema:
     cargo run --quiet -- schema > target/policy.schema.json
