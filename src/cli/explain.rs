@@ -15,7 +15,7 @@ use super::output;
 use crate::{
     config::Config,
     fleet::{Registry, Snapshot},
-    gateway::{Explanation, Parts, Serving, explain as explained},
+    gateway::{Explanation, Parts, explain as explained},
     journal::{AttemptEntry, Explained},
     policy::{Tokenizer, compile},
     prompt::tokens::{Own, Source},
@@ -79,7 +79,7 @@ pub(super) fn explain(args: &Args) -> io::Result<ExitCode> {
     // Lots that are drawn fall the same each time.
     fastrand::seed(0);
     let parts = Arc::new(Parts::new(Clock::start()));
-    let serving = Serving::new(Snapshot::new(policy, &Registry::default()), &parts, source);
+    let serving = parts.serving(Snapshot::new(policy, &Registry::default()), source);
     let headers: HeaderMap = args.header.iter().cloned().collect();
     match explained(&parts, &serving, args.endpoint, &headers, key, body) {
         Ok(explanation) if args.json => {

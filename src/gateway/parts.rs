@@ -9,11 +9,19 @@ use arc_swap::ArcSwapOption;
 
 use super::{
     estimator::Estimator, held::Held, placement::PlacementState, record::Settlement, route::RouteContext,
-    wait_queue::WaitQueues,
+    serving::Serving, wait_queue::WaitQueues,
 };
 use crate::{
-    accounting::Accounting, answers::Answers, journal::DecisionLog, learning::Learning, otel::Exporter, policy::Policy,
-    telemetry::Metrics, types::Clock,
+    accounting::Accounting,
+    answers::Answers,
+    fleet::Snapshot,
+    journal::DecisionLog,
+    learning::Learning,
+    otel::Exporter,
+    policy::{Policy, Tokenizer},
+    prompt::tokens::Source,
+    telemetry::Metrics,
+    types::Clock,
 };
 
 /// The long-lived parts of the gateway. They outlive policies.
@@ -95,5 +103,11 @@ impl Parts {
         self.answers.apply_policy(policy);
         self.learning.apply_policy(policy);
         self.placement.apply_policy(policy);
+    }
+
+    /// Makes `snapshot` ready to be served: drops the metrics of what is gone and takes handles for every backend. `source` gives the
+    /// tokenizer that a pool's prompts are counted with.
+    pub fn serving(&self, snapshot: Snapshot, source: impl Fn(&Tokenizer) -> Arc<Source>) -> Serving {
+        Serving::new(snapshot, (&self.metrics, &self.estimator, &self.accounting.callers), source, self.clock.now())
     }
 }

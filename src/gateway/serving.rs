@@ -5,14 +5,14 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::parts::Parts;
+use super::estimator::Estimator;
 use crate::{
-    accounting::Caller,
+    accounting::{Caller, Callers},
     cache::Origin,
     fleet::Snapshot,
     policy::{self, Tokenizer},
     prompt::tokens::{Counter, Source},
-    telemetry::{BackendMetrics, PoolMetrics},
+    telemetry::{BackendMetrics, Metrics, PoolMetrics},
     types::{Endpoint, Moment},
 };
 
@@ -35,11 +35,13 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Forgets the metrics of what is gone and takes handles for every backend of `snapshot`.
-    ///
-    /// `source` gives the tokenizer that a pool's prompts are counted with.
-    pub fn new(snapshot: Snapshot, parts: &Parts, source: impl Fn(&Tokenizer) -> Arc<Source>) -> Self {
-        let metrics = &parts.metrics;
+    /// Drops the metrics of what is gone and takes handles for every backend of `snapshot`. `source` gives the tokenizer of a pool.
+    pub(super) fn new(
+        snapshot: Snapshot,
+        (metrics, estimator, callers): (&Metrics, &Estimator, &Callers),
+        source: impl Fn(&Tokenizer) -> Arc<Source>,
+        since: Moment,
+    ) -> Self {
         // First of all: what takes the place of others needs their room.
         metrics.retain_pools(|pool| snapshot.pools.iter().any(|known| *known.spec.name == *pool));
         metrics.retain(
@@ -69,12 +71,11 @@ impl Serving {
         let pool_meters = snapshot.pools.iter().map(|pool| metrics.pool(&pool.spec.name)).collect();
         metrics.set_config(&snapshot.policy.hash);
         let counters =
-            snapshot.pools.iter().map(|pool| parts.estimator.counter(&pool.spec.name, &pool.spec.tokenizer, &source));
+            snapshot.pools.iter().map(|pool| estimator.counter(&pool.spec.name, &pool.spec.tokenizer, &source));
         let counters = counters.collect();
         let pools = &snapshot.policy.pools;
         let origins = pools.iter().map(|pool| origins(pool, &snapshot.policy.engines)).collect();
-        let since = parts.clock.now();
-        let callers = parts.accounting.callers.follow(&snapshot.policy, metrics, since);
+        let callers = callers.follow(&snapshot.policy, metrics, since);
         Self { snapshot, since, meters, pool_meters, origins, counters, callers }
     }
 

@@ -128,7 +128,7 @@ impl House {
         parts.accounting.callers.share_limits(&parts.metrics, &policy).map_err(OpenError::SharedLimits)?;
         let scrapers = Scrapers::new(client.clone(), clock);
         let tokenizers = Tokenizers::new(Hub::from_env());
-        let serving = Serving::new(Snapshot::new(policy, &registry), &parts, |tokenizer| tokenizers.source(tokenizer));
+        let serving = parts.serving(Snapshot::new(policy, &registry), |tokenizer| tokenizers.source(tokenizer));
         scrapers.follow(sources(&serving));
         let live = Arc::new(Live::new(serving));
         let accrued = Accrued::default();
@@ -204,7 +204,7 @@ impl House {
         self.parts.apply_policy(&policy);
         // What the hours of the old one's engines cost, before they go.
         self.accrued.until(self.parts.clock.now(), &old);
-        let serving = Serving::new(Snapshot::new(policy, &self.registry), &self.parts, |it| self.tokenizers.source(it));
+        let serving = self.parts.serving(Snapshot::new(policy, &self.registry), |it| self.tokenizers.source(it));
         self.scrapers.follow(sources(&serving));
         self.live.swap(serving);
         self.admin_access.store(next_access);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use signalbox::{
     config::Config,
     fleet::{Engine, Registry, Snapshot},
-    gateway::{Live, Parts, Serving, walk},
+    gateway::{Live, Parts, walk},
     policy::compile,
     types::Clock,
     upstream::Client,
@@ -230,7 +230,7 @@ impl House {
         let policy = compile(&config).unwrap_or_else(|problems| panic!("{problems:?}"));
         let client = Client::new(policy.timeouts.connect).expect("a client");
         let (parts, registry) = (Arc::new(Parts::new(Clock::start())), Registry::default());
-        let serving = Serving::new(Snapshot::new(policy, &registry), &parts, |_| Arc::default());
+        let serving = parts.serving(Snapshot::new(policy, &registry), |_| Arc::default());
         let edge = walk(Arc::new(Live::new(serving)), &parts, client);
         let walk = move |request| -> futures_util::future::BoxFuture<'static, _> {
             let answering = edge.clone().oneshot(request);

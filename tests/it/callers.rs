@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use signalbox::{
     config::Config,
     fleet::{Registry, Snapshot},
-    gateway::{Parts, Serving},
+    gateway::Parts,
     policy::{Policy, compile},
     types::Clock,
 };
@@ -178,7 +178,7 @@ fn as_many_keys_as_there_may_be_are_renamed() {
         let ids: Vec<_> = (0..4096).map(|number| format!("{name}{number}")).collect();
         let list: Vec<_> = ids.iter().map(|id| (&**id, "")).collect();
         let policy = policy(&format!("{}{engine}", keys(&list)));
-        let _serving = Serving::new(Snapshot::new(policy, &registry), &parts, |_| Arc::default());
+        let _serving = parts.serving(Snapshot::new(policy, &registry), |_| Arc::default());
         let counted = parts.metrics.keys();
         assert!(counted.len() == 4096 && counted.iter().all(|(id, _)| id.starts_with(name)), "{}", counted.len());
     }

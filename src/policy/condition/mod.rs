@@ -25,7 +25,7 @@ mod variables;
 #[cfg(test)]
 mod fixed;
 #[cfg(test)]
-pub(crate) use self::variables::FUNCTIONS;
+pub(crate) use self::variables::{FUNCTIONS, VARIABLES};
 
 use std::{fmt, sync::Arc};
 

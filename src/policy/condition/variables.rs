@@ -128,7 +128,7 @@ const TO_1: (f64, f64) = (0.0, 1.0);
 
 /// All variables, in the order of the docs.
 #[rustfmt::skip]
-pub(super) const VARIABLES: [Entry; 23] = {
+pub(crate) const VARIABLES: [Entry; 23] = {
     use {Kind::{Bool, Double, Int, List, Seconds, Text}, Variable as V};
     const fn entry(
         variable: V, name: &'static str, kind: Kind, range: (f64, f64), about: &'static str, example: &'static str,
