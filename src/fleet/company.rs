@@ -1,4 +1,4 @@
-//! Who else uses an engine: how many requests of others it seems to have, and how often it is to be asked.
+//! Requests of other clients on an engine: how many it seems to have, and how often the engine is polled.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -7,33 +7,35 @@ use std::{
 
 use crate::types::Moment;
 
-/// Over how long the mean of others' requests is taken, and how long it is believed without a reading.
+/// Time constant of the mean of external requests, and the age at which a reading loses all weight.
 const MEAN_SPAN: Duration = Duration::from_secs(10);
 const OLD: Duration = Duration::from_secs(40);
-/// An engine that others use too, and that tells how much work they give it, is asked this many times as often while they do, for it is
-/// seen in no other way; but not oftener than this.
+/// Factor by which an engine is polled more often while other clients use it and it reports how much work they give it,
+/// which no other source shows; and the shortest interval.
 const SHARED: u32 = 10;
 pub(super) const OFTENEST: Duration = Duration::from_millis(50);
-/// The part of our own requests by which a gauge may be wrong.
+/// Share of our own requests by which a gauge may be off.
 const LATE: f64 = 0.25;
-/// What lasts for so long is no accident of two counts.
+/// Time after which an excess is no longer explained by two counts taken at different moments.
 const NO_CHANCE: Duration = Duration::from_secs(1);
-/// How long others are remembered to use it.
+/// Time for which an engine counts as shared after its last external request.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
-/// Others' requests on an engine, by its gauges. Figures each by itself: that one may be a reading ahead of another for a moment harms
-/// less than a lock that every decision takes for every engine.
+/// Estimate of external requests on an engine, from its gauges. Each figure is an atomic of its own: a figure that is
+/// one reading ahead of another does less harm than a lock that every decision takes for every engine.
 #[derive(Debug)]
 pub(super) struct Company {
-    /// Bits of their number at the last reading.
+    /// Bits of the count at the last reading.
     last: AtomicU64,
-    /// Bits of its mean of late.
+    /// Bits of the recent mean.
     mean: AtomicU64,
     /// Nanoseconds of the [`Moment`] of the last reading.
     at: AtomicU64,
-    /// The same of since when there are more than chance explains; the greatest number while there are not.
+    /// Nanoseconds of the [`Moment`] since which the excess is larger than the gauge's error; `u64::MAX` while it is
+    /// not.
     shared_since: AtomicU64,
-    /// The same of when there had been more for a while, and of when prompts of theirs came last; 0 while there never were any.
+    /// Nanoseconds of the [`Moment`]s of the last lasting excess and of the last external prompt tokens; 0 before the
+    /// first.
     shared_at: AtomicU64,
     fed_at: AtomicU64,
 }
@@ -50,7 +52,8 @@ impl Company {
         }
     }
 
-    /// At `at` the engine had so many requests of others beside so many of ours; and whether prompts of theirs had come.
+    /// Records a reading at `at`: `others` external requests beside `ours` of our own. `fed` is true if external prompt
+    /// tokens arrived.
     pub(super) fn read(&self, others: f64, ours: u32, fed: bool, at: Moment) {
         let before = Moment::from_nanos(self.at.load(Relaxed));
         let kept = (-at.seconds_since(before) / MEAN_SPAN.as_secs_f64()).exp();
@@ -58,7 +61,7 @@ impl Company {
         self.mean.store(mean.to_bits(), Relaxed);
         self.last.store(others.to_bits(), Relaxed);
         self.at.store(at.nanos(), Relaxed);
-        // A gauge is a moment late: what it has beyond ours may be our own that ended meanwhile.
+        // A gauge lags a moment behind: an excess over our count may be requests of ours that ended meanwhile.
         if others < 1.0 + LATE * f64::from(ours) {
             self.shared_since.store(u64::MAX, Relaxed);
         } else if at.since(Moment::from_nanos(self.shared_since.fetch_min(at.nanos(), Relaxed))) >= NO_CHANCE {
@@ -69,13 +72,13 @@ impl Company {
         }
     }
 
-    /// Nobody is there any more.
+    /// Forgets all external requests after the engine's process has ended.
     pub(super) fn gone(&self) {
         self.last.store(0, Relaxed);
         self.mean.store(0, Relaxed);
     }
 
-    /// The time until the engine is to be asked again, if that is `usual` for engines that nobody else uses.
+    /// Time until the next poll; `usual` is the interval for engines without other clients.
     pub(super) fn pause(&self, usual: Duration, now: Moment) -> Duration {
         let lately = |at: &AtomicU64| match at.load(Relaxed) {
             0 => false,
@@ -102,7 +105,7 @@ impl Company {
         rounded(last * fresh)
     }
 
-    /// Their number at the last reading, how much of that still counts, and how many seconds ago that was.
+    /// Count at the last reading, the weight it still has, and its age in seconds.
     fn last(&self, now: Moment, fade: Duration) -> (f64, f64, f64) {
         let age = now.seconds_since(Moment::from_nanos(self.at.load(Relaxed)));
         let fresh = (1.0 - age / fade.as_secs_f64().max(f64::MIN_POSITIVE)).max(0.0);
@@ -110,7 +113,7 @@ impl Company {
     }
 }
 
-/// The nearest number of what is not below 0: without a call, for decisions ask it of every engine.
+/// Rounds a non-negative number. Written without a library call, since decisions need it for every engine.
 fn rounded(count: f64) -> u32 {
     (count + 0.5) as u32
 }

@@ -1,4 +1,4 @@
-//! Whether a provider takes the keys that its engines are called with, and since when it does not.
+//! Acceptance of API keys: whether a provider accepts the keys of its engines, and since when it refuses them.
 
 use std::{
     sync::{
@@ -10,22 +10,22 @@ use std::{
 
 use crate::{measure::lock, types::Moment};
 
-/// A refusal is told again after this long at the earliest.
+/// Least time between two log reports of refusals.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// What is known of the keys of an account, or of an engine without one. A change of the keys begins anew.
+/// State of the keys of an account, or of an engine without an account. Replacing the keys resets it.
 #[derive(Debug)]
 pub struct Credential {
-    /// True if every key is known to be taken: then there is nothing to note of a success.
+    /// True if every key is known to be accepted. A success then needs no lock.
     accepted: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// By their places; an engine without keys has one place all the same, for requests that carry none.
+    /// One entry per key. An engine without keys has one entry too, for requests that carry none.
     keys: Vec<Known>,
-    /// Refusals since one was told last, and when that was.
+    /// Refusals since the last log report, and the time of that report.
     untold: u64,
     told: Option<Moment>,
 }
@@ -37,35 +37,35 @@ enum Known {
     Refused(u16, Moment),
 }
 
-/// Keys that are refused.
+/// Refused keys of one account.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// How many of them, and of how many.
+    /// Number of refused keys.
     pub keys: usize,
-    /// How many there are.
+    /// Number of all keys.
     pub of: usize,
     /// The HTTP status of the refusal: 401 or 403.
     pub status: u16,
-    /// Since when the first of them is refused.
+    /// Time of the first refusal among them.
     pub since: Moment,
 }
 
 impl Refused {
-    /// True if no key is left that may be taken.
+    /// True if every key is refused.
     pub const fn is_all(&self) -> bool {
         self.keys == self.of
     }
 }
 
 impl Credential {
-    /// So many keys, of which nothing is known.
+    /// State of `keys` keys that were never used.
     pub fn new(keys: usize) -> Self {
         let state = State { keys: vec![Known::Unknown; keys.max(1)], untold: 0, told: None };
         Self { accepted: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
-    /// The provider refused the key at this place. Returns how many refusals there were since this was last told, where it is to be told
-    /// again: at most once a minute.
+    /// Records that the provider refused a key. Returns the number of refusals since the last report if a report is
+    /// due, which is at most once a minute.
     pub fn refuse(&self, key: usize, status: u16, now: Moment) -> Option<u64> {
         let mut state = lock(&self.state);
         self.accepted.store(false, Relaxed);
@@ -81,7 +81,7 @@ impl Credential {
         Some(std::mem::take(&mut state.untold))
     }
 
-    /// The provider took the key at this place. Returns since when it had been refused, where it had.
+    /// Records that the provider accepted a key. Returns since when it had been refused, if it had.
     pub fn accept(&self, key: usize) -> Option<Moment> {
         if self.accepted.load(Relaxed) {
             return None;
@@ -95,22 +95,22 @@ impl Credential {
         }
     }
 
-    /// How many keys there are.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         lock(&self.state).keys.len()
     }
 
-    /// True if there are none; an engine without keys counts as having one.
+    /// True if there are no entries; an engine without keys counts as having one.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// True if the provider has said anything of the key at this place.
+    /// True if the provider has accepted or refused the key at this index.
     pub fn is_known(&self, key: usize) -> bool {
         lock(&self.state).keys.get(key).is_none_or(|known| *known != Known::Unknown)
     }
 
-    /// The keys that are refused; `None` where none is.
+    /// The refused keys; `None` where no key is.
     pub fn refused(&self) -> Option<Refused> {
         if self.accepted.load(Relaxed) {
             return None;
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(credential.refuse(0, 403, at(65)), Some(3));
         assert_eq!(credential.refused(), Some(Refused { keys: 1, of: 1, status: 403, since: at(5) }));
         assert_eq!((credential.accept(0), credential.accept(0), credential.refused()), (Some(at(5)), None, None));
-        assert_eq!(credential.refuse(0, 401, at(70)), None, "what comes and goes is told no more often");
+        assert_eq!(credential.refuse(0, 401, at(70)), None, "alternating refusals are reported no more often");
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! What an engine drafts ahead of its model, and how much of it is accepted, over the last minute.
+//! Speculative decoding: tokens that an engine drafts and the share that its model accepts, over the last minute.
 
 use crate::{
     measure::{Rate, RateSpan},
     types::{Drafted, Drafting, Moment},
 };
 
-/// Fewer drafted tokens a second than this say nothing of what is drafted.
+/// Drafted tokens a second below which no ratio is reported.
 const FEWEST: f64 = 2.0;
 
-/// Drafts as an engine counts them.
+/// Counters of drafts as the engine reports them.
 #[derive(Debug, Default)]
 pub(super) struct Drafts {
     count: Rate,
@@ -17,7 +17,7 @@ pub(super) struct Drafts {
 }
 
 impl Drafts {
-    /// Adds what was drafted between two readings.
+    /// Adds the drafts between two readings.
     pub(super) fn record(&self, drafted: Drafted, now: Moment) {
         let Drafted { drafts, tokens, accepted } = drafted;
         self.count.record(drafts.unwrap_or(0.0) as u64, now);
@@ -25,7 +25,7 @@ impl Drafts {
         self.accepted.record(accepted as u64, now);
     }
 
-    /// How good they were; `None` where there were none, or too few to tell.
+    /// Acceptance over the last minute; `None` where the engine drafted too few tokens.
     pub(super) fn recent(&self, now: Moment) -> Option<Drafting> {
         let [count, tokens, accepted] =
             [&self.count, &self.tokens, &self.accepted].map(|rate| rate.per_second(RateSpan::Minute, now));

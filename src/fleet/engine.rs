@@ -1,4 +1,4 @@
-//! An engine: one server process that runs models. Load belongs to it, whichever pool or model put it there.
+//! An engine: one server process that runs models. Load belongs to the engine, whichever pool or model put it there.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -18,55 +18,56 @@ use crate::{
 pub struct Engine {
     /// Its name in logs, metrics and headers.
     pub name: Name,
-    /// Its base address: what it is known by across policies.
+    /// Base address: identifies the engine across policies.
     pub url: String,
-    /// What we have under way there.
+    /// Our requests under way there.
     pub load: Ledger,
-    /// Whether it failed lately.
+    /// Breaker for connection failures.
     pub breaker: Breaker,
-    /// What it last said of itself.
+    /// Last reading of the engine's metrics.
     reading: ArcSwapOption<Reading>,
-    /// What it counts of first tokens.
+    /// The engine's own counts of first tokens.
     first_tokens: FirstTokens,
-    /// What it counts of drafts.
+    /// Speculative decoding, as the engine counts it.
     drafts: Drafts,
-    /// What was last said of its GPUs, and when.
+    /// Last GPU reading and its time.
     gpus: ArcSwapOption<(GpuSignals, Moment)>,
-    /// Seconds that a connection to it takes to come about: one way there and back.
+    /// Seconds to establish a connection, which is one round trip.
     pub round_trip: Smallest,
-    /// What every decision needs of it.
+    /// Figures of the last reading that every decision needs.
     told: Told,
-    /// Tokens that the contexts of its models hold, where it said so.
+    /// Context lengths of its models, where the engine reports them.
     contexts: ArcSwap<Contexts>,
-    /// Whether it was heard when last asked: 0 unknown, 1 no, 2 yes.
+    /// Result of the last poll: 0 unknown, 1 no answer, 2 answered.
     heard: AtomicU8,
-    /// How often it is known to have started anew.
+    /// Restarts detected so far.
     restarts: AtomicU32,
 }
 
-/// Tokens of prompt and answer together that an engine's models take.
+/// Context lengths of an engine's models: tokens of prompt and answer together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contexts {
-    /// Whatever the model, for engines that are started with one size for all.
+    /// Limit for all models, for engines that are started with one size.
     pub any: Option<u64>,
-    /// By the model's name.
+    /// Limits by model name.
     pub models: Vec<(String, u64)>,
 }
 
-/// What an engine said of itself at one moment.
+/// Metrics that an engine reported at one moment.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// The gauges it has.
+    /// The gauges it exports.
     pub signals: EngineSignals,
-    /// When the answer came.
+    /// Time of the response.
     pub at: Moment,
-    /// What we had in flight there then.
+    /// Our requests in flight there at that time.
     pub in_flight: u32,
-    /// Share of prompt tokens found in its prefix cache between the last two readings that saw any.
+    /// Share of prompt tokens found in its prefix cache, between the last two readings that had prompt tokens.
     pub prefix_hit_ratio: Option<f64>,
 }
 
-/// First tokens as an engine counts them itself, over the last minute: over the same time as ours, or the two could not be compared.
+/// First tokens as the engine counts them itself, over the last minute. Our own figure has the same span, so that the
+/// two can be compared.
 #[derive(Debug)]
 struct FirstTokens {
     count: Rate,
@@ -74,31 +75,31 @@ struct FirstTokens {
     micros: Rate,
 }
 
-/// The figures of the last reading that decisions look at, each by itself: that one may be a reading ahead of another for a moment
-/// harms less than 64 candidates' readings kept alive and let go again.
+/// Figures of the last reading that decisions use. Each is an atomic of its own: a figure that is one reading ahead of
+/// another does less harm than keeping the readings of 64 candidates alive.
 #[derive(Debug)]
 struct Told {
-    /// Requests there that are not ours.
+    /// Requests of other clients.
     company: Company,
-    /// Tokens of its KV cache.
+    /// Size of its KV cache in tokens.
     kv_tokens: AtomicU64,
-    /// 0 while it is not known.
+    /// Slots; 0 while unknown.
     slots: AtomicU32,
-    /// Whether it tells how many requests wait there.
+    /// True if it reports how many requests wait there.
     has_queue: AtomicBool,
 }
 
-/// What was said of GPUs longer ago than this is not what is.
+/// Age from which on a GPU reading is ignored.
 const OLD_GPUS: Duration = Duration::from_secs(20);
-/// The same of its drafts.
+/// Age from which on reported drafting is ignored.
 const OLD_DRAFTS: Duration = Duration::from_mins(1);
-/// How long round trips count.
+/// Time for which round trips count.
 const ROUND_TRIPS: Duration = Duration::from_secs(75);
 
-/// More requests than this are no count.
+/// Upper bound of a plausible request count.
 const MOST_OTHERS: f64 = 1e6;
 
-/// A size of a KV cache that was not told.
+/// Size of a KV cache that the engine does not report.
 const UNKNOWN: u64 = u64::MAX;
 
 impl Engine {
@@ -126,12 +127,12 @@ impl Engine {
         }
     }
 
-    /// Notes whether anybody answered there when asked.
+    /// Records whether the last poll was answered.
     pub fn heard(&self, answered: bool) {
         self.heard.store(1 + u8::from(answered), Relaxed);
     }
 
-    /// Whether anybody answers there; `None` while nothing is known.
+    /// True if the engine answers and its breaker is closed; `None` while nothing is known.
     pub fn is_up(&self, now: Moment) -> Option<bool> {
         match self.heard.load(Relaxed) {
             _ if self.breaker.is_open(now) => Some(false),
@@ -140,7 +141,7 @@ impl Engine {
         }
     }
 
-    /// True if anybody answered there when it was last asked, whatever its breaker says; `None` while nothing is known.
+    /// True if the last poll was answered, whatever the breaker's state; `None` before the first poll.
     pub fn was_heard(&self) -> Option<bool> {
         match self.heard.load(Relaxed) {
             0 => None,
@@ -148,19 +149,20 @@ impl Engine {
         }
     }
 
-    /// How often it is known to have started anew, its caches empty.
+    /// Restarts detected so far. Each emptied the engine's caches.
     pub fn restarts(&self) -> u32 {
         self.restarts.load(Relaxed)
     }
 
-    /// Notes that it could not be reached: its process is gone, and what it had cached and what others had there with it.
+    /// Records that the engine could not be reached: its process has ended, and with it its caches and the requests of
+    /// other clients.
     pub fn gone(&self) {
         self.restarts.fetch_add(1, Relaxed);
         self.load.gone();
         self.told.company.gone();
     }
 
-    /// Keeps what the engine said of itself at `at`.
+    /// Stores a reading that the engine reported at `at`.
     pub fn read(&self, signals: EngineSignals, at: Moment) {
         let before = self.reading.load();
         if before.as_deref().is_some_and(|before| signals.restarted_since(&before.signals)) {
@@ -180,7 +182,7 @@ impl Engine {
         let in_flight = self.load.in_flight();
         let others = match (signals.running, signals.waiting.unwrap_or(0.0)) {
             (Some(running), waiting) => (running + waiting - f64::from(in_flight)).max(0.0),
-            // A gauge that is missing is unknown: nothing is made of the other one.
+            // A missing gauge is unknown, and the other one alone yields no count.
             (None, _) => 0.0,
         };
         let others = others.min(MOST_OTHERS);
@@ -190,7 +192,8 @@ impl Engine {
             && running >= 1.0
             && waiting >= 1.0
         {
-            // None is free while any request waits for one. What it said itself of its slots is exact.
+            // No slot is free while a request waits for one. A slot count that the engine reports itself is exact and
+            // stays.
             let _ = self.told.slots.compare_exchange(0, running as u32, Relaxed, Relaxed);
         }
         self.told.has_queue.store(signals.waiting.is_some(), Relaxed);
@@ -198,19 +201,19 @@ impl Engine {
         self.reading.store(Some(Reading { signals, at, in_flight, prefix_hit_ratio }.into()));
     }
 
-    /// The time until it is to be asked again, if that is `usual` for engines that nobody else uses.
+    /// Time until the next poll; `usual` is the interval for engines without other clients.
     pub fn pause(&self, usual: Duration, now: Moment) -> Duration {
         self.told.company.pause(usual, now)
     }
 
-    /// Its own mean time to first token over the last minute, in seconds; `None` where it counts none, or counted none.
+    /// The engine's own mean time to first token over the last minute, in seconds; `None` where it reports none.
     pub fn mean_ttft(&self, now: Moment) -> Option<f64> {
         let FirstTokens { count, micros } = &self.first_tokens;
         let count = count.per_second(RateSpan::Minute, now);
         (count > 0.0).then(|| micros.per_second(RateSpan::Minute, now) / count / 1e6)
     }
 
-    /// How good its drafts were over the last minute, or as it averages them itself; `None` where it drafts nothing.
+    /// Acceptance of drafts over the last minute, or the engine's own mean; `None` where it drafts nothing.
     pub fn drafting(&self, now: Moment) -> Option<Drafting> {
         let reported = || {
             let reading = self.reading.load();
@@ -219,36 +222,36 @@ impl Engine {
         self.drafts.recent(now).or_else(reported)
     }
 
-    /// Keeps what an exporter said of its GPUs at `at`.
+    /// Stores a GPU reading taken at `at`.
     pub fn read_gpus(&self, gpus: GpuSignals, at: Moment) {
         self.gpus.store(Some((gpus, at).into()));
     }
 
-    /// What was said of its GPUs, and when, unless that is too old.
+    /// The last GPU reading and its time, unless it is too old.
     pub fn gpus(&self, now: Moment) -> Option<(GpuSignals, Moment)> {
         self.gpus.load().as_deref().copied().filter(|(_, at)| now.since(*at) <= OLD_GPUS)
     }
 
-    /// What it last said, however old.
+    /// The last reading, however old.
     pub fn reading(&self) -> Option<std::sync::Arc<Reading>> {
         self.reading.load_full()
     }
 
-    /// Tokens that its KV cache holds, where it says so.
+    /// Size of its KV cache in tokens, where the engine reports it.
     pub fn kv_tokens(&self) -> Option<u64> {
         Some(self.told.kv_tokens.load(Relaxed)).filter(|tokens| *tokens != UNKNOWN)
     }
 
-    /// Notes the contexts that it says its models have.
+    /// Stores the context lengths that the engine reports for its models.
     pub fn has_contexts(&self, contexts: Contexts) {
         self.contexts.store(contexts.into());
     }
 
-    /// Tokens of prompt and answer together that `model` takes there, where it said so.
+    /// Context length of `model` there, where the engine reports it.
     pub fn context(&self, model: Option<&str>) -> Option<u64> {
         let contexts = self.contexts.load();
         let named = contexts.models.iter().find(|(name, _)| Some(&**name) == model);
-        // Servers of one model answer to any name for it.
+        // Servers of a single model accept any name for it.
         let only = || match &contexts.models[..] {
             [(_, tokens)] => Some(*tokens),
             _ => None,
@@ -256,28 +259,32 @@ impl Engine {
         contexts.any.or(named.map(|(_, tokens)| *tokens)).or_else(only)
     }
 
-    /// Notes with how many slots it was started.
+    /// Stores the number of slots that the engine was started with.
     pub fn has_slots(&self, slots: u32) {
         self.told.slots.store(slots, Relaxed);
     }
 
-    /// How many requests it computes at once, where it has a fixed number of slots and told it or was seen with all of them taken.
+    /// Number of requests computed at once, for engines with a fixed number of slots that report it or were seen with
+    /// all slots taken.
     pub fn slots(&self) -> Option<u32> {
         Some(self.told.slots.load(Relaxed)).filter(|slots| *slots > 0)
     }
 
-    /// Whether it tells of a queue: it is an engine, then, and not somebody's service with who knows how many behind one address.
+    /// True if the engine reports a queue. It is then a single engine and not a service with an unknown number of
+    /// engines behind one address.
     pub fn has_queue(&self) -> bool {
         self.told.has_queue.load(Relaxed)
     }
 
-    /// Requests that others seem to have there: at first what it said last, beyond our own; after `fade` what that was on the mean of
-    /// late, for whoever uses an engine mostly goes on to. (The prediction of a first-order autoregression, its decay a straight line.)
+    /// Expected requests of other clients. Starts at the count of the last reading beyond our own and moves over `fade`
+    /// to the recent mean, since most clients of an engine stay. (The prediction of a first-order autoregression, with
+    /// a linear decay.)
     pub fn foreign(&self, now: Moment, fade: Duration) -> u32 {
         self.told.company.expected(now, fade)
     }
 
-    /// The same where they must not be supposed without need: what it said last, fading to nothing over `fade`.
+    /// Requests of other clients that were counted recently: the count of the last reading, fading to zero over `fade`.
+    /// For decisions that must not assume load without evidence.
     pub fn foreign_seen(&self, now: Moment, fade: Duration) -> u32 {
         self.told.company.seen(now, fade)
     }

@@ -1,5 +1,4 @@
-//! The engines and backends as they live: what is under way on each, what they said of themselves, what was learned of them.
-//! It outlives a change of policy.
+//! Live state of engines and backends: load, readings, breakers, learned speeds. It outlives a change of policy.
 
 mod account;
 mod breaker;

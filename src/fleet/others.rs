@@ -1,31 +1,31 @@
-//! Prompts that others have queued on an engine: what it has begun to compute for anybody, less what we sent it.
+//! Prompt tokens of other clients that are queued on an engine: the tokens it began to compute, less those we sent.
 //!
-//! Engines say how many requests they have, and not how long these are; a gateway that counts requests of its peers takes one of 20 000
-//! tokens for one of 20. But an engine that counts prompt tokens as it begins with them, and those it had cached, tells how much work came to
-//! it since it was last asked. What is not ours of that is theirs, and it runs down at the pace that our own prompts have there. The
-//! oftener an engine is asked, the less of it is over before it is known.
+//! Engines report how many requests they have, but not how long these are: counting requests alone, a prompt of 20,000
+//! tokens would weigh as much as one of 20. An engine that counts prompt tokens as it starts on them, and cached ones,
+//! shows how much work arrived since the last poll. The part that is not ours is external, and it runs down at the
+//! speed measured for our own prompts there. The more often an engine is polled, the less of that work ends unseen.
 
 use crate::types::Moment;
 
-/// Tokens a second that an engine is taken to compute before any of ours was sent there.
+/// Assumed prompt tokens a second before any of our prompts was measured.
 const USUAL_PACE: f64 = 3_000.0;
-/// Tokens of a prompt of others on the mean, at least: ours may be short.
+/// Lower bound of the assumed mean length of external prompts: ours may be short.
 const USUAL_PROMPT: f64 = 2_000.0;
-/// No more than so many prompts of the mean size are taken to wait for each request of theirs: engines count a prompt that finds no memory
-/// again and again.
+/// Bound on queued tokens, in mean prompts per external request: engines count a prompt again each time it finds no
+/// memory.
 const LONGEST_PROMPT: f64 = 8.0;
 
-/// What others have queued on an engine, as far as it can be told.
+/// Estimate of the prompt tokens that other clients have queued on an engine.
 #[derive(Debug, Default)]
 pub(super) struct Others {
     last: Option<Seen>,
-    /// Tokens of ours that the engine had not begun with then.
+    /// Our tokens that the engine had not started on at the last reading.
     unbegun: f64,
-    /// Tokens of theirs that were still to be computed then.
+    /// External tokens that were still to be computed at the last reading.
     queued: f64,
 }
 
-/// An engine at one reading.
+/// Counters of an engine at one reading.
 #[derive(Copy, Clone, Debug)]
 struct Seen {
     begun: f64,
@@ -33,44 +33,45 @@ struct Seen {
     at: Moment,
 }
 
-/// Our own part in an engine's work.
+/// The gateway's own share of an engine's work.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Ours {
-    /// Tokens sent there to be computed, ever.
+    /// Tokens sent to be computed, in total.
     pub(super) sent: u64,
-    /// Those of them that are taken to wait still.
+    /// Tokens that are assumed to be waiting still.
     pub(super) queued: u64,
-    /// Those of them that are not known to have led to a first token.
+    /// Tokens that are not known to have led to a first token.
     pub(super) unseen: u64,
-    /// Tokens a second that our prompts have there of late, where any were sent that tell it.
+    /// Recent tokens a second of our prompts, where enough were sent to measure it.
     pub(super) pace: Option<f64>,
-    /// Tokens of such a prompt, on average.
+    /// Mean tokens of these prompts.
     pub(super) prompt: Option<f64>,
 }
 
 impl Ours {
-    /// Tokens a second, ours and theirs.
+    /// Tokens a second, ours and external.
     pub(super) fn pace(&self) -> f64 {
         self.pace.unwrap_or(USUAL_PACE)
     }
 }
 
 impl Others {
-    /// Learns that at `now` the engine had begun with `begun` uncached prompt tokens in its life, and had `requests` of others. Returns how
-    /// many tokens of theirs that makes since the last time.
+    /// Records that at `now` the engine had started on `begun` uncached prompt tokens in its life and had `requests`
+    /// external requests. Returns the external tokens that arrived since the last reading.
     pub(super) fn read(&mut self, begun: Option<f64>, requests: f64, ours: &Ours, now: Moment) -> f64 {
         let Some(begun) = begun else { return 0.0 };
         let seen = Seen { begun, sent: ours.sent, at: now };
         let before = self.last.replace(seen).filter(|before| before.begun <= begun);
         let Some(before) = before else {
-            // It was not listened to before, or started anew.
+            // First reading, or the engine restarted.
             (self.unbegun, self.queued) = (ours.unseen as f64, 0.0);
             return 0.0;
         };
         let left = drained(self.queued, before.at, ours, now);
         let sent = (ours.sent - before.sent) as f64;
         let unbegun = self.unbegun + sent - (begun - before.begun);
-        // What has a first token was begun, however much we thought that it would be; but for what came after the engine said this.
+        // A prompt with a first token was started, however long it was expected to be. Excludes tokens sent after the
+        // engine reported this.
         self.unbegun = unbegun.clamp(0.0, ours.unseen as f64 + sent);
         let theirs = -unbegun.min(0.0);
         let most = requests * LONGEST_PROMPT * ours.prompt.unwrap_or_default().max(USUAL_PROMPT);
@@ -78,17 +79,17 @@ impl Others {
         (self.queued - left).max(0.0)
     }
 
-    /// Tokens of theirs that are still to be computed at `now`.
+    /// External tokens that are still to be computed at `now`.
     pub(super) fn queued(&self, ours: impl FnOnce() -> Ours, now: Moment) -> u64 {
         match self.last {
-            // Most engines are nobody else's.
+            // Most engines have no other clients.
             Some(last) if self.queued > 0.0 => drained(self.queued, last.at, &ours(), now) as u64,
             _ => 0,
         }
     }
 }
 
-/// What is left by `now` of `queued` tokens at `then`, while the engine computes ours too.
+/// Rest at `now` of `queued` tokens at `then`, while the engine computes ours too.
 fn drained(queued: f64, then: Moment, ours: &Ours, now: Moment) -> f64 {
     if queued <= 0.0 {
         return 0.0;

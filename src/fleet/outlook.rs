@@ -1,4 +1,4 @@
-//! What a request would find in a pool if it went there: for choices between pools, before any backend is chosen.
+//! Forecast of a request in a pool, for choices between pools before any backend is chosen.
 
 use super::{Ask, Placement, Pool, Scratch};
 use crate::{
@@ -6,24 +6,25 @@ use crate::{
     types::{Moment, Strategy, Usage},
 };
 
-/// What to expect of a pool's best backend for one request.
+/// Expected result of one request on the pool's best backend.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Outlook {
-    /// The time to the first token, in seconds.
+    /// Time to first token, in seconds.
     pub ttft: f64,
-    /// From dispatch to the last token, in seconds.
+    /// Time from dispatch to the last token, in seconds.
     pub e2e: f64,
-    /// What the request costs everybody there, itself included, in seconds: the cost by which backends are chosen, with all of
-    /// its work as work that another pool could spare this one.
+    /// Cost of the request to all requests there, itself included, in seconds. The placement cost, with all of the
+    /// request's work counted as work that another pool could take over.
     pub burden: f64,
-    /// Tokens of its prompt, of these the ones that should be cached, and of its answer.
+    /// Prompt tokens, cached prompt tokens and answer tokens.
     pub usage: Usage,
-    /// Whether every backend failed lately.
+    /// True if every backend failed lately.
     pub avoided: bool,
 }
 
 impl Pool {
-    /// Where `ask` would go now, and what it would find there; `None` where no backend could take it. Takes no turn and changes nothing.
+    /// Forecasts the placement of `ask` at this moment; `None` where no backend could take it. Takes no turn and
+    /// changes nothing.
     pub fn peek(&self, ask: &Ask<'_>, now: Moment, scratch: &mut Scratch) -> Option<(Placement, Outlook)> {
         let look = self.survey(ask, now, scratch)?;
         let draw = Draw { turn: 0, chance: 1.0 - f64::EPSILON };
@@ -33,11 +34,11 @@ impl Pool {
         let (view, blocks) = (&scratch.views[choice.index], scratch.matched[choice.index] as usize);
         let (forecast, held) = look.forecast(&self.backends[backend], view, blocks);
         let work = forecast.work;
-        // The cost counts tokens as the pool's usual backend computes them; this is how long that takes over one.
+        // The cost counts tokens at the speed of the pool's usual backend; this is the time of one such token.
         let second_per_token = work.prefill / (work.uncached_tokens as f64 * candidate.speed.max(f64::MIN_POSITIVE));
-        // Another pool could spare this one all of the work, not only what exceeds the least of its engines.
+        // Another pool could take over all of the work, not only the part above the least of this pool's engines.
         let others = scratch.candidates.iter().filter(|other| candidate.avoided || !other.avoided);
-        // And who comes late is no heavier for that: a pool that is far behind has no price of lateness.
+        // Lateness is not priced here: a pool that is far behind must not look cheaper or dearer for it.
         let around = Around { least_uncached: 0.0, soonest: f64::INFINITY, ..Around::of(others) };
         let outlook = Outlook {
             ttft: candidate.ttft,

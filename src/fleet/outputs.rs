@@ -1,4 +1,4 @@
-//! How long a pool's answers are, by what was asked for and by route.
+//! Answer lengths of a pool, by model or adapter and by route.
 
 use std::{
     collections::HashMap,
@@ -15,17 +15,17 @@ use crate::{
     types::Name,
 };
 
-/// Most kinds of request that are told apart in a pool: 0.5 MB of lengths.
+/// Most kinds of request with a distribution of their own in a pool: 0.5 MB of lengths.
 const MOST: usize = 256;
 
-/// The lengths of a pool's answers: one distribution for each model or adapter on each route, and one for all. A new one begins like
-/// that of all.
+/// Distributions of a pool's answer lengths: one for each model or adapter on each route, and one for all. A new
+/// distribution starts as a copy of the overall one.
 #[derive(Debug, Default)]
 pub struct PoolOutputs {
     all: OutputLengths,
-    /// By what the policy's target names (an adapter or an upstream model, where it does) and the route.
+    /// By the target's adapter or upstream model, where it names one, and the route.
     kinds: RwLock<HashMap<(Option<Name>, Name), Kind>>,
-    /// Counts the times that a kind was asked for.
+    /// Counts lookups.
     turn: AtomicU64,
     score: Mutex<OutputScore>,
 }
@@ -33,13 +33,13 @@ pub struct PoolOutputs {
 #[derive(Debug)]
 struct Kind {
     lengths: Arc<OutputLengths>,
-    /// The turn at which it was asked for last.
+    /// Lookup number of the last use.
     used: AtomicU64,
 }
 
 impl PoolOutputs {
-    /// The lengths of the answers to requests for `target` on the route called `route`. Once a request is enough; it allocates only for a
-    /// kind that is new here, and then the kind that was asked for least lately may have to go.
+    /// Lengths of the answers to requests for `target` on `route`. Call it once per request. It allocates only for a
+    /// new kind, and may then evict the least recently used one.
     pub fn of(&self, target: &Target, route: &Name) -> Arc<OutputLengths> {
         let key = (target.serves.as_ref().or(target.model.as_ref()).cloned(), route.clone());
         let turn = self.turn.fetch_add(1, Relaxed);
@@ -56,12 +56,12 @@ impl PoolOutputs {
         kinds.entry(key).or_insert_with(new).lengths.clone()
     }
 
-    /// How good recent forecasts were; `None` before any was judged.
+    /// Accuracy of recent forecasts; `None` before any was compared with its answer.
     pub fn accuracy(&self) -> Option<OutputAccuracy> {
         lock(&self.score).accuracy()
     }
 
-    /// An answer of a kind with these `lengths` is complete after `tokens` tokens.
+    /// Learns from a complete answer of `tokens` tokens of the kind with these `lengths`.
     pub(super) fn observe(&self, lengths: &OutputLengths, forecast: &OutputForecast, tokens: u64) {
         lock(&self.score).judge(forecast, tokens);
         if forecast.limit.is_some_and(|limit| tokens >= limit) {
@@ -72,7 +72,7 @@ impl PoolOutputs {
         }
     }
 
-    /// One was cut off when it had had `tokens` tokens.
+    /// Learns from an answer that was cut off after `tokens` tokens.
     pub(super) fn cut(&self, lengths: &OutputLengths, tokens: u64) {
         lengths.observe_cut(tokens);
         self.all.observe_cut(tokens);

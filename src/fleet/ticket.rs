@@ -1,4 +1,4 @@
-//! The guard that rides in an answer's body: while it lives, its request counts as load on its engine.
+//! Load guard of a request: while it lives, its request counts as load on its engine. It travels in the response body.
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -15,28 +15,29 @@ use crate::{
     types::{Moment, Usage},
 };
 
-/// Most tokens of an answer between two looks at how long it will be.
+/// Most answer tokens between two updates of the expected length.
 const LOOK: u64 = 64;
 
-/// What was expected of a request when its backend was chosen; what it turns out to be is learned from.
+/// Forecast of a request at the choice of its backend. Learners compare it with the outcome.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Forecast {
-    /// What it asks of the engine.
+    /// Work it gives to the engine.
     pub work: Work,
-    /// How long its answer will be.
+    /// Expected answer length.
     pub output: OutputForecast,
-    /// What its time to the first token was predicted from.
+    /// Inputs of the predicted time to first token.
     pub features: Features,
-    /// What its answer will be decoded together with.
+    /// Batch that its answer is expected to be decoded in.
     pub batch: Batch,
-    /// Its time per token.
+    /// Predicted time per token.
     pub tpot: Prediction,
-    /// The conversation it belongs to, as [`Ask::session`](super::Ask::session).
+    /// Session it belongs to, as [`PlacementQuery::session`](super::PlacementQuery::session).
     pub session: Option<u64>,
 }
 
-/// A request's place on an engine. Taken before the first await of an attempt and held until its answer ends, fails, or its
-/// client leaves. Dropping it releases whatever it still holds, and learns nothing from it; it knows no time and awaits nothing.
+/// A request's reservation on an engine. Taken before the first await of an attempt and held until its answer ends,
+/// fails, or its client leaves. Dropping it releases the load and learns nothing; `Drop` knows no time and awaits
+/// nothing.
 #[derive(Debug)]
 pub struct Ticket {
     backend: Arc<Backend>,
@@ -48,13 +49,13 @@ pub struct Ticket {
     reuse: Reuse,
     taken: Moment,
     decoding: bool,
-    /// Tokens of the answer, when what is expected of it was looked at last; and from how many on it is looked at again.
+    /// Answer tokens at the last update of the expected length, and the count at which the next is due.
     streamed: u64,
     look_at: u64,
 }
 
 impl Ticket {
-    /// Counts a request as in flight on `backend` of a pool, as it was forecast from the `outputs` of its kind.
+    /// Counts a request as in flight on `backend`, with its forecast from the `outputs` of its kind.
     pub fn take(
         pool: Arc<PoolLearned>,
         outputs: Arc<OutputLengths>,
@@ -67,8 +68,8 @@ impl Ticket {
         Self::entered(entry, pool, outputs, backend, &forecast, blocks, now)
     }
 
-    /// The same, or `None` where the engine has as many as the policy lets it have: that is looked at and counted at one blow, so
-    /// that there are never more, however many ask at once.
+    /// Like [`Ticket::take`], but returns `None` where the engine has as many requests as the policy allows. The check
+    /// and the count are atomic, so that concurrent calls never exceed the limit.
     pub fn take_if_room(
         pool: Arc<PoolLearned>,
         outputs: Arc<OutputLengths>,
@@ -109,12 +110,12 @@ impl Ticket {
         }
     }
 
-    /// What was expected of it.
+    /// Forecast at dispatch.
     pub fn forecast(&self) -> &Forecast {
         &self.forecast
     }
 
-    /// The first token came: the prompt is no longer queued, the request decodes. Later calls change nothing.
+    /// Records the first token: the prompt is no longer queued, the request decodes. Later calls change nothing.
     pub fn first_token(&mut self, now: Moment) {
         if std::mem::replace(&mut self.decoding, true) {
             return;
@@ -134,8 +135,8 @@ impl Ticket {
         self.pool.predictor.observe_ttft(&learned.predictor, &self.forecast.features, &prediction, seconds, now);
     }
 
-    /// The answer has come to `tokens` tokens, as far as they can be counted. What is promised to it follows, at every doubling and at
-    /// every 64 tokens.
+    /// Records that the answer has reached `tokens` tokens. Updates the promised tokens at every doubling and every 64
+    /// tokens.
     pub fn streamed(&mut self, tokens: u64) {
         if tokens < self.look_at {
             return;
@@ -146,19 +147,20 @@ impl Ticket {
         self.backend.engine.load.expect(&mut self.entry, expected as u64);
     }
 
-    /// Nobody waits for the answer any more, or it failed. Where its first token had not come, how long it was waited for is learned from.
+    /// Ends a request that failed or was abandoned. A long wait for a first token that never came counts against the
+    /// engine.
     pub fn give_up(self, now: Moment) {
         if !self.decoding {
             self.backend.engine.load.give_up(&self.entry, now);
         }
     }
 
-    /// The answer is complete. `usage` is what the engine reported of it, `tpot` the seconds per token after the first, where
-    /// that could be measured.
+    /// Ends a completed request. `usage` is the engine's own count, `tpot` the seconds per token after the first, where
+    /// it was measured.
     pub fn finish(mut self, usage: Option<&Usage>, tpot: Option<f64>, now: Moment) {
         self.streamed = 0;
         if !self.decoding {
-            // An answer that came whole: its prompt was computed, when is not known.
+            // A whole answer: its prompt was computed at an unknown time.
             self.decoding = true;
             self.backend.engine.load.answered(&self.entry, now);
             self.backend.load.queued_tokens.fetch_sub(self.forecast.work.uncached_tokens, Relaxed);
@@ -184,7 +186,7 @@ impl Ticket {
 }
 
 impl Ticket {
-    /// The prompt was computed, and is cached there now.
+    /// Records that the prompt was computed and is cached there now.
     fn computed(&self, now: Moment) {
         let learned = &self.backend.learned;
         learned.prefixes.confirm(self.blocks.prompt(), &self.reuse);
@@ -206,7 +208,7 @@ impl Drop for Ticket {
             self.backend.learned.prefixes.withdraw(self.blocks.prompt(), &self.reuse);
         }
         load.in_flight.fetch_sub(1, Relaxed);
-        // It broke off, or its client left: it would have been longer.
+        // The stream broke off or its client left: the complete answer would have been longer.
         if self.streamed > 0 {
             self.pool.outputs.cut(&self.outputs, self.streamed);
         }
@@ -224,7 +226,7 @@ mod tests {
         types::{EngineKind, EngineSignals, Layout, Strategy},
     };
 
-    /// A pool of two backends on engines of their own.
+    /// A pool of two backends on separate engines.
     fn pool(registry: &Registry) -> Snapshot {
         let engine = |name: &str| policy::Engine {
             account: None,
@@ -534,7 +536,7 @@ mod tests {
         let home = pool.backends[placed.backend].clone();
         let mut ticket = Ticket::take(pool.learned.clone(), outputs.clone(), home, placed.forecast, one, at(10));
         ticket.first_token(at(20));
-        // Nothing of this prompt was seen before, but its conversation was.
+        // The prompt's prefix is new, but its session is not.
         let next = ask(&other, None).unwrap();
         assert_eq!(next.backend, placed.backend);
         assert_eq!(next.forecast.work.uncached_tokens, 3_200);

@@ -1,5 +1,5 @@
-//! Which way a request goes: the first rule of its model that applies, and of that rule's pools those that can take it, in the order
-//! that the rule gives. The whole decision, for the gateway and the simulator alike; what it asks of a request, [`Asks`] answers.
+//! Route selection: the first rule of the model that applies and, of its pools, those that can take the request, in the
+//! rule's order. The gateway and the simulator share this code; [`RouteInput`] supplies the request.
 
 use std::sync::Arc;
 
@@ -13,73 +13,73 @@ use crate::{
     types::{Name, aim::MOST_TIERS},
 };
 
-/// A request that asks for its way.
+/// A request to be routed.
 pub trait Asks: Facts {
-    /// Whether the pool at this place speaks what is asked.
+    /// True if the pool at this index supports the requested endpoint.
     fn speaks(&self, pool: usize) -> bool;
-    /// Whether there is one prompt, which has to fit; a list of inputs is none.
+    /// True if the request has a single prompt, which must fit the context. A list of inputs has none.
     fn has_prompt(&self) -> bool;
-    /// Whether the prompt has more than `n` tokens for all that can be known: no engine's own count would be less.
+    /// True if the prompt certainly has more than `n` tokens, by any engine's count.
     fn surely_more_tokens_than(&self, n: u64) -> bool;
-    /// What it would find at a target of the route of this name; `None` where no backend in good standing could take it.
+    /// Forecast at a target of the named route; `None` where no healthy backend could take the request.
     fn outlook(&self, route: &Name, target: &Target) -> Option<Outlook>;
-    /// From which length on the rule of this name takes prompts for long, where that is learned.
+    /// Learned boundary between short and long prompts of the named rule.
     fn boundary(&self, rule: &Name) -> Arc<Boundary>;
-    /// Whether anything is learned from it.
+    /// True if the learners may learn from this request.
     fn teaches(&self) -> bool;
-    /// The tier of the rule of this name that it belongs to; `views` has one for each.
+    /// Chooses a tier of the named rule; `views` has one entry per tier.
     fn tier(&self, rule: &Name, tiers: &Tiers, views: &[TierView]) -> Decision;
 }
 
-/// The way a request goes, and why.
+/// The selected route and the reasons.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Where it goes: only pools that can take it.
+    /// The route, reduced to pools that can take the request.
     pub route: Arc<Route>,
-    /// The rules before the one that it took, and why each did not apply.
+    /// Rules before the selected one, with the reason each did not apply.
     pub passed_over: Vec<(Name, PassedOver)>,
-    /// Places of pools that were left out, because it does not fit there.
+    /// Indices of the pools left out because the prompt does not fit.
     pub too_small: Vec<usize>,
-    /// The tokens from which on its rule takes prompts for long, and whether it was; where the length decided.
+    /// Boundary in tokens and whether the prompt is long, where the length decided.
     pub length: Option<(f64, bool)>,
     /// The choice between tiers, where there was one.
     pub tier: Option<Decision>,
 }
 
-/// Why a rule did not apply.
+/// Reason why a rule did not apply.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum PassedOver {
-    /// Its condition does not hold.
+    /// Its condition is false.
     Condition,
-    /// None of its pools speaks what is asked.
+    /// None of its pools supports the endpoint.
     Endpoint,
-    /// The prompt fits into none of them.
+    /// The prompt fits none of its pools.
     Context,
 }
 
-/// Why a request can go nowhere.
+/// Reason why a request has no route.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Nowhere {
-    /// Its prompt fits into no pool; the largest takes so many tokens.
+    /// The prompt fits no pool. Holds the largest context length.
     TooLong(u64),
-    /// No pool speaks what is asked.
+    /// No pool supports the endpoint.
     Silent,
-    /// No condition holds.
+    /// No rule's condition is true.
     NoRule,
 }
 
-/// What becomes of a route's pools.
+/// Pools of a route by whether the prompt fits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fit {
     /// The prompt fits into all of them.
     All,
-    /// It fits into these, or may.
+    /// The prompt fits these, or may fit.
     Some(Vec<Target>),
-    /// It fits into none; the largest takes so many tokens.
+    /// The prompt fits none. Holds the largest context length.
     None(u64),
 }
 
-/// The way that `model` gives to a request.
+/// Selects the route of `model` for a request.
 pub fn find(model: &Model, asks: &impl Asks, pools: &[Pool]) -> Result<Found, Nowhere> {
     let (mut largest, mut silent, mut passed_over) = (None, false, Vec::new());
     for rule in &model.rules {
@@ -107,9 +107,9 @@ pub fn find(model: &Model, asks: &impl Asks, pools: &[Pool]) -> Result<Found, No
     })
 }
 
-/// The pools that a rule may lead to which can serve the request.
+/// The pools of a rule that can serve the request.
 fn usable(rule: &Rule, asks: &impl Asks, pools: &[Pool]) -> Result<Vec<Target>, Nowhere> {
-    // Every route of a rule has the same pools, in different orders.
+    // All routes of a rule have the same pools, in different orders.
     let targets = rule.way.routes().first().map_or(&[][..], |route| &route.targets);
     let speaking: Vec<_> = targets.iter().filter(|target| asks.speaks(target.pool)).cloned().collect();
     if speaking.is_empty() {
@@ -122,9 +122,9 @@ fn usable(rule: &Rule, asks: &impl Asks, pools: &[Pool]) -> Result<Vec<Target>, 
     }
 }
 
-/// The `targets` into which the prompt fits with its answer: a hard rule, before any preference.
+/// The `targets` that the prompt fits together with its answer. A hard rule, applied before any preference.
 pub fn fit(asks: &impl Asks, pools: &[Pool], targets: &[Target]) -> Fit {
-    // A list of inputs is no prompt: the limit holds for each of them.
+    // The context limit applies to each input of a list alone, so the list as a whole is not checked.
     if !asks.has_prompt() {
         return Fit::All;
     }
@@ -132,9 +132,9 @@ pub fn fit(asks: &impl Asks, pools: &[Pool], targets: &[Target]) -> Fit {
     fitting(pools, targets, longest, &|n| asks.more_tokens_than(n), &|n| asks.surely_more_tokens_than(n))
 }
 
-/// The `targets` into which a prompt fits with an answer of at most `max_tokens`, where `exceeds` says whether it has more than so many
-/// tokens by the best that is known. Where it is not known to fit into any, those are left that it may fit into, by what is `certain`:
-/// their engines count exactly.
+/// The `targets` that a prompt fits with an answer of at most `max_tokens`. `exceeds` tests the best estimate of the
+/// prompt's length. Where no target fits by that estimate, the targets remain that it may fit by `certain`: their
+/// engines count exactly.
 pub fn fitting(
     pools: &[Pool],
     targets: &[Target],
@@ -143,7 +143,7 @@ pub fn fitting(
     certain: &dyn Fn(u64) -> bool,
 ) -> Fit {
     let contexts: Vec<_> = targets.iter().map(|target| pools[target.pool].context(target)).collect();
-    // An answer has a token at least.
+    // An answer has at least one token.
     let answer = max_tokens.unwrap_or(0).max(1);
     let those = |too_long: &dyn Fn(u64) -> bool| -> Vec<Target> {
         let fits = |context: &Option<u64>| {
@@ -166,7 +166,7 @@ pub fn fitting(
     Fit::None(contexts.into_iter().flatten().max().unwrap_or(0))
 }
 
-/// The route that the rule gives, cut down to the `usable` pools.
+/// Builds the rule's route, reduced to the `usable` pools.
 fn decide(
     rule: &Rule,
     usable: &[Target],
@@ -184,7 +184,7 @@ fn decide(
         return Found { route: route.clone(), passed_over, too_small: Vec::new(), length, tier };
     }
     let (kept, left): (Vec<_>, Vec<_>) = route.targets.iter().cloned().partition(|target| usable.contains(target));
-    // The others do not speak what is asked.
+    // Other pools that were left out do not support the endpoint.
     let too_small = left.iter().map(|target| target.pool).filter(|pool| asks.speaks(*pool)).collect();
     Found { route: Arc::new(Route { targets: kept, ..Route::clone(route) }), passed_over, too_small, length, tier }
 }
@@ -198,7 +198,7 @@ fn by_length<'r>(
 ) -> &'r Arc<Route> {
     let [short, long] = &by.routes;
     let (at_short, at_long) = (&short.targets[0], &short.targets[1]);
-    // Where the prompt fits into one of the two alone, there is nothing to decide, nor to learn.
+    // Where the prompt fits only one of the two pools, there is no choice and nothing to learn.
     match (usable.contains(at_short), usable.contains(at_long)) {
         (true, false) => return short,
         (false, _) => return long,
@@ -229,7 +229,7 @@ fn by_tiers<'r>(
     told: &mut Option<Decision>,
 ) -> &'r Arc<Route> {
     let can = |tier: usize| usable.contains(&tiers.routes[tier].targets[0]);
-    // What fits into one tier alone is not this rule's to decide, and does not count as its choice.
+    // A request that fits only one tier is not decided by this rule and does not count as its choice.
     let mut able = (0..tiers.routes.len()).filter(|tier| can(*tier));
     let (first, second) = (able.next(), able.next());
     if second.is_none() {
