@@ -59,7 +59,7 @@ impl Account {
     }
 
     /// True if the provider refuses all of its keys.
-    pub fn is_shut(&self, now: Moment) -> bool {
+    pub fn refuses_all_keys(&self, now: Moment) -> bool {
         self.keys.ready(now) == 0
     }
 

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_reached_is_avoided_at_once_and_looked_at_again() {
+    fn an_unreachable_target_is_avoided_at_once_and_probed_later() {
         let breaker = Breaker::default();
         breaker.failed(at(0), Unreachable);
         assert!(breaker.is_open(at(0)));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn many_that_fail_together_count_as_one() {
+    fn concurrent_failures_count_once() {
         let breaker = Breaker::default();
         (0..50).for_each(|_| _ = breaker.failed(at(0), Unreachable));
         assert!(breaker.is_open(at(0)) && !breaker.is_open(at(1)));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_tolerated_a_few_times_in_a_row() {
+    fn opens_after_three_errors_in_a_row() {
         let breaker = Breaker::default();
         for second in 0..10 {
             breaker.failed(at(40 * second), Error);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_half_of_the_time_is_avoided() {
+    fn opens_when_half_of_the_requests_fail() {
         let breaker = Breaker::default();
         for second in 0..5 {
             assert!(!breaker.is_open(at(second)));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_left_alone_for_as_long_as_it_asks() {
+    fn honours_the_requested_pause() {
         let breaker = Breaker::default();
         breaker.failed(at(0), Refused(Duration::from_secs(20)));
         assert!(breaker.is_open(at(19)) && !breaker.is_open(at(20)));
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_finds_out_whether_it_is_back() {
+    fn one_request_probes_an_open_breaker() {
         let breaker = Breaker::default();
         assert!(breaker.enter(at(0)) && breaker.enter(at(0)));
         breaker.failed(at(0), Unreachable);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn openings_and_closings_are_said_once() {
+    fn openings_and_closings_are_logged_once() {
         let breaker = Breaker::default();
         assert!(!breaker.failed(at(0), Lost) && !breaker.failed(at(0), Lost));
         assert!(breaker.failed(at(0), Lost) && !breaker.failed(at(0), Lost));
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_that_were_the_request_s_doing_are_taken_back() {
+    fn failures_caused_by_the_request_are_retracted() {
         let breaker = Breaker::default();
         assert!(!breaker.is_serving(at(0)));
         breaker.succeeded(at(0));

@@ -11,7 +11,7 @@ use std::{
 use crate::{measure::lock, types::Moment};
 
 /// Least time between two log reports of refusals.
-const PAUSE: Duration = Duration::from_mins(1);
+const REPORT_INTERVAL: Duration = Duration::from_mins(1);
 
 /// State of the keys of an account, or of an engine without an account. Replacing the keys resets it.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ struct State {
     /// One entry per key. An engine without keys has one entry too, for requests that carry none.
     keys: Vec<Known>,
     /// Refusals since the last log report, and the time of that report.
-    untold: u64,
-    told: Option<Moment>,
+    unreported: u64,
+    reported_at: Option<Moment>,
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Refused {
 impl Credential {
     /// State of `keys` keys that were never used.
     pub fn new(keys: usize) -> Self {
-        let state = State { keys: vec![Known::Unknown; keys.max(1)], untold: 0, told: None };
+        let state = State { keys: vec![Known::Unknown; keys.max(1)], unreported: 0, reported_at: None };
         Self { accepted: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
@@ -73,12 +73,12 @@ impl Credential {
             let since = if let Known::Refused(_, since) = *known { since } else { now };
             *known = Known::Refused(status, since);
         }
-        state.untold = state.untold.saturating_add(1);
-        if state.told.is_some_and(|told| now.since(told) < PAUSE) {
+        state.unreported = state.unreported.saturating_add(1);
+        if state.reported_at.is_some_and(|reported| now.since(reported) < REPORT_INTERVAL) {
             return None;
         }
-        state.told = Some(now);
-        Some(std::mem::take(&mut state.untold))
+        state.reported_at = Some(now);
+        Some(std::mem::take(&mut state.unreported))
     }
 
     /// Records that the provider accepted a key. Returns since when it had been refused, if it had.
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_counted_and_told_once_a_minute() {
+    fn refusals_are_counted_and_reported_once_a_minute() {
         let credential = Credential::new(1);
         assert_eq!((credential.refuse(0, 401, at(5)), credential.refuse(0, 401, at(6))), (Some(1), None));
         assert_eq!(credential.refuse(0, 403, at(64)), None);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_speaks_for_its_own_key() {
+    fn a_success_applies_to_its_own_key_only() {
         let credential = Credential::new(3);
         assert!(!credential.is_known(1) && credential.is_known(7));
         credential.refuse(1, 401, at(1));

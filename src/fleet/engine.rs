@@ -7,7 +7,7 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
-use super::{Breaker, Ledger, company::Company, drafts::Drafts};
+use super::{Breaker, Ledger, external_requests::ExternalRequests, speculative_decoding::SpeculativeDecoding};
 use crate::{
     measure::{Rate, RateSpan, Smallest},
     types::{Drafting, EngineKind, EngineSignals, GpuSignals, Moment, Name},
@@ -29,17 +29,17 @@ pub struct Engine {
     /// The engine's own counts of first tokens.
     first_tokens: FirstTokens,
     /// Speculative decoding, as the engine counts it.
-    drafts: Drafts,
+    speculative_decoding: SpeculativeDecoding,
     /// Last GPU reading and its time.
     gpus: ArcSwapOption<(GpuSignals, Moment)>,
     /// Seconds to establish a connection, which is one round trip.
     pub round_trip: Smallest,
     /// Figures of the last reading that every decision needs.
-    told: Told,
+    figures: DecisionFigures,
     /// Context lengths of its models, where the engine reports them.
     contexts: ArcSwap<Contexts>,
     /// Result of the last poll: 0 unknown, 1 no answer, 2 answered.
-    heard: AtomicU8,
+    reachable: AtomicU8,
     /// Restarts detected so far.
     restarts: AtomicU32,
 }
@@ -78,9 +78,9 @@ struct FirstTokens {
 /// Figures of the last reading that decisions use. Each is an atomic of its own: a figure that is one reading ahead of
 /// another does less harm than keeping the readings of 64 candidates alive.
 #[derive(Debug)]
-struct Told {
+struct DecisionFigures {
     /// Requests of other clients.
-    company: Company,
+    external_requests: ExternalRequests,
     /// Size of its KV cache in tokens.
     kv_tokens: AtomicU64,
     /// Slots; 0 while unknown.
@@ -113,39 +113,39 @@ impl Engine {
             breaker: Breaker::default(),
             reading: ArcSwapOption::empty(),
             first_tokens: FirstTokens { count: Rate::new(), micros: Rate::new() },
-            drafts: Drafts::default(),
+            speculative_decoding: SpeculativeDecoding::default(),
             gpus: ArcSwapOption::empty(),
             round_trip: Smallest::new(ROUND_TRIPS),
             contexts: ArcSwap::default(),
-            told: Told {
-                company: Company::new(),
+            figures: DecisionFigures {
+                external_requests: ExternalRequests::new(),
                 kv_tokens: AtomicU64::new(UNKNOWN),
                 slots: AtomicU32::new(0),
                 has_queue: AtomicBool::default(),
             },
-            heard: AtomicU8::new(0),
+            reachable: AtomicU8::new(0),
         }
     }
 
     /// Records whether the last poll was answered.
-    pub fn heard(&self, answered: bool) {
-        self.heard.store(1 + u8::from(answered), Relaxed);
+    pub fn set_reachable(&self, answered: bool) {
+        self.reachable.store(1 + u8::from(answered), Relaxed);
     }
 
     /// True if the engine answers and its breaker is closed; `None` while nothing is known.
     pub fn is_up(&self, now: Moment) -> Option<bool> {
-        match self.heard.load(Relaxed) {
+        match self.reachable.load(Relaxed) {
             _ if self.breaker.is_open(now) => Some(false),
             0 => None,
-            heard => Some(heard == 2),
+            reachable => Some(reachable == 2),
         }
     }
 
     /// True if the last poll was answered, whatever the breaker's state; `None` before the first poll.
-    pub fn was_heard(&self) -> Option<bool> {
-        match self.heard.load(Relaxed) {
+    pub fn is_reachable(&self) -> Option<bool> {
+        match self.reachable.load(Relaxed) {
             0 => None,
-            heard => Some(heard == 2),
+            reachable => Some(reachable == 2),
         }
     }
 
@@ -156,17 +156,17 @@ impl Engine {
 
     /// Records that the engine could not be reached: its process has ended, and with it its caches and the requests of
     /// other clients.
-    pub fn gone(&self) {
+    pub fn process_ended(&self) {
         self.restarts.fetch_add(1, Relaxed);
-        self.load.gone();
-        self.told.company.gone();
+        self.load.clear_external();
+        self.figures.external_requests.clear();
     }
 
     /// Stores a reading that the engine reported at `at`.
-    pub fn read(&self, signals: EngineSignals, at: Moment) {
+    pub fn record_reading(&self, signals: EngineSignals, at: Moment) {
         let before = self.reading.load();
         if before.as_deref().is_some_and(|before| signals.restarted_since(&before.signals)) {
-            self.gone();
+            self.process_ended();
         }
         let prefix_hit_ratio =
             before.as_deref().and_then(|before| signals.prefix_hit_ratio(&before.signals).or(before.prefix_hit_ratio));
@@ -177,7 +177,7 @@ impl Engine {
             self.first_tokens.micros.record((seconds * 1e6) as u64, at);
         }
         if let Some(drafted) = before.as_deref().and_then(|before| signals.drafted(&before.signals)) {
-            self.drafts.record(drafted, at);
+            self.speculative_decoding.record(drafted, at);
         }
         let in_flight = self.load.in_flight();
         let others = match (signals.running, signals.waiting.unwrap_or(0.0)) {
@@ -186,24 +186,24 @@ impl Engine {
             (None, _) => 0.0,
         };
         let others = others.min(MOST_OTHERS);
-        let theirs = self.load.read(signals.begun_tokens(), others, at);
-        self.told.company.read(others, in_flight, theirs > 0.0, at);
+        let external_tokens = self.load.record_counters(signals.begun_tokens(), others, at);
+        self.figures.external_requests.record(others, in_flight, external_tokens > 0.0, at);
         if let (EngineKind::LlamaCpp, Some(running), Some(waiting)) = (signals.kind, signals.running, signals.waiting)
             && running >= 1.0
             && waiting >= 1.0
         {
             // No slot is free while a request waits for one. A slot count that the engine reports itself is exact and
             // stays.
-            let _ = self.told.slots.compare_exchange(0, running as u32, Relaxed, Relaxed);
+            let _ = self.figures.slots.compare_exchange(0, running as u32, Relaxed, Relaxed);
         }
-        self.told.has_queue.store(signals.waiting.is_some(), Relaxed);
-        self.told.kv_tokens.store(signals.kv_capacity_tokens.unwrap_or(UNKNOWN), Relaxed);
+        self.figures.has_queue.store(signals.waiting.is_some(), Relaxed);
+        self.figures.kv_tokens.store(signals.kv_capacity_tokens.unwrap_or(UNKNOWN), Relaxed);
         self.reading.store(Some(Reading { signals, at, in_flight, prefix_hit_ratio }.into()));
     }
 
     /// Time until the next poll; `usual` is the interval for engines without other clients.
-    pub fn pause(&self, usual: Duration, now: Moment) -> Duration {
-        self.told.company.pause(usual, now)
+    pub fn poll_interval(&self, usual: Duration, now: Moment) -> Duration {
+        self.figures.external_requests.poll_interval(usual, now)
     }
 
     /// The engine's own mean time to first token over the last minute, in seconds; `None` where it reports none.
@@ -219,11 +219,11 @@ impl Engine {
             let reading = self.reading.load();
             reading.as_deref().filter(|reading| now.since(reading.at) <= OLD_DRAFTS)?.signals.reported_drafting
         };
-        self.drafts.recent(now).or_else(reported)
+        self.speculative_decoding.recent(now).or_else(reported)
     }
 
     /// Stores a GPU reading taken at `at`.
-    pub fn read_gpus(&self, gpus: GpuSignals, at: Moment) {
+    pub fn record_gpus(&self, gpus: GpuSignals, at: Moment) {
         self.gpus.store(Some((gpus, at).into()));
     }
 
@@ -239,11 +239,11 @@ impl Engine {
 
     /// Size of its KV cache in tokens, where the engine reports it.
     pub fn kv_tokens(&self) -> Option<u64> {
-        Some(self.told.kv_tokens.load(Relaxed)).filter(|tokens| *tokens != UNKNOWN)
+        Some(self.figures.kv_tokens.load(Relaxed)).filter(|tokens| *tokens != UNKNOWN)
     }
 
     /// Stores the context lengths that the engine reports for its models.
-    pub fn has_contexts(&self, contexts: Contexts) {
+    pub fn set_contexts(&self, contexts: Contexts) {
         self.contexts.store(contexts.into());
     }
 
@@ -260,39 +260,39 @@ impl Engine {
     }
 
     /// Stores the number of slots that the engine was started with.
-    pub fn has_slots(&self, slots: u32) {
-        self.told.slots.store(slots, Relaxed);
+    pub fn set_slots(&self, slots: u32) {
+        self.figures.slots.store(slots, Relaxed);
     }
 
     /// Number of requests computed at once, for engines with a fixed number of slots that report it or were seen with
     /// all slots taken.
     pub fn slots(&self) -> Option<u32> {
-        Some(self.told.slots.load(Relaxed)).filter(|slots| *slots > 0)
+        Some(self.figures.slots.load(Relaxed)).filter(|slots| *slots > 0)
     }
 
     /// True if the engine reports a queue. It is then a single engine and not a service with an unknown number of
     /// engines behind one address.
     pub fn has_queue(&self) -> bool {
-        self.told.has_queue.load(Relaxed)
+        self.figures.has_queue.load(Relaxed)
     }
 
     /// Expected requests of other clients. Starts at the count of the last reading beyond our own and moves over `fade`
     /// to the recent mean, since most clients of an engine stay. (The prediction of a first-order autoregression, with
     /// a linear decay.)
     pub fn foreign(&self, now: Moment, fade: Duration) -> u32 {
-        self.told.company.expected(now, fade)
+        self.figures.external_requests.expected(now, fade)
     }
 
     /// Requests of other clients that were counted recently: the count of the last reading, fading to zero over `fade`.
     /// For decisions that must not assume load without evidence.
     pub fn foreign_seen(&self, now: Moment, fade: Duration) -> u32 {
-        self.told.company.seen(now, fade)
+        self.figures.external_requests.seen(now, fade)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::company::OFTENEST, *};
+    use super::{super::external_requests::SHORTEST_INTERVAL, *};
     use crate::types::EngineKind;
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(engine.foreign(Moment::default(), fade), 0);
         let signals =
             EngineSignals { running: Some(8.0), waiting: Some(2.0), ..EngineSignals::unknown(EngineKind::Vllm) };
-        engine.read(signals, Moment::default());
+        engine.record_reading(signals, Moment::default());
         let after = |seconds| Moment::default().plus(Duration::from_secs_f64(seconds));
         assert_eq!(engine.foreign(after(0.0), fade), 10);
         assert_eq!(engine.foreign(after(1.5), fade), 5);
@@ -310,11 +310,11 @@ mod tests {
     }
 
     #[test]
-    fn who_mostly_uses_an_engine_is_taken_to_go_on() {
+    fn external_load_moves_to_its_mean() {
         let engine = Engine::new("e".into(), "http://e".into());
         let at = |seconds| Moment::default().plus(Duration::from_secs(seconds));
         let read = |running, seconds| {
-            engine.read(
+            engine.record_reading(
                 EngineSignals { running: Some(running), ..EngineSignals::unknown(EngineKind::Vllm) },
                 at(seconds),
             );
@@ -331,10 +331,10 @@ mod tests {
     }
 
     #[test]
-    fn foreign_load_can_be_added_to_whatever_it_says() {
+    fn external_load_is_bounded() {
         let engine = Engine::new("e".into(), "http://e".into());
         for running in [f64::INFINITY, 1e300, f64::NAN, -1.0] {
-            engine.read(
+            engine.record_reading(
                 EngineSignals { running: Some(running), ..EngineSignals::unknown(EngineKind::Vllm) },
                 Moment::default(),
             );
@@ -348,7 +348,7 @@ mod tests {
         let read = |kind, running, waiting| {
             let signals =
                 EngineSignals { running: Some(running), waiting: Some(waiting), ..EngineSignals::unknown(kind) };
-            engine.read(signals, Moment::default());
+            engine.record_reading(signals, Moment::default());
             engine.slots()
         };
         assert_eq!(read(EngineKind::Vllm, 7.0, 3.0), None, "it waits for memory, not for slots");
@@ -358,41 +358,41 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_is_asked_more_often_while_others_use_it() {
+    fn shared_engines_are_polled_more_often() {
         let engine = Engine::new("e".into(), "http://e".into());
         let at = |seconds| Moment::default().plus(Duration::from_secs(seconds));
         let (usual, often) = (Duration::from_secs(1), Duration::from_millis(100));
-        let mut begun = 0.0;
+        let mut started = 0.0;
         let mut read = |running, tokens, seconds| {
-            begun += tokens;
+            started += tokens;
             let signals = EngineSignals {
                 running: Some(running),
-                prefix_queries: Some(begun),
+                prefix_queries: Some(started),
                 prefix_hits: Some(0.0),
                 ..EngineSignals::unknown(EngineKind::Vllm)
             };
-            engine.read(signals, at(seconds));
-            engine.pause(usual, at(seconds))
+            engine.record_reading(signals, at(seconds));
+            engine.poll_interval(usual, at(seconds))
         };
         assert_eq!(read(0.0, 0.0, 1), usual);
         assert_eq!(read(3.0, 900.0, 2), usual, "one reading may be a moment late");
         assert_eq!(read(3.0, 0.0, 3), often);
         assert_eq!(read(0.0, 0.0, 4), often);
-        assert_eq!(engine.pause(Duration::from_millis(200), at(32)), OFTENEST);
-        assert_eq!(engine.pause(Duration::from_millis(20), at(32)), Duration::from_millis(20));
-        assert_eq!(engine.pause(usual, at(33)), usual, "they have gone");
+        assert_eq!(engine.poll_interval(Duration::from_millis(200), at(32)), SHORTEST_INTERVAL);
+        assert_eq!(engine.poll_interval(Duration::from_millis(20), at(32)), Duration::from_millis(20));
+        assert_eq!(engine.poll_interval(usual, at(33)), usual, "they have gone");
         for second in 40..90 {
             assert_eq!(read(7.0, 0.0, second), usual, "a gauge that stays where it is, and nothing comes");
         }
     }
 
     #[test]
-    fn what_is_said_of_gpus_grows_old() {
+    fn old_gpu_readings_are_ignored() {
         let engine = Engine::new("e".into(), "http://e".into());
         let at = |seconds| Moment::default().plus(Duration::from_secs(seconds));
         assert_eq!(engine.gpus(at(0)), None);
         let gpus = GpuSignals { count: 2, utilisation: Some(0.5), memory: None };
-        engine.read_gpus(gpus, at(5));
+        engine.record_gpus(gpus, at(5));
         assert_eq!(engine.gpus(at(25)), Some((gpus, at(5))));
         assert_eq!(engine.gpus(at(26)), None);
     }
@@ -401,17 +401,19 @@ mod tests {
     fn a_context_is_the_model_s_or_the_only_one() {
         let engine = Engine::new("e".into(), "http://e".into());
         assert_eq!(engine.context(None), None);
-        engine.has_contexts(Contexts { any: None, models: vec![("a".to_owned(), 1000)] });
+        engine.set_contexts(Contexts { any: None, models: vec![("a".to_owned(), 1000)] });
         assert_eq!((engine.context(None), engine.context(Some("b"))), (Some(1000), Some(1000)));
-        engine.has_contexts(Contexts { any: None, models: vec![("a".to_owned(), 1000), ("b".to_owned(), 2000)] });
+        engine.set_contexts(Contexts { any: None, models: vec![("a".to_owned(), 1000), ("b".to_owned(), 2000)] });
         assert_eq!((engine.context(None), engine.context(Some("b"))), (None, Some(2000)));
     }
 
     #[test]
     fn a_missing_gauge_is_unknown_not_zero() {
         let engine = Engine::new("e".into(), "http://e".into());
-        engine
-            .read(EngineSignals { waiting: Some(5.0), ..EngineSignals::unknown(EngineKind::Vllm) }, Moment::default());
+        engine.record_reading(
+            EngineSignals { waiting: Some(5.0), ..EngineSignals::unknown(EngineKind::Vllm) },
+            Moment::default(),
+        );
         assert_eq!(engine.foreign(Moment::default(), Duration::from_secs(3)), 0);
     }
 }

@@ -116,7 +116,7 @@ impl Learned {
     }
 
     /// Applies the size of the engine's KV cache and its restarts to the index.
-    pub(super) fn follow(&self, kv_tokens: Option<u64>, restarts: u32) {
+    pub(super) fn apply_engine_state(&self, kv_tokens: Option<u64>, restarts: u32) {
         // Runs for every candidate of every decision: memory that is only read stays in all processors' caches.
         if self.restarts.load(Relaxed) != restarts && self.restarts.swap(restarts, Relaxed) != restarts {
             self.prefixes.clear(self.holder);

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::others::{Others, Ours};
+use super::external_prompts::{ExternalPrompts, OwnWork};
 use crate::{
     schedule::predict::{Prediction, Waiting},
     types::Moment,
@@ -16,21 +16,21 @@ use crate::{
 const BUSY_SPAN: f64 = 20.0;
 /// Time for which an abandoned request still counts as waiting while nothing shows that its engine is alive. After that
 /// the engine is tried again.
-const DOUBT: Duration = Duration::from_secs(10);
+const DOUBT_SPAN: Duration = Duration::from_secs(10);
 /// Uncached tokens from which on a prompt shows how fast an engine computes.
-const FEWEST_TOLD: u64 = 256;
+const PACE_MIN_TOKENS: u64 = 256;
 /// Weight kept by earlier prompts at each new one: about the last fifty count. A decay by time would lose them all when
 /// none come for long.
-const TELLERS: f64 = 0.98;
+const PROMPT_DECAY: f64 = 0.98;
 /// A request counts as abandoned late if it left after this multiple of its predicted 90th percentile. One in ten waits
 /// longer than the percentile itself.
-const IN_VAIN: f64 = 2.0;
+const LATE_FACTOR: f64 = 2.0;
 
 /// An engine's account of our requests. Changed only by [`Ticket`](super::Ticket)s. Its lock is held for some
 /// nanoseconds.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    book: Mutex<Book>,
+    state: Mutex<LoadState>,
 }
 
 /// A request's entry, until its ticket is dropped.
@@ -64,7 +64,7 @@ pub struct Work {
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct LoadState {
     numbers: u64,
     in_flight: u32,
     decoding: u32,
@@ -93,19 +93,19 @@ struct Book {
     /// Uncached tokens of whole-answer and reasoning requests that have received nothing yet.
     unseen: u64,
     /// Recently dispatched work.
-    busy: Busy,
+    recent: RecentWork,
     /// Prompts of other clients.
-    others: Others,
+    external: ExternalPrompts,
 }
 
 /// Recently dispatched work.
 #[derive(Debug, Default)]
-struct Busy {
+struct RecentWork {
     /// Decayed seconds of prefill, ours and external, and the time of the last update.
     seconds: f64,
     at: Moment,
     /// Decayed sums over our recent long prompts: seconds, uncached tokens, number of prompts.
-    told: [f64; 3],
+    prompt_sums: [f64; 3],
 }
 
 /// Load of an engine at one moment.
@@ -138,78 +138,78 @@ pub struct View {
 impl Ledger {
     /// Requests dispatched and not over.
     pub fn in_flight(&self) -> u32 {
-        self.book().in_flight
+        self.lock().in_flight
     }
 
     /// True if a request that was dispatched after `at` has received anything.
     pub fn has_served_after(&self, at: Moment) -> bool {
-        self.book().newest_begun_at > at
+        self.lock().newest_begun_at > at
     }
 
     /// Reads all figures under one lock.
     pub fn view(&self, now: Moment) -> View {
-        let mut book = self.book();
-        book.pass(now);
-        let oldest = book.waiting.front();
-        let begun = oldest.map(|entry| entry.at.max(book.last_first_token));
+        let mut state = self.lock();
+        state.advance(now);
+        let oldest = state.waiting.front();
+        let started = oldest.map(|entry| entry.at.max(state.last_first_token));
         View {
-            in_flight: book.in_flight,
-            foreign_tokens: book.others.queued(|| book.ours(now), now),
-            queued_tokens: book.waiting_tokens(now),
-            streamed_tokens: book.queued,
-            decoding: book.decoding,
-            context_tokens: book.context,
-            promised_tokens: book.promised,
-            utilisation: book.busy.seconds * fading(book.busy.at, now) * (1.0 / BUSY_SPAN),
-            progress: begun.map_or(0.0, |begun| now.seconds_since(begun)),
-            slower: book.slower(now),
+            in_flight: state.in_flight,
+            foreign_tokens: state.external.queued(|| state.own(now), now),
+            queued_tokens: state.waiting_tokens(now),
+            streamed_tokens: state.queued,
+            decoding: state.decoding,
+            context_tokens: state.context,
+            promised_tokens: state.promised,
+            utilisation: state.recent.seconds * decay(state.recent.at, now) * (1.0 / BUSY_SPAN),
+            progress: started.map_or(0.0, |started| now.seconds_since(started)),
+            slower: state.slower(now),
         }
     }
 
     /// Records the engine's own counters: the prompt tokens it has started on in its life, whoever sent them, and its
     /// `others` external requests. Returns the external tokens that arrived since the last reading.
-    pub(super) fn read(&self, begun: Option<f64>, others: f64, now: Moment) -> f64 {
-        let mut book = self.book();
-        let ours = book.ours(now);
-        let tokens = book.others.read(begun, others, &ours, now);
+    pub(super) fn record_counters(&self, started: Option<f64>, others: f64, now: Moment) -> f64 {
+        let mut state = self.lock();
+        let own = state.own(now);
+        let tokens = state.external.record(started, others, &own, now);
         // External prompts take as much of the engine's time as ours would.
-        book.busy.add(tokens / ours.pace(), now);
+        state.recent.add(tokens / own.pace(), now);
         tokens
     }
 
     /// Forgets external prompts after the engine's process has ended.
-    pub(super) fn gone(&self) {
-        self.book().others = Others::default();
+    pub(super) fn clear_external(&self) {
+        self.lock().external = ExternalPrompts::default();
     }
 
     /// Adds a request that is dispatched now.
     pub(super) fn enter(&self, work: Work, now: Moment) -> Entry {
-        self.book().enter(work, now)
+        self.lock().enter(work, now)
     }
 
     /// Like [`Ledger::enter`], unless `most` of our requests are there already.
     pub(super) fn enter_below(&self, most: Option<u32>, work: Work, now: Moment) -> Option<Entry> {
-        let mut book = self.book();
-        most.is_none_or(|most| book.in_flight < most).then(|| book.enter(work, now))
+        let mut state = self.lock();
+        most.is_none_or(|most| state.in_flight < most).then(|| state.enter(work, now))
     }
 
     /// Records a request's first token: its prompt is no longer queued, it decodes.
     pub(super) fn first_token(&self, entry: &mut Entry, now: Moment) {
-        let mut book = self.book();
-        book.alive(entry, now);
-        book.see(entry);
+        let mut state = self.lock();
+        state.alive(entry, now);
+        state.mark_seen(entry);
         entry.seen = true;
-        if book.stop_waiting(entry) {
-            book.last_first_token = book.last_first_token.max(now);
-            book.decode(entry);
+        if state.stop_waiting(entry) {
+            state.last_first_token = state.last_first_token.max(now);
+            state.decode(entry);
         }
     }
 
     /// Updates the expected length of a request's answer.
     pub(super) fn expect(&self, entry: &mut Entry, output_tokens: u64) {
-        let mut book = self.book();
-        book.promised -= entry.work.output_tokens;
-        book.promised += output_tokens;
+        let mut state = self.lock();
+        state.promised -= entry.work.output_tokens;
+        state.promised += output_tokens;
         entry.work.output_tokens = output_tokens;
     }
 
@@ -217,43 +217,43 @@ impl Ledger {
     /// Otherwise a stalled engine would look idle as soon as its requests have moved elsewhere, and attract the next
     /// ones.
     pub(super) fn give_up(&self, entry: &Entry, now: Moment) {
-        let mut book = self.book();
-        let waited = book.waiting(entry, now);
-        if !entry.work.whole && waited.age > IN_VAIN * waited.prediction.p90 {
-            let known = book.given_up(now).filter(|known| known.speed() > waited.speed());
-            let kept = known.and(book.given_up).map_or(*entry, |(kept, _)| kept);
-            book.given_up = Some((kept, now));
+        let mut state = self.lock();
+        let waited = state.waiting(entry, now);
+        if !entry.work.whole && waited.age > LATE_FACTOR * waited.prediction.p90 {
+            let known = state.given_up(now).filter(|known| known.speed() > waited.speed());
+            let kept = known.and(state.given_up).map_or(*entry, |(kept, _)| kept);
+            state.given_up = Some((kept, now));
         }
     }
 
     /// Records a whole answer: the engine is alive.
     pub(super) fn answered(&self, entry: &Entry, now: Moment) {
-        let mut book = self.book();
-        book.alive(entry, now);
+        let mut state = self.lock();
+        state.alive(entry, now);
     }
 
     /// Removes a request in any state.
     pub(super) fn leave(&self, entry: &Entry) {
-        let mut book = self.book();
-        book.in_flight -= 1;
-        book.see(entry);
-        book.promised -= entry.work.prompt_tokens + entry.work.output_tokens;
-        if !book.stop_waiting(entry) {
-            book.decoding -= 1;
-            book.context -= entry.work.prompt_tokens;
+        let mut state = self.lock();
+        state.in_flight -= 1;
+        state.mark_seen(entry);
+        state.promised -= entry.work.prompt_tokens + entry.work.output_tokens;
+        if !state.stop_waiting(entry) {
+            state.decoding -= 1;
+            state.context -= entry.work.prompt_tokens;
         }
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, LoadState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Book {
-    fn ours(&self, now: Moment) -> Ours {
-        let [seconds, tokens, prompts] = self.busy.told;
+impl LoadState {
+    fn own(&self, now: Moment) -> OwnWork {
+        let [seconds, tokens, prompts] = self.recent.prompt_sums;
         let known = |what: f64| (what.is_finite() && what > 0.0).then_some(what);
-        Ours {
+        OwnWork {
             sent: self.sent,
             queued: self.waiting_tokens(now),
             unseen: self.queued + self.unseen,
@@ -275,7 +275,7 @@ impl Book {
     }
 
     /// Records that a whole-answer request received something or leaves.
-    const fn see(&mut self, entry: &Entry) {
+    const fn mark_seen(&mut self, entry: &Entry) {
         if entry.work.whole && !entry.seen {
             self.unseen -= entry.work.uncached_tokens;
         }
@@ -315,7 +315,7 @@ impl Book {
 
     fn given_up(&self, now: Moment) -> Option<Waiting> {
         let (entry, left) = &self.given_up?;
-        (self.alive_at <= *left && now.since(*left) < DOUBT).then(|| self.waiting(entry, now))
+        (self.alive_at <= *left && now.since(*left) < DOUBT_SPAN).then(|| self.waiting(entry, now))
     }
 
     fn enter(&mut self, work: Work, now: Moment) -> Entry {
@@ -324,8 +324,8 @@ impl Book {
         self.in_flight += 1;
         self.promised += work.prompt_tokens + work.output_tokens;
         self.sent += work.uncached_tokens;
-        self.busy.add(work.prefill, now);
-        self.busy.tell(&work);
+        self.recent.add(work.prefill, now);
+        self.recent.add_prompt(&work);
         if work.whole {
             self.unseen += work.uncached_tokens;
             self.whole.push(entry);
@@ -354,7 +354,7 @@ impl Book {
     }
 
     /// Moves whole-answer requests whose predicted first token is due by `now` to the decoding ones.
-    fn pass(&mut self, now: Moment) {
+    fn advance(&mut self, now: Moment) {
         let mut place = 0;
         while let Some(entry) = self.whole.get(place).copied() {
             if now.seconds_since(entry.at) >= entry.work.prediction.seconds {
@@ -367,18 +367,18 @@ impl Book {
     }
 }
 
-impl Busy {
+impl RecentWork {
     fn add(&mut self, seconds: f64, now: Moment) {
-        let left = fading(self.at, now);
+        let left = decay(self.at, now);
         self.seconds = self.seconds * left + seconds;
         self.at = now;
     }
 
     /// Ignores short prompts: most of their time is the fixed cost of a request.
-    fn tell(&mut self, work: &Work) {
-        if work.uncached_tokens >= FEWEST_TOLD {
-            let told = [work.prefill, work.uncached_tokens as f64, 1.0];
-            self.told.iter_mut().zip(told).for_each(|(sum, one)| *sum = TELLERS * *sum + one);
+    fn add_prompt(&mut self, work: &Work) {
+        if work.uncached_tokens >= PACE_MIN_TOKENS {
+            let prompt_sums = [work.prefill, work.uncached_tokens as f64, 1.0];
+            self.prompt_sums.iter_mut().zip(prompt_sums).for_each(|(sum, one)| *sum = PROMPT_DECAY * *sum + one);
         }
     }
 }
@@ -386,7 +386,7 @@ impl Busy {
 /// Share left by `now` of a value that was whole `then`: `1 / eˣ` by the series of `eˣ`, 2 % too high after one time
 /// constant and half as much again after three. Decisions need it for every engine, where a library call and a division
 /// would be noticeable.
-fn fading(then: Moment, now: Moment) -> f64 {
+fn decay(then: Moment, now: Moment) -> f64 {
     let x = now.seconds_since(then) * (1.0 / BUSY_SPAN);
     1.0 / (1.0 + x * (1.0 + x * (1.0 / 2.0 + x * (1.0 / 6.0))))
 }

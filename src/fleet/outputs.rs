@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        fleet::{Ask, Pool, Registry, Scratch, Snapshot, Ticket},
+        fleet::{PlacementQuery, Pool, Registry, Scratch, Snapshot, Ticket},
         policy,
         prompt::Blocks,
         types::{Layout, Moment, Usage},
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_and_adapters_are_told_apart() {
+    fn routes_and_adapters_have_their_own_lengths() {
         let outputs = PoolOutputs::default();
         let adapter = Target { serves: Some("adapter".into()), ..NAMELESS };
         let (chat, notes) = (outputs.of(&NAMELESS, &"chat".into()), outputs.of(&NAMELESS, &"notes".into()));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_that_was_asked_for_least_lately_goes() {
+    fn the_least_recently_used_kind_is_evicted() {
         let outputs = PoolOutputs::default();
         let of = |number: usize| outputs.of(&NAMELESS, &format!("route {number}").into());
         let (first, second) = (of(0), of(1));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_always_asks_for_little_does_not_make_answers_short() {
+    fn short_limits_do_not_shorten_the_expected_lengths() {
         let outputs = PoolOutputs::default();
         let chat = outputs.of(&NAMELESS, &"chat".into());
         let mut dice = fastrand::Rng::with_seed(1);
@@ -158,10 +158,10 @@ mod tests {
         streamed: u64,
     }
 
-    /// Places a request, and tells what was predicted for its answer.
+    /// Places a request and returns the forecast of its answer.
     fn dispatch(pool: &Pool, outputs: &Arc<OutputLengths>, number: u64, now: Moment) -> (Ticket, OutputForecast) {
         let blocks = Blocks::new((0..10).map(|block| number << 32 | block).collect(), 640, Layout::Fixed(64));
-        let ask = Ask {
+        let ask = PlacementQuery {
             target: &NAMELESS,
             tried: &[],
             prompt: blocks.prompt(),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn nine_in_ten_answers_of_each_route_stay_within_what_was_predicted() {
+    fn p90_forecasts_hold_for_nine_in_ten_answers_of_each_route() {
         let registry = Registry::default();
         let urls = ["http://a".to_owned(), "http://b".to_owned()];
         let snapshot = Snapshot::new(policy::simulated(&urls, &["http://c".to_owned()], &[]), &registry);

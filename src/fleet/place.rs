@@ -27,7 +27,7 @@ const SLOW_STEPS: f64 = 4.0;
 
 /// A request to be placed.
 #[derive(Copy, Clone, Debug)]
-pub struct Ask<'a> {
+pub struct PlacementQuery<'a> {
     /// The backends it may use.
     pub target: &'a Target,
     /// Backends that were tried before, by their index in the pool.
@@ -79,7 +79,7 @@ pub struct Scratch {
     pub(super) matched: Vec<u32>,
 }
 
-impl Ask<'_> {
+impl PlacementQuery<'_> {
     /// Expected tokens of prompt and answer on `backend`.
     fn tokens(&self, backend: &Backend) -> u64 {
         backend.prompt_tokens(self.prompt.bytes as usize) + self.outputs.forecast(self.max_tokens).mean as u64
@@ -89,20 +89,31 @@ impl Ask<'_> {
 impl Pool {
     /// Chooses among the backends that `ask` allows; `None` without any. `chance` is uniform in `0..1`. Allocates
     /// nothing once `scratch` has been used for a pool of this size.
-    pub fn place(&self, ask: &Ask<'_>, now: Moment, chance: f64, scratch: &mut Scratch) -> Option<Placement> {
-        let look = self.survey(ask, now, scratch)?;
+    pub fn place(
+        &self,
+        ask: &PlacementQuery<'_>,
+        now: Moment,
+        chance: f64,
+        scratch: &mut Scratch,
+    ) -> Option<Placement> {
+        let survey = self.survey(ask, now, scratch)?;
         let Scratch { members, candidates, costs, views, matched, .. } = scratch;
         let choice = choose(self.spec.balance, candidates, self.draw(ask.target, chance), costs)?;
         let backend = members[choice.index];
         let (view, blocks) = (&views[choice.index], matched[choice.index] as usize);
-        let (forecast, enough) = look.forecast(&self.backends[backend], view, blocks);
+        let (forecast, enough) = survey.forecast(&self.backends[backend], view, blocks);
         // A turn or a random share would be drawn anew at each attempt to place the request.
         let held = enough && matches!(choice.reason, Reason::Only | Reason::Strategy(Strategy::LeastCost));
         Some(Placement { backend, choice, forecast, held })
     }
 
     /// Gathers the current state of every backend that `ask` allows in `scratch`; `None` without any.
-    pub(super) fn survey<'a>(&'a self, ask: &'a Ask<'a>, now: Moment, scratch: &mut Scratch) -> Option<Look<'a>> {
+    pub(super) fn survey<'a>(
+        &'a self,
+        ask: &'a PlacementQuery<'a>,
+        now: Moment,
+        scratch: &mut Scratch,
+    ) -> Option<Survey<'a>> {
         let Scratch { members, candidates, full, views, holders, matched, .. } = scratch;
         members.clear();
         full.clear();
@@ -119,7 +130,7 @@ impl Pool {
                 continue;
             }
             members.push(member);
-            learned.follow(backend.kv_tokens(), engine.restarts());
+            learned.apply_engine_state(backend.kv_tokens(), engine.restarts());
             holders.push(learned.holder);
             views.push(engine.load.view(now));
         }
@@ -141,7 +152,7 @@ impl Pool {
         let pace = self.learned.step() / tpot;
         let prompt = self.learned.prompt();
         let (output_tokens, mean_output_tokens) = (output.mean as u64, mean_output as u64);
-        let look = Look {
+        let survey = Survey {
             pool: self,
             ask,
             model,
@@ -157,14 +168,14 @@ impl Pool {
             now,
         };
         for ((&member, view), &blocks) in members.iter().zip(&*views).zip(&*matched) {
-            candidates.push(look.candidate(&self.backends[member], view, blocks as usize));
+            candidates.push(survey.candidate(&self.backends[member], view, blocks as usize));
         }
-        Some(look)
+        Some(survey)
     }
 }
 
 impl Pool {
-    fn has_room(&self, backend: &Backend, ask: &Ask<'_>, now: Moment) -> bool {
+    fn has_room(&self, backend: &Backend, ask: &PlacementQuery<'_>, now: Moment) -> bool {
         let in_flight = backend.engine.load.in_flight();
         let occupancy = Occupancy {
             in_flight,
@@ -178,9 +189,9 @@ impl Pool {
 }
 
 /// Values that all candidates of a decision share.
-pub(super) struct Look<'a> {
+pub(super) struct Survey<'a> {
     pool: &'a Pool,
-    ask: &'a Ask<'a>,
+    ask: &'a PlacementQuery<'a>,
     model: Model,
     pub(super) output: OutputForecast,
     /// Expected answer tokens, rounded once because the conversion is slow.
@@ -210,7 +221,7 @@ struct Task {
     ahead: Ahead,
 }
 
-impl Look<'_> {
+impl Survey<'_> {
     fn task(&self, backend: &Backend, view: &View, matched: usize) -> Task {
         let Self { ask, ref model, now, .. } = *self;
         let Backend { engine, learned, .. } = backend;

@@ -154,7 +154,7 @@ impl Backend {
     pub(super) fn is_avoided(&self, now: Moment) -> bool {
         self.breaker.is_open(now)
             || self.engine.breaker.is_open(now)
-            || self.account.as_ref().is_some_and(|account| account.is_shut(now))
+            || self.account.as_ref().is_some_and(|account| account.refuses_all_keys(now))
     }
 
     /// State of its own breaker or its engine's, whichever lets fewer requests through.

@@ -167,7 +167,7 @@ fn fresh(name: &Name, url: &str) -> Arc<Engine> {
 mod tests {
     use super::*;
     use crate::{
-        fleet::{Ask, Scratch, Snapshot, Ticket},
+        fleet::{PlacementQuery, Scratch, Snapshot, Ticket},
         policy::{Policy, Target, simulated},
         prompt::Blocks,
         types::{Layout, Moment},
@@ -185,7 +185,7 @@ mod tests {
         let target = Target { pool: 0, serves: None, model: None };
         let blocks = Blocks::new((0..100).map(|block| family << 32 | block).collect(), 6_400, Layout::Fixed(64));
         let outputs = pool.learned.outputs.of(&target, &"route".into());
-        let ask = Ask {
+        let ask = PlacementQuery {
             target: &target,
             tried: &[],
             prompt: blocks.prompt(),
@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_policy_no_longer_names_leaves_nothing_behind() {
+    fn state_that_no_policy_names_is_dropped() {
         let registry = Registry::default();
         let two = Snapshot::new(policy(&["http://a", "http://b"], "http://large"), &registry);
         let mut tickets: Vec<Ticket> = (0..4).map(|family| served(&two, family)).collect();
         assert_eq!(sizes(&registry), [4, 4, 3, 4, 400], "each took two of the four prompts");
         let one = Snapshot::new(policy(&["http://a"], "http://large"), &registry);
         drop(two);
-        // What is still under way there keeps its part of the index, and gives it back with its ticket.
+        // A request under way keeps its part of the index until its ticket is dropped.
         assert_eq!(sizes(&registry)[..3], [3, 3, 3]);
         tickets.clear();
         assert_eq!(registry.prefixes().len(), 200);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn twins_learn_together_how_long_their_tokens_are() {
+    fn engines_with_the_same_model_share_bytes_per_token() {
         let registry = Registry::default();
         let snapshot = Snapshot::new(policy(&["http://a", "http://b"], "http://large"), &registry);
         let texts = |pool: usize, backend: usize| &snapshot.pools[pool].backends[backend].learned.bytes_per_token;

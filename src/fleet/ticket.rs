@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Most answer tokens between two updates of the expected length.
-const LOOK: u64 = 64;
+const LONGEST_STEP: u64 = 64;
 
 /// Forecast of a request at the choice of its backend. Learners compare it with the outcome.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -51,7 +51,7 @@ pub struct Ticket {
     decoding: bool,
     /// Answer tokens at the last update of the expected length, and the count at which the next is due.
     streamed: u64,
-    look_at: u64,
+    next_update: u64,
 }
 
 impl Ticket {
@@ -106,7 +106,7 @@ impl Ticket {
             taken: now,
             decoding: false,
             streamed: 0,
-            look_at: 1,
+            next_update: 1,
         }
     }
 
@@ -138,11 +138,11 @@ impl Ticket {
     /// Records that the answer has reached `tokens` tokens. Updates the promised tokens at every doubling and every 64
     /// tokens.
     pub fn streamed(&mut self, tokens: u64) {
-        if tokens < self.look_at {
+        if tokens < self.next_update {
             return;
         }
         self.streamed = tokens;
-        self.look_at = tokens.saturating_add(tokens.clamp(1, LOOK));
+        self.next_update = tokens.saturating_add(tokens.clamp(1, LONGEST_STEP));
         let expected = self.outputs.expected_after(tokens, self.forecast.output.limit);
         self.backend.engine.load.expect(&mut self.entry, expected as u64);
     }
@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        fleet::{Ask, Load, Pool, Registry, Scratch, Snapshot},
+        fleet::{Load, PlacementQuery, Pool, Registry, Scratch, Snapshot},
         policy::{self, Policy, Target},
         types::{EngineKind, EngineSignals, Layout, Strategy},
     };
@@ -276,7 +276,7 @@ mod tests {
     fn take(pool: &Pool, blocks: &Blocks, whole: bool, now: Moment) -> Ticket {
         let target = pool_target();
         let outputs = pool.learned.outputs.of(&target, &"route".into());
-        let ask = Ask {
+        let ask = PlacementQuery {
             target: &target,
             tried: &[],
             prompt: blocks.prompt(),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_promised_to_a_stream_follows_how_far_it_has_come() {
+    fn promised_tokens_follow_the_stream() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let mut ticket = take(&snapshot.pools[0], &prompt(1, 100), false, at(0));
@@ -335,7 +335,10 @@ mod tests {
         for tokens in 1..2_000 {
             ticket.streamed(tokens);
             let now = promised();
-            assert!(now >= tokens - LOOK.min(tokens) && now >= *seen.last().unwrap(), "{tokens}: {seen:?} {now}");
+            assert!(
+                now >= tokens - LONGEST_STEP.min(tokens) && now >= *seen.last().unwrap(),
+                "{tokens}: {seen:?} {now}"
+            );
             if now != *seen.last().unwrap() {
                 seen.push(now);
             }
@@ -346,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_breaks_off_is_taken_for_longer_than_it_came() {
+    fn a_cut_answer_counts_as_longer_than_it_was() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let pool = &snapshot.pools[0];
@@ -367,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_was_given_up_is_remembered_until_tokens_come_again() {
+    fn an_abandoned_wait_counts_until_tokens_come_again() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let pool = &snapshot.pools[0];
@@ -395,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_overtaken_puts_its_engine_in_doubt_only_since_the_last_token() {
+    fn an_overtaken_request_blames_its_engine_only_since_the_last_token() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let pool = &snapshot.pools[0];
@@ -421,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_queued_of_a_whole_answer_runs_down_along_its_prediction() {
+    fn queued_tokens_of_a_whole_answer_run_down_as_predicted() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let ticket = take(&snapshot.pools[0], &prompt(1, 1_000), true, at(0));
@@ -434,19 +437,19 @@ mod tests {
     }
 
     #[test]
-    fn a_night_without_prompts_of_ours_does_not_make_those_of_others_seem_heavy() {
+    fn an_idle_night_does_not_inflate_external_prompts() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let mut ticket = take(&snapshot.pools[0], &prompt(1, 100), false, at(0));
         let engine = ticket.backend.engine.clone();
-        let read = |begun: f64, second: u64| {
+        let read = |started: f64, second: u64| {
             let signals = EngineSignals {
                 running: Some(1.0),
-                prefix_queries: Some(begun),
+                prefix_queries: Some(started),
                 prefix_hits: Some(0.0),
                 ..EngineSignals::unknown(EngineKind::Vllm)
             };
-            engine.read(signals, at(second * 1_000));
+            engine.record_reading(signals, at(second * 1_000));
         };
         ticket.first_token(at(100));
         drop(ticket);
@@ -481,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_with_as_many_as_it_may_have_takes_no_more() {
+    fn max_concurrency_is_never_exceeded() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let first = take(&snapshot.pools[0], &prompt(1, 10), false, at(0));
@@ -510,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_cheap_where_it_was_served_and_streams_are_not_slowed_beyond_their_limit() {
+    fn a_session_is_cheap_where_it_was_served_and_streams_keep_their_tpot_limit() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let pool = &snapshot.pools[0];
@@ -518,7 +521,7 @@ mod tests {
         let outputs = pool.learned.outputs.of(&target, &"route".into());
         let (one, other) = (prompt(1, 400), prompt(2, 400));
         let ask = |blocks: &Blocks, limit| {
-            let ask = Ask {
+            let ask = PlacementQuery {
                 target: &target,
                 tried: &[],
                 prompt: blocks.prompt(),
@@ -555,14 +558,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_prompt_is_kept_from_engines_that_tell_of_a_queue_and_have_enough_of_ours_in_it() {
+    fn a_long_prompt_is_held_only_for_engines_that_report_a_queue_of_ours() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let pool = &snapshot.pools[0];
         let target = pool_target();
         let outputs = pool.learned.outputs.of(&target, &"route".into());
         let is_held = |blocks: &Blocks, ttft_limit| {
-            let ask = Ask {
+            let ask = PlacementQuery {
                 target: &target,
                 tried: &[],
                 prompt: blocks.prompt(),
@@ -576,12 +579,12 @@ mod tests {
             };
             pool.place(&ask, at(10), 0.5, &mut Scratch::default()).unwrap().held
         };
-        let tell = |waiting| {
+        let report = |waiting| {
             let signals = EngineSignals { running: Some(0.0), waiting, ..EngineSignals::unknown(EngineKind::Vllm) };
-            pool.backends.iter().for_each(|backend| backend.engine.read(signals.clone(), at(5)));
+            pool.backends.iter().for_each(|backend| backend.engine.record_reading(signals.clone(), at(5)));
         };
         let (long, short) = (prompt(9, 1_000), prompt(8, 1));
-        tell(Some(0.0));
+        report(Some(0.0));
         assert!(!is_held(&long, None), "nothing is there");
         let whole = [take(pool, &prompt(1, 1_000), true, at(9)), take(pool, &prompt(2, 1_000), true, at(9))];
         assert!(!is_held(&long, None), "nobody would see when it is done with them");
@@ -589,9 +592,9 @@ mod tests {
         let busy = [take(pool, &prompt(1, 1_000), false, at(9)), take(pool, &prompt(2, 1_000), false, at(9))];
         assert!(is_held(&long, None) && !is_held(&short, None));
         assert!(!is_held(&long, Some(std::time::Duration::from_secs(1))), "a limit is kept by other means");
-        tell(None);
+        report(None);
         assert!(!is_held(&long, None), "who knows how many there are behind one address");
-        tell(Some(0.0));
+        report(Some(0.0));
         drop(busy);
         assert!(!is_held(&long, None));
     }
@@ -603,7 +606,7 @@ mod tests {
         let pool = &snapshot.pools[0];
         let mut ticket = take(pool, &prompt(7, 400), false, at(0));
         ticket.first_token(at(50));
-        ticket.backend.engine.gone();
+        ticket.backend.engine.process_ended();
         let next = take(pool, &prompt(7, 400), false, at(60));
         assert_eq!(next.forecast.work.uncached_tokens, next.forecast.work.prompt_tokens);
     }

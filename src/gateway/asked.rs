@@ -11,7 +11,7 @@ use std::{
 
 use super::{Desk, Serving, line::Attempted, seat::Seat};
 use crate::{
-    fleet::{Ask, Backend, BreakerState, Forecast, Placement, Pool, Scratch, Ticket},
+    fleet::{Backend, BreakerState, Forecast, Placement, PlacementQuery, Pool, Scratch, Ticket},
     policy::{Route, Target},
     prompt::Blocks,
     schedule::{
@@ -331,7 +331,7 @@ impl Asked {
         let (at, pool) = self.pool(target);
         let route_target: &Target = &self.route.targets[target];
         let (ttft_limit, tpot_limit) = self.limits(target, now);
-        let ask = Ask {
+        let ask = PlacementQuery {
             target: route_target,
             tried,
             prompt: self.blocks.prompt(),

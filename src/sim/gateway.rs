@@ -238,7 +238,7 @@ impl Gateway {
         self.meters[pool].ended(false, now);
         let backend = &self.snapshot.pools[pool].backends[backend];
         if failure == Failure::Unreachable {
-            backend.engine.gone();
+            backend.engine.process_ended();
         }
         backend.failed(now, now, failure);
         if first_token.is_some() {
@@ -343,13 +343,13 @@ impl Scheduler for Gateway {
 
     fn scraped(&mut self, now: Moment, engine: usize, gauges: Option<Gauges>, _: &mut Vec<Command>) {
         let at = &self.engines[engine];
-        at.heard(gauges.is_some());
+        at.set_reachable(gauges.is_some());
         if let Some(gauges) = gauges {
-            at.read(signals(&gauges, self.profiles.get(engine)), now);
+            at.record_reading(signals(&gauges, self.profiles.get(engine)), now);
         }
     }
 
     fn pause(&self, usual: Duration, now: Moment) -> Duration {
-        self.engines.iter().map(|engine| engine.pause(usual, now)).min().unwrap_or(usual)
+        self.engines.iter().map(|engine| engine.poll_interval(usual, now)).min().unwrap_or(usual)
     }
 }

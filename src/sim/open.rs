@@ -8,7 +8,7 @@ use std::{
 
 use super::{cluster::AttemptId, traffic::Request};
 use crate::{
-    fleet::{Ask, Placement, Pool, Scratch},
+    fleet::{Placement, PlacementQuery, Pool, Scratch},
     policy::Route,
     prompt::Blocks,
     schedule::{
@@ -188,7 +188,7 @@ impl Open {
     ) -> Option<Chosen> {
         let at = &self.route.targets[target];
         let (ttft_limit, tpot_limit) = self.limits(target, pools, now);
-        let ask = Ask {
+        let ask = PlacementQuery {
             target: at,
             tried: &self.tried[target],
             prompt: self.blocks.prompt(),

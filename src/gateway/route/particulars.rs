@@ -2,7 +2,7 @@
 
 use super::facts::Known;
 use crate::{
-    fleet::way::Asks as _,
+    fleet::route_selection::RouteInput as _,
     gateway::particulars::{BlockHashes, Hash, Particulars, Ranked},
     policy::condition::Facts as _,
     prompt::complexity::Weights,

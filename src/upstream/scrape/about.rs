@@ -54,9 +54,9 @@ async fn props(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
     let url = address::root_url(&engine.url, "/props");
     let Ok(page) = client.fetch(&url, key, PATIENCE, LARGEST).await else { return false };
     if let Ok(Props { total_slots, default_generation_settings }) = serde_json::from_slice(&page.body) {
-        engine.has_slots(total_slots);
+        engine.set_slots(total_slots);
         let any = default_generation_settings.and_then(|settings| settings.n_ctx).filter(|tokens| *tokens > 0);
-        engine.has_contexts(Contexts { any, models: Vec::new() });
+        engine.set_contexts(Contexts { any, models: Vec::new() });
     }
     true
 }
@@ -77,7 +77,7 @@ struct Settings {
 async fn models(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
     let url = format!("{}/models", engine.url);
     let Ok(page) = client.fetch(&url, key, PATIENCE, LARGEST).await else { return false };
-    engine.has_contexts(Contexts { any: None, models: contexts(&page.body) });
+    engine.set_contexts(Contexts { any: None, models: contexts(&page.body) });
     true
 }
 

@@ -33,7 +33,7 @@ pub(super) async fn follow(engine: std::sync::Arc<Engine>, url: String, client: 
         let why = gpus.as_ref().err().cloned().unwrap_or_default();
         pause = match gpus {
             Ok(gpus) => {
-                engine.read_gpus(gpus, clock.now());
+                engine.record_gpus(gpus, clock.now());
                 EVERY
             }
             Err(_) => (pause * 2).min(LONGEST),

@@ -30,7 +30,7 @@ pub(super) async fn follow(engine: Arc<Engine>, key: Option<Secret>, spec: Healt
                     tracing::warn!(engine = %engine.name, "health check passed again: requests may return to the engine");
                 }
                 failed = 0;
-                engine.heard(true);
+                engine.set_reachable(true);
                 engine.breaker.succeeded(asked);
             }
             Err(error) => {
@@ -44,7 +44,7 @@ pub(super) async fn follow(engine: Arc<Engine>, key: Option<Secret>, spec: Healt
                     );
                 }
                 if failed >= TOLERATED {
-                    engine.heard(false);
+                    engine.set_reachable(false);
                     engine.breaker.failed(clock.now(), Failure::Refused((spec.every + spec.timeout) * AVOIDED));
                 }
             }

@@ -105,14 +105,14 @@ async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, clien
         let asked = clock.now();
         pause = match client.fetch(&url, key, PATIENCE, LARGEST).await {
             Ok(page) => {
-                engine.heard(true);
+                engine.set_reachable(true);
                 if let Some(signals) = EngineSignals::read(&String::from_utf8_lossy(&page.body)) {
                     let (kind, now) = (signals.kind, clock.now());
-                    engine.read(signals, now);
+                    engine.record_reading(signals, now);
                     outage.end(&engine, now);
                     about.ask(&engine, Some(kind), (&client, key), now).await;
                     // An engine that needs long to tell is not kept busy with it.
-                    engine.pause(every, now).max((now.since(asked) * SLOW_TELLERS).min(every))
+                    engine.poll_interval(every, now).max((now.since(asked) * SLOW_TELLERS).min(every))
                 } else {
                     outage.fail(&engine, "its page has no metrics that are known", clock.now());
                     LONGEST
@@ -120,13 +120,13 @@ async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, clien
             }
             // It is there, but has no metrics to show.
             Err(error @ (FetchError::Refused(_) | FetchError::Broken)) => {
-                engine.heard(true);
+                engine.set_reachable(true);
                 outage.fail(&engine, &error.to_string(), clock.now());
                 about.ask(&engine, None, (&client, key), clock.now()).await;
                 (pause * 2).min(LONGEST)
             }
             Err(FetchError::Unreachable) => {
-                engine.heard(false);
+                engine.set_reachable(false);
                 every
             }
         };

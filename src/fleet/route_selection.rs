@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Outlook, Pool};
+use super::{Pool, PoolForecast};
 use crate::{
     policy::{ByLength, Model, Route, Rule, Target, Tiers, Way, condition::Facts},
     schedule::{
@@ -14,30 +14,30 @@ use crate::{
 };
 
 /// A request to be routed.
-pub trait Asks: Facts {
+pub trait RouteInput: Facts {
     /// True if the pool at this index supports the requested endpoint.
-    fn speaks(&self, pool: usize) -> bool;
+    fn supports_endpoint(&self, pool: usize) -> bool;
     /// True if the request has a single prompt, which must fit the context. A list of inputs has none.
     fn has_prompt(&self) -> bool;
     /// True if the prompt certainly has more than `n` tokens, by any engine's count.
     fn surely_more_tokens_than(&self, n: u64) -> bool;
     /// Forecast at a target of the named route; `None` where no healthy backend could take the request.
-    fn outlook(&self, route: &Name, target: &Target) -> Option<Outlook>;
+    fn pool_forecast(&self, route: &Name, target: &Target) -> Option<PoolForecast>;
     /// Learned boundary between short and long prompts of the named rule.
     fn boundary(&self, rule: &Name) -> Arc<Boundary>;
     /// True if the learners may learn from this request.
-    fn teaches(&self) -> bool;
+    fn allows_learning(&self) -> bool;
     /// Chooses a tier of the named rule; `views` has one entry per tier.
     fn tier(&self, rule: &Name, tiers: &Tiers, views: &[TierView]) -> Decision;
 }
 
 /// The selected route and the reasons.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct SelectedRoute {
     /// The route, reduced to pools that can take the request.
     pub route: Arc<Route>,
     /// Rules before the selected one, with the reason each did not apply.
-    pub passed_over: Vec<(Name, PassedOver)>,
+    pub skipped: Vec<(Name, SkipReason)>,
     /// Indices of the pools left out because the prompt does not fit.
     pub too_small: Vec<usize>,
     /// Boundary in tokens and whether the prompt is long, where the length decided.
@@ -48,7 +48,7 @@ pub struct Found {
 
 /// Reason why a rule did not apply.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum PassedOver {
+pub enum SkipReason {
     /// Its condition is false.
     Condition,
     /// None of its pools supports the endpoint.
@@ -59,13 +59,13 @@ pub enum PassedOver {
 
 /// Reason why a request has no route.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Nowhere {
+pub enum NoRoute {
     /// The prompt fits no pool. Holds the largest context length.
-    TooLong(u64),
+    PromptTooLong(u64),
     /// No pool supports the endpoint.
-    Silent,
+    EndpointUnsupported,
     /// No rule's condition is true.
-    NoRule,
+    NoRuleApplies,
 }
 
 /// Pools of a route by whether the prompt fits.
@@ -80,56 +80,56 @@ pub enum Fit {
 }
 
 /// Selects the route of `model` for a request.
-pub fn find(model: &Model, asks: &impl Asks, pools: &[Pool]) -> Result<Found, Nowhere> {
-    let (mut largest, mut silent, mut passed_over) = (None, false, Vec::new());
+pub fn select(model: &Model, input: &impl RouteInput, pools: &[Pool]) -> Result<SelectedRoute, NoRoute> {
+    let (mut largest, mut unsupported, mut skipped) = (None, false, Vec::new());
     for rule in &model.rules {
-        let because = if rule.when.as_ref().is_some_and(|when| !when.holds(asks)) {
-            PassedOver::Condition
+        let reason = if rule.when.as_ref().is_some_and(|when| !when.holds(input)) {
+            SkipReason::Condition
         } else {
-            match usable(rule, asks, pools) {
-                Ok(usable) => return Ok(decide(rule, &usable, asks, pools, passed_over)),
-                Err(Nowhere::TooLong(context)) => {
+            match usable(rule, input, pools) {
+                Ok(usable) => return Ok(decide(rule, &usable, input, pools, skipped)),
+                Err(NoRoute::PromptTooLong(context)) => {
                     largest = largest.max(Some(context));
-                    PassedOver::Context
+                    SkipReason::Context
                 }
                 Err(_) => {
-                    silent = true;
-                    PassedOver::Endpoint
+                    unsupported = true;
+                    SkipReason::Endpoint
                 }
             }
         };
-        passed_over.push((rule.name.clone(), because));
+        skipped.push((rule.name.clone(), reason));
     }
     Err(match largest {
-        Some(largest) => Nowhere::TooLong(largest),
-        None if silent => Nowhere::Silent,
-        None => Nowhere::NoRule,
+        Some(largest) => NoRoute::PromptTooLong(largest),
+        None if unsupported => NoRoute::EndpointUnsupported,
+        None => NoRoute::NoRuleApplies,
     })
 }
 
 /// The pools of a rule that can serve the request.
-fn usable(rule: &Rule, asks: &impl Asks, pools: &[Pool]) -> Result<Vec<Target>, Nowhere> {
+fn usable(rule: &Rule, input: &impl RouteInput, pools: &[Pool]) -> Result<Vec<Target>, NoRoute> {
     // All routes of a rule have the same pools, in different orders.
     let targets = rule.way.routes().first().map_or(&[][..], |route| &route.targets);
-    let speaking: Vec<_> = targets.iter().filter(|target| asks.speaks(target.pool)).cloned().collect();
+    let speaking: Vec<_> = targets.iter().filter(|target| input.supports_endpoint(target.pool)).cloned().collect();
     if speaking.is_empty() {
-        return Err(Nowhere::Silent);
+        return Err(NoRoute::EndpointUnsupported);
     }
-    match fit(asks, pools, &speaking) {
+    match fit(input, pools, &speaking) {
         Fit::All => Ok(speaking),
         Fit::Some(fitting) => Ok(fitting),
-        Fit::None(largest) => Err(Nowhere::TooLong(largest)),
+        Fit::None(largest) => Err(NoRoute::PromptTooLong(largest)),
     }
 }
 
 /// The `targets` that the prompt fits together with its answer. A hard rule, applied before any preference.
-pub fn fit(asks: &impl Asks, pools: &[Pool], targets: &[Target]) -> Fit {
+pub fn fit(input: &impl RouteInput, pools: &[Pool], targets: &[Target]) -> Fit {
     // The context limit applies to each input of a list alone, so the list as a whole is not checked.
-    if !asks.has_prompt() {
+    if !input.has_prompt() {
         return Fit::All;
     }
-    let longest = Some(asks.max_tokens());
-    fitting(pools, targets, longest, &|n| asks.more_tokens_than(n), &|n| asks.surely_more_tokens_than(n))
+    let longest = Some(input.max_tokens());
+    fitting(pools, targets, longest, &|n| input.more_tokens_than(n), &|n| input.surely_more_tokens_than(n))
 }
 
 /// The `targets` that a prompt fits with an answer of at most `max_tokens`. `exceeds` tests the best estimate of the
@@ -170,31 +170,31 @@ pub fn fitting(
 fn decide(
     rule: &Rule,
     usable: &[Target],
-    asks: &impl Asks,
+    input: &impl RouteInput,
     pools: &[Pool],
-    passed_over: Vec<(Name, PassedOver)>,
-) -> Found {
+    skipped: Vec<(Name, SkipReason)>,
+) -> SelectedRoute {
     let (mut length, mut tier) = (None, None);
     let route = match &rule.way {
         Way::Pools(route) => route,
-        Way::Length(by) => by_length(&rule.name, by, usable, asks, &mut length),
-        Way::Tiers(tiers) => by_tiers(&rule.name, tiers, usable, asks, pools, &mut tier),
+        Way::Length(by) => by_length(&rule.name, by, usable, input, &mut length),
+        Way::Tiers(tiers) => by_tiers(&rule.name, tiers, usable, input, pools, &mut tier),
     };
     if usable.len() == route.targets.len() {
-        return Found { route: route.clone(), passed_over, too_small: Vec::new(), length, tier };
+        return SelectedRoute { route: route.clone(), skipped, too_small: Vec::new(), length, tier };
     }
     let (kept, left): (Vec<_>, Vec<_>) = route.targets.iter().cloned().partition(|target| usable.contains(target));
     // Other pools that were left out do not support the endpoint.
-    let too_small = left.iter().map(|target| target.pool).filter(|pool| asks.speaks(*pool)).collect();
-    Found { route: Arc::new(Route { targets: kept, ..Route::clone(route) }), passed_over, too_small, length, tier }
+    let too_small = left.iter().map(|target| target.pool).filter(|pool| input.supports_endpoint(*pool)).collect();
+    SelectedRoute { route: Arc::new(Route { targets: kept, ..Route::clone(route) }), skipped, too_small, length, tier }
 }
 
 fn by_length<'r>(
     name: &Name,
     by: &'r ByLength,
     usable: &[Target],
-    asks: &impl Asks,
-    told: &mut Option<(f64, bool)>,
+    input: &impl RouteInput,
+    chosen: &mut Option<(f64, bool)>,
 ) -> &'r Arc<Route> {
     let [short, long] = &by.routes;
     let (at_short, at_long) = (&short.targets[0], &short.targets[1]);
@@ -207,16 +207,17 @@ fn by_length<'r>(
     let boundary = if let Some(tokens) = by.boundary {
         tokens as f64
     } else {
-        let learned = asks.boundary(name);
-        if asks.teaches()
-            && let (Some(here), Some(there)) = (asks.outlook(&short.name, at_short), asks.outlook(&long.name, at_long))
+        let learned = input.boundary(name);
+        if input.allows_learning()
+            && let (Some(here), Some(there)) =
+                (input.pool_forecast(&short.name, at_short), input.pool_forecast(&long.name, at_long))
         {
-            learned.learn(asks.tokens(), here.burden, there.burden);
+            learned.learn(input.tokens(), here.burden, there.burden);
         }
         learned.tokens()
     };
-    let is_long = asks.more_tokens_than((boundary as u64).saturating_sub(1));
-    *told = Some((boundary, is_long));
+    let is_long = input.more_tokens_than((boundary as u64).saturating_sub(1));
+    *chosen = Some((boundary, is_long));
     if is_long { long } else { short }
 }
 
@@ -224,9 +225,9 @@ fn by_tiers<'r>(
     name: &Name,
     tiers: &'r Tiers,
     usable: &[Target],
-    asks: &impl Asks,
+    input: &impl RouteInput,
     pools: &[Pool],
-    told: &mut Option<Decision>,
+    chosen: &mut Option<Decision>,
 ) -> &'r Arc<Route> {
     let can = |tier: usize| usable.contains(&tiers.routes[tier].targets[0]);
     // A request that fits only one tier is not decided by this rule and does not count as its choice.
@@ -237,12 +238,12 @@ fn by_tiers<'r>(
     }
     let view = |tier: usize| {
         let route: &Route = &tiers.routes[tier];
-        let outlook = asks.outlook(&route.name, &route.targets[0]).filter(|_| can(tier));
+        let forecast = input.pool_forecast(&route.name, &route.targets[0]).filter(|_| can(tier));
         let price = pools[route.targets[0].pool].spec.price;
         TierView {
-            cost_usd: outlook.zip(price).map_or(0.0, |(outlook, price)| price.cost(&outlook.usage)),
-            e2e: outlook.map_or(f64::NAN, |outlook| outlook.e2e),
-            available: outlook.is_some(),
+            cost_usd: forecast.zip(price).map_or(0.0, |(forecast, price)| price.cost(&forecast.usage)),
+            e2e: forecast.map_or(f64::NAN, |forecast| forecast.e2e),
+            available: forecast.is_some(),
         }
     };
     let mut views = [TierView { cost_usd: 0.0, e2e: f64::NAN, available: false }; MOST_TIERS];
@@ -250,7 +251,7 @@ fn by_tiers<'r>(
     for (tier, place) in views[..count].iter_mut().enumerate() {
         *place = view(tier);
     }
-    let decision = asks.tier(name, tiers, &views[..count]);
-    *told = Some(decision);
+    let decision = input.tier(name, tiers, &views[..count]);
+    *chosen = Some(decision);
     &tiers.routes[decision.tier.min(count - 1)]
 }

@@ -1,6 +1,6 @@
 //! Forecast of a request in a pool, for choices between pools before any backend is chosen.
 
-use super::{Ask, Placement, Pool, Scratch};
+use super::{Placement, PlacementQuery, Pool, Scratch};
 use crate::{
     schedule::{Around, Draw, choose, cost},
     types::{Moment, Strategy, Usage},
@@ -8,7 +8,7 @@ use crate::{
 
 /// Expected result of one request on the pool's best backend.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
-pub struct Outlook {
+pub struct PoolForecast {
     /// Time to first token, in seconds.
     pub ttft: f64,
     /// Time from dispatch to the last token, in seconds.
@@ -25,14 +25,19 @@ pub struct Outlook {
 impl Pool {
     /// Forecasts the placement of `ask` at this moment; `None` where no backend could take it. Takes no turn and
     /// changes nothing.
-    pub fn peek(&self, ask: &Ask<'_>, now: Moment, scratch: &mut Scratch) -> Option<(Placement, Outlook)> {
-        let look = self.survey(ask, now, scratch)?;
+    pub fn peek(
+        &self,
+        ask: &PlacementQuery<'_>,
+        now: Moment,
+        scratch: &mut Scratch,
+    ) -> Option<(Placement, PoolForecast)> {
+        let survey = self.survey(ask, now, scratch)?;
         let draw = Draw { turn: 0, chance: 1.0 - f64::EPSILON };
         let choice = choose(self.spec.balance, &scratch.candidates, draw, &mut scratch.costs)?;
         let candidate = &scratch.candidates[choice.index];
         let backend = scratch.members[choice.index];
         let (view, blocks) = (&scratch.views[choice.index], scratch.matched[choice.index] as usize);
-        let (forecast, held) = look.forecast(&self.backends[backend], view, blocks);
+        let (forecast, held) = survey.forecast(&self.backends[backend], view, blocks);
         let work = forecast.work;
         // The cost counts tokens at the speed of the pool's usual backend; this is the time of one such token.
         let second_per_token = work.prefill / (work.uncached_tokens as f64 * candidate.speed.max(f64::MIN_POSITIVE));
@@ -40,9 +45,9 @@ impl Pool {
         let others = scratch.candidates.iter().filter(|other| candidate.avoided || !other.avoided);
         // Lateness is not priced here: a pool that is far behind must not look cheaper or dearer for it.
         let around = Around { least_uncached: 0.0, soonest: f64::INFINITY, ..Around::of(others) };
-        let outlook = Outlook {
+        let expected = PoolForecast {
             ttft: candidate.ttft,
-            e2e: candidate.ttft + forecast.tpot.seconds * look.output.mean,
+            e2e: candidate.ttft + forecast.tpot.seconds * survey.output.mean,
             burden: cost(Strategy::LeastCost, candidate, &around) * second_per_token,
             usage: Usage {
                 prompt_tokens: work.prompt_tokens,
@@ -52,6 +57,6 @@ impl Pool {
             },
             avoided: candidate.avoided,
         };
-        Some((Placement { backend, choice, forecast, held }, outlook))
+        Some((Placement { backend, choice, forecast, held }, expected))
     }
 }

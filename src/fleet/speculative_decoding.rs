@@ -6,17 +6,17 @@ use crate::{
 };
 
 /// Drafted tokens a second below which no ratio is reported.
-const FEWEST: f64 = 2.0;
+const LEAST_TOKENS_PER_SECOND: f64 = 2.0;
 
 /// Counters of drafts as the engine reports them.
 #[derive(Debug, Default)]
-pub(super) struct Drafts {
+pub(super) struct SpeculativeDecoding {
     count: Rate,
     tokens: Rate,
     accepted: Rate,
 }
 
-impl Drafts {
+impl SpeculativeDecoding {
     /// Adds the drafts between two readings.
     pub(super) fn record(&self, drafted: Drafted, now: Moment) {
         let Drafted { drafts, tokens, accepted } = drafted;
@@ -30,7 +30,7 @@ impl Drafts {
         let [count, tokens, accepted] =
             [&self.count, &self.tokens, &self.accepted].map(|rate| rate.per_second(RateSpan::Minute, now));
         let length = (count > 0.0).then(|| accepted / count);
-        (tokens >= FEWEST).then(|| Drafting { ratio: accepted / tokens, length })
+        (tokens >= LEAST_TOKENS_PER_SECOND).then(|| Drafting { ratio: accepted / tokens, length })
     }
 }
 
@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn drafts_are_judged_by_the_last_minute() {
         let at = |seconds| Moment::default().plus(Duration::from_secs(seconds));
-        let drafts = Drafts::default();
+        let drafts = SpeculativeDecoding::default();
         assert_eq!(drafts.recent(at(0)), None);
         drafts.record(Drafted { drafts: Some(10.0), tokens: 40.0, accepted: 4.0 }, at(1));
         drafts.record(Drafted { drafts: Some(10.0), tokens: 40.0, accepted: 4.0 }, at(2));
