@@ -1,7 +1,9 @@
-//! Where a session was served last, as a guess of what is cached there: it makes that backend cheaper, and decides nothing.
+//! Session affinity: the backend that last served each session, as an estimate of what is cached there. It makes that
+//! backend cheaper and decides nothing by itself.
 //!
-//! The prefix index knows better, where it knows: it may have no hashes of the prompt's blocks, have let them go, or be as young as
-//! the gateway. A turn of a conversation begins with the turn before it, so the session alone tells something.
+//! The prefix index is more exact where it has data. It may lack hashes of the prompt's blocks, may have evicted them,
+//! or may be as young as the gateway. A turn of a session extends the turn before it, so the session alone is some
+//! evidence.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,17 +14,17 @@ use std::{
 use super::prefix::HolderId;
 use crate::{measure::lock, types::Moment};
 
-/// Idle sessions are forgotten after this: a sixty-fourth of what was expected of them is left.
+/// Time after which an idle session is dropped: a sixty-fourth of the expected tokens is left.
 const EXPIRY: Duration = Duration::from_hours(1);
-/// In this many seconds of idleness, an engine's own traffic evicts a session's prefix with even odds.
+/// Seconds of idleness after which an engine's other traffic has evicted a session's prefix with even odds.
 const HALF_LIFE_SECONDS: f64 = 600.0;
-/// The share of a session's last prompt that is expected to begin its next one: not all of them append to what was said (edited
-/// histories, subagents, trimmed contexts).
+/// Share of a session's last prompt that is expected to begin its next one. Not all sessions append (edited histories,
+/// subagents, trimmed contexts).
 const CONFIDENCE: f64 = 0.5;
 
-/// Sessions and the holders that served them last. Shared by reference between threads; its lock is held for less than a
-/// microsecond, except by [`Affinity::clear`]. Bounded: a session takes about 120 bytes, and beyond the bound the one that
-/// was used least recently goes.
+/// Sessions and the holders that served them last. Shared by reference between threads. Its lock is held for less than
+/// a microsecond, except by [`Affinity::clear`]. A session takes about 120 bytes. Beyond the bound the least recently
+/// used session is evicted.
 #[derive(Debug)]
 pub struct Affinity {
     most: usize,
@@ -32,11 +34,11 @@ pub struct Affinity {
 #[derive(Debug, Default)]
 struct Sessions {
     seats: HashMap<u64, Seat>,
-    /// The same by last use, the least recent first.
+    /// Sessions by last use, least recent first.
     by_use: BTreeSet<(Moment, u64)>,
 }
 
-/// Where a session sat last.
+/// Last placement of a session.
 #[derive(Copy, Clone, Debug)]
 struct Seat {
     holder: HolderId,
@@ -45,12 +47,12 @@ struct Seat {
 }
 
 impl Affinity {
-    /// Knows no session yet, and never more than `most`.
+    /// Creates an empty index of at most `most` sessions.
     pub fn new(most: usize) -> Self {
         Self { most, sessions: Mutex::default() }
     }
 
-    /// The session with this hash got its first token from `holder`, for a prompt of `prompt_tokens`.
+    /// Records that the session with this hash got its first token from `holder`, for a prompt of `prompt_tokens`.
     pub fn served(&self, session: u64, holder: HolderId, prompt_tokens: u64, now: Moment) {
         let mut sessions = lock(&self.sessions);
         sessions.forget(session);
@@ -64,9 +66,9 @@ impl Affinity {
         }
     }
 
-    /// How many tokens of the session's next prompt are expected to be cached at `holder`: half of its last prompt, and half of
-    /// that for each ten minutes since. 0 where it was served elsewhere, or not at all. A decision takes this or what the prefix
-    /// index says, whichever is more, and no more than the prompt has.
+    /// Expected cached tokens of the session's next prompt at `holder`: half of its last prompt, halved again for each
+    /// ten minutes since. 0 where another holder served it last, or none. A decision uses the larger of this value and
+    /// the prefix index's, capped at the prompt's length.
     pub fn expected_cached(&self, session: u64, holder: HolderId, now: Moment) -> u64 {
         let seat = lock(&self.sessions).seats.get(&session).copied();
         let Some(seat) = seat.filter(|seat| seat.holder == holder) else { return 0 };
@@ -78,7 +80,8 @@ impl Affinity {
         (seat.prompt_tokens as f64 * CONFIDENCE * survival) as u64
     }
 
-    /// The engine behind `holder` restarted: its cache is gone, and all sessions there with it. Looks at every session.
+    /// Drops all sessions of `holder` after its engine restarted with an empty cache. Takes time proportional to all
+    /// sessions.
     pub fn clear(&self, holder: HolderId) {
         let mut sessions = lock(&self.sessions);
         let Sessions { seats, by_use } = &mut *sessions;
@@ -91,18 +94,18 @@ impl Affinity {
         });
     }
 
-    /// How many sessions are remembered.
+    /// Number of sessions.
     pub fn len(&self) -> usize {
         lock(&self.sessions).seats.len()
     }
 
-    /// Whether none is.
+    /// True if there are no sessions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// 64 thousand sessions, which take about 8 MB.
+/// 65,536 sessions, which take about 8 MB.
 impl Default for Affinity {
     fn default() -> Self {
         Self::new(64 << 10)
@@ -177,7 +180,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list in the order of use.
+        /// Compares with a list in the order of use.
         #[test]
         fn the_least_recently_used_go_first(
             most in 0..6_usize,
@@ -199,7 +202,7 @@ mod tests {
                 let over = paper.len().saturating_sub(most);
                 paper.sort_by_key(|seat| (seat.3, seat.0));
                 if over > 0 {
-                    // The newest is never the one to go, unless nothing may stay.
+                    // The newest session is never evicted, unless the bound is zero.
                     let oldest = paper.iter().position(|seat| most == 0 || seat.0 != session).unwrap();
                     paper.remove(oldest);
                 }

@@ -1,11 +1,11 @@
-//! How many requests may be sent a second time: a share of those that are sent once.
+//! Budget of extra requests (retries, hedges), as a share of first attempts.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Fractions of a request that the budget counts in.
+/// Units per request.
 const WHOLE: u64 = 100;
 
-/// A share of the requests dispatched lately, and what was saved up.
+/// Balance of extra requests, earned by dispatched requests.
 #[derive(Debug)]
 pub struct Budget {
     held: AtomicU64,
@@ -14,28 +14,28 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// `percent` of what is dispatched, beginning with `first`; at most `most` are saved up.
+    /// Creates a budget that earns `percent` of the dispatched requests, starts with `first` and saves at most `most`.
     pub const fn new(percent: u64, first: u64, most: u64) -> Self {
         Self { held: AtomicU64::new(first * WHOLE), earned: percent, cap: most * WHOLE }
     }
 
-    /// A request was dispatched for the first time.
+    /// Adds the share that one dispatched request earns.
     pub fn earn(&self) {
         self.add(self.earned);
     }
 
-    /// Gives one back that was taken out and not used.
+    /// Returns one extra request that was taken and not used.
     pub fn give_back(&self) {
         self.add(WHOLE);
     }
 
     fn add(&self, more: u64) {
         let more = |held: u64| (held < self.cap).then(|| (held + more).min(self.cap));
-        // An error means that it is full.
+        // An error means that the balance is at its maximum.
         let _ = self.held.fetch_update(Relaxed, Relaxed, more);
     }
 
-    /// Takes one out, if there is one.
+    /// Takes one extra request. Returns false if the balance is too low.
     pub fn take(&self) -> bool {
         self.held.fetch_update(Relaxed, Relaxed, |held| held.checked_sub(WHOLE)).is_ok()
     }

@@ -1,16 +1,16 @@
-//! How far a queue is looked through for those who can go now.
+//! Limits of one scan through a queue for requests that can be admitted now.
 
-/// Most requests of one queue that are looked at in vain before those behind them have to wait for the next time. Only a queue of
-/// many routes has so many that differ.
+/// Most requests of one queue that are tried without success in one scan. Only a queue of many routes has so many
+/// different ones.
 const MOST_IN_VAIN: usize = 16;
-/// The same of those that are kept for an engine with enough to do: a burst of prompts that begin alike wants to go to the same one. Those
-/// behind them that are not kept are looked at all the same, as many again.
+/// Most requests that are held back for a busy engine in one scan: a burst of prompts with a common beginning wants the
+/// same engine. Requests behind them that are not held are tried too, up to as many again.
 const MOST_KEPT: usize = 32;
-/// Beyond half of them it is enough once so many candidates were weighed: the one who gives up a place waits for all these decisions, and one
-/// among 64 engines takes ten microseconds.
+/// Most candidates weighed in one scan once half of that bound is reached. The request that releases a place waits for
+/// all these decisions, and one among 64 engines takes ten microseconds.
 const MOST_WEIGHED: usize = 1024;
 
-/// One look through a queue, in its order.
+/// State of one scan through a queue, in its order.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Looks {
     in_vain: usize,
@@ -19,12 +19,12 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    /// Whether those who are left wait for the next time.
+    /// True if the scan ends here.
     pub(super) fn are_over(&self) -> bool {
         self.in_vain >= MOST_IN_VAIN || self.were_enough(2)
     }
 
-    /// Whether one that is `kept` is passed over: there were enough of them.
+    /// True if a `kept` request is skipped because there were enough of them.
     pub(super) fn pass_over(&self, kept: bool) -> bool {
         kept && self.were_enough(1)
     }
@@ -34,12 +34,12 @@ impl Looks {
         self.kept >= times * if weighed { MOST_KEPT / 2 } else { MOST_KEPT }
     }
 
-    /// There is no room for one.
+    /// Counts a request without room.
     pub(super) fn in_vain(&mut self) {
         self.in_vain += 1;
     }
 
-    /// The engine that one should go to, of so many that were `weighed`, has enough to do.
+    /// Counts a request whose engine has enough work; `weighed` candidates were compared for it.
     pub(super) fn kept(&mut self, weighed: usize) {
         self.kept += 1;
         self.weighed += weighed;
@@ -50,7 +50,7 @@ impl Looks {
 mod tests {
     use super::*;
 
-    /// How many are looked at among `candidates` that are kept, and how many that are not.
+    /// Number of held and of other requests that a scan with `candidates` tries.
     fn looks(candidates: usize) -> (usize, usize) {
         let (mut looks, mut seen) = (Looks::default(), (0, 0));
         while !looks.are_over() {

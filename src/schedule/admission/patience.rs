@@ -1,21 +1,21 @@
-//! How long a request waits for room.
+//! Longest wait of a request for room.
 
 use std::time::Duration;
 
-/// A request is kept for one part in so many of the time that its route leaves it for the whole answer.
+/// Part of a route's remaining time for the whole answer for which a held request waits.
 const KEPT: u32 = 4;
 
-/// How long a request waits, and what it means that this is over.
+/// Limit on a request's wait.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// Longest wait.
     pub time: Duration,
-    /// Whether an answer is of no use after it: its first token would be late.
+    /// True if an answer after it is useless, because its first token would be late.
     pub ends_late: bool,
 }
 
-/// How long a request waits in a queue that gives it `queue`, where its route leaves it so much for the whole answer (`left`) and for the
-/// first token (`bound`). One that is only `kept`, though there is room, needs time for its answer too.
+/// Limit on the wait in a queue that allows `queue`. `left` is the route's remaining time for the whole answer, `bound`
+/// that for the first token. A request that is only `kept` although there is room must keep time for its answer too.
 pub fn patience(queue: Duration, left: Option<Duration>, bound: Option<Duration>, kept: bool) -> Patience {
     let left = left.map(|left| if kept { left / KEPT } else { left });
     let time = [left, bound].into_iter().flatten().fold(queue, Duration::min);

@@ -1,37 +1,38 @@
-//! Who of those who wait goes now.
+//! Admission of waiting requests.
 
 use std::{cmp::Reverse, time::Duration};
 
 use super::{Queue, looks::Looks};
 use crate::types::Moment;
 
-/// How often those who wait look whether time alone has made room.
+/// Interval at which waiting requests check whether time alone has made room.
 pub const LOOK: Duration = Duration::from_millis(250);
 
-/// Why a request has to wait on.
+/// Reason why a request keeps waiting.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// No backend has room.
     Full,
-    /// The one that it should go to, of so many that were weighed, has enough to do for now.
+    /// Its engine has enough work for now; holds the number of candidates that were weighed.
     Held(usize),
 }
 
-/// Shows those who wait to their places.
+/// Tries to admit waiting requests.
 pub trait Usher<T> {
-    /// Takes a place on an engine for one, if there is one now. Nothing that holds a place may be dropped meanwhile.
+    /// Reserves a place on an engine for a request, if one is free. A reservation must not be dropped during the call.
     fn seat(&mut self, item: &T, now: Moment) -> Result<(), Wait>;
 
-    /// Whether there was room for it when it came, at an engine with enough to do.
+    /// True if there was room for it on arrival, at an engine with enough work.
     fn is_kept(&self, item: &T) -> bool;
 
-    /// Those of one kind find room or none alike, though each may have to wait for an engine of its own. Where an account has tokens left for
-    /// small ones only, they wait for a large one before them, which would never come up else.
+    /// Class of the request. Requests of one class find room or none alike, though each may wait for another engine.
+    /// Where an account has tokens left for small requests only, these wait behind a large one, which would otherwise
+    /// never be admitted.
     fn kind(&self, item: &T) -> u64;
 }
 
-/// Seats whom it can, the queue whose first has waited longest before the others, each in its own order. Those who were seated have left
-/// their queues.
+/// Admits as many requests as possible. The queue whose oldest request has waited longest goes first; each queue keeps
+/// its own order. Returns the admitted requests, which have left their queues.
 pub fn seat<'a, T: 'a>(
     lines: impl IntoIterator<Item = &'a mut Queue<T>>,
     usher: &mut impl Usher<T>,

@@ -1,22 +1,22 @@
-//! How long those who hold one engine's slots stay there.
+//! Wait for an engine's slots, relative to its expectation.
 
 use crate::types::Moment;
 
-/// The share of what it knows that is kept at each observation: about the last thirty count.
+/// Share of the sums that is kept at each observation: about the last thirty count.
 const KEPT: f64 = 0.97;
-/// Seconds that were waited as expected, before any were.
+/// Seconds assumed to have been waited as expected, before any observation.
 const PRIOR: f64 = 0.1;
-/// One wait counts as so many times what was thought at most: an engine that stalls is told elsewhere.
+/// Largest multiple of the expected wait that one wait counts for: a stalled engine is detected elsewhere.
 const LONGEST: f64 = 4.0;
-/// The range of what can be learned.
+/// Range of the factor.
 const RANGE: (f64, f64) = (0.1, 30.0);
-/// What is known halves in this many seconds, so that an engine whose slots somebody held for long is tried again.
+/// Seconds in which the sums halve, so that an engine whose slots were occupied for long is tried again.
 const HALF_LIFE_SECONDS: f64 = 60.0;
 
-/// How many times as long as expected requests waited for an engine's slots: a ratio of sums, so that long waits weigh the more.
+/// Ratio of observed to expected waits for an engine's slots: a ratio of sums, so that long waits weigh more.
 ///
-/// What is expected is told by the answers of the pool. Others' requests to the same engine may be of another kind, and hold its
-/// slots for longer or for less; no engine tells that.
+/// The expectation comes from the pool's answers. Other clients' requests to the same engine may be of another kind and
+/// occupy its slots for longer or shorter, which no engine reports.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stay {
     expected: f64,
@@ -25,8 +25,8 @@ pub(super) struct Stay {
 }
 
 impl Stay {
-    /// Someone waited for so many seconds, where so many were `expected`. `trust`, in `0..=1`, says how far the pool's own model,
-    /// which tells the wait from the rest, is to be trusted.
+    /// Learns that a request `waited` this many seconds where `expected` were predicted. `trust`, in `0..=1`, is the
+    /// confidence in the pool's model, which separates the wait from the rest.
     pub(super) fn observe(&mut self, expected: f64, waited: f64, trust: f64, now: Moment) {
         if expected > 0.0 && expected.is_finite() && waited.is_finite() {
             let waited = waited.clamp(0.0, LONGEST * (expected * self.factor(now) + PRIOR));
@@ -38,9 +38,9 @@ impl Stay {
         }
     }
 
-    /// By how much what is expected is to be multiplied.
+    /// Factor on the expected wait.
     pub(super) fn factor(&self, now: Moment) -> f64 {
-        // Most engines have slots enough, or none that are known.
+        // Most engines have slots enough, or an unknown number.
         if self.expected <= 0.0 {
             return 1.0;
         }
@@ -61,7 +61,7 @@ mod tests {
         Moment::from_nanos((seconds * 1e9) as u64)
     }
 
-    /// So many waits, five a second.
+    /// Feeds `count` waits, five a second.
     fn wait(stay: &mut Stay, from: f64, count: u32, expected: f64, waited: f64) -> f64 {
         let when = |n: u32| from + f64::from(n) / 5.0;
         (0..count).for_each(|n| stay.observe(expected, waited, 1.0, at(when(n))));

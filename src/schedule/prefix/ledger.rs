@@ -1,4 +1,4 @@
-//! Who holds which blocks: the tables of the index, under its lock.
+//! Tables of the index: which holders hold which blocks. Used under the index's lock.
 
 use super::{
     holder::{Holder, HolderId, Holding},
@@ -7,29 +7,31 @@ use super::{
 };
 use crate::types::Prompt;
 
-/// Holders of one word of bits.
+/// Holders per word of bits.
 const GROUP: usize = 64;
-/// Blocks that make room at once, so that the holder to take them from is seldom looked for.
+/// Blocks evicted at once, so that the largest holder is seldom searched for.
 const BATCH: usize = 64;
-/// A part in so many of the cap is kept for the holders' own records.
+/// One part in this many of the memory cap is reserved for the holders' own records.
 const RESERVE: usize = 16;
 /// Most buckets of a table, however high the cap.
 const MOST_BUCKETS: usize = 1 << 22;
-/// A part in so many of what a report tells beyond the prediction that is added to the limit. Not all of it: others who
-/// use the engine may have put it there.
+/// One part in this many of a report's excess over the prediction is added to the capacity. Not all of it: other
+/// clients of the engine may have cached it.
 const SURPLUS: u64 = 8;
 
-/// Two tables and the holders' lists. Whoever holds a block holds all that come before it in its prompts: every use of a block
-/// is a use of those, put in front of it in the list, and blocks leave from the list's end; and whoever waits for a block or
-/// confirmed it did so for those too, so that none is withdrawn from under it.
+/// Two tables and the holders' lists.
+///
+/// A holder of a block holds all blocks before it in its prompts: every use of a block is a use of those too, which are
+/// put in front of it in the list, and eviction takes the list's end. A request that waits for a block, or confirmed
+/// it, did the same for the earlier blocks, so that none is withdrawn while a later one stays.
 pub(super) struct Ledger {
     most: usize,
-    /// By block and group: which of the group's holders have it, a bit each.
+    /// By block and group: a bit for each holder of the group that has the block.
     blocks: Table<u64>,
     /// By block and holder.
     holdings: Table<Holding>,
     holders: Vec<Holder>,
-    /// Of each seat, how many left it.
+    /// Per position, the number of holders that left it.
     generations: Vec<u32>,
     vacant: Vec<u32>,
 }
@@ -140,13 +142,13 @@ impl Ledger {
         reuse
     }
 
-    /// A request no longer waits for its blocks: they were `computed`, or will not be.
+    /// Ends a request's claim on its blocks: they were `computed`, or will not be.
     pub(super) fn settle(&mut self, prompt: Prompt<'_>, reuse: &Reuse, computed: bool) {
         let Some(seat) = self.seat(reuse.holder) else { return };
         for &block in prompt.blocks.iter().take(reuse.placed as usize) {
             let Some(at) = self.holdings.find(key(block, seat)) else { break };
             let (holding, holder) = (&mut self.holdings[at], &self.holders[seat]);
-            // What was forgotten and put there anew by a later request is not this one's.
+            // A block that was evicted and added again by a later request is not this one's.
             if holder.age(holding.made) < holder.age(reuse.at) {
                 break;
             }
@@ -165,13 +167,13 @@ impl Ledger {
         let holder = &mut self.holders[seat];
         let bytes = |blocks: u32| prompt.layout.bytes(blocks as usize);
         if let Some(used) = reuse.missed(reported) {
-            // What had been used more recently than the missing block was more than the engine could hold: all that is
-            // younger now, less this prompt's own rest and what was added since.
+            // The blocks used more recently than the missing one exceeded the engine's capacity: all younger blocks
+            // now, less the rest of this prompt and blocks added since.
             let rest = bytes(reuse.placed).saturating_sub(bytes(reported));
             let since = holder.added.wrapping_sub(reuse.added);
             let younger = holder.held - holder.bytes_until(&self.holdings, used);
             let distance = younger.saturating_sub(rest).saturating_sub(since);
-            // Half the way: one report may be wrong (a cache that was cleared, another salt), a few in a row are not.
+            // Moves half the way: one report may be wrong (a cleared cache, another salt), several in a row are not.
             let believed = holder.limit().min(holder.held);
             if distance < believed {
                 holder.learned = distance.midpoint(believed);
@@ -188,7 +190,7 @@ impl Ledger {
         (self.generations.get(seat) == Some(&id.generation)).then_some(seat)
     }
 
-    /// Adds a block behind `newer`; `None` where only what comes before it in its own prompt could make room.
+    /// Adds a block behind `newer`; `None` where only earlier blocks of the same prompt could make room.
     fn add(&mut self, seat: usize, block: u64, bytes: u64, newer: u32) -> Option<u32> {
         loop {
             let holder = &self.holders[seat];
@@ -212,15 +214,15 @@ impl Ledger {
         Some(at)
     }
 
-    /// Sees to a free slot: by growing while the cap allows it, else at the cost of the holder with the most blocks, but
-    /// never of the block `kept`.
+    /// Frees a slot: grows while the cap allows it, otherwise evicts from the holder with the most blocks, but never
+    /// the block `kept`.
     fn make_room(&mut self, kept: u32) -> bool {
         if self.holdings.has_room() {
             return true;
         }
         let growth = Table::<u64>::CHUNK_BYTES + Table::<Holding>::CHUNK_BYTES;
         if self.bytes() + growth <= self.most - self.most / RESERVE {
-            // Both alike: every holding may be its block's only one.
+            // Both tables grow together: every holding may be its block's only one.
             return self.holdings.grow() && self.blocks.grow();
         }
         let Some(seat) = (0..self.holders.len()).max_by_key(|&seat| self.holders[seat].blocks) else { return false };
@@ -266,20 +268,20 @@ impl Ledger {
     }
 }
 
-/// A search for how deep the holders of a group are in a prompt.
+/// Search for the match depth of each holder of a group.
 struct Descent<'a> {
     table: &'a Table<u64>,
     blocks: &'a [u64],
     group: usize,
-    /// Where the prompt's first block would be if it had come together with the one found last: such blocks lie one behind the other. A
-    /// guess: it may lie outside of the table, and wraps.
+    /// Expected slot of the prompt's first block, if it was added together with the block found last: such blocks lie
+    /// in consecutive slots. A guess that may lie outside the table, and wraps.
     first: u32,
     depths: [u32; GROUP],
 }
 
 impl Descent<'_> {
-    /// Finds the depths of all holders in `set`, each of which has at least `least` and at most `most` blocks: those who have
-    /// the block in the middle go one way, the others the other.
+    /// Finds the depths of all holders in `set`, each of which has between `least` and `most` blocks. Splits them by
+    /// whether they have the block in the middle.
     fn go(&mut self, set: u64, (least, most): (u32, u32)) {
         if set == 0 {
             return;
@@ -302,7 +304,7 @@ impl Descent<'_> {
     }
 }
 
-/// One key of a block's hash and a number: hashes are uniform, so spreading the numbers is enough.
+/// Combines a block's hash and a number into one key. Hashes are uniform, so only the number needs spreading.
 fn key(block: u64, number: usize) -> u64 {
     block ^ (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

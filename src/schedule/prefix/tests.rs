@@ -1,4 +1,4 @@
-//! The index against its rules, a naive model, an engine that holds half of what is believed, and its memory cap.
+//! Tests the index against its rules, a naive model, an engine that holds half of what is assumed, and its memory cap.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use crate::types::Layout;
 
 const MEGABYTE: usize = 1 << 20;
 
-/// Equal blocks keep the arithmetic of tests plain.
+/// Equal block sizes keep the arithmetic of tests simple.
 const BLOCK: u64 = 100;
 const LAYOUT: Layout = Layout::Fixed(BLOCK as u32);
 
-/// The chained hashes of a prompt whose blocks say `words`.
+/// Chained hashes of a prompt whose blocks have these contents.
 fn chain(words: impl IntoIterator<Item = u64>) -> Vec<u64> {
     let mut hash = 0;
     let mut next = |word: u64| {
@@ -199,7 +199,7 @@ struct Engine {
 }
 
 impl Engine {
-    /// How many blocks of a prompt were cached; now all are.
+    /// Number of cached blocks of a prompt. Caches all of them.
     fn serve(&mut self, prompt: &[u64]) -> u32 {
         let cached = prompt.iter().take_while(|block| self.blocks.contains(block)).count();
         self.blocks.retain(|block| !prompt.contains(block));
@@ -210,7 +210,7 @@ impl Engine {
     }
 }
 
-/// Blocks predicted wrongly in each quarter of 4,000 requests to an engine of 300 blocks, as a part of all blocks sent.
+/// Share of wrongly predicted blocks in each quarter of 4,000 requests to an engine of 300 blocks.
 fn errors(believed: u64, corrected: bool, restarted: bool) -> [f64; 4] {
     let index = PrefixIndex::new(MEGABYTE);
     let holder = index.join(believed * BLOCK);
@@ -222,7 +222,7 @@ fn errors(believed: u64, corrected: bool, restarted: bool) -> [f64; 4] {
         }
         let (mut wrong, mut sent) = (0, 0);
         for _ in 0..1_000 {
-            // Forty conversations that share a beginning; some speak more often.
+            // Forty sessions with a common beginning; some are more active.
             let who = (random.f64() * random.f64() * 40.0) as u64;
             let blocks = chain((0..4).chain((0..10 + who % 12).map(|block| 1_000 * (who + 1) + block)));
             let reuse = send(&index, holder, &blocks);
@@ -280,16 +280,16 @@ fn a_cap_too_low_for_anything_holds_nothing() {
     assert_eq!((send(&index, holder, &chain(0..9)).blocks(), index.len()), (0, 0));
 }
 
-/// A block, naively.
+/// A block in the naive model.
 #[derive(Default)]
 struct NaiveBlock {
-    /// Which request used it last, and at which depth from its prompt's start.
+    /// Request of its last use, and its depth in that request's prompt.
     used: (usize, std::cmp::Reverse<usize>),
     waiting: Vec<usize>,
     confirmed: bool,
 }
 
-/// A holder, naively.
+/// A holder in the naive model.
 #[derive(Default)]
 struct Naive {
     capacity: usize,
@@ -330,7 +330,7 @@ impl Naive {
 #[derive(Clone, Debug)]
 enum Step {
     Insert,
-    /// Settles one of the open requests: whether it was computed.
+    /// Settles one of the open requests; the flag is true if it was computed.
     Settle(bool, usize),
     Clear,
     Resize(usize),

@@ -1,4 +1,4 @@
-//! The tiers of a route, for all its keys.
+//! Tier control of a route, for all its keys.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,12 +16,13 @@ use crate::{
     types::{Aim, Complexity, Moment},
 };
 
-/// Sessions that a route remembers, at about 100 bytes each.
+/// Most sessions per route, at about 100 bytes each.
 const MOST_SESSIONS: usize = 64 << 10;
 
-/// Decides, for one route, which tier serves a request, and learns from every decision how to hold what the route aims at. Shared
-/// by reference between threads; each of its locks is held for less than a microsecond, except while [`Tierings::follow`] changes
-/// the aim. Bounded, and allocates nothing but for keys and sessions that are new.
+/// Decides, for one route, which tier serves a request, and learns from every decision to meet the route's aim.
+///
+/// Shared by reference between threads. Each lock is held for less than a microsecond, except while
+/// [`Tierings::set_aim`] changes the aim. Bounded; allocates only for new keys and sessions.
 #[derive(Debug)]
 pub struct Tierings {
     keys: Mutex<Lru<Arc<Mutex<State>>>>,
@@ -29,26 +30,27 @@ pub struct Tierings {
     sessions: Sessions,
 }
 
-/// What all keys have in common.
+/// State common to all keys.
 #[derive(Debug)]
 struct Route {
-    /// Learns from all keys: where new ones begin. Decides alone where one account goes for all of them.
+    /// Learns from all keys: the start of new ones. Decides alone where one budget covers all of them.
     state: State,
     spend: Spend,
     tally: Tally,
 }
 
 impl Tierings {
-    /// For a number of tiers, of which [`MOST_TIERS`](crate::types::aim::MOST_TIERS) are used at most. Remembers `most_keys` keys, at 3.8 KB
-    /// each for two tiers; beyond them the one that was used least recently goes, and begins anew when it comes back.
+    /// Creates the control for a number of tiers, capped at [`MOST_TIERS`](crate::types::aim::MOST_TIERS). Keeps
+    /// `most_keys` keys, at 3.8 KB each for two tiers. Beyond them the least recently used key is dropped and starts
+    /// anew when it returns.
     pub fn new(aim: &Aim, tiers: usize, most_keys: usize) -> Self {
         let state = State::new(Arc::new(Plan::new(aim, tiers)));
         let route = Route { state, spend: Spend::new(), tally: Tally::default() };
         Self { keys: Mutex::new(Lru::new(most_keys)), route: Mutex::new(route), sessions: Sessions::new(MOST_SESSIONS) }
     }
 
-    /// Goes on with another aim or number of tiers. What was learned of the distribution of scores stays where the aim is of the
-    /// same kind, nothing is owed, and sessions stay where they are unless the number of tiers is another.
+    /// Continues with another aim or number of tiers. The learned distribution of scores stays if the aim is of the
+    /// same kind, nothing is owed, and sessions stay where they are unless the number of tiers changed.
     pub fn follow(&self, aim: &Aim, tiers: usize) {
         let plan = Arc::new(Plan::new(aim, tiers));
         let before = {
@@ -63,7 +65,7 @@ impl Tierings {
             }
             before
         };
-        // A key that comes in between begins under the new plan, and follows it once more.
+        // A key that arrives in between starts under the new plan, and gets it once more.
         let mut keys = lock(&self.keys);
         if before.ranks_like(&plan) && !plan.is_common() {
             keys.values().for_each(|key| lock(key).follow(&plan));
@@ -76,10 +78,10 @@ impl Tierings {
         }
     }
 
-    /// Decides where a request goes. `tiers` has a view of each tier, from the cheapest to the best; those that it lacks are not
-    /// used.
+    /// Decides the tier of a request. `tiers` has a view of each tier, from the cheapest to the best; tiers without a
+    /// view are not used.
     ///
-    /// The request counts as sent there: ask once for a request that is sent, and not for one that is refused.
+    /// The request counts as sent there: call it once for a request that is sent, and not for a refused one.
     pub fn decide(&self, complexity: &Complexity, context: &Context, tiers: &[TierView], now: Moment) -> Decision {
         let own = |session: u64| mix(session ^ mix(context.key));
         let session = context.session.map(own);
@@ -121,7 +123,7 @@ impl Tierings {
         decision
     }
 
-    /// How the route stands.
+    /// Current figures of the route.
     pub fn standing(&self, now: Moment) -> Standing {
         let (sessions, keys) = (self.sessions.begun(), lock(&self.keys).len());
         let mut route = lock(&self.route);
@@ -131,7 +133,7 @@ impl Tierings {
         route.tally.standing(bars, route.spend.hour(), route.state.unreachable(), sessions, keys)
     }
 
-    /// What [`decide`](Self::decide) would decide now. Nothing is learned or counted, and no session takes its seat.
+    /// Decision that [`decide`](Self::decide) would make now. Nothing is learned or counted, and no session changes.
     pub fn preview(&self, complexity: &Complexity, context: &Context, tiers: &[TierView], now: Moment) -> Decision {
         let own = |session: u64| mix(session ^ mix(context.key));
         let session = context.session.map(own);
@@ -156,7 +158,7 @@ impl Tierings {
         told(&state, &request, &outcome)
     }
 
-    /// The state of a key; a new one begins with what was learned from all.
+    /// State of a key. A new key starts from what was learned from all.
     fn key(&self, key: u64) -> Arc<Mutex<State>> {
         let mut keys = lock(&self.keys);
         if let Some(known) = keys.touch(key) {
@@ -168,7 +170,7 @@ impl Tierings {
     }
 }
 
-/// The decision as it is told, after it was noted.
+/// Builds the reported decision after it was recorded.
 fn told(state: &State, request: &Request, outcome: &Outcome) -> Decision {
     Decision {
         tier: outcome.tier,

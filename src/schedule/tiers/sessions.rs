@@ -1,4 +1,4 @@
-//! Which tier each session is in.
+//! Current tier of each session.
 
 use std::{
     sync::{
@@ -11,49 +11,49 @@ use std::{
 use super::lru::Lru;
 use crate::{measure::lock, types::Moment};
 
-/// After so long a pause, an engine has nothing left of a session in its cache, as likely as not (see `schedule::affinity`): it
-/// may begin anew in any tier.
+/// Pause after which an engine's cache has probably lost a session (see `schedule::affinity`): it may start anew in any
+/// tier.
 const COLD: Duration = Duration::from_mins(10);
-/// Idle sessions are forgotten after this. A tool that works for long is waited for as long.
+/// Time after which an idle session is dropped. A running tool is waited for as long.
 const EXPIRY: Duration = Duration::from_hours(1);
-/// Sessions whose time is up and that are forgotten with each request, at most: twice as many as can come.
+/// Most expired sessions that are dropped with each request: twice as many as can arrive.
 const SWEPT: usize = 2;
 
-/// Sessions in bounded number: a session takes about 100 bytes. The lock is held for less than a microsecond.
+/// Bounded map of sessions: a session takes about 100 bytes. The lock is held for less than a microsecond.
 #[derive(Debug)]
 pub(super) struct Sessions {
     seats: Mutex<Lru<(Seat, Moment)>>,
     begun: AtomicU64,
 }
 
-/// Where a session is, and what it did since it was cold.
+/// Tier of a session and its moves since it was cold.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub(super) struct Seat {
     pub(super) tier: u8,
-    /// Its last requests in a row that clearly belong below.
+    /// Consecutive last requests that clearly belong below.
     pub(super) easy: u8,
     pub(super) risen: bool,
     pub(super) fallen: bool,
-    /// The highest score of its requests.
+    /// Highest score of its requests.
     pub(super) peak: f64,
-    /// When it began, or began anew.
+    /// Time it began, or began anew.
     pub(super) since: Moment,
 }
 
 impl Sessions {
-    /// Never more than `most`.
+    /// Creates a map of at most `most` sessions.
     pub(super) fn new(most: usize) -> Self {
         Self { seats: Mutex::new(Lru::new(most)), begun: AtomicU64::new(0) }
     }
 
-    /// Where the session is, if it is still warm there or its tools may still be at work.
+    /// State of the session, if it is still warm or its tools may still be running.
     pub(super) fn seat(&self, session: u64, tool_loop: bool, now: Moment) -> Option<Seat> {
         let (seat, used) = lock(&self.seats).peek(session).copied()?;
         let patience = if tool_loop { EXPIRY } else { COLD };
         (now.since(used) < patience).then_some(seat)
     }
 
-    /// The session goes on in its seat, or `begins` there. It may have another hash with each turn.
+    /// Stores the session's state; `begins` if it is new. Its hash may change with each turn.
     pub(super) fn sit(&self, session: u64, seat: Seat, begins: bool, now: Moment) {
         let mut seats = lock(&self.seats);
         for _ in 0..SWEPT {
@@ -65,12 +65,12 @@ impl Sessions {
         seats.insert(session, (seat, now));
     }
 
-    /// How many sessions began.
+    /// Number of sessions that began.
     pub(super) fn begun(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// Forgets all.
+    /// Drops all sessions.
     pub(super) fn clear(&self) {
         lock(&self.seats).clear();
     }

@@ -1,36 +1,37 @@
-//! How much slower than usual a tier is, beside the one below it.
+//! Slowness of a tier relative to the one below it, compared with its usual value.
 //!
-//! A share that was asked for includes what a larger model usually takes longer; only what is beyond that should move the bar. As
-//! in delay-based congestion control (TCP Vegas, Brakmo and Peterson 1995; LEDBAT, RFC 6817), the usual is a slowly rising floor
-//! under what is seen now: it follows at once when a tier gets faster, and over ten minutes when it gets slower, so that a queue
-//! is not taken for the usual before long, and a larger model put into the pool is.
+//! A configured share includes the usual extra time of a larger model; only more than that should move the bar. As in
+//! delay-based congestion control (TCP Vegas, Brakmo and Peterson 1995; LEDBAT, RFC 6817), the usual value is a slowly
+//! rising floor under the current one. It follows at once when a tier gets faster and over ten minutes when it gets
+//! slower, so that a queue is not taken for usual before long, and a larger model put into the pool is.
 
 use crate::types::Moment;
 
-/// The weight of a request in what is seen now: about the last sixteen count.
+/// Weight of a request in the current value: about the last sixteen count.
 const WEIGHT: f64 = 1.0 / 16.0;
-/// Seconds in which the usual follows half of the way down, and up.
+/// Seconds in which the usual value follows half of the way down, and up.
 const DOWN_SECONDS: f64 = 30.0;
 const UP_SECONDS: f64 = 600.0;
-/// A ratio beyond the usual that is no more than noise: predictions differ from request to request.
+/// Ratio above the usual that is still noise: predictions differ between requests.
 const NOISE: f64 = 1.25;
-/// Seconds added to both times, so that of answers that are done in no time a few milliseconds more are not many times as long:
-/// less is felt as at once (Nielsen 1993, chapter 5).
+/// Seconds added to both times, so that a few milliseconds more on very short answers do not count as a multiple: less
+/// is perceived as instantaneous (Nielsen 1993, chapter 5).
 const PERCEPTIBLE: f64 = 0.1;
-/// The most of a tier's share that a queue takes away.
+/// Largest part of a tier's share that a queue takes away.
 const MOST_LOST: f64 = 0.5;
 
-/// Ratios of the times to the ends of answers in two neighbouring tiers, a tenth of a second added to both, as logarithms.
+/// Ratios of the times to the end of answers in two neighbouring tiers, with a tenth of a second added to both, as
+/// logarithms.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slowness {
     now: f64,
     usual: f64,
-    /// Of the last observation.
+    /// Time of the last observation.
     at: Option<Moment>,
 }
 
 impl Slowness {
-    /// The answer to a request is predicted to take `upper` seconds in the upper tier and `lower` in the lower one.
+    /// Adds a request that is predicted to take `upper` seconds in the upper tier and `lower` in the lower one.
     pub(super) fn observe(&mut self, lower: f64, upper: f64, now: Moment) {
         let ratio = ((upper + PERCEPTIBLE) / (lower + PERCEPTIBLE)).ln();
         if !ratio.is_finite() {
@@ -46,8 +47,8 @@ impl Slowness {
         self.usual += (self.now - self.usual) * seconds / (seconds + pace);
     }
 
-    /// The part of the upper tier's share that it keeps, from 1 down to 0.5. Half of it follows Little's law: a tier that takes k
-    /// times as long as usual has as many requests under way as usual when it gets a k-th of them.
+    /// Part of its share that the upper tier keeps, from 1 down to 0.5. Half of it follows Little's law: a tier that
+    /// takes k times as long as usual has its usual number of requests under way with a k-th of them.
     pub(super) fn kept(&self) -> f64 {
         let beyond = (self.now - self.usual - NOISE.ln()).max(0.0);
         (1.0 - MOST_LOST) + MOST_LOST * (-beyond).exp()

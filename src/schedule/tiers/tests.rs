@@ -1,5 +1,5 @@
-//! Traffic on a virtual clock: what is held, how soon after it shifts, and what a session may meet with. Seeded; what is asserted
-//! are counts.
+//! Traffic on a virtual clock: what is held, how soon after a shift, and what happens to sessions. Seeded; assertions
+//! are on counts.
 
 #[cfg(test)]
 mod sessions;
@@ -16,7 +16,7 @@ const SMALL: TierView = TierView { cost_usd: 0.000_2, e2e: 2.0, available: true 
 const LARGE: TierView = TierView { cost_usd: 0.002, e2e: 6.0, available: true };
 const SEEDS: u64 = 20;
 
-/// A route, its clock and its dice.
+/// A route with its clock and random source.
 struct Play {
     tierings: Tierings,
     tiers: Vec<TierView>,
@@ -40,7 +40,7 @@ impl Play {
         Self::new(&Aim::Shares(shares.to_vec()), &[SMALL, LARGE][..shares.len().min(2)], seed)
     }
 
-    /// The next request; its gap follows from its score.
+    /// Sends the next request; its gap follows from its score.
     fn ask(&mut self, score: f64, session: Option<u64>, tool_loop: bool) -> Decision {
         self.now = self.now.plus(self.pause);
         let complexity =
@@ -49,7 +49,7 @@ impl Play {
         self.tierings.decide(&complexity, &context, &self.tiers, self.now)
     }
 
-    /// How many of `count` requests with scores as drawn went above the tier.
+    /// Number of `count` requests with scores as drawn that went above the tier.
     fn above(&mut self, tier: usize, count: usize, mut score: impl FnMut(&mut Rng) -> f64) -> usize {
         (0..count)
             .filter(|_| {
@@ -64,7 +64,7 @@ impl Play {
     }
 }
 
-/// The mean over the seeds of |count − expected|, in per cent of `of`.
+/// Mean over the seeds of |count − expected|, in per cent of `of`.
 fn mean_error(of: f64, expected: f64, count: impl Fn(u64) -> usize) -> f64 {
     let errors = (0..SEEDS).map(|seed| (count(seed) as f64 - expected).abs() / of * 100.0);
     errors.sum::<f64>() / SEEDS as f64
@@ -132,7 +132,7 @@ fn all_and_nothing_are_held_exactly() {
 
 #[test]
 fn what_comes_in_runs_is_no_shift() {
-    // Of the hardest quarter, how many went above: to follow each run would be to send some of each.
+    // Share of the hardest quarter that went above: following each run would send some of each.
     let (mut hardest, mut above) = (0, 0);
     for seed in 0..SEEDS {
         let (mut play, mut difficulty) = (Play::shares(&[0.75, 0.25], seed), 0.0);
@@ -167,7 +167,7 @@ fn a_preview_is_what_would_be_decided() {
     }
 }
 
-/// A play whose bar is at 0.75, or near it.
+/// A play whose bar is at about 0.75.
 fn settled() -> Play {
     let mut play = Play::shares(&[0.75, 0.25], 3);
     play.above(0, 2_000, Rng::f64);
@@ -271,7 +271,7 @@ fn a_points_value_is_weighed_against_money_and_time() {
     assert_eq!(tier(0.000_15, 0.000_1, 2.5).tier, 1);
     assert_eq!(tier(0.000_15, 0.000_1, f64::NAN).tier, 1, "where nothing is known, money alone");
     assert!((tier(0.000_15, 0.0, 6.0).bar - 0.12).abs() < 1e-9, "the gap that it takes");
-    // A middle tier that costs nearly what the best does is passed over.
+    // A middle tier that costs nearly as much as the best is skipped.
     let aim = Aim::ValuePerPoint { usd: 0.000_15, second_usd: 0.0 };
     let mut play = Play::new(&aim, &[SMALL, TierView { cost_usd: 0.001_9, ..SMALL }, LARGE], 1);
     assert_eq!(play.ask(0.5, None, false).tier, 2);
@@ -381,7 +381,7 @@ fn aim() -> impl Strategy<Value = Aim> {
 proptest! {
     #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
-    /// Whatever is given, the tier is one that there is, an available one where there is any, and nothing told is broken.
+    /// For any input, the tier exists, is available if any tier is, and the decision is valid.
     #[test]
     fn nothing_breaks_it(
         aims in prop::collection::vec((aim(), 0..11_usize), 1..4),

@@ -12,7 +12,8 @@ fn prompt(tokens: u64) -> Features {
     Features { uncached: tokens, prompt: tokens, ..Features::default() }
 }
 
-/// Requests of 500 to 2500 tokens, one each 0.2 s, in turn to all backends, of which each takes `times` as long as the first.
+/// Requests of 500 to 2500 tokens, one each 0.2 s, to all backends in turn, of which each takes `times` as long as the
+/// first.
 struct Traffic {
     pool: PoolPredictor,
     backends: Vec<BackendPredictor>,
@@ -186,11 +187,11 @@ proptest! {
     }
 }
 
-/// Many engines behind one address compute side by side what looks like one queue.
+/// Many engines behind one address compute in parallel what looks like one queue.
 #[test]
 fn prompts_that_do_not_wait_for_each_other_are_soon_known_not_to() {
     let (pool, backend, mut dice) = (PoolPredictor::new(), BackendPredictor::new(), fastrand::Rng::with_seed(1));
-    // When each came there, its features, what was predicted for it, and when its first token is due.
+    // Arrival, features, prediction and time of the first token of each request.
     let mut there: Vec<(f64, Features, Prediction, f64)> = Vec::new();
     let (mut last_first_token, mut kept) = (0.0_f64, [0; 4]);
     for turn in 0..4_000_usize {

@@ -1,4 +1,4 @@
-//! Conversations: that they move once at most, and that shares are held all the same.
+//! Sessions move at most once, and shares are held all the same.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,8 +8,8 @@ use super::{
 };
 use crate::types::{Aim, Complexity, Moment};
 
-/// Turns of sessions that go on side by side: the scores of a session scatter around its own, and some are agents. Those that begin in
-/// the second half have other turns, and are so much harder; tells how many went above in it.
+/// Turns of concurrent sessions: the scores of a session vary around its own, and some are agents. Sessions that begin
+/// in the second half have other turns and are harder by `harder`; returns how many went above in it.
 fn sessions(play: &mut Play, count: usize, turns: [f64; 2], harder: f64) -> (usize, HashMap<u64, Vec<(usize, bool)>>) {
     let mut open: Vec<(u64, f64, bool)> = Vec::new();
     let mut told: HashMap<u64, Vec<(usize, bool)>> = HashMap::new();
