@@ -2,7 +2,7 @@
 
 use super::{Placement, PlacementQuery, Pool, Scratch};
 use crate::{
-    schedule::{Around, Draw, choose, cost},
+    schedule::{CandidateStats, Draw, choose, cost},
     types::{Moment, Strategy, Usage},
 };
 
@@ -44,11 +44,11 @@ impl Pool {
         // Another pool could take over all of the work, not only the part above the least of this pool's engines.
         let others = scratch.candidates.iter().filter(|other| candidate.avoided || !other.avoided);
         // Lateness is not priced here: a pool that is far behind must not look cheaper or dearer for it.
-        let around = Around { least_uncached: 0.0, soonest: f64::INFINITY, ..Around::of(others) };
+        let stats = CandidateStats { least_uncached: 0.0, soonest: f64::INFINITY, ..CandidateStats::of(others) };
         let expected = PoolForecast {
             ttft: candidate.ttft,
             e2e: candidate.ttft + forecast.tpot.seconds * survey.output.mean,
-            burden: cost(Strategy::LeastCost, candidate, &around) * second_per_token,
+            burden: cost(Strategy::LeastCost, candidate, &stats) * second_per_token,
             usage: Usage {
                 prompt_tokens: work.prompt_tokens,
                 completion_tokens: work.output_tokens,

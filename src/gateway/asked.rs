@@ -18,7 +18,7 @@ use crate::{
         admission::{Backlog, Wait, retry_after, shed},
         predict::OutputLengths,
         retry::Budgets,
-        spill::{self, Look},
+        spill::{self, PoolOption},
     },
     types::{Moment, Name},
 };
@@ -177,10 +177,10 @@ impl Asked {
         let open = (0..self.tries.len()).filter(|&at| self.may_try(at));
         let limited = self.tries.len() > 1 && open.clone().any(|at| self.limits(at, now) != (None, None));
         let used = if limited { self.desk.spills.get(&self.route.name).map_or(0, |used| *used) } else { 0 };
-        let (picked, chosen) = spill::among(open, limited, used, |at| {
+        let (picked, chosen) = spill::choose(open, limited, used, |at| {
             let chosen = self.look(at, in_turn, now)?;
             let Chosen { avoided, attainment, .. } = chosen;
-            Some(Look { chosen, avoided, attainment })
+            Some(PoolOption { chosen, avoided, attainment })
         })?;
         if limited && picked != used && self.is_new() {
             self.desk.spills.insert(self.route.name.clone(), picked);

@@ -33,14 +33,14 @@ pub struct Affinity {
 
 #[derive(Debug, Default)]
 struct Sessions {
-    seats: HashMap<u64, Seat>,
+    by_session: HashMap<u64, LastServed>,
     /// Sessions by last use, least recent first.
     by_use: BTreeSet<(Moment, u64)>,
 }
 
 /// Last placement of a session.
 #[derive(Copy, Clone, Debug)]
-struct Seat {
+struct LastServed {
     holder: HolderId,
     prompt_tokens: u64,
     used: Moment,
@@ -57,11 +57,11 @@ impl Affinity {
         let mut sessions = lock(&self.sessions);
         sessions.forget(session);
         sessions.expire(now);
-        if sessions.seats.len() >= self.most {
+        if sessions.by_session.len() >= self.most {
             sessions.forget_oldest();
         }
         if self.most > 0 {
-            sessions.seats.insert(session, Seat { holder, prompt_tokens, used: now });
+            sessions.by_session.insert(session, LastServed { holder, prompt_tokens, used: now });
             sessions.by_use.insert((now, session));
         }
     }
@@ -70,25 +70,25 @@ impl Affinity {
     /// ten minutes since. 0 where another holder served it last, or none. A decision uses the larger of this value and
     /// the prefix index's, capped at the prompt's length.
     pub fn expected_cached(&self, session: u64, holder: HolderId, now: Moment) -> u64 {
-        let seat = lock(&self.sessions).seats.get(&session).copied();
-        let Some(seat) = seat.filter(|seat| seat.holder == holder) else { return 0 };
-        let idle = now.since(seat.used);
+        let last = lock(&self.sessions).by_session.get(&session).copied();
+        let Some(last) = last.filter(|last| last.holder == holder) else { return 0 };
+        let idle = now.since(last.used);
         if idle >= EXPIRY {
             return 0;
         }
         let survival = (-idle.as_secs_f64() / HALF_LIFE_SECONDS).exp2();
-        (seat.prompt_tokens as f64 * CONFIDENCE * survival) as u64
+        (last.prompt_tokens as f64 * CONFIDENCE * survival) as u64
     }
 
     /// Drops all sessions of `holder` after its engine restarted with an empty cache. Takes time proportional to all
     /// sessions.
     pub fn clear(&self, holder: HolderId) {
         let mut sessions = lock(&self.sessions);
-        let Sessions { seats, by_use } = &mut *sessions;
-        seats.retain(|session, seat| {
-            let stays = seat.holder != holder;
+        let Sessions { by_session, by_use } = &mut *sessions;
+        by_session.retain(|session, last| {
+            let stays = last.holder != holder;
             if !stays {
-                by_use.remove(&(seat.used, *session));
+                by_use.remove(&(last.used, *session));
             }
             stays
         });
@@ -96,7 +96,7 @@ impl Affinity {
 
     /// Number of sessions.
     pub fn len(&self) -> usize {
-        lock(&self.sessions).seats.len()
+        lock(&self.sessions).by_session.len()
     }
 
     /// True if there are no sessions.
@@ -114,14 +114,14 @@ impl Default for Affinity {
 
 impl Sessions {
     fn forget(&mut self, session: u64) {
-        if let Some(seat) = self.seats.remove(&session) {
-            self.by_use.remove(&(seat.used, session));
+        if let Some(last) = self.by_session.remove(&session) {
+            self.by_use.remove(&(last.used, session));
         }
     }
 
     fn forget_oldest(&mut self) {
         if let Some((_, session)) = self.by_use.pop_first() {
-            self.seats.remove(&session);
+            self.by_session.remove(&session);
         }
     }
 
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_halves_every_ten_minutes_and_only_where_it_was_served() {
+    fn expected_tokens_halve_every_ten_minutes_where_the_session_was_served() {
         let [here, there, _] = holders();
         let affinity = Affinity::default();
         affinity.served(1, here, 8_000, at(0));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_and_an_hour_make_it_forget() {
+    fn sessions_are_dropped_after_a_restart_or_an_hour() {
         let [here, there, _] = holders();
         let affinity = Affinity::default();
         (0..10).for_each(|session| affinity.served(session, if session < 4 { here } else { there }, 100, at(session)));
@@ -182,7 +182,7 @@ mod tests {
     proptest! {
         /// Compares with a list in the order of use.
         #[test]
-        fn the_least_recently_used_go_first(
+        fn the_least_recently_used_are_evicted_first(
             most in 0..6_usize,
             served in proptest::collection::vec((0..10_u64, 0..3_usize, 0..100_000_u64, 0..1_500_u64, 0..12_u8), 0..100),
         ) {
@@ -193,29 +193,29 @@ mod tests {
                 now += pause;
                 if act == 0 {
                     affinity.clear(holders[holder]);
-                    paper.retain(|seat| seat.1 != holder);
+                    paper.retain(|last| last.1 != holder);
                     continue;
                 }
                 affinity.served(session, holders[holder], tokens, at(now));
-                paper.retain(|seat| seat.0 != session && now - seat.3 < 3_600);
+                paper.retain(|last| last.0 != session && now - last.3 < 3_600);
                 paper.push((session, holder, tokens, now));
                 let over = paper.len().saturating_sub(most);
-                paper.sort_by_key(|seat| (seat.3, seat.0));
+                paper.sort_by_key(|last| (last.3, last.0));
                 if over > 0 {
                     // The newest session is never evicted, unless the bound is zero.
-                    let oldest = paper.iter().position(|seat| most == 0 || seat.0 != session).unwrap();
+                    let oldest = paper.iter().position(|last| most == 0 || last.0 != session).unwrap();
                     paper.remove(oldest);
                 }
                 prop_assert_eq!(affinity.len(), paper.len());
                 let listed = lock(&affinity.sessions).by_use.len();
                 prop_assert!(affinity.len() <= most && affinity.len() == listed);
                 for session in 0..10 {
-                    let seat = paper.iter().find(|seat| seat.0 == session);
+                    let last = paper.iter().find(|last| last.0 == session);
                     for (place, &holder) in holders.iter().enumerate() {
                         let expected = affinity.expected_cached(session, holder, at(now));
-                        let most = seat.filter(|seat| seat.1 == place).map_or(0, |seat| seat.2 / 2);
+                        let most = last.filter(|last| last.1 == place).map_or(0, |last| last.2 / 2);
                         prop_assert!(expected <= most);
-                        prop_assert!(seat.is_none_or(|seat| seat.3 < now || expected == most));
+                        prop_assert!(last.is_none_or(|last| last.3 < now || expected == most));
                     }
                 }
             }

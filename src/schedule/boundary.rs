@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_to_rest_where_both_cost_the_same() {
+    fn the_boundary_settles_where_both_pools_cost_the_same() {
         let boundary = Boundary::default();
         // 1 ms · n = 100 ms + 0.25 ms · n at 133 tokens.
         let first = learned(&boundary, 4000, 1e-3);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_where_nothing_is_clear() {
+    fn small_differences_do_not_move_the_boundary() {
         let boundary = Boundary::default();
         boundary.learn(100, 1.0, 0.97);
         boundary.learn(100_000, f64::NAN, 1.0);

@@ -1,6 +1,6 @@
 //! The choice among the candidates of one pool.
 
-use super::cost::{Around, cost};
+use super::cost::{CandidateStats, cost};
 use crate::types::{Candidate, Strategy};
 
 /// Random inputs of a decision, drawn by the caller, so that the same input always gives the same choice.
@@ -84,16 +84,16 @@ pub fn choose(
         let count = candidates.iter().filter(|candidate| open(candidate)).count();
         two_of(count, chance)
     });
-    let around = if strategy == Strategy::LeastCost {
-        Around::of(candidates.iter().filter(|candidate| open(candidate) && attains(candidate)))
+    let stats = if strategy == Strategy::LeastCost {
+        CandidateStats::of(candidates.iter().filter(|candidate| open(candidate) && attains(candidate)))
     } else {
-        Around::NOTHING
+        CandidateStats::NOTHING
     };
     let mut place = 0;
     for (candidate, slot) in candidates.iter().zip(costs.iter_mut()) {
         if open(candidate) && attains(candidate) {
             if pair.is_none_or(|(one, other)| place == one || place == other) {
-                *slot = Some(cost(strategy, candidate, &around));
+                *slot = Some(cost(strategy, candidate, &stats));
             }
             place += 1;
         }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_a_short_answer_holds_others_up_no_more_than_who_wants_a_long_one() {
+    fn answer_length_does_not_change_the_delay_of_others_prompts() {
         let queued = Candidate { mean_output_tokens: 400, ..candidate(2, 300) };
         let among_streams = Candidate { mean_output_tokens: 400, ..candidate(5, 0) };
         for output_tokens in [2, 400] {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn long_answers_keep_from_an_engine_whose_tokens_would_be_late() {
+    fn long_answers_avoid_an_engine_with_late_tokens() {
         let common = Candidate { step_tokens: 100.0, mean_output_tokens: 200, ..candidate(0, 0) };
         let slow = Candidate { speed: 4.0, strain: 0.4, ..common };
         // Elsewhere it would wait so long that its prompt alone is done sooner on the slow engine.
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn of_engines_with_streams_the_one_with_fewer_of_mean_size_is_taken_where_steps_are_dear() {
+    fn fewer_streams_of_mean_size_win_where_steps_are_expensive() {
         let crowd = |streams| Candidate {
             step_tokens: 100.0,
             output_tokens: 200,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_another_could_spare_is_dearer_than_work_that_all_would_have() {
+    fn avoidable_work_costs_more_than_unavoidable_work() {
         let busy =
             Candidate { utilisation: 0.5, mean_output_tokens: 400, mean_uncached_tokens: 1_000.0, ..candidate(0, 0) };
         let warm = Candidate { uncached_tokens: 100, queued_tokens: 1_500, in_flight: 8, ..busy };
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn who_would_be_late_goes_where_it_is_soonest_where_answers_fill_the_engines_time() {
+    fn a_late_request_goes_to_the_soonest_engine_where_answers_dominate() {
         let long = Candidate {
             uncached_tokens: 4_000,
             mean_uncached_tokens: 1_000.0,
@@ -247,9 +247,9 @@ mod tests {
         let brief = |candidate| Candidate { mean_output_tokens: 20, ..candidate };
         assert_eq!(place([queued(3_000, brief(long)), queued(0, brief(crowded))]), 0, "a long one holds brief ones up");
         assert_eq!(place([queued(6_000, long), queued(3_000, crowded)]), 0, "late wherever it goes");
-        let around = |soonest| Around { soonest, ..Around::NOTHING };
-        let [late, behind] = [0.0, f64::INFINITY]
-            .map(|soonest| super::cost(Strategy::LeastCost, &queued(3_000, long), &around(soonest)));
+        let stats = |soonest| CandidateStats { soonest, ..CandidateStats::NOTHING };
+        let [late, behind] =
+            [0.0, f64::INFINITY].map(|soonest| super::cost(Strategy::LeastCost, &queued(3_000, long), &stats(soonest)));
         assert!(late > behind && behind > 0.0);
         // Most of the queue has been computed, but a further request delays the first token of all.
         let nearly = |ttft_tokens: f64| Candidate { ttft_tokens, ..queued(4_000, short(long)) };
@@ -259,11 +259,11 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_slot_is_not_counted_as_delayed_by_spared_work() {
+    fn requests_waiting_for_a_slot_are_not_delayed_by_avoidable_work() {
         let full = |in_flight| Candidate { slots: Some(2), ..candidate(in_flight, 0) };
-        let around = |in_flight| Around::of([full(in_flight), full(in_flight)].iter());
-        assert_eq!(around(2), around(30));
-        assert_eq!(Around::of([].iter()), Around::NOTHING);
+        let stats = |in_flight| CandidateStats::of([full(in_flight), full(in_flight)].iter());
+        assert_eq!(stats(2), stats(30));
+        assert_eq!(CandidateStats::of([].iter()), CandidateStats::NOTHING);
     }
 
     #[test]
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_lately_is_avoided_unless_all_did() {
+    fn failed_candidates_are_avoided_unless_all_failed() {
         let avoided = Candidate { avoided: true, ..candidate(0, 0) };
         assert_eq!(pick(Strategy::LeastCost, &[avoided, candidate(9, 999)], 0, 0.0), 1);
         let draw = Draw { turn: 0, chance: 0.0 };

@@ -86,7 +86,7 @@ const FAR_BEHIND: f64 = 6.0;
 
 /// Properties of all candidates together that the cost on one of them depends on.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Around {
+pub struct CandidateStats {
     /// Prompt tokens that must be computed on any candidate.
     pub least_uncached: f64,
     /// Mean number of requests per engine, capped at its slots where they are known.
@@ -95,7 +95,7 @@ pub struct Around {
     pub soonest: f64,
 }
 
-impl Around {
+impl CandidateStats {
     /// Computes the values for `candidates`; zero without any.
     pub fn of<'a>(candidates: impl Iterator<Item = &'a Candidate>) -> Self {
         let (mut least, mut soonest, mut sum, mut count) = (f64::INFINITY, f64::INFINITY, 0.0, 0.0);
@@ -114,16 +114,16 @@ impl Around {
 
 /// Cost of placing the request on `candidate`, given the stats of all candidates. Strategies that do not weigh
 /// candidates return the same for all.
-pub fn cost(strategy: Strategy, candidate: &Candidate, around: &Around) -> f64 {
+pub fn cost(strategy: Strategy, candidate: &Candidate, stats: &CandidateStats) -> f64 {
     match strategy {
-        Strategy::LeastCost => least_cost(candidate, around),
+        Strategy::LeastCost => least_cost(candidate, stats),
         Strategy::LeastRequest | Strategy::PowerOfTwo => requests(candidate),
         Strategy::PeakEwma => candidate.latency * (requests(candidate) + 1.0),
         Strategy::RoundRobin => 0.0,
     }
 }
 
-fn least_cost(candidate: &Candidate, around: &Around) -> f64 {
+fn least_cost(candidate: &Candidate, stats: &CandidateStats) -> f64 {
     let (own, requests) = (own(candidate), requests(candidate));
     let waiting = queue(candidate);
     let output = candidate.output_tokens.max(1) as f64;
@@ -133,23 +133,23 @@ fn least_cost(candidate: &Candidate, around: &Around) -> f64 {
     let brief = BRIEF / candidate.mean_output_tokens.max(1) as f64;
     let there = candidate.slots.map_or(requests, |slots| requests.min(f64::from(slots.saturating_sub(1))));
     let held_up = (crowd * busy + brief).min(DEAREST) * own * there;
-    let wasted = crowd.min(DEAREST) * (own - around.least_uncached).max(0.0) * around.requests;
+    let wasted = crowd.min(DEAREST) * (own - stats.least_uncached).max(0.0) * stats.requests;
     let theirs = candidate.strain.powi(3).min(MOST_STRAIN);
     let its = (candidate.strain * candidate.speed.max(1.0)).powi(3).min(MOST_STRAIN_OWN);
     let streams = candidate.streams * theirs + its;
     let decoding = STREAM * candidate.step_tokens * output * streams;
     let size = (own / candidate.mean_uncached_tokens.max(LEAST_UNCACHED as f64)).min(LARGEST_SIZE);
     let waiting = waiting * (1.0 + LATER * size * queueing);
-    candidate.speed * (waiting + own + held_up + wasted + decoding) + lateness(candidate, around)
+    candidate.speed * (waiting + own + held_up + wasted + decoding) + lateness(candidate, stats)
 }
 
 /// Cost of a late first token.
-fn lateness(candidate: &Candidate, around: &Around) -> f64 {
+fn lateness(candidate: &Candidate, stats: &CandidateStats) -> f64 {
     let mean = candidate.mean_uncached_tokens.max(LEAST_UNCACHED as f64);
     let whole = candidate.speed * (queue(candidate) + own(candidate));
     let late = candidate.ttft_tokens + SHARED * (whole - candidate.ttft_tokens) - LATE * mean;
     // Most first tokens are in time.
-    if late <= 0.0 || around.soonest > FAR_BEHIND * mean {
+    if late <= 0.0 || stats.soonest > FAR_BEHIND * mean {
         return 0.0;
     }
     let answer = candidate.mean_output_tokens as f64 * candidate.step_tokens;

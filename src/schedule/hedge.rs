@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_due_after_the_95th_percentile_and_a_second_at_least() {
+    fn a_hedge_is_due_after_the_95th_percentile_and_at_least_a_second() {
         assert_eq!(awaited(2.5, 4.0).due(), Some(after(2.5)));
         assert_eq!(awaited(0.2, 0.3).due(), Some(after(1.0)));
         assert_eq!(awaited(2.5, 4.0).stalled_at(), Some(after(12.0)));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn it_pays_only_where_the_other_is_clearly_faster() {
+    fn a_hedge_pays_only_where_the_other_is_clearly_faster() {
         let first = awaited(2.0, 4.0);
         assert!(!first.pays(&CHEAP_AND_FAST, after(1.9)), "not due");
         assert!(first.pays(&CHEAP_AND_FAST, after(2.1)));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn much_work_is_repeated_only_for_a_stall() {
+    fn an_expensive_hedge_needs_a_stall() {
         let first = awaited(2.0, 4.0);
         let long = Alternative { ttft: 3.0, uncached: 60_000 };
         assert!(!first.pays(&long, after(11.9)));

@@ -21,7 +21,7 @@ pub fn pick(attainments: &[Option<f64>], used: usize) -> Option<usize> {
 
 /// Best backend of one of a route's pools, for a choice among pools.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Look<T> {
+pub struct PoolOption<T> {
     /// The backend chosen there.
     pub chosen: T,
     /// True if all its backends failed lately.
@@ -33,32 +33,32 @@ pub struct Look<T> {
 /// Chooses among the pools at the ascending indices `open` and returns the index with the backend chosen there. `look`
 /// returns `None` for a pool that cannot take the request now. A `limited` request goes [by the probability](pick) of
 /// meeting its limits; other requests use the first pool that did not fail lately, or else the first.
-pub fn among<T>(
+pub fn choose<T>(
     open: impl Iterator<Item = usize> + Clone,
     limited: bool,
     used: usize,
-    mut look: impl FnMut(usize) -> Option<Look<T>>,
+    mut look: impl FnMut(usize) -> Option<PoolOption<T>>,
 ) -> Option<(usize, T)> {
     if !limited {
-        let mut looks = open.filter_map(|at| Some((at, look(at)?)));
-        let first = looks.next()?;
-        let found = if first.1.avoided { looks.find(|(_, look)| !look.avoided).unwrap_or(first) } else { first };
+        let mut options = open.filter_map(|at| Some((at, look(at)?)));
+        let first = options.next()?;
+        let found = if first.1.avoided { options.find(|(_, look)| !look.avoided).unwrap_or(first) } else { first };
         return Some((found.0, found.1.chosen));
     }
-    let mut looks: Vec<Option<Look<T>>> = Vec::new();
+    let mut options: Vec<Option<PoolOption<T>>> = Vec::new();
     for at in open {
-        looks.resize_with(at.max(looks.len()), || None);
-        looks.push(look(at));
+        options.resize_with(at.max(options.len()), || None);
+        options.push(look(at));
     }
     // Failing pools are no choice while others do not fail.
-    if looks.iter().flatten().any(|look| !look.avoided) {
-        for look in &mut looks {
+    if options.iter().flatten().any(|look| !look.avoided) {
+        for look in &mut options {
             look.take_if(|look| look.avoided);
         }
     }
-    let chances: Vec<_> = looks.iter().map(|look| look.as_ref().map(|look| look.attainment)).collect();
+    let chances: Vec<_> = options.iter().map(|look| look.as_ref().map(|look| look.attainment)).collect();
     let picked = pick(&chances, used)?;
-    Some((picked, looks.swap_remove(picked)?.chosen))
+    Some((picked, options.swap_remove(picked)?.chosen))
 }
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn where_none_is_good_the_best_serves() {
+    fn the_best_pool_serves_where_none_suffices() {
         assert_eq!(pick(&[Some(0.1), Some(0.4), Some(0.4)], 0), Some(1));
         assert_eq!(pick(&[Some(0.0), Some(0.0)], 0), Some(0));
         assert_eq!(pick(&[None, None], 0), None);

@@ -27,7 +27,7 @@ use crate::{
         admission::shed,
         budget::Budget,
         hedge::{self, Alternative, Awaited},
-        spill::{self, Look},
+        spill::{self, PoolOption},
     },
     telemetry::{Metrics, Shed},
     types::{Layout, Moment, Name, Usage},
@@ -148,9 +148,9 @@ impl Gateway {
         let targets = 0..open.route().targets.len();
         let limited = targets.len() > 1 && targets.clone().any(|at| open.limits(at, pools, now) != (None, None));
         let used = if limited { spills.get(&open.route().name).copied().unwrap_or(0) } else { 0 };
-        let (picked, chosen) = spill::among(targets, limited, used, |at| {
+        let (picked, chosen) = spill::choose(targets, limited, used, |at| {
             let chosen = open.look(at, pools, now, dice.f64(), scratch)?;
-            Some(Look { avoided: chosen.avoided, attainment: chosen.attainment, chosen })
+            Some(PoolOption { avoided: chosen.avoided, attainment: chosen.attainment, chosen })
         })?;
         if limited && picked != used && open.is_new() {
             spills.insert(open.route().name.clone(), picked);

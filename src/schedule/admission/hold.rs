@@ -22,6 +22,8 @@ const SHORT: f64 = 0.08;
 const SLACK: f64 = 2.5;
 /// Longest assumed prefill time, in seconds.
 const LONGEST: f64 = 3600.0;
+/// Part of a route's remaining time for the whole answer for which a held request waits.
+const HELD_SHARE: u32 = 4;
 
 /// True if a prompt of `prefill` seconds should be held rather than sent to an engine that would start on it only after
 /// `wait` seconds.
@@ -35,6 +37,23 @@ pub fn due(arrived: Moment, prefill: f64) -> Moment {
     arrived.plus(Duration::from_secs_f64(SLACK * prefill))
 }
 
+/// Limit on a request's wait.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct WaitLimit {
+    /// Longest wait.
+    pub time: Duration,
+    /// True if an answer after it is useless, because its first token would be late.
+    pub ends_late: bool,
+}
+
+/// Limit on the wait in a queue that allows `queue`. `left` is the route's remaining time for the whole answer, `bound`
+/// that for the first token. A request that is only `held` although there is room must keep time for its answer too.
+pub fn wait_limit(queue: Duration, left: Option<Duration>, bound: Option<Duration>, held: bool) -> WaitLimit {
+    let left = left.map(|left| if held { left / HELD_SHARE } else { left });
+    let time = [left, bound].into_iter().flatten().fold(queue, Duration::min);
+    WaitLimit { time, ends_late: bound == Some(time) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,14 +63,14 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_with_little_to_do_gets_more_and_what_is_no_time_holds_nobody() {
+    fn only_busy_engines_hold_prompts_and_invalid_times_hold_none() {
         assert!(!holds(0.0, 1.0) && !holds(0.5, 1.0) && holds(0.6, 1.0));
         assert!(!holds(9.0, 0.02), "what is short passes");
         assert!(!holds(f64::NAN, 1.0) && !holds(-1.0, 1.0) && !holds(1.0, f64::NAN));
     }
 
     #[test]
-    fn a_short_prompt_passes_a_long_one_that_did_not_wait_for_long() {
+    fn a_short_prompt_overtakes_a_long_one_that_waited_briefly() {
         let long = due(at(0), 4.0);
         assert!(due(at(5_000), 0.1) < long);
         assert!(due(at(11_000), 0.1) > long);
@@ -59,5 +78,16 @@ mod tests {
             assert_eq!(due(at(7), odd), at(7));
         }
         assert!(due(at(7), f64::INFINITY) > at(7));
+    }
+
+    #[test]
+    fn the_shortest_ends_it_and_one_that_is_kept_leaves_time_for_its_answer() {
+        let s = Duration::from_secs;
+        let of = |left: Option<u64>, bound: Option<u64>, held| wait_limit(s(30), left.map(s), bound.map(s), held);
+        let ends = |seconds, ends_late| WaitLimit { time: s(seconds), ends_late };
+        assert_eq!(of(None, None, true), ends(30, false));
+        assert_eq!((of(Some(40), None, false), of(Some(40), None, true)), (ends(30, false), ends(10, false)));
+        assert_eq!((of(Some(8), Some(5), false), of(Some(8), Some(5), true)), (ends(5, true), ends(2, false)));
+        assert_eq!(of(None, Some(0), false), ends(0, true));
     }
 }

@@ -6,18 +6,15 @@
 //! client can still go elsewhere.
 
 mod hold;
-mod looks;
-mod patience;
 mod queue;
 mod room;
-mod seating;
 mod shed;
+mod waiting;
 
 pub use self::{
-    hold::{due, holds},
-    patience::{Patience, patience},
+    hold::{WaitLimit, due, holds, wait_limit},
     queue::{Key, Queue, Queued, Refused, Waiting},
     room::{Occupancy, has_room},
-    seating::{LOOK, Usher, Wait, seat},
     shed::{Backlog, retry_after, shed},
+    waiting::{RECHECK_INTERVAL, TryAdmit, Wait, admit_waiting},
 };

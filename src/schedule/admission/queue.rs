@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn priority_comes_before_what_is_due_and_that_before_arrival() {
+    fn order_is_priority_then_due_time_then_arrival() {
         let mut queue = Queue::new(9);
         for (item, priority, due) in [(0, 1, 5_000), (1, 1, 4_000), (2, 1, 4_000), (3, 2, 6_500), (4, 0, 100)] {
             let waiting = Waiting { priority, due: at(due), deadline: Some(at(30_000)), item };
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_passes_newcomers_before_its_time_is_up() {
+    fn the_lowest_priority_overtakes_newcomers_before_its_deadline() {
         for patience in [30_000, 60_000, 600_000] {
             let mut queue = Queue::new(1_000);
             push(&mut queue, 0, 0, 0, Some(patience));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_makes_way_for_what_is_more_important_only() {
+    fn a_full_queue_evicts_for_higher_priorities_only() {
         let mut queue = Queue::new(2);
         push(&mut queue, 0, 0, 3, None);
         push(&mut queue, 1, 1, 3, None);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_late_are_handed_back_and_never_go() {
+    fn expired_requests_are_returned_and_never_admitted() {
         let mut queue = Queue::new(9);
         push(&mut queue, 0, 0, 9, Some(1_000));
         push(&mut queue, 500, 1, 0, Some(900));
@@ -354,7 +354,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_does_what_it_does_on_paper(
+        fn the_queue_agrees_with_its_model(
             length in 0..12_usize,
             acts in proptest::collection::vec((act(), prop_oneof![0..500_u64, 0..20_000_u64]), 0..200),
         ) {

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_bound_or_finds_an_idle_backend_is_served() {
+    fn requests_without_a_bound_or_with_an_idle_backend_are_served() {
         assert!(!shed(None, 9, 0.0));
         assert!(!shed(Some(0.0), 0, 0.0));
         assert!(!shed(Some(f64::NAN), 9, 0.0));

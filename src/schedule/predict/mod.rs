@@ -26,8 +26,8 @@ mod output_score;
 mod pool;
 mod residuals;
 mod score;
+mod slot_wait;
 mod speed;
-mod stay;
 mod tpot;
 mod ttft;
 

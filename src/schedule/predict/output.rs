@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_answers_are_thought_to_be_of_common_length() {
+    fn the_prior_has_common_answer_lengths() {
         let forecast = OutputLengths::new().forecast(None);
         assert!((190.0..230.0).contains(&forecast.median), "{forecast:?}");
         assert!((200.0..600.0).contains(&forecast.mean) && (900.0..1_100.0).contains(&forecast.p90), "{forecast:?}");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn it_learns_from_what_it_sees() {
+    fn lengths_are_learned_from_answers() {
         let lengths = OutputLengths::new();
         for _ in 0..3_000 {
             lengths.observe(40);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_cut_say_only_that_they_would_be_longer() {
+    fn cut_answers_only_give_a_lower_bound() {
         let lengths = OutputLengths::new();
         let before = (mean(&lengths, None), lengths.expected_after(100, None));
         for _ in 0..100_000 {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_one_begins_like_the_others_and_is_not_swung_by_its_first() {
+    fn a_new_distribution_starts_like_the_others_and_moves_slowly() {
         let others = OutputLengths::new();
         for _ in 0..2_000 {
             others.observe(1_000);
@@ -337,7 +337,7 @@ mod tests {
         }
 
         #[test]
-        fn the_longer_an_answer_is_the_longer_it_is_thought_to_be(
+        fn the_expected_length_grows_with_the_streamed_length(
             seen in prop::collection::vec((0..100_000_u64, any::<bool>()), 0..300),
             most in prop::option::of(1..200_000_u64),
         ) {

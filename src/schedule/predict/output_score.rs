@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn it_tells_the_share_covered_and_the_median_error_of_the_last() {
+    fn accuracy_is_the_coverage_and_median_error_of_the_last_answers() {
         let mut score = OutputScore::default();
         assert_eq!(score.accuracy(), None);
         for _ in 0..KEPT {

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use super::{
     learner::{Learned, Learner, Pace, Prediction, Track, measured},
     score::Accuracy,
-    stay::Stay,
+    slot_wait::SlotWait,
     tpot::{self, Batch},
     ttft::{self, Features},
 };
@@ -30,7 +30,7 @@ pub struct BackendPredictor {
 #[derive(Debug)]
 struct FirstToken {
     track: Track,
-    stay: Stay,
+    slot_wait: SlotWait,
 }
 
 /// Predicted work and wait of a request on a backend.
@@ -100,19 +100,19 @@ impl PoolPredictor {
         now: Moment,
     ) {
         let Some(seconds) = measured(seconds) else { return };
-        let stay = lock(&backend.ttft).stay.factor(now);
+        let slot_wait = lock(&backend.ttft).slot_wait.factor(now);
         // The speed concerns computation for the request. The wait for a slot is expressed in the engine's own time.
         let speed = prediction.learned;
         let (trust, rest) = {
             let mut learner = lock(&self.ttft);
             let coefficients = learner.coefficients();
-            let terms = features.staying(stay / speed).terms(coefficients);
+            let terms = features.with_slot_wait(slot_wait / speed).terms(coefficients);
             let rest: f64 = terms.iter().zip(coefficients).take(ttft::SLOTS).map(|(x, each)| x * each).sum();
             (learner.observe(&terms, prediction, seconds), rest)
         };
         let mut own = lock(&backend.ttft);
         own.track.observe(prediction, seconds, trust, now);
-        own.stay.observe(features.slots, seconds - speed * rest, trust, now);
+        own.slot_wait.observe(features.slots, seconds - speed * rest, trust, now);
     }
 
     /// Learns that an answer of `tokens` tokens took `seconds` per token after the first, given its batch and its
@@ -152,14 +152,14 @@ impl Default for PoolPredictor {
 impl BackendPredictor {
     /// Starts as fast as its pool.
     pub fn new() -> Self {
-        let first = FirstToken { track: Track::new(ttft::LEAST_SECONDS), stay: Stay::default() };
+        let first = FirstToken { track: Track::new(ttft::LEAST_SECONDS), slot_wait: SlotWait::default() };
         Self { ttft: Mutex::new(first), tpot: Mutex::new(Track::new(tpot::LEAST_SECONDS)) }
     }
 
     /// Its speed, and the learned factor on the expected wait for slots.
     fn first_token(&self, now: Moment) -> (Pace, f64) {
         let own = lock(&self.ttft);
-        (own.track.pace(now), own.stay.factor(now))
+        (own.track.pace(now), own.slot_wait.factor(now))
     }
 }
 
@@ -190,13 +190,13 @@ impl Model {
     /// Like [`Model::ttft`], with all components. `slower` is the slowness that waiting requests indicate
     /// ([`Waiting::speed`]), 0 without any.
     pub fn ahead(&self, backend: &BackendPredictor, features: &Features, slower: f64, now: Moment) -> Ahead {
-        let (pace, stay) = backend.first_token(now);
+        let (pace, slot_wait) = backend.first_token(now);
         let coefficients = &self.ttft.coefficients;
-        let wait = features.staying(stay);
+        let wait = features.with_slot_wait(slot_wait);
         let waits = wait.slots > 0.0;
         let mut terms = wait.terms(coefficients);
         if waits {
-            terms = features.staying(stay / self.ttft.speed(&terms, &pace)).terms(coefficients);
+            terms = features.with_slot_wait(slot_wait / self.ttft.speed(&terms, &pace)).terms(coefficients);
         }
         let ttft = self.ttft.predict(&terms, wait.class(), &pace, slower);
         let alone = Features { uncached: features.uncached, prompt: features.prompt, ..Features::default() };

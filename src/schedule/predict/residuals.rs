@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_seen_is_a_wide_guess_around_one() {
+    fn the_prior_is_wide_around_one() {
         let table = Residuals::new().quantiles();
         assert!((table.median - 1.0).abs() < 1e-6);
         assert!((table.p90 / (0.5_f64 * 1.2816).exp() - 1.0).abs() < 0.02, "{}", table.p90);

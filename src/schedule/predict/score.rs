@@ -41,7 +41,7 @@ pub(super) struct Score {
 pub(super) struct Baseline {
     mean: f64,
     deviation: f64,
-    begun: bool,
+    started: bool,
 }
 
 impl Score {
@@ -73,17 +73,17 @@ impl Score {
 
 impl Baseline {
     pub(super) fn observe(&mut self, seconds: f64) {
-        if self.begun {
+        if self.started {
             self.deviation += GAIN * ((seconds - self.mean).abs() - self.deviation);
             self.mean += GAIN * (seconds - self.mean);
         } else {
-            (self.mean, self.begun) = (seconds, true);
+            (self.mean, self.started) = (seconds, true);
         }
     }
 
     /// 90th percentile of the baseline in seconds, if it has any observation.
     pub(super) fn p90(&self) -> Option<f64> {
-        self.begun.then_some(self.mean + DEVIATIONS * self.deviation)
+        self.started.then_some(self.mean + DEVIATIONS * self.deviation)
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_score_tells_the_shares_and_means() {
+    fn a_score_reports_shares_and_means() {
         let mut score = Score::default();
         score.observe(1.0, 1.0, 1.0, None);
         assert_eq!(score.accuracy(), None, "nothing to compare with");

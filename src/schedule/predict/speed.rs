@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slowdown_is_seen_within_seconds_and_so_is_its_end() {
+    fn a_slowdown_and_its_end_are_detected_within_seconds() {
         for seed in 0..20 {
             let (mut speed, mut dice) = (Speed::new(), fastrand::Rng::with_seed(seed));
             let mut now = feed(&mut speed, &mut dice, 0.0, 200, 1.0);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_used_is_forgiven() {
+    fn an_idle_backend_s_slowness_fades() {
         let (mut speed, mut dice) = (Speed::new(), fastrand::Rng::with_seed(1));
         let now = feed(&mut speed, &mut dice, 0.0, 100, 4.0);
         let slow = speed.factor(at(now));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_teaches_nothing() {
+    fn invalid_observations_are_ignored() {
         let mut speed = Speed::new();
         for ratio in [f64::NAN, f64::INFINITY, 0.0, -1.0] {
             speed.observe(ratio, 1.0, at(1.0));

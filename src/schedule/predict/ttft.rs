@@ -45,7 +45,7 @@ pub(super) const SLOTS: usize = 7;
 
 impl Features {
     /// The same features with `times` the expected wait for a slot.
-    pub(super) fn staying(&self, times: f64) -> Self {
+    pub(super) fn with_slot_wait(&self, times: f64) -> Self {
         Self { slots: self.slots * times, ..*self }
     }
 
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cold_model_says_what_engines_mostly_do() {
+    fn the_prior_is_typical_of_engines() {
         assert!((prior(Features::default()) - 0.03).abs() < 1e-9);
         let prompt = Features { uncached: 1_000, prompt: 1_000, ..Features::default() };
         assert!((prior(prompt) - 0.331).abs() < 1e-9);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_before_a_prompt_is_waited_for_and_the_prompt_is_not() {
+    fn queued_work_is_waiting_and_the_prompt_itself_is_not() {
         let wait = |features: Features| waiting(&features.terms(&PRIOR), &PRIOR);
         let queued = Features { uncached: 9_000, prompt: 9_000, queued: 2_000, ..Features::default() };
         assert!((wait(queued) - 0.6).abs() < 1e-9);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_takes_off_the_waiting_and_no_more() {
+    fn progress_reduces_only_the_waiting() {
         let queued = Features { uncached: 100, prompt: 100, queued: 2_000, ..Features::default() };
         let half = Features { progress: 0.3, ..queued };
         assert!((prior(queued) - prior(half) - 0.3).abs() < 1e-9);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_a_slot_counts_and_what_has_passed_of_it_does_not() {
+    fn only_the_remaining_wait_for_a_slot_counts() {
         let prompt = Features { uncached: 100, prompt: 100, ..Features::default() };
         assert!((prior(Features { slots: 0.5, ..prompt }) - prior(prompt) - 0.5).abs() < 1e-9);
         let halfway = Features { slots: 0.5, progress: 0.2, ..prompt };
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cached_costs_nothing_but_lies_before_what_is_not() {
+    fn cached_tokens_cost_only_attention() {
         let cached = Features { uncached: 1_000, prompt: 20_000, ..Features::default() };
         let fresh = Features { prompt: 1_000, ..cached };
         assert!(prior(cached) > prior(fresh));

@@ -5,7 +5,7 @@ use super::table::{NONE, Table};
 /// Id of a holder: a model (and adapter) on an engine.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HolderId {
-    pub(super) seat: u32,
+    pub(super) position: u32,
     /// Earlier holders at this position: the id of a removed holder never matches its successor.
     pub(super) generation: u32,
 }

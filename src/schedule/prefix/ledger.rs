@@ -64,40 +64,42 @@ impl Ledger {
     }
 
     pub(super) fn join(&mut self, capacity: u64) -> HolderId {
-        let seat = self.vacant.pop().unwrap_or(self.holders.len() as u32);
-        if let Some(holder) = self.holders.get_mut(seat as usize) {
+        let position = self.vacant.pop().unwrap_or(self.holders.len() as u32);
+        if let Some(holder) = self.holders.get_mut(position as usize) {
             *holder = Holder::new(capacity);
         } else {
             self.holders.push(Holder::new(capacity));
             self.generations.push(0);
         }
-        HolderId { seat, generation: self.generations[seat as usize] }
+        HolderId { position, generation: self.generations[position as usize] }
     }
 
     pub(super) fn leave(&mut self, id: HolderId) {
-        let Some(seat) = self.seat(id) else { return };
-        self.forget(seat);
-        self.generations[seat] = self.generations[seat].wrapping_add(1);
-        self.vacant.push(id.seat);
+        let Some(position) = self.position(id) else { return };
+        self.forget(position);
+        self.generations[position] = self.generations[position].wrapping_add(1);
+        self.vacant.push(id.position);
     }
 
     pub(super) fn clear(&mut self, id: HolderId) {
-        let Some(seat) = self.seat(id) else { return };
-        self.forget(seat);
-        self.holders[seat].learned = u64::MAX;
+        let Some(position) = self.position(id) else { return };
+        self.forget(position);
+        self.holders[position].learned = u64::MAX;
     }
 
     pub(super) fn set_capacity(&mut self, id: HolderId, capacity: u64) {
-        let Some(seat) = self.seat(id) else { return };
-        self.holders[seat].capacity = capacity;
-        self.trim(seat);
+        let Some(position) = self.position(id) else { return };
+        self.holders[position].capacity = capacity;
+        self.trim(position);
     }
 
     pub(super) fn matched(&self, prompt: Prompt<'_>, ids: &[HolderId], matched: &mut [u32]) {
         matched.fill(0);
         let most = u32::try_from(prompt.blocks.len()).unwrap_or(u32::MAX);
         for group in 0..self.holders.len().div_ceil(GROUP) {
-            let within = |id: &HolderId| self.seat(*id).filter(|seat| seat / GROUP == group).map(|seat| seat % GROUP);
+            let within = |id: &HolderId| {
+                self.position(*id).filter(|position| position / GROUP == group).map(|position| position % GROUP)
+            };
             let set = ids.iter().filter_map(within).fold(0, |set, bit| set | 1 << bit);
             let table = &self.blocks;
             let mut descent = Descent { table, blocks: prompt.blocks, group, first: NONE, depths: [0; GROUP] };
@@ -112,42 +114,42 @@ impl Ledger {
 
     pub(super) fn insert(&mut self, id: HolderId, prompt: Prompt<'_>) -> Reuse {
         let mut reuse = Reuse::nothing(id);
-        let Some(seat) = self.seat(id) else { return reuse };
-        let holder = &mut self.holders[seat];
+        let Some(position) = self.position(id) else { return reuse };
+        let holder = &mut self.holders[position];
         holder.uses = holder.uses.wrapping_add(1);
         let used = holder.uses;
         reuse.at = used;
         let fitting = prompt.blocks.len().min(prompt.layout.blocks(holder.limit()));
         let (mut newer, mut new) = (NONE, false);
         for (place, &block) in prompt.blocks[..fitting].iter().enumerate() {
-            let at = if let Some(at) = self.holdings.find(key(block, seat)) {
+            let at = if let Some(at) = self.holdings.find(key(block, position)) {
                 let holding = &mut self.holdings[at];
                 if !new {
                     reuse.note(holding.used, holding.confirmed && holding.waiting == 0);
                 }
                 holding.used = used;
-                self.holders[seat].touch(&mut self.holdings, at, newer);
+                self.holders[position].touch(&mut self.holdings, at, newer);
                 at
             } else {
                 new = true;
                 let bytes = prompt.layout.bytes(place + 1) - prompt.layout.bytes(place);
-                let Some(at) = self.add(seat, block, bytes, newer) else { break };
+                let Some(at) = self.add(position, block, bytes, newer) else { break };
                 at
             };
             self.holdings[at].waiting = self.holdings[at].waiting.saturating_add(1);
             newer = at;
             reuse.placed += 1;
         }
-        reuse.added = self.holders[seat].added;
+        reuse.added = self.holders[position].added;
         reuse
     }
 
     /// Ends a request's claim on its blocks: they were `computed`, or will not be.
     pub(super) fn settle(&mut self, prompt: Prompt<'_>, reuse: &Reuse, computed: bool) {
-        let Some(seat) = self.seat(reuse.holder) else { return };
+        let Some(position) = self.position(reuse.holder) else { return };
         for &block in prompt.blocks.iter().take(reuse.placed as usize) {
-            let Some(at) = self.holdings.find(key(block, seat)) else { break };
-            let (holding, holder) = (&mut self.holdings[at], &self.holders[seat]);
+            let Some(at) = self.holdings.find(key(block, position)) else { break };
+            let (holding, holder) = (&mut self.holdings[at], &self.holders[position]);
             // A block that was evicted and added again by a later request is not this one's.
             if holder.age(holding.made) < holder.age(reuse.at) {
                 break;
@@ -155,16 +157,16 @@ impl Ledger {
             holding.waiting = holding.waiting.saturating_sub(1);
             holding.confirmed |= computed;
             if holding.waiting == 0 && !holding.confirmed {
-                self.remove(seat, at);
+                self.remove(position, at);
             }
         }
         self.shrink();
     }
 
     pub(super) fn correct(&mut self, prompt: Prompt<'_>, reuse: &Reuse, reported: u32) {
-        let Some(seat) = self.seat(reuse.holder) else { return };
+        let Some(position) = self.position(reuse.holder) else { return };
         let reported = reported.min(u32::try_from(prompt.blocks.len()).unwrap_or(u32::MAX));
-        let holder = &mut self.holders[seat];
+        let holder = &mut self.holders[position];
         let bytes = |blocks: u32| prompt.layout.bytes(blocks as usize);
         if let Some(used) = reuse.missed(reported) {
             // The blocks used more recently than the missing one exceeded the engine's capacity: all younger blocks
@@ -177,7 +179,7 @@ impl Ledger {
             let believed = holder.limit().min(holder.held);
             if distance < believed {
                 holder.learned = distance.midpoint(believed);
-                self.trim(seat);
+                self.trim(position);
             }
         } else if reuse.surpassed(reported) {
             let more = (bytes(reported) - bytes(reuse.found)) / SURPLUS;
@@ -185,32 +187,32 @@ impl Ledger {
         }
     }
 
-    fn seat(&self, id: HolderId) -> Option<usize> {
-        let seat = id.seat as usize;
-        (self.generations.get(seat) == Some(&id.generation)).then_some(seat)
+    fn position(&self, id: HolderId) -> Option<usize> {
+        let position = id.position as usize;
+        (self.generations.get(position) == Some(&id.generation)).then_some(position)
     }
 
     /// Adds a block behind `newer`; `None` where only earlier blocks of the same prompt could make room.
-    fn add(&mut self, seat: usize, block: u64, bytes: u64, newer: u32) -> Option<u32> {
+    fn add(&mut self, position: usize, block: u64, bytes: u64, newer: u32) -> Option<u32> {
         loop {
-            let holder = &self.holders[seat];
+            let holder = &self.holders[position];
             if holder.held.saturating_add(bytes) <= holder.limit() {
                 break;
             }
             if [NONE, newer].contains(&holder.oldest()) {
                 return None;
             }
-            self.remove(seat, holder.oldest());
+            self.remove(position, holder.oldest());
         }
         if !self.make_room(newer) {
             return None;
         }
-        let group = key(block, seat / GROUP);
+        let group = key(block, position / GROUP);
         let at = self.blocks.find(group).unwrap_or_else(|| self.blocks.insert(group, 0));
-        self.blocks[at] |= 1 << (seat % GROUP);
-        let holding = Holding::new(at, bytes, self.holders[seat].uses);
-        let at = self.holdings.insert(key(block, seat), holding);
-        self.holders[seat].add(&mut self.holdings, at, newer);
+        self.blocks[at] |= 1 << (position % GROUP);
+        let holding = Holding::new(at, bytes, self.holders[position].uses);
+        let at = self.holdings.insert(key(block, position), holding);
+        self.holders[position].add(&mut self.holdings, at, newer);
         Some(at)
     }
 
@@ -225,36 +227,38 @@ impl Ledger {
             // Both tables grow together: every holding may be its block's only one.
             return self.holdings.grow() && self.blocks.grow();
         }
-        let Some(seat) = (0..self.holders.len()).max_by_key(|&seat| self.holders[seat].blocks) else { return false };
+        let Some(position) = (0..self.holders.len()).max_by_key(|&position| self.holders[position].blocks) else {
+            return false;
+        };
         for _ in 0..BATCH {
-            let oldest = self.holders[seat].oldest();
+            let oldest = self.holders[position].oldest();
             if [NONE, kept].contains(&oldest) {
                 break;
             }
-            self.remove(seat, oldest);
+            self.remove(position, oldest);
         }
         self.holdings.has_room()
     }
 
-    fn trim(&mut self, seat: usize) {
-        while self.holders[seat].held > self.holders[seat].limit() {
-            self.remove(seat, self.holders[seat].oldest());
+    fn trim(&mut self, position: usize) {
+        while self.holders[position].held > self.holders[position].limit() {
+            self.remove(position, self.holders[position].oldest());
         }
         self.shrink();
     }
 
-    fn forget(&mut self, seat: usize) {
-        while self.holders[seat].oldest() != NONE {
-            self.remove(seat, self.holders[seat].oldest());
+    fn forget(&mut self, position: usize) {
+        while self.holders[position].oldest() != NONE {
+            self.remove(position, self.holders[position].oldest());
         }
         self.shrink();
     }
 
-    fn remove(&mut self, seat: usize, at: u32) {
+    fn remove(&mut self, position: usize, at: u32) {
         let block = self.holdings[at].block;
-        self.holders[seat].remove(&mut self.holdings, at);
+        self.holders[position].remove(&mut self.holdings, at);
         self.holdings.remove(at);
-        self.blocks[block] &= !(1 << (seat % GROUP));
+        self.blocks[block] &= !(1 << (position % GROUP));
         if self.blocks[block] == 0 {
             self.blocks.remove(block);
         }

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_together_lies_one_behind_the_other() {
+    fn keys_inserted_together_use_consecutive_slots() {
         let mut table = Table::<u64>::new(100);
         assert!(table.grow());
         let mut slots: Vec<u32> = (0..50).map(|at| table.insert(at * 7_919, at)).collect();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_what_a_map_holds() {
+    fn the_table_agrees_with_a_hash_map() {
         let (mut table, mut map) = (Table::<u64>::new(100), HashMap::new());
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..20_000 {

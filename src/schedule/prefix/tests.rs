@@ -58,7 +58,7 @@ fn each_holder_matches_as_deep_as_it_was_sent() {
 }
 
 #[test]
-fn the_deepest_blocks_of_what_was_used_longest_ago_go_first() {
+fn the_deepest_blocks_of_the_oldest_prompt_are_evicted_first() {
     let index = PrefixIndex::new(MEGABYTE);
     let holder = index.join(10 * BLOCK);
     let (one, other, third) = (chain(0..6), chain(10..14), chain(20..23));
@@ -77,7 +77,7 @@ fn the_deepest_blocks_of_what_was_used_longest_ago_go_first() {
 }
 
 #[test]
-fn a_withdrawn_request_takes_only_what_it_alone_hoped_for() {
+fn a_withdrawn_request_removes_only_its_own_tentative_blocks() {
     let index = PrefixIndex::new(MEGABYTE);
     let holder = index.join(u64::MAX);
     let long = chain(0..9);
@@ -147,7 +147,7 @@ fn a_panic_elsewhere_does_not_end_it() {
 }
 
 #[test]
-fn an_engine_that_caches_nothing_is_found_out() {
+fn an_engine_without_a_cache_is_detected() {
     let index = PrefixIndex::new(MEGABYTE);
     let holder = index.join(1_000 * BLOCK);
     let long = chain(0..100);
@@ -177,7 +177,7 @@ fn tentative_blocks_that_were_missing_prove_nothing() {
 }
 
 #[test]
-fn siblings_that_come_before_the_first_is_computed_prove_no_more_than_it() {
+fn concurrent_siblings_prove_no_more_than_the_first_request() {
     let index = PrefixIndex::new(MEGABYTE);
     let holder = index.join(1_000 * BLOCK);
     let (stale, other) = (chain(0..100), chain(200..300));
@@ -238,7 +238,7 @@ fn errors(believed: u64, corrected: bool, restarted: bool) -> [f64; 4] {
 }
 
 #[test]
-fn reports_teach_what_an_engine_can_hold() {
+fn the_capacity_is_learned_from_reports() {
     let (left_alone, corrected, exact) =
         (errors(600, false, false), errors(600, true, false), errors(300, true, false));
     assert!(left_alone[3] > 0.15, "{left_alone:?}");
@@ -247,7 +247,7 @@ fn reports_teach_what_an_engine_can_hold() {
 }
 
 #[test]
-fn a_restart_that_nobody_noticed_is_forgiven() {
+fn an_undetected_restart_is_corrected() {
     let errors = errors(300, true, true);
     assert!(errors[2..].iter().all(|&error| error < 0.01), "{errors:?}");
 }

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ranked_alike_may_be_kept() {
+    fn aims_of_one_kind_rank_alike() {
         let plan = |aim| Plan::new(&aim, 2);
         let shares = plan(Aim::Shares(vec![0.5, 0.5]));
         assert!(shares.ranks_like(&plan(Aim::Shares(vec![0.9, 0.1]))));

@@ -67,7 +67,7 @@ impl Change {
     }
 
     /// Drops the evidence so far: the next values come from another source.
-    pub(super) fn forgive(&mut self) {
+    pub(super) fn reset(&mut self) {
         (self.up, self.down) = (Evidence::default(), Evidence::default());
     }
 
@@ -85,7 +85,7 @@ impl Change {
         }
         let enough = ALARM * self.wary;
         let found = [self.up.add(off, enough, now), self.down.add(-off, enough, now)].into_iter().flatten().next()?;
-        self.forgive();
+        self.reset();
         self.wary *= WARY;
         self.onset = found.since;
         self.warm = WARM.min(found.count);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shift_is_seen_soon_in_either_direction() {
+    fn a_shift_is_detected_soon_in_either_direction() {
         let mut dice = Rng::with_seed(1);
         let (mut up, mut down, mut off) = (0, 0, 0);
         for _ in 0..20 {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_swings_is_left_alone() {
+    fn oscillation_is_not_a_shift() {
         let mut dice = Rng::with_seed(2);
         assert!(seen(&mut dice, 20_000, |_| 1.0).0 < 12);
         let mut change = Change::new();
@@ -162,7 +162,7 @@ mod tests {
 
         /// It continues with the last values.
         #[test]
-        fn it_goes_on_with_the_last(ranks in prop::collection::vec(0..5_u8, 0..600)) {
+        fn after_a_shift_the_last_values_remain(ranks in prop::collection::vec(0..5_u8, 0..600)) {
             let mut change = Change::new();
             for (n, rank) in ranks.iter().enumerate() {
                 let part = |rank: u8| f64::from(rank) / 4.0;

@@ -53,7 +53,7 @@ pub(super) struct Control {
     held: f64,
     rising: f64,
     /// Longer mean of the share of requests that began a session or had none.
-    begun: f64,
+    started: f64,
     /// Recent share of requests that went above.
     above: f64,
     /// Recent rises beyond the expectation.
@@ -83,7 +83,7 @@ impl Control {
             pinned: 0.0,
             held: 0.0,
             rising: 0.0,
-            begun: 1.0,
+            started: 1.0,
             above: 0.5,
             rush: 0.0,
             owed: 0.0,
@@ -96,7 +96,7 @@ impl Control {
     ///
     /// Around that works a proportional-integral controller. Where sessions stay above it is gentle, since a session
     /// admitted to fill a gap stays for long; and it limits a rush, which is the first sign of a shift.
-    pub(super) fn hold(&mut self, wanted: f64) {
+    pub(super) fn hold_share(&mut self, wanted: f64) {
         if self.seen <= 0.0 {
             self.above = wanted;
         }
@@ -113,7 +113,7 @@ impl Control {
 
     /// Sets the bar for a `wanted` share of requests above so that a sum is met. Sessions that are already above count
     /// into it, so that only the rest is asked of undecided requests.
-    pub(super) fn ask(&mut self, wanted: f64) {
+    pub(super) fn hold_sum(&mut self, wanted: f64) {
         self.wanted = wanted;
         let rest = (wanted - self.pinned) / (1.0 - self.pinned).max(0.01);
         let part = ((wanted - self.pinned) / wanted.max(f64::EPSILON)).clamp(LEAST_PART, 1.0);
@@ -155,9 +155,9 @@ impl Control {
     pub(super) fn settle_share(&mut self, above: bool, pinned: bool, begins: bool) {
         let part = |whether: bool| f64::from(u8::from(whether));
         // This many of the beginning ones rise sooner or later, so more of these alone are no rush.
-        let expected = part(begins) * self.wanted * self.rising_part() / self.begun.max(LEAST_RISING);
+        let expected = part(begins) * self.wanted * self.rising_part() / self.started.max(LEAST_RISING);
         self.rush = (self.rush + part(above && !pinned) - RUSH_SLACK * expected).clamp(0.0, WORST_RUSH);
-        self.begun += self.weight(RISING_WEIGHT) * (part(begins) - self.begun);
+        self.started += self.weight(RISING_WEIGHT) * (part(begins) - self.started);
         self.observe(part(above), part(pinned));
         let most = Self::most_owed(self.rising_part());
         self.owed = (self.owed + self.wanted - part(above)).clamp(-most, most);
@@ -184,7 +184,7 @@ impl Control {
     }
 
     /// Clears what is owed and learns anew how the next requests arrive.
-    pub(super) fn forgive(&mut self) {
+    pub(super) fn reset(&mut self) {
         (self.owed, self.rush) = (0.0, 0.0);
         self.above = self.wanted;
         self.seen = self.seen.min(BEFORE);

@@ -138,7 +138,7 @@ mod tests {
 
         /// Compares with a list in the order of use.
         #[test]
-        fn the_least_recently_used_go_first(most in 1..6_usize, acts in prop::collection::vec((0..10_u64, 0..4_u8), 0..200)) {
+        fn the_least_recently_used_are_evicted_first(most in 1..6_usize, acts in prop::collection::vec((0..10_u64, 0..4_u8), 0..200)) {
             let (mut lru, mut paper): (Lru<usize>, Vec<(u64, usize)>) = (Lru::new(most), Vec::new());
             for (turn, (key, act)) in acts.into_iter().enumerate() {
                 let known = paper.iter().position(|entry| entry.0 == key);

@@ -67,8 +67,8 @@ impl Ranks {
     }
 
     /// Continues with values from another source: the evidence for a shift so far does not apply to them.
-    pub(super) fn forgive(&mut self) {
-        self.change.forgive();
+    pub(super) fn reset(&mut self) {
+        self.change.reset();
     }
 
     /// Adds a value and drops the oldest.
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn before_anything_was_seen_scores_are_their_own_ranks() {
+    fn without_values_a_score_is_its_own_rank() {
         let ranks = Ranks::new(true);
         assert!((ranks.rank(0.8, 0.5) - 0.8).abs() < 0.02);
         assert!((ranks.quantile(0.8) - 0.8).abs() < 1e-9);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_shift_the_new_numbers_count_alone() {
+    fn after_a_shift_only_new_values_count() {
         let at = |n: u64| Moment::from_nanos(n);
         let mut ranks = Ranks::new(true);
         let mut dice = fastrand::Rng::with_seed(1);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_always_looks_the_same_is_ranked_by_chance() {
+    fn identical_values_are_ranked_by_chance() {
         let mut ranks = Ranks::new(true);
         (0..KEPT).for_each(|_| ranks.insert(0.4));
         for chance in [0.0, 0.3, 0.99] {
@@ -150,7 +150,7 @@ mod tests {
 
         /// Compares with the last values in a list.
         #[test]
-        fn it_is_the_rank_among_the_last(values in prop::collection::vec(0..40_u16, KEPT..1_500), asked in 0..40_u16, chance in 0.0..1.0_f64) {
+        fn ranks_agree_with_a_sorted_list(values in prop::collection::vec(0..40_u16, KEPT..1_500), asked in 0..40_u16, chance in 0.0..1.0_f64) {
             let part = |value: u16| f64::from(value) / 40.0;
             let mut ranks = Ranks::new(true);
             for value in &values {

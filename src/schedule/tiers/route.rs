@@ -51,7 +51,7 @@ impl Tierings {
 
     /// Continues with another aim or number of tiers. The learned distribution of scores stays if the aim is of the
     /// same kind, nothing is owed, and sessions stay where they are unless the number of tiers changed.
-    pub fn follow(&self, aim: &Aim, tiers: usize) {
+    pub fn set_aim(&self, aim: &Aim, tiers: usize) {
         let plan = Arc::new(Plan::new(aim, tiers));
         let before = {
             let mut route = lock(&self.route);
@@ -59,7 +59,7 @@ impl Tierings {
             if before == plan {
                 return;
             }
-            route.state.follow(&plan);
+            route.state.apply_plan(&plan);
             if before.tiers != plan.tiers {
                 route.tally = Tally::default();
             }
@@ -68,7 +68,7 @@ impl Tierings {
         // A key that arrives in between starts under the new plan, and gets it once more.
         let mut keys = lock(&self.keys);
         if before.ranks_like(&plan) && !plan.is_common() {
-            keys.values().for_each(|key| lock(key).follow(&plan));
+            keys.values().for_each(|key| lock(key).apply_plan(&plan));
         } else {
             keys.clear();
         }
@@ -86,7 +86,7 @@ impl Tierings {
         let own = |session: u64| mix(session ^ mix(context.key));
         let session = context.session.map(own);
         let before = context.continues.map(own).or(session);
-        let seat = before.and_then(|before| self.sessions.seat(before, context.tool_loop, now));
+        let session_state = before.and_then(|before| self.sessions.session_state(before, context.tool_loop, now));
         let context = Context { session, ..*context };
 
         let mut route = lock(&self.route);
@@ -94,20 +94,20 @@ impl Tierings {
         let request = Request::new(complexity, &context, tiers, plan.tiers);
         let budget = if let Aim::MaxSpendPerHour(usd) = plan.aim { usd } else { 0.0 };
         route.spend.advance(budget, now);
-        let purse = route.spend.level();
-        route.state.watch(&request, purse, now);
+        let bucket = route.spend.level();
+        route.state.update_bars(&request, bucket, now);
         let (outcome, decision) = if plan.is_common() {
-            let outcome = route.state.decide(&request, seat, Some(&route.spend), now);
-            let decision = told(&route.state, &request, &outcome);
+            let outcome = route.state.decide(&request, session_state, Some(&route.spend), now);
+            let decision = report(&route.state, &request, &outcome);
             (outcome, decision)
         } else {
             drop(route);
             let key = self.key(context.key);
             let mut state = lock(&key);
-            state.watch(&request, 0.0, now);
-            let outcome = state.decide(&request, seat, None, now);
+            state.update_bars(&request, 0.0, now);
+            let outcome = state.decide(&request, session_state, None, now);
             state.note(&request, &outcome, now);
-            let decision = told(&state, &request, &outcome);
+            let decision = report(&state, &request, &outcome);
             drop(state);
             route = lock(&self.route);
             (outcome, decision)
@@ -118,14 +118,14 @@ impl Tierings {
         drop(route);
 
         if let Some(session) = session {
-            self.sessions.sit(session, outcome.seat, outcome.floor.is_none(), now);
+            self.sessions.store(session, outcome.session_state, outcome.floor.is_none(), now);
         }
         decision
     }
 
     /// Current figures of the route.
     pub fn standing(&self, now: Moment) -> Standing {
-        let (sessions, keys) = (self.sessions.begun(), lock(&self.keys).len());
+        let (sessions, keys) = (self.sessions.started(), lock(&self.keys).len());
         let mut route = lock(&self.route);
         let budget = if let Aim::MaxSpendPerHour(usd) = route.state.plan().aim { usd } else { 0.0 };
         route.spend.advance(budget, now);
@@ -138,7 +138,7 @@ impl Tierings {
         let own = |session: u64| mix(session ^ mix(context.key));
         let session = context.session.map(own);
         let before = context.continues.map(own).or(session);
-        let seat = before.and_then(|before| self.sessions.seat(before, context.tool_loop, now));
+        let session_state = before.and_then(|before| self.sessions.session_state(before, context.tool_loop, now));
         let context = Context { session, ..*context };
         let (mut state, mut spend) = {
             let route = lock(&self.route);
@@ -148,14 +148,14 @@ impl Tierings {
         let request = Request::new(complexity, &context, tiers, plan.tiers);
         let budget = if let Aim::MaxSpendPerHour(usd) = plan.aim { usd } else { 0.0 };
         spend.advance(budget, now);
-        let purse = plan.is_common().then_some(&spend);
+        let bucket = plan.is_common().then_some(&spend);
         if !plan.is_common() {
             let own = lock(&self.keys).peek(context.key).map(Arc::clone);
             state = own.map_or_else(|| state.fresh(), |own| lock(&own).clone());
         }
-        state.watch(&request, purse.map_or(0.0, Spend::level), now);
-        let outcome = state.decide(&request, seat, purse, now);
-        told(&state, &request, &outcome)
+        state.update_bars(&request, bucket.map_or(0.0, Spend::level), now);
+        let outcome = state.decide(&request, session_state, bucket, now);
+        report(&state, &request, &outcome)
     }
 
     /// State of a key. A new key starts from what was learned from all.
@@ -171,7 +171,7 @@ impl Tierings {
 }
 
 /// Builds the reported decision after it was recorded.
-fn told(state: &State, request: &Request, outcome: &Outcome) -> Decision {
+fn report(state: &State, request: &Request, outcome: &Outcome) -> Decision {
     Decision {
         tier: outcome.tier,
         intended: outcome.intended,

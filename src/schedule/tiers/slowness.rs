@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_difference_costs_nothing_and_noise_neither() {
+    fn usual_differences_and_noise_cost_nothing() {
         let (mut slowness, mut dice) = (Slowness::default(), fastrand::Rng::with_seed(1));
         assert!((slowness.kept() - 1.0).abs() < 1e-12);
         for second in 0..5_000 {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_takes_up_to_half_smoothly_and_gives_it_back() {
+    fn a_queue_takes_up_to_half_of_the_share_and_returns_it() {
         let mut slowness = Slowness::default();
         let mut kept = |seconds: std::ops::Range<u32>, upper: f64| {
             seconds.fold((1.0_f64, 0.0_f64), |(least, step), second| {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_becomes_the_usual() {
+    fn a_lasting_difference_becomes_usual() {
         let mut slowness = Slowness::default();
         slowness.observe(1.0, 3.0, at(0.0));
         (1..7_200).for_each(|second| slowness.observe(1.0, 9.0, at(f64::from(second))));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn milliseconds_are_no_queue() {
+    fn milliseconds_do_not_count_as_a_queue() {
         let mut slowness = Slowness::default();
         slowness.observe(0.001, 0.001, at(0.0));
         (1..100).for_each(|second| slowness.observe(0.001, 0.02, at(f64::from(second))));

@@ -27,7 +27,7 @@ pub(super) struct Spend {
     /// Sum of all slots.
     hour: f64,
     /// USD that may be spent; negative after an unavoidable overspend.
-    purse: f64,
+    bucket: f64,
     /// USD per second that can be spent from now on.
     rate: f64,
     /// USD per second that the cheapest tier alone costs.
@@ -50,7 +50,7 @@ impl Spend {
             cheapest: slots,
             newest,
             hour: 0.0,
-            purse: 0.0,
+            bucket: 0.0,
             rate: 0.0,
             floor: 0.0,
             at,
@@ -73,12 +73,12 @@ impl Spend {
         }
         if budget.to_bits() != self.budget.to_bits() {
             // A new budget starts with the amount that may be spent at once, less what was spent.
-            (self.budget, self.purse, self.at) = (budget, (budget * AT_ONCE).min(budget - self.hour), now);
+            (self.budget, self.bucket, self.at) = (budget, (budget * AT_ONCE).min(budget - self.hour), now);
             (self.rate, self.floor) = (self.affordable_rate(now), self.cheapest_rate());
         }
         let seconds = now.seconds_since(self.at);
         let most = budget * AT_ONCE;
-        self.purse = (self.purse + self.rate * seconds).clamp(-most, most);
+        self.bucket = (self.bucket + self.rate * seconds).clamp(-most, most);
         self.at = self.at.max(now);
         self.unread += seconds;
         if turned || self.unread > 1.0 {
@@ -92,7 +92,7 @@ impl Spend {
         self.slots[place] += usd;
         self.cheapest[place] += cheapest;
         self.hour += usd;
-        self.purse -= usd;
+        self.bucket -= usd;
     }
 
     /// USD of the last hour.
@@ -103,7 +103,7 @@ impl Spend {
     /// Fill of the bucket, in `0..=1`: the share of requests that may go up.
     pub(super) fn level(&self) -> f64 {
         let most = self.budget * AT_ONCE;
-        if most > 0.0 { (self.purse / most).clamp(0.0, 1.0) } else { 0.0 }
+        if most > 0.0 { (self.bucket / most).clamp(0.0, 1.0) } else { 0.0 }
     }
 
     /// True if a request of `usd` fits the hour's budget together with the cheapest tier's expected cost.
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_is_forgotten_after_an_hour() {
+    fn spending_expires_after_an_hour() {
         let mut spend = Spend::new();
         spend.advance(60.0, at(30.0));
         spend.pay(5.0, 0.0);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_purse_is_ten_minutes_and_the_rate_is_what_is_left() {
+    fn the_bucket_holds_ten_minutes_and_the_rate_is_the_rest() {
         let mut spend = Spend::new();
         spend.advance(61.0, at(0.0));
         assert!((spend.level() - 1.0).abs() < 1e-9);

@@ -72,7 +72,7 @@ impl Tally {
         self.decisions += 1;
         self.reasons[decision.reason as usize] += 1;
         self.spilled += u64::from(outcome.tier != outcome.settled);
-        self.flips += u64::from(outcome.floor.is_some_and(|floor| floor != usize::from(outcome.seat.tier)));
+        self.flips += u64::from(outcome.floor.is_some_and(|floor| floor != usize::from(outcome.session_state.tier)));
         let weight = WEIGHT.max(1.0 / self.decisions as f64);
         self.quality += weight * (decision.quality - self.quality);
         for (place, tier) in self.tiers.iter_mut().enumerate() {

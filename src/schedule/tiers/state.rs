@@ -7,7 +7,7 @@ use super::{
     control::{Control, Margin},
     decision::{Reason, Request},
     ranks::Ranks,
-    sessions::Seat,
+    sessions::SessionState,
     slowness::Slowness,
     spend::Spend,
 };
@@ -53,7 +53,7 @@ pub(super) struct Outcome {
     /// Tier of its session, if that still binds.
     pub(super) floor: Option<usize>,
     /// State of its session from now on.
-    pub(super) seat: Seat,
+    pub(super) session_state: SessionState,
 }
 
 impl State {
@@ -68,15 +68,15 @@ impl State {
     /// Initial state of a new key: all that was learned, and nothing owed.
     pub(super) fn fresh(&self) -> Self {
         let mut fresh = self.clone();
-        fresh.controls.iter_mut().for_each(Control::forgive);
-        fresh.ranks.iter_mut().for_each(|ranks| ranks.forgive());
+        fresh.controls.iter_mut().for_each(Control::reset);
+        fresh.ranks.iter_mut().for_each(|ranks| ranks.reset());
         fresh
     }
 
     /// Continues under another plan, with the state that stays valid.
-    pub(super) fn follow(&mut self, plan: &Arc<Plan>) {
+    pub(super) fn apply_plan(&mut self, plan: &Arc<Plan>) {
         if self.plan.ranks_like(plan) {
-            self.controls.iter_mut().for_each(Control::forgive);
+            self.controls.iter_mut().for_each(Control::reset);
             self.plan = Arc::clone(plan);
         } else {
             *self = Self::new(Arc::clone(plan));
@@ -98,7 +98,7 @@ impl State {
     }
 
     /// Updates the bars from a request's latencies and the fill of the token bucket.
-    pub(super) fn watch(&mut self, request: &Request, purse: f64, now: Moment) {
+    pub(super) fn update_bars(&mut self, request: &Request, bucket: f64, now: Moment) {
         for (bar, slowness) in self.slowness.iter_mut().enumerate().take(request.top()) {
             slowness.observe(request.e2e[bar], request.e2e[bar + 1], now);
         }
@@ -107,28 +107,34 @@ impl State {
         for (bar, control) in self.controls.iter_mut().enumerate() {
             let wanted = match self.plan.aim {
                 Aim::Shares(_) => (self.plan.above(bar) * self.slowness[bar].kept()).min(below),
-                Aim::MaxSpendPerHour(_) => purse,
+                Aim::MaxSpendPerHour(_) => bucket,
                 _ if unreachable => 1.0,
                 // The recent share above, more or less as quality is owed: a proportional-integral controller in the
                 // form that does not wind up (automatic reset, see Åström and Hägglund 1995, section 3.5).
                 _ => control.above(),
             };
             if matches!(self.plan.aim, Aim::Shares(_)) {
-                control.hold(wanted);
+                control.hold_share(wanted);
             } else {
-                control.ask(wanted);
+                control.hold_sum(wanted);
             }
             below = wanted;
         }
     }
 
     /// Decides. `spend` is the hour's account, where there is a budget.
-    pub(super) fn decide(&self, request: &Request, seat: Option<Seat>, spend: Option<&Spend>, now: Moment) -> Outcome {
+    pub(super) fn decide(
+        &self,
+        request: &Request,
+        session_state: Option<SessionState>,
+        spend: Option<&Spend>,
+        now: Moment,
+    ) -> Outcome {
         let top = request.top();
         let intended = self.climb(request, 0, |_| 0.0);
-        let floor = seat.map(|seat| usize::from(seat.tier).min(top));
-        let Seat { easy, mut risen, mut fallen, mut peak, since, .. } =
-            seat.unwrap_or(Seat { since: now, ..Seat::default() });
+        let floor = session_state.map(|session_state| usize::from(session_state.tier).min(top));
+        let SessionState { easy, mut risen, mut fallen, mut peak, since, .. } =
+            session_state.unwrap_or(SessionState { since: now, ..SessionState::default() });
         if !fallen {
             peak = peak.max(request.score);
         }
@@ -160,8 +166,9 @@ impl State {
         // cold.
         let unpaid = reason == Reason::Budget && tier < settled;
         let stays = if unpaid { tier } else { settled };
-        let seat = Seat { tier: stays as u8, easy: clear, risen, fallen: fallen || unpaid, peak, since };
-        Outcome { intended, settled, tier, reason, floor, seat }
+        let session_state =
+            SessionState { tier: stays as u8, easy: clear, risen, fallen: fallen || unpaid, peak, since };
+        Outcome { intended, settled, tier, reason, floor, session_state }
     }
 
     /// Learns from a request and its tier, under this or another key.
@@ -197,10 +204,10 @@ impl State {
     /// Adds the value that others are ranked among: with shares the highest score of the request's session, otherwise
     /// the request's worth at the bars that its session leaves open.
     fn learn(&mut self, request: &Request, outcome: &Outcome, open: impl Fn(usize) -> bool, now: Moment) {
-        let (begins, since) = (outcome.floor.is_none(), outcome.seat.since);
+        let (begins, since) = (outcome.floor.is_none(), outcome.session_state.since);
         if matches!(self.plan.aim, Aim::Shares(_)) {
             let Some(ranks) = &mut self.ranks else { return };
-            ranks.learn(outcome.seat.peak, begins.then_some(request.score), since, now);
+            ranks.learn(outcome.session_state.peak, begins.then_some(request.score), since, now);
             return;
         }
         // The worths of several bars are ranked together: those of one alone would neither show a shift nor be enough
@@ -313,9 +320,9 @@ fn place(request: &Request, settled: usize, reason: Reason, spend: Option<&Spend
     if open(&settled) {
         return (settled, reason);
     }
-    let because = if paid(settled) { Reason::Unavailable } else { Reason::Budget };
+    let reason = if paid(settled) { Reason::Unavailable } else { Reason::Budget };
     let nearest = (settled + 1..request.tiers).find(open).or_else(|| (0..settled).rev().find(open));
     // Exceeding the budget is better than serving nothing.
     let any = || (0..request.tiers).find(|tier| request.available[*tier]);
-    (nearest.or_else(any).unwrap_or(settled), because)
+    (nearest.or_else(any).unwrap_or(settled), reason)
 }

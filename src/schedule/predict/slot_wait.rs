@@ -18,13 +18,13 @@ const HALF_LIFE_SECONDS: f64 = 60.0;
 /// The expectation comes from the pool's answers. Other clients' requests to the same engine may be of another kind and
 /// occupy its slots for longer or shorter, which no engine reports.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stay {
+pub(super) struct SlotWait {
     expected: f64,
     waited: f64,
     at: Option<Moment>,
 }
 
-impl Stay {
+impl SlotWait {
     /// Learns that a request `waited` this many seconds where `expected` were predicted. `trust`, in `0..=1`, is the
     /// confidence in the pool's model, which separates the wait from the rest.
     pub(super) fn observe(&mut self, expected: f64, waited: f64, trust: f64, now: Moment) {
@@ -62,46 +62,46 @@ mod tests {
     }
 
     /// Feeds `count` waits, five a second.
-    fn wait(stay: &mut Stay, from: f64, count: u32, expected: f64, waited: f64) -> f64 {
+    fn wait(slot_wait: &mut SlotWait, from: f64, count: u32, expected: f64, waited: f64) -> f64 {
         let when = |n: u32| from + f64::from(n) / 5.0;
-        (0..count).for_each(|n| stay.observe(expected, waited, 1.0, at(when(n))));
+        (0..count).for_each(|n| slot_wait.observe(expected, waited, 1.0, at(when(n))));
         when(count)
     }
 
     #[test]
-    fn who_stays_for_longer_than_expected_is_known_after_some_waits_and_forgotten_after_some_more() {
-        let mut stay = Stay::default();
-        assert!((stay.factor(at(0.0)) - 1.0).abs() < 1e-9);
-        let now = wait(&mut stay, 0.0, 20, 0.05, 0.3);
-        assert!((3.5..6.0).contains(&stay.factor(at(now))), "{}", stay.factor(at(now)));
-        let now = wait(&mut stay, now, 150, 0.05, 0.05);
-        assert!((0.9..1.2).contains(&stay.factor(at(now))), "{}", stay.factor(at(now)));
+    fn longer_waits_for_slots_are_learned_and_unlearned() {
+        let mut slot_wait = SlotWait::default();
+        assert!((slot_wait.factor(at(0.0)) - 1.0).abs() < 1e-9);
+        let now = wait(&mut slot_wait, 0.0, 20, 0.05, 0.3);
+        assert!((3.5..6.0).contains(&slot_wait.factor(at(now))), "{}", slot_wait.factor(at(now)));
+        let now = wait(&mut slot_wait, now, 150, 0.05, 0.05);
+        assert!((0.9..1.2).contains(&slot_wait.factor(at(now))), "{}", slot_wait.factor(at(now)));
     }
 
     #[test]
-    fn what_nobody_waits_for_any_more_is_tried_again() {
-        let mut stay = Stay::default();
-        let now = wait(&mut stay, 0.0, 100, 0.2, 2.0);
-        assert!(stay.factor(at(now)) > 8.0);
-        assert!(stay.factor(at(now + 900.0)) < 1.1, "{}", stay.factor(at(now + 900.0)));
+    fn the_factor_fades_without_waits() {
+        let mut slot_wait = SlotWait::default();
+        let now = wait(&mut slot_wait, 0.0, 100, 0.2, 2.0);
+        assert!(slot_wait.factor(at(now)) > 8.0);
+        assert!(slot_wait.factor(at(now + 900.0)) < 1.1, "{}", slot_wait.factor(at(now + 900.0)));
     }
 
     #[test]
-    fn one_stall_is_no_usual_wait() {
-        let mut stay = Stay::default();
-        let now = wait(&mut stay, 0.0, 30, 0.2, 0.2);
-        stay.observe(0.2, 60.0, 1.0, at(now));
-        assert!(stay.factor(at(now)) < 1.5, "{}", stay.factor(at(now)));
+    fn one_stall_does_not_count_as_a_usual_wait() {
+        let mut slot_wait = SlotWait::default();
+        let now = wait(&mut slot_wait, 0.0, 30, 0.2, 0.2);
+        slot_wait.observe(0.2, 60.0, 1.0, at(now));
+        assert!(slot_wait.factor(at(now)) < 1.5, "{}", slot_wait.factor(at(now)));
     }
 
     #[test]
-    fn what_is_no_wait_teaches_nothing() {
-        let mut stay = Stay::default();
+    fn requests_without_a_wait_are_ignored() {
+        let mut slot_wait = SlotWait::default();
         for (expected, waited) in [(0.0, 9.0), (f64::NAN, 9.0), (1.0, f64::INFINITY), (-1.0, 9.0)] {
-            stay.observe(expected, waited, 1.0, at(0.0));
+            slot_wait.observe(expected, waited, 1.0, at(0.0));
         }
-        assert!((stay.factor(at(0.0)) - 1.0).abs() < 1e-9);
-        stay.observe(1e9, -1.0, 1.0, at(0.0));
-        assert!(stay.factor(at(0.0)) >= RANGE.0);
+        assert!((slot_wait.factor(at(0.0)) - 1.0).abs() < 1e-9);
+        slot_wait.observe(1e9, -1.0, 1.0, at(0.0));
+        assert!(slot_wait.factor(at(0.0)) >= RANGE.0);
     }
 }
