@@ -1,5 +1,6 @@
-//! What a caller says of the cache: by `Cache-Control` (RFC 9111, section 5.2.1), by `x-signalbox-cache`, and by the member `cache` of the
-//! body, as `LiteLLM` has it (<https://docs.litellm.ai/docs/proxy/caching>). All of it only ever asks for less sharing.
+//! Cache directives of a caller: from `Cache-Control` (RFC 9111, section 5.2.1), `x-signalbox-cache`, and the body
+//! member `cache` in `LiteLLM`'s form (<https://docs.litellm.ai/docs/proxy/caching>). A directive can only reduce
+//! sharing.
 
 use std::time::Duration;
 
@@ -7,54 +8,54 @@ use http::{HeaderMap, header};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The header of our own.
+/// Signalbox's own header.
 const OURS: &str = "x-signalbox-cache";
-/// Longest name of a part of the cache, in bytes.
+/// Longest namespace, in bytes.
 const LONGEST_NAMESPACE: usize = 256;
 
-/// What a caller says of the cache.
+/// Cache directives of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directives {
-    /// A kept answer is not to be given.
+    /// Cached answers must not be returned.
     pub no_cache: bool,
-    /// Nothing of the request, or of its answer, is to be kept or shared.
+    /// Neither the request nor its answer may be stored or shared.
     pub no_store: bool,
-    /// No engine is to be asked.
+    /// No engine may be called.
     pub only_if_cached: bool,
-    /// The oldest answer that the caller takes.
+    /// Greatest age of an acceptable answer.
     pub max_age: Option<Duration>,
-    /// For how long the answer may be kept.
+    /// Longest time for which the answer may be stored.
     pub ttl: Option<Duration>,
-    /// A part of the cache that the caller keeps apart.
+    /// Separate part of the cache chosen by the caller.
     pub namespace: Option<String>,
-    /// The furthest that an answer may be taken from.
+    /// Broadest source of an acceptable answer.
     pub most: Most,
 }
 
-/// The furthest that an answer may be taken from.
+/// Broadest source of an acceptable answer.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Most {
-    /// Nowhere: no cache is used.
+    /// None: no cache is used.
     Off,
-    /// Equal requests.
+    /// Identical requests.
     Exact,
-    /// Equal requests; and what an answer to one that means the same would have been is looked at, and not given.
+    /// Identical requests; semantic matches are evaluated but not returned.
     Shadow,
-    /// Requests that mean the same.
+    /// Requests with the same meaning.
     #[default]
     Semantic,
 }
 
-/// What is said cannot be understood; the text says where, and what would be right.
+/// An invalid directive. The text names the place and the valid form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Misread {
-    /// The header or the member.
+    /// The header or the body member.
     pub field: &'static str,
     text: String,
 }
 
-/// The member of the body.
+/// The body member.
 #[derive(Default, Deserialize)]
 struct Member {
     #[serde(rename = "no-cache")]
@@ -68,10 +69,12 @@ struct Member {
 }
 
 impl Directives {
-    /// Reads the headers, and the raw JSON of the body's member `cache`. What standards leave open, and what is not known, is passed over.
+    /// Reads the headers and the raw JSON of the body member `cache`. Ignores what standards leave open and unknown
+    /// directives.
     ///
     /// # Errors
-    /// [`Misread`] where what is meant for us alone is wrong: a caller who forbids something must not be misunderstood.
+    ///
+    /// [`Misread`] for an error in a directive addressed to Signalbox alone: a prohibition must not be misunderstood.
     pub fn read(headers: &HeaderMap, member: Option<&[u8]>) -> Result<Self, Misread> {
         let mut said = Self::default();
         for value in headers.get_all(header::CACHE_CONTROL) {
@@ -85,7 +88,7 @@ impl Directives {
                 b"semantic" => Most::Semantic,
                 _ => return Err(misread(OURS, "is one of off, exact, semantic and shadow")),
             };
-            // Where it is said twice, the stricter counts.
+            // Of repeated directives the strictest applies.
             said.most = said.most.min(most);
         }
         if let Some(raw) = member.filter(|raw| *raw != b"null") {
@@ -101,7 +104,7 @@ impl Directives {
                 "no-cache" => self.no_cache = true,
                 "no-store" => self.no_store = true,
                 "only-if-cached" => self.only_if_cached = true,
-                // An age that cannot be read is taken for the strictest (RFC 9111, section 4.2.1).
+                // An unreadable age counts as the strictest (RFC 9111, section 4.2.1).
                 "max-age" => self.younger(value.trim().trim_matches('"').parse().unwrap_or(0)),
                 _ => {}
             }
@@ -115,7 +118,7 @@ impl Directives {
                 "is an object of no-cache and no-store (booleans), ttl and s-maxage (seconds) and namespace",
             )
         };
-        // serde would take a list for the members in their order.
+        // serde would accept a list with the members in order.
         let object = serde_json::from_slice::<serde_json::Map<String, Value>>(raw).map_err(wrong)?;
         let member: Member = serde_json::from_value(Value::Object(object)).map_err(wrong)?;
         self.no_cache |= member.no_cache.unwrap_or(false);
@@ -136,7 +139,7 @@ impl Directives {
         self.max_age = Some(self.max_age.map_or(age, |before| before.min(age)));
     }
 
-    /// Whether anything is said at all.
+    /// True without any directive.
     pub fn is_silent(&self) -> bool {
         *self == Self::default()
     }
@@ -146,11 +149,12 @@ fn misread(field: &'static str, what: &str) -> Misread {
     Misread { field, text: format!("'{field}' {what}") }
 }
 
-/// Reads any bytes as what a caller may say of the cache: lines of headers (`Cache-Control`, or ours behind a `!`), and the member after an
-/// empty one. An entry for fuzzers, which must never panic.
+/// Reads any bytes as directives: header lines (`Cache-Control`, or Signalbox's own after a `!`), and the body member
+/// after an empty line. An entry point for fuzzers, which must never panic.
 ///
 /// # Panics
-/// Where one word more that forbids something is not heeded.
+///
+/// If an additional prohibition is not applied.
 pub fn fuzz_directives(bytes: &[u8]) {
     let end = memchr::memmem::find(bytes, b"\n\n");
     let (head, member) = end.map_or((bytes, None), |end| (&bytes[..end], Some(&bytes[end + 2..])));

@@ -1,10 +1,10 @@
-//! How old a kept answer is, also where it comes from before this process began.
+//! Age of a cached answer, including time before this process started.
 
 use std::time::Duration;
 
 use crate::types::Moment;
 
-/// Since when an answer is kept: a moment, and the age that it had then.
+/// Start of an answer's life: a moment, and the age at that moment.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     at: Moment,
@@ -12,17 +12,17 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// One that was new at `at`.
+    /// An answer that was new at `at`.
     pub const fn since(at: Moment) -> Self {
         Self::aged(at, Duration::ZERO)
     }
 
-    /// One that was that old at `at`, for example because an earlier process had kept it.
+    /// An answer of this age at `at`, for example stored by an earlier process.
     pub const fn aged(at: Moment, age: Duration) -> Self {
         Self { at, age }
     }
 
-    /// How old it is.
+    /// Its age at `now`.
     pub fn age(self, now: Moment) -> Duration {
         self.age.saturating_add(now.since(self.at))
     }

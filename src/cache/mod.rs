@@ -1,6 +1,8 @@
-//! Answers that are given again: which requests may share one, which one is near enough, and how sure that is.
+//! Answer cache: decides which requests may share an answer, which stored one is close enough, and with what
+//! confidence.
 //!
-//! Nothing here does I/O, starts a task or reads a clock. What makes vectors and what stores records stand above, behind traits.
+//! Nothing here does I/O, starts a task or reads a clock. Embedders and record stores are implemented above, behind
+//! traits.
 
 pub mod codec;
 pub mod confidence;

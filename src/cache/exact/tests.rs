@@ -49,7 +49,7 @@ fn cache(bytes: usize) -> ExactCache {
     cache
 }
 
-/// What one entry with 1000 bytes of text takes.
+/// Size of one entry with 1000 bytes of text.
 fn one() -> usize {
     record("a", 1000, 0.0).bytes() + ENTRY
 }
@@ -174,7 +174,7 @@ fn purges_take_what_they_name_and_nothing_else() {
 }
 
 proptest! {
-    /// Whatever is kept, found and purged: the bound holds, and the books agree with what is there.
+    /// After any sequence of inserts, lookups and purges, the limit holds and the accounts match the entries.
     #[test]
     fn the_books_are_true(steps in proptest::collection::vec((0..5_u8, 0..12_u16, 0..3_usize, 0..3000_usize, 0..4_u64), 1..120)) {
         let cache = cache(6 * one());

@@ -1,4 +1,4 @@
-//! Boarding: who asks for the same shares a request.
+//! Joining: identical requests share one.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{
 use crate::measure::lock;
 
 impl<H> Flights<H> {
-    /// Joins those who wait for the same; or leads, with a pilot to be sent on its way.
+    /// Joins the followers of an identical request, or leads with a writer for the caller to run.
     pub fn board(self: &Arc<Self>, key: FlightKey) -> (Passenger<H>, Option<Pilot<H>>) {
         let mut flight = self.table.entry(key).or_insert_with(|| Flight::new(Some(key), self.most));
         if let Some(seat) = flight.join() {
@@ -20,7 +20,7 @@ impl<H> Flights<H> {
         self.lead(&flight)
     }
 
-    /// Leads a request that nobody else may join.
+    /// Leads a request that no other may join.
     pub fn alone(self: &Arc<Self>) -> (Passenger<H>, Option<Pilot<H>>) {
         self.lead(&Flight::new(None, self.most))
     }

@@ -1,12 +1,13 @@
-//! Equal requests that are under way at once share one: what its answer brings is written into a log, and everybody reads from there at
-//! a pace of their own.
+//! Single flight: identical concurrent requests share one. Its answer is written into a log, which every reader reads
+//! at its own pace.
 //!
-//! Whoever comes first leads; their request is carried by a [`Pilot`], which writes. Those who come later begin with the log's first
-//! entry. The log is bounded: once it is full, nobody joins any more, what all have read is dropped, and the pilot waits for the slowest
-//! only while everybody is behind. One who holds up somebody who has read everything is put off instead. When the last one leaves, the
-//! pilot is told, and with it goes the request.
+//! The first request leads; a [`Leader`] carries it and writes the log. Later ones follow from the log's first
+//! entry. The log is bounded. Once it is full, no further reader may join, entries that all have read are dropped, and
+//! the writer waits for the slowest reader only while all are behind. A reader that delays one that has read everything
+//! is cut off instead. When the last reader leaves, the writer is notified and the request is cancelled.
 //!
-//! A pilot that fails before the answer has begun is replaced: another passenger's request takes its place, a bounded number of times.
+//! A leader that fails before the answer has begun is replaced: another reader's request takes its place, a bounded
+//! number of times.
 
 mod board;
 mod flight;

@@ -1,4 +1,4 @@
-//! One of those who share a request.
+//! A reader of a shared request.
 
 use std::{
     sync::{Arc, Weak},
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{measure::lock, types::Fault};
 
-/// One who shares a request; dropping it leaves.
+/// A reader of a shared request; dropping it leaves.
 #[derive(Debug)]
 pub struct Passenger<H> {
     pub(super) flight: Arc<Flight<H>>,
@@ -19,40 +19,40 @@ pub struct Passenger<H> {
     pub(super) seat: usize,
 }
 
-/// What a passenger reads next.
+/// Next item for a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A part of the answer.
     Entry(Entry),
-    /// There is no more.
+    /// The answer has ended.
     End(End),
-    /// What would come next is gone: this reader was too slow for the others.
+    /// The next part was dropped: this reader was too slow for the others.
     TooSlow,
 }
 
-/// What a passenger hears before the answer begins.
+/// First event for a reader.
 #[derive(Debug)]
 pub enum Begun<H> {
     /// The answer has begun.
     Head(Arc<H>),
-    /// There will be none.
+    /// There will be no answer.
     Failed(Box<Fault>),
-    /// This passenger's own request is to be sent now, for everybody.
+    /// This reader's own request is to be sent now, for all.
     TakeOver(Pilot<H>),
 }
 
 impl<H> Passenger<H> {
-    /// Whether it is this passenger's own request that is on its way.
+    /// True if this reader's own request is under way.
     pub fn leads(&self) -> bool {
         lock(&self.flight.state).flying == Some(self.seat)
     }
 
-    /// Who else waits for the answer, or reads it, at present.
+    /// Number of other readers at present.
     pub fn others(&self) -> usize {
         lock(&self.flight.state).aboard().count().saturating_sub(1)
     }
 
-    /// What comes first: the answer's head, a failure, or the call to take over.
+    /// Polls for the first event: the answer's head, a failure, or the call to take over.
     pub fn poll_begun(&mut self, cx: &mut Context<'_>) -> Poll<Begun<H>> {
         let mut state = lock(&self.flight.state);
         if let Some(head) = &state.head {
@@ -77,7 +77,7 @@ impl<H> Passenger<H> {
         Poll::Pending
     }
 
-    /// The next part of the answer.
+    /// Polls for the next part of the answer.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
         let mut state = lock(&self.flight.state);
         let state = &mut *state;
@@ -107,10 +107,10 @@ impl<H> Drop for Passenger<H> {
         let mut state = lock(&self.flight.state);
         state.seats[self.seat] = None;
         let called = state.called == Some(self.seat);
-        // Those who are left have been sent already, and wait for nobody.
+        // The remaining readers' requests were sent already, and none is under way.
         let stranded = called && !state.call();
         if state.aboard().next().is_none() {
-            // Whoever asks for the same from now on asks anew.
+            // Identical requests from now on start anew.
             state.closed = true;
             let over = state.end.is_some();
             state.wake_pilot();

@@ -268,7 +268,8 @@ fn who_waits_is_woken() {
 }
 
 proptest! {
-    /// Whoever joins, reads, leaves or takes over at whatever time: nobody misses or doubles an entry, and the log keeps its bound.
+    /// Readers that join, read, leave or take over at any time miss and duplicate no entry, and the log stays within
+    /// its limit.
     #[test]
     fn every_reader_sees_a_prefix_of_what_was_written(steps in proptest::collection::vec((0..5_u8, 0..6_usize), 1..120)) {
         let flights = Flights::new(6);

@@ -23,7 +23,7 @@ fn scope() -> ScopeId {
     Keys::new([0; 32]).scope(Scope::Shared, None, None).unwrap()
 }
 
-/// The key of requests to one model.
+/// Key of requests to one model.
 fn key(model: u8) -> CompatKey {
     let body = br#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#.to_vec();
     let form = Canonical::of(Endpoint::Chat, &RequestBody::json(Endpoint::Chat, body.into()).unwrap()).unwrap();
@@ -69,7 +69,7 @@ fn found(entries: &Semantic, text: u64, origin: u64, max_age: Option<u64>, now: 
     found.into_iter().map(|candidate| candidate.entry).collect()
 }
 
-/// Nothing is left but what the counts say.
+/// Checks that nothing is left but what the counts say.
 fn check(entries: &Semantic) {
     let spaces = entries.spaces.read().unwrap();
     let all: Vec<_> =
@@ -132,7 +132,7 @@ fn no_index_outlives_its_entries() {
     for model in 0..20 {
         entries.insert(key(model), new(1, 1, "a"), HOUR, at(0)).unwrap();
     }
-    // Somebody is at one of them while its entry goes.
+    // Another thread uses one of them while its entry is removed.
     let held = entries.space(&key(3)).unwrap();
     assert_eq!(entries.expire(100, at(3601)), 20);
     assert_eq!((entries.spaces.read().unwrap().len(), entries.evicted(Gone::Expired)), (1, 20));
