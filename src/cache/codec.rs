@@ -41,7 +41,7 @@ pub enum Unreadable {
 
 /// An answer with the text it answers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Meaning {
+pub struct SemanticEntry {
     /// Key of everything else that must be equal.
     pub compat: CompatKey,
     /// The text. Its comparison features are derived again by the reading release.
@@ -75,7 +75,7 @@ struct Answer<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Meant<'a> {
+struct StoredEntry<'a> {
     compat: [u8; 32],
     text: &'a str,
     embedder: &'a str,
@@ -115,24 +115,24 @@ pub fn read_record(keys: &Keys, bytes: &[u8]) -> Result<Record, Unreadable> {
 }
 
 /// Serialises an answer found by its text.
-pub fn write_meaning(keys: &Keys, meaning: &Meaning) -> Vec<u8> {
-    let Meaning { compat, text, embedder, vector, exact, record } = meaning;
+pub fn write_semantic(keys: &Keys, meaning: &SemanticEntry) -> Vec<u8> {
+    let SemanticEntry { compat, text, embedder, vector, exact, record } = meaning;
     let (compat, exact) = (*compat.as_bytes(), *exact.as_bytes());
-    write(keys, &Meant { compat, text, embedder, vector: vector.to_vec(), exact, answer: Answer::of(record) })
+    write(keys, &StoredEntry { compat, text, embedder, vector: vector.to_vec(), exact, answer: Answer::of(record) })
 }
 
-/// Reads the output of [`write_meaning`].
+/// Reads the output of [`write_semantic`].
 ///
 /// # Errors
 ///
 /// [`Unreadable`] for any other input.
-pub fn read_meaning(keys: &Keys, bytes: &[u8]) -> Result<Meaning, Unreadable> {
-    let Meant { compat, text, embedder, vector, exact, answer } = read(keys, bytes)?;
+pub fn read_semantic(keys: &Keys, bytes: &[u8]) -> Result<SemanticEntry, Unreadable> {
+    let StoredEntry { compat, text, embedder, vector, exact, answer } = read(keys, bytes)?;
     let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
     if !(1.0 - NEARLY..=1.0 + NEARLY).contains(&length) {
         return Err(Unreadable::Form);
     }
-    Ok(Meaning {
+    Ok(SemanticEntry {
         compat: CompatKey::from_bytes(compat),
         text: text.to_owned(),
         embedder: embedder.to_owned(),
@@ -228,8 +228,8 @@ pub fn fuzz_codec(bytes: &[u8]) {
         assert_eq!(read_record(&keys, &write_record(&keys, &record)).as_ref(), Ok(&record));
         record.transcript.events(true, true);
     }
-    if let Ok(meaning) = read_meaning(&keys, &bytes) {
-        assert_eq!(read_meaning(&keys, &write_meaning(&keys, &meaning)).as_ref(), Ok(&meaning));
+    if let Ok(meaning) = read_semantic(&keys, &bytes) {
+        assert_eq!(read_semantic(&keys, &write_semantic(&keys, &meaning)).as_ref(), Ok(&meaning));
     }
 }
 
@@ -267,8 +267,8 @@ mod tests {
         }
     }
 
-    fn meaning(text: &str, record: Record) -> Meaning {
-        Meaning {
+    fn meaning(text: &str, record: Record) -> SemanticEntry {
+        SemanticEntry {
             compat: CompatKey::from_bytes([4; 32]),
             text: text.to_owned(),
             embedder: "static+minilm".to_owned(),
@@ -280,11 +280,11 @@ mod tests {
 
     /// A release that cannot read these files must have another version.
     #[test]
-    fn the_layout_stays_as_it_is() {
+    fn the_layout_is_stable() {
         let record = record("Paris.", Endpoint::Chat, Some(0.25));
         let samples = [
             ("record", write_record(&keys(), &record)),
-            ("meaning", write_meaning(&keys(), &meaning("capital?", record))),
+            ("meaning", write_semantic(&keys(), &meaning("capital?", record))),
         ];
         for (name, bytes) in samples {
             // The fuzz entry point inserts the fingerprint itself.
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_refused() {
+    fn foreign_bytes_are_rejected() {
         let bytes = write_record(&keys(), &record("a", Endpoint::Chat, None));
         let refused = |bytes: &[u8]| read_record(&keys(), bytes).unwrap_err();
         assert_eq!(read_record(&Keys::new([8; 32]), &bytes), Err(Unreadable::Secret));
@@ -315,19 +315,19 @@ mod tests {
             assert_eq!(refused(&write_record(&keys(), &record("a", Endpoint::Chat, Some(cost)))), Unreadable::Form);
         }
         for vector in [&[0.6, 0.9][..], &[f32::NAN, 0.8], &[]] {
-            let odd = Meaning { vector: vector.into(), ..meaning("a", record("a", Endpoint::Chat, None)) };
-            assert_eq!(read_meaning(&keys(), &write_meaning(&keys(), &odd)), Err(Unreadable::Form), "{vector:?}");
+            let odd = SemanticEntry { vector: vector.into(), ..meaning("a", record("a", Endpoint::Chat, None)) };
+            assert_eq!(read_semantic(&keys(), &write_semantic(&keys(), &odd)), Err(Unreadable::Form), "{vector:?}");
         }
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(text in ".{0,80}", chat in any::<bool>(), cost in prop::option::of(0.0f64..1e6)) {
+        fn written_entries_are_read_back(text in ".{0,80}", chat in any::<bool>(), cost in prop::option::of(0.0f64..1e6)) {
             let endpoint = if chat { Endpoint::Chat } else { Endpoint::Completions };
             let record = record(&text, endpoint, cost);
             prop_assert_eq!(read_record(&keys(), &write_record(&keys(), &record)), Ok(record.clone()));
             let meaning = meaning(&text, record);
-            prop_assert_eq!(read_meaning(&keys(), &write_meaning(&keys(), &meaning)), Ok(meaning));
+            prop_assert_eq!(read_semantic(&keys(), &write_semantic(&keys(), &meaning)), Ok(meaning));
         }
     }
 }

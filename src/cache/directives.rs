@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Signalbox's own header.
-const OURS: &str = "x-signalbox-cache";
+const OWN_HEADER: &str = "x-signalbox-cache";
 /// Longest namespace, in bytes.
 const LONGEST_NAMESPACE: usize = 256;
 
@@ -29,12 +29,12 @@ pub struct Directives {
     /// Separate part of the cache chosen by the caller.
     pub namespace: Option<String>,
     /// Broadest source of an acceptable answer.
-    pub most: Most,
+    pub most: SharingLimit,
 }
 
 /// Broadest source of an acceptable answer.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Most {
+pub enum SharingLimit {
     /// None: no cache is used.
     Off,
     /// Identical requests.
@@ -49,7 +49,7 @@ pub enum Most {
 /// An invalid directive. The text names the place and the valid form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct Misread {
+pub struct InvalidDirective {
     /// The header or the body member.
     pub field: &'static str,
     text: String,
@@ -74,27 +74,27 @@ impl Directives {
     ///
     /// # Errors
     ///
-    /// [`Misread`] for an error in a directive addressed to Signalbox alone: a prohibition must not be misunderstood.
-    pub fn read(headers: &HeaderMap, member: Option<&[u8]>) -> Result<Self, Misread> {
-        let mut said = Self::default();
+    /// [`InvalidDirective`] for an error in a directive addressed to Signalbox alone: a prohibition must not be misunderstood.
+    pub fn read(headers: &HeaderMap, member: Option<&[u8]>) -> Result<Self, InvalidDirective> {
+        let mut found = Self::default();
         for value in headers.get_all(header::CACHE_CONTROL) {
-            said.cache_control(value.to_str().unwrap_or_default());
+            found.cache_control(value.to_str().unwrap_or_default());
         }
-        for value in headers.get_all(OURS) {
+        for value in headers.get_all(OWN_HEADER) {
             let most = match value.as_bytes() {
-                b"off" => Most::Off,
-                b"exact" => Most::Exact,
-                b"shadow" => Most::Shadow,
-                b"semantic" => Most::Semantic,
-                _ => return Err(misread(OURS, "is one of off, exact, semantic and shadow")),
+                b"off" => SharingLimit::Off,
+                b"exact" => SharingLimit::Exact,
+                b"shadow" => SharingLimit::Shadow,
+                b"semantic" => SharingLimit::Semantic,
+                _ => return Err(invalid(OWN_HEADER, "is one of off, exact, semantic and shadow")),
             };
             // Of repeated directives the strictest applies.
-            said.most = said.most.min(most);
+            found.most = found.most.min(most);
         }
         if let Some(raw) = member.filter(|raw| *raw != b"null") {
-            said.member(raw)?;
+            found.member(raw)?;
         }
-        Ok(said)
+        Ok(found)
     }
 
     fn cache_control(&mut self, text: &str) {
@@ -111,9 +111,9 @@ impl Directives {
         }
     }
 
-    fn member(&mut self, raw: &[u8]) -> Result<(), Misread> {
+    fn member(&mut self, raw: &[u8]) -> Result<(), InvalidDirective> {
         let wrong = |_| {
-            misread(
+            invalid(
                 "cache",
                 "is an object of no-cache and no-store (booleans), ttl and s-maxage (seconds) and namespace",
             )
@@ -129,7 +129,7 @@ impl Directives {
         self.ttl = member.ttl.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
         self.namespace = member.namespace.filter(|namespace| !namespace.is_empty());
         if self.namespace.as_ref().is_some_and(|namespace| namespace.len() > LONGEST_NAMESPACE) {
-            return Err(misread("cache", "has a namespace of at most 256 bytes"));
+            return Err(invalid("cache", "has a namespace of at most 256 bytes"));
         }
         Ok(())
     }
@@ -140,13 +140,13 @@ impl Directives {
     }
 
     /// True without any directive.
-    pub fn is_silent(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-fn misread(field: &'static str, what: &str) -> Misread {
-    Misread { field, text: format!("'{field}' {what}") }
+fn invalid(field: &'static str, what: &str) -> InvalidDirective {
+    InvalidDirective { field, text: format!("'{field}' {what}") }
 }
 
 /// Reads any bytes as directives: header lines (`Cache-Control`, or Signalbox's own after a `!`), and the body member
@@ -160,13 +160,13 @@ pub fn fuzz_directives(bytes: &[u8]) {
     let (head, member) = end.map_or((bytes, None), |end| (&bytes[..end], Some(&bytes[end + 2..])));
     let mut headers = HeaderMap::new();
     for line in head.split(|byte| *byte == b'\n').take(64) {
-        let (name, value) = line.strip_prefix(b"!").map_or(("cache-control", line), |value| (OURS, value));
+        let (name, value) = line.strip_prefix(b"!").map_or(("cache-control", line), |value| (OWN_HEADER, value));
         if let Ok(value) = http::HeaderValue::from_bytes(value) {
             headers.append(name, value);
         }
     }
-    let Ok(said) = Directives::read(&headers, member) else { return };
-    assert!(said.namespace.as_ref().is_none_or(|name| (1..=LONGEST_NAMESPACE).contains(&name.len())));
+    let Ok(found) = Directives::read(&headers, member) else { return };
+    assert!(found.namespace.as_ref().is_none_or(|name| (1..=LONGEST_NAMESPACE).contains(&name.len())));
     let forbids = |name: &'static str, value: &'static str| {
         let mut headers = headers.clone();
         headers.append(name, http::HeaderValue::from_static(value));
@@ -176,7 +176,7 @@ pub fn fuzz_directives(bytes: &[u8]) {
     assert!(forbids("cache-control", "private, No-Cache").no_cache, "a kept answer is given");
     assert!(forbids("cache-control", "only-if-cached").only_if_cached, "an engine is asked");
     assert!(forbids("cache-control", "max-age=0").max_age == Some(Duration::ZERO), "an old answer is given");
-    assert!(forbids(OURS, "off").most == Most::Off, "the cache is used");
+    assert!(forbids(OWN_HEADER, "off").most == SharingLimit::Off, "the cache is used");
 }
 
 #[cfg(test)]
@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    fn read(headers: &[(&'static str, &'static str)], member: Option<&str>) -> Result<Directives, Misread> {
+    fn read(headers: &[(&'static str, &'static str)], member: Option<&str>) -> Result<Directives, InvalidDirective> {
         let pair = |(name, value): &(&'static str, &'static str)| {
             (HeaderName::from_static(name), HeaderValue::from_static(value))
         };
@@ -194,11 +194,11 @@ mod tests {
     }
 
     #[test]
-    fn each_way_of_saying_it_is_understood() {
+    fn every_form_of_a_directive_is_read() {
         let none = Directives::default;
         let seconds = |seconds| Some(Duration::from_secs(seconds));
-        assert!(read(&[], None).unwrap().is_silent());
-        assert!(read(&[("cache-control", "max-stale=5, private")], Some("null")).unwrap().is_silent());
+        assert!(read(&[], None).unwrap().is_empty());
+        assert!(read(&[("cache-control", "max-stale=5, private")], Some("null")).unwrap().is_empty());
         for (headers, member, want) in [
             (&[("cache-control", "No-Cache")][..], None, Directives { no_cache: true, ..none() }),
             (
@@ -208,8 +208,8 @@ mod tests {
             ),
             (&[("cache-control", "only-if-cached")], None, Directives { only_if_cached: true, ..none() }),
             (&[("cache-control", "max-age=often")], None, Directives { max_age: seconds(0), ..none() }),
-            (&[("x-signalbox-cache", "off")], None, Directives { most: Most::Off, ..none() }),
-            (&[("x-signalbox-cache", "exact")], None, Directives { most: Most::Exact, ..none() }),
+            (&[("x-signalbox-cache", "off")], None, Directives { most: SharingLimit::Off, ..none() }),
+            (&[("x-signalbox-cache", "exact")], None, Directives { most: SharingLimit::Exact, ..none() }),
             (
                 &[],
                 Some(r#"{"no-cache":true,"ttl":1.5}"#),
@@ -227,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_for_us_and_wrong_is_told() {
-        let told = |headers: &[(&'static str, &'static str)], member| read(headers, member).unwrap_err().to_string();
+    fn invalid_directives_of_our_own_are_rejected() {
+        let message = |headers: &[(&'static str, &'static str)], member| read(headers, member).unwrap_err().to_string();
         assert_eq!(
-            told(&[("x-signalbox-cache", "none")], None),
+            message(&[("x-signalbox-cache", "none")], None),
             "'x-signalbox-cache' is one of off, exact, semantic and shadow"
         );
         for member in [r#"{"ttl":"long"}"#, "true", "[true]", r#"{"no-store":"yes"}"#] {
-            assert!(told(&[], Some(member)).starts_with("'cache' is an object of "), "{member}");
+            assert!(message(&[], Some(member)).starts_with("'cache' is an object of "), "{member}");
         }
         let long = format!(r#"{{"namespace":"{}"}}"#, "n".repeat(300));
         assert!(Directives::read(&HeaderMap::new(), Some(long.as_bytes())).is_err());

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_requests_share_only_what_is_not_drawn_at_random() {
+    fn identical_requests_share_only_deterministic_answers() {
         let of = |more| exact(Endpoint::Chat, None, &body(more), false);
         for cold in [
             r#","temperature":0"#,
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn meaning_is_shared_only_where_nothing_speaks_against_it() {
+    fn semantic_sharing_is_denied_by_default() {
         let of = |more: &str, text| {
             let body = body(more);
             let mut outline = Outline::default();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn wording_that_asks_for_now_or_for_me_is_known() {
+    fn volatile_wording_is_recognised() {
         for text in [
             "What's today's date?",
             "Who is the CURRENT president",

@@ -121,13 +121,13 @@ impl Evidence {
         } else {
             (found.lower > budget
                 || found.labels * budget >= ENOUGH && found.upper > budget && found.rate > budget / 2.0)
-                && self.is_said_by_several(budget)
+                && self.has_several_witnesses(budget)
         };
         self.shadow_only
     }
 
     /// True if the rate exceeds the budget without the labels of any one caller.
-    fn is_said_by_several(&self, budget: f64) -> bool {
+    fn has_several_witnesses(&self, budget: f64) -> bool {
         self.voices.bounded().all(|voice| {
             let others = self.voices.sums(Some(voice));
             others.bad > budget * others.weight()
@@ -169,8 +169,8 @@ const UNLIKE: f32 = 0.55;
 const SHORT: u16 = 24;
 
 /// Compares a stored answer with a regenerated one. `similarity` is the cosine of their vectors, where available.
-pub fn answers_agree(stored: &str, anew: &str, similarity: Option<f32>) -> Agreement {
-    let (one, other) = (Traits::of(stored), Traits::of(anew));
+pub fn answers_agree(stored: &str, regenerated: &str, similarity: Option<f32>) -> Agreement {
+    let (one, other) = (Traits::of(stored), Traits::of(regenerated));
     if one.reads_like(&other) {
         return Agreement::Same(Source::Rerun);
     }
@@ -184,7 +184,7 @@ pub fn answers_agree(stored: &str, anew: &str, similarity: Option<f32>) -> Agree
         Some(_) => short,
     };
     // "No, it is not" negates twice, and is not a yes.
-    let hard = hard || verdict(stored).zip(verdict(anew)).is_some_and(|(one, other)| one != other);
+    let hard = hard || verdict(stored).zip(verdict(regenerated)).is_some_and(|(one, other)| one != other);
     match similarity {
         _ if hard => Agreement::Different,
         Some(similarity) if similarity < UNLIKE => Agreement::Different,
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold_the_rate_and_narrow() {
+    fn bounds_contain_the_rate_and_narrow() {
         let none = Evidence::default().rate(NOW);
         assert!(none.labels < 1e-9 && none.upper > 0.999);
         let some = after(99, 1).rate(NOW);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_weigh_what_stands_behind_them_and_fade() {
+    fn labels_are_weighted_by_source_and_fade() {
         let mut evidence = Evidence::default();
         evidence.learn(NOW, false, Source::Rerun, Voice::Gateway, 1.0);
         evidence.learn(NOW, true, Source::Rerun, Voice::Gateway, 0.1);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn one_caller_among_many_switches_nothing_off_and_several_do() {
+    fn one_caller_among_many_cannot_disable_a_scope_and_several_can() {
         let judged = |mut evidence: Evidence, voices: &[Voice]| {
             for _ in 0..200 {
                 for voice in voices {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_compared_by_what_they_say() {
+    fn answers_are_compared_by_content() {
         let of = answers_agree;
         assert_eq!(of("It is 42.", "it is 42", None), Agreement::Same(Source::Rerun));
         assert_eq!(of("It is 42.", "It is 43.", Some(0.99)), Agreement::Different);

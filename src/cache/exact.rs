@@ -15,8 +15,8 @@ use std::{
 };
 
 use super::{
-    kept::Kept,
     key::{ExactKey, ScopeId},
+    record::Kept,
     record::Record,
 };
 use crate::{measure::lock, types::Moment};

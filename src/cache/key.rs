@@ -38,7 +38,7 @@ enum Kind {
 
 /// Parts of a request that determine its key.
 #[derive(Copy, Clone, Debug)]
-pub struct Asked<'a> {
+pub struct KeyParts<'a> {
     /// Scope that may share the answer.
     pub scope: ScopeId,
     /// Model as the client named it.
@@ -72,15 +72,15 @@ impl Keys {
     }
 
     /// Key of all identical requests.
-    pub fn exact(&self, asked: &Asked<'_>) -> ExactKey {
-        let Asked { scope, model, namespace, headers, form } = asked;
+    pub fn exact(&self, parts: &KeyParts<'_>) -> ExactKey {
+        let KeyParts { scope, model, namespace, headers, form } = parts;
         ExactKey(self.hash(Kind::Exact, &[&scope.0, model.as_bytes(), namespace.as_bytes(), headers, form.bytes()]))
     }
 
     /// Key of all requests that differ only in the last user text, for `embedder` and the policy's `epoch`; `None`
     /// without such a text.
-    pub fn compat(&self, asked: &Asked<'_>, embedder: &str, epoch: u64) -> Option<CompatKey> {
-        let Asked { scope, model, namespace, headers, form } = asked;
+    pub fn compat(&self, parts: &KeyParts<'_>, embedder: &str, epoch: u64) -> Option<CompatKey> {
+        let KeyParts { scope, model, namespace, headers, form } = parts;
         let [before, after] = form.around_last_user_text()?;
         let parts = [
             &scope.0,
@@ -203,12 +203,12 @@ mod tests {
         Keys::new([7; 32])
     }
 
-    fn asked<'a>(scope: ScopeId, model: &'a str, form: &'a Canonical) -> Asked<'a> {
-        Asked { scope, model, namespace: "", headers: b"", form }
+    fn parts<'a>(scope: ScopeId, model: &'a str, form: &'a Canonical) -> KeyParts<'a> {
+        KeyParts { scope, model, namespace: "", headers: b"", form }
     }
 
     #[test]
-    fn scopes_share_with_nobody_else() {
+    fn scopes_are_separate() {
         let scope = |scope, key, user: Option<&str>| keys().scope(scope, key, user.map(str::as_bytes));
         let all = [
             scope(Scope::Shared, Some("a"), Some("u")),
@@ -231,31 +231,31 @@ mod tests {
     fn every_part_of_a_request_is_in_its_key() {
         let (one, other) = (form("hi", ""), form("hi", r#","seed":1"#));
         let scope = |name| keys().scope(Scope::Key, Some(name), None).unwrap();
-        let first = asked(scope("a"), "m", &one);
+        let first = parts(scope("a"), "m", &one);
         let exact = [
             first,
-            asked(scope("b"), "m", &one),
-            asked(scope("a"), "m2", &one),
-            Asked { namespace: "n", ..first },
-            Asked { headers: b"n", ..first },
-            Asked { model: "mn", ..first },
-            asked(scope("a"), "m", &other),
+            parts(scope("b"), "m", &one),
+            parts(scope("a"), "m2", &one),
+            KeyParts { namespace: "n", ..first },
+            KeyParts { headers: b"n", ..first },
+            KeyParts { model: "mn", ..first },
+            parts(scope("a"), "m", &other),
         ]
-        .map(|asked| keys().exact(&asked));
+        .map(|parts| keys().exact(&parts));
         for (at, key) in exact.iter().enumerate() {
             assert!(!exact[..at].contains(key), "{at}");
             assert_eq!(ExactKey::from_hex(&key.to_string()), Some(*key));
         }
         assert_eq!(keys().exact(&first), exact[0]);
         assert_ne!(Keys::new([8; 32]).exact(&first), exact[0], "without the secret no key can be made");
-        let compat = |asked: &Asked<'_>, embedder, epoch| keys().compat(asked, embedder, epoch).unwrap();
+        let compat = |parts: &KeyParts<'_>, embedder, epoch| keys().compat(parts, embedder, epoch).unwrap();
         let all = [
             compat(&first, "e", 1),
             compat(&first, "f", 1),
             compat(&first, "e", 2),
-            compat(&asked(scope("b"), "m", &one), "e", 1),
-            compat(&asked(scope("a"), "m", &other), "e", 1),
-            compat(&Asked { headers: b"n", ..first }, "e", 1),
+            compat(&parts(scope("b"), "m", &one), "e", 1),
+            compat(&parts(scope("a"), "m", &other), "e", 1),
+            compat(&KeyParts { headers: b"n", ..first }, "e", 1),
         ];
         for (at, key) in all.iter().enumerate() {
             assert!(!all[..at].contains(key), "{at}");
@@ -266,8 +266,8 @@ mod tests {
         #[test]
         fn requests_that_differ_in_the_last_text_alone_are_compatible(one in ".{0,8}", other in ".{0,8}", more in "x[a-z]{1,3}") {
             let scope = keys().scope(Scope::Shared, None, None).unwrap();
-            let compat = |form: &Canonical| keys().compat(&asked(scope, "m", form), "e", 1);
-            let exact = |form: &Canonical| keys().exact(&asked(scope, "m", form));
+            let compat = |form: &Canonical| keys().compat(&parts(scope, "m", form), "e", 1);
+            let exact = |form: &Canonical| keys().exact(&parts(scope, "m", form));
             let (first, second) = (form(&one, ""), form(&other, ""));
             prop_assert_eq!(compat(&first), compat(&second));
             prop_assert_eq!(exact(&first) == exact(&second), one == other);

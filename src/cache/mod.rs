@@ -11,23 +11,21 @@ pub mod eligible;
 mod embedder;
 pub mod evidence;
 mod exact;
-pub mod flights;
 pub mod guard;
 pub mod index;
-mod kept;
 mod key;
 mod record;
 pub mod replay;
 pub mod semantic;
+pub mod single_flight;
 mod tags;
 
 pub use self::{
-    directives::{Directives, Misread, Most, fuzz_directives},
+    directives::{Directives, InvalidDirective, SharingLimit, fuzz_directives},
     eligible::Bypass,
     embedder::{EmbedError, Embedder},
     exact::{Eviction, ExactCache, Found, Missing, Purge, SHARDS},
-    kept::Kept,
-    key::{Asked, CompatKey, ExactKey, Keys, ScopeId},
-    record::{Origin, Record},
+    key::{CompatKey, ExactKey, KeyParts, Keys, ScopeId},
+    record::{Kept, Origin, Record},
     tags::Tags,
 };

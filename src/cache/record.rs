@@ -1,9 +1,11 @@
-//! A cached answer with its origin, its scope, and the cost of generating it again.
+//! A cached answer with its origin, its scope, its age, and the cost of generating it again.
+
+use std::time::Duration;
 
 use crate::{
     cache::key::ScopeId,
     protocol::Transcript,
-    types::{Name, Usage},
+    types::{Moment, Name, Usage},
 };
 
 /// A cached answer.
@@ -52,5 +54,29 @@ impl Record {
     pub fn worth(&self) -> f64 {
         let tokens = self.transcript.usage().map_or(0, |usage| usage.total());
         self.cost_usd.filter(|cost| *cost > 0.0).unwrap_or(tokens.max(1) as f64 / 1e6)
+    }
+}
+
+/// Start of an answer's life: a moment, and the age at that moment.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    at: Moment,
+    age: Duration,
+}
+
+impl Kept {
+    /// An answer that was new at `at`.
+    pub const fn since(at: Moment) -> Self {
+        Self::aged(at, Duration::ZERO)
+    }
+
+    /// An answer of this age at `at`, for example stored by an earlier process.
+    pub const fn aged(at: Moment, age: Duration) -> Self {
+        Self { at, age }
+    }
+
+    /// Its age at `now`.
+    pub fn age(self, now: Moment) -> Duration {
+        self.age.saturating_add(now.since(self.at))
     }
 }

@@ -107,7 +107,7 @@ mod tests {
     use crate::cache::{confidence::SIGNS, guard::Soft};
 
     #[test]
-    fn there_is_a_prior_for_every_embedder_and_it_keeps_the_signs() {
+    fn every_embedder_has_a_prior_with_the_allowed_signs() {
         assert_eq!(BUILT_IN.iter().filter(|prior| prior.embedder.is_empty()).count(), 1);
         for prior in BUILT_IN.iter() {
             assert_eq!(prior.covariance.len(), FEATURES * FEATURES);

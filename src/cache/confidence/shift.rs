@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_label_counts_and_many_decide() {
+    fn the_first_label_counts_and_many_dominate() {
         let mut shift = Shift::entry();
         shift.learn(4.0, false, 1.0);
         let after_one = shift.mean();
@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn labels_move_the_mean_their_way(log_odds in -9f32..9.0, labels in prop::collection::vec(any::<bool>(), 0..40)) {
+        fn labels_move_the_mean_in_their_direction(log_odds in -9f32..9.0, labels in prop::collection::vec(any::<bool>(), 0..40)) {
             let mut shift = Shift::scope();
             for same in labels {
                 let before = shift;

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_more_than_his_share() {
+    fn no_voice_exceeds_its_share() {
         assert!((voices(30, &[1000]).sums(None).bad - 10.0).abs() < 1e-9, "a quarter of 40");
         assert!((voices(30, &[5]).sums(None).bad - 5.0).abs() < 1e-9, "less is left as it is");
         assert!(voices(0, &[1000, 1000, 1000]).sums(None).weight() < 1e-9, "three have a third each");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_are_bounded_and_the_lightest_goes() {
+    fn callers_are_bounded_and_the_lightest_is_replaced() {
         let labels: Vec<usize> = (1..=40).collect();
         let voices = voices(0, &labels);
         assert_eq!(voices.bounded.len(), MOST);

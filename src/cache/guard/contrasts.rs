@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opposites_exclude_each_other_in_every_form() {
+    fn opposites_exclude_each_other_in_all_forms() {
         for (one, other) in [
             ("on", "off"),
             ("enabled", "disabling"),

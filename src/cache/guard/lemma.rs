@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_of_a_word_meet() {
+    fn forms_of_a_word_have_one_base() {
         for forms in [
             "make makes making made",
             "create creates creating created",

@@ -382,7 +382,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_mean_the_same_have_one_number_and_one_weight() {
+    fn synonyms_have_one_number_and_one_weight() {
         let of = |word: &str| known(&lemma(word)).unwrap();
         assert_eq!(of("purchasing").word, of("buy").word);
         assert_eq!(of("approaches").word, of("ways").word);

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn small_words_that_change_the_sense_are_seen() {
+    fn small_words_that_change_the_sense_are_detected() {
         let soft = |one: &str, other: &str| compare(&Traits::of(one), &Traits::of(other)).soft;
         assert_eq!(guard("What is gen y?", "What is gen z?"), Some(Guard::Names));
         assert!(soft("How do I zoom the screen?", "How do I zoom out the screen?").particles > 0.5);
@@ -260,20 +260,20 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_told_apart() {
+    fn labels_are_distinct() {
         let labels: std::collections::BTreeSet<_> = Guard::ALL.iter().map(|guard| guard.label()).collect();
         assert_eq!(labels.len(), Guard::ALL.len());
     }
 
     proptest! {
         #[test]
-        fn a_text_is_never_kept_from_itself(text in "(\\PC|[a-z]{1,6}| |10|km|not|\"|turn|on){0,60}") {
+        fn a_text_matches_itself(text in "(\\PC|[a-z]{1,6}| |10|km|not|\"|turn|on){0,60}") {
             let traits = Traits::of(&text);
             prop_assert_eq!(compare(&traits, &traits).guard, None);
         }
 
         #[test]
-        fn a_comparison_has_no_direction(one in "([A-Z]?[a-z]{1,4} |not |10 |\"a\" |from |to ){0,12}", other in "([A-Z]?[a-z]{1,4} |not |10 |\"a\" |from |to ){0,12}") {
+        fn a_comparison_is_symmetric(one in "([A-Z]?[a-z]{1,4} |not |10 |\"a\" |from |to ){0,12}", other in "([A-Z]?[a-z]{1,4} |not |10 |\"a\" |from |to ){0,12}") {
             let (one, other) = (Traits::of(&one), Traits::of(&other));
             prop_assert_eq!(compare(&one, &other).guard, compare(&other, &one).guard);
         }

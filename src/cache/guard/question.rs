@@ -255,8 +255,8 @@ pub(super) fn language(text: &str, words: &[&str]) -> Option<u8> {
     if script > 0 {
         return Some(script as u8);
     }
-    let tell = |list: &str| words.iter().filter(|word| list.split(' ').any(|known| known == **word)).count();
-    let mut counts = LANGUAGES.map(|(_, list)| tell(list));
+    let count = |list: &str| words.iter().filter(|word| list.split(' ').any(|known| known == **word)).count();
+    let mut counts = LANGUAGES.map(|(_, list)| count(list));
     let best = counts.iter().enumerate().max_by_key(|(_, count)| **count).map(|(at, count)| (at, *count))?;
     counts[best.0] = 0;
     let second = counts.iter().max().copied().unwrap_or(0);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_of_asking_meet() {
+    fn equivalent_question_forms_have_one_type() {
         for (one, other) in [
             ("how do i cook rice", "what is the best way to cook rice"),
             ("could you tell me why birds sing", "why do birds sing"),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn languages_are_told_by_script_and_by_common_words() {
+    fn languages_are_detected_by_script_and_common_words() {
         let of = |text: &str| language(text, &text.split(' ').collect::<Vec<_>>());
         assert_eq!(of("wie ist das wetter"), Some(101));
         assert_eq!(of("what is the weather"), Some(100));

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_what_they_look_like() {
+    fn pieces_have_the_expected_kinds() {
         for (text, piece, kind) in [
             ("see https://a.b/c?d=1, please", "https://a.b/c?d=1", Kind::Url),
             ("mail me@example.org.", "me@example.org", Kind::Url),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn quotations_and_sentences_are_told() {
+    fn quotations_and_sentences_are_marked() {
         let (found, whole) = pieces("He said \"good day\" twice. Then left", 100);
         assert!(whole);
         let quotes: Vec<_> = found.iter().map(|piece| piece.quote).collect();

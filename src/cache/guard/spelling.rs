@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_means_nothing_is_overlooked() {
+    fn only_insignificant_differences_are_ignored() {
         let alike = |one: &str, other: &str| spelling(one) == spelling(other);
         assert!(alike("What is the capital of France?", "what is  the capital of france"));
         assert!(alike("Hello, world!", "“hello world”"));

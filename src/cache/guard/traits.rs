@@ -375,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_that_differ_in_signs_only_are_one() {
+    fn texts_that_differ_only_in_punctuation_read_alike() {
         let of = Traits::of;
         assert_eq!(of("What's  new?").whole, of("what is new").whole);
         assert_ne!(of("what is new").whole, of("is what new").whole);
@@ -385,7 +385,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived(text in "(?s)(\\PC|[ \"'`$%-]|10|km|turn|on|march|\n){0,300}") {
+        fn any_text_can_be_analysed(text in "(?s)(\\PC|[ \"'`$%-]|10|km|turn|on|march|\n){0,300}") {
             let traits = Traits::of(&text);
             prop_assert!(traits.bytes() < 40 << 10);
             prop_assert_eq!(&traits, &Traits::of(&text));

@@ -40,13 +40,13 @@ struct Sealed {
     graph: Arc<Graph>,
     /// A bit for each dead point.
     dead: Vec<u64>,
-    buried: usize,
+    dead_count: usize,
 }
 
 impl Sealed {
     fn new(graph: Arc<Graph>) -> Self {
         let dead = vec![0; graph.len().div_ceil(64)];
-        Self { graph, dead, buried: 0 }
+        Self { graph, dead, dead_count: 0 }
     }
 
     fn counts(&self, point: u32) -> bool {
@@ -54,15 +54,15 @@ impl Sealed {
     }
 
     /// Marks a number as dead. Returns true if it was present.
-    fn bury(&mut self, number: u64) -> bool {
+    fn mark_dead(&mut self, number: u64) -> bool {
         let Some(point) = self.graph.point(number).filter(|point| self.counts(*point)) else { return false };
         self.dead[point as usize / 64] |= 1 << (point % 64);
-        self.buried += 1;
+        self.dead_count += 1;
         true
     }
 
     fn len(&self) -> usize {
-        self.graph.len() - self.buried
+        self.graph.len() - self.dead_count
     }
 }
 
@@ -134,7 +134,7 @@ impl Adaptive {
         match &self.sealed {
             None => hot >= self.sealed_from.max(1),
             Some(sealed) => {
-                sealed.buried * 100 > sealed.graph.len() * DEAD_PERCENT
+                sealed.dead_count * 100 > sealed.graph.len() * DEAD_PERCENT
                     || hot * HOT_SHARE > sealed.len().max(self.sealed_from)
             }
         }
@@ -162,7 +162,7 @@ impl Adaptive {
         let mut sealed = Sealed::new(Arc::new(rebuilt.graph));
         let mut hot = Flat::new(self.dimensions);
         for number in changed {
-            sealed.bury(number);
+            sealed.mark_dead(number);
             hot.take_over(number, &self.hot);
         }
         let hot = std::mem::replace(&mut self.hot, hot);
@@ -182,7 +182,7 @@ impl VectorIndex for Adaptive {
             changed.insert(number);
         }
         // It is in at most one of the two.
-        self.hot.remove(number) || self.sealed.as_mut().is_some_and(|sealed| sealed.bury(number))
+        self.hot.remove(number) || self.sealed.as_mut().is_some_and(|sealed| sealed.mark_dead(number))
     }
 
     fn search(&self, vector: &[f32], most: usize, near: &mut Vec<Near>) {

@@ -129,7 +129,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_put_in_is_its_own_nearest_however_many_there_are() {
+fn an_inserted_vector_is_its_own_nearest_at_any_size() {
     let mut dice = fastrand::Rng::with_seed(7);
     let vectors: Vec<Vec<f32>> = (0..3_000).map(|_| (0..70).map(|_| dice.f32() - 0.5).collect()).collect();
     let mut index = Flat::new(70);
@@ -148,7 +148,7 @@ fn what_was_put_in_is_its_own_nearest_however_many_there_are() {
 }
 
 #[test]
-fn many_identical_vectors_are_sealed_without_harm() {
+fn many_identical_vectors_can_be_sealed() {
     let mut index = Adaptive::new(4).sealed_from(10);
     for number in 0..50 {
         index.insert(number, &[0.5; 4]);

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_weighed_to_the_prevalence() {
+    fn rates_are_weighted_to_the_prevalence() {
         let counts = Counts { with_partner: 100, right: 40, wrong: 1, without: 1_000, false_hits: 2 };
         let rates = at_prevalence(&counts, 0.1);
         assert!((rates.hit_rate.rate - (0.1 * 0.41 + 0.9 * 0.002)).abs() < 1e-12);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_are_counted_by_what_became_of_them() {
+    fn queries_are_counted_by_outcome() {
         let mut counts = Counts::default();
         for (partner, served) in
             [(true, Some(true)), (true, Some(false)), (true, None), (false, Some(false)), (false, None)]

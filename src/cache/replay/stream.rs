@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_served_with_what_is_near_and_not_kept_apart() {
+    fn a_query_is_served_with_a_near_candidate_that_no_guard_rejects() {
         let pairs = [
             pair("How do I reset my router?", "how do i reset my router", true),
             pair("How do I bake 2 loaves of bread?", "How do I bake 3 loaves of bread?", false),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_no_vector_is_near_nothing() {
+    fn zero_vectors_match_nothing() {
         let pairs = [pair("a", "b", true)];
         let corpus = Corpus::of(&pairs, Half::All, &HashMap::new());
         let none = Vectors::new(8, vec![0.0; 16]);

@@ -21,7 +21,7 @@ use std::{
 use self::space::Space;
 pub use self::{
     entry::{Candidate, Entry, NewEntry, Wanted},
-    verdict::{Judged, Verdict, Weighed, foregone, judge},
+    verdict::{Judged, Verdict, Weighed, early_verdict, judge},
 };
 use super::{exact::Purge, key::CompatKey};
 use crate::{measure::lock, types::Moment};
@@ -46,12 +46,12 @@ pub struct Semantic {
     bytes: AtomicUsize,
     /// Limit on bytes.
     most: AtomicUsize,
-    evicted: [AtomicU64; Gone::ALL.len()],
+    evicted: [AtomicU64; Removal::ALL.len()],
 }
 
 /// Reason for a removal, in the order of the counters.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Gone {
+pub enum Removal {
     /// Room was needed, and it was not used since eviction last considered it.
     Space,
     /// It expired.
@@ -62,7 +62,7 @@ pub enum Gone {
     Purged,
 }
 
-impl Gone {
+impl Removal {
     /// All reasons, in the order of the counters.
     pub const ALL: [Self; 4] = [Self::Space, Self::Expired, Self::Replaced, Self::Purged];
 
@@ -134,8 +134,8 @@ impl Semantic {
         };
         drop(space);
         if let Some(replaced) = replaced {
-            self.gone(&replaced);
-            self.count(Gone::Replaced);
+            self.forget(&replaced);
+            self.count(Removal::Replaced);
         }
         lock(&self.order).push_back((key, number));
         self.make_room();
@@ -149,7 +149,7 @@ impl Semantic {
 
     /// Removes an entry, for example because its answer was wrong.
     pub fn remove(&self, key: &CompatKey, number: u64) -> bool {
-        self.take(key, number).map(|_| self.count(Gone::Purged)).is_some()
+        self.take(key, number).map(|_| self.count(Removal::Purged)).is_some()
     }
 
     /// Removes the entries that `purge` selects. Returns their number.
@@ -169,9 +169,9 @@ impl Semantic {
 
     /// Slow maintenance outside of requests: rebuilds indexes that need it and drops empty ones. Returns the number of
     /// rebuilt indexes.
-    pub fn tend(&self) -> usize {
+    pub fn maintain(&self) -> usize {
         let spaces: Vec<_> = read_all(&self.spaces).values().cloned().collect();
-        let built = spaces.iter().filter(|space| Space::tend(space)).count();
+        let built = spaces.iter().filter(|space| Space::rebuild(space)).count();
         drop(spaces);
         let all = read_all(&self.spaces);
         let empty: Vec<_> = all.iter().filter(|(_, space)| read(space).len() == 0).map(|(key, _)| *key).collect();
@@ -198,7 +198,7 @@ impl Semantic {
     }
 
     /// Removals for this reason.
-    pub fn evicted(&self, why: Gone) -> u64 {
+    pub fn evicted(&self, why: Removal) -> u64 {
         self.evicted[why as usize].load(Relaxed)
     }
 
@@ -206,7 +206,7 @@ impl Semantic {
         read_all(&self.spaces).get(key).cloned()
     }
 
-    fn count(&self, why: Gone) {
+    fn count(&self, why: Removal) {
         self.evicted[why as usize].fetch_add(1, Relaxed);
     }
 
@@ -216,7 +216,7 @@ impl Semantic {
             let mut space = write(&space);
             (space.remove(number)?, space.len() == 0)
         };
-        self.gone(&entry);
+        self.forget(&entry);
         if empty {
             self.leave(key);
         }
@@ -233,7 +233,7 @@ impl Semantic {
         }
     }
 
-    fn gone(&self, entry: &Entry) {
+    fn forget(&self, entry: &Entry) {
         self.bytes.fetch_sub(entry.bytes, Relaxed);
         self.count.fetch_sub(1, Relaxed);
     }
@@ -250,7 +250,7 @@ impl Semantic {
             if entry.was_given() {
                 lock(&self.order).push_back((key, number));
             } else if self.take(&key, number).is_some() {
-                self.count(Gone::Space);
+                self.count(Removal::Space);
             }
         }
     }
@@ -265,7 +265,7 @@ impl Semantic {
             match self.get(&key, number) {
                 Some(entry) if entry.expires > now => lock(&self.order).push_back((key, number)),
                 Some(_) if self.take(&key, number).is_some() => {
-                    self.count(Gone::Expired);
+                    self.count(Removal::Expired);
                     gone += 1;
                 }
                 Some(_) | None => {}

@@ -63,7 +63,7 @@ impl Space {
     }
 
     /// Rebuilds the index if that is due, without holding a lock during the work. Returns true if it did.
-    pub(super) fn tend(space: &RwLock<Self>) -> bool {
+    pub(super) fn rebuild(space: &RwLock<Self>) -> bool {
         let plan = {
             let mut space = space.write().unwrap_or_else(PoisonError::into_inner);
             space.index.as_mut().filter(|index| index.needs_rebuild()).map(Adaptive::plan)

@@ -47,7 +47,7 @@ pub struct Judged {
 
 /// Verdict that is certain before the deciding embedder makes the query's vector, which takes milliseconds: guards
 /// reject all candidates, or no similarity would make one probable enough. `None` where it depends on the vector.
-pub fn foregone(query: &Weighed<'_>, candidates: &[Candidate]) -> Option<Verdict> {
+pub fn early_verdict(query: &Weighed<'_>, candidates: &[Candidate]) -> Option<Verdict> {
     let mut guarded = None;
     for Candidate { entry, recall } in candidates {
         let comparison = compare(query.traits, &entry.traits);

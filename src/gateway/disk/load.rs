@@ -11,7 +11,7 @@ use super::shelf::{MEANING, RECORD, Shelf};
 use crate::{
     cache::{
         ExactKey, Kept,
-        codec::{read_meaning, read_record},
+        codec::{read_record, read_semantic},
         eligible,
     },
     gateway::{Desk, wall::now},
@@ -80,7 +80,7 @@ fn take(desk: &Desk, caching: &Caching, shelf: &Shelf, record: &Record, runtime:
             if shelf.unless_purged(&key, &answer, take) == Some(true) { Found::Record } else { Found::Gone }
         }
         (MEANING, _, Some(semantic)) => {
-            let Ok(meaning) = read_meaning(&shelf.keys, &record.payload) else { return Found::Passed };
+            let Ok(meaning) = read_semantic(&shelf.keys, &record.payload) else { return Found::Passed };
             if desk.disk.is_off(&meaning.record) {
                 return Found::Off;
             }

@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use super::{embedders::Embedders, recent::Judged, state::Meanings};
 use crate::{
     cache::{
-        self, Bypass, CompatKey, Directives, Found, Most, Origin, eligible,
+        self, Bypass, CompatKey, Directives, Found, Origin, SharingLimit, eligible,
         guard::Traits,
-        semantic::{Candidate, Verdict, Wanted, Weighed, foregone, judge},
+        semantic::{Candidate, Verdict, Wanted, Weighed, early_verdict, judge},
     },
     embed,
     gateway::{Desk, stages::Call},
@@ -100,7 +100,7 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
     let scope =
         desk.cache.keys.load().scope(semantic.scope, caller.map(|name| &**name), user.as_deref().map(str::as_bytes));
     let Some(scope) = scope else { return Looked::Bypassed(Bypass::User) };
-    let asked = cache::Asked {
+    let asked = cache::KeyParts {
         scope,
         model: call.body.model.as_deref().unwrap_or_default(),
         namespace: said.namespace.as_deref().unwrap_or_default(),
@@ -139,7 +139,7 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
         scope: lock(&desk.meanings.scopes).shift(&scope),
         budget: semantic.max_false_hit_rate as f32,
     };
-    if let Some(verdict) = foregone(&weighed, &near) {
+    if let Some(verdict) = early_verdict(&weighed, &near) {
         if let Verdict::Guarded(guard) = verdict {
             metrics.guarded(guard.label());
             return Looked::Missed("guard", Some(pending));
@@ -160,7 +160,7 @@ pub(in crate::gateway) async fn look(desk: &Desk, semantic: &Semantic, sought: &
     let shadow_only = lock(&desk.meanings.scopes).shadow_only(&scope, semantic.max_false_hit_rate, now);
     let verdict = judge(&weighed, &vector, &near);
     pending.vector = Some(vector);
-    let only_looks = semantic.shadow || said.most == Most::Shadow || shadow_only;
+    let only_looks = semantic.shadow || said.most == SharingLimit::Shadow || shadow_only;
     match verdict {
         Verdict::Serve(judged) if !only_looks => {
             judged.entry.give();

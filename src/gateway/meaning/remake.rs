@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::state::Meanings;
 use crate::{
-    cache::{CompatKey, Kept, Record, codec::Meaning, guard::Traits, semantic::NewEntry},
+    cache::{CompatKey, Kept, Record, codec::SemanticEntry, guard::Traits, semantic::NewEntry},
     gateway::{Desk, shared::give_meaning},
     types::Moment,
 };
@@ -25,7 +25,7 @@ pub(super) async fn write_down(
         return;
     }
     let Ok(embedders) = desk.meanings.embedders().await else { return };
-    let meaning = Meaning {
+    let meaning = SemanticEntry {
         compat,
         text: text.to_owned(),
         embedder: embedders.id.clone(),
@@ -41,9 +41,9 @@ pub(super) async fn write_down(
 impl Meanings {
     /// An entry as it was written down: what is cheap is made anew, so that nothing of it can be another release's. `None` where other
     /// embedders made its vector.
-    pub(in crate::gateway) async fn remade(&self, meaning: Meaning, kept: Kept) -> Option<(CompatKey, NewEntry)> {
+    pub(in crate::gateway) async fn remade(&self, meaning: SemanticEntry, kept: Kept) -> Option<(CompatKey, NewEntry)> {
         let embedders = self.loaded().await?;
-        let Meaning { compat, text, embedder, vector, exact, record } = meaning;
+        let SemanticEntry { compat, text, embedder, vector, exact, record } = meaning;
         if embedder != embedders.id {
             return None;
         }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     cache::{
         Purge,
-        semantic::{Gone, Semantic},
+        semantic::{Removal, Semantic},
     },
     embed::{self, Limits, Worker},
     measure::lock,
@@ -103,7 +103,7 @@ impl Meanings {
 
     /// How many entries had to go so far, by the reason.
     pub fn evictions(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Gone::ALL.into_iter().map(|reason| (reason.label(), self.entries.evicted(reason)))
+        Removal::ALL.into_iter().map(|reason| (reason.label(), self.entries.evicted(reason)))
     }
 
     /// How often hits were false, as far as is known.
@@ -116,7 +116,7 @@ impl Meanings {
         /// Looked at each time.
         const MOST: usize = 20_000;
         self.entries.expire(MOST, now);
-        self.entries.tend();
+        self.entries.maintain();
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     cache::{
         ExactKey, Keys, Purge, Record, Tags,
-        codec::{self, Meaning},
+        codec::{self, SemanticEntry},
     },
     gateway::wall::{millis, now},
     policy,
@@ -131,8 +131,8 @@ impl Circle {
     }
 
     /// Tells all others of an answer under a text.
-    pub(super) fn meaning(&self, meaning: &Meaning, age: Duration, left: Duration) -> Result<(), &'static str> {
-        let payload = codec::write_meaning(&self.keys, meaning);
+    pub(super) fn meaning(&self, meaning: &SemanticEntry, age: Duration, left: Duration) -> Result<(), &'static str> {
+        let payload = codec::write_semantic(&self.keys, meaning);
         if payload.len() > LARGEST {
             return Err("too_large");
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    cache::{ExactKey, Record, codec::Meaning},
+    cache::{ExactKey, Record, codec::SemanticEntry},
     gateway::Desk,
 };
 
@@ -15,7 +15,7 @@ pub(in crate::gateway) fn give_record(desk: &Desk, key: &ExactKey, record: &Reco
 }
 
 /// The same of an answer under a text.
-pub(in crate::gateway) fn give_meaning(desk: &Desk, meaning: &Meaning, age: Duration, left: Duration) {
+pub(in crate::gateway) fn give_meaning(desk: &Desk, meaning: &SemanticEntry, age: Duration, left: Duration) {
     if desk.shared.is_on() && !desk.disk.is_off(&meaning.record) {
         told(desk, "tell", desk.shared.meaning(meaning, age, left));
     }

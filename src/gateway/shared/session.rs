@@ -7,7 +7,7 @@ use tokio::{runtime::Handle, sync::mpsc};
 
 use super::circle::{Circle, LONGEST, Outgoing};
 use crate::{
-    cache::{Kept, codec::read_meaning, eligible},
+    cache::{Kept, codec::read_semantic, eligible},
     gateway::{
         Desk,
         wall::{millis, now},
@@ -156,7 +156,7 @@ impl Session {
 /// Keeps what another gateway tells; what came of it.
 fn take_in(desk: &Desk, circle: &Circle, semantic: &Semantic, bytes: &[u8], runtime: &Handle) -> &'static str {
     let Some(letter) = circle.letter(&circle.stream(), bytes) else { return "refused" };
-    let Ok(meaning) = read_meaning(&circle.keys, letter.payload) else { return "refused" };
+    let Ok(meaning) = read_semantic(&circle.keys, letter.payload) else { return "refused" };
     let age = Duration::from_millis(now().saturating_sub(letter.written));
     let ttl = semantic.ttl_of(eligible::is_volatile(&meaning.text));
     let left = Duration::from_millis(letter.expires.saturating_sub(now())).min(ttl.saturating_sub(age));

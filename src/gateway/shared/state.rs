@@ -90,7 +90,7 @@ impl Shared {
     /// The same of one under a text.
     pub(in crate::gateway) fn meaning(
         &self,
-        meaning: &codec::Meaning,
+        meaning: &codec::SemanticEntry,
         age: Duration,
         left: Duration,
     ) -> Result<(), &'static str> {

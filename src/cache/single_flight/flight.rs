@@ -27,7 +27,7 @@ pub struct FlightKey {
 
 /// Requests under way and their readers. `H` is the head of an answer.
 #[derive(Debug)]
-pub struct Flights<H> {
+pub struct SingleFlight<H> {
     pub(super) table: DashMap<FlightKey, Arc<Flight<H>>>,
     /// Limit on the bytes of a log.
     pub(super) most: usize,
@@ -75,20 +75,20 @@ pub(super) struct State<H> {
     pub(super) bytes: usize,
     pub(super) end: Option<End>,
     /// Readers by number; `None` for those that left.
-    pub(super) seats: Vec<Option<Seat>>,
+    pub(super) slots: Vec<Option<Slot>>,
     /// Reader whose request is under way.
-    pub(super) flying: Option<usize>,
+    pub(super) leading: Option<usize>,
     /// Reader that is to take over.
     pub(super) called: Option<usize>,
     pub(super) takeovers: u32,
     /// True if no further reader may join.
     pub(super) closed: bool,
     /// Wakes the leader's writer when there is room, or no reader is left.
-    pub(super) pilot: Option<Waker>,
+    pub(super) leader: Option<Waker>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Seat {
+pub(super) struct Slot {
     /// Number of entries read.
     pub(super) read: usize,
     pub(super) waker: Option<Waker>,
@@ -99,7 +99,7 @@ pub(super) struct Seat {
     pub(super) too_slow: bool,
 }
 
-impl<H> Flights<H> {
+impl<H> SingleFlight<H> {
     /// Creates an empty table with logs of at most `most` bytes.
     pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { table: DashMap::new(), most })
@@ -132,55 +132,55 @@ impl<H> Flight<H> {
             dropped: 0,
             bytes: 0,
             end: None,
-            seats: Vec::new(),
-            flying: None,
+            slots: Vec::new(),
+            leading: None,
             called: None,
             takeovers: 0,
             closed: false,
-            pilot: None,
+            leader: None,
         };
         Arc::new(Self { key, most, state: Mutex::new(state) })
     }
 
     /// Adds a reader. Returns `None` if none may join or the request has no reader.
-    pub(super) fn join(&self) -> Option<usize> {
+    pub(super) fn add_reader(&self) -> Option<usize> {
         let mut state = lock(&self.state);
-        if state.closed || state.seats.is_empty() {
+        if state.closed || state.slots.is_empty() {
             return None;
         }
-        state.seats.push(Some(Seat::default()));
-        Some(state.seats.len() - 1)
+        state.slots.push(Some(Slot::default()));
+        Some(state.slots.len() - 1)
     }
 }
 
 impl<H> State<H> {
-    pub(super) fn aboard(&self) -> impl Iterator<Item = (usize, &Seat)> {
-        self.seats.iter().enumerate().filter_map(|(at, seat)| Some((at, seat.as_ref()?)))
+    pub(super) fn readers(&self) -> impl Iterator<Item = (usize, &Slot)> {
+        self.slots.iter().enumerate().filter_map(|(at, slot)| Some((at, slot.as_ref()?)))
     }
 
     pub(super) fn wake_all(&mut self) {
-        self.seats.iter_mut().flatten().filter_map(|seat| seat.waker.take()).for_each(Waker::wake);
+        self.slots.iter_mut().flatten().filter_map(|slot| slot.waker.take()).for_each(Waker::wake);
     }
 
-    pub(super) fn wake_pilot(&mut self) {
-        self.pilot.take().into_iter().for_each(Waker::wake);
+    pub(super) fn wake_leader(&mut self) {
+        self.leader.take().into_iter().for_each(Waker::wake);
     }
 
     /// Calls on another reader, whose own request was not sent yet, to take over. Returns false if there is none.
     pub(super) fn call(&mut self) -> bool {
-        self.flying = None;
-        let other = self.aboard().find(|(_, seat)| !seat.sent).map(|(at, _)| at);
+        self.leading = None;
+        let other = self.readers().find(|(_, slot)| !slot.sent).map(|(at, _)| at);
         self.called = other;
         let Some(called) = self.called else { return false };
-        if let Some(seat) = &mut self.seats[called] {
-            seat.waker.take().into_iter().for_each(Waker::wake);
+        if let Some(slot) = &mut self.slots[called] {
+            slot.waker.take().into_iter().for_each(Waker::wake);
         }
         true
     }
 
     /// Drops entries that all readers have read.
     pub(super) fn trim(&mut self) {
-        let slowest = self.aboard().filter(|(_, seat)| !seat.too_slow).map(|(_, seat)| seat.read).min();
+        let slowest = self.readers().filter(|(_, slot)| !slot.too_slow).map(|(_, slot)| slot.read).min();
         let slowest = slowest.unwrap_or(self.dropped + self.log.len());
         while self.dropped < slowest {
             let Some(entry) = self.log.pop_front() else { return };

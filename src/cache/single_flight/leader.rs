@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::flight::{End, Entry, Flight, Flights, Seat};
+use super::flight::{End, Entry, Flight, SingleFlight, Slot};
 use crate::{measure::lock, types::Fault};
 
 /// Most takeovers by another request before all readers fail.
@@ -14,9 +14,9 @@ const MOST_TAKEOVERS: u32 = 2;
 /// Writes the log. Dropping it before the [end](Leader::end) breaks the answer off, or lets another reader take
 /// over.
 #[derive(Debug)]
-pub struct Pilot<H> {
+pub struct Leader<H> {
     pub(super) flight: Arc<Flight<H>>,
-    pub(super) flights: Weak<Flights<H>>,
+    pub(super) flights: Weak<SingleFlight<H>>,
     pub(super) over: bool,
 }
 
@@ -31,7 +31,7 @@ pub enum Others {
     TakeOverForAll,
 }
 
-impl<H> Pilot<H> {
+impl<H> Leader<H> {
     /// Records the head: the answer has begun.
     pub fn begin(&self, head: H) {
         let mut state = lock(&self.flight.state);
@@ -50,17 +50,17 @@ impl<H> Pilot<H> {
         }
         if state.bytes + size > self.flight.most && !state.log.is_empty() {
             let end = state.dropped + state.log.len();
-            if state.aboard().any(|(_, seat)| seat.read == end) {
+            if state.readers().any(|(_, slot)| slot.read == end) {
                 let first = state.dropped;
-                let slow = |seat: &&mut Seat| !seat.too_slow && seat.read == first;
-                for seat in state.seats.iter_mut().flatten().filter(slow) {
-                    seat.too_slow = true;
-                    seat.waker.take().into_iter().for_each(Waker::wake);
+                let slow = |slot: &&mut Slot| !slot.too_slow && slot.read == first;
+                for slot in state.slots.iter_mut().flatten().filter(slow) {
+                    slot.too_slow = true;
+                    slot.waker.take().into_iter().for_each(Waker::wake);
                 }
                 state.trim();
             }
             if state.bytes + size > self.flight.most && !state.log.is_empty() {
-                state.pilot = Some(cx.waker().clone());
+                state.leader = Some(cx.waker().clone());
                 return Poll::Pending;
             }
         }
@@ -78,12 +78,12 @@ impl<H> Pilot<H> {
     }
 
     /// Polls until no reader is left.
-    pub fn poll_deserted(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_abandoned(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = lock(&self.flight.state);
-        if state.aboard().next().is_none() {
+        if state.readers().next().is_none() {
             return Poll::Ready(());
         }
-        state.pilot = Some(cx.waker().clone());
+        state.leader = Some(cx.waker().clone());
         Poll::Pending
     }
 
@@ -100,15 +100,15 @@ impl<H> Pilot<H> {
     pub fn fail(mut self, fault: Fault, others: Others) {
         self.over = true;
         let mut state = lock(&self.flight.state);
-        let led = state.flying;
+        let led = state.leading;
         state.takeovers += 1;
         let may = others != Others::Fail && state.takeovers <= MOST_TAKEOVERS;
         if may && state.call() {
             if others == Others::TakeOver
-                && let Some(Some(seat)) = led.map(|led| &mut state.seats[led])
+                && let Some(Some(slot)) = led.map(|led| &mut state.slots[led])
             {
-                seat.failed = Some(fault.clone().into());
-                seat.waker.take().into_iter().for_each(Waker::wake);
+                slot.failed = Some(fault.clone().into());
+                slot.waker.take().into_iter().for_each(Waker::wake);
             }
             state.cause = Some(fault.into());
             return;
@@ -127,7 +127,7 @@ impl<H> Pilot<H> {
     }
 }
 
-impl<H> Drop for Pilot<H> {
+impl<H> Drop for Leader<H> {
     fn drop(&mut self) {
         let mut state = lock(&self.flight.state);
         if !self.over {

@@ -6,17 +6,17 @@ use std::{
 };
 
 use super::{
-    flight::{End, Entry, Flight, Flights},
-    pilot::Pilot,
+    flight::{End, Entry, Flight, SingleFlight},
+    leader::Leader,
 };
 use crate::{measure::lock, types::Fault};
 
 /// A reader of a shared request; dropping it leaves.
 #[derive(Debug)]
-pub struct Passenger<H> {
+pub struct Reader<H> {
     pub(super) flight: Arc<Flight<H>>,
-    pub(super) flights: Weak<Flights<H>>,
-    pub(super) seat: usize,
+    pub(super) flights: Weak<SingleFlight<H>>,
+    pub(super) slot: usize,
 }
 
 /// Next item for a reader.
@@ -32,48 +32,48 @@ pub enum Next {
 
 /// First event for a reader.
 #[derive(Debug)]
-pub enum Begun<H> {
+pub enum Start<H> {
     /// The answer has begun.
     Head(Arc<H>),
     /// There will be no answer.
     Failed(Box<Fault>),
     /// This reader's own request is to be sent now, for all.
-    TakeOver(Pilot<H>),
+    TakeOver(Leader<H>),
 }
 
-impl<H> Passenger<H> {
+impl<H> Reader<H> {
     /// True if this reader's own request is under way.
     pub fn leads(&self) -> bool {
-        lock(&self.flight.state).flying == Some(self.seat)
+        lock(&self.flight.state).leading == Some(self.slot)
     }
 
     /// Number of other readers at present.
     pub fn others(&self) -> usize {
-        lock(&self.flight.state).aboard().count().saturating_sub(1)
+        lock(&self.flight.state).readers().count().saturating_sub(1)
     }
 
     /// Polls for the first event: the answer's head, a failure, or the call to take over.
-    pub fn poll_begun(&mut self, cx: &mut Context<'_>) -> Poll<Begun<H>> {
+    pub fn poll_start(&mut self, cx: &mut Context<'_>) -> Poll<Start<H>> {
         let mut state = lock(&self.flight.state);
         if let Some(head) = &state.head {
-            return Poll::Ready(Begun::Head(head.clone()));
+            return Poll::Ready(Start::Head(head.clone()));
         }
         if let Some(fault) = &state.failed {
-            return Poll::Ready(Begun::Failed(fault.clone()));
+            return Poll::Ready(Start::Failed(fault.clone()));
         }
-        if state.called == Some(self.seat) {
+        if state.called == Some(self.slot) {
             state.called = None;
-            state.flying = Some(self.seat);
-            state.seats[self.seat].iter_mut().for_each(|seat| seat.sent = true);
+            state.leading = Some(self.slot);
+            state.slots[self.slot].iter_mut().for_each(|slot| slot.sent = true);
             drop(state);
-            let pilot = Pilot { flight: self.flight.clone(), flights: self.flights.clone(), over: false };
-            return Poll::Ready(Begun::TakeOver(pilot));
+            let leader = Leader { flight: self.flight.clone(), flights: self.flights.clone(), over: false };
+            return Poll::Ready(Start::TakeOver(leader));
         }
-        let Some(seat) = &mut state.seats[self.seat] else { return Poll::Pending };
-        if let Some(fault) = &seat.failed {
-            return Poll::Ready(Begun::Failed(fault.clone()));
+        let Some(slot) = &mut state.slots[self.slot] else { return Poll::Pending };
+        if let Some(fault) = &slot.failed {
+            return Poll::Ready(Start::Failed(fault.clone()));
         }
-        seat.waker = Some(cx.waker().clone());
+        slot.waker = Some(cx.waker().clone());
         Poll::Pending
     }
 
@@ -81,39 +81,39 @@ impl<H> Passenger<H> {
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
         let mut state = lock(&self.flight.state);
         let state = &mut *state;
-        let Some(seat) = &mut state.seats[self.seat] else { return Poll::Pending };
-        if seat.too_slow {
+        let Some(slot) = &mut state.slots[self.slot] else { return Poll::Pending };
+        if slot.too_slow {
             return Poll::Ready(Next::TooSlow);
         }
-        if let Some(entry) = state.log.get(seat.read - state.dropped) {
-            seat.read += 1;
+        if let Some(entry) = state.log.get(slot.read - state.dropped) {
+            slot.read += 1;
             let entry = entry.clone();
             if state.closed {
                 state.trim();
             }
-            state.wake_pilot();
+            state.wake_leader();
             return Poll::Ready(Next::Entry(entry));
         }
         if let Some(end) = state.end {
             return Poll::Ready(Next::End(end));
         }
-        seat.waker = Some(cx.waker().clone());
+        slot.waker = Some(cx.waker().clone());
         Poll::Pending
     }
 }
 
-impl<H> Drop for Passenger<H> {
+impl<H> Drop for Reader<H> {
     fn drop(&mut self) {
         let mut state = lock(&self.flight.state);
-        state.seats[self.seat] = None;
-        let called = state.called == Some(self.seat);
+        state.slots[self.slot] = None;
+        let called = state.called == Some(self.slot);
         // The remaining readers' requests were sent already, and none is under way.
         let stranded = called && !state.call();
-        if state.aboard().next().is_none() {
+        if state.readers().next().is_none() {
             // Identical requests from now on start anew.
             state.closed = true;
             let over = state.end.is_some();
-            state.wake_pilot();
+            state.wake_leader();
             drop(state);
             if let Some(flights) = self.flights.upgrade().filter(|_| !over) {
                 flights.remove(&self.flight);
@@ -133,6 +133,6 @@ impl<H> Drop for Passenger<H> {
         if state.closed {
             state.trim();
         }
-        state.wake_pilot();
+        state.wake_leader();
     }
 }
