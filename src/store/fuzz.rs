@@ -1,4 +1,4 @@
-//! What the reader of a log is held to, whatever it is given.
+//! Invariants of the log reader on any input.
 
 use std::io::{Cursor, Read, Seek, SeekFrom};
 
@@ -8,10 +8,12 @@ use super::{
     scan::Frames,
 };
 
-/// Reads a log of any bytes: what is found lies in order, within them, and leaves nothing out that is not counted.
+/// Reads any bytes as a log and checks that frames are in order and within bounds, and that all other bytes are counted
+/// as damaged.
 ///
 /// # Panics
-/// Where that is not so.
+///
+/// If an invariant is violated.
 pub fn fuzz_store(bytes: &[u8]) {
     let mut reader = Cursor::new(bytes);
     let mut head = [0; HEAD];

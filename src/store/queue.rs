@@ -1,4 +1,4 @@
-//! The bounded queue before the writer: records are dropped when it is full, deletions never.
+//! Bounded queue of the writer: drops records when it is full, never deletions.
 
 use std::{
     collections::VecDeque,
@@ -11,23 +11,24 @@ use super::{
     record::{Key, Record},
 };
 
-/// Deletions that wait one by one. One more, and everything is deleted instead: that keeps their promise in bounded space.
+/// Most deletions that wait individually. One more becomes a deletion of everything, which keeps the guarantee in
+/// bounded space.
 const DELETIONS: usize = 16_384;
 
-/// What the writer is to do.
+/// Command for the writer.
 #[derive(Debug)]
 pub(super) enum Order {
     Put(Record),
     Remove(Key),
     RemoveScope([u8; 32]),
     Clear,
-    /// Hand out the next recovered records.
+    /// Returns the next recovered records.
     More(SyncSender<Vec<Record>>),
-    /// Say when all before is on the disk.
+    /// Replies when all earlier commands are on disk.
     Flush(SyncSender<()>),
 }
 
-/// First in, first out.
+/// A first-in, first-out queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -44,14 +45,14 @@ struct State {
 }
 
 impl Queue {
-    /// One that holds so many bytes of records.
+    /// Creates a queue for `most_bytes` bytes of records.
     pub(super) fn new(most_bytes: usize) -> Self {
-        // A frame tells the length of a payload in 32 bits.
+        // A frame stores the length of a payload in 32 bits.
         let most_bytes = most_bytes.min(u32::MAX as usize);
         Self { state: Mutex::default(), filled: Condvar::new(), most_bytes }
     }
 
-    /// Adds an order; whether there was room for it, and a writer to come.
+    /// Adds a command. Returns false if there is no room or the writer is gone.
     pub(super) fn push(&self, order: Order) -> bool {
         let mut state = self.state();
         if state.closed {
@@ -66,7 +67,7 @@ impl Queue {
                 state.bytes += bytes;
             }
             Order::Remove(_) | Order::RemoveScope(_) if state.deletions == DELETIONS => {
-                // What deletes everything makes all that waits before it needless, but for those who wait for an answer.
+                // Deleting everything makes all earlier commands obsolete, except those that await a reply.
                 state.orders.retain(|order| matches!(order, Order::More(_) | Order::Flush(_)));
                 (state.bytes, state.deletions) = (0, 0);
                 state.orders.push_back(Order::Clear);
@@ -81,7 +82,7 @@ impl Queue {
         true
     }
 
-    /// Takes all that waits, and waits a while for something if it may. `None` when the queue was closed and is empty.
+    /// Takes all waiting commands; waits a while for one if `wait` is true. `None` once the queue is closed and empty.
     pub(super) fn take(&self, wait: bool) -> Option<VecDeque<Order>> {
         let mut state = self.state();
         if wait {
@@ -93,13 +94,13 @@ impl Queue {
         (!orders.is_empty() || !state.closed).then_some(orders)
     }
 
-    /// Takes no more orders. What waits is still done.
+    /// Closes the queue. Waiting commands are still executed.
     pub(super) fn close(&self) {
         self.state().closed = true;
         self.filled.notify_one();
     }
 
-    /// Takes no more orders, and drops those that wait: there is no writer any more.
+    /// Closes the queue and drops waiting commands, since the writer is gone.
     pub(super) fn abandon(&self) {
         let mut state = self.state();
         state.closed = true;

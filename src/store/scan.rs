@@ -1,4 +1,4 @@
-//! Reading a file frame by frame, past whatever is damaged.
+//! Frame-by-frame reader of a file that skips damaged parts.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
@@ -7,33 +7,33 @@ use super::frame::{FRAME, Frame, MARK};
 /// Bytes read at once.
 const PIECE: usize = 64 * 1024;
 
-/// The whole frames of a file, in order. Payloads are passed over, not read.
+/// Intact frames of a file, in order. Payloads are skipped, not read.
 pub(super) struct Frames<R> {
     reader: BufReader<R>,
     seal: [u8; 32],
-    /// Where the last whole frame ended.
+    /// End of the last intact frame.
     at: u64,
-    /// Where the reader is.
+    /// Position of the reader.
     here: u64,
     end: u64,
-    /// Bytes that were no frames, so far.
+    /// Bytes so far that were not frames.
     pub(super) damaged: u64,
 }
 
 impl<R: Read + Seek> Frames<R> {
-    /// Those between two offsets.
+    /// Reads the frames between two offsets.
     pub(super) fn new(source: R, seal: [u8; 32], at: u64, end: u64) -> io::Result<Self> {
         let mut reader = BufReader::with_capacity(PIECE, source);
         reader.seek(SeekFrom::Start(at))?;
         Ok(Self { reader, seal, at, here: at, end, damaged: 0 })
     }
 
-    /// Where the last whole frame ended: what lies behind is torn.
+    /// End of the last intact frame: the bytes after it are torn.
     pub(super) fn at(&self) -> u64 {
         self.at
     }
 
-    /// The next whole frame and its offset. What lies before it and is none is counted as damaged.
+    /// Next intact frame with its offset. Bytes skipped before it count as damaged.
     pub(super) fn next(&mut self) -> io::Result<Option<(u64, Frame)>> {
         let mut from = self.at;
         loop {
@@ -49,7 +49,7 @@ impl<R: Read + Seek> Frames<R> {
         }
     }
 
-    /// The frame at an offset, if there is a whole one.
+    /// Intact frame at an offset, if there is one.
     fn frame(&mut self, at: u64) -> io::Result<Option<Frame>> {
         if self.end.saturating_sub(at) < FRAME as u64 {
             return Ok(None);
@@ -59,7 +59,7 @@ impl<R: Read + Seek> Frames<R> {
         Ok(Frame::read(&self.seal, &bytes).filter(|frame| at + frame.total() <= self.end))
     }
 
-    /// The next place from an offset on where a frame may begin.
+    /// Next offset at which a frame may begin.
     fn mark(&mut self, from: u64) -> io::Result<Option<u64>> {
         let mut from = from;
         let mut piece = vec![0; PIECE];
@@ -69,14 +69,14 @@ impl<R: Read + Seek> Frames<R> {
             if let Some(found) = memchr::memmem::find(&piece[..length], &MARK) {
                 return Ok(Some(from + found as u64));
             }
-            // A mark may begin in this piece and end in the next.
+            // A mark may span two pieces.
             from += (length - (MARK.len() - 1)) as u64;
         }
         Ok(None)
     }
 
     fn read(&mut self, from: u64, bytes: &mut [u8]) -> io::Result<()> {
-        // Within what was read already, this goes nowhere.
+        // Within the buffer this does not touch the file.
         self.reader.seek_relative(from.cast_signed() - self.here.cast_signed())?;
         self.reader.read_exact(bytes)?;
         self.here = from + bytes.len() as u64;

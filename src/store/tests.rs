@@ -1,4 +1,4 @@
-//! Logs that were cut, flipped, left half compacted and opened twice: what comes back is what was kept, or nothing.
+//! Logs that are cut, corrupted, left half compacted and opened twice return exactly the stored records, or nothing.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +37,7 @@ fn figures(log: &Log) -> Figures {
     log.figures()
 }
 
-/// What a log holds, by key.
+/// Records of a log, by key.
 fn kept(folder: &Path) -> BTreeMap<u8, Vec<u8>> {
     let (log, records) = open(folder);
     log.close();
@@ -48,7 +48,7 @@ fn file(folder: &Path) -> std::path::PathBuf {
     folder.join("log")
 }
 
-/// Three records, one of them replaced, and one deleted: the last thing that was done.
+/// Three records, one of them replaced, and finally one deleted.
 fn sample(folder: &Path) -> Vec<u8> {
     let (log, _) = open(folder);
     for record in [record(1, 1, b"one"), record(2, 1, b"two"), record(3, 2, &[7; 30]), record(1, 1, b"another")] {

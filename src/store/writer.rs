@@ -1,4 +1,4 @@
-//! The one thread that touches the file: it reads it once, and then does what the queue brings.
+//! Writer thread, which alone accesses the file: reads it once, then executes the queue's commands.
 
 use std::{
     collections::VecDeque,
@@ -21,14 +21,14 @@ use super::{
     record::{Key, Record},
 };
 
-/// Bytes of records that are handed out or copied at once, so that what comes meanwhile does not wait long.
+/// Bytes of records that are returned or copied at once, so that new commands do not wait long.
 const PIECE: u64 = 256 * 1024;
-/// Bytes gathered before they are written.
+/// Bytes collected before they are written.
 const GATHERED: usize = 256 * 1024;
-/// Less than this that counts no more is not worth a compaction.
+/// Least garbage that is worth a compaction.
 const LITTLE: u64 = 64 * 1024;
 
-/// What a log has done, for metrics.
+/// Counters of a log, for metrics.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) records: AtomicU64,
@@ -41,7 +41,7 @@ pub(super) struct Counts {
     pub(super) failed: AtomicBool,
 }
 
-/// What the thread owns.
+/// State of the thread.
 pub(super) struct Writer {
     pub(super) folder: Folder,
     pub(super) head: Head,
@@ -51,23 +51,23 @@ pub(super) struct Writer {
     pub(super) clock: fn() -> u64,
 }
 
-/// A copy of what counts, on its way into the log's place. Until then it is told of all that the log is told of.
+/// A copy of the live records that will replace the log. Until then it receives all commands too.
 struct Compaction {
     next: Book,
     keys: VecDeque<Key>,
-    /// Length of the log when it began: what lies behind was told.
+    /// Length of the log when the compaction started: later frames are in the copy already.
     began: u64,
 }
 
 struct State {
     book: Book,
-    /// Keys that were there when the log was opened and have not been asked for.
+    /// Keys present when the log was opened that have not been returned yet.
     recovered: VecDeque<Key>,
     compaction: Option<Compaction>,
     swept: u64,
 }
 
-/// Takes no more orders when the thread ends, however it does.
+/// Closes the queue when the thread ends for any reason.
 struct Ends(Arc<Queue>);
 
 impl Drop for Ends {
@@ -81,7 +81,8 @@ impl Writer {
     pub(super) fn run(mut self, log: File) {
         let _ends = Ends(self.queue.clone());
         if let Err(problem) = self.work(log) {
-            // Deletions that come now could not be kept. Without its file a cache is cold; with it, it could say what was taken back.
+            // Deletions can no longer be recorded. Without its file the cache starts cold; with it, it could return
+            // deleted records.
             self.counts.failed.store(true, Relaxed);
             self.folder.discard_next();
             let deleted = self.folder.delete();
@@ -129,7 +130,7 @@ impl Writer {
 
     fn order(&self, state: &mut State, order: Order) -> io::Result<()> {
         match order {
-            // It would push all others out, and then itself.
+            // It would evict all others, and then itself.
             Order::Put(record) if (FRAME + record.payload.len()) as u64 > self.limits.bytes => {
                 self.counts.dropped.fetch_add(1, Relaxed);
             }
@@ -149,14 +150,14 @@ impl Writer {
             Order::Flush(answer) => {
                 state.book.sync()?;
                 self.tell(state);
-                // Whoever does not wait any more has gone.
+                // The caller may have stopped waiting.
                 let _ = answer.send(());
             }
         }
         Ok(())
     }
 
-    /// Begins a compaction where one is due, or goes on with it.
+    /// Starts a compaction if one is due, or continues it.
     fn compact(&self, state: &mut State) -> io::Result<()> {
         let Some(compaction) = &mut state.compaction else {
             let garbage = state.book.length() - HEAD as u64 - state.book.live.bytes();
@@ -216,7 +217,7 @@ impl State {
     }
 }
 
-/// Hands out the next recovered records that count and are not out of date; none at all when there are no more.
+/// Returns the next recovered records that are live; an empty piece at the end.
 fn hand_out(state: &mut State, answer: &SyncSender<Vec<Record>>, now: u64) -> io::Result<()> {
     let (mut piece, mut bytes) = (Vec::new(), 0);
     while bytes < PIECE {
