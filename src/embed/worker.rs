@@ -1,7 +1,8 @@
-//! Runs an embedder off the runtime: a few threads, a short queue, and nobody who waits longer than he wants to.
+//! Runs an embedder off the runtime: a few threads, a bounded queue, and a deadline for each text.
 //!
-//! The text whose asker can wait least comes first, so that lookups do not wait for what is kept for later. A text whose asker has left is
-//! never begun. Whoever finds the queue full, or his time over, goes on without a vector.
+//! The text with the earliest deadline comes first, so that lookups do not wait for background work. A text whose
+//! caller has left is never started. A caller that finds the queue full, or whose deadline passes, continues without a
+//! vector.
 
 use std::{
     collections::VecDeque,
@@ -18,59 +19,58 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::cache::{EmbedError, Embedder};
 
-/// What makes the embedder; called on the worker's first thread at the first text, so that nothing is loaded before.
+/// Creates the embedder. Called on the worker's first thread at the first text, so that nothing is loaded earlier.
 pub type Make = dyn Fn() -> Result<Arc<dyn Embedder>, EmbedError> + Send + Sync;
 
-/// How much a worker takes on.
+/// Limits of a worker.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Threads, each with a text or a batch of its own.
+    /// Threads, each with its own text or batch.
     pub threads: usize,
     /// Texts that may wait.
     pub queue: usize,
-    /// Texts that a thread gives to the embedder together. More than one pays only where the embedder works them out together, or is
-    /// elsewhere.
+    /// Texts per call of the embedder. More than one pays only if the embedder processes them together, or is remote.
     pub batch: usize,
 }
 
 impl Limits {
-    /// One thread for each four processors, and room for what they do in a fraction of a second.
+    /// One thread per four processors, and a queue for a fraction of a second of work.
     pub fn for_processors(processors: usize) -> Self {
         let threads = (processors / 4).max(1);
         Self { threads, queue: 64 * threads, batch: 1 }
     }
 }
 
-/// Threads that embed. They begin at the first text and end when it is dropped.
+/// Threads that embed. They start at the first text and end when the worker is dropped.
 pub struct Worker {
     shared: Arc<Shared>,
     limits: Limits,
 }
 
-/// No vector came.
+/// Reason why there is no vector.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// As many texts wait as may.
+    /// The queue is full.
     #[error("too many texts wait to be embedded")]
     Full,
     /// The deadline passed.
     #[error("the text was not embedded in time")]
     Late,
-    /// The embedder could not.
+    /// The embedder failed.
     #[error(transparent)]
     Failed(#[from] EmbedError),
 }
 
-/// What became of the texts so far.
+/// Outcomes of texts so far.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Vectors that came in time.
+    /// Vectors in time.
     pub done: u64,
     /// Texts that found the queue full.
     pub full: u64,
     /// Texts whose deadline passed.
     pub late: u64,
-    /// Texts that the embedder could not embed.
+    /// Texts that the embedder failed on.
     pub failed: u64,
 }
 
@@ -103,7 +103,7 @@ struct Queue {
 }
 
 impl Worker {
-    /// A worker over what `make` makes. Nothing is started or loaded yet.
+    /// Creates a worker over the embedder of `make`. Starts and loads nothing yet.
     pub fn new(
         limits: Limits,
         make: impl Fn() -> Result<Arc<dyn Embedder>, EmbedError> + Send + Sync + 'static,
@@ -113,16 +113,18 @@ impl Worker {
         Self { shared: Arc::new(shared), limits }
     }
 
-    /// The vector of `text`, if it comes before `deadline`.
+    /// Embeds `text` before `deadline`.
     ///
     /// # Errors
-    /// [`WorkerError`]: the queue is full, time is over, or the embedder failed. None of them is worth more than a miss.
+    ///
+    /// [`WorkerError`]: the queue is full, the deadline passed, or the embedder failed. A caller should treat all of
+    /// them as a miss.
     pub async fn embed(&self, text: &str, deadline: Instant) -> Result<Vec<f32>, WorkerError> {
         let result = match self.enqueue(text, deadline) {
             None => Err(WorkerError::Full),
             Some(answer) => match tokio::time::timeout_at(deadline, answer).await {
                 Err(_) => Err(WorkerError::Late),
-                // It gave way to one that could wait less, or there is no thread to answer.
+                // It was evicted for a text with an earlier deadline, or no thread is running.
                 Ok(Err(_)) => Err(WorkerError::Full),
                 Ok(Ok(result)) => result.map_err(WorkerError::Failed),
             },
@@ -138,7 +140,7 @@ impl Worker {
         result
     }
 
-    /// What became of the texts so far.
+    /// Outcomes of texts so far.
     pub fn counts(&self) -> Counts {
         let Tally { done, full, late, failed } = &self.shared.tally;
         Counts {
@@ -155,7 +157,7 @@ impl Worker {
         let start = {
             let mut queue = self.shared.lock();
             if queue.jobs.len() >= self.limits.queue {
-                // Those who left take no room.
+                // Abandoned texts take no room.
                 queue.jobs.retain(|job| !job.reply.is_closed());
                 if queue.jobs.len() >= self.limits.queue {
                     let last = (0..queue.jobs.len()).max_by_key(|at| queue.jobs[*at].deadline);
@@ -226,7 +228,7 @@ impl Shared {
         }
     }
 
-    /// The next texts, as soon as there is one; `None` once the worker is gone.
+    /// Waits for the next texts; `None` once the worker is dropped.
     fn next(&self, most: usize) -> Option<Vec<Job>> {
         let mut queue = self.lock();
         loop {
@@ -250,13 +252,13 @@ impl Shared {
     }
 }
 
-/// Embeds a batch. Where that fails, each alone, so that one bad text spoils no other.
+/// Embeds a batch. If that fails, embeds each text alone, so that one bad text fails no other.
 fn answer(embedder: &dyn Embedder, batch: Vec<Job>) {
     let texts: Vec<&str> = batch.iter().map(|job| &*job.text).collect();
     match guarded(embedder.id(), || embedder.embed(&texts)) {
         Ok(vectors) if vectors.len() == batch.len() => {
             for (job, vector) in batch.into_iter().zip(vectors) {
-                // Whoever left meanwhile does not want it any more.
+                // The caller may have left meanwhile.
                 drop(job.reply.send(Ok(vector)));
             }
         }
@@ -267,14 +269,14 @@ fn answer(embedder: &dyn Embedder, batch: Vec<Job>) {
             }
         }
         Err(_) if batch.len() > 1 => {
-            // Each may take its time: who has left meanwhile is not asked for.
+            // Each may take long, so texts whose callers have left are skipped.
             batch.into_iter().filter(|job| !job.reply.is_closed()).for_each(|job| answer(embedder, vec![job]));
         }
         Err(error) => batch.into_iter().for_each(|job| drop(job.reply.send(Err(error.clone())))),
     }
 }
 
-/// An embedder's panic is an error of its own: the thread goes on.
+/// Turns a panic of the embedder into an error, so that the thread continues.
 fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T, EmbedError>) -> Result<T, EmbedError> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(EmbedError { embedder: name.to_owned(), problem: "it panicked".into() }))
@@ -289,7 +291,7 @@ mod tests {
 
     use super::*;
 
-    /// Says what it was given, waits to be let on, and fails on "bad", panics on "worse".
+    /// Reports its input, waits for permission, fails on "bad" and panics on "worse".
     #[derive(Debug)]
     struct Scripted {
         told: SyncSender<Vec<String>>,
@@ -337,7 +339,7 @@ mod tests {
         tokio::spawn(async move { worker.embed(text, far()).await })
     }
 
-    /// What the embedder was given next, without holding up the tasks of this test.
+    /// Next input of the embedder, without blocking the tasks of this test.
     async fn heard(hear: &Receiver<Vec<String>>) -> Vec<String> {
         loop {
             match hear.try_recv() {
@@ -382,7 +384,7 @@ mod tests {
         let first = spawn(&worker, "a");
         assert_eq!(heard(&hear).await, ["a"]);
         assert!(matches!(worker.embed("late", Instant::now()).await, Err(WorkerError::Late)));
-        // Who left takes no room, and is never begun.
+        // An abandoned text takes no room, and is never started.
         let second = spawn(&worker, "bb");
         while worker.shared.lock().jobs.iter().all(|job| &*job.text != "bb") {
             tokio::task::yield_now().await;
@@ -439,7 +441,7 @@ mod tests {
         worker.embed("a", far()).await.unwrap();
         assert_eq!(heard(&hear).await, ["a"]);
         drop(worker);
-        // The thread lets the embedder go, and with it the other end of this channel.
+        // The thread drops the embedder, and with it the other end of this channel.
         assert!(heard(&hear).await.is_empty());
     }
 }
