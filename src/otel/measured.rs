@@ -1,37 +1,37 @@
-//! What is measured of a request for OpenTelemetry's own histograms.
+//! Measurements of a request for OpenTelemetry's own histograms.
 
 use std::time::Duration;
 
 use crate::types::Name;
 
-/// A request that is over.
+/// Measurements of a completed request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// What was done: `chat`, `text_completion`, `embeddings`, …
+    /// Operation: `chat`, `text_completion`, `embeddings`, …
     pub operation: &'static str,
-    /// The model as the client named it, where the policy knows that name; others would be series without end.
+    /// Model as the client named it, if the policy knows that name; others would create unlimited series.
     pub request_model: Option<Name>,
-    /// The model's name upstream.
+    /// Model name upstream.
     pub response_model: Option<Name>,
-    /// Who ran it.
+    /// Provider of the model.
     pub provider: Option<&'static str>,
-    /// What went wrong, where something did.
+    /// Kind of error, if any.
     pub error: Option<&'static str>,
-    /// From arrival to the end.
+    /// Time from arrival to the end.
     pub duration: Duration,
-    /// From arrival to the first token handed on.
+    /// Time from arrival to the first forwarded token.
     pub first_token: Option<Duration>,
-    /// For each token after the first.
+    /// Time per token after the first.
     pub per_token: Option<Duration>,
-    /// Its tokens.
+    /// Token counts.
     pub tokens: Option<Tokens>,
 }
 
 /// Tokens of a request.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Tokens {
-    /// Of its prompt.
+    /// Tokens of its prompt.
     pub input: u64,
-    /// Of its answer.
+    /// Tokens of its answer.
     pub output: u64,
 }

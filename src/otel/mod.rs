@@ -1,7 +1,7 @@
-//! OpenTelemetry: what is known of a request when it is over goes out as spans and measurements, over OTLP, from threads of their own.
+//! OpenTelemetry export over OTLP: completed requests become spans and measurements, sent from separate threads.
 //!
-//! Spans are made of the settled record, all at once, and never while a request is being served: so that nothing of a trace is carried
-//! through the walk but its ids, and a request that is not traced pays nothing.
+//! Spans are built from the settled record, all at once, and never while a request is served: the request carries only
+//! the ids of its trace, and an untraced request costs nothing.
 
 #[cfg(feature = "otel")]
 mod exporter;

@@ -1,52 +1,52 @@
-//! A span as the gateway makes it, before it is anybody's format.
+//! A span in the gateway's own form, independent of export formats.
 
 use std::time::SystemTime;
 
 use crate::{protocol::TraceContext, types::Name};
 
-/// A span that is over.
+/// A completed span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     /// Its trace, and its own id.
     pub context: TraceContext,
-    /// The span that it is part of, and whether that is somebody else's.
+    /// Id of its parent span; true if the parent belongs to another process.
     pub parent: Option<(u64, bool)>,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its name.
     pub name: String,
-    /// When it began.
+    /// Start time.
     pub began: SystemTime,
-    /// When it ended.
+    /// End time.
     pub ended: SystemTime,
-    /// What is known of it.
+    /// Attributes.
     pub attributes: Vec<(&'static str, Value)>,
-    /// What went wrong, where something did.
+    /// Kind of error, if any.
     pub error: Option<&'static str>,
 }
 
-/// What a span is.
+/// Kind of span.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A request that came.
+    /// An incoming request.
     Server,
-    /// A request that was sent.
+    /// An outgoing request.
     Client,
-    /// Work within.
+    /// Internal work.
     Internal,
 }
 
-/// The value of an attribute.
+/// Value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A word that is known to the compiler.
+    /// A static string.
     Word(&'static str),
-    /// A name of the policy's.
+    /// A name from the policy.
     Name(Name),
     /// A text.
     Text(String),
     /// A count.
     Count(u64),
-    /// Some quantity.
+    /// A number.
     Number(f64),
 }
