@@ -1,4 +1,4 @@
-//! What operators see: one table of metrics with the handles that fill it, and the journal of decisions.
+//! Observability for operators: one table of metrics with the handles that update it, and the journal's writer.
 
 mod backend;
 mod background;
@@ -40,5 +40,5 @@ pub use self::{
     work::Use,
 };
 
-/// The content type of [`Metrics::encode`]'s text.
+/// Content type of the text of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -1,15 +1,15 @@
-//! The one table of every metric: name, type, unit, labels and meaning. `/metrics` and the README are written from it.
+//! The table of all metrics: name, type, unit, labels and help. `/metrics` and the README are generated from it.
 
 use std::fmt::Write;
 
 use prometheus_client::metrics::MetricType;
 
-/// The type of a metric.
+/// Type of a metric.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only goes up, and starts at 0 with the process (or with the engine, for what is re-exported).
+    /// Only increases, and starts at 0 with the process (or with the engine, for re-exported values).
     Counter,
-    /// Goes up and down.
+    /// Increases and decreases.
     Gauge,
     /// A distribution in buckets.
     Histogram,
@@ -28,20 +28,20 @@ impl Kind {
 /// One metric.
 #[derive(Copy, Clone, Debug)]
 pub struct Def {
-    /// The name, as queries write it.
+    /// Name as used in queries.
     pub name: &'static str,
-    /// The type.
+    /// Type.
     pub kind: Kind,
-    /// The unit, which is also in the name; empty for plain counts of things.
+    /// Unit, which is also part of the name; empty for plain counts.
     pub unit: &'static str,
     /// Names of the labels.
     pub labels: &'static [&'static str],
-    /// What it says.
+    /// Help text.
     pub help: &'static str,
 }
 
 impl Def {
-    /// The name without the endings that the encoder adds: the unit's and the counter's.
+    /// The name without the suffixes that the encoder adds: the unit's and the counter's.
     pub(super) fn stem(&self) -> &'static str {
         let stem = self.name.strip_suffix("_total").unwrap_or(self.name);
         match stem.strip_suffix(self.unit) {
@@ -57,7 +57,7 @@ macro_rules! table {
             pub(super) const $id: Def =
                 Def { name: $name, kind: Kind::$kind, unit: $unit, labels: &[$($label),*], help: $help };
         )*
-        /// Every metric, in the order of `/metrics`.
+        /// All metrics, in the order of `/metrics`.
         pub const ALL: &[&Def] = &[$(&$id),*];
     };
 }
@@ -86,7 +86,7 @@ table! {
     ACCESS_LOG_DROPPED: Counter "" "signalbox_access_log_dropped_total" []
         "Lines of the access log that were not written, because the queue was full or they could not be written.";
 
-    // What each backend did for us.
+    // Backends.
     BACKEND_REQUESTS: Counter "" "signalbox_backend_requests_total" ["pool", "backend", "model", "outcome"]
         "Requests that this backend began to answer, by how they ended; what failed before is among the attempts.";
     BACKEND_ATTEMPTS: Counter "" "signalbox_backend_attempts_total" ["pool", "backend", "model", "outcome"]
@@ -129,7 +129,7 @@ table! {
     PREFIX_HITS: Gauge "ratio" "signalbox_prefix_hit_ratio" ["kind"]
         "Shares of the prompt tokens of these answers that were predicted to be cached, and that were reported as cached, over all backends since the start.";
 
-    // Admission: what waits for room in each pool, and what is turned away.
+    // Admission: queues and refused requests of each pool.
     QUEUE_DEPTH: Gauge "" "signalbox_queue_depth" ["pool"]
         "Requests that wait for room in this pool, or are kept while an engine has enough to do.";
     QUEUE_OLDEST: Gauge "seconds" "signalbox_queue_oldest_seconds" ["pool"]
@@ -154,7 +154,7 @@ table! {
     RESCUES: Counter "" "signalbox_rescues_total" ["pool", "result"]
         "Answers of this pool that broke off in the middle, by what became of the rest: continued, repeated or lost.";
 
-    // Cascades: what became of the answers of smaller models.
+    // Cascades: results of smaller models' answers.
     CASCADES: Counter "" "signalbox_cascade_total" ["route", "result"]
         "Answers on routes with a cascade, by what became of them: kept, escalated, unchecked, too_late or failed.";
     CASCADE_TOKENS: Counter "tokens" "signalbox_cascade_tokens_total" ["route", "kind"]
@@ -162,13 +162,13 @@ table! {
     CASCADE_COST: Counter "usd" "signalbox_cascade_cost_usd_total" ["route"]
         "Cost of these answers at their pool's prices, in US dollars.";
 
-    // What of engines' work was of use.
+    // Useful work of engines.
     WORK: Counter "tokens" "signalbox_work_tokens_total" ["pool", "kind", "use"]
         "Tokens that engines read (prompt, but for what was cached) and made (completion) for callers, by use: good (in a complete answer that kept all objectives of its pool and route, if they have any), late (in one that did not), wasted (client gone, failed, hedged away or given up for a larger model's). By our estimate where an engine did not count.";
     GOODPUT: Gauge "ratio" "signalbox_goodput_ratio" ["pool"]
         "Share of these tokens that were good, over the last minute; absent where there were none.";
 
-    // Traffic of the gateway's own making.
+    // Background requests.
     BACKGROUND: Counter "" "signalbox_background_requests_total" ["purpose", "outcome"]
         "Requests of the gateway's own making: pair (another tier's answer to the same prompt), judge (which answer is better) or verify (a hit by meaning, made anew). They are in no other count of requests.";
     BACKGROUND_TOKENS: Counter "tokens" "signalbox_background_tokens_total" ["purpose"]
@@ -178,7 +178,7 @@ table! {
     PAIRS: Counter "" "signalbox_pairs_total" ["result"]
         "Comparisons of two tiers' answers: agreed or disagreed by their words; same, smaller or larger by the judge; undecided, unread or failed without a lesson.";
 
-    // Objectives: what kept them, and how fast their error budgets are used up. One of pool and route is empty.
+    // Objectives: requests that met them, and burn rates of their error budgets. Either pool or route is empty.
     SLO_GOOD: Counter "" "signalbox_slo_good_total" ["pool", "route", "objective"]
         "Requests that kept an objective of their pool or of their route (the other label is empty).";
     SLO_REQUESTS: Counter "" "signalbox_slo_requests_total" ["pool", "route", "objective"]
@@ -192,7 +192,7 @@ table! {
     SLO_STATE: Gauge "" "signalbox_slo_state" ["pool", "route", "objective", "state"]
         "1 for its state (ok, burning or exhausted), 0 for the others.";
 
-    // What callers and teams use of what they may use.
+    // Usage of callers and teams.
     LIMITS_SHARED_UP: Gauge "" "signalbox_limits_shared_up" []
         "Whether the server that limits are shared through is there: 0 while it is away, and each gateway counts for itself.";
     LIMITS_SHARED: Counter "" "signalbox_limits_shared_total" ["what", "result"]
@@ -218,7 +218,7 @@ table! {
     TEAM_BUDGET_TOKENS: Gauge "tokens" "signalbox_team_budget_tokens" ["team", "per"]
         "What it may spend in it, where its budget is in tokens.";
 
-    // What accounts at providers let us use.
+    // Provider accounts.
     ACCOUNT_KEYS: Gauge "" "signalbox_account_keys" ["account", "state"]
         "Keys of an account: ready, or ejected because its provider refused them (401); those are tried again after a while.";
     ACCOUNT_EJECTED: Counter "" "signalbox_account_keys_ejected_total" ["account"]
@@ -226,7 +226,7 @@ table! {
     ACCOUNT_LEFT: Gauge "" "signalbox_account_remaining" ["account", "limit"]
         "What is left of the limits that the policy gives an account, in requests and tokens per minute.";
 
-    // The cache: what was looked up, what is kept, and what was saved.
+    // Cache: lookups, contents, and savings.
     CACHE_LOOKUPS: Counter "" "signalbox_cache_lookups_total" ["tier", "result", "reason", "route"]
         "Requests that a cache was asked about: hit, coalesced (shared another's request under way), miss, or bypass (it may not share), and why no answer was given.";
     CACHE_LOOKUP: Histogram "seconds" "signalbox_cache_lookup_seconds" ["stage"]
@@ -280,7 +280,7 @@ table! {
     CACHE_SAVED_SECONDS: Counter "seconds" "signalbox_cache_saved_seconds_total" ["tier"]
         "Time that making these answers had taken, from their requests to their ends.";
 
-    // Placement: how good its predictions are (about the last five hundred of each pool), and what it takes.
+    // Placement: accuracy of predictions (about the last five hundred of each pool), and cost of decisions.
     DECISION: Histogram "seconds" "signalbox_decision_seconds" ["pool"]
         "Time that the choice of a backend took.";
     TTFT_COVERAGE: Gauge "ratio" "signalbox_ttft_prediction_coverage_ratio" ["pool"]
@@ -322,7 +322,7 @@ table! {
     SESSIONS: Gauge "" "signalbox_sessions" []
         "Conversations whose last backend is remembered.";
 
-    // Quantiles ready to read.
+    // Precomputed quantiles.
     TTFT_QUANTILE: Gauge "seconds" "signalbox_ttft_quantile_seconds" ["pool", "backend", "q", "window"]
         "Quantiles of signalbox_ttft_seconds over the last 1m, 5m and 1h, within 2 %; absent when nothing was seen.";
     TPOT_QUANTILE: Gauge "seconds" "signalbox_tpot_quantile_seconds" ["pool", "backend", "q", "window"]
@@ -330,7 +330,7 @@ table! {
     E2E_QUANTILE: Gauge "seconds" "signalbox_e2e_quantile_seconds" ["pool", "backend", "q", "window"]
         "Quantiles of signalbox_e2e_seconds over the last 1m, 5m and 1h, within 2 %; absent when nothing was seen.";
 
-    // What is at each backend now, by our own count.
+    // Current load of backends, by our own count.
     BACKEND_IN_FLIGHT: Gauge "" "signalbox_backend_in_flight" ["pool", "backend"]
         "Attempts under way at this backend; an engine's load is the sum over its backends.";
     QUEUED_PROMPT: Gauge "tokens" "signalbox_backend_queued_prompt_tokens" ["pool", "backend"]
@@ -343,7 +343,7 @@ table! {
     BACKEND_BREAKER: Gauge "" "signalbox_backend_breaker" ["pool", "backend", "state"]
         "1 for the state of the breaker of this model on its engine through its account (closed, open or half_open), 0 for the others.";
 
-    // What each engine says of itself; absent where it does not.
+    // Gauges of each engine; absent where it does not report them.
     ENGINE_UP: Gauge "" "signalbox_engine_up" ["engine"]
         "Whether anybody answered there when last asked, by a scrape or a request, and it did not fail lately.";
     ENGINE_BREAKER: Gauge "" "signalbox_engine_breaker" ["engine", "state"]
@@ -380,7 +380,7 @@ table! {
         "How often the engine is known to have started anew, or could not be reached; what it had cached is forgotten then.";
 }
 
-/// The table as Markdown, for the README.
+/// Renders the table as Markdown, for the README.
 pub fn reference() -> String {
     let mut text = String::from("| Metric | Type | Unit | Labels | Meaning |\n|---|---|---|---|---|\n");
     for def in ALL {
