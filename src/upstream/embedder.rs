@@ -1,4 +1,4 @@
-//! A server's embedding model as an embedder, for the threads of a worker: each waits for one answer at a time.
+//! A server's embedding model as an [`Embedder`] for worker threads, each of which waits for one answer at a time.
 
 use tokio::runtime::Handle;
 
@@ -14,7 +14,7 @@ pub struct RemoteEmbedder {
 }
 
 impl RemoteEmbedder {
-    /// Asks by `runtime`.
+    /// Creates an embedder whose requests run on `runtime`.
     pub fn new(embeddings: Embeddings, runtime: Handle) -> Self {
         Self { id: embeddings.id(), embeddings, runtime }
     }
@@ -30,7 +30,7 @@ impl Embedder for RemoteEmbedder {
         self.embeddings.dimensions().unwrap_or(0)
     }
 
-    /// Not known; a server refuses what is too long, or should.
+    /// Unknown; a server should reject texts that are too long.
     fn max_tokens(&self) -> usize {
         usize::MAX
     }

@@ -1,4 +1,4 @@
-//! Vectors from a server that speaks OpenAI's `/v1/embeddings`.
+//! Client of OpenAI's `/v1/embeddings`.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::client::{Client, Outgoing, SendError};
 use crate::{embed::normalise, policy::Secret};
 
-/// Texts in one request; servers bound it, at 32 and more.
+/// Texts per request; servers allow at least 32.
 const BATCH: usize = 32;
 /// Largest answer for one text, in bytes: 16,384 numbers of 32 characters.
 const LARGEST: usize = 512 << 10;
-/// How much of a refusal is told.
+/// Length of the excerpt of an error response, in bytes.
 const EXCERPT: usize = 200;
 
 /// A server's embedding model.
@@ -26,59 +26,59 @@ pub struct Embeddings {
     dimensions: OnceLock<usize>,
 }
 
-/// Where vectors come from.
+/// Source of vectors.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Base of the API, such as `http://127.0.0.1:8080/v1`.
+    /// Base URL of the API, such as `http://127.0.0.1:8080/v1`.
     pub url: String,
-    /// The model.
+    /// Model name.
     pub model: String,
-    /// The key, if the server asks for one.
+    /// API key, if the server requires one.
     pub key: Option<Secret>,
-    /// Length of its vectors, where it is to be asked for.
+    /// Length of its vectors, if it should be requested.
     pub dimensions: Option<usize>,
-    /// How long a request may take, its answer included.
+    /// Timeout of a request, including its answer.
     pub timeout: Duration,
 }
 
-/// No vectors came.
+/// Reason why there are no vectors.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddingsError {
     /// The key cannot be sent.
     #[error("the key has characters that no header may have")]
     Key,
-    /// Nobody answered.
+    /// No answer.
     #[error(transparent)]
     Send(#[from] SendError),
     /// The answer did not come in time.
     #[error("no answer within {0:?}")]
     Late(Duration),
-    /// The server does not want to.
+    /// The server rejected the request.
     #[error("it answers {status}: {excerpt}")]
     Refused {
-        /// With this status.
+        /// Status.
         status: StatusCode,
-        /// The beginning of what it says.
+        /// Beginning of the response body.
         excerpt: String,
     },
     /// The answer broke off, or is too large.
     #[error("its answer broke off or is too large")]
     Broken,
-    /// The answer is no list of vectors.
+    /// The answer is not a list of vectors.
     #[error("its answer is no list of embeddings: {0}")]
     Shape(String),
-    /// There is not one vector for each text.
+    /// There is not exactly one vector per text.
     #[error("its answer has no embedding for text {0}, or two")]
     Texts(usize),
-    /// A vector has another length than those before, or than was asked for.
+    /// A vector has another length than earlier ones, or than requested.
     #[error(
         "its embeddings should have {before} dimensions, as asked for or as before, and have {now}: was the model behind that name \
          changed? (a reload with another `model` or `dimensions`, or a restart, begins anew)"
     )]
     Dimensions {
-        /// As asked for, or as learned from its first answer.
+        /// As requested, or as in its first answer.
         before: usize,
-        /// As in this one.
+        /// As in this answer.
         now: usize,
     },
     /// A vector has no direction.
@@ -107,7 +107,7 @@ struct Item {
 }
 
 impl Embeddings {
-    /// Vectors from `source`. Nothing is asked yet.
+    /// Creates a client of `source`. Sends nothing yet.
     pub fn new(client: Client, source: Source) -> Result<Self, EmbeddingsError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -127,12 +127,12 @@ impl Embeddings {
         format!("backend:{model}@{}", &hash[..12])
     }
 
-    /// Length of its vectors, where it was asked for or has answered.
+    /// Length of its vectors, if requested or known from an answer.
     pub fn dimensions(&self) -> Option<usize> {
         self.dimensions.get().copied()
     }
 
-    /// One vector of length 1 for each text, in their order.
+    /// Requests one vector of length 1 for each text, in order.
     pub async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbeddingsError> {
         let limit = self.source.timeout;
         let ask_all = async {
@@ -153,7 +153,7 @@ impl Embeddings {
         let body = serde_json::to_vec(&request).map_err(|error| EmbeddingsError::Shape(error.to_string()))?;
         let url = format!("{}/embeddings", self.source.url.trim_end_matches('/'));
         let outgoing = Outgoing { method: Method::POST, url, headers: self.headers.clone(), body: body.into() };
-        // A pooled connection may have died unseen; vectors have no effect elsewhere, so asking again is safe.
+        // A pooled connection may have died unnoticed. Embedding has no side effects, so repeating it is safe.
         let response = match self.client.send(outgoing.clone()).await {
             Err(SendError::Lost(_)) => self.client.send_fresh(outgoing).await,
             other => other,
@@ -168,7 +168,7 @@ impl Embeddings {
         Err(EmbeddingsError::Refused { status: head.status, excerpt })
     }
 
-    /// The vectors of an answer to so many texts, the first of which is the caller's text `first`.
+    /// Reads the vectors of an answer to `texts` texts, the first of which is the caller's text number `first`.
     fn read(&self, bytes: &[u8], texts: usize, first: usize) -> Result<Vec<Vec<f32>>, EmbeddingsError> {
         let answer: Answer =
             serde_json::from_slice(bytes).map_err(|error| EmbeddingsError::Shape(error.to_string()))?;
@@ -192,7 +192,7 @@ impl Embeddings {
             .collect::<Result<_, _>>()?;
         if let Some(now) = vectors.first().map(Vec::len) {
             let other = vectors.iter().map(Vec::len).find(|&length| length != now);
-            // Of answers that come together, the first decides.
+            // Among concurrent answers, the first one determines the length.
             let before = if other.is_some() { now } else { *self.dimensions.get_or_init(|| now) };
             let now = other.unwrap_or(now);
             if now != before {

@@ -1,4 +1,4 @@
-//! The way out: HTTP to engines, and what they say of themselves.
+//! Outgoing HTTP: requests to engines, their metrics, discovery, embeddings and tokenizer downloads.
 
 pub mod address;
 pub mod client;

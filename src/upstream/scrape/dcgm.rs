@@ -1,4 +1,4 @@
-//! GPUs as NVIDIA's DCGM exporter tells of them: read every few seconds, and of no consequence where it is missing or slow.
+//! GPU gauges from NVIDIA's DCGM exporter: read every few seconds, without consequence if it is missing or slow.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,15 +11,15 @@ use crate::{
 
 /// Time between two readings.
 const EVERY: Duration = Duration::from_secs(5);
-/// The longest time between two tries at one that does not answer.
+/// Longest pause after a failed reading.
 const LONGEST: Duration = Duration::from_mins(1);
-/// How long the exporter may take to answer.
+/// Timeout of a reading.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Largest page, in bytes.
 const LARGEST: usize = 8 << 20;
-/// More GPUs than this are on no machine.
+/// Most GPUs of one machine.
 const MOST: usize = 1024;
-/// A value above this, in MiB, is a blank: DCGM has numbers near 2^63 for what it does not know.
+/// Values above this, in MiB, are blanks: DCGM writes numbers near 2^63 for unknown values.
 const BLANK: f64 = 1e12;
 
 /// Reads the exporter at `url` for `engine` until the task is aborted.
@@ -38,7 +38,7 @@ pub(super) async fn follow(engine: std::sync::Arc<Engine>, url: String, client: 
             }
             Err(_) => (pause * 2).min(LONGEST),
         };
-        // Once for each change.
+        // Logged once per change.
         if why != trouble {
             match &*why {
                 "" => tracing::info!(engine = %engine.name, url, "its GPUs can be read"),
@@ -55,7 +55,7 @@ pub(super) async fn follow(engine: std::sync::Arc<Engine>, url: String, client: 
 struct Gpu {
     /// In percent.
     utilisation: Option<f64>,
-    /// The same by the profiler, as a share.
+    /// The same from the profiler, as a share.
     active: Option<f64>,
     used: Option<f64>,
     free: Option<f64>,
@@ -68,7 +68,7 @@ impl Gpu {
         self.utilisation.filter(|percent| *percent <= 100.0).map(|percent| percent / 100.0).or(self.active)
     }
 
-    /// The share of its memory in use. What the driver reserves is part of the whole.
+    /// Share of its memory in use. Memory reserved by the driver is part of the total.
     fn memory(&self) -> Option<f64> {
         let used = self.used?;
         let total = self.total.or_else(|| Some(used + self.free? + self.reserved.unwrap_or(0.0)))?;
@@ -77,7 +77,7 @@ impl Gpu {
 }
 
 impl GpuSignals {
-    /// Reads the text of an exporter. `None` where it tells of no GPU.
+    /// Reads an exporter's text. `None` without any GPU.
     pub fn read(text: &str) -> Option<Self> {
         let mut gpus: BTreeMap<[String; 3], Gpu> = BTreeMap::new();
         for Sample { name, labels, value } in samples(text) {
@@ -85,7 +85,7 @@ impl GpuSignals {
             if !(value.is_finite() && (0.0..BLANK).contains(&value)) {
                 continue;
             }
-            // A slice of a GPU (MIG) has its GPU's labels and one of its own.
+            // A slice of a GPU (MIG) has its GPU's labels and one more.
             let which = ["gpu", "UUID", "GPU_I_ID"].map(|label| labels.get(label).unwrap_or_default().into_owned());
             if gpus.len() < MOST || gpus.contains_key(&which) {
                 *field(gpus.entry(which).or_default()) = Some(value);
@@ -98,7 +98,7 @@ impl GpuSignals {
     }
 }
 
-/// Where the metric `name` belongs.
+/// Field of a [`Gpu`] for the metric `name`.
 fn field(name: &str) -> Option<fn(&mut Gpu) -> &mut Option<f64>> {
     Some(match name.strip_prefix("DCGM_FI_")? {
         "DEV_GPU_UTIL" => |gpu| &mut gpu.utilisation,

@@ -1,4 +1,5 @@
-//! How far away an engine is: the time that a connection takes to come about, which its system answers without the engine.
+//! Network distance of an engine: the time to establish a connection, which its operating system answers without the
+//! engine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,14 +7,14 @@ use tokio::net::{TcpStream, lookup_host};
 
 use crate::{fleet::Engine, types::Clock};
 
-/// Time between the first two measurements. The first of all comes when much else begins, and is often slow.
+/// Pause after the first measurement, which happens while much else starts and is often slow.
 const FIRST: Duration = Duration::from_secs(1);
-/// Time between two measurements later on.
+/// Pause between later measurements.
 const EVERY: Duration = Duration::from_secs(10);
-/// How long a connection may take.
+/// Timeout of a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Measures the way to `engine` until the task is aborted.
+/// Measures the round trip to `engine` until the task is aborted.
 pub(super) async fn follow(engine: Arc<Engine>, clock: Clock) {
     let Some((host, port)) = place(&engine.url) else { return };
     let mut pause = FIRST;
@@ -26,8 +27,8 @@ pub(super) async fn follow(engine: Arc<Engine>, clock: Clock) {
     }
 }
 
-/// Seconds for one way there and back, at the first address that answers. The name is looked up before, and the connection is closed
-/// unused.
+/// Seconds of one round trip, to the first address that answers. Name resolution is not included, and the connection is
+/// closed unused.
 async fn round_trip(host: &str, port: u16, clock: Clock) -> Option<f64> {
     for address in lookup_host((host, port)).await.ok()? {
         let begun = clock.now();
@@ -38,7 +39,7 @@ async fn round_trip(host: &str, port: u16, clock: Clock) -> Option<f64> {
     None
 }
 
-/// Host and port of an address.
+/// Host and port of a URL.
 fn place(url: &str) -> Option<(String, u16)> {
     let uri: http::Uri = url.parse().ok()?;
     let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });

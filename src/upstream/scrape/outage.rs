@@ -1,18 +1,18 @@
-//! Readings that fail: told when that begins, now and then while it lasts, and when it is over.
+//! Log of failing readings: reported at the beginning, at growing intervals while they last, and at the end.
 
 use std::time::Duration;
 
 use crate::{fleet::Engine, types::Moment};
 
-/// How long it takes until a reading that still fails is told again: ever longer.
+/// First and longest interval between reports of a lasting failure; the interval doubles.
 const FIRST: Duration = Duration::from_mins(10);
 const LONGEST: Duration = Duration::from_hours(6);
 
-/// What is known of one engine's readings.
+/// State of one engine's readings.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
     failing: Option<Failing>,
-    /// True if one has ever succeeded.
+    /// True if a reading has ever succeeded.
     worked: bool,
 }
 
@@ -24,7 +24,7 @@ struct Failing {
     pause: Duration,
 }
 
-/// What is to be told of a failure.
+/// A failure to be reported.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Told {
     count: u64,
@@ -32,7 +32,7 @@ struct Told {
 }
 
 impl Outage {
-    /// A reading failed, and `why`.
+    /// Records a failed reading with its reason.
     pub(super) fn fail(&mut self, engine: &Engine, why: &str, now: Moment) {
         let Some(Told { count, lasts }) = self.note(now) else { return };
         let (name, worked) = (&engine.name, self.worked);
@@ -49,7 +49,7 @@ impl Outage {
         }
     }
 
-    /// A reading succeeded.
+    /// Records a successful reading.
     pub(super) fn end(&mut self, engine: &Engine, now: Moment) {
         self.worked = true;
         if let Some(Failing { since, count, .. }) = self.failing.take() {

@@ -1,4 +1,4 @@
-//! Asks engines for their metrics again and again, one task for each thing to know of an engine.
+//! Polling tasks of all engines, one per engine and kind of information.
 
 use std::{
     collections::HashMap,
@@ -16,31 +16,31 @@ use crate::{
     upstream::{Client, address, client::FetchError},
 };
 
-/// The longest time between two tries at one that does not answer, or has no metrics.
+/// Longest pause after a failed reading, or without metrics.
 const LONGEST: Duration = Duration::from_secs(15);
-/// How long an engine may take to answer.
+/// Timeout of a reading.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The pause after a reading is at least so many times as long as it took, where engines are read more often than usual.
+/// Least pause as a multiple of a reading's duration, for engines that are polled more often than usual.
 const SLOW_TELLERS: u32 = 20;
 /// Largest metrics page, in bytes.
 const LARGEST: usize = 8 << 20;
 
-/// An engine to be read.
+/// An engine to be polled.
 #[derive(Clone)]
 pub struct Source {
-    /// The engine; readings are kept there.
+    /// The engine, which stores the readings.
     pub engine: Arc<Engine>,
-    /// The key for its server, if it asks for one.
+    /// API key of its server, if it requires one.
     pub key: Option<Secret>,
-    /// Time between two readings while it answers and nobody else uses it; `None` where it is not to be asked.
+    /// Interval while it answers and has no other clients; `None` if it is not polled.
     pub every: Option<Duration>,
-    /// Where the metrics of its GPUs are, if anywhere.
+    /// URL of the metrics of its GPUs, if any.
     pub gpus: Option<String>,
-    /// The active check of whether it is well, if there is one.
+    /// Active health check, if any.
     pub health: Option<Health>,
 }
 
-/// The readers of all engines in force.
+/// Polling tasks of all engines of the policy in force.
 pub struct Scrapers {
     client: Client,
     clock: Clock,
@@ -59,12 +59,12 @@ impl Drop for Reader {
 }
 
 impl Scrapers {
-    /// Reads nothing yet.
+    /// Creates a set without tasks.
     pub fn new(client: Client, clock: Clock) -> Self {
         Self { client, clock, tasks: Mutex::default() }
     }
 
-    /// Reads these engines from now on, and no others.
+    /// Polls exactly these engines from now on.
     pub fn follow(&self, sources: Vec<Source>) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |one: &Source, other: &Source| {
@@ -95,7 +95,7 @@ impl Scrapers {
     }
 }
 
-/// Reads one engine until the task is aborted.
+/// Polls one engine until the task is aborted.
 async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client: Client, clock: Clock) {
     let url = address::root_url(&engine.url, "/metrics");
     let key = key.as_ref().map(|key| &*key.0);
@@ -111,14 +111,14 @@ async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, clien
                     engine.record_reading(signals, now);
                     outage.end(&engine, now);
                     about.ask(&engine, Some(kind), (&client, key), now).await;
-                    // An engine that needs long to tell is not kept busy with it.
+                    // An engine with slow metrics is not kept busy with them.
                     engine.poll_interval(every, now).max((now.since(asked) * SLOW_TELLERS).min(every))
                 } else {
                     outage.fail(&engine, "its page has no metrics that are known", clock.now());
                     LONGEST
                 }
             }
-            // It is there, but has no metrics to show.
+            // Reachable, but without metrics.
             Err(error @ (FetchError::Refused(_) | FetchError::Broken)) => {
                 engine.set_reachable(true);
                 outage.fail(&engine, &error.to_string(), clock.now());
@@ -130,7 +130,7 @@ async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, clien
                 every
             }
         };
-        // Spread out, so that many engines are not asked in one breath.
+        // Jitter, so that many engines are not polled at the same moment.
         tokio::time::sleep(pause.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
     }
 }

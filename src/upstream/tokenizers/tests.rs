@@ -7,7 +7,7 @@ use crate::prompt::tokens::{Counter, Rendered};
 
 const TINY: &str = r#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,"pre_tokenizer":{"type":"Whitespace"},"post_processor":null,"decoder":null,"model":{"type":"WordLevel","vocab":{"a":0,"[UNK]":1},"unk_token":"[UNK]"}}"#;
 
-/// A hub that has one model, `acme/tiny`, and counts what it is asked for.
+/// A hub with one model, `acme/tiny`, that counts requests.
 async fn hub(cache: &Path) -> (Hub, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = asked.clone();
