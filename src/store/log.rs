@@ -9,13 +9,13 @@ use std::{
 };
 
 use super::{
-    book::Book,
     error::StoreError,
     folder::Folder,
     frame::{HEAD, Head, HeadRead},
     limits::{Figures, Limits},
     live::Live,
-    queue::{Order, Queue},
+    log_file::LogFile,
+    queue::{Command, Queue},
     record::{Key, Record},
     writer::{Counts, Writer},
 };
@@ -65,7 +65,7 @@ impl Log {
                 name.copy_from_slice(&random[32..]);
                 let head = Head { secret, file: name };
                 let again = file.try_clone().map_err(failed)?;
-                Book::create(again, &head, Live::new(0, 0)).and_then(|mut book| book.sync()).map_err(failed)?;
+                LogFile::create(again, &head, Live::new(0, 0)).and_then(|mut log| log.sync()).map_err(failed)?;
                 head
             }
         };
@@ -85,7 +85,7 @@ impl Log {
 
     /// Stores a record and replaces an earlier one of its kind and key. Returns false if the queue is full.
     pub fn put(&self, record: Record) -> bool {
-        let taken = self.queue.push(Order::Put(record));
+        let taken = self.queue.push(Command::Put(record));
         if !taken {
             self.counts.dropped.fetch_add(1, Relaxed);
         }
@@ -94,24 +94,24 @@ impl Log {
 
     /// Deletes a record. Returns false if the writer is gone; the file is then deleted or could not be read.
     pub fn remove(&self, kind: u8, key: [u8; 32]) -> bool {
-        self.queue.push(Order::Remove(Key { kind, key }))
+        self.queue.push(Command::Remove(Key { kind, key }))
     }
 
     /// Deletes all records with these tags, where a zero tag matches any. Returns as [`remove`](Self::remove).
     pub fn remove_scope(&self, scope: [u8; 32]) -> bool {
-        self.queue.push(Order::RemoveScope(scope))
+        self.queue.push(Command::RemoveScope(scope))
     }
 
     /// Deletes all records. Returns as [`remove`](Self::remove).
     pub fn clear(&self) -> bool {
-        self.queue.push(Order::Clear)
+        self.queue.push(Command::Clear)
     }
 
     /// Waits until all earlier commands are on disk. Returns false if they are not. Must not run on a worker of the
     /// runtime.
     pub fn flush(&self) -> bool {
         let (answer, answered) = sync_channel(1);
-        self.queue.push(Order::Flush(answer)) && answered.recv().is_ok()
+        self.queue.push(Command::Flush(answer)) && answered.recv().is_ok()
     }
 
     /// Writes waiting commands and unlocks the folder; accepts none from then on. Must not run on a worker of the
@@ -161,7 +161,7 @@ impl Iterator for Recovery {
 
     fn next(&mut self) -> Option<Vec<Record>> {
         let (answer, answered) = sync_channel(1);
-        if !self.queue.push(Order::More(answer)) {
+        if !self.queue.push(Command::More(answer)) {
             return None;
         }
         answered.recv().ok().filter(|piece| !piece.is_empty())

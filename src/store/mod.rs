@@ -19,14 +19,13 @@
 //! Possible losses: records of the last moments before the machine itself fails; and, if the very end of the file is
 //! damaged while nothing is written, a replaced record may return in place of its successor.
 
-mod book;
 mod error;
 mod folder;
 mod frame;
-mod fuzz;
 mod limits;
 mod live;
 mod log;
+mod log_file;
 mod queue;
 mod record;
 mod scan;
@@ -36,8 +35,8 @@ mod writer;
 
 pub use self::{
     error::StoreError,
-    fuzz::fuzz_store,
     limits::{Figures, Limits},
     log::{Log, Recovery},
     record::Record,
+    scan::fuzz_store,
 };

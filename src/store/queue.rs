@@ -17,7 +17,7 @@ const DELETIONS: usize = 16_384;
 
 /// Command for the writer.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(super) enum Command {
     Put(Record),
     Remove(Key),
     RemoveScope([u8; 32]),
@@ -38,7 +38,7 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    orders: VecDeque<Order>,
+    commands: VecDeque<Command>,
     bytes: usize,
     deletions: usize,
     closed: bool,
@@ -53,45 +53,45 @@ impl Queue {
     }
 
     /// Adds a command. Returns false if there is no room or the writer is gone.
-    pub(super) fn push(&self, order: Order) -> bool {
+    pub(super) fn push(&self, command: Command) -> bool {
         let mut state = self.state();
         if state.closed {
             return false;
         }
-        match &order {
-            Order::Put(record) => {
+        match &command {
+            Command::Put(record) => {
                 let bytes = FRAME + record.payload.len();
                 if state.bytes + bytes > self.most_bytes {
                     return false;
                 }
                 state.bytes += bytes;
             }
-            Order::Remove(_) | Order::RemoveScope(_) if state.deletions == DELETIONS => {
+            Command::Remove(_) | Command::RemoveScope(_) if state.deletions == DELETIONS => {
                 // Deleting everything makes all earlier commands obsolete, except those that await a reply.
-                state.orders.retain(|order| matches!(order, Order::More(_) | Order::Flush(_)));
+                state.commands.retain(|command| matches!(command, Command::More(_) | Command::Flush(_)));
                 (state.bytes, state.deletions) = (0, 0);
-                state.orders.push_back(Order::Clear);
+                state.commands.push_back(Command::Clear);
                 self.filled.notify_one();
                 return true;
             }
-            Order::Remove(_) | Order::RemoveScope(_) | Order::Clear => state.deletions += 1,
-            Order::More(_) | Order::Flush(_) => {}
+            Command::Remove(_) | Command::RemoveScope(_) | Command::Clear => state.deletions += 1,
+            Command::More(_) | Command::Flush(_) => {}
         }
-        state.orders.push_back(order);
+        state.commands.push_back(command);
         self.filled.notify_one();
         true
     }
 
     /// Takes all waiting commands; waits a while for one if `wait` is true. `None` once the queue is closed and empty.
-    pub(super) fn take(&self, wait: bool) -> Option<VecDeque<Order>> {
+    pub(super) fn take(&self, wait: bool) -> Option<VecDeque<Command>> {
         let mut state = self.state();
         if wait {
-            let idle = |state: &mut State| state.orders.is_empty() && !state.closed;
+            let idle = |state: &mut State| state.commands.is_empty() && !state.closed;
             state = self.filled.wait_timeout_while(state, SWEEP, idle).unwrap_or_else(PoisonError::into_inner).0;
         }
         (state.bytes, state.deletions) = (0, 0);
-        let orders = std::mem::take(&mut state.orders);
-        (!orders.is_empty() || !state.closed).then_some(orders)
+        let commands = std::mem::take(&mut state.commands);
+        (!commands.is_empty() || !state.closed).then_some(commands)
     }
 
     /// Closes the queue. Waiting commands are still executed.
@@ -104,7 +104,7 @@ impl Queue {
     pub(super) fn abandon(&self) {
         let mut state = self.state();
         state.closed = true;
-        state.orders.clear();
+        state.commands.clear();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

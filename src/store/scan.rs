@@ -1,8 +1,11 @@
 //! Frame-by-frame reader of a file that skips damaged parts.
 
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 
-use super::frame::{FRAME, Frame, MARK};
+use super::{
+    frame::{FRAME, Frame, HEAD, Head, HeadRead, MARK},
+    live::Live,
+};
 
 /// Bytes read at once.
 const PIECE: usize = 64 * 1024;
@@ -82,4 +85,31 @@ impl<R: Read + Seek> Frames<R> {
         self.here = from + bytes.len() as u64;
         Ok(())
     }
+}
+
+/// Reads any bytes as a log and checks that frames are in order and within bounds, and that all other bytes are counted
+/// as damaged.
+///
+/// # Panics
+///
+/// If an invariant is violated.
+pub fn fuzz_store(bytes: &[u8]) {
+    let mut reader = Cursor::new(bytes);
+    let mut head = [0; HEAD];
+    if reader.read_exact(&mut head).is_err() {
+        return;
+    }
+    let HeadRead::Ours(head) = Head::read(&head) else { return };
+    let length = reader.seek(SeekFrom::End(0)).expect("bytes in memory");
+    let mut live = Live::new(1 << 20, u64::MAX);
+    let mut frames = Frames::new(reader, head.key(), HEAD as u64, length).expect("bytes in memory");
+    let (mut end, mut whole) = (HEAD as u64, 0);
+    while let Some((at, frame)) = frames.next().expect("bytes in memory") {
+        assert!(at >= end && at + frame.total() <= length, "a frame outside its place");
+        end = at + frame.total();
+        whole += frame.total();
+        live.apply(at, &frame);
+        assert!(live.bytes() <= 1 << 20, "more than may be kept");
+    }
+    assert_eq!(HEAD as u64 + whole + frames.damaged, end, "bytes that are neither frames nor damage");
 }

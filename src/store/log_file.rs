@@ -16,7 +16,7 @@ use super::{
 
 /// A file and its live records.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct LogFile {
     file: File,
     pub(super) seal: [u8; 32],
     pub(super) live: Live,
@@ -30,7 +30,7 @@ pub(super) struct Book {
     unsynced: bool,
 }
 
-impl Book {
+impl LogFile {
     fn new(file: File, head: &Head, live: Live) -> Self {
         let (end, unwritten) = (HEAD as u64, Vec::new());
         Self { file, seal: head.key(), live, end, unwritten, deletes: false, unsynced: false }
@@ -47,20 +47,20 @@ impl Book {
     /// Reads a file from start to end and truncates a torn end. Returns the number of bytes that were not frames.
     pub(super) fn read(file: File, head: &Head, live: Live) -> io::Result<(Self, u64)> {
         let length = file.metadata()?.len();
-        let mut book = Self::new(file, head, live);
-        let mut frames = Frames::new(&book.file, book.seal, book.end, length)?;
+        let mut log = Self::new(file, head, live);
+        let mut frames = Frames::new(&log.file, log.seal, log.end, length)?;
         while let Some((at, frame)) = frames.next()? {
-            book.live.apply(at, &frame);
+            log.live.apply(at, &frame);
         }
-        book.end = frames.at();
-        let damaged = frames.damaged + (length - book.end);
-        book.file.set_len(book.end)?;
-        for key in book.live.keys() {
-            if let Some(place) = book.live.place(&key) {
+        log.end = frames.at();
+        let damaged = frames.damaged + (length - log.end);
+        log.file.set_len(log.end)?;
+        for key in log.live.keys() {
+            if let Some(place) = log.live.place(&key) {
                 place.recovered = true;
             }
         }
-        Ok((book, damaged))
+        Ok((log, damaged))
     }
 
     /// Length of the file, including bytes about to be written.
