@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_decider_gives_the_models_own_values() {
+    fn the_deciding_embedder_reproduces_the_model() {
         let decider = decider().unwrap();
         let vectors = decider
             .embed(&[
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn recall_finds_what_is_alike() {
+    fn the_recalling_embedder_places_similar_texts_close_together() {
         let recall = recall().unwrap();
         let vectors =
             recall.embed(&["How do I return an item?", "how can I return an item", "How do I bake bread?"]).unwrap();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_have_length_one_and_do_not_depend_on_their_company() {
+    fn vectors_have_length_one_and_do_not_depend_on_the_batch() {
         for embedder in [recall().unwrap(), decider().unwrap()] {
             let texts = ["a", "What is the capital of France?", "Łódź, 東京 and \u{1f600}", "\u{0}\u{feff} x \r\n\t"];
             let together = embedder.embed(&texts).unwrap();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_count_to_the_window_only() {
+    fn only_the_window_of_a_long_text_counts() {
         let long = "word ".repeat(10_000);
         assert!(!reads_whole(&long) && !reads_whole(&"x ".repeat(255)));
         assert!(reads_whole(&"x ".repeat(254)) && reads_whole("") && reads_whole("a short question?"));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_that_are_not_known_are_not_read() {
+    fn unknown_characters_are_not_read() {
         for text in ["What does 😀 mean?", "Explain the word ሀገር please", "ប្រទេសកម្ពុជា"]
         {
             assert!(!reads_whole(text), "{text}");

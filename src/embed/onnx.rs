@@ -147,7 +147,7 @@ impl Onnx {
             .with_environment(environment)
             .with_max_length(MOST_TOKENS)
             .with_intra_threads(threads());
-        let model = TextEmbedding::try_new(options).map_err(|error| failed(told(&error)))?;
+        let model = TextEmbedding::try_new(options).map_err(|error| failed(with_causes(&error)))?;
         // The vectors identify the revision that the hub returned.
         let revision = |probe: &[f32]| {
             let bytes: Vec<u8> = probe.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -157,7 +157,7 @@ impl Onnx {
     }
 
     fn new(mut model: TextEmbedding, id: impl Fn(&[f32]) -> String) -> Result<Self, String> {
-        let probe = model.embed(["probe"], Some(1)).map_err(|error| told(&error))?;
+        let probe = model.embed(["probe"], Some(1)).map_err(|error| with_causes(&error))?;
         let probe = probe.first().filter(|vector| !vector.is_empty()).ok_or("its vector of a word is empty")?;
         Ok(Self { id: id(probe), dimensions: probe.len(), model: Mutex::new(model) })
     }
@@ -187,7 +187,7 @@ impl Embedder for Onnx {
                 return Err(Cow::Borrowed("a text has signs in it that its tokenizer does not know"));
             }
             // Texts of a batch may influence one another under dynamic quantisation, so they are embedded one by one.
-            let vectors = model.embed([*text], Some(1)).map_err(|error| Cow::Owned(told(&error)))?;
+            let vectors = model.embed([*text], Some(1)).map_err(|error| Cow::Owned(with_causes(&error)))?;
             let mut vector = vectors.into_iter().next().ok_or(Cow::Borrowed("it gave no vector"))?;
             if vector.len() == self.dimensions && normalise(&mut vector) {
                 Ok(vector)
@@ -207,7 +207,7 @@ impl fmt::Debug for Onnx {
 }
 
 /// An error with its causes: the reason of a failed download comes last.
-fn told(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut all = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -307,15 +307,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_library_says_how_to_get_it() {
+    fn the_error_for_a_missing_library_names_the_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let places = places(Some(folder.path().into()));
-        let told = first::<()>(&places, |_| panic!("there is nothing to load")).unwrap_err().to_string();
-        assert!(told.contains("pip install onnxruntime") && told.contains(&*folder.path().to_string_lossy()), "{told}");
+        let message = first::<()>(&places, |_| panic!("there is nothing to load")).unwrap_err().to_string();
+        assert!(
+            message.contains("pip install onnxruntime") && message.contains(&*folder.path().to_string_lossy()),
+            "{message}"
+        );
     }
 
     #[test]
-    fn what_is_no_library_is_an_error_and_never_a_panic() {
+    fn an_invalid_library_is_an_error_and_never_a_panic() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["libonnxruntime.so.1.24.1", "libonnxruntime_providers_shared.so", "notes.txt"] {
             fs::write(folder.path().join(name), "no library").unwrap();
@@ -323,8 +326,8 @@ mod tests {
         assert_eq!(libraries(folder.path()), [folder.path().join("libonnxruntime.so.1.24.1")]);
         // Not `ort::init_from`: once another test has loaded a real library, it accepts any path.
         let load = |path: &Path| ort::util::probe(path).ok_or_else(|| format!("{} is none", path.display()));
-        let told = first(&places(Some(folder.path().into())), load).unwrap_err().to_string();
-        assert!(told.contains("no ONNX Runtime that can be used") && told.contains("pip install"), "{told}");
+        let message = first(&places(Some(folder.path().into())), load).unwrap_err().to_string();
+        assert!(message.contains("no ONNX Runtime that can be used") && message.contains("pip install"), "{message}");
     }
 
     #[test]
@@ -340,9 +343,9 @@ mod tests {
     }
 
     /// Requires a runtime and a model: `SIGNALBOX_ONNX` names its folder.
-    #[expect(clippy::print_stderr, reason = "what is left out is told")]
+    #[expect(clippy::print_stderr, reason = "reports skipped tests")]
     #[test]
-    fn a_real_runtime_embeds_where_there_is_one() {
+    fn an_installed_runtime_embeds() {
         let Some(folder) = env::var_os("SIGNALBOX_ONNX").map(PathBuf::from) else {
             eprintln!("no ONNX model: set SIGNALBOX_ONNX to a folder with model.onnx and its tokenizer's files");
             return;

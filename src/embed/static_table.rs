@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_read_where_they_lie() {
+    fn rows_are_read_in_place() {
         let rows = Rows::read(file(2, 3, &[0.5, 2.0], &[1, -2, 3, 0, 127, -128]).into()).unwrap();
         let mut sum = vec![0.0; 3];
         for row in [0, 1, 2, usize::MAX] {
@@ -165,16 +165,16 @@ mod tests {
     }
 
     #[test]
-    fn bad_files_say_what_is_wrong() {
-        let told = |file: Vec<u8>| Rows::read(file.into()).unwrap_err();
-        assert_eq!(told(Vec::new()), TableError::Magic);
-        assert_eq!(told(b"SEM1\0\0\0".to_vec()), TableError::Magic);
-        assert_eq!(told(b"SEM2\x01\0\0\0\x01\0\0\0aaaab".to_vec()), TableError::Magic);
-        assert_eq!(told(file(0, 3, &[], &[])), TableError::Shape { rows: 0, dimensions: 3 });
-        assert_eq!(told(file(1, 5000, &[], &[])), TableError::Shape { rows: 1, dimensions: 5000 });
-        assert_eq!(told(file(1, 3, &[1.0], &[1, 2])), TableError::Length { bytes: 18, wanted: 19 });
-        assert_eq!(told(file(2, 1, &[1.0, f32::NAN], &[1, 2])), TableError::Scale(1));
-        assert_eq!(told(file(1, 1, &[0.0], &[1])), TableError::Scale(0));
+    fn invalid_files_give_precise_errors() {
+        let error = |file: Vec<u8>| Rows::read(file.into()).unwrap_err();
+        assert_eq!(error(Vec::new()), TableError::Magic);
+        assert_eq!(error(b"SEM1\0\0\0".to_vec()), TableError::Magic);
+        assert_eq!(error(b"SEM2\x01\0\0\0\x01\0\0\0aaaab".to_vec()), TableError::Magic);
+        assert_eq!(error(file(0, 3, &[], &[])), TableError::Shape { rows: 0, dimensions: 3 });
+        assert_eq!(error(file(1, 5000, &[], &[])), TableError::Shape { rows: 1, dimensions: 5000 });
+        assert_eq!(error(file(1, 3, &[1.0], &[1, 2])), TableError::Length { bytes: 18, wanted: 19 });
+        assert_eq!(error(file(2, 1, &[1.0, f32::NAN], &[1, 2])), TableError::Scale(1));
+        assert_eq!(error(file(1, 1, &[0.0], &[1])), TableError::Scale(0));
     }
 
     proptest! {

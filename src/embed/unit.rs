@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_direction_is_told() {
+    fn vectors_without_a_direction_are_reported() {
         assert!(!normalise(&mut []));
         assert!(!normalise(&mut [0.0, 0.0]));
         assert!(!normalise(&mut [1.0, f32::NAN]));

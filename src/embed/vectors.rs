@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vectors_are_in_the_order_of_the_texts_however_many_threads_make_them() {
+    fn vectors_keep_the_order_of_the_texts_with_any_number_of_threads() {
         let long = "word ".repeat(300);
         let texts =
             ["How do I return an item?", "", "not this one", &long, "how can I return an item"].map(str::to_owned);

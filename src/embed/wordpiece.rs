@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn each_piece_and_each_character_is_cut_as_the_library_does() {
+    fn every_piece_and_character_is_split_like_the_library() {
         let pieces = wordpiece().tokenizer.get_vocab(true).into_keys();
         for text in pieces.filter(|piece| piece.is_ascii() && !piece.contains('[')) {
             let (own, library) = both(&text);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_made_than_are_asked_for() {
+    fn the_number_of_pieces_is_bounded() {
         let mut pieces = vec![7];
         wordpiece().pieces("unbelievably unbelievable things", 2, &mut pieces).unwrap();
         assert_eq!(pieces.len(), 3);
@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn texts_are_cut_as_the_library_does(text in "([a-zA-Z0-9]{0,12}|[ -Z\\\\-~]{0,6}|[\\x00-\\x7f&&[^\\[]]{0,3}){0,20}") {
+        fn texts_are_split_like_the_library(text in "([a-zA-Z0-9]{0,12}|[ -Z\\\\-~]{0,6}|[\\x00-\\x7f&&[^\\[]]{0,3}){0,20}") {
             let (own, library) = both(&text);
             prop_assert_eq!(own, library);
         }

@@ -180,8 +180,8 @@ impl Worker {
         let mut running = 0;
         for _ in 0..self.limits.threads.max(1) {
             let (shared, batch) = (self.shared.clone(), self.limits.batch.max(1));
-            let begun = thread::Builder::new().name("embed".to_owned()).spawn(move || shared.run(batch));
-            match begun {
+            let started = thread::Builder::new().name("embed".to_owned()).spawn(move || shared.run(batch));
+            match started {
                 Ok(_) => running += 1,
                 Err(error) => tracing::error!(%error, "a thread that embeds cannot be started"),
             }
@@ -294,7 +294,7 @@ mod tests {
     /// Reports its input, waits for permission, fails on "bad" and panics on "worse".
     #[derive(Debug)]
     struct Scripted {
-        told: SyncSender<Vec<String>>,
+        inputs: SyncSender<Vec<String>>,
         gate: Mutex<Receiver<()>>,
     }
 
@@ -312,7 +312,7 @@ mod tests {
         }
 
         fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
-            self.told.send(texts.iter().map(|&text| text.to_owned()).collect()).unwrap();
+            self.inputs.send(texts.iter().map(|&text| text.to_owned()).collect()).unwrap();
             self.gate.lock().unwrap_or_else(PoisonError::into_inner).recv().unwrap();
             assert!(!texts.contains(&"worse"), "worse");
             if texts.contains(&"bad") {
@@ -323,11 +323,11 @@ mod tests {
     }
 
     fn scripted(queue: usize, batch: usize) -> (Arc<Worker>, Receiver<Vec<String>>, SyncSender<()>) {
-        let (told, hear) = sync_channel(100);
+        let (sender, inputs) = sync_channel(100);
         let (open, gate) = sync_channel(100);
-        let embedder: Arc<dyn Embedder> = Arc::new(Scripted { told, gate: Mutex::new(gate) });
+        let embedder: Arc<dyn Embedder> = Arc::new(Scripted { inputs: sender, gate: Mutex::new(gate) });
         let worker = Worker::new(Limits { threads: 1, queue, batch }, move || Ok(embedder.clone()));
-        (Arc::new(worker), hear, open)
+        (Arc::new(worker), inputs, open)
     }
 
     fn far() -> Instant {
@@ -340,9 +340,9 @@ mod tests {
     }
 
     /// Next input of the embedder, without blocking the tasks of this test.
-    async fn heard(hear: &Receiver<Vec<String>>) -> Vec<String> {
+    async fn next_input(inputs: &Receiver<Vec<String>>) -> Vec<String> {
         loop {
-            match hear.try_recv() {
+            match inputs.try_recv() {
                 Ok(texts) => return texts,
                 Err(TryRecvError::Disconnected) => return Vec::new(),
                 Err(TryRecvError::Empty) => tokio::task::yield_now().await,
@@ -357,10 +357,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_together_is_embedded_together_and_a_bad_text_spoils_no_other() {
-        let (worker, hear, open) = scripted(8, 8);
+    async fn waiting_texts_are_batched_and_a_bad_text_fails_alone() {
+        let (worker, inputs, open) = scripted(8, 8);
         let first = spawn(&worker, "a");
-        assert_eq!(heard(&hear).await, ["a"]);
+        assert_eq!(next_input(&inputs).await, ["a"]);
         let rest = ["bb", "bad", "worse"].map(|text| spawn(&worker, text));
         waiting(&worker, 3).await;
         for _ in 0..5 {
@@ -372,17 +372,17 @@ mod tests {
         assert!(bad.await.unwrap().unwrap_err().to_string().contains("bad"));
         assert!(worse.await.unwrap().unwrap_err().to_string().contains("panicked"));
         assert_eq!(
-            hear.try_iter().collect::<Vec<_>>(),
+            inputs.try_iter().collect::<Vec<_>>(),
             [vec!["bb", "bad", "worse"], vec!["bb"], vec!["bad"], vec!["worse"]]
         );
         assert_eq!(worker.counts(), Counts { done: 2, failed: 2, ..Counts::default() });
     }
 
     #[tokio::test]
-    async fn a_full_queue_and_a_passed_deadline_are_told_at_once() {
-        let (worker, hear, open) = scripted(1, 1);
+    async fn a_full_queue_and_a_passed_deadline_fail_at_once() {
+        let (worker, inputs, open) = scripted(1, 1);
         let first = spawn(&worker, "a");
-        assert_eq!(heard(&hear).await, ["a"]);
+        assert_eq!(next_input(&inputs).await, ["a"]);
         assert!(matches!(worker.embed("late", Instant::now()).await, Err(WorkerError::Late)));
         // An abandoned text takes no room, and is never started.
         let second = spawn(&worker, "bb");
@@ -393,15 +393,15 @@ mod tests {
         open.send(()).unwrap();
         open.send(()).unwrap();
         assert_eq!((first.await.unwrap().unwrap(), second.await.unwrap().unwrap()), (vec![1.0], vec![2.0]));
-        assert_eq!(hear.try_iter().collect::<Vec<_>>(), [["bb"]]);
+        assert_eq!(inputs.try_iter().collect::<Vec<_>>(), [["bb"]]);
         assert_eq!(worker.counts(), Counts { done: 2, full: 1, late: 1, ..Counts::default() });
     }
 
     #[tokio::test]
-    async fn who_can_wait_least_comes_first_and_takes_the_place_of_who_can_wait_longest() {
-        let (worker, hear, open) = scripted(3, 1);
+    async fn the_earliest_deadline_is_first_and_evicts_the_latest() {
+        let (worker, inputs, open) = scripted(3, 1);
         let first = spawn(&worker, "a");
-        assert_eq!(heard(&hear).await, ["a"]);
+        assert_eq!(next_input(&inputs).await, ["a"]);
         let wait = |text: &'static str, minutes: u64| {
             let worker = worker.clone();
             tokio::spawn(async move { worker.embed(text, Instant::now() + Duration::from_mins(minutes)).await })
@@ -422,11 +422,11 @@ mod tests {
         for asked in asked {
             asked.await.unwrap().unwrap();
         }
-        assert_eq!(hear.try_iter().flatten().collect::<Vec<_>>(), ["at once", "soon", "in an hour"]);
+        assert_eq!(inputs.try_iter().flatten().collect::<Vec<_>>(), ["at once", "soon", "in an hour"]);
     }
 
     #[tokio::test]
-    async fn an_embedder_that_cannot_be_made_says_why() {
+    async fn an_embedder_that_cannot_be_created_reports_the_reason() {
         let worker = Worker::new(Limits::for_processors(2), || {
             Err(EmbedError { embedder: "none".to_owned(), problem: "no library".into() })
         });
@@ -436,12 +436,12 @@ mod tests {
 
     #[tokio::test]
     async fn threads_end_with_the_worker() {
-        let (worker, hear, open) = scripted(1, 1);
+        let (worker, inputs, open) = scripted(1, 1);
         open.send(()).unwrap();
         worker.embed("a", far()).await.unwrap();
-        assert_eq!(heard(&hear).await, ["a"]);
+        assert_eq!(next_input(&inputs).await, ["a"]);
         drop(worker);
         // The thread drops the embedder, and with it the other end of this channel.
-        assert!(heard(&hear).await.is_empty());
+        assert!(next_input(&inputs).await.is_empty());
     }
 }
