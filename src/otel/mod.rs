@@ -3,23 +3,19 @@
 //! Spans are built from the settled record, all at once, and never while a request is served: the request carries only
 //! the ids of its trace, and an untraced request costs nothing.
 
+mod completed;
 #[cfg(feature = "otel")]
 mod exporter;
 #[cfg(feature = "otel")]
 mod http;
-mod measured;
-mod span;
 #[cfg(not(feature = "otel"))]
 mod without;
 
+pub use self::completed::{Kind, Measured, Span, Tokens, Value};
 #[cfg(feature = "otel")]
 pub use self::exporter::Exporter;
 #[cfg(not(feature = "otel"))]
 pub use self::without::Exporter;
-pub use self::{
-    measured::{Measured, Tokens},
-    span::{Kind, Span, Value},
-};
 
 /// The exporter could not be set up.
 #[derive(Debug, thiserror::Error)]
