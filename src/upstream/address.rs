@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_join_whether_or_not_the_base_has_a_version() {
+    fn paths_join_with_and_without_a_version_in_the_base() {
         let plain = backend(None);
         let at = |base: &str, path: &str, query| url(&engine(base, Dialect::OpenAi), &plain, path, query);
         assert_eq!(at("http://h/v1", "/v1/chat/completions", None), "http://h/v1/chat/completions");
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn authority_framing_and_directives_stay_here() {
+    fn credentials_framing_and_directives_are_not_forwarded() {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("authorization", "Bearer mine"),
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_may_change_an_answer_are_told_in_one_spelling() {
+    fn relevant_headers_have_one_spelling() {
         let of = |pairs: &[(&'static str, &'static str)]| {
             let mut headers = HeaderMap::new();
             for (name, value) in pairs {

@@ -1,4 +1,5 @@
-//! Client of OpenAI's `/v1/embeddings`.
+//! Client of OpenAI's `/v1/embeddings`, and an [`Embedder`] over it for worker threads, each of which waits for one
+//! answer at a time.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -6,9 +7,14 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
 
 use super::client::{Client, Outgoing, SendError};
-use crate::{embed::normalise, policy::Secret};
+use crate::{
+    cache::{EmbedError, Embedder},
+    embed::normalise,
+    policy::Secret,
+};
 
 /// Texts per request; servers allow at least 32.
 const BATCH: usize = 32;
@@ -203,6 +209,42 @@ impl Embeddings {
     }
 }
 
+/// A server's embedding model.
+#[derive(Debug)]
+pub struct RemoteEmbedder {
+    id: String,
+    embeddings: Embeddings,
+    runtime: Handle,
+}
+
+impl RemoteEmbedder {
+    /// Creates an embedder whose requests run on `runtime`.
+    pub fn new(embeddings: Embeddings, runtime: Handle) -> Self {
+        Self { id: embeddings.id(), embeddings, runtime }
+    }
+}
+
+impl Embedder for RemoteEmbedder {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// 0 until the server has answered.
+    fn dimensions(&self) -> usize {
+        self.embeddings.dimensions().unwrap_or(0)
+    }
+
+    /// Unknown; a server should reject texts that are too long.
+    fn max_tokens(&self) -> usize {
+        usize::MAX
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let answer = self.runtime.block_on(self.embeddings.embed(texts));
+        answer.map_err(|error| EmbedError { embedder: self.id.clone(), problem: error.to_string().into() })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::LazyLock;
@@ -224,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn another_server_model_or_length_is_another_embedder() {
+    fn server_model_and_length_identify_an_embedder() {
         let id = |url: &str, model: &str, dimensions| {
             let source = Source { url: url.to_owned(), model: model.to_owned(), dimensions, ..embeddings().source };
             Embeddings::new(embeddings().client, source).unwrap().id()
@@ -242,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_put_in_order_and_made_unit_vectors() {
+    fn answers_become_ordered_unit_vectors() {
         let embeddings = embeddings();
         let answer = br#"{"data":[{"index":1,"embedding":[0,2]},{"index":0,"embedding":[3,4],"object":"embedding"}]}"#;
         assert_eq!(embeddings.read(answer, 2, 0).unwrap(), [[0.6, 0.8], [0.0, 1.0]]);
@@ -252,8 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_no_vectors_say_why() {
-        let told = |answer: &str| embeddings().read(answer.as_bytes(), 2, 4).unwrap_err().to_string();
+    fn invalid_answers_give_precise_errors() {
+        let message = |answer: &str| embeddings().read(answer.as_bytes(), 2, 4).unwrap_err().to_string();
         for (answer, part) in [
             ("{}", "missing field `data`"),
             (r#"{"data":[]}"#, "text 4"),
@@ -265,7 +307,7 @@ mod tests {
             (r#"{"data":[{"index":0,"embedding":[null]}]}"#, "no list"),
             (r#"{"data":[{"index":0,"embedding":[1e39]}]}"#, "text 4 is zero or not finite"),
         ] {
-            assert!(told(answer).contains(part), "{answer}: {}", told(answer));
+            assert!(message(answer).contains(part), "{answer}: {}", message(answer));
         }
     }
 

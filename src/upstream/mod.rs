@@ -3,12 +3,10 @@
 pub mod address;
 pub mod client;
 pub mod discover;
-mod embedder;
 pub mod embeddings;
 pub mod scrape;
 pub mod tokenizers;
 
 pub use client::{Client, SendError};
-pub use embedder::RemoteEmbedder;
-pub use embeddings::{Embeddings, EmbeddingsError};
+pub use embeddings::{Embeddings, EmbeddingsError, RemoteEmbedder};
 pub use tokenizers::{Hub, Tokenizers};

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Timeout of a request.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause before an unanswered request is repeated, however often metrics are read.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Largest answer, in bytes: lists of models can be long.
@@ -52,7 +52,7 @@ impl About {
 /// For llama.cpp's server, whose metrics contain neither. Returns true if it answered.
 async fn props(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
     let url = address::root_url(&engine.url, "/props");
-    let Ok(page) = client.fetch(&url, key, PATIENCE, LARGEST).await else { return false };
+    let Ok(page) = client.fetch(&url, key, TIMEOUT, LARGEST).await else { return false };
     if let Ok(Props { total_slots, default_generation_settings }) = serde_json::from_slice(&page.body) {
         engine.set_slots(total_slots);
         let any = default_generation_settings.and_then(|settings| settings.n_ctx).filter(|tokens| *tokens > 0);
@@ -76,7 +76,7 @@ struct Settings {
 /// For all other engines, from their list of models. Returns true if it answered.
 async fn models(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
     let url = format!("{}/models", engine.url);
-    let Ok(page) = client.fetch(&url, key, PATIENCE, LARGEST).await else { return false };
+    let Ok(page) = client.fetch(&url, key, TIMEOUT, LARGEST).await else { return false };
     engine.set_contexts(Contexts { any: None, models: contexts(&page.body) });
     true
 }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contexts_are_read_where_they_are_told() {
+    fn context_lengths_are_read_where_reported() {
         let body = br#"{"object":"list","data":[{"id":"a","max_model_len":32768,"x":1},{"id":"b"},{"id":"c","context_length":9}]}"#;
         assert_eq!(contexts(body), [("a".to_owned(), 32_768), ("c".to_owned(), 9)]);
         assert!(contexts(b"[1]").is_empty());

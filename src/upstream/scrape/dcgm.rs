@@ -14,7 +14,7 @@ const EVERY: Duration = Duration::from_secs(5);
 /// Longest pause after a failed reading.
 const LONGEST: Duration = Duration::from_mins(1);
 /// Timeout of a reading.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Largest page, in bytes.
 const LARGEST: usize = 8 << 20;
 /// Most GPUs of one machine.
@@ -23,10 +23,10 @@ const MOST: usize = 1024;
 const BLANK: f64 = 1e12;
 
 /// Reads the exporter at `url` for `engine` until the task is aborted.
-pub(super) async fn follow(engine: std::sync::Arc<Engine>, url: String, client: Client, clock: Clock) {
+pub(super) async fn poll(engine: std::sync::Arc<Engine>, url: String, client: Client, clock: Clock) {
     let (mut pause, mut trouble) = (EVERY / 2, String::new());
     loop {
-        let page = client.fetch(&url, None, PATIENCE, LARGEST).await.map_err(|error| error.to_string());
+        let page = client.fetch(&url, None, TIMEOUT, LARGEST).await.map_err(|error| error.to_string());
         let gpus = page.and_then(|page| {
             GpuSignals::read(&String::from_utf8_lossy(&page.body)).ok_or_else(|| "it tells of no GPU".to_owned())
         });
@@ -128,14 +128,14 @@ DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-a"} 71
 "#;
 
     #[test]
-    fn a_mean_of_how_busy_and_the_fullest_memory() {
+    fn utilisation_is_a_mean_and_memory_a_maximum() {
         let gpus = GpuSignals::read(TWO).unwrap();
         assert_eq!((gpus.count, gpus.memory), (2, Some(0.75)));
         assert!((gpus.utilisation.unwrap() - 0.6).abs() < 1e-9, "{gpus:?}");
     }
 
     #[test]
-    fn slices_are_told_by_the_profiler() {
+    fn slices_are_read_from_the_profiler() {
         let text = r#"DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-a",GPU_I_ID="1",GPU_I_PROFILE="3g.40gb"} 0.5
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-a",GPU_I_ID="2",GPU_I_PROFILE="3g.40gb"} 0.25
 DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",GPU_I_ID="1"} 10
@@ -146,7 +146,7 @@ DCGM_FI_DEV_FB_TOTAL{gpu="0",UUID="GPU-a",GPU_I_ID="1"} 40
     }
 
     #[test]
-    fn blanks_and_other_texts_tell_nothing() {
+    fn blanks_and_other_texts_are_ignored() {
         for text in ["", "up 1", "<html></html>", "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 40", "DCGM_FI_DEV_GPU_UTIL NaN"] {
             assert_eq!(GpuSignals::read(text), None, "{text}");
         }

@@ -12,14 +12,14 @@ const FIRST: Duration = Duration::from_secs(1);
 /// Pause between later measurements.
 const EVERY: Duration = Duration::from_secs(10);
 /// Timeout of a connection.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Measures the round trip to `engine` until the task is aborted.
-pub(super) async fn follow(engine: Arc<Engine>, clock: Clock) {
+pub(super) async fn poll(engine: Arc<Engine>, clock: Clock) {
     let Some((host, port)) = place(&engine.url) else { return };
     let mut pause = FIRST;
     loop {
-        if let Ok(Some(seconds)) = tokio::time::timeout(PATIENCE, round_trip(&host, port, clock)).await {
+        if let Ok(Some(seconds)) = tokio::time::timeout(TIMEOUT, round_trip(&host, port, clock)).await {
             engine.round_trip.record(seconds, clock.now());
         }
         tokio::time::sleep(pause.mul_f64(0.9 + 0.2 * fastrand::f64())).await;

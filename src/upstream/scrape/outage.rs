@@ -20,13 +20,13 @@ pub(super) struct Outage {
 struct Failing {
     since: Moment,
     count: u64,
-    told: Moment,
+    reported_at: Moment,
     pause: Duration,
 }
 
 /// A failure to be reported.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Told {
+struct Report {
     count: u64,
     lasts: Duration,
 }
@@ -34,7 +34,7 @@ struct Told {
 impl Outage {
     /// Records a failed reading with its reason.
     pub(super) fn fail(&mut self, engine: &Engine, why: &str, now: Moment) {
-        let Some(Told { count, lasts }) = self.note(now) else { return };
+        let Some(Report { count, lasts }) = self.note(now) else { return };
         let (name, worked) = (&engine.name, self.worked);
         if lasts.is_zero() && !worked {
             tracing::warn!(
@@ -58,18 +58,18 @@ impl Outage {
         }
     }
 
-    fn note(&mut self, now: Moment) -> Option<Told> {
+    fn note(&mut self, now: Moment) -> Option<Report> {
         let Some(failing) = &mut self.failing else {
-            self.failing = Some(Failing { since: now, count: 1, told: now, pause: FIRST });
-            return Some(Told { count: 1, lasts: Duration::ZERO });
+            self.failing = Some(Failing { since: now, count: 1, reported_at: now, pause: FIRST });
+            return Some(Report { count: 1, lasts: Duration::ZERO });
         };
         failing.count += 1;
-        if now.since(failing.told) < failing.pause {
+        if now.since(failing.reported_at) < failing.pause {
             return None;
         }
-        failing.told = now;
+        failing.reported_at = now;
         failing.pause = (failing.pause * 2).min(LONGEST);
-        Some(Told { count: failing.count, lasts: now.since(failing.since) })
+        Some(Report { count: failing.count, lasts: now.since(failing.since) })
     }
 }
 
@@ -78,11 +78,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lasts_is_told_ever_more_rarely() {
+    fn a_lasting_failure_is_reported_at_growing_intervals() {
         let mut outage = Outage::default();
         let at = |seconds| Moment::default().plus(Duration::from_secs(seconds));
-        let told: Vec<_> = (0..86_400).filter_map(|second| Some((second, outage.note(at(second))?.count))).collect();
-        assert_eq!(told[..4], [(0, 1), (600, 601), (1800, 1801), (4200, 4201)]);
-        assert!(told.len() < 10, "{told:?}");
+        let reports: Vec<_> = (0..86_400).filter_map(|second| Some((second, outage.note(at(second))?.count))).collect();
+        assert_eq!(reports[..4], [(0, 1), (600, 601), (1800, 1801), (4200, 4201)]);
+        assert!(reports.len() < 10, "{reports:?}");
     }
 }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_skipped() {
+    fn invalid_lines_are_skipped() {
         for line in
             ["", "   ", "# HELP a 1", "# EOF", "a", "a{", "a{x=\"1\" 2", "a{x=\"1}", "{x=\"1\"} 2", "a b", "a {} "]
         {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_metrics_read_back() {
+    fn our_own_metrics_can_be_read() {
         let metrics = telemetry::Metrics::new();
         let model: crate::types::Name = "odd \"name\"\\\n".into();
         metrics.backend(&"p".into(), &"b".into(), &model).cost(0.5, Moment::default());

@@ -19,9 +19,9 @@ use crate::{
 /// Longest pause after a failed reading, or without metrics.
 const LONGEST: Duration = Duration::from_secs(15);
 /// Timeout of a reading.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Least pause as a multiple of a reading's duration, for engines that are polled more often than usual.
-const SLOW_TELLERS: u32 = 20;
+const SLOW_FACTOR: u32 = 20;
 /// Largest metrics page, in bytes.
 const LARGEST: usize = 8 << 20;
 
@@ -65,7 +65,7 @@ impl Scrapers {
     }
 
     /// Polls exactly these engines from now on.
-    pub fn follow(&self, sources: Vec<Source>) {
+    pub fn set_sources(&self, sources: Vec<Source>) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |one: &Source, other: &Source| {
             Arc::ptr_eq(&one.engine, &other.engine)
@@ -82,28 +82,28 @@ impl Scrapers {
         let Source { engine, key, every, gpus, health } = source.clone();
         let mut tasks = Vec::new();
         if let Some(every) = every {
-            tasks.push(tokio::spawn(follow(engine.clone(), key.clone(), every, self.client.clone(), self.clock)));
-            tasks.push(tokio::spawn(distance::follow(engine.clone(), self.clock)));
+            tasks.push(tokio::spawn(poll(engine.clone(), key.clone(), every, self.client.clone(), self.clock)));
+            tasks.push(tokio::spawn(distance::poll(engine.clone(), self.clock)));
         }
         if let Some(spec) = health {
-            tasks.push(tokio::spawn(health::follow(engine.clone(), key, spec, self.client.clone(), self.clock)));
+            tasks.push(tokio::spawn(health::poll(engine.clone(), key, spec, self.client.clone(), self.clock)));
         }
         if let Some(url) = gpus {
-            tasks.push(tokio::spawn(dcgm::follow(engine, url, self.client.clone(), self.clock)));
+            tasks.push(tokio::spawn(dcgm::poll(engine, url, self.client.clone(), self.clock)));
         }
         tasks
     }
 }
 
 /// Polls one engine until the task is aborted.
-async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client: Client, clock: Clock) {
+async fn poll(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client: Client, clock: Clock) {
     let url = address::root_url(&engine.url, "/metrics");
     let key = key.as_ref().map(|key| &*key.0);
     let mut pause = every;
     let (mut about, mut outage) = (About::default(), Outage::default());
     loop {
         let asked = clock.now();
-        pause = match client.fetch(&url, key, PATIENCE, LARGEST).await {
+        pause = match client.fetch(&url, key, TIMEOUT, LARGEST).await {
             Ok(page) => {
                 engine.set_reachable(true);
                 if let Some(signals) = EngineSignals::read(&String::from_utf8_lossy(&page.body)) {
@@ -112,7 +112,7 @@ async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, clien
                     outage.end(&engine, now);
                     about.ask(&engine, Some(kind), (&client, key), now).await;
                     // An engine with slow metrics is not kept busy with them.
-                    engine.poll_interval(every, now).max((now.since(asked) * SLOW_TELLERS).min(every))
+                    engine.poll_interval(every, now).max((now.since(asked) * SLOW_FACTOR).min(every))
                 } else {
                     outage.fail(&engine, "its page has no metrics that are known", clock.now());
                     LONGEST

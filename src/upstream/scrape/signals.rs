@@ -257,7 +257,7 @@ lmdeploy_prefix_cache_hit_rate{engine="0",model_name="m"} 0.25
     }
 
     #[test]
-    fn every_engine_says_what_it_can_and_nothing_else() {
+    fn every_engine_yields_exactly_its_signals() {
         for (text, want) in [
             (
                 VLLM,
@@ -338,14 +338,14 @@ lmdeploy_prefix_cache_hit_rate{engine="0",model_name="m"} 0.25
     }
 
     #[test]
-    fn other_texts_are_no_engine() {
+    fn other_texts_are_not_an_engine() {
         for text in ["", "up 1", "<html></html>", "process_cpu_seconds_total 1", "vllmx_running 2", "vllm 1"] {
             assert_eq!(EngineSignals::read(text), None, "{text}");
         }
     }
 
     #[test]
-    fn nonsense_values_are_unknown() {
+    fn invalid_values_are_unknown() {
         let text = "vllm:num_requests_running NaN\nvllm:num_requests_waiting -1\nvllm:kv_cache_usage_perc 1.02\n";
         let read = EngineSignals::read(text).unwrap();
         assert_eq!((read.running, read.waiting, read.kv_usage), (None, None, Some(1.0)));
