@@ -8,7 +8,7 @@ use super::{
     stages::{Call, Estimated},
     work::Estimate,
 };
-use crate::{telemetry::NOBODY, types::Fault};
+use crate::{telemetry::NO_KEY, types::Fault};
 
 pub(super) struct Estimation<S> {
     inner: S,
@@ -38,7 +38,7 @@ pub(super) fn compare(desk: &Desk, call: &Call, estimate: &Estimate) {
         return;
     }
     let caller = call.key.map(|at| call.serving.caller(at));
-    let nobody = || (NOBODY, &**desk.metrics.nobody());
+    let nobody = || (NO_KEY, &**desk.metrics.keyless());
     let caller = caller.map_or_else(nobody, |caller| (&*caller.id, &*caller.metrics));
     desk.habits.see(caller, &call.body, &estimate.blocks, estimate.session);
 }

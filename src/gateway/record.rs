@@ -105,7 +105,7 @@ impl Record {
             cost_usd: None,
             uncounted: Spent::default(),
         };
-        let in_flight = desk.metrics.enter();
+        let in_flight = desk.metrics.start_request();
         let arrived = desk.clock.now();
         Arc::new(Self {
             desk,
@@ -256,7 +256,7 @@ impl Record {
             return;
         }
         self.desk.callers.note(&line, self.bill().and_then(Bill::team));
-        count(&line, outcome, self.bill().map_or_else(|| metrics.nobody(), Bill::metrics));
+        count(&line, outcome, self.bill().map_or_else(|| metrics.keyless(), Bill::metrics));
         self.desk.habits.answered(&line);
         self.desk.purse.earn(worth);
         // A client that left before there was an answer never saw a status: 499, as nginx notes it.

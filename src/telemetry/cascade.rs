@@ -28,7 +28,7 @@ impl CascadeMetrics {
 
     /// Counts an answer that was discarded for a larger model's; `usd` is its cost in US dollars, where prices are
     /// known.
-    pub fn given_up(&self, usage: &Usage, usd: Option<f64>) {
+    pub fn discarded(&self, usage: &Usage, usd: Option<f64>) {
         for (kind, tokens) in [("prompt", usage.prompt_tokens), ("completion", usage.completion_tokens)] {
             self.tokens.get(kind, |kind| kind, |_| Counter::default()).inc_by(tokens);
         }

@@ -16,7 +16,7 @@ const FAR_SHARE: f64 = 0.2;
 
 /// State of a pool at one moment.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
-pub struct Vitals {
+pub struct PoolHealth {
     /// Mean seconds to the first token and to the end, over the last minute; `None` without streamed answers.
     pub latencies: Option<(f64, f64)>,
     /// Requests that wait for room in it.
@@ -46,7 +46,7 @@ pub struct Diagnosis {
 pub const STATES: [&str; 7] =
     ["idle", "balanced", "decode-bound", "prefill-bound", "network-bound", "kv-bound", "capacity-bound"];
 
-impl Vitals {
+impl PoolHealth {
     /// Share of an answer's time that passes before its first token, 0 to 1.
     pub fn prefill_share(&self) -> Option<f64> {
         let (first, whole) = self.latencies?;
@@ -64,24 +64,24 @@ impl Vitals {
 
     /// Determines the bottleneck. Causes that keep requests out come before those that slow them down.
     pub fn diagnose(&self) -> Diagnosis {
-        let told = |state, words| Diagnosis { state, words };
+        let diagnosis = |state, words| Diagnosis { state, words };
         if self.queue_depth > 0 && self.queue_oldest >= WAITS {
             let words = format!(
                 "{} for room, the first for {:.0} s: more engines, or higher limits where they have any, would help",
                 waiting(self.queue_depth),
                 self.queue_oldest
             );
-            return told("capacity-bound", words);
+            return diagnosis("capacity-bound", words);
         }
         if let Some(usage) = self.kv_usage.filter(|usage| *usage >= FULL) {
             let words = format!(
                 "a KV cache is {:.0} % full: shorter prompts and answers, or more memory, would help",
                 usage * 100.0
             );
-            return told("kv-bound", words);
+            return diagnosis("kv-bound", words);
         }
         let (Some(share), Some((first, whole))) = (self.prefill_share(), self.latencies) else {
-            return told("idle", "no streamed answer in the last minute".to_owned());
+            return diagnosis("idle", "no streamed answer in the last minute".to_owned());
         };
         if let Some(way) = self.round_trip.filter(|way| *way > FAR && *way > first * FAR_SHARE) {
             let words = format!(
@@ -90,22 +90,22 @@ impl Vitals {
                 way * 1e3,
                 (way / first).min(1.0) * 100.0
             );
-            return told("network-bound", words);
+            return diagnosis("network-bound", words);
         }
         let spent = format!(
             "{:.0} % of an answer's time is before its first token ({first:.2} of {whole:.2} s)",
             share * 100.0
         );
         match share {
-            _ if share > PREFILL => told(
+            _ if share > PREFILL => diagnosis(
                 "prefill-bound",
                 format!("{spent}: shorter or cached prompts, or engines for prompts alone, would help"),
             ),
-            _ if share < DECODE => told(
+            _ if share < DECODE => diagnosis(
                 "decode-bound",
                 format!("{spent}: a smaller or faster model, or fewer requests at once, would help"),
             ),
-            _ => told("balanced", spent),
+            _ => diagnosis("balanced", spent),
         }
     }
 }
@@ -119,8 +119,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_keeps_requests_out_goes_before_what_makes_them_slow() {
-        let mut vitals = Vitals { latencies: Some((0.6, 1.0)), utilisation: 0.4, ..Vitals::default() };
+    fn causes_that_block_requests_come_before_causes_that_slow_them() {
+        let mut vitals = PoolHealth { latencies: Some((0.6, 1.0)), utilisation: 0.4, ..PoolHealth::default() };
         assert_eq!(vitals.diagnose().state, "prefill-bound");
         assert!(vitals.diagnose().words.starts_with("60 % of an answer's time"));
         assert!((vitals.saturation() - 0.4).abs() < 1e-12);
@@ -132,17 +132,18 @@ mod tests {
         let Diagnosis { state, words } = vitals.diagnose();
         assert_eq!(state, "capacity-bound");
         assert!(words.starts_with("1 request waits for room, the first for 3 s"), "{words}");
-        assert_eq!(Vitals::default().diagnose().state, "idle");
+        assert_eq!(PoolHealth::default().diagnose().state, "idle");
         for (round_trip, first, state) in
             [(0.08, 0.2, "network-bound"), (0.08, 0.6, "prefill-bound"), (0.04, 0.05, "decode-bound")]
         {
-            let vitals = Vitals { latencies: Some((first, 1.0)), round_trip: Some(round_trip), ..Vitals::default() };
+            let vitals =
+                PoolHealth { latencies: Some((first, 1.0)), round_trip: Some(round_trip), ..PoolHealth::default() };
             assert_eq!(vitals.diagnose().state, state);
         }
-        let far = Vitals { latencies: Some((0.2, 1.0)), round_trip: Some(0.08), ..Vitals::default() };
+        let far = PoolHealth { latencies: Some((0.2, 1.0)), round_trip: Some(0.08), ..PoolHealth::default() };
         assert!(far.diagnose().words.starts_with("the network takes 80 ms"), "{far:?}");
         for (first, state) in [(0.1, "decode-bound"), (0.3, "balanced"), (0.9, "prefill-bound")] {
-            let vitals = Vitals { latencies: Some((first, 1.0)), ..Vitals::default() };
+            let vitals = PoolHealth { latencies: Some((first, 1.0)), ..PoolHealth::default() };
             assert_eq!(vitals.diagnose().state, state);
             assert!(STATES.contains(&state));
         }

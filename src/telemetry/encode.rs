@@ -132,11 +132,11 @@ impl Scrape {
         page.family(&table::QUEUE_DEPTH, live.iter().map(|pool| ([&*pool.pool], ConstGauge::new(pool.queue_depth))))?;
         page.family(&table::QUEUE_OLDEST, live.iter().map(|pool| ([&*pool.pool], ConstGauge::new(pool.queue_oldest))))?;
         let ratio = |value: f64| ConstGauge::new(rounded(value));
-        page.family(&table::SATURATION, live.iter().map(|it| ([&*it.pool], ratio(it.vitals.saturation()))))?;
-        let shares = live.iter().filter_map(|it| Some(([&*it.pool], ratio(it.vitals.prefill_share()?))));
+        page.family(&table::SATURATION, live.iter().map(|it| ([&*it.pool], ratio(it.health.saturation()))))?;
+        let shares = live.iter().filter_map(|it| Some(([&*it.pool], ratio(it.health.prefill_share()?))));
         page.family(&table::PREFILL_SHARE, shares)?;
         let states = live.iter().flat_map(|it| {
-            let now = it.vitals.diagnose().state;
+            let now = it.health.diagnose().state;
             STATES.map(|state| ([&*it.pool, state], ConstGauge::new(u64::from(state == now))))
         });
         page.family(&table::POOL_STATE, states)?;

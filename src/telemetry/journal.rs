@@ -138,9 +138,9 @@ impl Journal {
             return;
         }
         let until = Instant::now() + LAST_WORDS;
-        let mut told = false;
+        let mut sent = false;
         while Instant::now() < until && !writer.is_finished() {
-            told = told || self.queue.try_send(Message::Close).is_ok();
+            sent = sent || self.queue.try_send(Message::Close).is_ok();
             thread::sleep(GATHER);
         }
     }
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_there_after_closing() {
+    fn written_lines_are_in_the_file_after_closing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
         let journal = open(&path, 1 << 20);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_dropped_and_counted() {
+    fn lines_beyond_the_queue_are_dropped_and_counted() {
         let dir = tempfile::tempdir().unwrap();
         let journal = open(&dir.path().join("journal.jsonl"), 1 << 20);
         journal.write(entry(&"x".repeat(QUEUE_BYTES + 1)));

@@ -9,7 +9,7 @@ use super::{
 use crate::types::{Outcome, Usage};
 
 /// Label of callers without a key.
-pub const NOBODY: &str = "none";
+pub const NO_KEY: &str = "none";
 
 /// Metrics of one caller.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use serde::Serialize;
 
-use super::{Spending, Vitals, key::KeyMetrics};
+use super::{PoolHealth, Spending, key::KeyMetrics};
 use crate::{
     measure::BudgetStanding,
     types::{Drafting, Name},
@@ -188,7 +188,7 @@ pub struct PoolLive {
     /// Wait of the oldest one, in seconds.
     pub queue_oldest: f64,
     /// State for its diagnosis.
-    pub vitals: Vitals,
+    pub health: PoolHealth,
     /// Its cost.
     pub spending: Spending,
     /// Predictions of the time to first token; `None` before any was scored.

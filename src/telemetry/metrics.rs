@@ -5,16 +5,16 @@ use std::sync::{Arc, PoisonError};
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use super::{
+    backend::PrefixHits,
     backend::{BackendMetrics, Latencies, count},
     background::{PairResult, Purpose},
     cache::CacheMetrics,
     cascade::CascadeMetrics,
     encode,
     journal::JournalCounters,
-    key::{KeyMetrics, NOBODY},
+    key::{KeyMetrics, NO_KEY},
     live::Live,
     pool::PoolMetrics,
-    prefix::PrefixHits,
     shared::Shared,
 };
 use crate::types::{Blame, Endpoint, Fault, Moment, Name, Outcome};
@@ -85,16 +85,16 @@ impl Metrics {
     }
 
     /// Metrics of callers without a key.
-    pub fn nobody(&self) -> &Arc<KeyMetrics> {
-        &self.shared.nobody
+    pub fn keyless(&self) -> &Arc<KeyMetrics> {
+        &self.shared.keyless
     }
 
     /// Metrics of all callers, by the id of their key.
     pub fn keys(&self) -> Vec<(Name, Arc<KeyMetrics>)> {
         let mut all = self.shared.keys.list();
         // A key may have that id, and two series of one name are invalid.
-        if self.shared.nobody.is_used() && all.iter().all(|(id, _)| **id != *NOBODY) {
-            all.push((NOBODY.into(), self.shared.nobody.clone()));
+        if self.shared.keyless.is_used() && all.iter().all(|(id, _)| **id != *NO_KEY) {
+            all.push((NO_KEY.into(), self.shared.keyless.clone()));
         }
         all
     }
@@ -152,7 +152,7 @@ impl Metrics {
     }
 
     /// Counts a request as under way until the guard is dropped.
-    pub fn enter(&self) -> InFlight {
+    pub fn start_request(&self) -> InFlight {
         self.shared.in_flight.inc();
         InFlight(self.shared.in_flight.clone())
     }
@@ -259,8 +259,8 @@ mod tests {
         measure::{BudgetStanding, BudgetState},
         telemetry::{
             AccountLive, AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Lookup,
-            LookupStage, OutputLive, PoolLive, SchedulerLive, Shed, SloLive, Spending, TeamLive, TieredLive, Use,
-            Vitals,
+            LookupStage, OutputLive, PoolHealth, PoolLive, SchedulerLive, Shed, SloLive, Spending, TeamLive,
+            TieredLive, Use,
         },
         types::{Drafting, Usage},
     };
@@ -312,7 +312,7 @@ mod tests {
         let cascade = metrics.cascade(&name("chat"));
         cascade.result("kept");
         cascade.result("escalated");
-        cascade.given_up(&Usage { prompt_tokens: 40, completion_tokens: 8, ..Usage::default() }, Some(0.0001));
+        cascade.discarded(&Usage { prompt_tokens: 40, completion_tokens: 8, ..Usage::default() }, Some(0.0001));
         backend.cost(0.0025, at(100));
         backend.cost(f64::NAN, at(100));
         metrics.background(Purpose::Pair, Outcome::Complete, 120, 0.000_2);
@@ -345,7 +345,7 @@ mod tests {
         web.cost(0.0025);
         web.prefix(1200, 1300, 1024);
         web.prefix_change("system");
-        metrics.nobody().request(Outcome::Failed("unauthorized"));
+        metrics.keyless().request(Outcome::Failed("unauthorized"));
         metrics
     }
 
@@ -394,7 +394,12 @@ mod tests {
             pool: name("large"),
             queue_depth: 2,
             queue_oldest: 1.5,
-            vitals: Vitals { latencies: Some((0.5, 2.0)), queue_depth: 2, queue_oldest: 1.5, ..Vitals::default() },
+            health: PoolHealth {
+                latencies: Some((0.5, 2.0)),
+                queue_depth: 2,
+                queue_oldest: 1.5,
+                ..PoolHealth::default()
+            },
             spending: Spending { usd_per_s: 0.002, gpu_usd_per_s: 0.001, output_per_s: 400.0, is_known: true },
             ttft: Some(accuracy),
             tpot: Some(accuracy),
@@ -468,9 +473,9 @@ mod tests {
     }
 
     #[test]
-    fn the_text_lists_what_was_observed() {
+    fn the_text_lists_all_observations() {
         let metrics = observed();
-        let _request = metrics.enter();
+        let _request = metrics.start_request();
         let text = metrics.encode(at(110), &live(&metrics)).replace(env!("CARGO_PKG_VERSION"), "[version]");
         insta::with_settings!({ snapshot_path => "../../tests/snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!("metrics", text);
@@ -478,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_gateway_says_little() {
+    fn a_fresh_gateway_exports_few_series() {
         let text = Metrics::new().encode(at(0), &Live::default());
         insta::with_settings!({ snapshot_path => "../../tests/snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!("metrics_fresh", text.replace(env!("CARGO_PKG_VERSION"), "[version]"));
@@ -496,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_go_when_their_window_is_over() {
+    fn quantiles_disappear_after_their_window() {
         let metrics = observed();
         let quantiles = |now| metrics.encode(at(now), &Live::default()).matches("quantile_seconds{").count();
         assert_eq!(quantiles(110), 36);
@@ -521,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_cannot_make_series_without_end() {
+    fn clients_cannot_create_unlimited_series() {
         let metrics = Metrics::new();
         for number in 0..MOST_BACKENDS + 10 {
             metrics.backend(&name("p"), &name("b"), &name(&number.to_string())).request(Outcome::Complete);
@@ -534,7 +539,7 @@ mod tests {
     #[test]
     fn requests_under_way_are_counted_by_their_guards() {
         let metrics = Metrics::new();
-        let guards = [metrics.enter(), metrics.enter()];
+        let guards = [metrics.start_request(), metrics.start_request()];
         assert_eq!(metrics.in_flight(), 2);
         drop(guards);
         assert_eq!(metrics.in_flight(), 0);

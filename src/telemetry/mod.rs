@@ -12,7 +12,6 @@ mod live;
 mod metrics;
 mod page;
 mod pool;
-mod prefix;
 mod rotating;
 mod series;
 mod shared;
@@ -21,20 +20,20 @@ mod table;
 mod work;
 
 pub use self::{
+    backend::PrefixHits,
     backend::{BackendMetrics, Latencies},
     background::{PairResult, Purpose},
     cache::{CacheMetrics, Lookup, LookupStage, SavedMetrics},
     cascade::CascadeMetrics,
-    diagnosis::{Diagnosis, STATES, Vitals},
+    diagnosis::{Diagnosis, PoolHealth, STATES},
     journal::{Entry, Journal, JournalCounters},
-    key::{KeyMetrics, NOBODY},
+    key::{KeyMetrics, NO_KEY},
     live::{
         AccountLive, AccuracyLive, BackendLive, BurnLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Live,
         OutputLive, PoolLive, SchedulerLive, SloLive, TeamLive, TieredLive,
     },
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},
-    prefix::PrefixHits,
     spending::{Rented, Spending},
     table::{ALL, Def, Kind, reference},
     work::Use,

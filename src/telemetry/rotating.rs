@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_file_makes_room_for_the_next() {
+    fn a_full_file_is_rotated() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
         let mut file = Rotating::open(path.clone(), 12, 2).unwrap();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn keeping_none_starts_afresh() {
+    fn keeping_no_predecessors_truncates_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
         let mut file = Rotating::open(path.clone(), 10, 0).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_is_closed_before_the_next() {
+    fn an_incomplete_line_is_terminated_before_the_next() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
         fs::write(&path, "{\"cut").unwrap();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_counted_and_what_comes_later_is_not() {
+    fn lost_lines_are_counted_and_later_ones_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().join("home");
         fs::create_dir(&home).unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn only_regular_files_will_do() {
+    fn only_regular_files_are_accepted() {
         let dir = tempfile::tempdir().unwrap();
         assert!(Rotating::open(dir.path().to_owned(), 1000, 1).is_err());
         assert!(Rotating::open("/dev/null".into(), 1000, 1).is_err());
@@ -257,7 +257,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn nobody_else_may_read_it() {
+    fn the_file_is_private_to_its_owner() {
         use std::os::unix::fs::PermissionsExt;
 
         let dir = tempfile::tempdir().unwrap();

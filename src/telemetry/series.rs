@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_map_takes_new_labels_in_as_other() {
+    fn a_full_map_counts_new_labels_as_other() {
         let series: Series<String, Arc<AtomicU32>> = Series::new(2);
         for key in ["a", "b", "c", "d", "a"] {
             let count = series.get(key.into(), |_| "other".into(), |_| Arc::default());

@@ -5,6 +5,7 @@ use std::sync::{Arc, RwLock};
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use super::{
+    backend::PrefixHits,
     backend::{BackendMetrics, Latencies},
     background::BackgroundMetrics,
     cache::CacheMetrics,
@@ -12,7 +13,6 @@ use super::{
     journal::JournalCounters,
     key::KeyMetrics,
     pool::PoolMetrics,
-    prefix::PrefixHits,
     series::Series,
 };
 use crate::types::Name;
@@ -51,7 +51,7 @@ pub(super) struct Shared {
     /// By the key's id.
     pub(super) keys: Series<Name, Arc<KeyMetrics>>,
     /// Callers without a key.
-    pub(super) nobody: Arc<KeyMetrics>,
+    pub(super) keyless: Arc<KeyMetrics>,
     pub(super) background: BackgroundMetrics,
     /// By route.
     pub(super) cascades: Series<Name, Arc<CascadeMetrics>>,
@@ -77,7 +77,7 @@ impl Shared {
             latencies: Series::new(MOST_BACKENDS),
             pools: Series::new(MOST_BACKENDS),
             keys: Series::new(MOST_KEYS),
-            nobody: Arc::new(KeyMetrics::new()),
+            keyless: Arc::new(KeyMetrics::new()),
             background: BackgroundMetrics::new(),
             cascades: Series::new(MOST_BACKENDS),
             cache: CacheMetrics::new(),

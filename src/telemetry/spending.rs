@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_is_shared_by_the_tokens_that_came_of_it() {
+    fn an_engine_hour_is_shared_by_output_tokens() {
         let of = Spending::of(&[
             rented(0, Some(3.6), 0.0, 300.0),
             rented(0, Some(3.6), 0.5, 100.0),

@@ -268,7 +268,7 @@ table! {
     CACHE_LOAD: Gauge "seconds" "signalbox_cache_load_seconds" []
         "How long that took, in the background, or has taken so far.";
     CACHE_SHARED_UP: Gauge "" "signalbox_cache_shared_up" []
-        "Whether the server that gateways share is there: 0 while it is away, and nobody waits for it.";
+        "Whether the server that gateways share is there: 0 while it is away, and no request waits for it.";
     CACHE_SHARED: Counter "" "signalbox_cache_shared_total" ["what", "result"]
         "Dealings with it: get (answers looked for: hit, miss, old, or refused, since they did not verify or were purged), set and tell (given: ok, queue, too_large), hear (entries by meaning that others told: kept, known, old, embedder, refused), purge (ok, heard of others, or refused: not sealed by one of them); down, late and failed where it was not there.";
     CACHE_COALESCED: Counter "" "signalbox_cache_coalesced_total" ["route"]
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn stems_leave_out_what_the_encoder_adds() {
+    fn stems_omit_the_suffixes_that_the_encoder_adds() {
         assert_eq!(TTFT.stem(), "signalbox_ttft");
         assert_eq!(COST.stem(), "signalbox_cost");
         assert_eq!(TOKENS.stem(), "signalbox");

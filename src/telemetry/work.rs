@@ -94,8 +94,8 @@ mod tests {
         assert_eq!(work.goodput(later), Some(0.8));
         assert_eq!(work.goodput(start.plus(Duration::from_secs(70))), Some(0.0), "what was good is long ago");
         assert_eq!(work.goodput(start.plus(Duration::from_secs(200))), None);
-        let told: Vec<_> = work.counters().map(|(kind, of, it)| (kind, of.label(), it.get())).collect();
-        assert_eq!(told[..3], [("prompt", "good", 60), ("prompt", "late", 0), ("prompt", "wasted", 15)]);
-        assert_eq!(told[3..], [("completion", "good", 20), ("completion", "late", 0), ("completion", "wasted", 5)]);
+        let counts: Vec<_> = work.counters().map(|(kind, of, it)| (kind, of.label(), it.get())).collect();
+        assert_eq!(counts[..3], [("prompt", "good", 60), ("prompt", "late", 0), ("prompt", "wasted", 15)]);
+        assert_eq!(counts[3..], [("completion", "good", 20), ("completion", "late", 0), ("completion", "wasted", 5)]);
     }
 }

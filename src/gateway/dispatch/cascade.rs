@@ -192,7 +192,7 @@ impl Escalation<'_> {
             meter.fail(&fault);
         } else {
             let (usage, cost) = meter.give_up();
-            self.asked.desk.metrics.cascade(&self.asked.route.name).given_up(&usage, cost);
+            self.asked.desk.metrics.cascade(&self.asked.route.name).discarded(&usage, cost);
         }
     }
 }
