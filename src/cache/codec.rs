@@ -35,7 +35,7 @@ pub enum Unreadable {
     #[error("written under another secret")]
     Secret,
     /// Not in the format of this version.
-    #[error("not a kept answer")]
+    #[error("not a cached answer")]
     Form,
 }
 

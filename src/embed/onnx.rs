@@ -158,7 +158,7 @@ impl Onnx {
 
     fn new(mut model: TextEmbedding, id: impl Fn(&[f32]) -> String) -> Result<Self, String> {
         let probe = model.embed(["probe"], Some(1)).map_err(|error| with_causes(&error))?;
-        let probe = probe.first().filter(|vector| !vector.is_empty()).ok_or("its vector of a word is empty")?;
+        let probe = probe.first().filter(|vector| !vector.is_empty()).ok_or("its vector of a test word is empty")?;
         Ok(Self { id: id(probe), dimensions: probe.len(), model: Mutex::new(model) })
     }
 }
@@ -181,18 +181,18 @@ impl Embedder for Onnx {
         let one = |text: &&str| {
             let tokens = model.tokenizer.encode(*text, true).map_err(|error| Cow::Owned(error.to_string()))?;
             if !tokens.get_overflowing().is_empty() {
-                return Err(Cow::Borrowed("a text is longer than it reads"));
+                return Err(Cow::Borrowed("a text is longer than its limit"));
             }
             if tokens.get_tokens().iter().any(|token| UNKNOWN.contains(&&**token)) {
-                return Err(Cow::Borrowed("a text has signs in it that its tokenizer does not know"));
+                return Err(Cow::Borrowed("a text has characters that its tokenizer does not know"));
             }
             // Texts of a batch may influence one another under dynamic quantisation, so they are embedded one by one.
             let vectors = model.embed([*text], Some(1)).map_err(|error| Cow::Owned(with_causes(&error)))?;
-            let mut vector = vectors.into_iter().next().ok_or(Cow::Borrowed("it gave no vector"))?;
+            let mut vector = vectors.into_iter().next().ok_or(Cow::Borrowed("it returned no vector"))?;
             if vector.len() == self.dimensions && normalise(&mut vector) {
                 Ok(vector)
             } else {
-                Err(Cow::Borrowed("a vector has no direction, or another length than before"))
+                Err(Cow::Borrowed("a vector is zero or not finite, or has another length than before"))
             }
         };
         let vectors: Result<_, Cow<'static, str>> = texts.iter().map(one).collect();
@@ -231,7 +231,7 @@ fn pooling(folder: &Path) -> Result<Pooling, String> {
     } else if config["pooling_mode_mean_tokens"] == true {
         Ok(Pooling::Mean)
     } else {
-        Err("1_Pooling/config.json names neither the mean nor the first token, and no other pooling is known"
+        Err("1_Pooling/config.json names neither the mean nor the first token, and no other pooling is supported"
             .to_owned())
     }
 }

@@ -31,7 +31,7 @@ impl WordPiece {
         let mut tokenizer = Tokenizer::from_bytes(json).map_err(|error| error.to_string())?;
         tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
         tokenizer.with_padding(None);
-        let unknown = tokenizer.token_to_id("[UNK]").ok_or("it has no piece for what it does not know")?;
+        let unknown = tokenizer.token_to_id("[UNK]").ok_or("it has no [UNK] piece")?;
         let (mut beginnings, mut rests) = (HashMap::new(), HashMap::new());
         for (piece, number) in tokenizer.get_model().get_vocab() {
             match piece.strip_prefix("##").filter(|rest| !rest.is_empty()) {

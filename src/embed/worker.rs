@@ -51,7 +51,7 @@ pub struct Worker {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WorkerError {
     /// The queue is full.
-    #[error("too many texts wait to be embedded")]
+    #[error("the queue of texts to embed is full")]
     Full,
     /// The deadline passed.
     #[error("the text was not embedded in time")]
@@ -183,7 +183,7 @@ impl Worker {
             let started = thread::Builder::new().name("embed".to_owned()).spawn(move || shared.run(batch));
             match started {
                 Ok(_) => running += 1,
-                Err(error) => tracing::error!(%error, "a thread that embeds cannot be started"),
+                Err(error) => tracing::error!(%error, "embedder: worker thread failed to start"),
             }
         }
         if running == 0 {
@@ -263,7 +263,10 @@ fn answer(embedder: &dyn Embedder, batch: Vec<Job>) {
             }
         }
         Ok(_) => {
-            let error = EmbedError { embedder: embedder.id().to_owned(), problem: "it lost some of the texts".into() };
+            let error = EmbedError {
+                embedder: embedder.id().to_owned(),
+                problem: "it returned another number of vectors than texts".into(),
+            };
             for job in batch {
                 drop(job.reply.send(Err(error.clone())));
             }

@@ -80,21 +80,21 @@ impl HttpClient for Sender {
                 Ok::<_, HttpError>(Response::from_parts(head, body))
             };
             tokio::select! {
-                _ = over.wait_for(|over| *over) => Err("the gateway ends before it has answered".into()),
+                _ = over.wait_for(|over| *over) => Err("cancelled by shutdown".into()),
                 answered = answered => answered,
             }
         });
         let answered = answered.await?;
         let problem = match &answered {
             Ok(answer) if answer.status().is_success() => None,
-            Ok(answer) => Some(format!("it answers {}", answer.status())),
+            Ok(answer) => Some(format!("status {}", answer.status())),
             Err(error) => Some(causes(error.as_ref())),
         };
         if failing.swap(problem.is_some(), Relaxed) != problem.is_some() {
             if let Some(problem) = problem {
-                tracing::warn!("the OpenTelemetry collector gets nothing: {problem}");
+                tracing::warn!(%problem, "otel: export failed, spans and metrics are lost until the collector accepts them");
             } else {
-                tracing::info!("the OpenTelemetry collector takes what it is sent again");
+                tracing::info!("otel: export works again");
             }
         }
         answered

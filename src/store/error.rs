@@ -17,7 +17,7 @@ pub enum StoreError {
         folder: PathBuf,
     },
     /// Other users could place files there.
-    #[error("others may write to {}; take that right away (chmod go-w) or name another folder", folder.display())]
+    #[error("{} is writable by other users; remove that permission (chmod go-w) or name another folder", folder.display())]
     Open {
         /// The folder.
         folder: PathBuf,

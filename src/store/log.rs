@@ -56,7 +56,7 @@ impl Log {
             HeadRead::Version(version) => return Err(StoreError::Version { file: path, version }),
             HeadRead::Damaged => {
                 if length > 0 {
-                    tracing::warn!(file = %path.display(), "the head of the cache's log is damaged: it is begun anew");
+                    tracing::warn!(file = %path.display(), "cache log: damaged head, starting a new file");
                 }
                 let mut random = [0; 48];
                 getrandom::fill(&mut random).map_err(|problem| failed(io::Error::other(problem.to_string())))?;

@@ -259,7 +259,7 @@ fn a_folder_has_one_process_and_no_other_writers() {
         fs::create_dir(&shared).unwrap();
         fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
         let problem = Log::open(&shared, LIMITS).unwrap_err();
-        assert!(problem.to_string().contains("others may write"), "{problem}");
+        assert!(problem.to_string().contains("is writable by other users"), "{problem}");
     }
 }
 

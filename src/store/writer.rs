@@ -86,7 +86,7 @@ impl Writer {
             self.counts.failed.store(true, Relaxed);
             self.folder.discard_next();
             let deleted = self.folder.delete();
-            tracing::warn!(folder = %self.folder.log().display(), %problem, ?deleted, "cache records are not kept any more");
+            tracing::warn!(folder = %self.folder.log().display(), %problem, ?deleted, "cache log: writing failed, answers are not persisted until a restart");
         }
     }
 

@@ -48,7 +48,7 @@ pub(super) fn text(shared: Arc<Shared>, now: Moment, live: Live) -> String {
     let mut out = String::new();
     if let Err(error) = text::encode(&mut out, &registry) {
         // Only a number beyond i64 can cause this; the text written so far is still useful.
-        tracing::error!(%error, "metrics could not be written in full");
+        tracing::error!(%error, "metrics: encoding failed, the page is incomplete");
     }
     out
 }

@@ -196,7 +196,7 @@ impl Writer {
         match written {
             Ok(lines) if lines > 0 && self.failing => {
                 self.failing = false;
-                tracing::info!("the {} is being written again", self.name);
+                tracing::info!("{}: writing works again", self.name);
             }
             Ok(_) => {}
             Err(Lost { lines, error }) => {
@@ -204,7 +204,7 @@ impl Writer {
                 self.counters.dropped.inc_by(lines);
                 if !self.failing {
                     self.failing = true;
-                    tracing::error!(%error, "the {} cannot be written; its lines are being dropped", self.name);
+                    tracing::error!(%error, "{}: writing failed, lines are dropped until it works again", self.name);
                 }
             }
         }

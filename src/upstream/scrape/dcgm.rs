@@ -28,7 +28,8 @@ pub(super) async fn poll(engine: std::sync::Arc<Engine>, url: String, client: Cl
     loop {
         let page = client.fetch(&url, None, TIMEOUT, LARGEST).await.map_err(|error| error.to_string());
         let gpus = page.and_then(|page| {
-            GpuSignals::read(&String::from_utf8_lossy(&page.body)).ok_or_else(|| "it tells of no GPU".to_owned())
+            GpuSignals::read(&String::from_utf8_lossy(&page.body))
+                .ok_or_else(|| "its page has no GPU metrics".to_owned())
         });
         let why = gpus.as_ref().err().cloned().unwrap_or_default();
         pause = match gpus {
@@ -41,8 +42,8 @@ pub(super) async fn poll(engine: std::sync::Arc<Engine>, url: String, client: Cl
         // Logged once per change.
         if why != trouble {
             match &*why {
-                "" => tracing::info!(engine = %engine.name, url, "its GPUs can be read"),
-                why => tracing::warn!(engine = %engine.name, url, why, "its GPUs cannot be read"),
+                "" => tracing::info!(engine = %engine.name, url, "dcgm: reading GPU metrics works"),
+                why => tracing::warn!(engine = %engine.name, url, why, "dcgm: reading GPU metrics failed, retrying"),
             }
             trouble = why;
         }

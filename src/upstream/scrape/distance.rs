@@ -31,9 +31,9 @@ pub(super) async fn poll(engine: Arc<Engine>, clock: Clock) {
 /// closed unused.
 async fn round_trip(host: &str, port: u16, clock: Clock) -> Option<f64> {
     for address in lookup_host((host, port)).await.ok()? {
-        let begun = clock.now();
+        let started = clock.now();
         if TcpStream::connect(address).await.is_ok() {
-            return Some(clock.now().seconds_since(begun));
+            return Some(clock.now().seconds_since(started));
         }
     }
     None

@@ -39,12 +39,12 @@ impl Outage {
         if lasts.is_zero() && !worked {
             tracing::warn!(
                 engine = %name, why,
-                "the metrics of the engine '{name}' cannot be read: its queue and caches are guessed; 'scrape: false' says that it has none"
+                "scrape: metrics of engine '{name}' cannot be read, its queue and caches are estimated; set 'scrape: false' if it has none"
             );
         } else {
             tracing::warn!(
                 engine = %name, why, count, lasts_s = lasts.as_secs(),
-                "the metrics of the engine '{name}' cannot be read any more: what it said last grows old"
+                "scrape: metrics of engine '{name}' cannot be read any more, its last reading expires"
             );
         }
     }
@@ -54,7 +54,7 @@ impl Outage {
         self.worked = true;
         if let Some(Failing { since, count, .. }) = self.failing.take() {
             let (name, lasted_s) = (&engine.name, now.since(since).as_secs());
-            tracing::info!(engine = %name, count, lasted_s, "the metrics of the engine '{name}' can be read again");
+            tracing::info!(engine = %name, count, lasted_s, "scrape: metrics of engine '{name}' are readable again");
         }
     }
 

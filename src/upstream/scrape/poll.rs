@@ -114,7 +114,7 @@ async fn poll(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client:
                     // An engine with slow metrics is not kept busy with them.
                     engine.poll_interval(every, now).max((now.since(asked) * SLOW_FACTOR).min(every))
                 } else {
-                    outage.fail(&engine, "its page has no metrics that are known", clock.now());
+                    outage.fail(&engine, "its page has no known metrics", clock.now());
                     LONGEST
                 }
             }

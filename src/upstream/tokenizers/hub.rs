@@ -74,7 +74,7 @@ impl Hub {
             let own = parse(&bytes)?;
             // Works without the copy too, until the next start.
             if let Err(error) = store(&folder, &bytes) {
-                tracing::warn!(folder = %folder.display(), %error, "the tokenizer cannot be kept: it is downloaded again at the next start");
+                tracing::warn!(folder = %folder.display(), %error, "tokenizer: caching the download failed, the next start downloads it again");
             }
             Ok(own)
         };

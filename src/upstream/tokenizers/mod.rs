@@ -81,7 +81,7 @@ impl Tokenizers {
                 known.retain(|_, source| Arc::strong_count(source) > 1);
             }
             if known.len() >= MOST {
-                tracing::warn!(?tokenizer, "there are {MOST} tokenizers already: this one is not loaded");
+                tracing::warn!(?tokenizer, "tokenizer: not loaded, since {MOST} are loaded already");
                 return Arc::new(Source::learned());
             }
             known.entry(tokenizer.clone()).or_default().clone()
@@ -96,11 +96,11 @@ impl Tokenizers {
             match loaded {
                 Ok(own) => {
                     loading.put(own);
-                    tracing::info!(?tokenizer, "the tokenizer is loaded: prompts are counted with it");
+                    tracing::info!(?tokenizer, "tokenizer: loaded, prompts are counted with it");
                 }
                 Err(error) => tracing::warn!(
                     ?tokenizer,
-                    "the tokenizer is not loaded: {error} (until a restart, prompts are estimated by what backends report)"
+                    "tokenizer: loading failed, prompts are estimated until a restart: {error}"
                 ),
             }
         });
