@@ -12,7 +12,7 @@ use bytes::Bytes;
 use clap::Parser;
 use http::{HeaderMap, HeaderValue};
 use signalbox::{
-    cache::{Asked, Directives, ExactCache, Keys, Origin, Record, eligible},
+    cache::{Directives, ExactCache, KeyParts, Keys, Origin, Record, eligible},
     policy::Scope,
     protocol::{Canonical, RequestBody, Transcript},
     types::{Endpoint, Moment},
@@ -94,7 +94,7 @@ fn hits(rounds: usize) {
     let now = Moment::default();
     let key = |body: &RequestBody| {
         let form = Canonical::of(Endpoint::Chat, body).unwrap();
-        keys.exact(&Asked { scope, model: "auto", namespace: "", headers: b"", form: &form })
+        keys.exact(&KeyParts { scope, model: "auto", namespace: "", headers: b"", form: &form })
     };
     let bodies: Vec<RequestBody> = (0..KEPT.min(rounds)).map(|number| body(number, r#","temperature":0"#)).collect();
     for body in &bodies {

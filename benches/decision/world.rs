@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use signalbox::{
     config::Config,
-    fleet::{Ask, Pool, Registry, Scratch, Snapshot, Ticket},
+    fleet::{PlacementQuery, Pool, Registry, Scratch, Snapshot, Ticket},
     policy::{Target, compile},
     prompt::{BlockHasher, Blocks},
     types::{EngineKind, EngineSignals, Moment, Usage},
@@ -75,7 +75,7 @@ impl World {
             let backends = pool.backends.len();
             let blocks = &self.prompts[self.dice.usize(..PROMPTS)];
             let outputs = pool.learned.outputs.of(&self.target, &"route".into());
-            let ask = Ask {
+            let ask = PlacementQuery {
                 target: &self.target,
                 tried: &[],
                 prompt: blocks.prompt(),
@@ -133,7 +133,7 @@ impl World {
                 kv_capacity_tokens: Some(1_000_000),
                 ..EngineSignals::unknown(EngineKind::Vllm)
             };
-            engine.read(signals, self.now);
+            engine.record_reading(signals, self.now);
         }
     }
 }

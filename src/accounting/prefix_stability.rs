@@ -16,7 +16,7 @@ use crate::{
         habits::{self, Begun, Habit, Look, Sketch},
     },
     protocol::RequestBody,
-    telemetry::{KeyMetrics, NOBODY},
+    telemetry::{KeyMetrics, NO_KEY},
     types::{Head, Located, Name},
 };
 
@@ -81,7 +81,7 @@ impl PrefixStability {
     pub(crate) fn answered(&self, line: &JournalEntry) {
         let mut told = line.attempts.iter().filter_map(AttemptEntry::hits).peekable();
         if told.peek().is_some()
-            && let Some(habits) = self.callers.get(line.key.as_deref().unwrap_or(NOBODY))
+            && let Some(habits) = self.callers.get(line.key.as_deref().unwrap_or(NO_KEY))
         {
             told.for_each(|hits| habits.answered(hits));
         }
@@ -125,7 +125,7 @@ impl PrefixStability {
 }
 
 fn is_known(policy: &Policy, id: &str) -> bool {
-    *id == *NOBODY || policy.keys.iter().any(|key| *key.id == *id)
+    *id == *NO_KEY || policy.keys.iter().any(|key| *key.id == *id)
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl Accounting {
             return;
         }
         self.callers.note(entry, reservation.and_then(CallerReservation::team));
-        let of_key = reservation.map_or_else(|| self.metrics.nobody(), CallerReservation::metrics);
+        let of_key = reservation.map_or_else(|| self.metrics.keyless(), CallerReservation::metrics);
         usage_record::count(entry, outcome, of_key);
         self.prefix_stability.answered(entry);
         self.background.earn(cost);

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, StatusCode};
 
 use crate::{
-    cache::{Eviction, ExactCache, Keys, Purge, flights::Flights},
+    cache::{Eviction, ExactCache, Keys, Purge, single_flight::SingleFlight},
     policy::Caching,
     types::Price,
 };
@@ -19,7 +19,7 @@ pub struct AnswerCache {
     /// What names answers; a request uses one from its beginning to its end, or is not found again.
     pub(crate) keys: ArcSwap<Keys>,
     pub(crate) exact: ExactCache,
-    pub(crate) flights: Arc<Flights<Head>>,
+    pub(crate) flights: Arc<SingleFlight<Head>>,
 }
 
 /// The head of an answer that is shared.
@@ -41,7 +41,7 @@ impl AnswerCache {
         Self {
             keys: ArcSwap::from_pointee(Keys::new(secret)),
             exact: ExactCache::default(),
-            flights: Flights::new(MOST_LOGGED),
+            flights: SingleFlight::new(MOST_LOGGED),
         }
     }
 

@@ -8,7 +8,7 @@ use super::{
     warm_start,
 };
 use crate::{
-    cache::{ExactKey, Purge, Record, codec::Meaning},
+    cache::{ExactKey, Purge, Record, codec::SemanticEntry},
     policy::Policy,
     redis::LinkError,
     store::StoreError,
@@ -70,7 +70,7 @@ impl Answers {
     }
 
     /// Sends an answer under a text likewise.
-    pub(super) fn give_meaning(&self, meaning: &Meaning, age: Duration, left: Duration) {
+    pub(super) fn give_meaning(&self, meaning: &SemanticEntry, age: Duration, left: Duration) {
         if self.peers.is_on() && !self.local.disk.is_off(&meaning.record) {
             self.count("tell", self.peers.meaning(meaning, age, left));
         }

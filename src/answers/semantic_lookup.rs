@@ -8,9 +8,9 @@ use super::{
 };
 use crate::{
     cache::{
-        self, Bypass, CompatKey, Directives, Found, Most, Origin, eligible,
+        self, Bypass, CompatKey, Directives, Found, Origin, SharingLimit, eligible,
         guard::Traits,
-        semantic::{Candidate, Verdict, Wanted, Weighed, foregone, judge},
+        semantic::{Candidate, Verdict, Wanted, Weighed, early_verdict, judge},
     },
     embed,
     measure::lock,
@@ -109,7 +109,7 @@ pub(crate) async fn look(answers: &Answers, semantic: &Semantic, sought: &Sought
         user.as_deref().map(str::as_bytes),
     );
     let Some(scope) = scope else { return Looked::Bypassed(Bypass::User) };
-    let asked = cache::Asked {
+    let asked = cache::KeyParts {
         scope,
         model: body.model.as_deref().unwrap_or_default(),
         namespace: said.namespace.as_deref().unwrap_or_default(),
@@ -148,7 +148,7 @@ pub(crate) async fn look(answers: &Answers, semantic: &Semantic, sought: &Sought
         scope: lock(&answers.local.semantic.scopes).shift(&scope),
         budget: semantic.max_false_hit_rate as f32,
     };
-    if let Some(verdict) = foregone(&weighed, &near) {
+    if let Some(verdict) = early_verdict(&weighed, &near) {
         if let Verdict::Guarded(guard) = verdict {
             metrics.guarded(guard.label());
             return Looked::Missed("guard", Some(pending));
@@ -169,7 +169,7 @@ pub(crate) async fn look(answers: &Answers, semantic: &Semantic, sought: &Sought
     let shadow_only = lock(&answers.local.semantic.scopes).shadow_only(&scope, semantic.max_false_hit_rate, now);
     let verdict = judge(&weighed, &vector, &near);
     pending.vector = Some(vector);
-    let only_looks = semantic.shadow || said.most == Most::Shadow || shadow_only;
+    let only_looks = semantic.shadow || said.most == SharingLimit::Shadow || shadow_only;
     match verdict {
         Verdict::Serve(judged) if !only_looks => {
             judged.entry.give();

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     cache::{
         CompatKey, ExactKey, Record,
-        codec::Meaning,
+        codec::SemanticEntry,
         evidence::{Agreement, Source, answers_agree},
         semantic::NewEntry,
     },
@@ -161,7 +161,7 @@ async fn write_down(
         return;
     }
     let Ok(embedders) = answers.local.semantic.embedders().await else { return };
-    let meaning = Meaning {
+    let meaning = SemanticEntry {
         compat,
         text: text.to_owned(),
         embedder: embedders.id.clone(),

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     cache::{
         ExactKey, Kept, Purge,
-        codec::{read_meaning, read_record},
+        codec::{read_record, read_semantic},
         eligible,
     },
     measure::lock,
@@ -167,7 +167,7 @@ fn take(
             if log.unless_purged(&key, &answer, take) == Some(true) { Found::Record } else { Found::Gone }
         }
         (MEANING, _, Some(semantic)) => {
-            let Ok(meaning) = read_meaning(&log.keys, &record.payload) else { return Found::Passed };
+            let Ok(meaning) = read_semantic(&log.keys, &record.payload) else { return Found::Passed };
             if local.disk.is_off(&meaning.record) {
                 return Found::Excluded;
             }

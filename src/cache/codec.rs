@@ -1,8 +1,9 @@
-//! Kept answers as bytes, for the disk and for other gateways: versioned, and strict when it reads.
+//! Binary format of cached answers, for the disk and for other gateways: versioned, and strict on reading.
 //!
-//! What is read was sealed by whoever wrote it; even so nothing is taken on trust: what another version wrote, what was made with another
-//! secret, numbers that are none, vectors that are not of length 1 and bytes left over are refused. The layout has structs of its own,
-//! so that a change of the types inside changes no byte on a disk. It is postcard's (<https://postcard.jamesmunns.com/wire-format>).
+//! The input was sealed by its writer. Even so nothing is trusted: other versions, entries made with another secret,
+//! invalid numbers, vectors that are not of length 1 and trailing bytes are rejected. The layout has structs of its
+//! own, so that a change of internal types changes no stored byte. The encoding is postcard's
+//! (<https://postcard.jamesmunns.com/wire-format>).
 
 use std::sync::Arc;
 
@@ -17,45 +18,45 @@ use crate::{
     types::Usage,
 };
 
-/// The layout that is described here.
+/// Version of the layout.
 const VERSION: u8 = 1;
-/// Version and fingerprint of the keys.
+/// Length of the version and the fingerprint of the keys.
 const HEAD: usize = 9;
-/// How far from 1 the length of a vector may be.
+/// Tolerated deviation of a vector's length from 1.
 const NEARLY: f32 = 1e-3;
 
-/// Bytes that are no answer of ours.
+/// Reason why bytes were rejected.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// Another release wrote them.
+    /// Written by another release.
     #[error("written by another version")]
     Version,
-    /// Their keys were made with another secret, and would never be found.
+    /// Their keys were made with another secret, so no request would match them.
     #[error("written under another secret")]
     Secret,
-    /// Not what this version writes.
-    #[error("not a kept answer")]
+    /// Not in the format of this version.
+    #[error("not a cached answer")]
     Form,
 }
 
-/// An answer under the text that it is the answer to.
+/// An answer with the text it answers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Meaning {
-    /// What else was equal.
+pub struct SemanticEntry {
+    /// Key of everything else that must be equal.
     pub compat: CompatKey,
-    /// The text. What it is compared by is made of it anew, as the release that reads it does.
+    /// The text. Its comparison features are derived again by the reading release.
     pub text: String,
-    /// Name of the embedders, whose vectors are compared with no others'.
+    /// Name of the embedders. Vectors are compared only under the same name.
     pub embedder: String,
-    /// The text's vector by the embedder that decides.
+    /// Vector of the text by the deciding embedder.
     pub vector: Box<[f32]>,
-    /// The exact key of the request that the answer was given to.
+    /// Exact key of the request that was answered.
     pub exact: ExactKey,
     /// The answer.
     pub record: Arc<Record>,
 }
 
-/// An answer, with what is only for as long as it is written or read borrowed.
+/// Serialised form of an answer, which borrows from the record or the input.
 #[derive(Serialize, Deserialize)]
 struct Answer<'a> {
     chat: bool,
@@ -74,7 +75,7 @@ struct Answer<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Meant<'a> {
+struct StoredEntry<'a> {
     compat: [u8; 32],
     text: &'a str,
     embedder: &'a str,
@@ -84,7 +85,7 @@ struct Meant<'a> {
     answer: Answer<'a>,
 }
 
-/// Bytes at once, where serde would go through them one by one.
+/// Serialises a byte slice at once instead of byte by byte.
 struct Raw<'a>(&'a [u8]);
 
 impl Serialize for Raw<'_> {
@@ -99,37 +100,39 @@ impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
     }
 }
 
-/// An answer that is found by its exact key.
+/// Serialises an answer found by its exact key.
 pub fn write_record(keys: &Keys, record: &Record) -> Vec<u8> {
     write(keys, &Answer::of(record))
 }
 
-/// Reads what [`write_record`] wrote.
+/// Reads the output of [`write_record`].
 ///
 /// # Errors
-/// [`Unreadable`] where it is anything else.
+///
+/// [`Unreadable`] for any other input.
 pub fn read_record(keys: &Keys, bytes: &[u8]) -> Result<Record, Unreadable> {
     read::<Answer<'_>>(keys, bytes)?.record().ok_or(Unreadable::Form)
 }
 
-/// An answer that is found by its text.
-pub fn write_meaning(keys: &Keys, meaning: &Meaning) -> Vec<u8> {
-    let Meaning { compat, text, embedder, vector, exact, record } = meaning;
+/// Serialises an answer found by its text.
+pub fn write_semantic(keys: &Keys, meaning: &SemanticEntry) -> Vec<u8> {
+    let SemanticEntry { compat, text, embedder, vector, exact, record } = meaning;
     let (compat, exact) = (*compat.as_bytes(), *exact.as_bytes());
-    write(keys, &Meant { compat, text, embedder, vector: vector.to_vec(), exact, answer: Answer::of(record) })
+    write(keys, &StoredEntry { compat, text, embedder, vector: vector.to_vec(), exact, answer: Answer::of(record) })
 }
 
-/// Reads what [`write_meaning`] wrote.
+/// Reads the output of [`write_semantic`].
 ///
 /// # Errors
-/// [`Unreadable`] where it is anything else.
-pub fn read_meaning(keys: &Keys, bytes: &[u8]) -> Result<Meaning, Unreadable> {
-    let Meant { compat, text, embedder, vector, exact, answer } = read(keys, bytes)?;
+///
+/// [`Unreadable`] for any other input.
+pub fn read_semantic(keys: &Keys, bytes: &[u8]) -> Result<SemanticEntry, Unreadable> {
+    let StoredEntry { compat, text, embedder, vector, exact, answer } = read(keys, bytes)?;
     let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
     if !(1.0 - NEARLY..=1.0 + NEARLY).contains(&length) {
         return Err(Unreadable::Form);
     }
-    Ok(Meaning {
+    Ok(SemanticEntry {
         compat: CompatKey::from_bytes(compat),
         text: text.to_owned(),
         embedder: embedder.to_owned(),
@@ -143,7 +146,8 @@ fn write(keys: &Keys, what: &impl Serialize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(256);
     bytes.push(VERSION);
     bytes.extend_from_slice(&keys.fingerprint());
-    // A vector takes all that it is given, and the layout has a form for all of it; should that ever change, what is cut is refused by the reader.
+    // Writing to a vector cannot fail, and the layout can represent every value. If that ever changes, the reader
+    // rejects the truncated bytes.
     postcard::to_extend(what, bytes).unwrap_or_default()
 }
 
@@ -210,21 +214,22 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Reads any bytes as kept answers: what is read is written as the same bytes again. An entry for fuzzers.
+/// Reads any bytes as cached answers and checks that writing them gives the same bytes. An entry point for fuzzers.
 ///
 /// # Panics
-/// Where that is not so.
+///
+/// If the bytes differ.
 pub fn fuzz_codec(bytes: &[u8]) {
     let keys = Keys::new([7; 32]);
-    // Nobody comes upon the fingerprint by chance, and behind it is what there is to read.
+    // The fuzzer cannot guess the fingerprint, so it is inserted.
     let Some((version, body)) = bytes.split_first() else { return };
     let bytes = [&[*version][..], &keys.fingerprint(), body].concat();
     if let Ok(record) = read_record(&keys, &bytes) {
         assert_eq!(read_record(&keys, &write_record(&keys, &record)).as_ref(), Ok(&record));
         record.transcript.events(true, true);
     }
-    if let Ok(meaning) = read_meaning(&keys, &bytes) {
-        assert_eq!(read_meaning(&keys, &write_meaning(&keys, &meaning)).as_ref(), Ok(&meaning));
+    if let Ok(meaning) = read_semantic(&keys, &bytes) {
+        assert_eq!(read_semantic(&keys, &write_semantic(&keys, &meaning)).as_ref(), Ok(&meaning));
     }
 }
 
@@ -262,8 +267,8 @@ mod tests {
         }
     }
 
-    fn meaning(text: &str, record: Record) -> Meaning {
-        Meaning {
+    fn meaning(text: &str, record: Record) -> SemanticEntry {
+        SemanticEntry {
             compat: CompatKey::from_bytes([4; 32]),
             text: text.to_owned(),
             embedder: "static+minilm".to_owned(),
@@ -273,16 +278,16 @@ mod tests {
         }
     }
 
-    /// A release that reads these files no more has to say so by another version.
+    /// A release that cannot read these files must have another version.
     #[test]
-    fn the_layout_stays_as_it_is() {
+    fn the_layout_is_stable() {
         let record = record("Paris.", Endpoint::Chat, Some(0.25));
         let samples = [
             ("record", write_record(&keys(), &record)),
-            ("meaning", write_meaning(&keys(), &meaning("capital?", record))),
+            ("meaning", write_semantic(&keys(), &meaning("capital?", record))),
         ];
         for (name, bytes) in samples {
-            // The fuzzed entry puts the fingerprint in by itself.
+            // The fuzz entry point inserts the fingerprint itself.
             let bytes = [&bytes[..1], &bytes[HEAD..]].concat();
             let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/codec").join(name);
             if std::env::var_os("SIGNALBOX_UPDATE").is_some() {
@@ -297,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_refused() {
+    fn foreign_bytes_are_rejected() {
         let bytes = write_record(&keys(), &record("a", Endpoint::Chat, None));
         let refused = |bytes: &[u8]| read_record(&keys(), bytes).unwrap_err();
         assert_eq!(read_record(&Keys::new([8; 32]), &bytes), Err(Unreadable::Secret));
@@ -310,19 +315,19 @@ mod tests {
             assert_eq!(refused(&write_record(&keys(), &record("a", Endpoint::Chat, Some(cost)))), Unreadable::Form);
         }
         for vector in [&[0.6, 0.9][..], &[f32::NAN, 0.8], &[]] {
-            let odd = Meaning { vector: vector.into(), ..meaning("a", record("a", Endpoint::Chat, None)) };
-            assert_eq!(read_meaning(&keys(), &write_meaning(&keys(), &odd)), Err(Unreadable::Form), "{vector:?}");
+            let odd = SemanticEntry { vector: vector.into(), ..meaning("a", record("a", Endpoint::Chat, None)) };
+            assert_eq!(read_semantic(&keys(), &write_semantic(&keys(), &odd)), Err(Unreadable::Form), "{vector:?}");
         }
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(text in ".{0,80}", chat in any::<bool>(), cost in prop::option::of(0.0f64..1e6)) {
+        fn written_entries_are_read_back(text in ".{0,80}", chat in any::<bool>(), cost in prop::option::of(0.0f64..1e6)) {
             let endpoint = if chat { Endpoint::Chat } else { Endpoint::Completions };
             let record = record(&text, endpoint, cost);
             prop_assert_eq!(read_record(&keys(), &write_record(&keys(), &record)), Ok(record.clone()));
             let meaning = meaning(&text, record);
-            prop_assert_eq!(read_meaning(&keys(), &write_meaning(&keys(), &meaning)), Ok(meaning));
+            prop_assert_eq!(read_semantic(&keys(), &write_semantic(&keys(), &meaning)), Ok(meaning));
         }
     }
 }

@@ -1,5 +1,6 @@
-//! What a caller says of the cache: by `Cache-Control` (RFC 9111, section 5.2.1), by `x-signalbox-cache`, and by the member `cache` of the
-//! body, as `LiteLLM` has it (<https://docs.litellm.ai/docs/proxy/caching>). All of it only ever asks for less sharing.
+//! Cache directives of a caller: from `Cache-Control` (RFC 9111, section 5.2.1), `x-signalbox-cache`, and the body
+//! member `cache` in `LiteLLM`'s form (<https://docs.litellm.ai/docs/proxy/caching>). A directive can only reduce
+//! sharing.
 
 use std::time::Duration;
 
@@ -7,54 +8,54 @@ use http::{HeaderMap, header};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The header of our own.
-const OURS: &str = "x-signalbox-cache";
-/// Longest name of a part of the cache, in bytes.
+/// Signalbox's own header.
+const OWN_HEADER: &str = "x-signalbox-cache";
+/// Longest namespace, in bytes.
 const LONGEST_NAMESPACE: usize = 256;
 
-/// What a caller says of the cache.
+/// Cache directives of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directives {
-    /// A kept answer is not to be given.
+    /// Cached answers must not be returned.
     pub no_cache: bool,
-    /// Nothing of the request, or of its answer, is to be kept or shared.
+    /// Neither the request nor its answer may be stored or shared.
     pub no_store: bool,
-    /// No engine is to be asked.
+    /// No engine may be called.
     pub only_if_cached: bool,
-    /// The oldest answer that the caller takes.
+    /// Greatest age of an acceptable answer.
     pub max_age: Option<Duration>,
-    /// For how long the answer may be kept.
+    /// Longest time for which the answer may be stored.
     pub ttl: Option<Duration>,
-    /// A part of the cache that the caller keeps apart.
+    /// Separate part of the cache chosen by the caller.
     pub namespace: Option<String>,
-    /// The furthest that an answer may be taken from.
-    pub most: Most,
+    /// Broadest source of an acceptable answer.
+    pub most: SharingLimit,
 }
 
-/// The furthest that an answer may be taken from.
+/// Broadest source of an acceptable answer.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Most {
-    /// Nowhere: no cache is used.
+pub enum SharingLimit {
+    /// None: no cache is used.
     Off,
-    /// Equal requests.
+    /// Identical requests.
     Exact,
-    /// Equal requests; and what an answer to one that means the same would have been is looked at, and not given.
+    /// Identical requests; semantic matches are evaluated but not returned.
     Shadow,
-    /// Requests that mean the same.
+    /// Requests with the same meaning.
     #[default]
     Semantic,
 }
 
-/// What is said cannot be understood; the text says where, and what would be right.
+/// An invalid directive. The text names the place and the valid form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct Misread {
-    /// The header or the member.
+pub struct InvalidDirective {
+    /// The header or the body member.
     pub field: &'static str,
     text: String,
 }
 
-/// The member of the body.
+/// The body member.
 #[derive(Default, Deserialize)]
 struct Member {
     #[serde(rename = "no-cache")]
@@ -68,30 +69,32 @@ struct Member {
 }
 
 impl Directives {
-    /// Reads the headers, and the raw JSON of the body's member `cache`. What standards leave open, and what is not known, is passed over.
+    /// Reads the headers and the raw JSON of the body member `cache`. Ignores what standards leave open and unknown
+    /// directives.
     ///
     /// # Errors
-    /// [`Misread`] where what is meant for us alone is wrong: a caller who forbids something must not be misunderstood.
-    pub fn read(headers: &HeaderMap, member: Option<&[u8]>) -> Result<Self, Misread> {
-        let mut said = Self::default();
+    ///
+    /// [`InvalidDirective`] for an error in a directive addressed to Signalbox alone: a prohibition must not be misunderstood.
+    pub fn read(headers: &HeaderMap, member: Option<&[u8]>) -> Result<Self, InvalidDirective> {
+        let mut found = Self::default();
         for value in headers.get_all(header::CACHE_CONTROL) {
-            said.cache_control(value.to_str().unwrap_or_default());
+            found.cache_control(value.to_str().unwrap_or_default());
         }
-        for value in headers.get_all(OURS) {
+        for value in headers.get_all(OWN_HEADER) {
             let most = match value.as_bytes() {
-                b"off" => Most::Off,
-                b"exact" => Most::Exact,
-                b"shadow" => Most::Shadow,
-                b"semantic" => Most::Semantic,
-                _ => return Err(misread(OURS, "is one of off, exact, semantic and shadow")),
+                b"off" => SharingLimit::Off,
+                b"exact" => SharingLimit::Exact,
+                b"shadow" => SharingLimit::Shadow,
+                b"semantic" => SharingLimit::Semantic,
+                _ => return Err(invalid(OWN_HEADER, "is one of off, exact, semantic and shadow")),
             };
-            // Where it is said twice, the stricter counts.
-            said.most = said.most.min(most);
+            // Of repeated directives the strictest applies.
+            found.most = found.most.min(most);
         }
         if let Some(raw) = member.filter(|raw| *raw != b"null") {
-            said.member(raw)?;
+            found.member(raw)?;
         }
-        Ok(said)
+        Ok(found)
     }
 
     fn cache_control(&mut self, text: &str) {
@@ -101,21 +104,21 @@ impl Directives {
                 "no-cache" => self.no_cache = true,
                 "no-store" => self.no_store = true,
                 "only-if-cached" => self.only_if_cached = true,
-                // An age that cannot be read is taken for the strictest (RFC 9111, section 4.2.1).
+                // An unreadable age counts as the strictest (RFC 9111, section 4.2.1).
                 "max-age" => self.younger(value.trim().trim_matches('"').parse().unwrap_or(0)),
                 _ => {}
             }
         }
     }
 
-    fn member(&mut self, raw: &[u8]) -> Result<(), Misread> {
+    fn member(&mut self, raw: &[u8]) -> Result<(), InvalidDirective> {
         let wrong = |_| {
-            misread(
+            invalid(
                 "cache",
                 "is an object of no-cache and no-store (booleans), ttl and s-maxage (seconds) and namespace",
             )
         };
-        // serde would take a list for the members in their order.
+        // serde would accept a list with the members in order.
         let object = serde_json::from_slice::<serde_json::Map<String, Value>>(raw).map_err(wrong)?;
         let member: Member = serde_json::from_value(Value::Object(object)).map_err(wrong)?;
         self.no_cache |= member.no_cache.unwrap_or(false);
@@ -126,7 +129,7 @@ impl Directives {
         self.ttl = member.ttl.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
         self.namespace = member.namespace.filter(|namespace| !namespace.is_empty());
         if self.namespace.as_ref().is_some_and(|namespace| namespace.len() > LONGEST_NAMESPACE) {
-            return Err(misread("cache", "has a namespace of at most 256 bytes"));
+            return Err(invalid("cache", "has a namespace of at most 256 bytes"));
         }
         Ok(())
     }
@@ -135,29 +138,35 @@ impl Directives {
         let age = Duration::from_secs(seconds);
         self.max_age = Some(self.max_age.map_or(age, |before| before.min(age)));
     }
+
+    /// True without any directive.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
-fn misread(field: &'static str, what: &str) -> Misread {
-    Misread { field, text: format!("'{field}' {what}") }
+fn invalid(field: &'static str, what: &str) -> InvalidDirective {
+    InvalidDirective { field, text: format!("'{field}' {what}") }
 }
 
-/// Reads any bytes as what a caller may say of the cache: lines of headers (`Cache-Control`, or ours behind a `!`), and the member after an
-/// empty one. An entry for fuzzers, which must never panic.
+/// Reads any bytes as directives: header lines (`Cache-Control`, or Signalbox's own after a `!`), and the body member
+/// after an empty line. An entry point for fuzzers, which must never panic.
 ///
 /// # Panics
-/// Where one word more that forbids something is not heeded.
+///
+/// If an additional prohibition is not applied.
 pub fn fuzz_directives(bytes: &[u8]) {
     let end = memchr::memmem::find(bytes, b"\n\n");
     let (head, member) = end.map_or((bytes, None), |end| (&bytes[..end], Some(&bytes[end + 2..])));
     let mut headers = HeaderMap::new();
     for line in head.split(|byte| *byte == b'\n').take(64) {
-        let (name, value) = line.strip_prefix(b"!").map_or(("cache-control", line), |value| (OURS, value));
+        let (name, value) = line.strip_prefix(b"!").map_or(("cache-control", line), |value| (OWN_HEADER, value));
         if let Ok(value) = http::HeaderValue::from_bytes(value) {
             headers.append(name, value);
         }
     }
-    let Ok(said) = Directives::read(&headers, member) else { return };
-    assert!(said.namespace.as_ref().is_none_or(|name| (1..=LONGEST_NAMESPACE).contains(&name.len())));
+    let Ok(found) = Directives::read(&headers, member) else { return };
+    assert!(found.namespace.as_ref().is_none_or(|name| (1..=LONGEST_NAMESPACE).contains(&name.len())));
     let forbids = |name: &'static str, value: &'static str| {
         let mut headers = headers.clone();
         headers.append(name, http::HeaderValue::from_static(value));
@@ -167,7 +176,7 @@ pub fn fuzz_directives(bytes: &[u8]) {
     assert!(forbids("cache-control", "private, No-Cache").no_cache, "a kept answer is given");
     assert!(forbids("cache-control", "only-if-cached").only_if_cached, "an engine is asked");
     assert!(forbids("cache-control", "max-age=0").max_age == Some(Duration::ZERO), "an old answer is given");
-    assert!(forbids(OURS, "off").most == Most::Off, "the cache is used");
+    assert!(forbids(OWN_HEADER, "off").most == SharingLimit::Off, "the cache is used");
 }
 
 #[cfg(test)]
@@ -176,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    fn read(headers: &[(&'static str, &'static str)], member: Option<&str>) -> Result<Directives, Misread> {
+    fn read(headers: &[(&'static str, &'static str)], member: Option<&str>) -> Result<Directives, InvalidDirective> {
         let pair = |(name, value): &(&'static str, &'static str)| {
             (HeaderName::from_static(name), HeaderValue::from_static(value))
         };
@@ -185,11 +194,11 @@ mod tests {
     }
 
     #[test]
-    fn each_way_of_saying_it_is_understood() {
+    fn every_form_of_a_directive_is_read() {
         let none = Directives::default;
         let seconds = |seconds| Some(Duration::from_secs(seconds));
-        assert_eq!(read(&[], None).unwrap(), none());
-        assert_eq!(read(&[("cache-control", "max-stale=5, private")], Some("null")).unwrap(), none());
+        assert!(read(&[], None).unwrap().is_empty());
+        assert!(read(&[("cache-control", "max-stale=5, private")], Some("null")).unwrap().is_empty());
         for (headers, member, want) in [
             (&[("cache-control", "No-Cache")][..], None, Directives { no_cache: true, ..none() }),
             (
@@ -199,8 +208,8 @@ mod tests {
             ),
             (&[("cache-control", "only-if-cached")], None, Directives { only_if_cached: true, ..none() }),
             (&[("cache-control", "max-age=often")], None, Directives { max_age: seconds(0), ..none() }),
-            (&[("x-signalbox-cache", "off")], None, Directives { most: Most::Off, ..none() }),
-            (&[("x-signalbox-cache", "exact")], None, Directives { most: Most::Exact, ..none() }),
+            (&[("x-signalbox-cache", "off")], None, Directives { most: SharingLimit::Off, ..none() }),
+            (&[("x-signalbox-cache", "exact")], None, Directives { most: SharingLimit::Exact, ..none() }),
             (
                 &[],
                 Some(r#"{"no-cache":true,"ttl":1.5}"#),
@@ -218,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_for_us_and_wrong_is_told() {
-        let told = |headers: &[(&'static str, &'static str)], member| read(headers, member).unwrap_err().to_string();
+    fn invalid_directives_of_our_own_are_rejected() {
+        let message = |headers: &[(&'static str, &'static str)], member| read(headers, member).unwrap_err().to_string();
         assert_eq!(
-            told(&[("x-signalbox-cache", "none")], None),
+            message(&[("x-signalbox-cache", "none")], None),
             "'x-signalbox-cache' is one of off, exact, semantic and shadow"
         );
         for member in [r#"{"ttl":"long"}"#, "true", "[true]", r#"{"no-store":"yes"}"#] {
-            assert!(told(&[], Some(member)).starts_with("'cache' is an object of "), "{member}");
+            assert!(message(&[], Some(member)).starts_with("'cache' is an object of "), "{member}");
         }
         let long = format!(r#"{{"namespace":"{}"}}"#, "n".repeat(300));
         assert!(Directives::read(&HeaderMap::new(), Some(long.as_bytes())).is_err());

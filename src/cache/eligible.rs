@@ -1,47 +1,47 @@
-//! Which requests may share answers at all. What is not known to be harmless may not.
+//! Eligibility: decides which requests may share answers at all. A request that is not known to be safe may not.
 
 use crate::{
     protocol::{RequestBody, canonical::is_zero},
     types::{Endpoint, Outline},
 };
 
-/// Why a request goes past a cache.
+/// Reason why a request bypasses a cache.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Bypass {
-    /// The policy, for its route, or its caller wants none.
+    /// The policy, the route or the caller disables the cache.
     Off,
-    /// It is none of chat and completions.
+    /// The endpoint is neither chat nor completions.
     Endpoint,
-    /// It has parameters in its address, whose meaning is not known.
+    /// The URL has query parameters of unknown meaning.
     Query,
-    /// Its answer is drawn at random: it does not ask for temperature 0.
+    /// The answer is sampled: the temperature is not 0.
     Temperature,
-    /// Its answer is or may be sound.
+    /// The answer is or may be audio.
     Audio,
-    /// Its answer is looked up elsewhere.
+    /// The answer depends on a search.
     Search,
-    /// Answers are shared by users, and it names none.
+    /// Answers are shared per user, and the request names none.
     User,
-    /// It has no one meaning.
+    /// The request is ambiguous.
     Unclear,
-    /// Semantic: it brings tools, or what they gave.
+    /// Semantic: it has tools or tool results.
     Tools,
-    /// Semantic: it brings images, sounds or files.
+    /// Semantic: it has images, audio or files.
     Media,
     /// Semantic: it asks for several answers.
     Choices,
     /// Semantic: it asks for logprobs.
     Logprobs,
-    /// Semantic: the last thing said is no plain text of a user.
+    /// Semantic: the last message is not plain text of a user.
     NoText,
     /// Semantic: that text is longer than the embedder reads.
     Long,
-    /// Semantic: its answer may be another one soon, or for somebody else.
+    /// Semantic: the answer may soon change, or differ for another person.
     Volatile,
 }
 
 impl Bypass {
-    /// A word of low cardinality, for metric labels.
+    /// Label of low cardinality for metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -63,11 +63,12 @@ impl Bypass {
     }
 }
 
-/// Whether equal requests may share an answer to this one. Cheap: nothing is looked at but the names of its members, the values of a few,
-/// and, of those that may share otherwise, the kinds of their tools.
+/// Checks that identical requests may share an answer to this one. Cheap: it reads the names of the members, the values
+/// of a few and, if the request is otherwise eligible, the kinds of its tools.
 ///
 /// # Errors
-/// [`Bypass`] where they may not.
+///
+/// [`Bypass`] if they may not.
 pub fn exact(endpoint: Endpoint, query: Option<&str>, body: &RequestBody, any_temperature: bool) -> Result<(), Bypass> {
     if !matches!(endpoint, Endpoint::Chat | Endpoint::Completions) {
         return Err(Bypass::Endpoint);
@@ -89,12 +90,12 @@ pub fn exact(endpoint: Endpoint, query: Option<&str>, body: &RequestBody, any_te
     if !cold {
         return Err(Bypass::Temperature);
     }
-    // Of other kinds are those that the provider runs itself, such as a search.
+    // Tools of other kinds are run by the provider, such as a search.
     let hosted = body.tool_kinds().any(|kind| !matches!(kind, b"function" | b"custom"));
     if hosted { Err(Bypass::Search) } else { Ok(()) }
 }
 
-/// Members by which providers are told to look things up: OpenAI, xAI, Perplexity, Qwen, `OpenRouter`, Azure.
+/// Members that ask providers for a search: OpenAI, xAI, Perplexity, Qwen, `OpenRouter`, Azure.
 const SEARCHES: [&[u8]; 11] = [
     b"web_search_options",
     b"web_search",
@@ -109,12 +110,13 @@ const SEARCHES: [&[u8]; 11] = [
     b"connectors",
 ];
 
-/// Whether requests that mean the same may share an answer to this one, whose last user text is `text`: deny by default. It asks for what
-/// [`exact`] asks, the temperature aside, and that its wording is not [volatile](is_volatile). `most_bytes`: what the embedder reads of a
-/// text. Returns that text.
+/// Checks that requests of the same meaning may share an answer to this one, whose last user text is `text`; denies by
+/// default. Requires what [`exact`] requires, except the temperature, and that the wording is not
+/// [volatile](is_volatile). `most_bytes` is the longest text that the embedder reads. Returns the text.
 ///
 /// # Errors
-/// [`Bypass`] where they may not.
+///
+/// [`Bypass`] if they may not.
 pub fn semantic<'a>(
     body: &RequestBody,
     outline: &Outline,
@@ -138,7 +140,8 @@ pub fn semantic<'a>(
     if text.len() > most_bytes { Err(Bypass::Long) } else { Ok(text) }
 }
 
-/// Words that ask for what is true now, here, or for whoever asks. "I" and "me" alone say nothing: "how do I …" asks for what holds for all.
+/// Words whose answer depends on the time, the place or the person. "I" and "me" alone do not count: "how do I …" has a
+/// general answer.
 const VOLATILE: [&str; 50] = [
     "now",
     "today",
@@ -192,7 +195,7 @@ const VOLATILE: [&str; 50] = [
     "ma",
 ];
 
-/// Two words in a row that do.
+/// Pairs of consecutive words of that kind.
 const VOLATILE_PAIRS: [[&str; 2]; 12] = [
     ["this", "week"],
     ["this", "month"],
@@ -208,11 +211,11 @@ const VOLATILE_PAIRS: [[&str; 2]; 12] = [
     ["what", "time"],
 ];
 
-/// Whether a text asks for what may soon be otherwise, or is otherwise for somebody else: by its words, in a few languages.
+/// True if a text asks for something that may soon change or differs between persons, by its words, in a few languages.
 pub fn is_volatile(text: &str) -> bool {
     let mut before = String::new();
     for word in text.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’').filter(|word| !word.is_empty()) {
-        // Longer than any of those words: it is none of them.
+        // Longer than any of those words.
         if word.len() > 32 {
             before.clear();
             continue;
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_requests_share_only_what_is_not_drawn_at_random() {
+    fn identical_requests_share_only_deterministic_answers() {
         let of = |more| exact(Endpoint::Chat, None, &body(more), false);
         for cold in [
             r#","temperature":0"#,
@@ -267,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn meaning_is_shared_only_where_nothing_speaks_against_it() {
+    fn semantic_sharing_is_denied_by_default() {
         let of = |more: &str, text| {
             let body = body(more);
             let mut outline = Outline::default();
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn wording_that_asks_for_now_or_for_me_is_known() {
+    fn volatile_wording_is_recognised() {
         for text in [
             "What's today's date?",
             "Who is the CURRENT president",

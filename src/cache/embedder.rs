@@ -1,12 +1,12 @@
-//! What makes vectors of texts, as the cache sees it.
+//! Interface of embedders, as the cache uses them.
 
 use std::{borrow::Cow, fmt};
 
 use thiserror::Error;
 
-/// Makes a unit vector of a text. Texts that mean the same should lie near one another.
+/// Makes a unit vector of a text. Texts of the same meaning should lie close together.
 ///
-/// Calls are synchronous and may take milliseconds: never on a worker of the runtime.
+/// Calls are synchronous and may take milliseconds: never call it on a worker of the runtime.
 pub trait Embedder: Send + Sync + fmt::Debug {
     /// Name and revision. Vectors of different embedders are never compared, so this is a part of every key.
     fn id(&self) -> &str;
@@ -14,13 +14,15 @@ pub trait Embedder: Send + Sync + fmt::Debug {
     /// Length of its vectors.
     fn dimensions(&self) -> usize;
 
-    /// Most tokens of a text that it reads; what goes beyond is not in the vector.
+    /// Most tokens of a text that it reads; the rest is not in the vector.
     fn max_tokens(&self) -> usize;
 
-    /// One vector of length 1 for each text, in their order.
+    /// Makes one vector of length 1 for each text, in order.
     ///
     /// # Errors
-    /// [`EmbedError`] where it cannot, for example because a backend did not answer. There is no vector then, for none of the texts.
+    ///
+    /// [`EmbedError`] if it cannot, for example because a backend did not answer. There is then no vector for any of
+    /// the texts.
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError>;
 }
 
@@ -28,8 +30,8 @@ pub trait Embedder: Send + Sync + fmt::Debug {
 #[derive(Clone, Debug, Error)]
 #[error("{embedder} could not embed a text: {problem}")]
 pub struct EmbedError {
-    /// Which embedder.
+    /// Name of the embedder.
     pub embedder: String,
-    /// What went wrong, and what would mend it.
+    /// The problem, and its remedy.
     pub problem: Cow<'static, str>,
 }

@@ -1,8 +1,8 @@
-//! What verified hits say: the rate of false ones with bounds, and whether a scope may go on serving.
+//! Evidence from verified hits: the rate of false hits with bounds, and the decision to stop serving a scope.
 //!
-//! A hit is verified when its answer is compared with one that was made anew, or when its receiver says what it was worth. Only a
-//! sample is; each label weighs 1 by the chance that it had of being drawn, so that the rate is that of all hits. Old labels fade,
-//! since what a scope is asked changes.
+//! A hit is verified by comparing its answer with one generated anew, or by its recipient's feedback. Only a sample is
+//! verified. Each label is weighted by 1 over its sampling probability, so that the rate is that of all hits. Old
+//! labels fade, since the questions of a scope change.
 
 mod sums;
 
@@ -13,21 +13,21 @@ use self::sums::{Sums, Voices};
 use super::guard::{Guard, Traits, compare};
 use crate::{measure::beta, types::Moment};
 
-/// Where a label comes from.
+/// Source of a label.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// Somebody who received the answer said so.
+    /// Feedback of a recipient.
     Feedback,
-    /// The answer was made anew, and is the same but for signs and case.
+    /// A regenerated answer is equal except for punctuation and case.
     Rerun,
-    /// The answer was made anew, and is alike.
+    /// A regenerated answer is similar.
     Alike,
-    /// A model was asked.
+    /// A model judged the answers.
     Judge,
 }
 
 impl Source {
-    /// What a label is worth, 0 to 1, where 1 is one that is never wrong. Chosen by reason, not measured.
+    /// Reliability of a label, 0 to 1, where 1 is never wrong. Chosen by reasoning, not measured.
     pub const fn weight(self) -> f32 {
         match self {
             Self::Rerun => 1.0,
@@ -37,7 +37,7 @@ impl Source {
         }
     }
 
-    /// Its name in metrics.
+    /// Label for metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Feedback => "feedback",
@@ -48,17 +48,17 @@ impl Source {
     }
 }
 
-/// After so long a label counts half.
+/// Half-life of a label.
 const HALF_LIFE: Duration = Duration::from_hours(24);
-/// The chance that the true rate lies above the upper bound, and below the lower one.
+/// Probability that the true rate lies above the upper bound, and below the lower one.
 const TAIL: f64 = 0.05;
-/// Labels that are enough to hold a scope to its budget, times the budget: with so many and none false, the upper bound has come
+/// Labels times budget that suffice to hold a scope to its budget: with this many and none false, the upper bound is
 /// below the budget (the rule of three).
 const ENOUGH: f64 = 3.0;
-/// No label weighs more than so many: one that was drawn by a chance of 1 in 1,000 must not decide alone.
+/// Largest weight of a label: one sampled with a probability of 1 in 1,000 must not decide alone.
 const HEAVIEST: f64 = 50.0;
 
-/// The false hits of a scope.
+/// False hits of a scope.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
     /// Sums of weights, as of `at`.
@@ -67,21 +67,22 @@ pub struct Evidence {
     shadow_only: bool,
 }
 
-/// What is known of a scope's rate of false hits.
+/// Estimate of a scope's rate of false hits.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct FalseHitRate {
-    /// The share of hits that are false, as measured; 0 where nothing was verified.
+    /// Measured share of false hits; 0 without labels.
     pub rate: f64,
-    /// It is above this with a chance of 0.95.
+    /// Lower bound with a probability of 0.95.
     pub lower: f64,
-    /// It is below this with a chance of 0.95; 1 where nothing was verified.
+    /// Upper bound with a probability of 0.95; 1 without labels.
     pub upper: f64,
-    /// How many labels of equal weight the evidence is worth.
+    /// Equivalent number of equally weighted labels.
     pub labels: f64,
 }
 
 impl Evidence {
-    /// Takes in what `voice` says of a hit, or of what would have been one in shadow. `share` is the chance that it had of being verified.
+    /// Adds a label from `voice` for a hit, or for a would-be hit in shadow mode. `share` is its probability of being
+    /// verified.
     pub fn learn(&mut self, now: Moment, same: bool, source: Source, voice: Voice, share: f64) {
         if !(share > 0.0 && share <= 1.0) {
             return;
@@ -91,26 +92,28 @@ impl Evidence {
         self.voices.learn(voice, same, f64::from(source.weight()) * (1.0 / share).min(HEAVIEST));
     }
 
-    /// The part of each label that is left at `now`.
+    /// Part of each label that is left at `now`.
     fn left(&self, now: Moment) -> f64 {
         0.5f64.powf(now.seconds_since(self.at) / HALF_LIFE.as_secs_f64())
     }
 
-    /// The rate of false hits at `now`.
+    /// Rate of false hits at `now`.
     pub fn rate(&self, now: Moment) -> FalseHitRate {
         FalseHitRate::of(&self.voices.sums(None), self.left(now))
     }
 
-    /// How much of what a voice says counts, 0 to 1.
+    /// Part of a voice's labels that counts, 0 to 1.
     pub fn part(&self, voice: Voice) -> f64 {
         self.voices.part(voice)
     }
 
-    /// Whether the scope may only look, and serves nothing, for its hits would be false more often than `budget` allows.
+    /// True if the scope must only observe and serve nothing, since its hits would be false more often than `budget`
+    /// allows.
     ///
-    /// It comes to that when the rate is surely above the budget, or when there are labels enough and they do not show it to be below.
-    /// No one caller among many brings it to that: without what he says the rate has to be above the budget too. Then would-be hits go
-    /// on being verified, and it serves again when the rate is shown to be below.
+    /// That happens when the rate is certainly above the budget, or when there are enough labels and they do not show
+    /// it to be below. No single caller among many can cause it: the rate must exceed the budget without that caller's
+    /// labels too. Would-be hits are then still verified, and the scope serves again once the rate is shown to be
+    /// below.
     pub fn shadow_only(&mut self, now: Moment, budget: f64) -> bool {
         let found = self.rate(now);
         self.shadow_only = if self.shadow_only {
@@ -118,13 +121,13 @@ impl Evidence {
         } else {
             (found.lower > budget
                 || found.labels * budget >= ENOUGH && found.upper > budget && found.rate > budget / 2.0)
-                && self.is_said_by_several(budget)
+                && self.has_several_witnesses(budget)
         };
         self.shadow_only
     }
 
-    /// Whether the rate lies above the budget whoever of the callers is not listened to.
-    fn is_said_by_several(&self, budget: f64) -> bool {
+    /// True if the rate exceeds the budget without the labels of any one caller.
+    fn has_several_witnesses(&self, budget: f64) -> bool {
         self.voices.bounded().all(|voice| {
             let others = self.voices.sums(Some(voice));
             others.bad > budget * others.weight()
@@ -133,10 +136,10 @@ impl Evidence {
 }
 
 impl FalseHitRate {
-    /// Of these sums, when only so much of each label is `left`.
+    /// Computes the rate from sums of which `left` remains.
     fn of(sums: &Sums, left: f64) -> Self {
         let sum = sums.weight();
-        // Every sum fades alike: what is left of the labels, and the same rate.
+        // All sums fade alike: fewer labels remain, at the same rate.
         let labels = if sums.squares > 0.0 { left * sum * sum / sums.squares } else { 0.0 };
         if sum <= 0.0 || labels <= 0.0 {
             return Self { rate: 0.0, lower: 0.0, upper: 1.0, labels: 0.0 };
@@ -147,40 +150,41 @@ impl FalseHitRate {
     }
 }
 
-/// Whether two answers say the same.
+/// Result of comparing two answers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Agreement {
-    /// They do, and how that is known.
+    /// They agree, with the source of that label.
     Same(Source),
-    /// They do not.
+    /// They differ.
     Different,
-    /// It cannot be told: no label.
+    /// Undecided: no label.
     Unsure,
 }
 
-/// From this similarity on two answers without a hard difference are alike.
+/// Similarity from which on two answers without a hard difference agree.
 const ALIKE: f32 = 0.90;
-/// Below this one they are different.
+/// Similarity below which they differ.
 const UNLIKE: f32 = 0.55;
-/// Answers of at most so many words are compared word by word as questions are: "yes" and "no" lie close together.
+/// Words up to which answers are compared like questions, word by word: "yes" and "no" lie close together.
 const SHORT: u16 = 24;
 
-/// Compares the answer that was stored with one that was made anew. `similarity` is the cosine of their vectors, where there is one.
-pub fn answers_agree(stored: &str, anew: &str, similarity: Option<f32>) -> Agreement {
-    let (one, other) = (Traits::of(stored), Traits::of(anew));
+/// Compares a stored answer with a regenerated one. `similarity` is the cosine of their vectors, where available.
+pub fn answers_agree(stored: &str, regenerated: &str, similarity: Option<f32>) -> Agreement {
+    let (one, other) = (Traits::of(stored), Traits::of(regenerated));
     if one.reads_like(&other) {
         return Agreement::Same(Source::Rerun);
     }
     let found = compare(&one, &other);
     let short = one.words() <= SHORT && other.words() <= SHORT;
     let hard = match found.guard {
-        // What is asked, and how long it takes to say, are of no account in an answer; in a long one nor is each number and name.
+        // The question form and the length do not matter in an answer; in a long one neither do single numbers and
+        // names.
         Some(Guard::Question | Guard::Length) | None => false,
         Some(Guard::Language) => true,
         Some(_) => short,
     };
-    // "No, it is not" denies twice, and is no yes.
-    let hard = hard || verdict(stored).zip(verdict(anew)).is_some_and(|(one, other)| one != other);
+    // "No, it is not" negates twice, and is not a yes.
+    let hard = hard || verdict(stored).zip(verdict(regenerated)).is_some_and(|(one, other)| one != other);
     match similarity {
         _ if hard => Agreement::Different,
         Some(similarity) if similarity < UNLIKE => Agreement::Different,
@@ -189,7 +193,7 @@ pub fn answers_agree(stored: &str, anew: &str, similarity: Option<f32>) -> Agree
     }
 }
 
-/// What an answer that begins with yes or no says.
+/// Yes or no at the beginning of an answer.
 fn verdict(answer: &str) -> Option<bool> {
     let first = answer.split(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty())?;
     let is = |word: &str| first.eq_ignore_ascii_case(word);
@@ -212,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold_the_rate_and_narrow() {
+    fn bounds_contain_the_rate_and_narrow() {
         let none = Evidence::default().rate(NOW);
         assert!(none.labels < 1e-9 && none.upper > 0.999);
         let some = after(99, 1).rate(NOW);
@@ -242,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_weigh_what_stands_behind_them_and_fade() {
+    fn labels_are_weighted_by_source_and_fade() {
         let mut evidence = Evidence::default();
         evidence.learn(NOW, false, Source::Rerun, Voice::Gateway, 1.0);
         evidence.learn(NOW, true, Source::Rerun, Voice::Gateway, 0.1);
@@ -255,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn one_caller_among_many_switches_nothing_off_and_several_do() {
+    fn one_caller_among_many_cannot_disable_a_scope_and_several_can() {
         let judged = |mut evidence: Evidence, voices: &[Voice]| {
             for _ in 0..200 {
                 for voice in voices {
@@ -276,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_compared_by_what_they_say() {
+    fn answers_are_compared_by_content() {
         let of = answers_agree;
         assert_eq!(of("It is 42.", "it is 42", None), Agreement::Same(Source::Rerun));
         assert_eq!(of("It is 42.", "It is 43.", Some(0.99)), Agreement::Different);

@@ -1,9 +1,9 @@
-//! Answers by the exact key of their requests, within a bound on their bytes.
+//! Cached answers by the exact key of their requests, within a limit on bytes.
 //!
-//! What goes first is what saves least for its bytes: the rank of an entry is `hits × worth / bytes`, plus the rank that the last
-//! one had that had to go, so that what was once asked for often does not stay for ever (Cherkasova, "Improving WWW proxies
-//! performance with greedy-dual-size-frequency caching policy", HP Laboratories 1998). A scope that holds more than its share beside
-//! others makes room among its own.
+//! Entries that save least per byte are evicted first. The rank of an entry is `hits × worth / bytes`, plus the rank of
+//! the last evicted entry, so that entries that were once popular do not stay for ever (Cherkasova, "Improving WWW
+//! proxies performance with greedy-dual-size-frequency caching policy", HP Laboratories 1998). A scope that exceeds its
+//! share evicts its own entries.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -15,50 +15,50 @@ use std::{
 };
 
 use super::{
-    kept::Kept,
     key::{ExactKey, ScopeId},
+    record::Kept,
     record::Record,
 };
 use crate::{measure::lock, types::Moment};
 
-/// Parts with a lock of their own.
+/// Shards, each with its own lock.
 const SHARDS: usize = 8;
-/// What an entry takes beside its record, in bytes: its key in three places, and their nodes.
+/// Size of an entry without its record, in bytes: its key in three places, and their nodes.
 const ENTRY: usize = 320;
-/// The share of the bytes that one scope may hold while there are others.
+/// Share of the bytes that one scope may use while there are others.
 const SHARE: f64 = 0.5;
-/// The part of its time by which an entry may go sooner, so that what came together does not go together.
+/// Part of its TTL by which an entry may expire earlier, so that entries stored together do not expire together.
 const JITTER: f64 = 0.1;
 
-/// Kept answers by key.
+/// Cached answers by key.
 #[derive(Debug)]
 pub struct ExactCache {
     shards: [Mutex<Shard>; SHARDS],
-    /// Most bytes of each shard.
+    /// Limit on the bytes of each shard.
     most: AtomicUsize,
     evictions: [AtomicU64; Eviction::ALL.len()],
 }
 
-/// Why an entry went.
+/// Reason for an eviction.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Eviction {
-    /// Others were worth more.
+    /// Other entries were worth more.
     Space,
-    /// Its scope held more than its share.
+    /// Its scope exceeded its share.
     Share,
-    /// Its time was over.
+    /// It expired.
     Expired,
-    /// A newer answer took its place.
+    /// A newer answer replaced it.
     Replaced,
-    /// Somebody asked for that, or the policy keeps nothing any more.
+    /// It was purged on request, or by a policy that disables the cache.
     Purged,
 }
 
 impl Eviction {
-    /// All of them, in the order of the counts.
+    /// All reasons, in the order of the counters.
     pub const ALL: [Self; 5] = [Self::Space, Self::Share, Self::Expired, Self::Replaced, Self::Purged];
 
-    /// A word of low cardinality, for metric labels.
+    /// Label of low cardinality for metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Space => "space",
@@ -70,32 +70,32 @@ impl Eviction {
     }
 }
 
-/// A kept answer that was found.
+/// A cached answer.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The answer.
     pub record: Arc<Record>,
-    /// The time since it was kept.
+    /// Time since it was stored.
     pub age: Duration,
-    /// How long it may still be given.
+    /// Time for which it may still be returned.
     pub left: Duration,
 }
 
-/// Why none was found.
+/// Reason for a miss.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// There is none.
+    /// There is no entry.
     Absent,
-    /// Its time is over.
+    /// It has expired.
     Expired,
-    /// It is older than the caller takes.
+    /// It is older than the caller accepts.
     TooOld,
-    /// It came from a backend that this request would not go to.
+    /// It came from a backend that may not serve this request.
     Origin,
 }
 
 impl Missing {
-    /// A word of low cardinality, for metric labels.
+    /// Label of low cardinality for metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Absent => "absent",
@@ -106,19 +106,19 @@ impl Missing {
     }
 }
 
-/// Whose entries are to go; parts that are `None` mean all.
+/// Selection of entries to purge; `None` selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Purge {
-    /// Those of this caller's key.
+    /// Entries of this caller's key.
     pub caller: Option<String>,
-    /// Those of requests that took this route.
+    /// Entries of requests on this route.
     pub route: Option<String>,
-    /// This one.
+    /// This entry.
     pub entry: Option<ExactKey>,
 }
 
 impl Purge {
-    /// Whether the answer to requests with `key` is to go.
+    /// True if the answer to requests with `key` is selected.
     pub fn means(&self, key: &ExactKey, record: &Record) -> bool {
         self.caller.as_deref().is_none_or(|caller| record.caller.as_deref() == Some(caller))
             && self.route.as_deref().is_none_or(|route| *record.route == *route)
@@ -129,17 +129,17 @@ impl Purge {
 #[derive(Debug, Default)]
 struct Shard {
     entries: HashMap<ExactKey, Entry>,
-    /// Entries by rank, the lowest first.
+    /// Entries by rank, lowest first.
     order: BTreeSet<(Rank, ExactKey)>,
-    /// The same, each scope by itself.
+    /// Entries by scope and rank.
     by_scope: BTreeSet<(ScopeId, Rank, ExactKey)>,
     bytes: usize,
     scopes: HashMap<ScopeId, usize>,
-    /// The rank of the last entry that had to make room.
+    /// Rank of the last evicted entry.
     floor: f64,
 }
 
-/// The bits of a rank, which is never negative: they are ordered as the numbers are.
+/// Bits of a rank. Ranks are never negative, so the bits have the order of the numbers.
 type Rank = u64;
 
 #[derive(Debug)]
@@ -153,14 +153,14 @@ struct Entry {
 }
 
 impl Default for ExactCache {
-    /// Keeps nothing until it is given [room](Self::set_capacity).
+    /// Stores nothing until it has a [capacity](Self::set_capacity).
     fn default() -> Self {
         Self { shards: Default::default(), most: AtomicUsize::new(0), evictions: Default::default() }
     }
 }
 
 impl ExactCache {
-    /// Holds no more than so many bytes from now on.
+    /// Sets the limit on bytes.
     pub fn set_capacity(&self, bytes: usize) {
         let most = bytes / SHARDS;
         self.most.store(most, Relaxed);
@@ -170,10 +170,11 @@ impl ExactCache {
         }
     }
 
-    /// The answer to requests with `key`, if it may still be given, is no older than `max_age`, and `may_serve`.
+    /// Finds the answer to requests with `key`, if it has not expired, is no older than `max_age`, and `may_serve`.
     ///
     /// # Errors
-    /// [`Missing`] where there is none.
+    ///
+    /// [`Missing`] if there is none.
     pub fn get(
         &self,
         key: &ExactKey,
@@ -208,17 +209,17 @@ impl ExactCache {
         Ok(found)
     }
 
-    /// Keeps an answer for at most `ttl`; whether there was room for it.
+    /// Stores an answer for at most `ttl`. Returns false if there is no room for it.
     pub fn insert(&self, key: ExactKey, record: Arc<Record>, ttl: Duration, now: Moment) -> bool {
-        // The key is random already: each entry goes a little sooner than it would have to, by its own part.
+        // The key is random already: it determines how much earlier each entry expires.
         let part = f64::from(u16::from_le_bytes([key.as_bytes()[30], key.as_bytes()[31]])) / f64::from(u16::MAX);
         let expires = now.plus(ttl.mul_f64(1.0 - JITTER * part));
         let entry = Entry { bytes: record.bytes() + ENTRY, record, kept: Kept::since(now), expires, hits: 1, rank: 0 };
         self.put(key, entry, true)
     }
 
-    /// Takes an answer in that was kept elsewhere, for the time that is `left` of its own; never in the place of one that is here. Whether
-    /// it is in.
+    /// Stores an answer from another place for its remaining time `left`. Never replaces a local entry. Returns true if
+    /// it was stored.
     pub fn restore(&self, key: ExactKey, record: Arc<Record>, kept: Kept, left: Duration, now: Moment) -> bool {
         let entry = Entry { bytes: record.bytes() + ENTRY, record, kept, expires: now.plus(left), hits: 1, rank: 0 };
         self.put(key, entry, false)
@@ -243,7 +244,7 @@ impl ExactCache {
         shard.entries.contains_key(&key)
     }
 
-    /// Forgets what `purge` says; how many entries that were.
+    /// Removes the entries that `purge` selects. Returns their number.
     pub fn purge(&self, purge: &Purge) -> usize {
         let mut gone = 0;
         for shard in &self.shards {
@@ -259,22 +260,22 @@ impl ExactCache {
         gone
     }
 
-    /// How many answers it holds.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).entries.len()).sum()
     }
 
-    /// Whether it holds none.
+    /// True without entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What they take, in bytes.
+    /// Size of the entries in bytes.
     pub fn bytes(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).bytes).sum()
     }
 
-    /// How many entries went for this reason so far.
+    /// Evictions for this reason so far.
     pub fn evicted(&self, reason: Eviction) -> u64 {
         self.evictions[reason as usize].load(Relaxed)
     }
@@ -287,7 +288,7 @@ impl ExactCache {
         self.evictions[reason as usize].fetch_add(entries as u64, Relaxed);
     }
 
-    /// Lets entries go until the rest fits. `scope`: whose entry came last.
+    /// Evicts entries until the rest fits. `scope` is the scope of the newest entry.
     fn make_room(&self, shard: &mut Shard, most: usize, scope: Option<ScopeId>) {
         while shard.bytes > most {
             let own = scope.filter(|scope| shard.holds_too_much(scope, most));

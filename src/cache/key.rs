@@ -1,7 +1,7 @@
-//! Keys: which requests ask for the same, and who may share what was answered to them.
+//! Cache keys: identify equal requests, and the scope that may share their answers.
 //!
-//! A key is a keyed BLAKE3 hash over everything that may change an answer, each part with its length before it. The secret is
-//! known to nobody, so that nobody can find out from a key what was asked, or make two requests that share one.
+//! A key is a keyed BLAKE3 hash over everything that may change an answer, each part preceded by its length. The secret
+//! is never disclosed, so that nobody can derive a request from its key or construct two requests with the same key.
 
 use std::fmt;
 
@@ -13,19 +13,19 @@ pub struct Keys {
     secret: [u8; 32],
 }
 
-/// Who shares an answer: a hash over the caller's key, his end user, or nothing.
+/// Scope that shares an answer: a hash over the caller's key, its end user, or nothing.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ScopeId([u8; 16]);
 
-/// Requests with the same one ask for exactly the same.
+/// Key of identical requests.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ExactKey([u8; 32]);
 
-/// Requests with the same one differ in nothing but the last text that their users wrote.
+/// Key of requests that differ only in the last user text.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CompatKey([u8; 32]);
 
-/// What parts a key of one kind from those of another.
+/// Separates keys of different kinds.
 #[derive(Copy, Clone)]
 enum Kind {
     Scope = 1,
@@ -36,29 +36,29 @@ enum Kind {
     Entry = 6,
 }
 
-/// What a request asks for, and of whom, beside its body.
+/// Parts of a request that determine its key.
 #[derive(Copy, Clone, Debug)]
-pub struct Asked<'a> {
-    /// Who may share the answer.
+pub struct KeyParts<'a> {
+    /// Scope that may share the answer.
     pub scope: ScopeId,
-    /// The model as the client named it.
+    /// Model as the client named it.
     pub model: &'a str,
-    /// A part of the cache that the caller keeps apart; empty for the usual one.
+    /// Namespace chosen by the caller; usually empty.
     pub namespace: &'a str,
-    /// The headers that go upstream and may change the answer, in one spelling; empty for most.
+    /// Forwarded headers that may change the answer, in one spelling; usually empty.
     pub headers: &'a [u8],
     /// The body.
     pub form: &'a Canonical,
 }
 
 impl Keys {
-    /// Makes keys with this secret: a new one for each process, unless kept answers are to be found by the next.
+    /// Creates keys with this secret: a new one per process, unless a later process should find stored answers.
     pub const fn new(secret: [u8; 32]) -> Self {
         Self { secret }
     }
 
-    /// Who shares the answers to a request of `caller`, the name of his key where keys are asked for, on behalf of `user`. `None` where
-    /// answers are shared by users and the request names none.
+    /// Scope of a request of `caller`, the name of its API key where keys are required, for the end user `user`. `None`
+    /// where answers are shared per user and the request names none.
     pub fn scope(&self, scope: Scope, caller: Option<&str>, user: Option<&[u8]>) -> Option<ScopeId> {
         let caller = caller.unwrap_or_default().as_bytes();
         let parts: [&[u8]; 3] = match scope {
@@ -71,16 +71,16 @@ impl Keys {
         Some(ScopeId(id))
     }
 
-    /// The key of all requests that ask for exactly the same.
-    pub fn exact(&self, asked: &Asked<'_>) -> ExactKey {
-        let Asked { scope, model, namespace, headers, form } = asked;
+    /// Key of all identical requests.
+    pub fn exact(&self, parts: &KeyParts<'_>) -> ExactKey {
+        let KeyParts { scope, model, namespace, headers, form } = parts;
         ExactKey(self.hash(Kind::Exact, &[&scope.0, model.as_bytes(), namespace.as_bytes(), headers, form.bytes()]))
     }
 
-    /// The key of all requests that differ in nothing but the last text that a user wrote, as `embedder` sees them under the policy's
-    /// `epoch`; `None` where there is no such text.
-    pub fn compat(&self, asked: &Asked<'_>, embedder: &str, epoch: u64) -> Option<CompatKey> {
-        let Asked { scope, model, namespace, headers, form } = asked;
+    /// Key of all requests that differ only in the last user text, for `embedder` and the policy's `epoch`; `None`
+    /// without such a text.
+    pub fn compat(&self, parts: &KeyParts<'_>, embedder: &str, epoch: u64) -> Option<CompatKey> {
+        let KeyParts { scope, model, namespace, headers, form } = parts;
         let [before, after] = form.around_last_user_text()?;
         let parts = [
             &scope.0,
@@ -95,13 +95,13 @@ impl Keys {
         Some(CompatKey(self.hash(Kind::Compat, &parts)))
     }
 
-    /// Tells keys of this secret from those of others. It says nothing of the secret.
+    /// Identifies the secret without disclosing it.
     pub fn fingerprint(&self) -> [u8; 8] {
         eight(self.hash(Kind::Fingerprint, &[]))
     }
 
-    /// A short hash of a name, by which what is kept elsewhere can be deleted; never zeros. `kind` parts names of one sort from those of
-    /// another.
+    /// Short hash of a name, for deleting entries stored elsewhere; never zero. `kind` separates names of different
+    /// kinds.
     pub fn tag(&self, kind: &str, name: Option<&str>) -> [u8; 8] {
         let known = [u8::from(name.is_some())];
         let mut tag = eight(self.hash(Kind::Tag, &[kind.as_bytes(), &known, name.unwrap_or_default().as_bytes()]));
@@ -109,7 +109,7 @@ impl Keys {
         tag
     }
 
-    /// The name of an answer that is kept under a text, by the text's hash and by whose answer it is.
+    /// Name of an answer stored under a text, from the text's hash and the answer's origin.
     pub fn entry(&self, exact: &ExactKey, text: u64, origin: u64) -> [u8; 32] {
         self.hash(Kind::Entry, &[&exact.0, &text.to_le_bytes(), &origin.to_le_bytes()])
     }
@@ -131,7 +131,7 @@ fn eight(hash: [u8; 32]) -> [u8; 8] {
 }
 
 impl ScopeId {
-    /// One of these bytes, as it was kept.
+    /// Restores a scope from its bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
@@ -143,7 +143,7 @@ impl ScopeId {
 }
 
 impl ExactKey {
-    /// A key of these bytes, as it was kept.
+    /// Restores a key from its bytes.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -153,13 +153,13 @@ impl ExactKey {
         &self.0
     }
 
-    /// Reads the hex digits that it is written with.
+    /// Parses the hexadecimal form.
     pub fn from_hex(text: &str) -> Option<Self> {
         blake3::Hash::from_hex(text).ok().map(|hash| Self(*hash.as_bytes()))
     }
 }
 
-/// As hex digits.
+/// Hexadecimal form.
 impl fmt::Display for ExactKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
@@ -167,7 +167,7 @@ impl fmt::Display for ExactKey {
 }
 
 impl CompatKey {
-    /// A key of these bytes, as it was kept.
+    /// Restores a key from its bytes.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -203,12 +203,12 @@ mod tests {
         Keys::new([7; 32])
     }
 
-    fn asked<'a>(scope: ScopeId, model: &'a str, form: &'a Canonical) -> Asked<'a> {
-        Asked { scope, model, namespace: "", headers: b"", form }
+    fn parts<'a>(scope: ScopeId, model: &'a str, form: &'a Canonical) -> KeyParts<'a> {
+        KeyParts { scope, model, namespace: "", headers: b"", form }
     }
 
     #[test]
-    fn scopes_share_with_nobody_else() {
+    fn scopes_are_separate() {
         let scope = |scope, key, user: Option<&str>| keys().scope(scope, key, user.map(str::as_bytes));
         let all = [
             scope(Scope::Shared, Some("a"), Some("u")),
@@ -231,31 +231,31 @@ mod tests {
     fn every_part_of_a_request_is_in_its_key() {
         let (one, other) = (form("hi", ""), form("hi", r#","seed":1"#));
         let scope = |name| keys().scope(Scope::Key, Some(name), None).unwrap();
-        let first = asked(scope("a"), "m", &one);
+        let first = parts(scope("a"), "m", &one);
         let exact = [
             first,
-            asked(scope("b"), "m", &one),
-            asked(scope("a"), "m2", &one),
-            Asked { namespace: "n", ..first },
-            Asked { headers: b"n", ..first },
-            Asked { model: "mn", ..first },
-            asked(scope("a"), "m", &other),
+            parts(scope("b"), "m", &one),
+            parts(scope("a"), "m2", &one),
+            KeyParts { namespace: "n", ..first },
+            KeyParts { headers: b"n", ..first },
+            KeyParts { model: "mn", ..first },
+            parts(scope("a"), "m", &other),
         ]
-        .map(|asked| keys().exact(&asked));
+        .map(|parts| keys().exact(&parts));
         for (at, key) in exact.iter().enumerate() {
             assert!(!exact[..at].contains(key), "{at}");
             assert_eq!(ExactKey::from_hex(&key.to_string()), Some(*key));
         }
         assert_eq!(keys().exact(&first), exact[0]);
         assert_ne!(Keys::new([8; 32]).exact(&first), exact[0], "without the secret no key can be made");
-        let compat = |asked: &Asked<'_>, embedder, epoch| keys().compat(asked, embedder, epoch).unwrap();
+        let compat = |parts: &KeyParts<'_>, embedder, epoch| keys().compat(parts, embedder, epoch).unwrap();
         let all = [
             compat(&first, "e", 1),
             compat(&first, "f", 1),
             compat(&first, "e", 2),
-            compat(&asked(scope("b"), "m", &one), "e", 1),
-            compat(&asked(scope("a"), "m", &other), "e", 1),
-            compat(&Asked { headers: b"n", ..first }, "e", 1),
+            compat(&parts(scope("b"), "m", &one), "e", 1),
+            compat(&parts(scope("a"), "m", &other), "e", 1),
+            compat(&KeyParts { headers: b"n", ..first }, "e", 1),
         ];
         for (at, key) in all.iter().enumerate() {
             assert!(!all[..at].contains(key), "{at}");
@@ -266,8 +266,8 @@ mod tests {
         #[test]
         fn requests_that_differ_in_the_last_text_alone_are_compatible(one in ".{0,8}", other in ".{0,8}", more in "x[a-z]{1,3}") {
             let scope = keys().scope(Scope::Shared, None, None).unwrap();
-            let compat = |form: &Canonical| keys().compat(&asked(scope, "m", form), "e", 1);
-            let exact = |form: &Canonical| keys().exact(&asked(scope, "m", form));
+            let compat = |form: &Canonical| keys().compat(&parts(scope, "m", form), "e", 1);
+            let exact = |form: &Canonical| keys().exact(&parts(scope, "m", form));
             let (first, second) = (form(&one, ""), form(&other, ""));
             prop_assert_eq!(compat(&first), compat(&second));
             prop_assert_eq!(exact(&first) == exact(&second), one == other);

@@ -1,6 +1,8 @@
-//! Answers that are given again: which requests may share one, which one is near enough, and how sure that is.
+//! Answer cache: decides which requests may share an answer, which stored one is close enough, and with what
+//! confidence.
 //!
-//! Nothing here does I/O, starts a task or reads a clock. What makes vectors and what stores records stand above, behind traits.
+//! Nothing here does I/O, starts a task or reads a clock. Embedders and record stores are implemented above, behind
+//! traits.
 
 pub mod codec;
 pub mod confidence;
@@ -9,23 +11,21 @@ pub mod eligible;
 mod embedder;
 pub mod evidence;
 mod exact;
-pub mod flights;
 pub mod guard;
 pub mod index;
-mod kept;
 mod key;
 mod record;
 pub mod replay;
 pub mod semantic;
+pub mod single_flight;
 mod tags;
 
 pub use self::{
-    directives::{Directives, Misread, Most, fuzz_directives},
+    directives::{Directives, InvalidDirective, SharingLimit, fuzz_directives},
     eligible::Bypass,
     embedder::{EmbedError, Embedder},
     exact::{Eviction, ExactCache, Found, Missing, Purge},
-    kept::Kept,
-    key::{Asked, CompatKey, ExactKey, Keys, ScopeId},
-    record::{Origin, Record},
+    key::{CompatKey, ExactKey, KeyParts, Keys, ScopeId},
+    record::{Kept, Origin, Record},
     tags::Tags,
 };

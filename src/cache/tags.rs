@@ -1,4 +1,4 @@
-//! What kept answers can be deleted by where they are not looked at one by one: on disk, and in other gateways.
+//! Tags for deleting stored answers that are not inspected one by one: on disk, and in other gateways.
 
 use super::{
     exact::Purge,
@@ -6,18 +6,18 @@ use super::{
     record::Record,
 };
 
-/// Four tags of eight bytes: an answer's caller, its route and, in two of them, the key that it is known by.
+/// Four tags of eight bytes: an answer's caller, its route and, in two of them, its key.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tags([u8; 32]);
 
 impl Tags {
-    /// Those of the answer to requests with `key`.
+    /// Tags of the answer to requests with `key`.
     pub fn of(keys: &Keys, key: &ExactKey, record: &Record) -> Self {
         let caller = keys.tag("caller", record.caller.as_deref());
         Self::new(caller, keys.tag("route", Some(&record.route)), Some(key))
     }
 
-    /// A pattern of them: what `purge` leaves open is zeros, which stand for any.
+    /// Pattern for a purge. Parts that `purge` leaves open are zero and match anything.
     pub fn meant(keys: &Keys, purge: &Purge) -> Self {
         let tag = |kind, name: Option<&str>| name.map_or([0; 8], |name| keys.tag(kind, Some(name)));
         let (caller, route) = (tag("caller", purge.caller.as_deref()), tag("route", purge.route.as_deref()));
@@ -34,7 +34,7 @@ impl Tags {
         Self(tags)
     }
 
-    /// Tags of these bytes, as they were kept.
+    /// Restores tags from their bytes.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -44,7 +44,7 @@ impl Tags {
         &self.0
     }
 
-    /// Whether these, as a pattern, mean an answer of `tags`.
+    /// True if this pattern matches an answer with `tags`.
     pub fn cover(&self, tags: &Self) -> bool {
         self.0.chunks(8).zip(tags.0.chunks(8)).all(|(wanted, tag)| wanted == [0; 8] || wanted == tag)
     }

@@ -1,4 +1,4 @@
-//! The embedders that are compiled in, made at their first use and kept.
+//! Built-in embedders, created at their first use and kept.
 
 use std::{
     borrow::Cow,
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::cache::{EmbedError, Embedder};
 
-/// Longest text that the built-in embedders read, in tokens: what the sentence model was evaluated with.
+/// Longest text that the built-in embedders read, in tokens: the length at which the sentence model was evaluated.
 const MAX_TOKENS: usize = 256;
 
 static TOKENIZER: &[u8] = include_bytes!("../../assets/embed/tokenizer.json");
@@ -21,10 +21,12 @@ static WEIGHTS: &[u8] = include_bytes!("../../assets/embed/minilm-w8.safetensors
 
 type Made = OnceLock<Result<Arc<dyn Embedder>, EmbedError>>;
 
-/// The embedder for recall: a static table, microseconds a text. The first call makes it, which takes tens of milliseconds.
+/// The recalling embedder: a static table, microseconds per text. The first call creates it, which takes tens of
+/// milliseconds.
 ///
 /// # Errors
-/// Where what is compiled in is not an embedder.
+///
+/// If the built-in data is not an embedder.
 pub fn recall() -> Result<Arc<dyn Embedder>, EmbedError> {
     static MADE: Made = OnceLock::new();
     MADE.get_or_init(|| {
@@ -38,10 +40,12 @@ pub fn recall() -> Result<Arc<dyn Embedder>, EmbedError> {
     .clone()
 }
 
-/// The embedder that decides: a sentence model, milliseconds a text. The first call makes it, which takes tens of milliseconds.
+/// The deciding embedder: a sentence model, milliseconds per text. The first call creates it, which takes tens of
+/// milliseconds.
 ///
 /// # Errors
-/// Where what is compiled in is not an embedder.
+///
+/// If the built-in data is not an embedder.
 pub fn decider() -> Result<Arc<dyn Embedder>, EmbedError> {
     static MADE: Made = OnceLock::new();
     MADE.get_or_init(|| {
@@ -55,8 +59,8 @@ pub fn decider() -> Result<Arc<dyn Embedder>, EmbedError> {
     .clone()
 }
 
-/// Whether the built-in embedders read all of a text. Of a longer one they see the beginning only, and two that begin alike would
-/// seem the same; so would two that differ in signs which they do not know.
+/// True if the built-in embedders read the whole text. Of a longer text they see only the beginning, so that two with a
+/// common beginning would look equal; so would two that differ only in unknown characters.
 pub fn reads_whole(text: &str) -> bool {
     wordpiece().is_ok_and(|wordpiece| wordpiece.fits(text, MAX_TOKENS - 2))
 }
@@ -66,7 +70,7 @@ fn wordpiece() -> Result<Arc<WordPiece>, String> {
     MADE.get_or_init(|| WordPiece::read(TOKENIZER).map(Arc::new)).clone()
 }
 
-/// A name with what its file is, so that no vectors of another file are ever taken for its own.
+/// Name with a hash of the file, so that vectors of different files are never mixed.
 fn revision(name: &str, file: &[u8]) -> String {
     format!("{name}@{}", &blake3::hash(file).to_hex()[..12])
 }
@@ -84,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_decider_gives_the_models_own_values() {
+    fn the_deciding_embedder_reproduces_the_model() {
         let decider = decider().unwrap();
         let vectors = decider
             .embed(&[
@@ -105,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn recall_finds_what_is_alike() {
+    fn the_recalling_embedder_places_similar_texts_close_together() {
         let recall = recall().unwrap();
         let vectors =
             recall.embed(&["How do I return an item?", "how can I return an item", "How do I bake bread?"]).unwrap();
@@ -115,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_have_length_one_and_do_not_depend_on_their_company() {
+    fn vectors_have_length_one_and_do_not_depend_on_the_batch() {
         for embedder in [recall().unwrap(), decider().unwrap()] {
             let texts = ["a", "What is the capital of France?", "Łódź, 東京 and \u{1f600}", "\u{0}\u{feff} x \r\n\t"];
             let together = embedder.embed(&texts).unwrap();
@@ -125,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_count_to_the_window_only() {
+    fn only_the_window_of_a_long_text_counts() {
         let long = "word ".repeat(10_000);
         assert!(!reads_whole(&long) && !reads_whole(&"x ".repeat(255)));
         assert!(reads_whole(&"x ".repeat(254)) && reads_whole("") && reads_whole("a short question?"));
@@ -137,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_that_are_not_known_are_not_read() {
+    fn unknown_characters_are_not_read() {
         for text in ["What does 😀 mean?", "Explain the word ሀገር please", "ប្រទេសកម្ពុជា"]
         {
             assert!(!reads_whole(text), "{text}");

@@ -1,7 +1,7 @@
-//! `MiniLM`: a sentence model of six layers, which decides whether two texts mean the same.
+//! `MiniLM`: a sentence model of six layers, which decides if two texts have the same meaning.
 //!
-//! Its arithmetic is in `crates/minilm`; here it reads texts. A text's vector is the mean of the last layer's states, `[CLS]` and `[SEP]`
-//! included.
+//! Its arithmetic is in `crates/minilm`; this module handles texts. A text's vector is the mean of the last layer's
+//! states, including `[CLS]` and `[SEP]`.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -23,7 +23,8 @@ pub(super) struct MiniLm {
 }
 
 impl MiniLm {
-    /// A model that reads texts of at most `max_tokens`, their begin and end counted, through `wordpiece`.
+    /// Creates a model that reads texts of at most `max_tokens`, including their begin and end tokens, through
+    /// `wordpiece`.
     pub(super) fn new(
         id: String,
         weights: Weights<'static>,

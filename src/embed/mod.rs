@@ -1,4 +1,5 @@
-//! Embedders: a small static table for recall and a sentence model to decide, both compiled in, and others by configuration.
+//! Embedders: a small static table for recall and a sentence model for the decision, both built in, and others by
+//! configuration.
 
 mod built_in;
 mod minilm;
@@ -19,8 +20,8 @@ pub use self::{
     worker::{Counts, Limits, Worker, WorkerError},
 };
 
-/// Reads `bytes` as a static table and as weights of a sentence model and drops what comes of them: an entry for fuzzers, which must
-/// never panic.
+/// Reads `bytes` as a static table and as weights of a sentence model, and drops the results. An entry point for
+/// fuzzers, which must never panic.
 pub fn fuzz_embed(bytes: &[u8]) {
     let _ = static_table::Rows::read(bytes.to_vec().into());
     let _ = minilm::Weights::read(bytes);

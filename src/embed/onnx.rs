@@ -1,8 +1,8 @@
-//! Sentence models in ONNX form, run by fastembed on an ONNX Runtime that is on the machine.
+//! Sentence models in ONNX form, run by fastembed on an installed ONNX Runtime.
 //!
-//! The runtime is a shared library that is loaded when the first such model is made, and serves to the end of the process. Its bindings
-//! panic where they have to look for it themselves, so it is loaded here, where a missing library, one that is none, and one that is too
-//! old are errors that say what would mend them.
+//! The runtime is a shared library that is loaded with the first such model and stays until the process ends. Its
+//! bindings panic if they have to locate it themselves, so it is loaded here, where a missing, invalid or outdated
+//! library is an error that names the remedy.
 
 use std::{
     borrow::Cow,
@@ -27,10 +27,10 @@ use crate::{
     config::embedder::MODEL_FILES,
 };
 
-/// How to get the library; one command and one variable.
+/// Instructions for getting the library: one command and one variable.
 const HELP: &str = "get one by `pip install onnxruntime`, and set ORT_DYLIB_PATH to its folder `onnxruntime/capi`, or to the file \
                     libonnxruntime.so.* in it";
-/// Where it is looked for without that variable, before the loader is asked for it by name.
+/// Folders searched without that variable, before the system's loader is asked for the library by name.
 const FOLDERS: [&str; 6] = [
     "/usr/lib",
     "/usr/local/lib",
@@ -40,58 +40,59 @@ const FOLDERS: [&str; 6] = [
     "/opt/homebrew/lib",
 ];
 const NAMES: [&str; 3] = ["libonnxruntime.so", "libonnxruntime.dylib", "onnxruntime.dll"];
-/// Most tokens of a text that are read, where the model reads so many.
+/// Most tokens of a text, if the model reads that many.
 const MOST_TOKENS: usize = 512;
-/// What tokenizers put in the place of what they do not know. Two texts that differ in nothing else would seem the same.
+/// Tokens for unknown characters. Two texts that differ only in these would look equal.
 const UNKNOWN: [&str; 2] = ["[UNK]", "<unk>"];
 
-/// A model, loaded.
+/// A loaded model.
 pub struct Onnx {
     id: String,
-    // The runtime's session wants to be alone.
+    // The runtime's session is not shared between threads.
     model: Mutex<TextEmbedding>,
     dimensions: usize,
 }
 
-/// A model cannot be had.
+/// Reason why a model is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub enum OnnxError {
-    /// There is no ONNX Runtime.
+    /// No ONNX Runtime was found.
     #[error("there is no ONNX Runtime in {searched}: {HELP}")]
     NoLibrary {
-        /// Where it was looked for.
+        /// Places that were searched.
         searched: String,
     },
-    /// What was found is no ONNX Runtime that can be used.
+    /// The library found is not a usable ONNX Runtime.
     #[error("no ONNX Runtime that can be used ({problem}): {HELP}")]
     Library {
-        /// What its bindings say.
+        /// Message of its bindings.
         problem: String,
     },
     /// A file of the model cannot be read.
     #[error("{path}: {problem}", path = path.display())]
     File {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The error.
         problem: std::io::Error,
     },
-    /// There is no model that embeds.
+    /// The model is unusable.
     #[error("the model {model} cannot be used: {problem}")]
     Model {
         /// Its name, or its folder.
         model: String,
-        /// What the runtime says.
+        /// Message of the runtime.
         problem: String,
     },
 }
 
 impl Onnx {
-    /// The model in `folder`, with the files that [`MODEL_FILES`] names, as they are on the hub. Its vectors are means over tokens, or the
-    /// first token's, as `1_Pooling/config.json` says where it is there.
+    /// Loads the model in `folder`, with the files in [`MODEL_FILES`], as on the hub. Its vectors are means over
+    /// tokens, or the first token's, according to `1_Pooling/config.json` if it exists.
     ///
     /// # Errors
-    /// [`OnnxError`], with what would mend it.
+    ///
+    /// [`OnnxError`], with the remedy.
     pub fn of_folder(folder: &Path) -> Result<Self, OnnxError> {
         let environment = environment()?;
         let name = folder.file_name().map_or_else(Default::default, |name| name.to_string_lossy());
@@ -127,11 +128,12 @@ impl Onnx {
         Self::new(model, |_| format!("onnx:{name}@{}", &hash[..12])).map_err(failed)
     }
 
-    /// The model that fastembed knows by this name: from its cache (`HF_HOME`, else `FASTEMBED_CACHE_DIR`, else
-    /// `~/.cache/fastembed`), else downloaded into it, which may take minutes.
+    /// Loads a model that fastembed knows by this name: from its cache (`HF_HOME`, else `FASTEMBED_CACHE_DIR`, else
+    /// `~/.cache/fastembed`), or by downloading it, which may take minutes.
     ///
     /// # Errors
-    /// [`OnnxError`], with what would mend it.
+    ///
+    /// [`OnnxError`], with the remedy.
     pub fn named(name: &str) -> Result<Self, OnnxError> {
         let failed = |problem: String| OnnxError::Model { model: name.to_owned(), problem };
         let known: EmbeddingModel = name.parse().map_err(failed)?;
@@ -145,8 +147,8 @@ impl Onnx {
             .with_environment(environment)
             .with_max_length(MOST_TOKENS)
             .with_intra_threads(threads());
-        let model = TextEmbedding::try_new(options).map_err(|error| failed(told(&error)))?;
-        // Which revision the hub gave shows in its vectors.
+        let model = TextEmbedding::try_new(options).map_err(|error| failed(with_causes(&error)))?;
+        // The vectors identify the revision that the hub returned.
         let revision = |probe: &[f32]| {
             let bytes: Vec<u8> = probe.iter().flat_map(|value| value.to_le_bytes()).collect();
             format!("fastembed:{name}@{}", &blake3::hash(&bytes).to_hex()[..12])
@@ -155,8 +157,8 @@ impl Onnx {
     }
 
     fn new(mut model: TextEmbedding, id: impl Fn(&[f32]) -> String) -> Result<Self, String> {
-        let probe = model.embed(["probe"], Some(1)).map_err(|error| told(&error))?;
-        let probe = probe.first().filter(|vector| !vector.is_empty()).ok_or("its vector of a word is empty")?;
+        let probe = model.embed(["probe"], Some(1)).map_err(|error| with_causes(&error))?;
+        let probe = probe.first().filter(|vector| !vector.is_empty()).ok_or("its vector of a test word is empty")?;
         Ok(Self { id: id(probe), dimensions: probe.len(), model: Mutex::new(model) })
     }
 }
@@ -179,18 +181,18 @@ impl Embedder for Onnx {
         let one = |text: &&str| {
             let tokens = model.tokenizer.encode(*text, true).map_err(|error| Cow::Owned(error.to_string()))?;
             if !tokens.get_overflowing().is_empty() {
-                return Err(Cow::Borrowed("a text is longer than it reads"));
+                return Err(Cow::Borrowed("a text is longer than its limit"));
             }
             if tokens.get_tokens().iter().any(|token| UNKNOWN.contains(&&**token)) {
-                return Err(Cow::Borrowed("a text has signs in it that its tokenizer does not know"));
+                return Err(Cow::Borrowed("a text has characters that its tokenizer does not know"));
             }
-            // Texts of a batch may influence one another where numbers are put on a grid at run time: one by one then.
-            let vectors = model.embed([*text], Some(1)).map_err(|error| Cow::Owned(told(&error)))?;
-            let mut vector = vectors.into_iter().next().ok_or(Cow::Borrowed("it gave no vector"))?;
+            // Texts of a batch may influence one another under dynamic quantisation, so they are embedded one by one.
+            let vectors = model.embed([*text], Some(1)).map_err(|error| Cow::Owned(with_causes(&error)))?;
+            let mut vector = vectors.into_iter().next().ok_or(Cow::Borrowed("it returned no vector"))?;
             if vector.len() == self.dimensions && normalise(&mut vector) {
                 Ok(vector)
             } else {
-                Err(Cow::Borrowed("a vector has no direction, or another length than before"))
+                Err(Cow::Borrowed("a vector is zero or not finite, or has another length than before"))
             }
         };
         let vectors: Result<_, Cow<'static, str>> = texts.iter().map(one).collect();
@@ -204,8 +206,8 @@ impl fmt::Debug for Onnx {
     }
 }
 
-/// An error with its causes: what a download failed of stands at the end.
-fn told(error: &dyn std::error::Error) -> String {
+/// An error with its causes: the reason of a failed download comes last.
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut all = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -220,7 +222,7 @@ fn threads() -> usize {
     thread::available_parallelism().map_or(1, |processors| (processors.get() / 4).max(1))
 }
 
-/// What a text's vector is made of its tokens'.
+/// Pooling of the token vectors.
 fn pooling(folder: &Path) -> Result<Pooling, String> {
     let Ok(file) = fs::read(folder.join("1_Pooling").join("config.json")) else { return Ok(Pooling::Mean) };
     let config: Value = serde_json::from_slice(&file).map_err(|error| format!("1_Pooling/config.json: {error}"))?;
@@ -229,12 +231,12 @@ fn pooling(folder: &Path) -> Result<Pooling, String> {
     } else if config["pooling_mode_mean_tokens"] == true {
         Ok(Pooling::Mean)
     } else {
-        Err("1_Pooling/config.json names neither the mean nor the first token, and no other pooling is known"
+        Err("1_Pooling/config.json names neither the mean nor the first token, and no other pooling is supported"
             .to_owned())
     }
 }
 
-/// The runtime's environment, of which there is one in a process; loads the library where that was not done yet.
+/// The runtime's environment, one per process. Loads the library on first use.
 fn environment() -> Result<Environment, OnnxError> {
     static MADE: Mutex<Option<Environment>> = Mutex::new(None);
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -249,7 +251,7 @@ fn environment() -> Result<Environment, OnnxError> {
     Ok(environment)
 }
 
-/// Where the library may be: what `ORT_DYLIB_PATH` says, else the usual places.
+/// Places of the library: `ORT_DYLIB_PATH`, or the usual folders.
 fn places(variable: Option<OsString>) -> Vec<PathBuf> {
     match variable {
         Some(place) => vec![PathBuf::from(place)],
@@ -257,7 +259,7 @@ fn places(variable: Option<OsString>) -> Vec<PathBuf> {
     }
 }
 
-/// What `load` makes of the first library in `places` that it can load.
+/// Loads the first loadable library in `places` with `load`.
 fn first<T>(places: &[PathBuf], load: impl Fn(&Path) -> Result<T, String>) -> Result<T, OnnxError> {
     let mut problems = Vec::new();
     for path in places.iter().flat_map(|place| libraries(place)) {
@@ -266,7 +268,7 @@ fn first<T>(places: &[PathBuf], load: impl Fn(&Path) -> Result<T, String>) -> Re
             Err(problem) => problems.push(problem),
         }
     }
-    // The loader may know of more places; what it says where it does not is of no use.
+    // The loader may know more places; its error otherwise adds nothing.
     if places.len() > 1
         && let Some(loaded) = NAMES.iter().find_map(|name| load(Path::new(name)).ok())
     {
@@ -279,7 +281,8 @@ fn first<T>(places: &[PathBuf], load: impl Fn(&Path) -> Result<T, String>) -> Re
     Err(OnnxError::Library { problem: problems.join("; ") })
 }
 
-/// The libraries at a place: it is one, or a folder that has some. The plain name is a link to one of several versions, and is tried first.
+/// Libraries at a place: the file itself, or those in a folder. The unversioned name is a link to one of several
+/// versions, and is tried first.
 fn libraries(place: &Path) -> Vec<PathBuf> {
     let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
     if place.is_file() {
@@ -304,24 +307,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_library_says_how_to_get_it() {
+    fn the_error_for_a_missing_library_names_the_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let places = places(Some(folder.path().into()));
-        let told = first::<()>(&places, |_| panic!("there is nothing to load")).unwrap_err().to_string();
-        assert!(told.contains("pip install onnxruntime") && told.contains(&*folder.path().to_string_lossy()), "{told}");
+        let message = first::<()>(&places, |_| panic!("there is nothing to load")).unwrap_err().to_string();
+        assert!(
+            message.contains("pip install onnxruntime") && message.contains(&*folder.path().to_string_lossy()),
+            "{message}"
+        );
     }
 
     #[test]
-    fn what_is_no_library_is_an_error_and_never_a_panic() {
+    fn an_invalid_library_is_an_error_and_never_a_panic() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["libonnxruntime.so.1.24.1", "libonnxruntime_providers_shared.so", "notes.txt"] {
             fs::write(folder.path().join(name), "no library").unwrap();
         }
         assert_eq!(libraries(folder.path()), [folder.path().join("libonnxruntime.so.1.24.1")]);
-        // Not `ort::init_from`: once another test has loaded a real one, that is taken for any path.
+        // Not `ort::init_from`: once another test has loaded a real library, it accepts any path.
         let load = |path: &Path| ort::util::probe(path).ok_or_else(|| format!("{} is none", path.display()));
-        let told = first(&places(Some(folder.path().into())), load).unwrap_err().to_string();
-        assert!(told.contains("no ONNX Runtime that can be used") && told.contains("pip install"), "{told}");
+        let message = first(&places(Some(folder.path().into())), load).unwrap_err().to_string();
+        assert!(message.contains("no ONNX Runtime that can be used") && message.contains("pip install"), "{message}");
     }
 
     #[test]
@@ -336,10 +342,10 @@ mod tests {
         assert!(pooling(folder.path()).unwrap_err().contains("neither"));
     }
 
-    /// Where there is a runtime and a model: `SIGNALBOX_ONNX` names its folder.
-    #[expect(clippy::print_stderr, reason = "what is left out is told")]
+    /// Requires a runtime and a model: `SIGNALBOX_ONNX` names its folder.
+    #[expect(clippy::print_stderr, reason = "reports skipped tests")]
     #[test]
-    fn a_real_runtime_embeds_where_there_is_one() {
+    fn an_installed_runtime_embeds() {
         let Some(folder) = env::var_os("SIGNALBOX_ONNX").map(PathBuf::from) else {
             eprintln!("no ONNX model: set SIGNALBOX_ONNX to a folder with model.onnx and its tokenizer's files");
             return;

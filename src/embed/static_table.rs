@@ -1,10 +1,11 @@
-//! A static table: a vector for each word piece, and for a text their mean. Microseconds a text, and little sense of order.
+//! Static embedding table: one vector per word piece; a text's vector is their mean. Microseconds per text, and mostly
+//! insensitive to word order.
 //!
-//! The method is `Model2Vec`'s (`MinishLab`): each piece goes through a sentence model alone, the vectors are reduced by principal
-//! components and weighed down by how common their piece is (`assets/embed/distill_static.py`).
+//! The method is `Model2Vec`'s (`MinishLab`): each piece goes through a sentence model alone, the vectors are reduced
+//! to principal components and weighted down by the frequency of their piece (`assets/embed/distill_static.py`).
 //!
-//! A file is `SEM1`, rows and dimensions (u32 each), a scale for each row (f32), and the rows (i8), little-endian throughout. It is
-//! read where it lies.
+//! A file consists of `SEM1`, rows and dimensions (u32 each), a scale for each row (f32), and the rows (i8), all
+//! little-endian. It is read in place.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -13,7 +14,7 @@ use crate::cache::{EmbedError, Embedder};
 
 const MAGIC: &[u8] = b"SEM1";
 const HEAD: usize = 12;
-/// More dimensions than any such table has.
+/// Upper bound of plausible dimensions.
 const WIDEST: usize = 4096;
 
 /// A table that embeds texts.
@@ -24,7 +25,7 @@ pub(super) struct StaticTable {
     max_tokens: usize,
 }
 
-/// A file is no table.
+/// Reason why a file is not a table.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TableError {
     #[error("the table does not begin with SEM1")]
@@ -37,7 +38,7 @@ pub(super) enum TableError {
     Scale(usize),
 }
 
-/// The rows of a table, as they lie in its file.
+/// Rows of a table, in the layout of its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rows {
     file: Cow<'static, [u8]>,
@@ -46,7 +47,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Reads a file's head, and looks at its scales.
+    /// Reads a file's head and checks its scales.
     pub(super) fn read(file: Cow<'static, [u8]>) -> Result<Self, TableError> {
         if file.len() < HEAD || !file.starts_with(MAGIC) {
             return Err(TableError::Magic);
@@ -71,7 +72,7 @@ impl Rows {
         f32::from_bits(word(&self.file, HEAD + 4 * row))
     }
 
-    /// Adds a row to a sum; rows that there are not add nothing.
+    /// Adds a row to a sum. Missing rows add nothing.
     fn add(&self, row: usize, sum: &mut [f32]) {
         if row >= self.count {
             return;
@@ -89,7 +90,7 @@ fn word(file: &[u8], at: usize) -> u32 {
 }
 
 impl StaticTable {
-    /// A table whose rows belong to the pieces of `wordpiece`.
+    /// Creates a table whose rows correspond to the pieces of `wordpiece`.
     pub(super) fn new(id: String, rows: Rows, wordpiece: Arc<WordPiece>, max_tokens: usize) -> Result<Self, String> {
         if rows.count != wordpiece.len() {
             return Err(format!("its table has {} rows for {} word pieces", rows.count, wordpiece.len()));
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_read_where_they_lie() {
+    fn rows_are_read_in_place() {
         let rows = Rows::read(file(2, 3, &[0.5, 2.0], &[1, -2, 3, 0, 127, -128]).into()).unwrap();
         let mut sum = vec![0.0; 3];
         for row in [0, 1, 2, usize::MAX] {
@@ -164,16 +165,16 @@ mod tests {
     }
 
     #[test]
-    fn bad_files_say_what_is_wrong() {
-        let told = |file: Vec<u8>| Rows::read(file.into()).unwrap_err();
-        assert_eq!(told(Vec::new()), TableError::Magic);
-        assert_eq!(told(b"SEM1\0\0\0".to_vec()), TableError::Magic);
-        assert_eq!(told(b"SEM2\x01\0\0\0\x01\0\0\0aaaab".to_vec()), TableError::Magic);
-        assert_eq!(told(file(0, 3, &[], &[])), TableError::Shape { rows: 0, dimensions: 3 });
-        assert_eq!(told(file(1, 5000, &[], &[])), TableError::Shape { rows: 1, dimensions: 5000 });
-        assert_eq!(told(file(1, 3, &[1.0], &[1, 2])), TableError::Length { bytes: 18, wanted: 19 });
-        assert_eq!(told(file(2, 1, &[1.0, f32::NAN], &[1, 2])), TableError::Scale(1));
-        assert_eq!(told(file(1, 1, &[0.0], &[1])), TableError::Scale(0));
+    fn invalid_files_give_precise_errors() {
+        let error = |file: Vec<u8>| Rows::read(file.into()).unwrap_err();
+        assert_eq!(error(Vec::new()), TableError::Magic);
+        assert_eq!(error(b"SEM1\0\0\0".to_vec()), TableError::Magic);
+        assert_eq!(error(b"SEM2\x01\0\0\0\x01\0\0\0aaaab".to_vec()), TableError::Magic);
+        assert_eq!(error(file(0, 3, &[], &[])), TableError::Shape { rows: 0, dimensions: 3 });
+        assert_eq!(error(file(1, 5000, &[], &[])), TableError::Shape { rows: 1, dimensions: 5000 });
+        assert_eq!(error(file(1, 3, &[1.0], &[1, 2])), TableError::Length { bytes: 18, wanted: 19 });
+        assert_eq!(error(file(2, 1, &[1.0, f32::NAN], &[1, 2])), TableError::Scale(1));
+        assert_eq!(error(file(1, 1, &[0.0], &[1])), TableError::Scale(0));
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! Vectors of length 1.
 
-/// Makes a vector's length 1; whether it has a direction at all.
+/// Scales a vector to length 1. Returns false if it has no direction.
 pub fn normalise(vector: &mut [f32]) -> bool {
     let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
     if !(length.is_finite() && length > f32::MIN_POSITIVE) {
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_direction_is_told() {
+    fn vectors_without_a_direction_are_reported() {
         assert!(!normalise(&mut []));
         assert!(!normalise(&mut [0.0, 0.0]));
         assert!(!normalise(&mut [1.0, f32::NAN]));

@@ -1,4 +1,4 @@
-//! Vectors of many texts by both built-in embedders, for what is looked into offline.
+//! Vectors of many texts by both built-in embedders, for offline analysis.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
@@ -8,22 +8,23 @@ use std::{
 use super::built_in::{decider, reads_whole, recall};
 use crate::cache::{EmbedError, Embedder, replay::Vectors};
 
-/// Vectors of texts, in their order.
+/// Vectors of texts, in order.
 #[derive(Clone, Debug, Default)]
 pub struct BuiltInVectors {
-    /// By the embedder that recalls.
+    /// By the recalling embedder.
     pub recall: Vectors,
-    /// By the one that decides.
+    /// By the deciding embedder.
     pub decide: Vectors,
-    /// How many texts have none: they were not wanted, are longer than the embedders read, or have no word in them. Zeros stand in
-    /// their places, which are near nothing, as no answer is looked for under such a text.
+    /// Number of texts without a vector: not wanted, longer than the embedders read, or without a word. Their vectors
+    /// are zero and match nothing.
     pub without: usize,
 }
 
-/// Embeds those of `texts` that are `wanted` on so many threads, milliseconds a text, and calls `done` after each.
+/// Embeds those of `texts` that are `wanted` on `threads` threads, milliseconds per text. Calls `done` after each.
 ///
 /// # Errors
-/// Where what is compiled in is not an embedder.
+///
+/// If the built-in data is not an embedder.
 pub fn built_in_vectors(
     texts: &[String],
     threads: usize,
@@ -36,7 +37,7 @@ pub fn built_in_vectors(
         let mut made: Vec<(usize, Vec<f32>, Vec<f32>)> = Vec::new();
         while let Some((at, text)) = Some(next.fetch_add(1, Relaxed)).and_then(|at| Some((at, texts.get(at)?))) {
             if wanted(text) && reads_whole(text) {
-                // A text that one of them cannot embed is none that the cache could look up.
+                // The cache could not look up a text that one of them cannot embed.
                 let pair = one(&*recall, text).and_then(|recall| Ok((recall, one(&*decider, text)?)));
                 made.extend(pair.ok().map(|(recall, decide)| (at, recall, decide)));
             }
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vectors_are_in_the_order_of_the_texts_however_many_threads_make_them() {
+    fn vectors_keep_the_order_of_the_texts_with_any_number_of_threads() {
         let long = "word ".repeat(300);
         let texts =
             ["How do I return an item?", "", "not this one", &long, "how can I return an item"].map(str::to_owned);

@@ -1,25 +1,26 @@
-//! Texts to numbers of word pieces, as the built-in models were trained on them.
+//! Tokeniser of the built-in models: texts to word-piece numbers.
 
 use std::collections::HashMap;
 
 use tokenizers::{Model as _, Tokenizer};
 
-/// A word piece is seldom longer than this, blanks around it included. What lies beyond `most` such pieces is not looked at, so that
-/// the work is bounded whatever is sent.
+/// Assumed longest word piece in bytes, with surrounding blanks. Text beyond the maximum number of such pieces is
+/// ignored, so that the work is bounded for any input.
 const LONGEST: usize = 64;
-/// Longer words are one unknown piece (`max_input_chars_per_word` of BERT's tokenizer).
+/// Longest word that is split; a longer one is a single unknown piece (`max_input_chars_per_word` of BERT's tokenizer).
 const LONGEST_WORD: usize = 100;
 
-/// A tokenizer, without the truncation and the padding that its file may ask for.
+/// A tokenizer, without the truncation and padding that its file may specify.
 ///
-/// Texts of ASCII, which most are, it cuts itself, in a tenth of the time: the library keeps account of where each character came from,
-/// which nobody asks for here. All others, and those with a bracket, which may be one of the model's own signs (`"[MASK]"`), go to the library.
+/// ASCII texts, the majority, are split here in a tenth of the time: the library tracks the origin of each character,
+/// which is not needed. All others, and those with a bracket, which may be one of the model's special tokens
+/// (`"[MASK]"`), go to the library.
 #[derive(Debug)]
 pub(super) struct WordPiece {
     tokenizer: Tokenizer,
-    /// The pieces that words begin with.
+    /// Pieces at the beginning of words.
     beginnings: HashMap<Box<str>, u32>,
-    /// The pieces that words go on with.
+    /// Pieces within words.
     rests: HashMap<Box<str>, u32>,
     unknown: u32,
 }
@@ -30,7 +31,7 @@ impl WordPiece {
         let mut tokenizer = Tokenizer::from_bytes(json).map_err(|error| error.to_string())?;
         tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
         tokenizer.with_padding(None);
-        let unknown = tokenizer.token_to_id("[UNK]").ok_or("it has no piece for what it does not know")?;
+        let unknown = tokenizer.token_to_id("[UNK]").ok_or("it has no [UNK] piece")?;
         let (mut beginnings, mut rests) = (HashMap::new(), HashMap::new());
         for (piece, number) in tokenizer.get_model().get_vocab() {
             match piece.strip_prefix("##").filter(|rest| !rest.is_empty()) {
@@ -41,18 +42,17 @@ impl WordPiece {
         Ok(Self { tokenizer, beginnings, rests, unknown })
     }
 
-    /// How many pieces it knows.
+    /// Number of pieces.
     pub(super) fn len(&self) -> usize {
         self.tokenizer.get_vocab_size(true)
     }
 
-    /// The number of one piece.
+    /// Number of one piece.
     pub(super) fn number(&self, piece: &str) -> Option<u32> {
         self.tokenizer.token_to_id(piece)
     }
 
-    /// Writes the numbers of the first pieces of `text`, at most `most`, at the end of `pieces`. Those that begin and end a text are
-    /// not among them.
+    /// Appends the numbers of the first pieces of `text`, at most `most`, to `pieces`, without begin and end tokens.
     pub(super) fn pieces(&self, text: &str, most: usize, pieces: &mut Vec<u32>) -> Result<(), String> {
         let text = &text[..text.floor_char_boundary(most.saturating_mul(LONGEST))];
         let from = pieces.len();
@@ -66,7 +66,7 @@ impl WordPiece {
         Ok(())
     }
 
-    /// Whether `text` has at most so many pieces, all of them known.
+    /// True if `text` has at most `most` pieces, all of them known.
     pub(super) fn fits(&self, text: &str, most: usize) -> bool {
         let mut pieces = Vec::new();
         text.len() <= most.saturating_mul(LONGEST)
@@ -75,8 +75,8 @@ impl WordPiece {
             && !pieces.contains(&self.unknown)
     }
 
-    /// Cuts a text of ASCII until there are `enough` pieces: words in lower case, each sign a word of its own, control characters left out
-    /// (`BasicTokenizer` of BERT; Devlin and others, 2019).
+    /// Splits an ASCII text until there are `enough` pieces: words in lower case, each punctuation mark a word of its
+    /// own, control characters removed (`BasicTokenizer` of BERT; Devlin and others, 2019).
     fn ascii(&self, text: &str, enough: usize, pieces: &mut Vec<u32>) {
         let mut word = String::with_capacity(32);
         for byte in text.bytes() {
@@ -98,7 +98,7 @@ impl WordPiece {
         self.word(&word, pieces);
     }
 
-    /// The longest piece that a word begins with, then the longest that its rest does; one unknown piece where there is none.
+    /// Splits a word greedily into the longest pieces; a single unknown piece if that fails.
     fn word(&self, word: &str, pieces: &mut Vec<u32>) {
         let from = pieces.len();
         let mut start = if word.len() > LONGEST_WORD { return pieces.push(self.unknown) } else { 0 };
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn each_piece_and_each_character_is_cut_as_the_library_does() {
+    fn every_piece_and_character_is_split_like_the_library() {
         let pieces = wordpiece().tokenizer.get_vocab(true).into_keys();
         for text in pieces.filter(|piece| piece.is_ascii() && !piece.contains('[')) {
             let (own, library) = both(&text);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_made_than_are_asked_for() {
+    fn the_number_of_pieces_is_bounded() {
         let mut pieces = vec![7];
         wordpiece().pieces("unbelievably unbelievable things", 2, &mut pieces).unwrap();
         assert_eq!(pieces.len(), 3);
@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn texts_are_cut_as_the_library_does(text in "([a-zA-Z0-9]{0,12}|[ -Z\\\\-~]{0,6}|[\\x00-\\x7f&&[^\\[]]{0,3}){0,20}") {
+        fn texts_are_split_like_the_library(text in "([a-zA-Z0-9]{0,12}|[ -Z\\\\-~]{0,6}|[\\x00-\\x7f&&[^\\[]]{0,3}){0,20}") {
             let (own, library) = both(&text);
             prop_assert_eq!(own, library);
         }

@@ -1,7 +1,8 @@
-//! Runs an embedder off the runtime: a few threads, a short queue, and nobody who waits longer than he wants to.
+//! Runs an embedder off the runtime: a few threads, a bounded queue, and a deadline for each text.
 //!
-//! The text whose asker can wait least comes first, so that lookups do not wait for what is kept for later. A text whose asker has left is
-//! never begun. Whoever finds the queue full, or his time over, goes on without a vector.
+//! The text with the earliest deadline comes first, so that lookups do not wait for background work. A text whose
+//! caller has left is never started. A caller that finds the queue full, or whose deadline passes, continues without a
+//! vector.
 
 use std::{
     collections::VecDeque,
@@ -18,59 +19,58 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::cache::{EmbedError, Embedder};
 
-/// What makes the embedder; called on the worker's first thread at the first text, so that nothing is loaded before.
+/// Creates the embedder. Called on the worker's first thread at the first text, so that nothing is loaded earlier.
 type Make = dyn Fn() -> Result<Arc<dyn Embedder>, EmbedError> + Send + Sync;
 
-/// How much a worker takes on.
+/// Limits of a worker.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Threads, each with a text or a batch of its own.
+    /// Threads, each with its own text or batch.
     pub threads: usize,
     /// Texts that may wait.
     pub queue: usize,
-    /// Texts that a thread gives to the embedder together. More than one pays only where the embedder works them out together, or is
-    /// elsewhere.
+    /// Texts per call of the embedder. More than one pays only if the embedder processes them together, or is remote.
     pub batch: usize,
 }
 
 impl Limits {
-    /// One thread for each four processors, and room for what they do in a fraction of a second.
+    /// One thread per four processors, and a queue for a fraction of a second of work.
     pub fn for_processors(processors: usize) -> Self {
         let threads = (processors / 4).max(1);
         Self { threads, queue: 64 * threads, batch: 1 }
     }
 }
 
-/// Threads that embed. They begin at the first text and end when it is dropped.
+/// Threads that embed. They start at the first text and end when the worker is dropped.
 pub struct Worker {
     shared: Arc<Shared>,
     limits: Limits,
 }
 
-/// No vector came.
+/// Reason why there is no vector.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// As many texts wait as may.
-    #[error("too many texts wait to be embedded")]
+    /// The queue is full.
+    #[error("the queue of texts to embed is full")]
     Full,
     /// The deadline passed.
     #[error("the text was not embedded in time")]
     Late,
-    /// The embedder could not.
+    /// The embedder failed.
     #[error(transparent)]
     Failed(#[from] EmbedError),
 }
 
-/// What became of the texts so far.
+/// Outcomes of texts so far.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Vectors that came in time.
+    /// Vectors in time.
     pub done: u64,
     /// Texts that found the queue full.
     pub full: u64,
     /// Texts whose deadline passed.
     pub late: u64,
-    /// Texts that the embedder could not embed.
+    /// Texts that the embedder failed on.
     pub failed: u64,
 }
 
@@ -103,7 +103,7 @@ struct Queue {
 }
 
 impl Worker {
-    /// A worker over what `make` makes. Nothing is started or loaded yet.
+    /// Creates a worker over the embedder of `make`. Starts and loads nothing yet.
     pub fn new(
         limits: Limits,
         make: impl Fn() -> Result<Arc<dyn Embedder>, EmbedError> + Send + Sync + 'static,
@@ -113,16 +113,18 @@ impl Worker {
         Self { shared: Arc::new(shared), limits }
     }
 
-    /// The vector of `text`, if it comes before `deadline`.
+    /// Embeds `text` before `deadline`.
     ///
     /// # Errors
-    /// [`WorkerError`]: the queue is full, time is over, or the embedder failed. None of them is worth more than a miss.
+    ///
+    /// [`WorkerError`]: the queue is full, the deadline passed, or the embedder failed. A caller should treat all of
+    /// them as a miss.
     pub async fn embed(&self, text: &str, deadline: Instant) -> Result<Vec<f32>, WorkerError> {
         let result = match self.enqueue(text, deadline) {
             None => Err(WorkerError::Full),
             Some(answer) => match tokio::time::timeout_at(deadline, answer).await {
                 Err(_) => Err(WorkerError::Late),
-                // It gave way to one that could wait less, or there is no thread to answer.
+                // It was evicted for a text with an earlier deadline, or no thread is running.
                 Ok(Err(_)) => Err(WorkerError::Full),
                 Ok(Ok(result)) => result.map_err(WorkerError::Failed),
             },
@@ -138,7 +140,7 @@ impl Worker {
         result
     }
 
-    /// What became of the texts so far.
+    /// Outcomes of texts so far.
     pub fn counts(&self) -> Counts {
         let Tally { done, full, late, failed } = &self.shared.tally;
         Counts {
@@ -155,7 +157,7 @@ impl Worker {
         let start = {
             let mut queue = self.shared.lock();
             if queue.jobs.len() >= self.limits.queue {
-                // Those who left take no room.
+                // Abandoned texts take no room.
                 queue.jobs.retain(|job| !job.reply.is_closed());
                 if queue.jobs.len() >= self.limits.queue {
                     let last = (0..queue.jobs.len()).max_by_key(|at| queue.jobs[*at].deadline);
@@ -178,10 +180,10 @@ impl Worker {
         let mut running = 0;
         for _ in 0..self.limits.threads.max(1) {
             let (shared, batch) = (self.shared.clone(), self.limits.batch.max(1));
-            let begun = thread::Builder::new().name("embed".to_owned()).spawn(move || shared.run(batch));
-            match begun {
+            let started = thread::Builder::new().name("embed".to_owned()).spawn(move || shared.run(batch));
+            match started {
                 Ok(_) => running += 1,
-                Err(error) => tracing::error!(%error, "a thread that embeds cannot be started"),
+                Err(error) => tracing::error!(%error, "embedder: worker thread failed to start"),
             }
         }
         if running == 0 {
@@ -226,7 +228,7 @@ impl Shared {
         }
     }
 
-    /// The next texts, as soon as there is one; `None` once the worker is gone.
+    /// Waits for the next texts; `None` once the worker is dropped.
     fn next(&self, most: usize) -> Option<Vec<Job>> {
         let mut queue = self.lock();
         loop {
@@ -250,31 +252,34 @@ impl Shared {
     }
 }
 
-/// Embeds a batch. Where that fails, each alone, so that one bad text spoils no other.
+/// Embeds a batch. If that fails, embeds each text alone, so that one bad text fails no other.
 fn answer(embedder: &dyn Embedder, batch: Vec<Job>) {
     let texts: Vec<&str> = batch.iter().map(|job| &*job.text).collect();
     match guarded(embedder.id(), || embedder.embed(&texts)) {
         Ok(vectors) if vectors.len() == batch.len() => {
             for (job, vector) in batch.into_iter().zip(vectors) {
-                // Whoever left meanwhile does not want it any more.
+                // The caller may have left meanwhile.
                 drop(job.reply.send(Ok(vector)));
             }
         }
         Ok(_) => {
-            let error = EmbedError { embedder: embedder.id().to_owned(), problem: "it lost some of the texts".into() };
+            let error = EmbedError {
+                embedder: embedder.id().to_owned(),
+                problem: "it returned another number of vectors than texts".into(),
+            };
             for job in batch {
                 drop(job.reply.send(Err(error.clone())));
             }
         }
         Err(_) if batch.len() > 1 => {
-            // Each may take its time: who has left meanwhile is not asked for.
+            // Each may take long, so texts whose callers have left are skipped.
             batch.into_iter().filter(|job| !job.reply.is_closed()).for_each(|job| answer(embedder, vec![job]));
         }
         Err(error) => batch.into_iter().for_each(|job| drop(job.reply.send(Err(error.clone())))),
     }
 }
 
-/// An embedder's panic is an error of its own: the thread goes on.
+/// Turns a panic of the embedder into an error, so that the thread continues.
 fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T, EmbedError>) -> Result<T, EmbedError> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(EmbedError { embedder: name.to_owned(), problem: "it panicked".into() }))
@@ -289,10 +294,10 @@ mod tests {
 
     use super::*;
 
-    /// Says what it was given, waits to be let on, and fails on "bad", panics on "worse".
+    /// Reports its input, waits for permission, fails on "bad" and panics on "worse".
     #[derive(Debug)]
     struct Scripted {
-        told: SyncSender<Vec<String>>,
+        inputs: SyncSender<Vec<String>>,
         gate: Mutex<Receiver<()>>,
     }
 
@@ -310,7 +315,7 @@ mod tests {
         }
 
         fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
-            self.told.send(texts.iter().map(|&text| text.to_owned()).collect()).unwrap();
+            self.inputs.send(texts.iter().map(|&text| text.to_owned()).collect()).unwrap();
             self.gate.lock().unwrap_or_else(PoisonError::into_inner).recv().unwrap();
             assert!(!texts.contains(&"worse"), "worse");
             if texts.contains(&"bad") {
@@ -321,11 +326,11 @@ mod tests {
     }
 
     fn scripted(queue: usize, batch: usize) -> (Arc<Worker>, Receiver<Vec<String>>, SyncSender<()>) {
-        let (told, hear) = sync_channel(100);
+        let (sender, inputs) = sync_channel(100);
         let (open, gate) = sync_channel(100);
-        let embedder: Arc<dyn Embedder> = Arc::new(Scripted { told, gate: Mutex::new(gate) });
+        let embedder: Arc<dyn Embedder> = Arc::new(Scripted { inputs: sender, gate: Mutex::new(gate) });
         let worker = Worker::new(Limits { threads: 1, queue, batch }, move || Ok(embedder.clone()));
-        (Arc::new(worker), hear, open)
+        (Arc::new(worker), inputs, open)
     }
 
     fn far() -> Instant {
@@ -337,10 +342,10 @@ mod tests {
         tokio::spawn(async move { worker.embed(text, far()).await })
     }
 
-    /// What the embedder was given next, without holding up the tasks of this test.
-    async fn heard(hear: &Receiver<Vec<String>>) -> Vec<String> {
+    /// Next input of the embedder, without blocking the tasks of this test.
+    async fn next_input(inputs: &Receiver<Vec<String>>) -> Vec<String> {
         loop {
-            match hear.try_recv() {
+            match inputs.try_recv() {
                 Ok(texts) => return texts,
                 Err(TryRecvError::Disconnected) => return Vec::new(),
                 Err(TryRecvError::Empty) => tokio::task::yield_now().await,
@@ -355,10 +360,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_together_is_embedded_together_and_a_bad_text_spoils_no_other() {
-        let (worker, hear, open) = scripted(8, 8);
+    async fn waiting_texts_are_batched_and_a_bad_text_fails_alone() {
+        let (worker, inputs, open) = scripted(8, 8);
         let first = spawn(&worker, "a");
-        assert_eq!(heard(&hear).await, ["a"]);
+        assert_eq!(next_input(&inputs).await, ["a"]);
         let rest = ["bb", "bad", "worse"].map(|text| spawn(&worker, text));
         waiting(&worker, 3).await;
         for _ in 0..5 {
@@ -370,19 +375,19 @@ mod tests {
         assert!(bad.await.unwrap().unwrap_err().to_string().contains("bad"));
         assert!(worse.await.unwrap().unwrap_err().to_string().contains("panicked"));
         assert_eq!(
-            hear.try_iter().collect::<Vec<_>>(),
+            inputs.try_iter().collect::<Vec<_>>(),
             [vec!["bb", "bad", "worse"], vec!["bb"], vec!["bad"], vec!["worse"]]
         );
         assert_eq!(worker.counts(), Counts { done: 2, failed: 2, ..Counts::default() });
     }
 
     #[tokio::test]
-    async fn a_full_queue_and_a_passed_deadline_are_told_at_once() {
-        let (worker, hear, open) = scripted(1, 1);
+    async fn a_full_queue_and_a_passed_deadline_fail_at_once() {
+        let (worker, inputs, open) = scripted(1, 1);
         let first = spawn(&worker, "a");
-        assert_eq!(heard(&hear).await, ["a"]);
+        assert_eq!(next_input(&inputs).await, ["a"]);
         assert!(matches!(worker.embed("late", Instant::now()).await, Err(WorkerError::Late)));
-        // Who left takes no room, and is never begun.
+        // An abandoned text takes no room, and is never started.
         let second = spawn(&worker, "bb");
         while worker.shared.lock().jobs.iter().all(|job| &*job.text != "bb") {
             tokio::task::yield_now().await;
@@ -391,15 +396,15 @@ mod tests {
         open.send(()).unwrap();
         open.send(()).unwrap();
         assert_eq!((first.await.unwrap().unwrap(), second.await.unwrap().unwrap()), (vec![1.0], vec![2.0]));
-        assert_eq!(hear.try_iter().collect::<Vec<_>>(), [["bb"]]);
+        assert_eq!(inputs.try_iter().collect::<Vec<_>>(), [["bb"]]);
         assert_eq!(worker.counts(), Counts { done: 2, full: 1, late: 1, ..Counts::default() });
     }
 
     #[tokio::test]
-    async fn who_can_wait_least_comes_first_and_takes_the_place_of_who_can_wait_longest() {
-        let (worker, hear, open) = scripted(3, 1);
+    async fn the_earliest_deadline_is_first_and_evicts_the_latest() {
+        let (worker, inputs, open) = scripted(3, 1);
         let first = spawn(&worker, "a");
-        assert_eq!(heard(&hear).await, ["a"]);
+        assert_eq!(next_input(&inputs).await, ["a"]);
         let wait = |text: &'static str, minutes: u64| {
             let worker = worker.clone();
             tokio::spawn(async move { worker.embed(text, Instant::now() + Duration::from_mins(minutes)).await })
@@ -420,11 +425,11 @@ mod tests {
         for asked in asked {
             asked.await.unwrap().unwrap();
         }
-        assert_eq!(hear.try_iter().flatten().collect::<Vec<_>>(), ["at once", "soon", "in an hour"]);
+        assert_eq!(inputs.try_iter().flatten().collect::<Vec<_>>(), ["at once", "soon", "in an hour"]);
     }
 
     #[tokio::test]
-    async fn an_embedder_that_cannot_be_made_says_why() {
+    async fn an_embedder_that_cannot_be_created_reports_the_reason() {
         let worker = Worker::new(Limits::for_processors(2), || {
             Err(EmbedError { embedder: "none".to_owned(), problem: "no library".into() })
         });
@@ -434,12 +439,12 @@ mod tests {
 
     #[tokio::test]
     async fn threads_end_with_the_worker() {
-        let (worker, hear, open) = scripted(1, 1);
+        let (worker, inputs, open) = scripted(1, 1);
         open.send(()).unwrap();
         worker.embed("a", far()).await.unwrap();
-        assert_eq!(heard(&hear).await, ["a"]);
+        assert_eq!(next_input(&inputs).await, ["a"]);
         drop(worker);
-        // The thread lets the embedder go, and with it the other end of this channel.
-        assert!(heard(&hear).await.is_empty());
+        // The thread drops the embedder, and with it the other end of this channel.
+        assert!(next_input(&inputs).await.is_empty());
     }
 }

@@ -1,5 +1,4 @@
-//! An account at a provider: what it lets us use, and which of its keys it takes. Limits and keys belong to the account, whichever engine is
-//! called with them.
+//! Accounts at providers: limits and API keys. Both belong to the account, whichever engine is called with them.
 
 use std::sync::{
     Arc,
@@ -12,19 +11,20 @@ use crate::{
     types::{Moment, Name},
 };
 
-/// An account as one policy has it.
+/// An account as one policy defines it.
 #[derive(Debug)]
 pub struct Account {
-    /// Its name.
+    /// The account's name.
     pub name: Name,
     used: Arc<Used>,
-    /// Whether it has limits.
+    /// True if the policy limits its requests or tokens.
     limited: bool,
-    /// Its keys, by their places in the policy. A change of policy tries all of them again.
+    /// Health of its keys, by their index in the policy. A change of policy resets it, so that all keys are tried
+    /// again.
     pub keys: KeyRing,
 }
 
-/// What of an account outlives policies.
+/// The part of an account's state that outlives policies.
 #[derive(Debug)]
 pub(super) struct Used {
     allowance: Arc<Allowance>,
@@ -32,50 +32,50 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// Nothing used yet of what `spec` lets us use.
+    /// Creates the state of an account that is still unused.
     pub(super) fn new(spec: &policy::Account) -> Self {
-        // Whatever the time, all of it is left.
+        // The full allowance is available at any time.
         Self { allowance: Arc::new(Allowance::new(spec.limits, Moment::default())), ejected: AtomicU64::new(0) }
     }
 }
 
 impl Account {
-    /// The account that `spec` describes, of which this was `used` so far.
+    /// Creates the account of `spec`, which has `used` this much so far.
     pub(super) fn new(spec: &policy::Account, used: Arc<Used>) -> Self {
-        // What has come back since it was used last comes back under the new limits.
+        // Allowance that was refilled since the last use is refilled under the new limits.
         used.allowance.follow(spec.limits, Moment::default());
         let limited = spec.limits != RateLimits::default();
         Self { name: spec.name.clone(), used, limited, keys: KeyRing::new(spec.keys.len()) }
     }
 
-    /// Whether it lets a request of so many tokens in now.
+    /// True if the limits admit a request of `tokens` tokens now.
     pub fn has_room(&self, tokens: u64, now: Moment) -> bool {
         !self.limited || self.used.allowance.has_room(tokens, now)
     }
 
-    /// One more request; `None` where it has no room for it now.
+    /// Reserves room for a request. Returns `None` where the limits do not admit it now.
     pub fn admit(&self, tokens: u64, now: Moment) -> Option<Reserved> {
         self.used.allowance.admit(tokens, now)
     }
 
-    /// Whether the provider takes none of its keys.
-    pub fn is_shut(&self, now: Moment) -> bool {
+    /// True if the provider refuses all of its keys.
+    pub fn refuses_all_keys(&self, now: Moment) -> bool {
         self.keys.ready(now) == 0
     }
 
-    /// The provider refused one of its keys; whether that leaves it out now.
+    /// Records that the provider refused a key. Returns true if the key is ejected now.
     pub fn eject(&self, key: usize, now: Moment) -> bool {
         let ejected = self.keys.refuse(key, now);
         self.used.ejected.fetch_add(u64::from(ejected), Relaxed);
         ejected
     }
 
-    /// How often one of its keys was left out.
+    /// Number of key ejections so far.
     pub fn ejected(&self) -> u64 {
         self.used.ejected.load(Relaxed)
     }
 
-    /// What is left of its limits.
+    /// Allowance that is left.
     pub fn standing(&self, now: Moment) -> Standing {
         self.used.allowance.standing(now)
     }

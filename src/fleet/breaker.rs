@@ -1,4 +1,4 @@
-//! Circuit breakers: avoid what has failed lately, and let one request at a time find out whether it is back.
+//! Circuit breakers: avoid targets that failed lately and probe them with one request at a time.
 
 use std::{
     sync::atomic::{
@@ -15,75 +15,79 @@ use crate::types::{
     fault::{LOST, MISSING, MODEL_MISSING, UNREACHABLE},
 };
 
-/// Failures in a row after which an engine that can be reached is avoided.
+/// Failures in a row after which a reachable target is avoided.
 const TOLERATED: u32 = 3;
-/// Over how long the share of failures is looked at, and from how many of them on.
+/// Window over which the share of failures is computed, and the least number of failures that it takes.
 const WINDOW: Duration = Duration::from_secs(30);
 const MANY: u32 = 5;
-/// How long an engine is avoided at first; doubled each time it fails again when it is looked at.
+/// First pause of an avoided target. It doubles at each failed probe.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest it is avoided without another look.
+/// Longest pause between two probes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// The longest that it is avoided because it asked for it.
+/// Longest pause that a target may ask for itself.
 const LONGEST_COOLDOWN: Duration = Duration::from_mins(5);
-/// For how long one request alone may find out whether an engine is back. If it has not said by then, another may.
+/// Time for which one probe has the target to itself. After that another request may probe it.
 const PROBE: Duration = Duration::from_secs(15);
-/// A success within this time shows that the target still serves others.
+/// A success within this time shows that the target still serves other requests.
 const SERVING: Duration = Duration::from_mins(1);
-/// Failures taken back in a row from which on it is not the requests that are at fault: an outage can look the same on all targets.
+/// Retracted failures in a row from which on the requests are no longer to blame: an outage can look the same on all
+/// targets.
 const EXCUSED: u32 = 5;
-/// The least time between two reports of one breaker in the log.
+/// Least time between two log reports of one breaker.
 const REPORTS: Duration = Duration::from_secs(30);
 
-/// Counts the failures of one target: a model on an engine through one account, or an engine as a whole for what concerns connections
-/// ([`Backend`](super::Backend) combines the two). A target that cannot be reached is avoided at once; one that answers with errors after
-/// three in a row, or when half of its requests fail; one that asks to be left alone for as long. Then one request finds out whether it is
-/// back: its success closes the breaker, its failure doubles the pause. Failures that come while it is avoided say nothing new: they were
-/// sent before.
+/// Counts the failures of one target: a model on an engine through one account, or an engine as a whole for connection
+/// failures ([`Backend`](super::Backend) combines the two).
 ///
-/// Avoided does not mean shut off: where nothing else is left, requests go there all the same.
+/// A target that cannot be reached is avoided at once. One that answers with errors is avoided after three in a row, or
+/// when half of its requests fail. One that asks for a pause is avoided for as long. Then one request probes it:
+/// success closes the breaker, failure doubles the pause. Failures that end while the target is avoided do not count:
+/// their requests were sent before.
+///
+/// An avoided target is not shut off: where no other is left, requests go there all the same.
 #[derive(Debug, Default)]
 pub struct Breaker {
     /// Failures in a row.
     failures: AtomicU32,
-    /// How often in a row it was opened.
+    /// Times it was opened in a row.
     trips: AtomicU32,
-    /// How often it was opened at all.
+    /// Times it was opened in total.
     opened: AtomicU64,
-    /// Nanoseconds of the [`Moment`] of the last time.
+    /// Nanoseconds of the [`Moment`] at which it was last opened.
     opened_at: AtomicU64,
-    /// Nanoseconds of the [`Moment`] until which it is avoided; 0 while it is in good standing.
+    /// Nanoseconds of the [`Moment`] until which the target is avoided; 0 while the breaker is closed.
     avoided_until: AtomicU64,
-    /// Nanoseconds of the [`Moment`] until which one request finds out whether it is back; 0 where none does.
+    /// Nanoseconds of the [`Moment`] until which one probe has the target to itself; 0 without a probe.
     probed_until: AtomicU64,
-    /// Since the first failure within the window: when that was, and what has ended since.
+    /// Nanoseconds of the [`Moment`] of the first failure within the window; `good` and `bad` count the requests that
+    /// ended since.
     window: AtomicU64,
     good: AtomicU32,
     bad: AtomicU32,
     /// Nanoseconds of the [`Moment`] after the last success; 0 before there was one.
     served_at: AtomicU64,
-    /// Failures taken back since the last success.
+    /// Failures retracted since the last success.
     retracted: AtomicU32,
-    /// Nanoseconds of the [`Moment`] after the last report in the log; 0 before there was one.
+    /// Nanoseconds of the [`Moment`] after the last log report; 0 before the first.
     reported_at: AtomicU64,
-    /// True if the log says that it is open.
+    /// True if the last log report says that it is open.
     reported: AtomicBool,
 }
 
-/// What a breaker lets through, from all to the least.
+/// Requests that a breaker lets through, from all to the fewest.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BreakerState {
-    /// All.
+    /// All requests.
     #[default]
     Closed,
-    /// One request, to find out.
+    /// One probe at a time.
     HalfOpen,
-    /// What has nowhere else to go.
+    /// Only requests that have no other target.
     Open,
 }
 
 impl BreakerState {
-    /// A word for metrics.
+    /// Label value for metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -93,21 +97,21 @@ impl BreakerState {
     }
 }
 
-/// The way in which a target failed.
+/// Kind of failure.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// No connection came about.
+    /// No connection could be established.
     Unreachable,
     /// The connection ended before an answer began, or none began in time.
     Lost,
-    /// It answered with an error, or broke off.
+    /// The target answered with an error, or its answer broke off.
     Error,
-    /// It refused, and says for how long.
+    /// The target refused and asked for a pause of this length.
     Refused(Duration),
 }
 
 impl Failure {
-    /// The failure that a fault shows; `None` where the target did what it should.
+    /// Classifies a fault; `None` where the target is not to blame.
     pub fn of(fault: &Fault) -> Option<Self> {
         let status = fault.status;
         match fault.retry_after {
@@ -122,7 +126,7 @@ impl Failure {
 }
 
 impl Breaker {
-    /// Counts a proper answer to a request that was sent at `since`. Returns whether that closed the breaker.
+    /// Counts a proper answer to a request that was sent at `since`. Returns true if that closed the breaker.
     pub fn succeeded(&self, since: Moment) -> bool {
         self.served_at.fetch_max(since.nanos().saturating_add(1), Relaxed);
         if self.window.load(Relaxed) != 0 {
@@ -133,7 +137,7 @@ impl Breaker {
                 count.store(0, Relaxed);
             }
         }
-        // One that was sent before says nothing of what is asked since.
+        // A request sent before the breaker opened does not show that the target has recovered.
         if self.avoided_until.load(Relaxed) != 0 && since.nanos() >= self.opened_at.load(Relaxed) {
             self.trips.store(0, Relaxed);
             self.close();
@@ -148,7 +152,7 @@ impl Breaker {
         self.window.store(0, Relaxed);
     }
 
-    /// Counts a failed request. Returns whether that opened a breaker that was closed.
+    /// Counts a failed request. Returns true if that opened a closed breaker.
     pub fn failed(&self, now: Moment, failure: Failure) -> bool {
         let looked_at = self.avoided_until.load(Relaxed) != 0;
         if let Failure::Refused(pause) = failure {
@@ -167,7 +171,7 @@ impl Breaker {
         trips && !looked_at
     }
 
-    /// Takes a failure back that was counted at `at`: it was the request's doing, not the target's. Where it was what opened the breaker,
+    /// Retracts a failure counted at `at`: the request caused it, not the target. If that failure opened the breaker,
     /// the breaker is closed again.
     pub fn retract(&self, at: Moment) {
         self.retracted.fetch_add(1, Relaxed);
@@ -180,19 +184,21 @@ impl Breaker {
         }
     }
 
-    /// True if it answered a request properly that was sent within the last minute, and few failures were taken back since.
+    /// True if the target answered a request that was sent within the last minute, and few failures were retracted
+    /// since.
     pub fn is_serving(&self, now: Moment) -> bool {
         let served_at = self.served_at.load(Relaxed);
         let is_recent = served_at != 0 && now.since(Moment::from_nanos(served_at)) < SERVING;
         is_recent && self.retracted.load(Relaxed) < EXCUSED
     }
 
-    /// True if it answered a request properly that was sent after `since`.
+    /// True if the target answered a request properly that was sent after `since`.
     pub fn has_served_after(&self, since: Moment) -> bool {
         self.served_at.load(Relaxed) > since.nanos().saturating_add(1)
     }
 
-    /// True if its opening may be logged now: a breaker that keeps opening and closing is reported twice a minute, not each time.
+    /// True if an opening may be logged now. A breaker that keeps opening and closing is reported at most twice a
+    /// minute.
     pub fn reports_opening(&self, now: Moment) -> bool {
         let before = self.reported_at.load(Relaxed);
         let due = before == 0 || now.since(Moment::from_nanos(before)) >= REPORTS;
@@ -201,7 +207,7 @@ impl Breaker {
         reports
     }
 
-    /// True if its closing may be logged now: where its opening was.
+    /// True if a closing may be logged now, which is so if the opening was.
     pub fn reports_closing(&self) -> bool {
         self.reported.swap(false, Relaxed)
     }
@@ -213,7 +219,8 @@ impl Breaker {
         self.probed_until.store(0, Relaxed);
     }
 
-    /// Counts a failure; whether it is one of many, and they are half of what ended since the first.
+    /// Counts a failure. Returns true if failures are many and at least half of the requests that ended within the
+    /// window.
     fn most_fail(&self, now: Moment) -> bool {
         let began = self.window.load(Relaxed);
         if began == 0 || now.since(Moment::from_nanos(began)) > WINDOW {
@@ -226,13 +233,13 @@ impl Breaker {
         bad >= MANY && bad >= self.good.load(Relaxed)
     }
 
-    /// Whether others should be tried first.
+    /// True if other targets should be tried first.
     pub fn is_open(&self, now: Moment) -> bool {
         now.nanos() < self.avoided_until.load(Relaxed).max(self.probed_until.load(Relaxed))
     }
 
-    /// A request is about to be sent there; `false` where another has just been sent to find out whether the engine is back, so that
-    /// this one should look elsewhere first.
+    /// Admits a request that is about to be sent. Returns false if another request has just started to probe the
+    /// target, so that this one should try another target first.
     pub fn enter(&self, now: Moment) -> bool {
         if self.state(now) != BreakerState::HalfOpen {
             return true;
@@ -245,7 +252,7 @@ impl Breaker {
         self.probed_until.compare_exchange(probed, until, AcqRel, Relaxed).is_ok()
     }
 
-    /// What it lets through.
+    /// Current state.
     pub fn state(&self, now: Moment) -> BreakerState {
         match self.avoided_until.load(Relaxed) {
             0 => BreakerState::Closed,
@@ -254,7 +261,7 @@ impl Breaker {
         }
     }
 
-    /// How often it was opened.
+    /// Times it was opened in total.
     pub fn opened(&self) -> u64 {
         self.opened.load(Relaxed)
     }
@@ -270,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_reached_is_avoided_at_once_and_looked_at_again() {
+    fn an_unreachable_target_is_avoided_at_once_and_probed_later() {
         let breaker = Breaker::default();
         breaker.failed(at(0), Unreachable);
         assert!(breaker.is_open(at(0)));
@@ -284,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn many_that_fail_together_count_as_one() {
+    fn concurrent_failures_count_once() {
         let breaker = Breaker::default();
         (0..50).for_each(|_| _ = breaker.failed(at(0), Unreachable));
         assert!(breaker.is_open(at(0)) && !breaker.is_open(at(1)));
@@ -294,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_tolerated_a_few_times_in_a_row() {
+    fn opens_after_three_errors_in_a_row() {
         let breaker = Breaker::default();
         for second in 0..10 {
             breaker.failed(at(40 * second), Error);
@@ -311,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_half_of_the_time_is_avoided() {
+    fn opens_when_half_of_the_requests_fail() {
         let breaker = Breaker::default();
         for second in 0..5 {
             assert!(!breaker.is_open(at(second)));
@@ -329,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_left_alone_for_as_long_as_it_asks() {
+    fn honours_the_requested_pause() {
         let breaker = Breaker::default();
         breaker.failed(at(0), Refused(Duration::from_secs(20)));
         assert!(breaker.is_open(at(19)) && !breaker.is_open(at(20)));
@@ -338,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_finds_out_whether_it_is_back() {
+    fn one_request_probes_an_open_breaker() {
         let breaker = Breaker::default();
         assert!(breaker.enter(at(0)) && breaker.enter(at(0)));
         breaker.failed(at(0), Unreachable);
@@ -361,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn openings_and_closings_are_said_once() {
+    fn openings_and_closings_are_logged_once() {
         let breaker = Breaker::default();
         assert!(!breaker.failed(at(0), Lost) && !breaker.failed(at(0), Lost));
         assert!(breaker.failed(at(0), Lost) && !breaker.failed(at(0), Lost));
@@ -373,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_that_were_the_request_s_doing_are_taken_back() {
+    fn failures_caused_by_the_request_are_retracted() {
         let breaker = Breaker::default();
         assert!(!breaker.is_serving(at(0)));
         breaker.succeeded(at(0));

@@ -1,4 +1,4 @@
-//! Whether a provider takes the keys that its engines are called with, and since when it does not.
+//! Acceptance of API keys: whether a provider accepts the keys of its engines, and since when it refuses them.
 
 use std::{
     sync::{
@@ -10,24 +10,24 @@ use std::{
 
 use crate::{measure::lock, types::Moment};
 
-/// A refusal is told again after this long at the earliest.
-const PAUSE: Duration = Duration::from_mins(1);
+/// Least time between two log reports of refusals.
+const REPORT_INTERVAL: Duration = Duration::from_mins(1);
 
-/// What is known of the keys of an account, or of an engine without one. A change of the keys begins anew.
+/// State of the keys of an account, or of an engine without an account. Replacing the keys resets it.
 #[derive(Debug)]
 pub struct Credential {
-    /// True if every key is known to be taken: then there is nothing to note of a success.
+    /// True if every key is known to be accepted. A success then needs no lock.
     accepted: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// By their places; an engine without keys has one place all the same, for requests that carry none.
+    /// One entry per key. An engine without keys has one entry too, for requests that carry none.
     keys: Vec<Known>,
-    /// Refusals since one was told last, and when that was.
-    untold: u64,
-    told: Option<Moment>,
+    /// Refusals since the last log report, and the time of that report.
+    unreported: u64,
+    reported_at: Option<Moment>,
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -37,28 +37,28 @@ enum Known {
     Refused(u16, Moment),
 }
 
-/// Keys that are refused.
+/// Refused keys of one account.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// How many of them, and of how many.
+    /// Number of refused keys.
     pub keys: usize,
-    /// How many there are.
+    /// Number of all keys.
     pub of: usize,
     /// The HTTP status of the refusal: 401 or 403.
     pub status: u16,
-    /// Since when the first of them is refused.
+    /// Time of the first refusal among them.
     pub since: Moment,
 }
 
 impl Credential {
-    /// So many keys, of which nothing is known.
+    /// State of `keys` keys that were never used.
     pub fn new(keys: usize) -> Self {
-        let state = State { keys: vec![Known::Unknown; keys.max(1)], untold: 0, told: None };
+        let state = State { keys: vec![Known::Unknown; keys.max(1)], unreported: 0, reported_at: None };
         Self { accepted: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
-    /// The provider refused the key at this place. Returns how many refusals there were since this was last told, where it is to be told
-    /// again: at most once a minute.
+    /// Records that the provider refused a key. Returns the number of refusals since the last report if a report is
+    /// due, which is at most once a minute.
     pub fn refuse(&self, key: usize, status: u16, now: Moment) -> Option<u64> {
         let mut state = lock(&self.state);
         self.accepted.store(false, Relaxed);
@@ -66,15 +66,15 @@ impl Credential {
             let since = if let Known::Refused(_, since) = *known { since } else { now };
             *known = Known::Refused(status, since);
         }
-        state.untold = state.untold.saturating_add(1);
-        if state.told.is_some_and(|told| now.since(told) < PAUSE) {
+        state.unreported = state.unreported.saturating_add(1);
+        if state.reported_at.is_some_and(|reported| now.since(reported) < REPORT_INTERVAL) {
             return None;
         }
-        state.told = Some(now);
-        Some(std::mem::take(&mut state.untold))
+        state.reported_at = Some(now);
+        Some(std::mem::take(&mut state.unreported))
     }
 
-    /// The provider took the key at this place. Returns since when it had been refused, where it had.
+    /// Records that the provider accepted a key. Returns since when it had been refused, if it had.
     pub fn accept(&self, key: usize) -> Option<Moment> {
         if self.accepted.load(Relaxed) {
             return None;
@@ -88,22 +88,22 @@ impl Credential {
         }
     }
 
-    /// How many keys there are.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         lock(&self.state).keys.len()
     }
 
-    /// True if there are none; an engine without keys counts as having one.
+    /// True if there are no entries; an engine without keys counts as having one.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// True if the provider has said anything of the key at this place.
+    /// True if the provider has accepted or refused the key at this index.
     pub fn is_known(&self, key: usize) -> bool {
         lock(&self.state).keys.get(key).is_none_or(|known| *known != Known::Unknown)
     }
 
-    /// The keys that are refused; `None` where none is.
+    /// The refused keys; `None` where no key is.
     pub fn refused(&self) -> Option<Refused> {
         if self.accepted.load(Relaxed) {
             return None;
@@ -127,18 +127,18 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_counted_and_told_once_a_minute() {
+    fn refusals_are_counted_and_reported_once_a_minute() {
         let credential = Credential::new(1);
         assert_eq!((credential.refuse(0, 401, at(5)), credential.refuse(0, 401, at(6))), (Some(1), None));
         assert_eq!(credential.refuse(0, 403, at(64)), None);
         assert_eq!(credential.refuse(0, 403, at(65)), Some(3));
         assert_eq!(credential.refused(), Some(Refused { keys: 1, of: 1, status: 403, since: at(5) }));
         assert_eq!((credential.accept(0), credential.accept(0), credential.refused()), (Some(at(5)), None, None));
-        assert_eq!(credential.refuse(0, 401, at(70)), None, "what comes and goes is told no more often");
+        assert_eq!(credential.refuse(0, 401, at(70)), None, "alternating refusals are reported no more often");
     }
 
     #[test]
-    fn a_success_speaks_for_its_own_key() {
+    fn a_success_applies_to_its_own_key_only() {
         let credential = Credential::new(3);
         assert!(!credential.is_known(1) && credential.is_known(7));
         credential.refuse(1, 401, at(1));

@@ -1,4 +1,4 @@
-//! An engine: one server process that runs models. Load belongs to it, whichever pool or model put it there.
+//! An engine: one server process that runs models. Load belongs to the engine, whichever pool or model put it there.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -7,7 +7,7 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
-use super::{Breaker, Ledger, company::Company, drafts::Drafts};
+use super::{Breaker, Ledger, external_requests::ExternalRequests, speculative_decoding::SpeculativeDecoding};
 use crate::{
     measure::{Rate, RateSpan, Smallest},
     types::{Drafting, EngineKind, EngineSignals, GpuSignals, Moment, Name},
@@ -18,55 +18,56 @@ use crate::{
 pub struct Engine {
     /// Its name in logs, metrics and headers.
     pub name: Name,
-    /// Its base address: what it is known by across policies.
+    /// Base address: identifies the engine across policies.
     pub url: String,
-    /// What we have under way there.
+    /// Our requests under way there.
     pub load: Ledger,
-    /// Whether it failed lately.
+    /// Breaker for connection failures.
     pub breaker: Breaker,
-    /// What it last said of itself.
+    /// Last reading of the engine's metrics.
     reading: ArcSwapOption<Reading>,
-    /// What it counts of first tokens.
+    /// The engine's own counts of first tokens.
     first_tokens: FirstTokens,
-    /// What it counts of drafts.
-    drafts: Drafts,
-    /// What was last said of its GPUs, and when.
+    /// Speculative decoding, as the engine counts it.
+    speculative_decoding: SpeculativeDecoding,
+    /// Last GPU reading and its time.
     gpus: ArcSwapOption<(GpuSignals, Moment)>,
-    /// Seconds that a connection to it takes to come about: one way there and back.
+    /// Seconds to establish a connection, which is one round trip.
     pub round_trip: Smallest,
-    /// What every decision needs of it.
-    told: Told,
-    /// Tokens that the contexts of its models hold, where it said so.
+    /// Figures of the last reading that every decision needs.
+    figures: DecisionFigures,
+    /// Context lengths of its models, where the engine reports them.
     contexts: ArcSwap<Contexts>,
-    /// Whether it was heard when last asked: 0 unknown, 1 no, 2 yes.
-    heard: AtomicU8,
-    /// How often it is known to have started anew.
+    /// Result of the last poll: 0 unknown, 1 no answer, 2 answered.
+    reachable: AtomicU8,
+    /// Restarts detected so far.
     restarts: AtomicU32,
 }
 
-/// Tokens of prompt and answer together that an engine's models take.
+/// Context lengths of an engine's models: tokens of prompt and answer together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contexts {
-    /// Whatever the model, for engines that are started with one size for all.
+    /// Limit for all models, for engines that are started with one size.
     pub any: Option<u64>,
-    /// By the model's name.
+    /// Limits by model name.
     pub models: Vec<(String, u64)>,
 }
 
-/// What an engine said of itself at one moment.
+/// Metrics that an engine reported at one moment.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// The gauges it has.
+    /// The gauges it exports.
     pub signals: EngineSignals,
-    /// When the answer came.
+    /// Time of the response.
     pub at: Moment,
-    /// What we had in flight there then.
+    /// Our requests in flight there at that time.
     pub in_flight: u32,
-    /// Share of prompt tokens found in its prefix cache between the last two readings that saw any.
+    /// Share of prompt tokens found in its prefix cache, between the last two readings that had prompt tokens.
     pub prefix_hit_ratio: Option<f64>,
 }
 
-/// First tokens as an engine counts them itself, over the last minute: over the same time as ours, or the two could not be compared.
+/// First tokens as the engine counts them itself, over the last minute. Our own figure has the same span, so that the
+/// two can be compared.
 #[derive(Debug)]
 struct FirstTokens {
     count: Rate,
@@ -74,31 +75,31 @@ struct FirstTokens {
     micros: Rate,
 }
 
-/// The figures of the last reading that decisions look at, each by itself: that one may be a reading ahead of another for a moment
-/// harms less than 64 candidates' readings kept alive and let go again.
+/// Figures of the last reading that decisions use. Each is an atomic of its own: a figure that is one reading ahead of
+/// another does less harm than keeping the readings of 64 candidates alive.
 #[derive(Debug)]
-struct Told {
-    /// Requests there that are not ours.
-    company: Company,
-    /// Tokens of its KV cache.
+struct DecisionFigures {
+    /// Requests of other clients.
+    external_requests: ExternalRequests,
+    /// Size of its KV cache in tokens.
     kv_tokens: AtomicU64,
-    /// 0 while it is not known.
+    /// Slots; 0 while unknown.
     slots: AtomicU32,
-    /// Whether it tells how many requests wait there.
+    /// True if it reports how many requests wait there.
     has_queue: AtomicBool,
 }
 
-/// What was said of GPUs longer ago than this is not what is.
+/// Age from which on a GPU reading is ignored.
 const OLD_GPUS: Duration = Duration::from_secs(20);
-/// The same of its drafts.
+/// Age from which on reported drafting is ignored.
 const OLD_DRAFTS: Duration = Duration::from_mins(1);
-/// How long round trips count.
+/// Time for which round trips count.
 const ROUND_TRIPS: Duration = Duration::from_secs(75);
 
-/// More requests than this are no count.
+/// Upper bound of a plausible request count.
 const MOST_OTHERS: f64 = 1e6;
 
-/// A size of a KV cache that was not told.
+/// Size of a KV cache that the engine does not report.
 const UNKNOWN: u64 = u64::MAX;
 
 impl Engine {
@@ -112,59 +113,60 @@ impl Engine {
             breaker: Breaker::default(),
             reading: ArcSwapOption::empty(),
             first_tokens: FirstTokens { count: Rate::new(), micros: Rate::new() },
-            drafts: Drafts::default(),
+            speculative_decoding: SpeculativeDecoding::default(),
             gpus: ArcSwapOption::empty(),
             round_trip: Smallest::new(ROUND_TRIPS),
             contexts: ArcSwap::default(),
-            told: Told {
-                company: Company::new(),
+            figures: DecisionFigures {
+                external_requests: ExternalRequests::new(),
                 kv_tokens: AtomicU64::new(UNKNOWN),
                 slots: AtomicU32::new(0),
                 has_queue: AtomicBool::default(),
             },
-            heard: AtomicU8::new(0),
+            reachable: AtomicU8::new(0),
         }
     }
 
-    /// Notes whether anybody answered there when asked.
-    pub fn heard(&self, answered: bool) {
-        self.heard.store(1 + u8::from(answered), Relaxed);
+    /// Records whether the last poll was answered.
+    pub fn set_reachable(&self, answered: bool) {
+        self.reachable.store(1 + u8::from(answered), Relaxed);
     }
 
-    /// Whether anybody answers there; `None` while nothing is known.
+    /// True if the engine answers and its breaker is closed; `None` while nothing is known.
     pub fn is_up(&self, now: Moment) -> Option<bool> {
-        match self.heard.load(Relaxed) {
+        match self.reachable.load(Relaxed) {
             _ if self.breaker.is_open(now) => Some(false),
             0 => None,
-            heard => Some(heard == 2),
+            reachable => Some(reachable == 2),
         }
     }
 
-    /// True if anybody answered there when it was last asked, whatever its breaker says; `None` while nothing is known.
-    pub fn was_heard(&self) -> Option<bool> {
-        match self.heard.load(Relaxed) {
+    /// True if the last poll was answered, whatever the breaker's state; `None` before the first poll.
+    pub fn is_reachable(&self) -> Option<bool> {
+        match self.reachable.load(Relaxed) {
             0 => None,
-            heard => Some(heard == 2),
+            reachable => Some(reachable == 2),
         }
     }
 
-    /// How often it is known to have started anew, its caches empty.
+    /// Restarts detected so far. Each emptied the engine's caches.
     pub fn restarts(&self) -> u32 {
         self.restarts.load(Relaxed)
     }
 
-    /// Notes that it could not be reached: its process is gone, and what it had cached and what others had there with it.
-    pub fn gone(&self) {
+    /// Records that the engine could not be reached: its process has ended, and with it its caches and the requests of
+    /// other clients.
+    pub fn process_ended(&self) {
         self.restarts.fetch_add(1, Relaxed);
-        self.load.gone();
-        self.told.company.gone();
+        self.load.clear_external();
+        self.figures.external_requests.clear();
     }
 
-    /// Keeps what the engine said of itself at `at`.
-    pub fn read(&self, signals: EngineSignals, at: Moment) {
+    /// Stores a reading that the engine reported at `at`.
+    pub fn record_reading(&self, signals: EngineSignals, at: Moment) {
         let before = self.reading.load();
         if before.as_deref().is_some_and(|before| signals.restarted_since(&before.signals)) {
-            self.gone();
+            self.process_ended();
         }
         let prefix_hit_ratio =
             before.as_deref().and_then(|before| signals.prefix_hit_ratio(&before.signals).or(before.prefix_hit_ratio));
@@ -175,80 +177,81 @@ impl Engine {
             self.first_tokens.micros.record((seconds * 1e6) as u64, at);
         }
         if let Some(drafted) = before.as_deref().and_then(|before| signals.drafted(&before.signals)) {
-            self.drafts.record(drafted, at);
+            self.speculative_decoding.record(drafted, at);
         }
         let in_flight = self.load.in_flight();
         let others = match (signals.running, signals.waiting.unwrap_or(0.0)) {
             (Some(running), waiting) => (running + waiting - f64::from(in_flight)).max(0.0),
-            // A gauge that is missing is unknown: nothing is made of the other one.
+            // A missing gauge is unknown, and the other one alone yields no count.
             (None, _) => 0.0,
         };
         let others = others.min(MOST_OTHERS);
-        let theirs = self.load.read(signals.begun_tokens(), others, at);
-        self.told.company.read(others, in_flight, theirs > 0.0, at);
+        let external_tokens = self.load.record_counters(signals.begun_tokens(), others, at);
+        self.figures.external_requests.record(others, in_flight, external_tokens > 0.0, at);
         if let (EngineKind::LlamaCpp, Some(running), Some(waiting)) = (signals.kind, signals.running, signals.waiting)
             && running >= 1.0
             && waiting >= 1.0
         {
-            // None is free while any request waits for one. What it said itself of its slots is exact.
-            let _ = self.told.slots.compare_exchange(0, running as u32, Relaxed, Relaxed);
+            // No slot is free while a request waits for one. A slot count that the engine reports itself is exact and
+            // stays.
+            let _ = self.figures.slots.compare_exchange(0, running as u32, Relaxed, Relaxed);
         }
-        self.told.has_queue.store(signals.waiting.is_some(), Relaxed);
-        self.told.kv_tokens.store(signals.kv_capacity_tokens.unwrap_or(UNKNOWN), Relaxed);
+        self.figures.has_queue.store(signals.waiting.is_some(), Relaxed);
+        self.figures.kv_tokens.store(signals.kv_capacity_tokens.unwrap_or(UNKNOWN), Relaxed);
         self.reading.store(Some(Reading { signals, at, in_flight, prefix_hit_ratio }.into()));
     }
 
-    /// The time until it is to be asked again, if that is `usual` for engines that nobody else uses.
-    pub fn pause(&self, usual: Duration, now: Moment) -> Duration {
-        self.told.company.pause(usual, now)
+    /// Time until the next poll; `usual` is the interval for engines without other clients.
+    pub fn poll_interval(&self, usual: Duration, now: Moment) -> Duration {
+        self.figures.external_requests.poll_interval(usual, now)
     }
 
-    /// Its own mean time to first token over the last minute, in seconds; `None` where it counts none, or counted none.
+    /// The engine's own mean time to first token over the last minute, in seconds; `None` where it reports none.
     pub fn mean_ttft(&self, now: Moment) -> Option<f64> {
         let FirstTokens { count, micros } = &self.first_tokens;
         let count = count.per_second(RateSpan::Minute, now);
         (count > 0.0).then(|| micros.per_second(RateSpan::Minute, now) / count / 1e6)
     }
 
-    /// How good its drafts were over the last minute, or as it averages them itself; `None` where it drafts nothing.
+    /// Acceptance of drafts over the last minute, or the engine's own mean; `None` where it drafts nothing.
     pub fn drafting(&self, now: Moment) -> Option<Drafting> {
         let reported = || {
             let reading = self.reading.load();
             reading.as_deref().filter(|reading| now.since(reading.at) <= OLD_DRAFTS)?.signals.reported_drafting
         };
-        self.drafts.recent(now).or_else(reported)
+        self.speculative_decoding.recent(now).or_else(reported)
     }
 
-    /// Keeps what an exporter said of its GPUs at `at`.
-    pub fn read_gpus(&self, gpus: GpuSignals, at: Moment) {
+    /// Stores a GPU reading taken at `at`.
+    pub fn record_gpus(&self, gpus: GpuSignals, at: Moment) {
         self.gpus.store(Some((gpus, at).into()));
     }
 
-    /// What was said of its GPUs, and when, unless that is too old.
+    /// The last GPU reading and its time, unless it is too old.
     pub fn gpus(&self, now: Moment) -> Option<(GpuSignals, Moment)> {
         self.gpus.load().as_deref().copied().filter(|(_, at)| now.since(*at) <= OLD_GPUS)
     }
 
-    /// What it last said, however old.
+    /// The last reading, however old.
     pub fn reading(&self) -> Option<std::sync::Arc<Reading>> {
         self.reading.load_full()
     }
 
-    /// Tokens that its KV cache holds, where it says so.
+    /// Size of its KV cache in tokens, where the engine reports it.
     pub fn kv_tokens(&self) -> Option<u64> {
-        Some(self.told.kv_tokens.load(Relaxed)).filter(|tokens| *tokens != UNKNOWN)
+        Some(self.figures.kv_tokens.load(Relaxed)).filter(|tokens| *tokens != UNKNOWN)
     }
 
-    /// Notes the contexts that it says its models have.
-    pub fn has_contexts(&self, contexts: Contexts) {
+    /// Stores the context lengths that the engine reports for its models.
+    pub fn set_contexts(&self, contexts: Contexts) {
         self.contexts.store(contexts.into());
     }
 
-    /// Tokens of prompt and answer together that `model` takes there, where it said so.
+    /// Context length of `model` there, where the engine reports it.
     pub fn context(&self, model: Option<&str>) -> Option<u64> {
         let contexts = self.contexts.load();
         let named = contexts.models.iter().find(|(name, _)| Some(&**name) == model);
-        // Servers of one model answer to any name for it.
+        // Servers of a single model accept any name for it.
         let only = || match &contexts.models[..] {
             [(_, tokens)] => Some(*tokens),
             _ => None,
@@ -256,36 +259,40 @@ impl Engine {
         contexts.any.or(named.map(|(_, tokens)| *tokens)).or_else(only)
     }
 
-    /// Notes with how many slots it was started.
-    pub fn has_slots(&self, slots: u32) {
-        self.told.slots.store(slots, Relaxed);
+    /// Stores the number of slots that the engine was started with.
+    pub fn set_slots(&self, slots: u32) {
+        self.figures.slots.store(slots, Relaxed);
     }
 
-    /// How many requests it computes at once, where it has a fixed number of slots and told it or was seen with all of them taken.
+    /// Number of requests computed at once, for engines with a fixed number of slots that report it or were seen with
+    /// all slots taken.
     pub fn slots(&self) -> Option<u32> {
-        Some(self.told.slots.load(Relaxed)).filter(|slots| *slots > 0)
+        Some(self.figures.slots.load(Relaxed)).filter(|slots| *slots > 0)
     }
 
-    /// Whether it tells of a queue: it is an engine, then, and not somebody's service with who knows how many behind one address.
+    /// True if the engine reports a queue. It is then a single engine and not a service with an unknown number of
+    /// engines behind one address.
     pub(crate) fn has_queue(&self) -> bool {
-        self.told.has_queue.load(Relaxed)
+        self.figures.has_queue.load(Relaxed)
     }
 
-    /// Requests that others seem to have there: at first what it said last, beyond our own; after `fade` what that was on the mean of
-    /// late, for whoever uses an engine mostly goes on to. (The prediction of a first-order autoregression, its decay a straight line.)
+    /// Expected requests of other clients. Starts at the count of the last reading beyond our own and moves over `fade`
+    /// to the recent mean, since most clients of an engine stay. (The prediction of a first-order autoregression, with
+    /// a linear decay.)
     pub fn foreign(&self, now: Moment, fade: Duration) -> u32 {
-        self.told.company.expected(now, fade)
+        self.figures.external_requests.expected(now, fade)
     }
 
-    /// The same where they must not be supposed without need: what it said last, fading to nothing over `fade`.
+    /// Requests of other clients that were counted recently: the count of the last reading, fading to zero over `fade`.
+    /// For decisions that must not assume load without evidence.
     pub(crate) fn foreign_seen(&self, now: Moment, fade: Duration) -> u32 {
-        self.told.company.seen(now, fade)
+        self.figures.external_requests.seen(now, fade)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::company::OFTENEST, *};
+    use super::{super::external_requests::SHORTEST_INTERVAL, *};
     use crate::types::EngineKind;
 
     #[test]
@@ -295,7 +302,7 @@ mod tests {
         assert_eq!(engine.foreign(Moment::default(), fade), 0);
         let signals =
             EngineSignals { running: Some(8.0), waiting: Some(2.0), ..EngineSignals::unknown(EngineKind::Vllm) };
-        engine.read(signals, Moment::default());
+        engine.record_reading(signals, Moment::default());
         let after = |seconds| Moment::default().plus(Duration::from_secs_f64(seconds));
         assert_eq!(engine.foreign(after(0.0), fade), 10);
         assert_eq!(engine.foreign(after(1.5), fade), 5);
@@ -303,11 +310,11 @@ mod tests {
     }
 
     #[test]
-    fn who_mostly_uses_an_engine_is_taken_to_go_on() {
+    fn external_load_moves_to_its_mean() {
         let engine = Engine::new("e".into(), "http://e".into());
         let at = |seconds| Moment::default().plus(Duration::from_secs(seconds));
         let read = |running, seconds| {
-            engine.read(
+            engine.record_reading(
                 EngineSignals { running: Some(running), ..EngineSignals::unknown(EngineKind::Vllm) },
                 at(seconds),
             );
@@ -324,10 +331,10 @@ mod tests {
     }
 
     #[test]
-    fn foreign_load_can_be_added_to_whatever_it_says() {
+    fn external_load_is_bounded() {
         let engine = Engine::new("e".into(), "http://e".into());
         for running in [f64::INFINITY, 1e300, f64::NAN, -1.0] {
-            engine.read(
+            engine.record_reading(
                 EngineSignals { running: Some(running), ..EngineSignals::unknown(EngineKind::Vllm) },
                 Moment::default(),
             );
@@ -341,7 +348,7 @@ mod tests {
         let read = |kind, running, waiting| {
             let signals =
                 EngineSignals { running: Some(running), waiting: Some(waiting), ..EngineSignals::unknown(kind) };
-            engine.read(signals, Moment::default());
+            engine.record_reading(signals, Moment::default());
             engine.slots()
         };
         assert_eq!(read(EngineKind::Vllm, 7.0, 3.0), None, "it waits for memory, not for slots");
@@ -351,41 +358,41 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_is_asked_more_often_while_others_use_it() {
+    fn shared_engines_are_polled_more_often() {
         let engine = Engine::new("e".into(), "http://e".into());
         let at = |seconds| Moment::default().plus(Duration::from_secs(seconds));
         let (usual, often) = (Duration::from_secs(1), Duration::from_millis(100));
-        let mut begun = 0.0;
+        let mut started = 0.0;
         let mut read = |running, tokens, seconds| {
-            begun += tokens;
+            started += tokens;
             let signals = EngineSignals {
                 running: Some(running),
-                prefix_queries: Some(begun),
+                prefix_queries: Some(started),
                 prefix_hits: Some(0.0),
                 ..EngineSignals::unknown(EngineKind::Vllm)
             };
-            engine.read(signals, at(seconds));
-            engine.pause(usual, at(seconds))
+            engine.record_reading(signals, at(seconds));
+            engine.poll_interval(usual, at(seconds))
         };
         assert_eq!(read(0.0, 0.0, 1), usual);
         assert_eq!(read(3.0, 900.0, 2), usual, "one reading may be a moment late");
         assert_eq!(read(3.0, 0.0, 3), often);
         assert_eq!(read(0.0, 0.0, 4), often);
-        assert_eq!(engine.pause(Duration::from_millis(200), at(32)), OFTENEST);
-        assert_eq!(engine.pause(Duration::from_millis(20), at(32)), Duration::from_millis(20));
-        assert_eq!(engine.pause(usual, at(33)), usual, "they have gone");
+        assert_eq!(engine.poll_interval(Duration::from_millis(200), at(32)), SHORTEST_INTERVAL);
+        assert_eq!(engine.poll_interval(Duration::from_millis(20), at(32)), Duration::from_millis(20));
+        assert_eq!(engine.poll_interval(usual, at(33)), usual, "they have gone");
         for second in 40..90 {
             assert_eq!(read(7.0, 0.0, second), usual, "a gauge that stays where it is, and nothing comes");
         }
     }
 
     #[test]
-    fn what_is_said_of_gpus_grows_old() {
+    fn old_gpu_readings_are_ignored() {
         let engine = Engine::new("e".into(), "http://e".into());
         let at = |seconds| Moment::default().plus(Duration::from_secs(seconds));
         assert_eq!(engine.gpus(at(0)), None);
         let gpus = GpuSignals { count: 2, utilisation: Some(0.5), memory: None };
-        engine.read_gpus(gpus, at(5));
+        engine.record_gpus(gpus, at(5));
         assert_eq!(engine.gpus(at(25)), Some((gpus, at(5))));
         assert_eq!(engine.gpus(at(26)), None);
     }
@@ -394,17 +401,19 @@ mod tests {
     fn a_context_is_the_model_s_or_the_only_one() {
         let engine = Engine::new("e".into(), "http://e".into());
         assert_eq!(engine.context(None), None);
-        engine.has_contexts(Contexts { any: None, models: vec![("a".to_owned(), 1000)] });
+        engine.set_contexts(Contexts { any: None, models: vec![("a".to_owned(), 1000)] });
         assert_eq!((engine.context(None), engine.context(Some("b"))), (Some(1000), Some(1000)));
-        engine.has_contexts(Contexts { any: None, models: vec![("a".to_owned(), 1000), ("b".to_owned(), 2000)] });
+        engine.set_contexts(Contexts { any: None, models: vec![("a".to_owned(), 1000), ("b".to_owned(), 2000)] });
         assert_eq!((engine.context(None), engine.context(Some("b"))), (None, Some(2000)));
     }
 
     #[test]
     fn a_missing_gauge_is_unknown_not_zero() {
         let engine = Engine::new("e".into(), "http://e".into());
-        engine
-            .read(EngineSignals { waiting: Some(5.0), ..EngineSignals::unknown(EngineKind::Vllm) }, Moment::default());
+        engine.record_reading(
+            EngineSignals { waiting: Some(5.0), ..EngineSignals::unknown(EngineKind::Vllm) },
+            Moment::default(),
+        );
         assert_eq!(engine.foreign(Moment::default(), Duration::from_secs(3)), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! What was learned of backends and pools. It outlives a change of policy.
+//! State learned for backends and pools. It outlives a change of policy.
 
 use std::{
     sync::{
@@ -22,57 +22,59 @@ use crate::{
     types::{Endpoint, Moment},
 };
 
-/// Over how long a peak of latency is forgotten.
+/// Time constant with which a latency peak decays.
 const LATENCY_DECAY: Duration = Duration::from_secs(10);
-/// Tokens that the prefix cache of an engine is thought to hold that says nothing of its size.
+/// Assumed size of a prefix cache whose engine reports none, in tokens.
 const KV_TOKENS: u64 = 500_000;
-/// Seconds per token of an idle engine, until one was measured; and what is forgotten of the least at each measurement: engines that are
-/// never idle are not taken for slow ones.
+/// Seconds per token of an idle engine before any measurement, and the growth of the minimum at each measurement. The
+/// growth keeps a single low value from standing for ever.
 const IDLE_STEP: f64 = 0.02;
 const IDLE_FORGETTING: f64 = 1.000_02;
-/// Tokens may come in bursts: no answer lowers it further than by this.
+/// Largest factor by which one answer lowers the minimum: tokens may arrive in bursts.
 const IDLE_FALL: f64 = 0.5;
-/// The weight of a measurement in the mean.
+/// Weight of a measurement in the mean.
 const STEP_GAIN: f64 = 0.02;
-/// Streams of fewer events say little of how many tokens each has: the end of an answer is a token without text.
+/// Fewest events of a stream that count: the end of an answer is a token without text.
 const FEWEST_EVENTS: u64 = 16;
-/// The weight of a stream in the mean number of tokens in an event.
+/// Weight of a stream in the mean number of tokens per event.
 const EVENT_GAIN: f64 = 0.1;
-/// From so many tokens in an event on, an engine sends several at once.
+/// Tokens per event from which on an engine is assumed to send several at once.
 const SEVERAL: f64 = 1.5;
-/// The mean of prompts is that of about as many.
+/// Number of recent prompts in the mean.
 const PROMPTS: u32 = 100;
 
-/// What was learned of a model on an engine.
+/// State learned for a model on an engine.
 #[derive(Debug)]
 pub struct Learned {
-    /// Time to the first token, or to the answer where none is streamed.
+    /// Time to first token, or to the whole answer without streaming.
     pub latency: PeakEwma,
-    /// How long its tokens are: a property of the model, so that all engines with it learn together. Twins that each learned their own would
-    /// never quite agree on a prompt, and the one that takes it for shorter would get nearly all.
+    /// Bytes per token. A property of the model, so that all engines with it share one estimate. With separate
+    /// estimates two equal engines would never quite agree on a prompt's length, and the one with the lower estimate
+    /// would get nearly all requests.
     pub bytes_per_token: Arc<BytesPerToken>,
-    /// How fast it is beside its pool.
+    /// Speed relative to its pool.
     pub predictor: BackendPredictor,
     pub(super) prefixes: Arc<PrefixIndex>,
     pub(super) sessions: Arc<Affinity>,
     pub(super) holder: HolderId,
-    /// Bits of the index's room for this backend, in bytes of prompt.
+    /// Bits of the backend's capacity in the index, in bytes of prompt.
     room: AtomicU64,
-    /// Bits of the mean number of tokens in an event of a stream; 0 before there was one.
+    /// Bits of the mean number of tokens per stream event; 0 before the first.
     tokens_per_event: AtomicU64,
-    /// The engine's restarts that were noticed here.
+    /// Engine restarts that were applied here.
     restarts: AtomicU32,
-    /// Nanoseconds of the [`Moment`] until which each endpoint is known not to be implemented, by its place in [`Endpoint::ALL`].
+    /// Nanoseconds of the [`Moment`] until which each endpoint is assumed not to be implemented, indexed as
+    /// [`Endpoint::ALL`].
     lacking_until: [AtomicU64; Endpoint::ALL.len()],
 }
 
 impl Learned {
-    /// A backend of which nothing is known but how long its model's tokens are; what it caches is kept in `prefixes`, and whom it served in
-    /// `sessions`.
+    /// Creates the state of a backend about which only the bytes per token are known. Its cached prompts are recorded
+    /// in `prefixes`, its sessions in `sessions`.
     pub fn new(bytes_per_token: Arc<BytesPerToken>, prefixes: Arc<PrefixIndex>, sessions: Arc<Affinity>) -> Self {
         let room = KV_TOKENS as f64 * bytes_per_token.value();
         Self {
-            // Nothing known counts as fast, so that a new backend is tried at once.
+            // An unknown latency counts as fast, so that a new backend is tried at once.
             latency: PeakEwma::new(LATENCY_DECAY, 0.0, Moment::default()),
             bytes_per_token,
             predictor: BackendPredictor::new(),
@@ -86,7 +88,7 @@ impl Learned {
         }
     }
 
-    /// Learns from a complete stream of so many `events` with text, whose engine counted so many `tokens`.
+    /// Learns from a complete stream of `events` events with text, for which the engine counted `tokens`.
     pub fn streamed(&self, events: u64, tokens: u64) {
         if events < FEWEST_EVENTS {
             return;
@@ -96,33 +98,33 @@ impl Learned {
         self.tokens_per_event.store(mean.to_bits(), Relaxed);
     }
 
-    /// Tokens in so many `events` of a stream. Most engines send each token as one event; of those that send several at once the mean is
-    /// learned. Before anything was learned, each event counts as one token: too high a count would end a resumed answer early.
+    /// Tokens in `events` stream events. Most engines send one token per event; for the others the mean is learned.
+    /// Until then each event counts as one token: too high a count would end a resumed answer early.
     pub fn tokens_in(&self, events: u64) -> u64 {
         let per_event = f64::from_bits(self.tokens_per_event.load(Relaxed));
         if per_event > SEVERAL { (events as f64 * per_event).round() as u64 } else { events }
     }
 
-    /// Notes that the engine said of `endpoint` that it does not implement it for this model.
+    /// Records that the engine does not implement `endpoint` for this model, until the moment `until`.
     pub(super) fn lacks(&self, endpoint: Endpoint, until: u64) {
         self.lacking_until[endpoint as usize].store(until, Relaxed);
     }
 
-    /// True if the engine said lately of `endpoint` that it does not implement it for this model.
+    /// True if the engine lately reported that it does not implement `endpoint` for this model.
     pub(super) fn is_lacking(&self, endpoint: Endpoint, now: Moment) -> bool {
         now.nanos() < self.lacking_until[endpoint as usize].load(Relaxed)
     }
 
-    /// Brings the index up to date with the size of the engine's KV cache and with its restarts.
-    pub(super) fn follow(&self, kv_tokens: Option<u64>, restarts: u32) {
-        // Every decision asks this of every candidate: what is only read stays in all processors' caches.
+    /// Applies the size of the engine's KV cache and its restarts to the index.
+    pub(super) fn apply_engine_state(&self, kv_tokens: Option<u64>, restarts: u32) {
+        // Runs for every candidate of every decision: memory that is only read stays in all processors' caches.
         if self.restarts.load(Relaxed) != restarts && self.restarts.swap(restarts, Relaxed) != restarts {
             self.prefixes.clear(self.holder);
             self.sessions.clear(self.holder);
         }
         let room = kv_tokens.unwrap_or(KV_TOKENS) as f64 * self.bytes_per_token.value();
         let before = f64::from_bits(self.room.load(Relaxed));
-        // Bytes per token never stand quite still.
+        // The estimate of bytes per token never settles completely.
         if (room - before).abs() > before * 0.125 {
             self.room.store(room.to_bits(), Relaxed);
             self.prefixes.set_capacity(self.holder, room as u64);
@@ -137,28 +139,28 @@ impl Drop for Learned {
     }
 }
 
-/// What was learned of a pool as a whole.
+/// State learned for a pool as a whole.
 #[derive(Debug)]
 pub struct PoolLearned {
-    /// Times to the first token and per token.
+    /// Predictor of time to first token and time per token.
     pub predictor: PoolPredictor,
-    /// How long its answers are.
+    /// Distributions of answer lengths.
     pub outputs: PoolOutputs,
-    /// How often the same backend may be asked again, by caller.
+    /// Budgets for retries on the same backend, by caller.
     pub retries: retry::Budgets,
-    /// Nanoseconds of the [`Moment`] until which some backend of it is known not to implement an endpoint.
+    /// Nanoseconds of the [`Moment`] until which some backend is known not to implement an endpoint.
     pub(super) lacking_until: AtomicU64,
-    /// How many may be sent a second time while the first try is awaited.
+    /// Budget for hedged requests.
     pub hedges: Budget,
-    /// Bits of the mean seconds per token of late.
+    /// Bits of the recent mean of seconds per token.
     step: AtomicU64,
-    /// Bits of the mean number of requests that an engine had under way then.
+    /// Bits of the mean number of requests in flight per engine in those measurements.
     crowd: AtomicU64,
-    /// Bits of the least seconds per token seen lately: what an idle engine needs; 0 before there was one.
+    /// Bits of the recent minimum of seconds per token, which is that of an idle engine; 0 before the first.
     idle_step: AtomicU64,
-    /// Bits of the mean number of tokens that a request's prompt gave its engine to compute; 0 before there was one.
+    /// Bits of the recent mean of uncached prompt tokens; 0 before the first.
     prompt: AtomicU64,
-    /// How many prompts are in it, up to as many as count.
+    /// Number of prompts in that mean, capped.
     prompts: AtomicU32,
 }
 
@@ -186,17 +188,17 @@ impl PoolLearned {
         if least > 0.0 { least } else { IDLE_STEP }
     }
 
-    /// Mean seconds per token of late.
+    /// Recent mean of seconds per token.
     pub fn step(&self) -> f64 {
         f64::from_bits(self.step.load(Relaxed))
     }
 
-    /// Mean number of tokens that a prompt gave its engine to compute, of late; 0 before there was one.
+    /// Recent mean of uncached prompt tokens per request; 0 before the first.
     pub fn prompt(&self) -> f64 {
         f64::from_bits(self.prompt.load(Relaxed))
     }
 
-    /// A request was dispatched whose engine has `uncached` tokens of its prompt to compute.
+    /// Learns from a dispatched request with `uncached` tokens to compute.
     pub(super) fn dispatched(&self, uncached: u64) {
         let count = (self.prompts.load(Relaxed) + 1).min(PROMPTS);
         let mean = self.prompt() + (uncached as f64 - self.prompt()) / f64::from(count);
@@ -204,14 +206,15 @@ impl PoolLearned {
         self.prompt.store(mean.to_bits(), Relaxed);
     }
 
-    /// The seconds per token to expect on an engine with `requests` under way: the part `crowded` of a step's time grows with
-    /// them. `None` before any was measured.
+    /// Expected seconds per token on an engine with `requests` in flight. The share `crowded` of a step's time grows
+    /// with them. `None` before the first measurement.
     pub(super) fn step_among(&self, requests: u32, crowded: f64) -> Option<f64> {
         let crowd = f64::from_bits(self.crowd.load(Relaxed));
         (crowd > 0.0).then(|| self.step() * (1.0 - crowded + crowded * f64::from(requests) / crowd))
     }
 
-    /// An answer of so many `tokens` came at so many `seconds` for each, from an engine that had `requests` under way at its end.
+    /// Learns from an answer of `tokens` tokens at `seconds` per token, from an engine with `requests` in flight at its
+    /// end.
     pub(super) fn observe_step(&self, seconds: f64, tokens: u64, requests: u32) {
         if seconds > 0.0 {
             let (requests, crowd) = (f64::from(requests.max(1)), f64::from_bits(self.crowd.load(Relaxed)));
@@ -237,7 +240,7 @@ mod tests {
         let pool = PoolLearned::default();
         assert!((pool.idle_step() - IDLE_STEP).abs() < 1e-9);
         pool.observe_step(1e-6, 3, 1);
-        assert!((pool.idle_step() - IDLE_STEP).abs() < 1e-9, "too few tokens to tell");
+        assert!((pool.idle_step() - IDLE_STEP).abs() < 1e-9, "too few tokens to count");
         pool.observe_step(0.2, 100, 1);
         assert!((pool.idle_step() - 0.2).abs() < 1e-9, "what was thought at first is forgotten");
         pool.observe_step(1e-6, 100, 1);

@@ -1,4 +1,4 @@
-//! What we have under way on an engine, from dispatch to end.
+//! The gateway's own load on an engine, from dispatch to end.
 
 use std::{
     collections::VecDeque,
@@ -6,247 +6,254 @@ use std::{
     time::Duration,
 };
 
-use super::others::{Others, Ours};
+use super::external_prompts::{ExternalPrompts, OwnWork};
 use crate::{
     schedule::predict::{Prediction, Waiting},
     types::Moment,
 };
 
-/// Over how many seconds the share of time spent on prompts is taken.
+/// Time constant of the share of time spent on prompts, in seconds.
 const BUSY_SPAN: f64 = 20.0;
-/// How long a request that left before its first token is taken to wait still, where nothing shows that its engine lives. After that it is
-/// tried again.
-const DOUBT: Duration = Duration::from_secs(10);
-/// Uncached tokens of a prompt that tells how fast an engine computes them.
-const FEWEST_TOLD: u64 = 256;
-/// What is kept of those before it at each: about the last fifty count. By time they would fade away where none come for long.
-const TELLERS: f64 = 0.98;
-/// A request waited in vain if it left after so many times the 90th percentile predicted for it. One in ten waits for longer than once that.
-const IN_VAIN: f64 = 2.0;
+/// Time for which an abandoned request still counts as waiting while nothing shows that its engine is alive. After that
+/// the engine is tried again.
+const DOUBT_SPAN: Duration = Duration::from_secs(10);
+/// Uncached tokens from which on a prompt shows how fast an engine computes.
+const PACE_MIN_TOKENS: u64 = 256;
+/// Weight kept by earlier prompts at each new one: about the last fifty count. A decay by time would lose them all when
+/// none come for long.
+const PROMPT_DECAY: f64 = 0.98;
+/// A request counts as abandoned late if it left after this multiple of its predicted 90th percentile. One in ten waits
+/// longer than the percentile itself.
+const LATE_FACTOR: f64 = 2.0;
 
-/// An engine's account of our requests. Moved only by [`Ticket`](super::Ticket)s; its lock is held for some nanoseconds.
+/// An engine's account of our requests. Changed only by [`Ticket`](super::Ticket)s. Its lock is held for some
+/// nanoseconds.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    book: Mutex<Book>,
+    state: Mutex<LoadState>,
 }
 
-/// A request's entry, until its ticket is given back.
+/// A request's entry, until its ticket is dropped.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(super) struct Entry {
-    /// When it was dispatched; also its name, together with `number`.
+    /// Time of dispatch. Together with `number` it identifies the request.
     at: Moment,
     number: u64,
     pub(super) work: Work,
-    /// Whether its first token came, where its answer comes whole or it thinks first: others are told by where they stand.
+    /// True after the first token. Set only where that token does not show the engine's speed (whole answers, reasoning
+    /// models); other requests are tracked by their queue position.
     seen: bool,
 }
 
-/// What a request asks of an engine.
+/// Work that a request gives to an engine.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Work {
     /// Tokens of its prompt.
     pub prompt_tokens: u64,
-    /// Of these, the ones to be computed.
+    /// Prompt tokens that are not cached.
     pub uncached_tokens: u64,
-    /// Tokens of its answer, as expected before it began.
+    /// Answer tokens expected at dispatch.
     pub output_tokens: u64,
-    /// The time these uncached tokens take by themselves, in seconds.
+    /// Seconds to compute the uncached tokens without load.
     pub prefill: f64,
-    /// When its first token is expected.
+    /// Predicted time to first token.
     pub prediction: Prediction,
-    /// Whether its first token tells nothing of its engine: the answer comes whole, or the model thinks first for as long as it likes.
+    /// True if the first token does not show the engine's speed: the answer comes whole, or the model reasons first for
+    /// an unknown time.
     pub whole: bool,
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct LoadState {
     numbers: u64,
     in_flight: u32,
     decoding: u32,
     /// Prompt tokens of those that decode.
     context: u64,
-    /// Tokens of prompts and expected answers of all; of answers that stream, as expected by how far they have come.
+    /// Prompt and expected answer tokens of all requests. For streams the expectation follows their progress.
     promised: u64,
     /// Uncached tokens of the streamed requests that wait for their first token.
     queued: u64,
-    /// These requests, oldest first.
+    /// Streamed requests that wait for their first token, oldest first.
     waiting: VecDeque<Entry>,
-    /// Requests whose answers come whole and that are thought to wait still.
+    /// Whole-answer requests that are assumed to wait still.
     whole: Vec<Entry>,
     last_first_token: Moment,
-    /// When a first token came, or an answer that came whole.
+    /// Time of the last first token or whole answer.
     alive_at: Moment,
-    /// The number of the newest request to which anything came.
+    /// Number of the newest request that received anything.
     newest_begun: u64,
-    /// When that was dispatched.
+    /// Dispatch time of that request.
     newest_begun_at: Moment,
-    /// Of the requests that left lately while they waited, the one that tells of the slowest engine; and when it left.
+    /// Of the requests recently abandoned while waiting, the one that indicates the slowest engine, and the time it
+    /// left.
     given_up: Option<(Entry, Moment)>,
-    /// Uncached tokens dispatched, ever.
+    /// Uncached tokens dispatched in total.
     sent: u64,
-    /// Those of requests whose answers come whole, or that think first, until anything comes.
+    /// Uncached tokens of whole-answer and reasoning requests that have received nothing yet.
     unseen: u64,
-    /// What was dispatched of late.
-    busy: Busy,
-    /// What others dispatched.
-    others: Others,
+    /// Recently dispatched work.
+    recent: RecentWork,
+    /// Prompts of other clients.
+    external: ExternalPrompts,
 }
 
-/// What was dispatched of late.
+/// Recently dispatched work.
 #[derive(Debug, Default)]
-struct Busy {
-    /// Seconds of prefill, ours and others', decayed; and as of when.
+struct RecentWork {
+    /// Decayed seconds of prefill, ours and external, and the time of the last update.
     seconds: f64,
     at: Moment,
-    /// Of our last prompts that were long enough to tell how fast the engine is: seconds, uncached tokens and number.
-    told: [f64; 3],
+    /// Decayed sums over our recent long prompts: seconds, uncached tokens, number of prompts.
+    prompt_sums: [f64; 3],
 }
 
-/// An engine's load at one moment.
+/// Load of an engine at one moment.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct View {
     /// Requests dispatched and not over.
     pub in_flight: u32,
-    /// Prompt tokens that others dispatched and that are still to be computed, as far as the engine tells.
+    /// Prompt tokens that other clients have queued there, as far as the engine's counters show.
     pub foreign_tokens: u64,
-    /// Prompt tokens dispatched and still to be computed. Of answers that come whole nothing is seen before their end: theirs
-    /// run down along the time predicted for them.
+    /// Dispatched prompt tokens that are still to be computed. Whole answers show nothing before their end, so theirs
+    /// run down along the predicted time.
     pub queued_tokens: u64,
-    /// Of these, the ones whose first tokens will be seen.
+    /// Of these, the tokens of streamed requests, whose first tokens will be seen.
     pub streamed_tokens: u64,
-    /// Requests that decode, or are thought to.
+    /// Requests that decode, or are assumed to.
     pub decoding: u32,
-    /// Their prompts' tokens.
+    /// Prompt tokens of the decoding requests.
     pub context_tokens: u64,
     /// Tokens of prompts and expected answers of all requests under way.
     pub promised_tokens: u64,
-    /// The share of its time that prompts dispatched lately take, ours and what is known of others'.
+    /// Share of the engine's time that recently dispatched prompts take, ours and the known external ones.
     pub utilisation: f64,
-    /// Seconds since the engine could begin with the first of what is queued; 0 when nothing is.
+    /// Seconds since the engine could start on the oldest queued request; 0 with an empty queue.
     pub progress: f64,
-    /// How slow the engine is at least, beside its pool, by the streamed requests that wait for their first token or left before it
-    /// came; 0 where none waits for longer than predicted. See [`Waiting::speed`].
+    /// Lower bound of the engine's slowness relative to its pool, from streamed requests that wait for their first
+    /// token or left before it; 0 where none waits longer than predicted. See [`Waiting::speed`].
     pub slower: f64,
 }
 
 impl Ledger {
     /// Requests dispatched and not over.
     pub fn in_flight(&self) -> u32 {
-        self.book().in_flight
+        self.lock().in_flight
     }
 
-    /// Whether anything came to a request that was dispatched after `at`.
+    /// True if a request that was dispatched after `at` has received anything.
     pub fn has_served_after(&self, at: Moment) -> bool {
-        self.book().newest_begun_at > at
+        self.lock().newest_begun_at > at
     }
 
-    /// Everything at once.
+    /// Reads all figures under one lock.
     pub fn view(&self, now: Moment) -> View {
-        let mut book = self.book();
-        book.pass(now);
-        let oldest = book.waiting.front();
-        let begun = oldest.map(|entry| entry.at.max(book.last_first_token));
+        let mut state = self.lock();
+        state.advance(now);
+        let oldest = state.waiting.front();
+        let started = oldest.map(|entry| entry.at.max(state.last_first_token));
         View {
-            in_flight: book.in_flight,
-            foreign_tokens: book.others.queued(|| book.ours(now), now),
-            queued_tokens: book.waiting_tokens(now),
-            streamed_tokens: book.queued,
-            decoding: book.decoding,
-            context_tokens: book.context,
-            promised_tokens: book.promised,
-            utilisation: book.busy.seconds * fading(book.busy.at, now) * (1.0 / BUSY_SPAN),
-            progress: begun.map_or(0.0, |begun| now.seconds_since(begun)),
-            slower: book.slower(now),
+            in_flight: state.in_flight,
+            foreign_tokens: state.external.queued(|| state.own(now), now),
+            queued_tokens: state.waiting_tokens(now),
+            streamed_tokens: state.queued,
+            decoding: state.decoding,
+            context_tokens: state.context,
+            promised_tokens: state.promised,
+            utilisation: state.recent.seconds * decay(state.recent.at, now) * (1.0 / BUSY_SPAN),
+            progress: started.map_or(0.0, |started| now.seconds_since(started)),
+            slower: state.slower(now),
         }
     }
 
-    /// The engine says that it had begun to compute so many prompt tokens in its life, whoever sent them, and has `others` requests that
-    /// are not ours. Returns how many of these tokens came from others since it said so last.
-    pub(super) fn read(&self, begun: Option<f64>, others: f64, now: Moment) -> f64 {
-        let mut book = self.book();
-        let ours = book.ours(now);
-        let tokens = book.others.read(begun, others, &ours, now);
-        // They take as much of its time as ours would.
-        book.busy.add(tokens / ours.pace(), now);
+    /// Records the engine's own counters: the prompt tokens it has started on in its life, whoever sent them, and its
+    /// `others` external requests. Returns the external tokens that arrived since the last reading.
+    pub(super) fn record_counters(&self, started: Option<f64>, others: f64, now: Moment) -> f64 {
+        let mut state = self.lock();
+        let own = state.own(now);
+        let tokens = state.external.record(started, others, &own, now);
+        // External prompts take as much of the engine's time as ours would.
+        state.recent.add(tokens / own.pace(), now);
         tokens
     }
 
-    /// The engine's process is gone, and what others had there with it.
-    pub(super) fn gone(&self) {
-        self.book().others = Others::default();
+    /// Forgets external prompts after the engine's process has ended.
+    pub(super) fn clear_external(&self) {
+        self.lock().external = ExternalPrompts::default();
     }
 
-    /// Enters a request that is dispatched now.
+    /// Adds a request that is dispatched now.
     pub(super) fn enter(&self, work: Work, now: Moment) -> Entry {
-        self.book().enter(work, now)
+        self.lock().enter(work, now)
     }
 
-    /// The same, unless `most` of ours are there already.
+    /// Like [`Ledger::enter`], unless `most` of our requests are there already.
     pub(super) fn enter_below(&self, most: Option<u32>, work: Work, now: Moment) -> Option<Entry> {
-        let mut book = self.book();
-        most.is_none_or(|most| book.in_flight < most).then(|| book.enter(work, now))
+        let mut state = self.lock();
+        most.is_none_or(|most| state.in_flight < most).then(|| state.enter(work, now))
     }
 
-    /// The first token of a request came: its prompt is no longer queued, it decodes.
+    /// Records a request's first token: its prompt is no longer queued, it decodes.
     pub(super) fn first_token(&self, entry: &mut Entry, now: Moment) {
-        let mut book = self.book();
-        book.alive(entry, now);
-        book.see(entry);
+        let mut state = self.lock();
+        state.alive(entry, now);
+        state.mark_seen(entry);
         entry.seen = true;
-        if book.stop_waiting(entry) {
-            book.last_first_token = book.last_first_token.max(now);
-            book.decode(entry);
+        if state.stop_waiting(entry) {
+            state.last_first_token = state.last_first_token.max(now);
+            state.decode(entry);
         }
     }
 
-    /// The answer of a request is expected to come to so many tokens now.
+    /// Updates the expected length of a request's answer.
     pub(super) fn expect(&self, entry: &mut Entry, output_tokens: u64) {
-        let mut book = self.book();
-        book.promised -= entry.work.output_tokens;
-        book.promised += output_tokens;
+        let mut state = self.lock();
+        state.promised -= entry.work.output_tokens;
+        state.promised += output_tokens;
         entry.work.output_tokens = output_tokens;
     }
 
-    /// A request is about to leave. Had it waited too long for its first token, that is remembered: else a stalled engine would look
-    /// idle as soon as those who wait there have gone elsewhere, and attract the next.
+    /// Records that a request is about to leave. If it waited too long for its first token, that is remembered.
+    /// Otherwise a stalled engine would look idle as soon as its requests have moved elsewhere, and attract the next
+    /// ones.
     pub(super) fn give_up(&self, entry: &Entry, now: Moment) {
-        let mut book = self.book();
-        let waited = book.waiting(entry, now);
-        if !entry.work.whole && waited.age > IN_VAIN * waited.prediction.p90 {
-            let known = book.given_up(now).filter(|known| known.speed() > waited.speed());
-            let kept = known.and(book.given_up).map_or(*entry, |(kept, _)| kept);
-            book.given_up = Some((kept, now));
+        let mut state = self.lock();
+        let waited = state.waiting(entry, now);
+        if !entry.work.whole && waited.age > LATE_FACTOR * waited.prediction.p90 {
+            let known = state.given_up(now).filter(|known| known.speed() > waited.speed());
+            let kept = known.and(state.given_up).map_or(*entry, |(kept, _)| kept);
+            state.given_up = Some((kept, now));
         }
     }
 
-    /// A whole answer came, to a request of ours: its engine lives.
+    /// Records a whole answer: the engine is alive.
     pub(super) fn answered(&self, entry: &Entry, now: Moment) {
-        let mut book = self.book();
-        book.alive(entry, now);
+        let mut state = self.lock();
+        state.alive(entry, now);
     }
 
-    /// Strikes out a request, however far it had come.
+    /// Removes a request in any state.
     pub(super) fn leave(&self, entry: &Entry) {
-        let mut book = self.book();
-        book.in_flight -= 1;
-        book.see(entry);
-        book.promised -= entry.work.prompt_tokens + entry.work.output_tokens;
-        if !book.stop_waiting(entry) {
-            book.decoding -= 1;
-            book.context -= entry.work.prompt_tokens;
+        let mut state = self.lock();
+        state.in_flight -= 1;
+        state.mark_seen(entry);
+        state.promised -= entry.work.prompt_tokens + entry.work.output_tokens;
+        if !state.stop_waiting(entry) {
+            state.decoding -= 1;
+            state.context -= entry.work.prompt_tokens;
         }
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, LoadState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Book {
-    fn ours(&self, now: Moment) -> Ours {
-        let [seconds, tokens, prompts] = self.busy.told;
+impl LoadState {
+    fn own(&self, now: Moment) -> OwnWork {
+        let [seconds, tokens, prompts] = self.recent.prompt_sums;
         let known = |what: f64| (what.is_finite() && what > 0.0).then_some(what);
-        Ours {
+        OwnWork {
             sent: self.sent,
             queued: self.waiting_tokens(now),
             unseen: self.queued + self.unseen,
@@ -255,33 +262,34 @@ impl Book {
         }
     }
 
-    /// Prompt tokens that are taken to wait still. Of answers that come whole nothing is seen: theirs run down along the time predicted.
+    /// Prompt tokens that are assumed to be waiting still. Whole answers show nothing before their end, so theirs run
+    /// down along the predicted time.
     fn waiting_tokens(&self, now: Moment) -> u64 {
         let left = |entry: &Entry| {
             let share = now.seconds_since(entry.at) / entry.work.prediction.seconds.max(f64::MIN_POSITIVE);
             (1.0 - share).max(0.0) * entry.work.uncached_tokens as f64
         };
         let whole: f64 = self.whole.iter().map(left).sum();
-        // No engine has four billion tokens waiting, and 32 bits are the faster to come by.
+        // No engine has four billion tokens waiting, and converting to 32 bits is faster.
         self.queued + u64::from(whole as u32)
     }
 
-    /// Something came to a request of which nothing was seen, or it leaves.
-    const fn see(&mut self, entry: &Entry) {
+    /// Records that a whole-answer request received something or leaves.
+    const fn mark_seen(&mut self, entry: &Entry) {
         if entry.work.whole && !entry.seen {
             self.unseen -= entry.work.uncached_tokens;
         }
     }
 
-    /// How long a request has waited, as far as its engine is to blame. One that was overtaken is an accident, or a long prompt: then the engine
-    /// is in doubt only since it last gave anything.
+    /// The part of a request's wait that its engine may be to blame for. An overtaken request is an accident or a long
+    /// prompt: then the wait counts only from the engine's last sign of life.
     fn waiting(&self, entry: &Entry, now: Moment) -> Waiting {
         let overtaken = entry.number < self.newest_begun;
         let since = if overtaken { entry.at.max(self.alive_at) } else { entry.at };
         Waiting { age: now.seconds_since(since), prediction: entry.work.prediction }
     }
 
-    /// The engine gave something to a request.
+    /// Records that the engine sent something to a request.
     fn alive(&mut self, entry: &Entry, now: Moment) {
         self.alive_at = self.alive_at.max(now);
         if entry.number >= self.newest_begun {
@@ -289,7 +297,8 @@ impl Book {
         }
     }
 
-    /// By the oldest that waits, the oldest that waits and was not overtaken, and who left in vain: the slowest of what they tell.
+    /// Largest slowness that the oldest waiting request, the oldest one that was not overtaken, and an abandoned one
+    /// indicate.
     fn slower(&self, now: Moment) -> f64 {
         let oldest = self.waiting.front();
         let overtaken = oldest.is_some_and(|entry| entry.number < self.newest_begun);
@@ -298,7 +307,7 @@ impl Book {
         [oldest, in_turn, self.given_up(now)].iter().flatten().map(Waiting::speed).fold(0.0, f64::max)
     }
 
-    /// Of those that wait and were not overtaken, the oldest.
+    /// The oldest waiting request that was not overtaken.
     fn oldest_in_turn(&self, now: Moment) -> Option<Waiting> {
         let place = self.waiting.partition_point(|entry| entry.number < self.newest_begun);
         self.waiting.get(place).map(|entry| self.waiting(entry, now))
@@ -306,7 +315,7 @@ impl Book {
 
     fn given_up(&self, now: Moment) -> Option<Waiting> {
         let (entry, left) = &self.given_up?;
-        (self.alive_at <= *left && now.since(*left) < DOUBT).then(|| self.waiting(entry, now))
+        (self.alive_at <= *left && now.since(*left) < DOUBT_SPAN).then(|| self.waiting(entry, now))
     }
 
     fn enter(&mut self, work: Work, now: Moment) -> Entry {
@@ -315,8 +324,8 @@ impl Book {
         self.in_flight += 1;
         self.promised += work.prompt_tokens + work.output_tokens;
         self.sent += work.uncached_tokens;
-        self.busy.add(work.prefill, now);
-        self.busy.tell(&work);
+        self.recent.add(work.prefill, now);
+        self.recent.add_prompt(&work);
         if work.whole {
             self.unseen += work.uncached_tokens;
             self.whole.push(entry);
@@ -327,7 +336,7 @@ impl Book {
         entry
     }
 
-    /// Takes a request from those that wait; false where it is not among them any more.
+    /// Removes a request from the waiting ones. Returns false if it is no longer among them.
     fn stop_waiting(&mut self, entry: &Entry) -> bool {
         if entry.work.whole {
             let place = self.whole.iter().position(|other| other.number == entry.number);
@@ -344,8 +353,8 @@ impl Book {
         self.context += entry.work.prompt_tokens;
     }
 
-    /// Has whole answers whose first token is due by `now` decode.
-    fn pass(&mut self, now: Moment) {
+    /// Moves whole-answer requests whose predicted first token is due by `now` to the decoding ones.
+    fn advance(&mut self, now: Moment) {
         let mut place = 0;
         while let Some(entry) = self.whole.get(place).copied() {
             if now.seconds_since(entry.at) >= entry.work.prediction.seconds {
@@ -358,25 +367,26 @@ impl Book {
     }
 }
 
-impl Busy {
+impl RecentWork {
     fn add(&mut self, seconds: f64, now: Moment) {
-        let left = fading(self.at, now);
+        let left = decay(self.at, now);
         self.seconds = self.seconds * left + seconds;
         self.at = now;
     }
 
-    /// Prompts of few tokens say nothing: what they take is mostly what any request does.
-    fn tell(&mut self, work: &Work) {
-        if work.uncached_tokens >= FEWEST_TOLD {
-            let told = [work.prefill, work.uncached_tokens as f64, 1.0];
-            self.told.iter_mut().zip(told).for_each(|(sum, one)| *sum = TELLERS * *sum + one);
+    /// Ignores short prompts: most of their time is the fixed cost of a request.
+    fn add_prompt(&mut self, work: &Work) {
+        if work.uncached_tokens >= PACE_MIN_TOKENS {
+            let prompt_sums = [work.prefill, work.uncached_tokens as f64, 1.0];
+            self.prompt_sums.iter_mut().zip(prompt_sums).for_each(|(sum, one)| *sum = PROMPT_DECAY * *sum + one);
         }
     }
 }
 
-/// What is left by `now` of something that was whole `then`: `1 / eˣ` by the series of `eˣ`, 2 % more after
-/// one span and half as much again after three. Decisions ask it of every engine, where a call counts, and a division.
-fn fading(then: Moment, now: Moment) -> f64 {
+/// Share left by `now` of a value that was whole `then`: `1 / eˣ` by the series of `eˣ`, 2 % too high after one time
+/// constant and half as much again after three. Decisions need it for every engine, where a library call and a division
+/// would be noticeable.
+fn decay(then: Moment, now: Moment) -> f64 {
     let x = now.seconds_since(then) * (1.0 / BUSY_SPAN);
     1.0 / (1.0 + x * (1.0 + x * (1.0 / 2.0 + x * (1.0 / 6.0))))
 }

@@ -1,8 +1,8 @@
-//! Counters of what is under way for one backend, for metrics and the page.
+//! Counters of a backend's requests under way, for metrics and the status page.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// What a backend has under way. Moved only by [`Ticket`](super::Ticket)s.
+/// Requests under way on a backend. Changed only by [`Ticket`](super::Ticket)s.
 #[derive(Debug, Default)]
 pub struct Load {
     pub(super) in_flight: AtomicU32,

@@ -1,24 +1,23 @@
-//! The engines and backends as they live: what is under way on each, what they said of themselves, what was learned of them.
-//! It outlives a change of policy.
+//! Live state of engines and backends: load, readings, breakers, learned speeds. It outlives a change of policy.
 
 mod account;
 mod breaker;
-mod company;
 mod credential;
-mod drafts;
 mod engine;
+mod external_prompts;
+mod external_requests;
 mod learned;
 mod ledger;
 mod load;
-mod others;
-mod outlook;
 mod outputs;
 mod place;
 mod pool;
+mod pool_forecast;
 mod registry;
+pub mod route_selection;
 mod snapshot;
+mod speculative_decoding;
 mod ticket;
-pub mod way;
 
 pub use account::Account;
 pub use breaker::{Breaker, BreakerState, Failure};
@@ -27,10 +26,10 @@ pub use engine::{Contexts, Engine, Reading};
 pub use learned::{Learned, PoolLearned};
 pub use ledger::{Ledger, View, Work};
 pub use load::Load;
-pub use outlook::Outlook;
 pub use outputs::PoolOutputs;
-pub use place::{Ask, Placement, Scratch};
+pub use place::{Placement, PlacementQuery, Scratch};
 pub use pool::{Backend, Pool};
+pub use pool_forecast::PoolForecast;
 pub use registry::Registry;
 pub use snapshot::Snapshot;
 pub use ticket::{Forecast, Ticket};

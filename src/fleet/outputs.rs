@@ -1,4 +1,4 @@
-//! How long a pool's answers are, by what was asked for and by route.
+//! Answer lengths of a pool, by model or adapter and by route.
 
 use std::{
     collections::HashMap,
@@ -15,17 +15,17 @@ use crate::{
     types::Name,
 };
 
-/// Most kinds of request that are told apart in a pool: 0.5 MB of lengths.
+/// Most kinds of request with a distribution of their own in a pool: 0.5 MB of lengths.
 const MOST: usize = 256;
 
-/// The lengths of a pool's answers: one distribution for each model or adapter on each route, and one for all. A new one begins like
-/// that of all.
+/// Distributions of a pool's answer lengths: one for each model or adapter on each route, and one for all. A new
+/// distribution starts as a copy of the overall one.
 #[derive(Debug, Default)]
 pub struct PoolOutputs {
     all: OutputLengths,
-    /// By what the policy's target names (an adapter or an upstream model, where it does) and the route.
+    /// By the target's adapter or upstream model, where it names one, and the route.
     kinds: RwLock<HashMap<(Option<Name>, Name), Kind>>,
-    /// Counts the times that a kind was asked for.
+    /// Counts lookups.
     turn: AtomicU64,
     score: Mutex<OutputScore>,
 }
@@ -33,13 +33,13 @@ pub struct PoolOutputs {
 #[derive(Debug)]
 struct Kind {
     lengths: Arc<OutputLengths>,
-    /// The turn at which it was asked for last.
+    /// Lookup number of the last use.
     used: AtomicU64,
 }
 
 impl PoolOutputs {
-    /// The lengths of the answers to requests for `target` on the route called `route`. Once a request is enough; it allocates only for a
-    /// kind that is new here, and then the kind that was asked for least lately may have to go.
+    /// Lengths of the answers to requests for `target` on `route`. Call it once per request. It allocates only for a
+    /// new kind, and may then evict the least recently used one.
     pub fn of(&self, target: &Target, route: &Name) -> Arc<OutputLengths> {
         let key = (target.serves.as_ref().or(target.model.as_ref()).cloned(), route.clone());
         let turn = self.turn.fetch_add(1, Relaxed);
@@ -56,12 +56,12 @@ impl PoolOutputs {
         kinds.entry(key).or_insert_with(new).lengths.clone()
     }
 
-    /// How good recent forecasts were; `None` before any was judged.
+    /// Accuracy of recent forecasts; `None` before any was compared with its answer.
     pub fn accuracy(&self) -> Option<OutputAccuracy> {
         lock(&self.score).accuracy()
     }
 
-    /// An answer of a kind with these `lengths` is complete after `tokens` tokens.
+    /// Learns from a complete answer of `tokens` tokens of the kind with these `lengths`.
     pub(super) fn observe(&self, lengths: &OutputLengths, forecast: &OutputForecast, tokens: u64) {
         lock(&self.score).judge(forecast, tokens);
         if forecast.limit.is_some_and(|limit| tokens >= limit) {
@@ -72,7 +72,7 @@ impl PoolOutputs {
         }
     }
 
-    /// One was cut off when it had had `tokens` tokens.
+    /// Learns from an answer that was cut off after `tokens` tokens.
     pub(super) fn cut(&self, lengths: &OutputLengths, tokens: u64) {
         lengths.observe_cut(tokens);
         self.all.observe_cut(tokens);
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        fleet::{Ask, Pool, Registry, Scratch, Snapshot, Ticket},
+        fleet::{PlacementQuery, Pool, Registry, Scratch, Snapshot, Ticket},
         policy,
         prompt::Blocks,
         types::{Layout, Moment, Usage},
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_and_adapters_are_told_apart() {
+    fn routes_and_adapters_have_their_own_lengths() {
         let outputs = PoolOutputs::default();
         let adapter = Target { serves: Some("adapter".into()), ..NAMELESS };
         let (chat, notes) = (outputs.of(&NAMELESS, &"chat".into()), outputs.of(&NAMELESS, &"notes".into()));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_that_was_asked_for_least_lately_goes() {
+    fn the_least_recently_used_kind_is_evicted() {
         let outputs = PoolOutputs::default();
         let of = |number: usize| outputs.of(&NAMELESS, &format!("route {number}").into());
         let (first, second) = (of(0), of(1));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_always_asks_for_little_does_not_make_answers_short() {
+    fn short_limits_do_not_shorten_the_expected_lengths() {
         let outputs = PoolOutputs::default();
         let chat = outputs.of(&NAMELESS, &"chat".into());
         let mut dice = fastrand::Rng::with_seed(1);
@@ -158,10 +158,10 @@ mod tests {
         streamed: u64,
     }
 
-    /// Places a request, and tells what was predicted for its answer.
+    /// Places a request and returns the forecast of its answer.
     fn dispatch(pool: &Pool, outputs: &Arc<OutputLengths>, number: u64, now: Moment) -> (Ticket, OutputForecast) {
         let blocks = Blocks::new((0..10).map(|block| number << 32 | block).collect(), 640, Layout::Fixed(64));
-        let ask = Ask {
+        let ask = PlacementQuery {
             target: &NAMELESS,
             tried: &[],
             prompt: blocks.prompt(),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn nine_in_ten_answers_of_each_route_stay_within_what_was_predicted() {
+    fn p90_forecasts_hold_for_nine_in_ten_answers_of_each_route() {
         let registry = Registry::default();
         let urls = ["http://a".to_owned(), "http://b".to_owned()];
         let snapshot = Snapshot::new(policy::simulated(&urls, &["http://c".to_owned()], &[]), &registry);

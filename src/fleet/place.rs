@@ -1,4 +1,4 @@
-//! The choice of a backend in one pool: every candidate as it looks now, and what is expected of the one that is chosen.
+//! Placement within a pool: gathers every candidate's current state, chooses one, and forecasts the request there.
 
 use std::time::Duration;
 
@@ -15,93 +15,105 @@ use crate::{
     types::{Candidate, Moment, Prompt, Strategy},
 };
 
-/// Over so long, what an engine said of others' load goes to their mean; or to none, where they must not be supposed without need.
+/// Time over which external load moves from the last reading to its mean, or to zero where load must not be assumed
+/// without evidence.
 const FOREIGN_FADE: Duration = Duration::from_secs(3);
-/// One part in so many of a KV cache is never promised: before all of it is, requests have to wait for it.
+/// One part in this many of a KV cache is never promised: requests begin to wait for memory before the cache is full.
 const KV_SPARE: u64 = 20;
-/// The part of a step's time that grows with the requests in it, where an engine is as crowded as the pool on average.
+/// Share of a step's time that grows with the number of requests in it, at the pool's mean load.
 const CROWDED: f64 = 0.7;
-/// Without an objective, the time per token that is strain enough: so many times that of an idle engine.
+/// Time per token at which strain is 1 without an objective, as a multiple of an idle engine's.
 const SLOW_STEPS: f64 = 4.0;
 
-/// A request that is to be placed.
+/// A request to be placed.
 #[derive(Copy, Clone, Debug)]
-pub struct Ask<'a> {
-    /// The backends it may go to.
+pub struct PlacementQuery<'a> {
+    /// The backends it may use.
     pub target: &'a Target,
-    /// Those it was sent to before, by their places in the pool.
+    /// Backends that were tried before, by their index in the pool.
     pub tried: &'a [usize],
     /// Its prompt.
     pub prompt: Prompt<'a>,
-    /// A hash of the conversation it belongs to, where the client names one.
+    /// Hash of the session it belongs to, where the client names one.
     pub session: Option<u64>,
-    /// Whether engines that have no room for it now are left out.
+    /// True if engines without room are left out.
     pub room_only: bool,
-    /// How long the answers of its kind are.
+    /// Answer lengths of its kind.
     pub outputs: &'a OutputLengths,
     /// The client's limit on the answer, in tokens.
     pub max_tokens: Option<u64>,
-    /// Whether its answer comes whole.
+    /// True if the answer is not streamed.
     pub whole: bool,
-    /// The time within which its first token has to come, where there is such a limit.
+    /// Limit on the time to first token.
     pub ttft_limit: Option<Duration>,
-    /// The time per token to be kept, where there is such a limit.
+    /// Limit on the time per token.
     pub tpot_limit: Option<Duration>,
 }
 
-/// A backend that was chosen, and why.
+/// The chosen backend and the reason.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Placement {
-    /// Its place in the pool.
+    /// Its index in the pool.
     pub backend: usize,
-    /// Which of the candidates it was, and why.
+    /// The choice among the candidates, with its reason.
     pub choice: Choice,
-    /// What is expected there.
+    /// Forecast on that backend.
     pub forecast: Forecast,
-    /// Whether a request that can wait is better kept for now: its engine has enough to do ([`holds`]).
+    /// True if a request that can wait should wait for now: its engine has enough work ([`holds`]).
     pub held: bool,
 }
 
-/// Working memory of a decision, to be used again for the next one. After a decision it holds every candidate as it looked.
+/// Reusable buffers of a decision. After a decision they hold every candidate's state.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// The candidates' places in the pool.
+    /// Indices of the candidates in the pool.
     pub members: Vec<usize>,
     /// The candidates.
     pub candidates: Vec<Candidate>,
-    /// What each would have cost; `None` for those not weighed.
+    /// Cost of each candidate; `None` where it was not weighed.
     pub costs: Vec<Option<f64>>,
-    /// Places in the pool of those that were left out, because they have no room.
+    /// Indices in the pool of the backends that were left out for lack of room.
     pub full: Vec<usize>,
     pub(super) views: Vec<View>,
     holders: Vec<HolderId>,
     pub(super) matched: Vec<u32>,
 }
 
-impl Ask<'_> {
-    /// Tokens that it will probably take on `backend`, with its answer.
+impl PlacementQuery<'_> {
+    /// Expected tokens of prompt and answer on `backend`.
     fn tokens(&self, backend: &Backend) -> u64 {
         backend.prompt_tokens(self.prompt.bytes as usize) + self.outputs.forecast(self.max_tokens).mean as u64
     }
 }
 
 impl Pool {
-    /// Chooses among the backends that `ask` allows; `None` when there are none. `chance` is uniform in `0..1`. Allocates nothing once
-    /// `scratch` has been used for a pool of this size.
-    pub fn place(&self, ask: &Ask<'_>, now: Moment, chance: f64, scratch: &mut Scratch) -> Option<Placement> {
-        let look = self.survey(ask, now, scratch)?;
+    /// Chooses among the backends that `ask` allows; `None` without any. `chance` is uniform in `0..1`. Allocates
+    /// nothing once `scratch` has been used for a pool of this size.
+    pub fn place(
+        &self,
+        ask: &PlacementQuery<'_>,
+        now: Moment,
+        chance: f64,
+        scratch: &mut Scratch,
+    ) -> Option<Placement> {
+        let survey = self.survey(ask, now, scratch)?;
         let Scratch { members, candidates, costs, views, matched, .. } = scratch;
         let choice = choose(self.spec.balance, candidates, self.draw(ask.target, chance), costs)?;
         let backend = members[choice.index];
         let (view, blocks) = (&views[choice.index], matched[choice.index] as usize);
-        let (forecast, enough) = look.forecast(&self.backends[backend], view, blocks);
-        // A turn or a share that was drawn would be drawn anew at each look.
+        let (forecast, enough) = survey.forecast(&self.backends[backend], view, blocks);
+        // A turn or a random share would be drawn anew at each attempt to place the request.
         let held = enough && matches!(choice.reason, Reason::Only | Reason::Strategy(Strategy::LeastCost));
         Some(Placement { backend, choice, forecast, held })
     }
 
-    /// Gathers in `scratch` how every backend that `ask` allows looks now; `None` when there are none.
-    pub(super) fn survey<'a>(&'a self, ask: &'a Ask<'a>, now: Moment, scratch: &mut Scratch) -> Option<Look<'a>> {
+    /// Gathers the current state of every backend that `ask` allows in `scratch`; `None` without any.
+    pub(super) fn survey<'a>(
+        &'a self,
+        ask: &'a PlacementQuery<'a>,
+        now: Moment,
+        scratch: &mut Scratch,
+    ) -> Option<Survey<'a>> {
         let Scratch { members, candidates, full, views, holders, matched, .. } = scratch;
         members.clear();
         full.clear();
@@ -118,11 +130,11 @@ impl Pool {
                 continue;
             }
             members.push(member);
-            learned.follow(backend.kv_tokens(), engine.restarts());
+            learned.apply_engine_state(backend.kv_tokens(), engine.restarts());
             holders.push(learned.holder);
             views.push(engine.load.view(now));
         }
-        // Better to wait for one that is full than to go where requests fail, unless they fail everywhere.
+        // Waiting for a full backend is better than using one where requests fail, unless they fail on all.
         if !full.is_empty() && members.iter().copied().all(avoided) && !full.iter().copied().all(avoided) {
             return None;
         }
@@ -140,7 +152,7 @@ impl Pool {
         let pace = self.learned.step() / tpot;
         let prompt = self.learned.prompt();
         let (output_tokens, mean_output_tokens) = (output.mean as u64, mean_output as u64);
-        let look = Look {
+        let survey = Survey {
             pool: self,
             ask,
             model,
@@ -156,14 +168,14 @@ impl Pool {
             now,
         };
         for ((&member, view), &blocks) in members.iter().zip(&*views).zip(&*matched) {
-            candidates.push(look.candidate(&self.backends[member], view, blocks as usize));
+            candidates.push(survey.candidate(&self.backends[member], view, blocks as usize));
         }
-        Some(look)
+        Some(survey)
     }
 }
 
 impl Pool {
-    fn has_room(&self, backend: &Backend, ask: &Ask<'_>, now: Moment) -> bool {
+    fn has_room(&self, backend: &Backend, ask: &PlacementQuery<'_>, now: Moment) -> bool {
         let in_flight = backend.engine.load.in_flight();
         let occupancy = Occupancy {
             in_flight,
@@ -176,32 +188,32 @@ impl Pool {
     }
 }
 
-/// What a decision has in common for all its candidates.
-pub(super) struct Look<'a> {
+/// Values that all candidates of a decision share.
+pub(super) struct Survey<'a> {
     pool: &'a Pool,
-    ask: &'a Ask<'a>,
+    ask: &'a PlacementQuery<'a>,
     model: Model,
     pub(super) output: OutputForecast,
-    /// Tokens of its answer to expect, for counts: a fraction is slow to make whole.
+    /// Expected answer tokens, rounded once because the conversion is slow.
     output_tokens: u64,
-    /// Tokens of an answer that has no limit of its own.
+    /// Expected answer tokens without a client limit.
     mean_output: f64,
-    /// The same, for counts.
+    /// The same, rounded.
     mean_output_tokens: u64,
-    /// Tokens that a mean prompt of late gave its engine to compute.
+    /// Recent mean of uncached prompt tokens.
     prompt: f64,
-    /// Requests that decode on a candidate, on average.
+    /// Mean number of decoding requests per candidate.
     decoding: f64,
-    /// Tokens promised on a candidate, on average.
+    /// Mean number of promised tokens per candidate.
     promised: f64,
-    /// Seconds per token of an idle engine.
+    /// Seconds per token on an idle engine.
     step: f64,
-    /// Seconds per token of late, as a part of what is to be kept to.
+    /// Recent seconds per token, as a fraction of the limit.
     pace: f64,
     now: Moment,
 }
 
-/// What a candidate would have to do for the request.
+/// Work of a candidate for the request.
 struct Task {
     tokens: u64,
     foreign: u32,
@@ -209,13 +221,13 @@ struct Task {
     ahead: Ahead,
 }
 
-impl Look<'_> {
+impl Survey<'_> {
     fn task(&self, backend: &Backend, view: &View, matched: usize) -> Task {
         let Self { ask, ref model, now, .. } = *self;
         let Backend { engine, learned, .. } = backend;
         let tokens = learned.bytes_per_token.prompt_tokens(ask.prompt.bytes).max(1);
         let matched = learned.bytes_per_token.prompt_tokens(ask.prompt.layout.bytes(matched));
-        // A turn begins with the turn before it, even where the prompt's hashes are not known.
+        // A turn extends the turn before it, even where the prompt's hashes are unknown.
         let expected = ask.session.map_or(0, |session| learned.sessions.expected_cached(session, learned.holder, now));
         let uncached = tokens.saturating_sub(matched.max(expected)).max(1);
         let promised = view.promised_tokens + tokens + self.output_tokens;
@@ -231,7 +243,7 @@ impl Look<'_> {
             overflow: promised.saturating_sub(room),
             progress: match view.foreign_tokens {
                 0 => view.progress,
-                // What others have queued runs down by itself; of the time that passed, the rest went into ours.
+                // External queued tokens run down on their own. The rest of the elapsed time went into our tokens.
                 _ => view.progress * (view.queued_tokens.max(1) as f64 / queued as f64).min(1.0),
             },
             slots: engine.slots().map_or(0.0, wait),
@@ -275,8 +287,9 @@ impl Look<'_> {
         }
     }
 
-    /// The wait for one of an engine's `slots`, in seconds: those ahead give them back one after the other, each after an answer of the
-    /// pool's mean length, at the pace of this engine with all its slots at work. Their prompts are counted among what is queued.
+    /// Seconds until one of an engine's `slots` is free. The requests ahead release slots one after the other, each
+    /// after an answer of the pool's mean length at this engine's speed with all slots in use. Their prompts are
+    /// counted among the queued tokens.
     fn wait_for_slot(&self, slots: u32, ahead: u32, backend: &Backend, view: &View) -> f64 {
         let turns = f64::from((ahead + 1).saturating_sub(slots)) / f64::from(slots);
         if turns <= 0.0 {
@@ -286,7 +299,7 @@ impl Look<'_> {
         turns * self.mean_output * self.model.tpot(&backend.learned.predictor, &batch, self.now).seconds
     }
 
-    /// What is expected on `backend`, and whether a request that can wait is better kept for now.
+    /// Forecasts the request on `backend`. The second value is true if a request that can wait should wait for now.
     pub(super) fn forecast(&self, backend: &Backend, view: &View, matched: usize) -> (Forecast, bool) {
         let task = self.task(backend, view, matched);
         let (batch, tpot) = self.tpot(backend, view, &task);
@@ -298,9 +311,10 @@ impl Look<'_> {
             prediction: task.ahead.ttft,
             whole: self.ask.whole,
         };
-        // What others queue does not count, or they would have the engine to themselves; nor what will show nothing before it ends, so that
-        // an engine that is faster than expected never waits for it. Of one that tells of no queue it is not known whether prompts wait
-        // there for each other at all. And a request with a limit goes, spills or is shed by what it finds on engines.
+        // External queued tokens do not count, or other clients would crowd ours out. Neither do requests that show
+        // nothing before they end, so that an engine that is faster than expected never idles. Without a reported queue
+        // it is unknown whether prompts wait for each other there. A request with a limit is sent, spilled or shed by
+        // the state of the engines instead.
         let ours = (view.streamed_tokens as f64 / task.features.queued.max(1) as f64).min(1.0);
         let held = backend.engine.has_queue()
             && self.ask.ttft_limit.is_none()
@@ -320,14 +334,14 @@ impl Look<'_> {
         (batch, self.model.tpot(&backend.learned.predictor, &batch, self.now))
     }
 
-    /// The pool's time per token of late is measured well, one engine's is not: it is taken to be as much longer there as the
-    /// engine is more crowded.
+    /// The pool's recent time per token is measured well, that of one engine is not. The engine's is assumed to be
+    /// longer in proportion to its load.
     fn strain(&self, view: &View) -> f64 {
         let crowd = (f64::from(view.decoding) + 1.0) / (self.decoding + 1.0);
         self.pace * (1.0 - CROWDED + CROWDED * crowd)
     }
 
-    /// Streams of the candidates' mean size: half by their number, half by the tokens that are promised there.
+    /// Streams of the candidates' mean size: half by their count, half by the tokens promised there.
     fn streams(&self, view: &View) -> f64 {
         let by_tokens = self.decoding * view.promised_tokens as f64 / self.promised.max(1.0);
         0.5 * (f64::from(view.decoding) + by_tokens)

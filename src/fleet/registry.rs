@@ -1,4 +1,4 @@
-//! What outlives a policy: every engine ever named and still in use, and what was learned of each model on it.
+//! State that outlives a policy: engines in use, and learned state of each model on them.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -12,20 +12,20 @@ use crate::{
     types::Name,
 };
 
-/// Most memory of the prefix index, in bytes.
+/// Memory limit of the prefix index, in bytes.
 const PREFIX_MEMORY: usize = 64 << 20;
 
 /// Live engines by address, and learned state by (engine, model) and by pool.
 pub struct Registry {
     engines: DashMap<String, Arc<Engine>>,
     learned: DashMap<(String, Option<Name>), Arc<Learned>>,
-    /// How long tokens are, by model, or by pool where the policy names no model.
+    /// Bytes per token by model, or by pool where the policy names no model.
     texts: DashMap<(bool, Name), Arc<BytesPerToken>>,
     pools: DashMap<Name, Arc<PoolLearned>>,
     accounts: DashMap<Name, Arc<Used>>,
     /// By address, model and account.
     breakers: DashMap<BreakerKey, Arc<Breaker>>,
-    /// By account, or by the address of an engine without one; with the keys that they are about.
+    /// Acceptance of keys, by account or by the address of an engine without one, with the keys it applies to.
     credentials: DashMap<Payer, (Arc<[Secret]>, Arc<Credential>)>,
     /// By pool and backend.
     loads: DashMap<(Name, Name), Arc<Load>>,
@@ -43,7 +43,7 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// A registry whose prefix index takes at most so many bytes.
+    /// Creates a registry whose prefix index uses at most `bytes` bytes.
     fn with_prefix_memory(bytes: usize) -> Self {
         Self {
             engines: DashMap::new(),
@@ -59,7 +59,7 @@ impl Registry {
         }
     }
 
-    /// The engine at `url`; the same one as before if it is known, unless it changed its name.
+    /// The engine at `url`. Returns the known one unless its name changed.
     pub fn engine(&self, name: &Name, url: &str) -> Arc<Engine> {
         let mut slot = self.engines.entry(url.to_owned()).or_insert_with(|| fresh(name, url));
         if slot.name != *name {
@@ -68,7 +68,7 @@ impl Registry {
         slot.clone()
     }
 
-    /// What was learned of `model` on the engine at `url`; `pool` is where it is asked for.
+    /// Learned state of `model` on the engine at `url`; `pool` stands in where no model is named.
     pub fn learned(&self, url: &str, model: Option<&Name>, pool: &Name) -> Arc<Learned> {
         let texts = (model.is_some(), model.unwrap_or(pool).clone());
         let texts = self.texts.entry(texts).or_default().clone();
@@ -76,12 +76,12 @@ impl Registry {
         self.learned.entry((url.to_owned(), model.cloned())).or_insert_with(new).clone()
     }
 
-    /// What was learned of a pool.
+    /// Learned state of a pool.
     pub fn pool(&self, name: &Name) -> Arc<PoolLearned> {
         self.pools.entry(name.clone()).or_default().clone()
     }
 
-    /// What is under way for a backend of a pool.
+    /// Load counters of a backend of a pool.
     pub fn load(&self, pool: &Name, backend: &Name) -> Arc<Load> {
         self.loads.entry((pool.clone(), backend.clone())).or_default().clone()
     }
@@ -91,13 +91,13 @@ impl Registry {
         self.breakers.entry((url.to_owned(), model.cloned(), account.cloned())).or_default().clone()
     }
 
-    /// The account that `spec` describes: what was used of it stays used, and all of its keys are tried again.
+    /// The account of `spec`. Its usage carries over; all of its keys are tried again.
     pub fn account(&self, spec: &policy::Account) -> Arc<Account> {
         let used = self.accounts.entry(spec.name.clone()).or_insert_with(|| Arc::new(Used::new(spec))).clone();
         Arc::new(Account::new(spec, used))
     }
 
-    /// What is known of the keys that `engine` is called with; anew where they are other ones.
+    /// Acceptance of the keys of `engine`. Replaced keys start anew.
     pub fn credential(&self, policy: &Policy, engine: &policy::Engine) -> Arc<Credential> {
         let new = || (engine.keys.clone(), Arc::new(Credential::new(engine.keys.len())));
         let mut known = self.credentials.entry(payer(policy, engine)).or_insert_with(new);
@@ -107,19 +107,19 @@ impl Registry {
         known.1.clone()
     }
 
-    /// Forgets the keys of what is not in `policy`.
+    /// Drops the keys that are not in `policy`.
     pub(crate) fn retain_credentials(&self, policy: &Policy) {
         let payers: HashSet<_> = policy.engines.iter().map(|engine| payer(policy, engine)).collect();
         self.credentials.retain(|payer, _| payers.contains(payer));
     }
 
-    /// Forgets the accounts that are not among these.
+    /// Drops the accounts that are not in `accounts`.
     pub(crate) fn retain_accounts(&self, accounts: &[policy::Account]) {
         self.accounts.retain(|name, _| accounts.iter().any(|account| account.name == *name));
     }
 
-    /// Forgets the engines at none of these addresses, with the models that are not among `backends` (address and model), and the
-    /// pools that are not among `pools`, so that changing policies does not grow it for ever.
+    /// Drops engines outside `urls`, models outside `backends` (address and model), and pools outside `pools`, so that
+    /// changes of policy do not grow the registry.
     pub fn retain(&self, urls: &HashSet<&str>, backends: &HashSet<(&str, Option<&Name>)>, pools: &HashSet<&Name>) {
         self.engines.retain(|url, _| urls.contains(url.as_str()));
         self.learned.retain(|(url, model), _| backends.contains(&(url.as_str(), model.as_ref())));
@@ -129,23 +129,23 @@ impl Registry {
         self.loads.retain(|_, load| Arc::strong_count(load) > 1);
     }
 
-    /// Every live engine.
+    /// All live engines.
     pub fn engines(&self) -> Vec<Arc<Engine>> {
         self.engines.iter().map(|entry| entry.value().clone()).collect()
     }
 
-    /// Which prompts are believed to be cached where.
+    /// Index of the prompts that are believed to be cached on each backend.
     pub fn prefixes(&self) -> &PrefixIndex {
         &self.prefixes
     }
 
-    /// Where sessions were served last.
+    /// Index of the backends that served each session last.
     pub fn sessions(&self) -> &Affinity {
         &self.sessions
     }
 }
 
-/// Whose keys they are: an account's, or an engine's own.
+/// Owner of a set of keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Payer {
     Account(Name),
@@ -167,7 +167,7 @@ fn fresh(name: &Name, url: &str) -> Arc<Engine> {
 mod tests {
     use super::*;
     use crate::{
-        fleet::{Ask, Scratch, Snapshot, Ticket},
+        fleet::{PlacementQuery, Scratch, Snapshot, Ticket},
         policy::{Policy, Target, simulated},
         prompt::Blocks,
         types::{Layout, Moment},
@@ -185,7 +185,7 @@ mod tests {
         let target = Target { pool: 0, serves: None, model: None };
         let blocks = Blocks::new((0..100).map(|block| family << 32 | block).collect(), 6_400, Layout::Fixed(64));
         let outputs = pool.learned.outputs.of(&target, &"route".into());
-        let ask = Ask {
+        let ask = PlacementQuery {
             target: &target,
             tried: &[],
             prompt: blocks.prompt(),
@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_policy_no_longer_names_leaves_nothing_behind() {
+    fn state_that_no_policy_names_is_dropped() {
         let registry = Registry::default();
         let two = Snapshot::new(policy(&["http://a", "http://b"], "http://large"), &registry);
         let mut tickets: Vec<Ticket> = (0..4).map(|family| served(&two, family)).collect();
         assert_eq!(sizes(&registry), [4, 4, 3, 4, 400], "each took two of the four prompts");
         let one = Snapshot::new(policy(&["http://a"], "http://large"), &registry);
         drop(two);
-        // What is still under way there keeps its part of the index, and gives it back with its ticket.
+        // A request under way keeps its part of the index until its ticket is dropped.
         assert_eq!(sizes(&registry)[..3], [3, 3, 3]);
         tickets.clear();
         assert_eq!(registry.prefixes().len(), 200);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn twins_learn_together_how_long_their_tokens_are() {
+    fn engines_with_the_same_model_share_bytes_per_token() {
         let registry = Registry::default();
         let snapshot = Snapshot::new(policy(&["http://a", "http://b"], "http://large"), &registry);
         let texts = |pool: usize, backend: usize| &snapshot.pools[pool].backends[backend].learned.bytes_per_token;

@@ -1,4 +1,4 @@
-//! A policy brought to life: its pools over live engines, swapped whole when the policy changes.
+//! A policy together with the live state of its pools. It is swapped as a whole when the policy changes.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::policy::Policy;
 pub struct Snapshot {
     /// The policy.
     pub policy: Policy,
-    /// Its pools, at the places the policy gives them.
+    /// Its pools, at their indices in the policy.
     pub pools: Vec<Pool>,
 }
 
 impl Snapshot {
-    /// Brings `policy` to life over what `registry` already knows, and has it forget the rest.
+    /// Binds `policy` to the live state in `registry` and drops the state that it no longer names.
     pub fn new(policy: Policy, registry: &Registry) -> Self {
         let urls = policy.engines.iter().map(|engine| engine.url.as_str()).collect();
         let backends = policy.pools.iter().flat_map(|pool| &pool.backends);

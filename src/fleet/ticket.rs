@@ -1,4 +1,4 @@
-//! The guard that rides in an answer's body: while it lives, its request counts as load on its engine.
+//! Load guard of a request: while it lives, its request counts as load on its engine. It travels in the response body.
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -15,28 +15,29 @@ use crate::{
     types::{Moment, Usage},
 };
 
-/// Most tokens of an answer between two looks at how long it will be.
-const LOOK: u64 = 64;
+/// Most answer tokens between two updates of the expected length.
+const LONGEST_STEP: u64 = 64;
 
-/// What was expected of a request when its backend was chosen; what it turns out to be is learned from.
+/// Forecast of a request at the choice of its backend. Learners compare it with the outcome.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Forecast {
-    /// What it asks of the engine.
+    /// Work it gives to the engine.
     pub work: Work,
-    /// How long its answer will be.
+    /// Expected answer length.
     pub output: OutputForecast,
-    /// What its time to the first token was predicted from.
+    /// Inputs of the predicted time to first token.
     pub features: Features,
-    /// What its answer will be decoded together with.
+    /// Batch that its answer is expected to be decoded in.
     pub batch: Batch,
-    /// Its time per token.
+    /// Predicted time per token.
     pub tpot: Prediction,
-    /// The conversation it belongs to, as [`Ask::session`](super::Ask::session).
+    /// Session it belongs to, as [`PlacementQuery::session`](super::PlacementQuery::session).
     pub session: Option<u64>,
 }
 
-/// A request's place on an engine. Taken before the first await of an attempt and held until its answer ends, fails, or its
-/// client leaves. Dropping it releases whatever it still holds, and learns nothing from it; it knows no time and awaits nothing.
+/// A request's reservation on an engine. Taken before the first await of an attempt and held until its answer ends,
+/// fails, or its client leaves. Dropping it releases the load and learns nothing; `Drop` knows no time and awaits
+/// nothing.
 #[derive(Debug)]
 pub struct Ticket {
     backend: Arc<Backend>,
@@ -48,13 +49,13 @@ pub struct Ticket {
     reuse: Reuse,
     taken: Moment,
     decoding: bool,
-    /// Tokens of the answer, when what is expected of it was looked at last; and from how many on it is looked at again.
+    /// Answer tokens at the last update of the expected length, and the count at which the next is due.
     streamed: u64,
-    look_at: u64,
+    next_update: u64,
 }
 
 impl Ticket {
-    /// Counts a request as in flight on `backend` of a pool, as it was forecast from the `outputs` of its kind.
+    /// Counts a request as in flight on `backend`, with its forecast from the `outputs` of its kind.
     pub fn take(
         pool: Arc<PoolLearned>,
         outputs: Arc<OutputLengths>,
@@ -67,8 +68,8 @@ impl Ticket {
         Self::entered(entry, pool, outputs, backend, &forecast, blocks, now)
     }
 
-    /// The same, or `None` where the engine has as many as the policy lets it have: that is looked at and counted at one blow, so
-    /// that there are never more, however many ask at once.
+    /// Like [`Ticket::take`], but returns `None` where the engine has as many requests as the policy allows. The check
+    /// and the count are atomic, so that concurrent calls never exceed the limit.
     pub fn take_if_room(
         pool: Arc<PoolLearned>,
         outputs: Arc<OutputLengths>,
@@ -105,16 +106,16 @@ impl Ticket {
             taken: now,
             decoding: false,
             streamed: 0,
-            look_at: 1,
+            next_update: 1,
         }
     }
 
-    /// What was expected of it.
+    /// Forecast at dispatch.
     pub fn forecast(&self) -> &Forecast {
         &self.forecast
     }
 
-    /// The first token came: the prompt is no longer queued, the request decodes. Later calls change nothing.
+    /// Records the first token: the prompt is no longer queued, the request decodes. Later calls change nothing.
     pub fn first_token(&mut self, now: Moment) {
         if std::mem::replace(&mut self.decoding, true) {
             return;
@@ -134,31 +135,32 @@ impl Ticket {
         self.pool.predictor.observe_ttft(&learned.predictor, &self.forecast.features, &prediction, seconds, now);
     }
 
-    /// The answer has come to `tokens` tokens, as far as they can be counted. What is promised to it follows, at every doubling and at
-    /// every 64 tokens.
+    /// Records that the answer has reached `tokens` tokens. Updates the promised tokens at every doubling and every 64
+    /// tokens.
     pub fn streamed(&mut self, tokens: u64) {
-        if tokens < self.look_at {
+        if tokens < self.next_update {
             return;
         }
         self.streamed = tokens;
-        self.look_at = tokens.saturating_add(tokens.clamp(1, LOOK));
+        self.next_update = tokens.saturating_add(tokens.clamp(1, LONGEST_STEP));
         let expected = self.outputs.expected_after(tokens, self.forecast.output.limit);
         self.backend.engine.load.expect(&mut self.entry, expected as u64);
     }
 
-    /// Nobody waits for the answer any more, or it failed. Where its first token had not come, how long it was waited for is learned from.
+    /// Ends a request that failed or was abandoned. A long wait for a first token that never came counts against the
+    /// engine.
     pub fn give_up(self, now: Moment) {
         if !self.decoding {
             self.backend.engine.load.give_up(&self.entry, now);
         }
     }
 
-    /// The answer is complete. `usage` is what the engine reported of it, `tpot` the seconds per token after the first, where
-    /// that could be measured.
+    /// Ends a completed request. `usage` is the engine's own count, `tpot` the seconds per token after the first, where
+    /// it was measured.
     pub fn finish(mut self, usage: Option<&Usage>, tpot: Option<f64>, now: Moment) {
         self.streamed = 0;
         if !self.decoding {
-            // An answer that came whole: its prompt was computed, when is not known.
+            // A whole answer: its prompt was computed at an unknown time.
             self.decoding = true;
             self.backend.engine.load.answered(&self.entry, now);
             self.backend.load.queued_tokens.fetch_sub(self.forecast.work.uncached_tokens, Relaxed);
@@ -184,7 +186,7 @@ impl Ticket {
 }
 
 impl Ticket {
-    /// The prompt was computed, and is cached there now.
+    /// Records that the prompt was computed and is cached there now.
     fn computed(&self, now: Moment) {
         let learned = &self.backend.learned;
         learned.prefixes.confirm(self.blocks.prompt(), &self.reuse);
@@ -206,7 +208,7 @@ impl Drop for Ticket {
             self.backend.learned.prefixes.withdraw(self.blocks.prompt(), &self.reuse);
         }
         load.in_flight.fetch_sub(1, Relaxed);
-        // It broke off, or its client left: it would have been longer.
+        // The stream broke off or its client left: the complete answer would have been longer.
         if self.streamed > 0 {
             self.pool.outputs.cut(&self.outputs, self.streamed);
         }
@@ -219,12 +221,12 @@ mod tests {
 
     use super::*;
     use crate::{
-        fleet::{Ask, Load, Pool, Registry, Scratch, Snapshot},
+        fleet::{Load, PlacementQuery, Pool, Registry, Scratch, Snapshot},
         policy::{self, Policy, Target},
         types::{EngineKind, EngineSignals, Layout, Strategy},
     };
 
-    /// A pool of two backends on engines of their own.
+    /// A pool of two backends on separate engines.
     fn pool(registry: &Registry) -> Snapshot {
         let engine = |name: &str| policy::Engine {
             account: None,
@@ -274,7 +276,7 @@ mod tests {
     fn take(pool: &Pool, blocks: &Blocks, whole: bool, now: Moment) -> Ticket {
         let target = pool_target();
         let outputs = pool.learned.outputs.of(&target, &"route".into());
-        let ask = Ask {
+        let ask = PlacementQuery {
             target: &target,
             tried: &[],
             prompt: blocks.prompt(),
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_promised_to_a_stream_follows_how_far_it_has_come() {
+    fn promised_tokens_follow_the_stream() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let mut ticket = take(&snapshot.pools[0], &prompt(1, 100), false, at(0));
@@ -333,7 +335,10 @@ mod tests {
         for tokens in 1..2_000 {
             ticket.streamed(tokens);
             let now = promised();
-            assert!(now >= tokens - LOOK.min(tokens) && now >= *seen.last().unwrap(), "{tokens}: {seen:?} {now}");
+            assert!(
+                now >= tokens - LONGEST_STEP.min(tokens) && now >= *seen.last().unwrap(),
+                "{tokens}: {seen:?} {now}"
+            );
             if now != *seen.last().unwrap() {
                 seen.push(now);
             }
@@ -344,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_breaks_off_is_taken_for_longer_than_it_came() {
+    fn a_cut_answer_counts_as_longer_than_it_was() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let pool = &snapshot.pools[0];
@@ -365,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_was_given_up_is_remembered_until_tokens_come_again() {
+    fn an_abandoned_wait_counts_until_tokens_come_again() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let pool = &snapshot.pools[0];
@@ -393,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_overtaken_puts_its_engine_in_doubt_only_since_the_last_token() {
+    fn an_overtaken_request_blames_its_engine_only_since_the_last_token() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let pool = &snapshot.pools[0];
@@ -419,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_queued_of_a_whole_answer_runs_down_along_its_prediction() {
+    fn queued_tokens_of_a_whole_answer_run_down_as_predicted() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let ticket = take(&snapshot.pools[0], &prompt(1, 1_000), true, at(0));
@@ -432,19 +437,19 @@ mod tests {
     }
 
     #[test]
-    fn a_night_without_prompts_of_ours_does_not_make_those_of_others_seem_heavy() {
+    fn an_idle_night_does_not_inflate_external_prompts() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let mut ticket = take(&snapshot.pools[0], &prompt(1, 100), false, at(0));
         let engine = ticket.backend.engine.clone();
-        let read = |begun: f64, second: u64| {
+        let read = |started: f64, second: u64| {
             let signals = EngineSignals {
                 running: Some(1.0),
-                prefix_queries: Some(begun),
+                prefix_queries: Some(started),
                 prefix_hits: Some(0.0),
                 ..EngineSignals::unknown(EngineKind::Vllm)
             };
-            engine.read(signals, at(second * 1_000));
+            engine.record_reading(signals, at(second * 1_000));
         };
         ticket.first_token(at(100));
         drop(ticket);
@@ -479,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_with_as_many_as_it_may_have_takes_no_more() {
+    fn max_concurrency_is_never_exceeded() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let first = take(&snapshot.pools[0], &prompt(1, 10), false, at(0));
@@ -508,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_cheap_where_it_was_served_and_streams_are_not_slowed_beyond_their_limit() {
+    fn a_session_is_cheap_where_it_was_served_and_streams_keep_their_tpot_limit() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let pool = &snapshot.pools[0];
@@ -516,7 +521,7 @@ mod tests {
         let outputs = pool.learned.outputs.of(&target, &"route".into());
         let (one, other) = (prompt(1, 400), prompt(2, 400));
         let ask = |blocks: &Blocks, limit| {
-            let ask = Ask {
+            let ask = PlacementQuery {
                 target: &target,
                 tried: &[],
                 prompt: blocks.prompt(),
@@ -534,7 +539,7 @@ mod tests {
         let home = pool.backends[placed.backend].clone();
         let mut ticket = Ticket::take(pool.learned.clone(), outputs.clone(), home, placed.forecast, one, at(10));
         ticket.first_token(at(20));
-        // Nothing of this prompt was seen before, but its conversation was.
+        // The prompt's prefix is new, but its session is not.
         let next = ask(&other, None).unwrap();
         assert_eq!(next.backend, placed.backend);
         assert_eq!(next.forecast.work.uncached_tokens, 3_200);
@@ -553,14 +558,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_prompt_is_kept_from_engines_that_tell_of_a_queue_and_have_enough_of_ours_in_it() {
+    fn a_long_prompt_is_held_only_for_engines_that_report_a_queue_of_ours() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let pool = &snapshot.pools[0];
         let target = pool_target();
         let outputs = pool.learned.outputs.of(&target, &"route".into());
         let is_held = |blocks: &Blocks, ttft_limit| {
-            let ask = Ask {
+            let ask = PlacementQuery {
                 target: &target,
                 tried: &[],
                 prompt: blocks.prompt(),
@@ -574,12 +579,12 @@ mod tests {
             };
             pool.place(&ask, at(10), 0.5, &mut Scratch::default()).unwrap().held
         };
-        let tell = |waiting| {
+        let report = |waiting| {
             let signals = EngineSignals { running: Some(0.0), waiting, ..EngineSignals::unknown(EngineKind::Vllm) };
-            pool.backends.iter().for_each(|backend| backend.engine.read(signals.clone(), at(5)));
+            pool.backends.iter().for_each(|backend| backend.engine.record_reading(signals.clone(), at(5)));
         };
         let (long, short) = (prompt(9, 1_000), prompt(8, 1));
-        tell(Some(0.0));
+        report(Some(0.0));
         assert!(!is_held(&long, None), "nothing is there");
         let whole = [take(pool, &prompt(1, 1_000), true, at(9)), take(pool, &prompt(2, 1_000), true, at(9))];
         assert!(!is_held(&long, None), "nobody would see when it is done with them");
@@ -587,9 +592,9 @@ mod tests {
         let busy = [take(pool, &prompt(1, 1_000), false, at(9)), take(pool, &prompt(2, 1_000), false, at(9))];
         assert!(is_held(&long, None) && !is_held(&short, None));
         assert!(!is_held(&long, Some(std::time::Duration::from_secs(1))), "a limit is kept by other means");
-        tell(None);
+        report(None);
         assert!(!is_held(&long, None), "who knows how many there are behind one address");
-        tell(Some(0.0));
+        report(Some(0.0));
         drop(busy);
         assert!(!is_held(&long, None));
     }
@@ -601,7 +606,7 @@ mod tests {
         let pool = &snapshot.pools[0];
         let mut ticket = take(pool, &prompt(7, 400), false, at(0));
         ticket.first_token(at(50));
-        ticket.backend.engine.gone();
+        ticket.backend.engine.process_ended();
         let next = take(pool, &prompt(7, 400), false, at(60));
         assert_eq!(next.forecast.work.uncached_tokens, next.forecast.work.prompt_tokens);
     }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     accounting::Accounting,
-    telemetry::NOBODY,
+    telemetry::NO_KEY,
     types::{Clock, Fault},
 };
 
@@ -44,7 +44,7 @@ pub(super) fn compare(accounting: &Accounting, call: &Call, estimate: &Estimate)
         return;
     }
     let caller = call.key.map(|at| call.serving.caller(at));
-    let nobody = || (NOBODY, &**call.record.metrics().nobody());
+    let nobody = || (NO_KEY, &**call.record.metrics().keyless());
     let caller = caller.map_or_else(nobody, |caller| (&*caller.id, &*caller.metrics));
     accounting.prefix_stability.see(caller, &call.body, &estimate.blocks, estimate.session);
 }

@@ -13,7 +13,7 @@ use super::{
     route::{Asking, RouteContext, counter, find},
 };
 use crate::{
-    fleet::{Ask, Scratch},
+    fleet::{PlacementQuery, Scratch},
     journal::{AttemptEntry, Explained, RoutingFacts},
     policy::Labels,
     protocol::RequestBody,
@@ -77,7 +77,7 @@ pub(super) fn explain_read(
     for place in 0..route.targets.len() {
         let pool = &serving.snapshot.pools[route.targets[place].pool];
         let outputs = pool.learned.outputs.of(&route.targets[place], &route.name);
-        let ask = Ask {
+        let ask = PlacementQuery {
             target: &route.targets[place],
             tried: &[],
             prompt: estimate.blocks.prompt(),

@@ -147,7 +147,7 @@ impl Record {
             cost_usd: None,
             uncounted: Spent::default(),
         };
-        let in_flight = settlement.metrics.enter();
+        let in_flight = settlement.metrics.start_request();
         let arrived = settlement.clock.now();
         Arc::new(Self {
             settlement,

@@ -19,19 +19,19 @@ use std::{
 
 use crate::{
     measure::lock,
-    schedule::admission::{Key, LOOK, Queue, Usher, Wait, Waiting, seat},
+    schedule::admission::{Key, Queue, RECHECK_INTERVAL, TryAdmit, Wait, Waiting, admit_waiting},
     types::{Moment, Name},
 };
 
 /// One who waits.
 pub(super) trait Guest: Send {
-    /// See [`Usher::seat`]. What has to be dropped is kept until the guest itself goes.
+    /// See [`TryAdmit::try_admit`]. What has to be dropped is kept until the guest itself goes.
     fn sit(&self, now: Moment) -> Result<(), Wait>;
 
-    /// See [`Usher::is_kept`].
+    /// See [`TryAdmit::was_held`].
     fn is_kept(&self) -> bool;
 
-    /// See [`Usher::kind`].
+    /// See [`TryAdmit::kind`].
     fn kind(&self) -> u64;
 }
 
@@ -137,7 +137,7 @@ impl WaitQueues {
     /// The same for one who has waited for a while, unless another of them did so just now.
     pub(super) fn look(&self, now: Moment) {
         let before = self.looked.load(Relaxed);
-        let due = now.since(Moment::from_nanos(before)) >= LOOK;
+        let due = now.since(Moment::from_nanos(before)) >= RECHECK_INTERVAL;
         if due && self.looked.compare_exchange(before, now.nanos(), Relaxed, Relaxed).is_ok() {
             self.stir(now);
         }
@@ -158,12 +158,12 @@ impl WaitQueues {
 /// Guests find their places themselves.
 struct Themselves;
 
-impl Usher<Box<dyn Guest>> for Themselves {
-    fn seat(&mut self, guest: &Box<dyn Guest>, now: Moment) -> Result<(), Wait> {
+impl TryAdmit<Box<dyn Guest>> for Themselves {
+    fn try_admit(&mut self, guest: &Box<dyn Guest>, now: Moment) -> Result<(), Wait> {
         guest.sit(now)
     }
 
-    fn is_kept(&self, guest: &Box<dyn Guest>) -> bool {
+    fn was_held(&self, guest: &Box<dyn Guest>) -> bool {
         guest.is_kept()
     }
 
@@ -173,7 +173,7 @@ impl Usher<Box<dyn Guest>> for Themselves {
 }
 
 fn stir(lines: &mut BTreeMap<Name, Line>, now: Moment) -> Vec<Box<dyn Guest>> {
-    seat(lines.values_mut(), &mut Themselves, now)
+    admit_waiting(lines.values_mut(), &mut Themselves, now)
 }
 
 impl Drop for Stay {

@@ -35,7 +35,7 @@ impl Learning {
         let tiered: HashMap<_, _> = policy.models.tiered().collect();
         self.tierings.retain(|name, tierings| match tiered.get(name) {
             Some(tiers) => {
-                tierings.follow(&tiers.aim, tiers.routes.len());
+                tierings.set_aim(&tiers.aim, tiers.routes.len());
                 true
             }
             None => false,

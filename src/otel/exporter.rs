@@ -1,4 +1,5 @@
-//! What goes out, by OpenTelemetry's own SDK: spans in batches, histograms at intervals, each from a thread with a bounded queue.
+//! Export through OpenTelemetry's own SDK: spans in batches, histograms at intervals, each from a thread with a bounded
+//! queue.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,21 +20,21 @@ use opentelemetry_sdk::{
 use super::{Kind, Measured, SetUpError, Span, Tokens, Value, http::Sender};
 use crate::policy::Otel;
 
-/// Most spans that wait to be sent; more are dropped, and the SDK logs that it does so.
+/// Most spans that wait to be sent. More are dropped, which the SDK logs.
 const QUEUE: usize = 32_768;
-/// Most spans that are sent at once.
+/// Most spans per export.
 const BATCH: usize = 2_048;
-/// How long spans wait for others.
+/// Longest wait of spans for a batch.
 const DELAY: Duration = Duration::from_secs(1);
 
-/// Buckets of times to first tokens, in seconds, as OpenTelemetry's conventions for generative AI advise.
+/// Buckets of times to first token, in seconds, as OpenTelemetry's conventions for generative AI recommend.
 const FIRST_TOKEN: [f64; 16] =
     [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
-/// Buckets of times for each token, in seconds, as they advise.
+/// Buckets of times per token, in seconds, as they recommend.
 const PER_TOKEN: [f64; 13] = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5];
-/// Buckets of durations, in seconds, as they advise.
+/// Buckets of durations, in seconds, as they recommend.
 const DURATION: [f64; 14] = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
-/// Buckets of tokens, as they advise.
+/// Buckets of tokens, as they recommend.
 const TOKENS: [f64; 14] = [
     1.0,
     4.0,
@@ -62,7 +63,7 @@ pub struct Exporter {
     histograms: Histograms,
 }
 
-/// The conventions' histograms (`gen_ai.server.*`, `gen_ai.client.*`).
+/// Histograms of the conventions (`gen_ai.server.*`, `gen_ai.client.*`).
 #[derive(Debug)]
 struct Histograms {
     first_token: Histogram<f64>,
@@ -72,10 +73,12 @@ struct Histograms {
 }
 
 impl Exporter {
-    /// Begins to export; to be called within the runtime. A collector that is not there costs nothing but what it would have been told.
+    /// Starts to export. Must be called within the runtime. Without a reachable collector only the exported data is
+    /// lost.
     ///
     /// # Errors
-    /// When the SDK or the HTTP client refuses what it is given.
+    ///
+    /// If the SDK or the HTTP client rejects its configuration.
     pub fn open(spec: &Otel) -> Result<Self, SetUpError> {
         let refused = |error: ExporterBuildError| SetUpError(error.to_string());
         let sender: Arc<_> = Sender::new().map_err(|error| SetUpError(error.to_string()))?.into();
@@ -113,19 +116,19 @@ impl Exporter {
         Ok(Self { sample: spec.sample, spans, sender, scope, metrics, histograms })
     }
 
-    /// The share of new traces that are recorded.
+    /// Share of new traces that are recorded.
     pub fn sample(&self) -> f64 {
         self.sample
     }
 
-    /// Takes the spans of a request. Never waits.
+    /// Queues the spans of a request. Never blocks.
     pub fn spans(&self, spans: Vec<Span>) {
         for span in spans {
             self.spans.on_end(self.data(span));
         }
     }
 
-    /// Takes what was measured of a request. Never waits.
+    /// Records the measurements of a request. Never blocks.
     pub fn measure(&self, measured: &Measured) {
         let Histograms { first_token, per_token, duration, tokens } = &self.histograms;
         let mut attributes = vec![KeyValue::new("gen_ai.operation.name", measured.operation)];
@@ -152,10 +155,10 @@ impl Exporter {
         duration.record(measured.duration.as_secs_f64(), &attributes);
     }
 
-    /// Sends what is left, for `limit` in all: what the collector has not taken by then is lost. Blocks.
+    /// Sends the rest within `limit`; what the collector has not accepted by then is lost. Blocks.
     pub fn close(&self, limit: Duration) {
         self.sender.end_after(limit);
-        // What cannot be sent any more was logged by the SDK.
+        // The SDK has logged what cannot be sent.
         let _ = self.spans.shutdown_with_timeout(limit);
         let _ = self.metrics.shutdown_with_timeout(limit);
     }

@@ -1,4 +1,4 @@
-//! The way out of the exporter's threads: the SDK waits in threads that know no runtime, and the HTTP client needs one.
+//! HTTP client of the exporter: the SDK waits in threads without a runtime, and the HTTP client needs one.
 
 use std::{
     fmt,
@@ -13,23 +13,23 @@ use bytes::Bytes;
 use opentelemetry_http::{HttpClient, HttpError, Request, Response};
 use tokio::{runtime::Handle, sync::watch};
 
-/// Longest that a collector may take.
+/// Timeout of a request to the collector.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Most of its answer that is read, in bytes.
+/// Most bytes read of its response.
 const LARGEST_ANSWER: usize = 64 << 10;
 
 /// Sends for the exporter, on the gateway's runtime.
 pub(super) struct Sender {
     client: reqwest::Client,
     runtime: Handle,
-    /// Whether the last attempt failed, so that a row of failures is told once.
+    /// True if the last attempt failed, so that consecutive failures are logged once.
     failing: Arc<AtomicBool>,
     /// True if nothing is sent any more.
     over: watch::Sender<bool>,
 }
 
 impl Sender {
-    /// To be called within the runtime.
+    /// Creates a sender. Must be called within the runtime.
     pub(super) fn new() -> Result<Self, reqwest::Error> {
         let client = reqwest::Client::builder()
             .timeout(TIMEOUT)
@@ -39,7 +39,8 @@ impl Sender {
         Ok(Self { client, runtime: Handle::current(), failing: Arc::default(), over: watch::Sender::new(false) })
     }
 
-    /// Ends what is under way after `limit`, and fails at once from then on: the SDK waits for an answer longer than a process that ends can.
+    /// Cancels requests under way after `limit` and fails later ones at once: the SDK would wait for responses longer
+    /// than a terminating process can.
     pub(super) fn end_after(&self, limit: Duration) {
         let over = self.over.clone();
         self.runtime.spawn(async move {
@@ -79,21 +80,21 @@ impl HttpClient for Sender {
                 Ok::<_, HttpError>(Response::from_parts(head, body))
             };
             tokio::select! {
-                _ = over.wait_for(|over| *over) => Err("the gateway ends before it has answered".into()),
+                _ = over.wait_for(|over| *over) => Err("cancelled by shutdown".into()),
                 answered = answered => answered,
             }
         });
         let answered = answered.await?;
         let problem = match &answered {
             Ok(answer) if answer.status().is_success() => None,
-            Ok(answer) => Some(format!("it answers {}", answer.status())),
+            Ok(answer) => Some(format!("status {}", answer.status())),
             Err(error) => Some(causes(error.as_ref())),
         };
         if failing.swap(problem.is_some(), Relaxed) != problem.is_some() {
             if let Some(problem) = problem {
-                tracing::warn!("the OpenTelemetry collector gets nothing: {problem}");
+                tracing::warn!(%problem, "otel: export failed, spans and metrics are lost until the collector accepts them");
             } else {
-                tracing::info!("the OpenTelemetry collector takes what it is sent again");
+                tracing::info!("otel: export works again");
             }
         }
         answered

@@ -1,7 +1,9 @@
-//! Where a session was served last, as a guess of what is cached there: it makes that backend cheaper, and decides nothing.
+//! Session affinity: the backend that last served each session, as an estimate of what is cached there. It makes that
+//! backend cheaper and decides nothing by itself.
 //!
-//! The prefix index knows better, where it knows: it may have no hashes of the prompt's blocks, have let them go, or be as young as
-//! the gateway. A turn of a conversation begins with the turn before it, so the session alone tells something.
+//! The prefix index is more exact where it has data. It may lack hashes of the prompt's blocks, may have evicted them,
+//! or may be as young as the gateway. A turn of a session extends the turn before it, so the session alone is some
+//! evidence.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,17 +14,17 @@ use std::{
 use super::prefix::HolderId;
 use crate::{measure::lock, types::Moment};
 
-/// Idle sessions are forgotten after this: a sixty-fourth of what was expected of them is left.
+/// Time after which an idle session is dropped: a sixty-fourth of the expected tokens is left.
 const EXPIRY: Duration = Duration::from_hours(1);
-/// In this many seconds of idleness, an engine's own traffic evicts a session's prefix with even odds.
+/// Seconds of idleness after which an engine's other traffic has evicted a session's prefix with even odds.
 const HALF_LIFE_SECONDS: f64 = 600.0;
-/// The share of a session's last prompt that is expected to begin its next one: not all of them append to what was said (edited
-/// histories, subagents, trimmed contexts).
+/// Share of a session's last prompt that is expected to begin its next one. Not all sessions append (edited histories,
+/// subagents, trimmed contexts).
 const CONFIDENCE: f64 = 0.5;
 
-/// Sessions and the holders that served them last. Shared by reference between threads; its lock is held for less than a
-/// microsecond, except by [`Affinity::clear`]. Bounded: a session takes about 120 bytes, and beyond the bound the one that
-/// was used least recently goes.
+/// Sessions and the holders that served them last. Shared by reference between threads. Its lock is held for less than
+/// a microsecond, except by [`Affinity::clear`]. A session takes about 120 bytes. Beyond the bound the least recently
+/// used session is evicted.
 #[derive(Debug)]
 pub struct Affinity {
     most: usize,
@@ -31,78 +33,79 @@ pub struct Affinity {
 
 #[derive(Debug, Default)]
 struct Sessions {
-    seats: HashMap<u64, Seat>,
-    /// The same by last use, the least recent first.
+    by_session: HashMap<u64, LastServed>,
+    /// Sessions by last use, least recent first.
     by_use: BTreeSet<(Moment, u64)>,
 }
 
-/// Where a session sat last.
+/// Last placement of a session.
 #[derive(Copy, Clone, Debug)]
-struct Seat {
+struct LastServed {
     holder: HolderId,
     prompt_tokens: u64,
     used: Moment,
 }
 
 impl Affinity {
-    /// Knows no session yet, and never more than `most`.
+    /// Creates an empty index of at most `most` sessions.
     pub fn new(most: usize) -> Self {
         Self { most, sessions: Mutex::default() }
     }
 
-    /// The session with this hash got its first token from `holder`, for a prompt of `prompt_tokens`.
+    /// Records that the session with this hash got its first token from `holder`, for a prompt of `prompt_tokens`.
     pub fn served(&self, session: u64, holder: HolderId, prompt_tokens: u64, now: Moment) {
         let mut sessions = lock(&self.sessions);
         sessions.forget(session);
         sessions.expire(now);
-        if sessions.seats.len() >= self.most {
+        if sessions.by_session.len() >= self.most {
             sessions.forget_oldest();
         }
         if self.most > 0 {
-            sessions.seats.insert(session, Seat { holder, prompt_tokens, used: now });
+            sessions.by_session.insert(session, LastServed { holder, prompt_tokens, used: now });
             sessions.by_use.insert((now, session));
         }
     }
 
-    /// How many tokens of the session's next prompt are expected to be cached at `holder`: half of its last prompt, and half of
-    /// that for each ten minutes since. 0 where it was served elsewhere, or not at all. A decision takes this or what the prefix
-    /// index says, whichever is more, and no more than the prompt has.
+    /// Expected cached tokens of the session's next prompt at `holder`: half of its last prompt, halved again for each
+    /// ten minutes since. 0 where another holder served it last, or none. A decision uses the larger of this value and
+    /// the prefix index's, capped at the prompt's length.
     pub fn expected_cached(&self, session: u64, holder: HolderId, now: Moment) -> u64 {
-        let seat = lock(&self.sessions).seats.get(&session).copied();
-        let Some(seat) = seat.filter(|seat| seat.holder == holder) else { return 0 };
-        let idle = now.since(seat.used);
+        let last = lock(&self.sessions).by_session.get(&session).copied();
+        let Some(last) = last.filter(|last| last.holder == holder) else { return 0 };
+        let idle = now.since(last.used);
         if idle >= EXPIRY {
             return 0;
         }
         let survival = (-idle.as_secs_f64() / HALF_LIFE_SECONDS).exp2();
-        (seat.prompt_tokens as f64 * CONFIDENCE * survival) as u64
+        (last.prompt_tokens as f64 * CONFIDENCE * survival) as u64
     }
 
-    /// The engine behind `holder` restarted: its cache is gone, and all sessions there with it. Looks at every session.
+    /// Drops all sessions of `holder` after its engine restarted with an empty cache. Takes time proportional to all
+    /// sessions.
     pub fn clear(&self, holder: HolderId) {
         let mut sessions = lock(&self.sessions);
-        let Sessions { seats, by_use } = &mut *sessions;
-        seats.retain(|session, seat| {
-            let stays = seat.holder != holder;
+        let Sessions { by_session, by_use } = &mut *sessions;
+        by_session.retain(|session, last| {
+            let stays = last.holder != holder;
             if !stays {
-                by_use.remove(&(seat.used, *session));
+                by_use.remove(&(last.used, *session));
             }
             stays
         });
     }
 
-    /// How many sessions are remembered.
+    /// Number of sessions.
     pub fn len(&self) -> usize {
-        lock(&self.sessions).seats.len()
+        lock(&self.sessions).by_session.len()
     }
 
-    /// Whether none is.
+    /// True if there are no sessions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// 64 thousand sessions, which take about 8 MB.
+/// 65,536 sessions, which take about 8 MB.
 impl Default for Affinity {
     fn default() -> Self {
         Self::new(64 << 10)
@@ -111,14 +114,14 @@ impl Default for Affinity {
 
 impl Sessions {
     fn forget(&mut self, session: u64) {
-        if let Some(seat) = self.seats.remove(&session) {
-            self.by_use.remove(&(seat.used, session));
+        if let Some(last) = self.by_session.remove(&session) {
+            self.by_use.remove(&(last.used, session));
         }
     }
 
     fn forget_oldest(&mut self) {
         if let Some((_, session)) = self.by_use.pop_first() {
-            self.seats.remove(&session);
+            self.by_session.remove(&session);
         }
     }
 
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_halves_every_ten_minutes_and_only_where_it_was_served() {
+    fn expected_tokens_halve_every_ten_minutes_where_the_session_was_served() {
         let [here, there, _] = holders();
         let affinity = Affinity::default();
         affinity.served(1, here, 8_000, at(0));
@@ -163,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_and_an_hour_make_it_forget() {
+    fn sessions_are_dropped_after_a_restart_or_an_hour() {
         let [here, there, _] = holders();
         let affinity = Affinity::default();
         (0..10).for_each(|session| affinity.served(session, if session < 4 { here } else { there }, 100, at(session)));
@@ -177,9 +180,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list in the order of use.
+        /// Compares with a list in the order of use.
         #[test]
-        fn the_least_recently_used_go_first(
+        fn the_least_recently_used_are_evicted_first(
             most in 0..6_usize,
             served in proptest::collection::vec((0..10_u64, 0..3_usize, 0..100_000_u64, 0..1_500_u64, 0..12_u8), 0..100),
         ) {
@@ -190,29 +193,29 @@ mod tests {
                 now += pause;
                 if act == 0 {
                     affinity.clear(holders[holder]);
-                    paper.retain(|seat| seat.1 != holder);
+                    paper.retain(|last| last.1 != holder);
                     continue;
                 }
                 affinity.served(session, holders[holder], tokens, at(now));
-                paper.retain(|seat| seat.0 != session && now - seat.3 < 3_600);
+                paper.retain(|last| last.0 != session && now - last.3 < 3_600);
                 paper.push((session, holder, tokens, now));
                 let over = paper.len().saturating_sub(most);
-                paper.sort_by_key(|seat| (seat.3, seat.0));
+                paper.sort_by_key(|last| (last.3, last.0));
                 if over > 0 {
-                    // The newest is never the one to go, unless nothing may stay.
-                    let oldest = paper.iter().position(|seat| most == 0 || seat.0 != session).unwrap();
+                    // The newest session is never evicted, unless the bound is zero.
+                    let oldest = paper.iter().position(|last| most == 0 || last.0 != session).unwrap();
                     paper.remove(oldest);
                 }
                 prop_assert_eq!(affinity.len(), paper.len());
                 let listed = lock(&affinity.sessions).by_use.len();
                 prop_assert!(affinity.len() <= most && affinity.len() == listed);
                 for session in 0..10 {
-                    let seat = paper.iter().find(|seat| seat.0 == session);
+                    let last = paper.iter().find(|last| last.0 == session);
                     for (place, &holder) in holders.iter().enumerate() {
                         let expected = affinity.expected_cached(session, holder, at(now));
-                        let most = seat.filter(|seat| seat.1 == place).map_or(0, |seat| seat.2 / 2);
+                        let most = last.filter(|last| last.1 == place).map_or(0, |last| last.2 / 2);
                         prop_assert!(expected <= most);
-                        prop_assert!(seat.is_none_or(|seat| seat.3 < now || expected == most));
+                        prop_assert!(last.is_none_or(|last| last.3 < now || expected == most));
                     }
                 }
             }

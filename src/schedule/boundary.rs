@@ -1,20 +1,22 @@
-//! From which length on a prompt is long: learned from where the pool for long prompts is the better one.
+//! Learned boundary between short and long prompts: the length from which on the pool for long prompts is the better
+//! one.
 //!
-//! Each request tells on which side of the crossing its length lies: its cost to everybody, itself included, is known for both pools.
-//! A request that the boundary puts on the wrong side moves it a little (stochastic approximation, Robbins and Monro 1951, on the
-//! logarithm of the length). It comes to rest where both pools cost the same; a queue in one moves it, and the end of that queue back.
+//! Each request gives evidence, since its cost to all requests, itself included, is known for both pools. A request on
+//! the wrong side of the boundary moves it a little (stochastic approximation, Robbins and Monro 1951, on the logarithm
+//! of the length). The boundary settles where both pools cost the same. A queue in one pool moves it, and the end of
+//! that queue moves it back.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How far one request moves the boundary: 2 %.
+/// Relative step of the boundary per request: 2 %.
 const STEP: f64 = 0.02;
-/// A difference below this is none: what is predicted is no better known.
+/// Least relative difference in cost that counts. Predictions are no more accurate than this.
 const CLEAR: f64 = 0.05;
-/// Where it begins, in tokens, and its limits.
+/// Initial boundary in tokens, and its limits.
 const FIRST: f64 = 8192.0;
 const LIMITS: (f64, f64) = (64.0, 4_194_304.0);
 
-/// A length in tokens, learned. Shared by reference; relaxed, since a lost step harms nothing.
+/// A learned length in tokens. Shared by reference. Loads and stores are relaxed, since a lost step is harmless.
 #[derive(Debug)]
 pub struct Boundary(AtomicU64);
 
@@ -25,12 +27,13 @@ impl Default for Boundary {
 }
 
 impl Boundary {
-    /// The tokens from which on a prompt is long.
+    /// Length in tokens from which on a prompt is long.
     pub fn tokens(&self) -> f64 {
         f64::from_bits(self.0.load(Relaxed))
     }
 
-    /// A prompt of `tokens` would cost `short` seconds in the pool for short prompts, and `long` in the other.
+    /// Learns from a prompt of `tokens` tokens that would cost `short` seconds in the pool for short prompts and `long`
+    /// seconds in the other.
     pub fn learn(&self, tokens: u64, short: f64, long: f64) {
         let (tokens, boundary) = (tokens as f64, self.tokens());
         let moved = if tokens < boundary && long < short * (1.0 - CLEAR) {
@@ -48,7 +51,8 @@ impl Boundary {
 mod tests {
     use super::*;
 
-    /// After `requests` of random lengths, where the short pool takes `slow` milliseconds a token and the long one 100 ms and a quarter.
+    /// The boundary after `requests` of random lengths, where the short pool takes `slow` milliseconds per token and
+    /// the long one 100 ms plus a quarter of that per token.
     fn learned(boundary: &Boundary, requests: u64, slow: f64) -> f64 {
         let mut dice = fastrand::Rng::with_seed(7);
         for _ in 0..requests {
@@ -59,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_to_rest_where_both_cost_the_same() {
+    fn the_boundary_settles_where_both_pools_cost_the_same() {
         let boundary = Boundary::default();
         // 1 ms · n = 100 ms + 0.25 ms · n at 133 tokens.
         let first = learned(&boundary, 4000, 1e-3);
@@ -70,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_where_nothing_is_clear() {
+    fn small_differences_do_not_move_the_boundary() {
         let boundary = Boundary::default();
         boundary.learn(100, 1.0, 0.97);
         boundary.learn(100_000, f64::NAN, 1.0);

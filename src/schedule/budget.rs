@@ -1,43 +1,43 @@
-//! How many requests may be sent a second time: a share of those that are sent once.
+//! Budget of extra requests (retries, hedges), as a share of first attempts.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Fractions of a request that the budget counts in.
-const WHOLE: u64 = 100;
+/// Units per request.
+const UNITS: u64 = 100;
 
-/// A share of the requests dispatched lately, and what was saved up.
+/// Balance of extra requests, earned by dispatched requests.
 #[derive(Debug)]
 pub struct Budget {
-    held: AtomicU64,
+    balance: AtomicU64,
     earned: u64,
     cap: u64,
 }
 
 impl Budget {
-    /// `percent` of what is dispatched, beginning with `first`; at most `most` are saved up.
+    /// Creates a budget that earns `percent` of the dispatched requests, starts with `first` and saves at most `most`.
     pub const fn new(percent: u64, first: u64, most: u64) -> Self {
-        Self { held: AtomicU64::new(first * WHOLE), earned: percent, cap: most * WHOLE }
+        Self { balance: AtomicU64::new(first * UNITS), earned: percent, cap: most * UNITS }
     }
 
-    /// A request was dispatched for the first time.
+    /// Adds the share that one dispatched request earns.
     pub fn earn(&self) {
         self.add(self.earned);
     }
 
-    /// Gives one back that was taken out and not used.
+    /// Returns one extra request that was taken and not used.
     pub fn give_back(&self) {
-        self.add(WHOLE);
+        self.add(UNITS);
     }
 
     fn add(&self, more: u64) {
-        let more = |held: u64| (held < self.cap).then(|| (held + more).min(self.cap));
-        // An error means that it is full.
-        let _ = self.held.fetch_update(Relaxed, Relaxed, more);
+        let more = |balance: u64| (balance < self.cap).then(|| (balance + more).min(self.cap));
+        // An error means that the balance is at its maximum.
+        let _ = self.balance.fetch_update(Relaxed, Relaxed, more);
     }
 
-    /// Takes one out, if there is one.
+    /// Takes one extra request. Returns false if the balance is too low.
     pub fn take(&self) -> bool {
-        self.held.fetch_update(Relaxed, Relaxed, |held| held.checked_sub(WHOLE)).is_ok()
+        self.balance.fetch_update(Relaxed, Relaxed, |balance| balance.checked_sub(UNITS)).is_ok()
     }
 }
 
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_begins_with_three_and_earns_two_in_a_hundred() {
+    fn a_hedge_budget_starts_with_three_and_earns_two_per_hundred() {
         let budget = Budget::new(2, 3, 10);
         let taken = |budget: &Budget| std::iter::from_fn(|| budget.take().then_some(())).count();
         assert_eq!(taken(&budget), 3);
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_taken_than_was_earned_when_many_take_at_once() {
+    fn concurrent_takers_never_exceed_the_earned_balance() {
         let budget = Budget::new(2, 3, 10);
         let worker = || (0..1_000).map(|_| (budget.earn(), u32::from(budget.take())).1).sum::<u32>();
         let taken: u32 = std::thread::scope(|scope| {

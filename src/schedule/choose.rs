@@ -1,32 +1,32 @@
 //! The choice among the candidates of one pool.
 
-use super::cost::{Around, cost};
+use super::cost::{CandidateStats, cost};
 use crate::types::{Candidate, Strategy};
 
-/// The chance in a decision, drawn by the caller, so that the same input always gives the same choice.
+/// Random inputs of a decision, drawn by the caller, so that the same input always gives the same choice.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Draw {
-    /// Counts the pool's decisions: whose turn it is.
+    /// Number of the decision in its pool, for taking turns.
     pub turn: u64,
     /// Uniform in `0..1`.
     pub chance: f64,
 }
 
-/// Why a candidate was chosen.
+/// Reason for a choice.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It was the only one.
+    /// It was the only candidate.
     Only,
     /// Its fixed share was drawn.
     Weight,
     /// The strategy preferred it.
     Strategy(Strategy),
-    /// Every candidate failed lately; the strategy chose among them all.
+    /// Every candidate failed lately; the strategy chose among all of them.
     Panic,
 }
 
 impl Reason {
-    /// A word for headers, the journal and the page.
+    /// Label for headers, the journal and the status page.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Only => "only",
@@ -40,20 +40,20 @@ impl Reason {
 /// A decision.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// Place of the chosen one among the candidates.
+    /// Index of the chosen candidate.
     pub index: usize,
-    /// Why it was chosen.
+    /// Reason for the choice.
     pub reason: Reason,
 }
 
-/// The chance to keep a request's limits that is good enough: among those who have it, cost decides.
+/// Probability of meeting a request's limits that is sufficient: among candidates that reach it, cost decides.
 const GOOD_ENOUGH: f64 = 0.9;
 
-/// Chooses among `candidates`; `None` when there are none. What each would have cost goes into `costs`, in the strategy's own unit, `None`
-/// for those not weighed.
+/// Chooses among `candidates`; `None` without any. Writes the cost of each into `costs`, in the strategy's own unit,
+/// `None` for those that were not weighed.
 ///
-/// Where the request has limits, only candidates that keep them with a chance of 0.9 are weighed, and where there are none, only
-/// the ones with the best chance.
+/// Where the request has limits, only candidates that meet them with a probability of 0.9 are weighed; where none does,
+/// only those with the highest probability.
 pub fn choose(
     strategy: Strategy,
     candidates: &[Candidate],
@@ -73,39 +73,40 @@ pub fn choose(
         Ok(index) => return chosen(index, Reason::Weight),
         Err(chance) => chance,
     };
-    // Weighted backends alone are left when the others are all avoided: better one of them than none.
+    // If only weighted backends are not avoided, they are used without their shares.
     let unweighted = candidates.iter().any(|candidate| usable(candidate) && candidate.weight.is_none());
     let open = |candidate: &Candidate| usable(candidate) && !(unweighted && candidate.weight.is_some());
     let best = candidates.iter().filter(|candidate| open(candidate)).map(|candidate| candidate.attainment);
     let enough = best.fold(0.0, f64::max).min(GOOD_ENOUGH);
-    // Only the strategy that looks at latencies looks at their limits.
+    // Limits apply only under the strategy that predicts latencies.
     let attains = |candidate: &Candidate| strategy != Strategy::LeastCost || candidate.attainment >= enough;
     let pair = (strategy == Strategy::PowerOfTwo).then(|| {
         let count = candidates.iter().filter(|candidate| open(candidate)).count();
         two_of(count, chance)
     });
-    let around = if strategy == Strategy::LeastCost {
-        Around::of(candidates.iter().filter(|candidate| open(candidate) && attains(candidate)))
+    let stats = if strategy == Strategy::LeastCost {
+        CandidateStats::of(candidates.iter().filter(|candidate| open(candidate) && attains(candidate)))
     } else {
-        Around::NOTHING
+        CandidateStats::NOTHING
     };
     let mut place = 0;
     for (candidate, slot) in candidates.iter().zip(costs.iter_mut()) {
         if open(candidate) && attains(candidate) {
             if pair.is_none_or(|(one, other)| place == one || place == other) {
-                *slot = Some(cost(strategy, candidate, &around));
+                *slot = Some(cost(strategy, candidate, &stats));
             }
             place += 1;
         }
     }
-    // Of two that were drawn, the first one drawn has its turn.
+    // Of two drawn candidates, ties go to the one drawn first.
     let turn = pair.map_or(draw.turn, |(one, other)| u64::from(one > other));
     let index = smallest(costs, candidates, turn)?;
     chosen(index, Reason::Strategy(strategy))
 }
 
-/// The candidate whose fixed share `chance` falls into. Where all usable ones have shares, these fill the whole range. If it
-/// falls into none, what is left of the range makes a chance of its own, uniform in `0..1`.
+/// Finds the candidate whose fixed share `chance` falls into. Where all usable candidates have shares, these fill the
+/// whole range. Otherwise a `chance` beyond the shares is rescaled to `0..1` and returned for the choice among the
+/// rest.
 fn draw_weight(candidates: &[Candidate], usable: &impl Fn(&Candidate) -> bool, chance: f64) -> Result<usize, f64> {
     let shares = || candidates.iter().enumerate().filter(|(_, candidate)| usable(candidate));
     let sum: f64 = shares().filter_map(|(_, candidate)| candidate.weight).sum();
@@ -119,7 +120,7 @@ fn draw_weight(candidates: &[Candidate], usable: &impl Fn(&Candidate) -> bool, c
     drawn.ok_or(if sum < 1.0 { left / (1.0 - sum) } else { 0.0 })
 }
 
-/// Two different numbers below `count`, both given by one draw.
+/// Two different numbers below `count` from one draw.
 fn two_of(count: usize, chance: f64) -> (usize, usize) {
     if count < 2 {
         return (0, 0);
@@ -129,14 +130,14 @@ fn two_of(count: usize, chance: f64) -> (usize, usize) {
     (first, if second >= first { second + 1 } else { second })
 }
 
-/// The cheapest; among equals the one with fewest requests, then by turns.
+/// Index of the lowest cost; among equals the candidate with fewest requests, then by turns.
 fn smallest(costs: &[Option<f64>], candidates: &[Candidate], turn: u64) -> Option<usize> {
     let weighed = costs.iter().flatten().count() as u64;
     let turn = if weighed == 0 { 0 } else { (turn % weighed) as usize };
     let all = || costs.iter().enumerate().filter_map(|(index, cost)| Some((index, (*cost)?)));
     let (after, before) = (all().skip(turn), all().take(turn));
     let best = after.chain(before).min_by(|&(one, cost), &(other, least)| {
-        // Round robin weighs nothing: not even requests may break its turns.
+        // Round robin weighs nothing, so that the number of requests does not break its turns.
         let load = |index: usize, cost: f64| if cost > 0.0 { candidates[index].in_flight } else { 0 };
         cost.total_cmp(&least).then(load(one, cost).cmp(&load(other, least)))
     });
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_a_short_answer_holds_others_up_no_more_than_who_wants_a_long_one() {
+    fn answer_length_does_not_change_the_delay_of_others_prompts() {
         let queued = Candidate { mean_output_tokens: 400, ..candidate(2, 300) };
         let among_streams = Candidate { mean_output_tokens: 400, ..candidate(5, 0) };
         for output_tokens in [2, 400] {
@@ -178,10 +179,10 @@ mod tests {
     }
 
     #[test]
-    fn long_answers_keep_from_an_engine_whose_tokens_would_be_late() {
+    fn long_answers_avoid_an_engine_with_late_tokens() {
         let common = Candidate { step_tokens: 100.0, mean_output_tokens: 200, ..candidate(0, 0) };
         let slow = Candidate { speed: 4.0, strain: 0.4, ..common };
-        // It would have to wait for so long elsewhere that its prompt alone is done sooner on the slow one.
+        // Elsewhere it would wait so long that its prompt alone is done sooner on the slow engine.
         let queued = Candidate { strain: 0.4, queued_tokens: 1_600, ..common };
         for (output_tokens, place) in [(2, 0), (400, 1)] {
             let candidates = [slow, queued].map(|candidate| Candidate { output_tokens, ..candidate });
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn of_engines_with_streams_the_one_with_fewer_of_mean_size_is_taken_where_steps_are_dear() {
+    fn fewer_streams_of_mean_size_win_where_steps_are_expensive() {
         let crowd = |streams| Candidate {
             step_tokens: 100.0,
             output_tokens: 200,
@@ -205,12 +206,12 @@ mod tests {
     }
 
     #[test]
-    fn work_that_another_could_spare_is_dearer_than_work_that_all_would_have() {
+    fn avoidable_work_costs_more_than_unavoidable_work() {
         let busy =
             Candidate { utilisation: 0.5, mean_output_tokens: 400, mean_uncached_tokens: 1_000.0, ..candidate(0, 0) };
         let warm = Candidate { uncached_tokens: 100, queued_tokens: 1_500, in_flight: 8, ..busy };
         let cold = Candidate { uncached_tokens: 1_000, ..busy };
-        // Nobody is held up on the cold one; those who come later would be.
+        // No request is delayed on the cold engine now, but later ones would be.
         assert_eq!(pick(Strategy::LeastCost, &[warm, cold], 0, 0.0), 0, "one waits for what is cached");
         let alike = [warm, cold].map(|candidate| Candidate { uncached_tokens: 1_000, ..candidate });
         assert_eq!(pick(Strategy::LeastCost, &alike, 0, 0.0), 1);
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn who_would_be_late_goes_where_it_is_soonest_where_answers_fill_the_engines_time() {
+    fn a_late_request_goes_to_the_soonest_engine_where_answers_dominate() {
         let long = Candidate {
             uncached_tokens: 4_000,
             mean_uncached_tokens: 1_000.0,
@@ -246,11 +247,11 @@ mod tests {
         let brief = |candidate| Candidate { mean_output_tokens: 20, ..candidate };
         assert_eq!(place([queued(3_000, brief(long)), queued(0, brief(crowded))]), 0, "a long one holds brief ones up");
         assert_eq!(place([queued(6_000, long), queued(3_000, crowded)]), 0, "late wherever it goes");
-        let around = |soonest| Around { soonest, ..Around::NOTHING };
-        let [late, behind] = [0.0, f64::INFINITY]
-            .map(|soonest| super::cost(Strategy::LeastCost, &queued(3_000, long), &around(soonest)));
+        let stats = |soonest| CandidateStats { soonest, ..CandidateStats::NOTHING };
+        let [late, behind] =
+            [0.0, f64::INFINITY].map(|soonest| super::cost(Strategy::LeastCost, &queued(3_000, long), &stats(soonest)));
         assert!(late > behind && behind > 0.0);
-        // Most of what is queued has been computed, but who joins makes the first token there later.
+        // Most of the queue has been computed, but a further request delays the first token of all.
         let nearly = |ttft_tokens: f64| Candidate { ttft_tokens, ..queued(4_000, short(long)) };
         let crowd = queued(1_200, short(Candidate { in_flight: 100, ..long }));
         assert_eq!(place([nearly(600.0), crowd]), 0);
@@ -258,11 +259,11 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_slot_is_not_counted_as_delayed_by_spared_work() {
+    fn requests_waiting_for_a_slot_are_not_delayed_by_avoidable_work() {
         let full = |in_flight| Candidate { slots: Some(2), ..candidate(in_flight, 0) };
-        let around = |in_flight| Around::of([full(in_flight), full(in_flight)].iter());
-        assert_eq!(around(2), around(30));
-        assert_eq!(Around::of([].iter()), Around::NOTHING);
+        let stats = |in_flight| CandidateStats::of([full(in_flight), full(in_flight)].iter());
+        assert_eq!(stats(2), stats(30));
+        assert_eq!(CandidateStats::of([].iter()), CandidateStats::NOTHING);
     }
 
     #[test]
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_lately_is_avoided_unless_all_did() {
+    fn failed_candidates_are_avoided_unless_all_failed() {
         let avoided = Candidate { avoided: true, ..candidate(0, 0) };
         assert_eq!(pick(Strategy::LeastCost, &[avoided, candidate(9, 999)], 0, 0.0), 1);
         let draw = Draw { turn: 0, chance: 0.0 };

@@ -1,82 +1,81 @@
-//! A second try beside the first, for a first token that is late: when it may be sent, whether it pays, and how many there may
-//! be. The loser of the two is cancelled.
+//! Hedging: a second attempt beside the first whose first token is late. Decides when it may be sent and whether it
+//! pays. The loser of the two is cancelled.
 //!
-//! It costs a prefill, and under load prefills are what everybody waits for. Hence four conditions: the first try is later than
-//! nineteen in twenty are; the second costs little, or the first has stalled; the second is expected clearly earlier than
-//! what must still be expected of the first; and the [budget] has one left.
+//! A hedge costs a prefill, and under load prefills are what all requests wait for. Hence four conditions: the first
+//! attempt is later than 95 % are; the hedge is cheap, or the first attempt has stalled; its first token is expected
+//! clearly earlier than the remaining wait of the first; and the [budget] is not empty.
 
 use std::time::Duration;
 
 use super::budget::Budget;
 use crate::types::Moment;
 
-/// No hedge before this: below it, what is late is mostly noise, and nobody notices.
+/// Earliest hedge. Below it, lateness is mostly noise and not noticed.
 const SOONEST: Duration = Duration::from_secs(1);
-/// A hedge that computes at most so many tokens is cheap: a fraction of a second on any engine.
+/// Uncached tokens up to which a hedge is cheap: a fraction of a second on any engine.
 const CHEAP: u64 = 4_096;
-/// A try that is later than so many times its 99th percentile has stalled.
+/// Multiple of the 99th percentile after which an attempt has stalled.
 const STALLED: f64 = 3.0;
-/// How many times as long the first must still be expected to take as the second.
+/// Least ratio of the first attempt's remaining wait to the hedge's.
 const CLEARLY: f64 = 1.5;
-/// The range of the tail's exponent: at 1, who waited for `t` is expected to wait for `t` again.
+/// Range of the tail's exponent. At 1, the expected remaining wait equals the wait so far.
 const HEAVIEST: f64 = 1.0;
 const LIGHTEST: f64 = 20.0;
 
-/// How many hedges may be sent: 2 % of the requests dispatched lately, three to begin with, so that the first stall of a quiet gateway can
-/// be answered, and a burst of ten at most: more would let a quiet night pay for a storm.
+/// Budget of hedges: 2 % of the recently dispatched requests, 3 at the start, so that the first stall of a quiet
+/// gateway can be hedged, and at most 10 saved: with more, a quiet night would pay for a storm.
 pub const fn budget() -> Budget {
     Budget::new(2, 3, 10)
 }
 
-/// A first token that was awaited since a dispatch. For streams only: of an answer that comes whole, the first token is never
-/// seen.
+/// A first token that is awaited since a dispatch. For streams only: the first token of a whole answer is never seen.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Awaited {
-    /// When the try was dispatched.
+    /// Time of the dispatch.
     pub dispatched: Moment,
-    /// The 95th percentile of its time to the first token as predicted then, in seconds.
+    /// 95th percentile of the time to first token as predicted then, in seconds.
     pub p95: f64,
-    /// The 99th percentile, in seconds.
+    /// 99th percentile, in seconds.
     pub p99: f64,
 }
 
-/// What a hedge would meet: the best of the other backends.
+/// The best other backend for a hedge.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Alternative {
-    /// The median of its time to the first token, in seconds.
+    /// Median time to first token there, in seconds.
     pub ttft: f64,
-    /// Prompt tokens that it would have to compute.
+    /// Prompt tokens it would have to compute.
     pub uncached: u64,
 }
 
 impl Awaited {
-    /// The moment from which a hedge may be sent: after the 95th percentile, and a second at least. `None` where there is no
-    /// prediction to speak of.
+    /// Time from which on a hedge may be sent: after the 95th percentile, and after at least a second. `None` without a
+    /// usable prediction.
     pub fn due(&self) -> Option<Moment> {
         Some(self.dispatched.plus(seconds(self.p95)?.max(SOONEST)))
     }
 
-    /// The moment from which the try counts as stalled: after three times the 99th percentile.
+    /// Time from which on the attempt counts as stalled: after three times the 99th percentile.
     pub fn stalled_at(&self) -> Option<Moment> {
         Some(self.dispatched.plus(seconds(STALLED * self.p99)?.max(SOONEST)).max(self.due()?))
     }
 
-    /// Whether a hedge to `other` pays at `now`. If it does not when it is [due](Awaited::due), it may once the try [has
-    /// stalled](Awaited::stalled_at).
+    /// True if a hedge to `other` pays at `now`. If it does not at the [due](Awaited::due) time, it may once the
+    /// attempt [has stalled](Awaited::stalled_at).
     pub fn pays(&self, other: &Alternative, now: Moment) -> bool {
         let (Some(due), Some(stalled_at)) = (self.due(), self.stalled_at()) else { return false };
         let affordable = other.uncached <= CHEAP || now >= stalled_at;
         now >= due && affordable && CLEARLY * other.ttft <= self.remaining(now)
     }
 
-    /// The median of what it will still take, in seconds, given that it has taken so long already.
+    /// Median of the remaining time in seconds, given the wait so far.
     ///
-    /// Beyond its 95th percentile, a time to the first token is taken to have a Pareto tail through its 95th and 99th
-    /// percentiles: what waited for `t` then waits for `t · (2^(1/α) − 1)` more, the longer the later it is. Beyond the stall, the
-    /// observations behind these percentiles say nothing any more, and the heaviest tail is assumed.
+    /// Beyond its 95th percentile, a time to first token is assumed to have a Pareto tail through its 95th and 99th
+    /// percentiles. The remaining time after a wait of `t` is then `t · (2^(1/α) − 1)`, which grows with `t`. Beyond a
+    /// stall, the observations behind these percentiles no longer apply, and the heaviest tail is assumed.
     fn remaining(&self, now: Moment) -> f64 {
         let stalled = self.stalled_at().is_some_and(|stalled_at| now >= stalled_at);
-        // One in twenty is beyond the 95th percentile, and one in five of these beyond the 99th.
+        // One in twenty exceeds the 95th percentile, and one in five of these the 99th.
         let exponent = 5.0_f64.ln() / (self.p99 / self.p95).ln();
         let exponent = if stalled { HEAVIEST } else { exponent.clamp(HEAVIEST, LIGHTEST) };
         now.seconds_since(self.dispatched) * ((1.0 / exponent).exp2() - 1.0)
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_due_after_the_95th_percentile_and_a_second_at_least() {
+    fn a_hedge_is_due_after_the_95th_percentile_and_at_least_a_second() {
         assert_eq!(awaited(2.5, 4.0).due(), Some(after(2.5)));
         assert_eq!(awaited(0.2, 0.3).due(), Some(after(1.0)));
         assert_eq!(awaited(2.5, 4.0).stalled_at(), Some(after(12.0)));
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn it_pays_only_where_the_other_is_clearly_faster() {
+    fn a_hedge_pays_only_where_the_other_is_clearly_faster() {
         let first = awaited(2.0, 4.0);
         assert!(!first.pays(&CHEAP_AND_FAST, after(1.9)), "not due");
         assert!(first.pays(&CHEAP_AND_FAST, after(2.1)));
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn much_work_is_repeated_only_for_a_stall() {
+    fn an_expensive_hedge_needs_a_stall() {
         let first = awaited(2.0, 4.0);
         let long = Alternative { ttft: 3.0, uncached: 60_000 };
         assert!(!first.pays(&long, after(11.9)));

@@ -1,6 +1,6 @@
-//! Which backend: a pure function of what is known of each candidate; and what is learned for it: how long each will take, and
-//! which prompts each holds in its cache; whether a request goes at all, waits, or goes twice; and which of a route's tiers serves it.
-//! Nothing here reads a clock or draws lots, and the choice itself keeps no state.
+//! Scheduling decisions as pure functions of the known state of each candidate: the choice of a backend, predictions of
+//! latency and answer length, the index of cached prefixes, admission, retries and hedges, and the choice of a tier.
+//! Nothing here reads a clock or draws random numbers, and the choice itself keeps no state.
 
 pub mod admission;
 pub mod affinity;
@@ -16,4 +16,4 @@ pub mod spill;
 pub mod tiers;
 
 pub use choose::{Choice, Draw, Reason, choose};
-pub use cost::{Around, cost};
+pub use cost::{CandidateStats, cost};

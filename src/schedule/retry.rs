@@ -1,9 +1,10 @@
-//! Retries after a failure: whether the same backend may be asked again, and after which pause.
+//! Retries after a failure: decides whether the same backend may be tried again, and after which pause.
 //!
-//! Retries on a backend that fails add load to it and can turn a short outage into a long one, so they have a [budget](Budgets): a share of
-//! the requests that lately succeeded. Where everything fails, nothing is earned and retries cease (the AWS Builders' Library, "Timeouts,
-//! retries, and backoff with jitter", 2019; gRPC A6, retry throttling; Finagle's `RetryBudget`). A move to another backend in good standing
-//! is no load on the one that failed and costs nothing here: the other backend's own admission limits it.
+//! Retries on a failing backend add load to it and can turn a short outage into a long one, so they have a
+//! [budget](Budgets): a share of the requests that recently succeeded. Where everything fails, nothing is earned and
+//! retries cease (the AWS Builders' Library, "Timeouts, retries, and backoff with jitter", 2019; gRPC A6, retry
+//! throttling; Finagle's `RetryBudget`). Failing over to a healthy backend puts no load on the failing one and costs
+//! nothing here: the other backend's own admission limits it.
 
 use std::time::Duration;
 
@@ -12,29 +13,28 @@ use dashmap::DashMap;
 use super::budget::Budget;
 use crate::types::Name;
 
-/// The longest pause that a provider may ask for and get: for a longer one, the request goes elsewhere.
+/// Longest pause requested by a provider that is honoured. For a longer one, the request fails over to another backend.
 const WORTH_WAITING: Duration = Duration::from_secs(3);
-/// The mean of the first pause, where the provider asks for none; it doubles with each further one.
+/// Mean of the first pause, where the provider requests none. It doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// The same after a refusal for coming too often.
+/// The same after a rate limit.
 const FIRST_PAUSE_LIMITED: Duration = Duration::from_millis(800);
-/// The longest mean.
+/// Longest mean pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// The share of a retry that each success earns, in percent, and the most retries that are saved up, which is also what there is to begin
-/// with.
+/// Retries earned per success, in percent; and the most retries that are saved, which is also the initial balance.
 const EARNED: u64 = 50;
 const SAVED: u64 = 20;
-/// Most callers with a budget of their own in one pool; further ones share one.
+/// Most callers with a budget of their own in one pool. Further callers share one.
 const MOST_CALLERS: usize = 10_000;
 
-/// The retry budgets of one pool: one for each caller, so that the failing requests of one leave the others theirs. Half a retry is earned
-/// by each request that succeeds, and twenty are saved up at most.
+/// Retry budgets of one pool: one per caller, so that one caller's failing requests do not use up the budgets of the
+/// others. Each successful request earns half a retry, and at most twenty are saved.
 #[derive(Debug)]
 pub struct Budgets {
     /// For requests without a key, and for callers beyond the bound.
     common: Budget,
-    /// A caller that never took anything has all of its budget and no entry.
+    /// A caller that never took a retry has a full budget and no entry.
     callers: DashMap<Name, Budget>,
 }
 
@@ -45,7 +45,7 @@ impl Default for Budgets {
 }
 
 impl Budgets {
-    /// Counts a request of `caller` that succeeded.
+    /// Counts a successful request of `caller`.
     pub fn earn(&self, caller: Option<&Name>) {
         match caller.filter(|_| !self.callers.is_empty()).and_then(|caller| self.callers.get(caller)) {
             Some(own) => own.earn(),
@@ -54,12 +54,12 @@ impl Budgets {
         }
     }
 
-    /// Takes one retry, if the caller has one left.
+    /// Takes one retry. Returns false if the caller has none left.
     pub fn take(&self, caller: Option<&Name>) -> bool {
         self.with(caller, Budget::take)
     }
 
-    /// Gives one back that was taken and not used.
+    /// Returns a retry that was taken and not used.
     pub fn give_back(&self, caller: Option<&Name>) {
         self.with(caller, Budget::give_back);
     }
@@ -80,13 +80,13 @@ const fn full() -> Budget {
     Budget::new(EARNED, SAVED, SAVED)
 }
 
-/// How long to wait before the same backend is tried again after `failures` in a row: what it `asked` for and a little more, or a pause that
-/// doubles, between half of it and one and a half (`chance` is uniform in `0..1`). `limited`: it refused for coming too often.
-/// `None` where it asked for more than is worth waiting for.
+/// Pause before the same backend is tried again after `failures` in a row: the `asked` pause plus a little, or a pause
+/// that doubles, scattered between half and one and a half of its mean (`chance` is uniform in `0..1`). `limited` is
+/// true after a rate limit. `None` where the requested pause is longer than [`WORTH_WAITING`].
 pub fn pause(asked: Option<Duration>, failures: u32, limited: bool, chance: f64) -> Option<Duration> {
     match asked {
         Some(asked) if asked > WORTH_WAITING => None,
-        // Many were refused in the same moment; they should not come back in the same moment.
+        // Many requests were refused at the same moment. The scatter keeps them from returning at the same moment.
         Some(asked) => Some(asked + FIRST_PAUSE.mul_f64(chance)),
         None => {
             let first = if limited { FIRST_PAUSE_LIMITED } else { FIRST_PAUSE };

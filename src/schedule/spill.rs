@@ -1,16 +1,17 @@
-//! Which of a route's pools serves a request that has limits: the preferred one, as long as it keeps them.
+//! Choice among a route's pools for a request with limits: the preferred pool, as long as it meets them.
 
-/// The chance to keep a request's limits that is good enough to stay.
+/// Probability of meeting the limits that suffices to stay in a pool.
 const STAYS: f64 = 0.9;
-/// The chance that is good enough to come back to a pool that was left. Higher, for else a route at the edge would swing with
-/// every request, and leave cold caches on both sides.
+/// Probability that suffices to return to a pool that was left. It is higher, since a route at the edge would otherwise
+/// alternate with every request and leave cold caches on both sides.
 const RETURNS: f64 = 0.95;
 
-/// The place of the pool to use. `attainments` are the chances of keeping the request's limits in the route's pools, in their
-/// order of preference; `None` for one that cannot take it now. `used` is the place of the pool that the route used last.
+/// Index of the pool to use. `attainments` are the probabilities of meeting the request's limits in the route's pools,
+/// in order of preference; `None` for a pool that cannot take it now. `used` is the index of the pool that the route
+/// used last.
 ///
-/// That is the first one whose chance is good enough; where none is, the one with the best chance, and among equals the first.
-/// `None` where no pool can take the request.
+/// Returns the first pool whose probability suffices; otherwise the one with the highest probability, and among equals
+/// the first. `None` where no pool can take the request.
 pub fn pick(attainments: &[Option<f64>], used: usize) -> Option<usize> {
     let known = || attainments.iter().enumerate().filter_map(|(place, chance)| Some((place, (*chance)?)));
     let enough = |&(place, chance): &(usize, f64)| chance >= if place < used { RETURNS } else { STAYS };
@@ -18,46 +19,46 @@ pub fn pick(attainments: &[Option<f64>], used: usize) -> Option<usize> {
     known().find(enough).or_else(best).map(|(place, _)| place)
 }
 
-/// The best backend of one of a route's pools, as a choice among the pools sees it.
+/// Best backend of one of a route's pools, for a choice among pools.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Look<T> {
-    /// What was chosen there.
+pub struct PoolOption<T> {
+    /// The backend chosen there.
     pub chosen: T,
-    /// Whether it failed lately, as all others there.
+    /// True if all its backends failed lately.
     pub avoided: bool,
-    /// The chance that the request's limits are kept there.
+    /// Probability that the request's limits are met there.
     pub attainment: f64,
 }
 
-/// Which of the pools at the places `open`, which rise, serves a request, and what was chosen there; `look` gives `None` for a pool that cannot take it
-/// now. Where the request is `limited`, that is [by the chance](pick) that its limits are kept; else it is the first pool that did not
-/// fail lately, or else the first.
-pub fn among<T>(
+/// Chooses among the pools at the ascending indices `open` and returns the index with the backend chosen there. `look`
+/// returns `None` for a pool that cannot take the request now. A `limited` request goes [by the probability](pick) of
+/// meeting its limits; other requests use the first pool that did not fail lately, or else the first.
+pub fn choose<T>(
     open: impl Iterator<Item = usize> + Clone,
     limited: bool,
     used: usize,
-    mut look: impl FnMut(usize) -> Option<Look<T>>,
+    mut look: impl FnMut(usize) -> Option<PoolOption<T>>,
 ) -> Option<(usize, T)> {
     if !limited {
-        let mut looks = open.filter_map(|at| Some((at, look(at)?)));
-        let first = looks.next()?;
-        let found = if first.1.avoided { looks.find(|(_, look)| !look.avoided).unwrap_or(first) } else { first };
+        let mut options = open.filter_map(|at| Some((at, look(at)?)));
+        let first = options.next()?;
+        let found = if first.1.avoided { options.find(|(_, look)| !look.avoided).unwrap_or(first) } else { first };
         return Some((found.0, found.1.chosen));
     }
-    let mut looks: Vec<Option<Look<T>>> = Vec::new();
+    let mut options: Vec<Option<PoolOption<T>>> = Vec::new();
     for at in open {
-        looks.resize_with(at.max(looks.len()), || None);
-        looks.push(look(at));
+        options.resize_with(at.max(options.len()), || None);
+        options.push(look(at));
     }
-    // Where some pools fail and others do not, those that fail are no choice.
-    if looks.iter().flatten().any(|look| !look.avoided) {
-        for look in &mut looks {
+    // Failing pools are no choice while others do not fail.
+    if options.iter().flatten().any(|look| !look.avoided) {
+        for look in &mut options {
             look.take_if(|look| look.avoided);
         }
     }
-    let chances: Vec<_> = looks.iter().map(|look| look.as_ref().map(|look| look.attainment)).collect();
+    let chances: Vec<_> = options.iter().map(|look| look.as_ref().map(|look| look.attainment)).collect();
     let picked = pick(&chances, used)?;
-    Some((picked, looks.swap_remove(picked)?.chosen))
+    Some((picked, options.swap_remove(picked)?.chosen))
 }
 
 #[cfg(test)]
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn where_none_is_good_the_best_serves() {
+    fn the_best_pool_serves_where_none_suffices() {
         assert_eq!(pick(&[Some(0.1), Some(0.4), Some(0.4)], 0), Some(1));
         assert_eq!(pick(&[Some(0.0), Some(0.0)], 0), Some(0));
         assert_eq!(pick(&[None, None], 0), None);

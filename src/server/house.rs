@@ -129,7 +129,7 @@ impl House {
         let scrapers = Scrapers::new(client.clone(), clock);
         let tokenizers = Tokenizers::new(Hub::from_env());
         let serving = parts.serving(Snapshot::new(policy, &registry), |tokenizer| tokenizers.source(tokenizer));
-        scrapers.follow(sources(&serving));
+        scrapers.set_sources(sources(&serving));
         let live = Arc::new(Live::new(serving));
         let accrued = Accrued::default();
         Ok(Self {
@@ -205,7 +205,7 @@ impl House {
         // What the hours of the old one's engines cost, before they go.
         self.accrued.until(self.parts.clock.now(), &old);
         let serving = self.parts.serving(Snapshot::new(policy, &self.registry), |it| self.tokenizers.source(it));
-        self.scrapers.follow(sources(&serving));
+        self.scrapers.set_sources(sources(&serving));
         self.live.swap(serving);
         self.admin_access.store(next_access);
         // Not before: until then requests come with the keys of the old one.

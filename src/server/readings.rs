@@ -190,7 +190,7 @@ impl House {
                     pool: pool.spec.name.clone(),
                     queue_depth: standing.map_or(0, |standing| standing.depth as u64),
                     queue_oldest: standing.map_or(0.0, |standing| standing.oldest.as_secs_f64()),
-                    vitals: vitals(serving, at, standing, now),
+                    health: vitals(serving, at, standing, now),
                     spending,
                     ttft: predictor.ttft_accuracy().map(accuracy),
                     tpot: predictor.tpot_accuracy().map(accuracy),

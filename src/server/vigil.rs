@@ -44,7 +44,7 @@ impl Vigil {
         self.down.retain(|name, _| engines.iter().any(|engine| engine.name == *name));
         for engine in engines {
             let name = &engine.name;
-            match (engine.was_heard(), self.down.get(name).copied()) {
+            match (engine.is_reachable(), self.down.get(name).copied()) {
                 (Some(false), None) => {
                     self.down.insert(name.clone(), now);
                     tracing::warn!(

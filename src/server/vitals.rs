@@ -6,7 +6,7 @@ use crate::{
     fleet::{Engine, Pool},
     gateway::{QueueStanding, Serving},
     measure::{Span, Window, merged},
-    telemetry::{Latencies, Vitals},
+    telemetry::{Latencies, PoolHealth},
     types::Moment,
 };
 
@@ -14,7 +14,7 @@ use crate::{
 const OLD: Duration = Duration::from_secs(30);
 
 /// How the pool at the place `at` does; `standing`: who waits for it.
-pub(super) fn vitals(serving: &Serving, at: usize, standing: Option<&QueueStanding>, now: Moment) -> Vitals {
+pub(super) fn vitals(serving: &Serving, at: usize, standing: Option<&QueueStanding>, now: Moment) -> PoolHealth {
     let pool = &serving.snapshot.pools[at];
     let recent = |window: fn(&Latencies) -> &Window| {
         let meters = (0..pool.backends.len()).map(|backend| window(serving.meter(at, backend).latencies()));
@@ -25,7 +25,7 @@ pub(super) fn vitals(serving: &Serving, at: usize, standing: Option<&QueueStandi
     let readings = pool.backends.iter().filter_map(|backend| backend.engine.reading()).filter(|it| fresh(it.at));
     let count = pool.backends.len().max(1) as f64;
     let utilisation = pool.backends.iter().map(|backend| backend.engine.load.view(now).utilisation.min(1.0));
-    Vitals {
+    PoolHealth {
         latencies: recent(|it| &it.ttft).zip(recent(|it| &it.streamed)),
         queue_depth: standing.map_or(0, |standing| standing.depth as u64),
         queue_oldest: standing.map_or(0.0, |standing| standing.oldest.as_secs_f64()),

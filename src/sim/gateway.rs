@@ -27,7 +27,7 @@ use crate::{
         admission::shed,
         budget::Budget,
         hedge::{self, Alternative, Awaited},
-        spill::{self, Look},
+        spill::{self, PoolOption},
     },
     telemetry::{Metrics, Shed},
     types::{Layout, Moment, Name, Usage},
@@ -149,9 +149,9 @@ impl Gateway {
         let targets = 0..open.route().targets.len();
         let limited = targets.len() > 1 && targets.clone().any(|at| open.limits(at, pools, now) != (None, None));
         let used = if limited { spills.get(&open.route().name).copied().unwrap_or(0) } else { 0 };
-        let (picked, chosen) = spill::among(targets, limited, used, |at| {
+        let (picked, chosen) = spill::choose(targets, limited, used, |at| {
             let chosen = open.look(at, pools, now, dice.f64(), scratch)?;
-            Some(Look { avoided: chosen.avoided, attainment: chosen.attainment, chosen })
+            Some(PoolOption { avoided: chosen.avoided, attainment: chosen.attainment, chosen })
         })?;
         if limited && picked != used && open.is_new() {
             spills.insert(open.route().name.clone(), picked);
@@ -239,7 +239,7 @@ impl Gateway {
         self.meters[pool].ended(false, now);
         let backend = &self.snapshot.pools[pool].backends[backend];
         if failure == Failure::Unreachable {
-            backend.engine.gone();
+            backend.engine.process_ended();
         }
         backend.failed(now, now, failure);
         if first_token.is_some() {
@@ -344,13 +344,13 @@ impl Scheduler for Gateway {
 
     fn scraped(&mut self, now: Moment, engine: usize, gauges: Option<Gauges>, _: &mut Vec<Command>) {
         let at = &self.engines[engine];
-        at.heard(gauges.is_some());
+        at.set_reachable(gauges.is_some());
         if let Some(gauges) = gauges {
-            at.read(signals(&gauges, self.profiles.get(engine)), now);
+            at.record_reading(signals(&gauges, self.profiles.get(engine)), now);
         }
     }
 
     fn pause(&self, usual: Duration, now: Moment) -> Duration {
-        self.engines.iter().map(|engine| engine.pause(usual, now)).min().unwrap_or(usual)
+        self.engines.iter().map(|engine| engine.poll_interval(usual, now)).min().unwrap_or(usual)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::{
-    schedule::admission::{Key, Queue, Usher, Waiting, seat},
+    schedule::admission::{Key, Queue, TryAdmit, Waiting, admit_waiting},
     types::Moment,
 };
 
@@ -67,8 +67,8 @@ impl Hall {
     }
 
     /// Seats those who wait and for whom `usher` finds room now.
-    pub(super) fn seat(&mut self, usher: &mut impl Usher<u32>, now: Moment) {
-        for number in seat(&mut self.lines, usher, now) {
+    pub(super) fn seat(&mut self, usher: &mut impl TryAdmit<u32>, now: Moment) {
+        for number in admit_waiting(&mut self.lines, usher, now) {
             self.places.remove(&number);
         }
     }

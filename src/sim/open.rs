@@ -8,11 +8,11 @@ use std::{
 
 use super::{cluster::AttemptId, traffic::Request};
 use crate::{
-    fleet::{Ask, Placement, Pool, Scratch},
+    fleet::{Placement, PlacementQuery, Pool, Scratch},
     policy::Route,
     prompt::Blocks,
     schedule::{
-        admission::{Patience, patience},
+        admission::{WaitLimit, wait_limit},
         hedge::Awaited,
         predict::OutputLengths,
     },
@@ -165,10 +165,10 @@ impl Open {
     }
 
     /// How long it can wait for room, where its route says nothing else of that than `usual`.
-    pub(super) fn patience(&self, usual: Duration, now: Moment) -> Patience {
+    pub(super) fn patience(&self, usual: Duration, now: Moment) -> WaitLimit {
         let left = self.route.timeouts.total.map(|total| total.saturating_sub(now.since(self.arrived)));
         let bound = self.bound(now).filter(|_| self.is_new());
-        patience(self.route.queue.unwrap_or(usual), left, bound, self.kept)
+        wait_limit(self.route.queue.unwrap_or(usual), left, bound, self.kept)
     }
 
     /// What it has to keep to in a pool: on the time to its first token, and on the time per further token.
@@ -188,7 +188,7 @@ impl Open {
     ) -> Option<Chosen> {
         let at = &self.route.targets[target];
         let (ttft_limit, tpot_limit) = self.limits(target, pools, now);
-        let ask = Ask {
+        let ask = PlacementQuery {
             target: at,
             tried: &self.tried[target],
             prompt: self.blocks.prompt(),

@@ -1,4 +1,4 @@
-//! Why a log cannot be opened.
+//! Errors of opening a log.
 
 use std::{
     io,
@@ -7,7 +7,7 @@ use std::{
 
 use thiserror::Error;
 
-/// Why a log cannot be opened.
+/// Reason why a log cannot be opened.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// Another process has it open.
@@ -16,8 +16,8 @@ pub enum StoreError {
         /// The folder.
         folder: PathBuf,
     },
-    /// Others could put files there.
-    #[error("others may write to {}; take that right away (chmod go-w) or name another folder", folder.display())]
+    /// Other users could place files there.
+    #[error("{} is writable by other users; remove that permission (chmod go-w) or name another folder", folder.display())]
     Open {
         /// The folder.
         folder: PathBuf,
@@ -27,15 +27,15 @@ pub enum StoreError {
     Version {
         /// The file.
         file: PathBuf,
-        /// What it says it is.
+        /// Its version.
         version: u8,
     },
-    /// The system refuses.
+    /// An error of the operating system.
     #[error("{}: {problem}", path.display())]
     Io {
         /// File or folder.
         path: PathBuf,
-        /// What it says.
+        /// The error.
         problem: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The folder of a log: made for its owner alone, held by one process, its file replaced in one step.
+//! Folder of a log: private to its owner, locked by one process, with an atomically replaced file.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -8,16 +8,16 @@ use std::{
 
 use super::error::StoreError;
 
-/// A folder that this process holds.
+/// A folder locked by this process.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// Held until it is closed, which the end of the process does too.
+    /// The lock, held until this file is closed, also by the end of the process.
     _lock: File,
 }
 
 impl Folder {
-    /// Makes it where there is none, and takes hold of it.
+    /// Creates the folder if it is missing, and locks it.
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
         let failed = |problem: io::Error| StoreError::io(path, &problem);
         if !path.exists() {
@@ -31,14 +31,14 @@ impl Folder {
             Err(TryLockError::Error(problem)) => return Err(failed(problem)),
         }
         let folder = Self { path: path.into(), _lock: lock };
-        // A compaction that did not come to its end left it, and nothing refers to it.
+        // Left over from an interrupted compaction; nothing refers to it.
         match fs::remove_file(folder.temporary()) {
             Err(problem) if problem.kind() != io::ErrorKind::NotFound => Err(failed(problem)),
             _ => Ok(folder),
         }
     }
 
-    /// The log's file.
+    /// Path of the log file.
     pub(super) fn log(&self) -> PathBuf {
         self.path.join("log")
     }
@@ -47,23 +47,23 @@ impl Folder {
         self.path.join("log.new")
     }
 
-    /// The log's file, made if there is none.
+    /// Opens the log file; creates it if it is missing.
     pub(super) fn open_log(&self) -> io::Result<File> {
         options().create(true).truncate(false).open(self.log())
     }
 
-    /// A new, empty file that may take the log's place.
+    /// Creates an empty file that may replace the log.
     pub(super) fn create_next(&self) -> io::Result<File> {
         options().create(true).truncate(true).open(self.temporary())
     }
 
-    /// Puts the new file, which is all on the disk by now, in the log's place.
+    /// Replaces the log by the new file, which must be completely on disk.
     pub(super) fn replace(&self) -> io::Result<()> {
         fs::rename(self.temporary(), self.log())?;
         self.sync()
     }
 
-    /// Leaves the new file alone.
+    /// Removes the new file.
     pub(super) fn discard_next(&self) {
         let _ = fs::remove_file(self.temporary());
     }
@@ -74,7 +74,7 @@ impl Folder {
         self.sync()
     }
 
-    /// Names in a folder are on the disk only when the folder is.
+    /// Forces the folder to disk: a name is durable only when its folder is.
     fn sync(&self) -> io::Result<()> {
         #[cfg(unix)]
         File::open(&self.path)?.sync_all()?;
@@ -97,7 +97,7 @@ fn create(path: &Path) -> io::Result<()> {
     builder.recursive(true).create(path)
 }
 
-/// Refuses a folder in which others could put files in place of ours.
+/// Rejects a folder in which other users could replace files.
 fn guarded(path: &Path) -> Result<(), StoreError> {
     #[cfg(unix)]
     {

@@ -1,8 +1,8 @@
-//! Frames: how records and deletions lie in a file, each sealed with a key of the file's own.
+//! Frame format of records and deletions, each sealed with a key of its file.
 //!
-//! The checksums are keyed BLAKE3. What a payload says is of strangers' choice, and a reader that looks for the next frame behind damage
-//! may come upon a whole one inside a payload: without the key nobody can write one there. Each file has its own key, so that a
-//! piece of an older file that a disk brings back is no frame either.
+//! The checksums are keyed BLAKE3. Payloads contain third-party data, and a reader that searches for the next frame
+//! after damage may find a complete frame inside a payload: without the key nobody can forge one. Each file has its own
+//! key, so that a fragment of an older file that a disk returns is no valid frame either.
 
 use super::record::{Key, Record};
 
@@ -10,26 +10,26 @@ use super::record::{Key, Record};
 pub(super) const HEAD: usize = 72;
 /// Length of a frame without its payload.
 pub(super) const FRAME: usize = 130;
-/// What a frame begins with.
+/// First bytes of a frame.
 pub(super) const MARK: [u8; 4] = [0xf5, b'S', b'b', 0xf8];
-/// What a file begins with.
+/// First bytes of a file.
 const MAGIC: [u8; 7] = *b"SGNLBXC";
-/// The layout that is described here.
+/// Version of the layout.
 const VERSION: u8 = 1;
-/// Length of a checksum: nobody finds two texts for 128 bits.
+/// Length of a checksum: 128 bits make collisions infeasible.
 const CHECK: usize = 16;
 
-/// A file's head: its layout's version, the secret, and what makes its key its own.
+/// Head of a file: version, secret, and the random name from which its key is derived.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) secret: [u8; 32],
     pub(super) file: [u8; 16],
 }
 
-/// What a file's first bytes are.
+/// Result of reading a head.
 pub(super) enum HeadRead {
     Ours(Head),
-    /// Of another version, which is not touched.
+    /// Written by another version; the file is left untouched.
     Version(u8),
     /// Not a head, or damaged.
     Damaged,
@@ -51,7 +51,7 @@ impl Head {
         if bytes[..7] != MAGIC {
             return HeadRead::Damaged;
         }
-        // A flipped bit in the version makes the checksum wrong; another version may keep its checksum elsewhere.
+        // A flipped bit in the version invalidates the checksum; another version may keep its checksum elsewhere.
         let whole = bytes[56..] == check_of(&blake3::hash(&bytes[..56]));
         match (whole, bytes[7]) {
             (true, VERSION) => HeadRead::Ours(Self { secret: array(&bytes[8..40]), file: array(&bytes[40..56]) }),
@@ -60,22 +60,22 @@ impl Head {
         }
     }
 
-    /// The key of this file's frames.
+    /// Key of this file's frames.
     pub(super) fn key(&self) -> [u8; 32] {
         blake3::derive_key("signalbox 2026 frames of the cache log", &[&self.secret[..], &self.file[..]].concat())
     }
 }
 
-/// What a frame does.
+/// Effect of a frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// Keeps a record, in place of an earlier one of its key.
+    /// Stores a record and replaces an earlier one with its key.
     Put,
-    /// Takes the record of a key back.
+    /// Deletes the record of a key.
     Remove,
-    /// Takes all records of a scope back.
+    /// Deletes all records of a scope.
     RemoveScope,
-    /// Takes all records back.
+    /// Deletes all records.
     Clear,
 }
 
@@ -83,9 +83,9 @@ pub(super) enum Act {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) act: Act,
-    /// Whether it takes an earlier record back, be it by replacing it.
+    /// True if it revokes an earlier record, by deletion or replacement.
     pub(super) revokes: bool,
-    /// How many frames up to this one, itself included, do so. A reader that comes past damage sees by it whether one of them was lost.
+    /// Number of revoking frames up to and including this one. After damage it shows a reader if a revocation was lost.
     pub(super) revocations: u64,
     pub(super) key: Key,
     pub(super) scope: [u8; 32],
@@ -96,12 +96,12 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Bytes it takes with its payload.
+    /// Length with its payload.
     pub(super) fn total(&self) -> u64 {
         FRAME as u64 + u64::from(self.length)
     }
 
-    /// Of a record.
+    /// Creates the frame of a record.
     pub(super) fn put(record: &Record) -> Self {
         Self {
             act: Act::Put,
@@ -112,7 +112,7 @@ impl Frame {
         }
     }
 
-    /// Of a deletion.
+    /// Creates the frame of a deletion.
     pub(super) fn bare(act: Act, key: Key) -> Self {
         Self {
             act,
@@ -127,12 +127,12 @@ impl Frame {
         }
     }
 
-    /// Of the deletion of a scope.
+    /// Creates the frame of a scope's deletion.
     pub(super) fn scope(scope: [u8; 32]) -> Self {
         Self { scope, ..Self::bare(Act::RemoveScope, Key { kind: 0, key: [0; 32] }) }
     }
 
-    /// Appends it, sealed, with its payload.
+    /// Appends the sealed frame with its payload to `out`.
     pub(super) fn write(&mut self, seal: &[u8; 32], payload: &[u8], out: &mut Vec<u8>) {
         self.length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         self.digest = digest(seal, payload);
@@ -152,7 +152,7 @@ impl Frame {
         out.extend_from_slice(payload);
     }
 
-    /// The frame that these bytes are, if its seal is whole.
+    /// Parses a frame; `None` if its seal is invalid.
     pub(super) fn read(seal: &[u8; 32], bytes: &[u8; FRAME]) -> Option<Self> {
         let (body, check) = bytes.split_last_chunk::<CHECK>()?;
         if body[..4] != MARK || check_of(&blake3::keyed_hash(seal, body)) != *check {
@@ -174,13 +174,14 @@ impl Frame {
         })
     }
 
-    /// Whether a payload is the one that was written.
+    /// True if the payload is intact.
     pub(super) fn holds(&self, seal: &[u8; 32], payload: &[u8]) -> bool {
         payload.len() == self.length as usize && digest(seal, payload) == self.digest
     }
 }
 
-/// Frames' own checksums and those of payloads are told apart: the first byte of a frame's is that of `MARK`, a payload's is hashed twice.
+/// Separates payload digests from frame checksums: the input of a frame's checksum begins with `MARK`, while a payload
+/// is hashed twice.
 fn digest(seal: &[u8; 32], payload: &[u8]) -> [u8; CHECK] {
     check_of(&blake3::keyed_hash(seal, blake3::keyed_hash(seal, payload).as_bytes()))
 }
@@ -189,7 +190,7 @@ fn check_of(hash: &blake3::Hash) -> [u8; CHECK] {
     array(&hash.as_bytes()[..CHECK])
 }
 
-/// The bytes as an array; their number is known where it is called.
+/// Copies bytes into an array of the same length.
 fn array<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
     let mut array = [0; LENGTH];
     array.copy_from_slice(bytes);

@@ -1,38 +1,38 @@
-//! How much is kept, for how long, and what has become of it.
+//! Limits and counters of a log.
 
 use std::time::Duration;
 
-/// How often records that are out of date are let go.
+/// Interval at which expired records are dropped.
 pub(super) const SWEEP: Duration = Duration::from_mins(1);
 
-/// How much a log may keep.
+/// Limits of a log.
 #[derive(Copy, Clone, Debug)]
 pub struct Limits {
-    /// Bytes of records; the oldest go first. The file may be twice as long, and three times while it is compacted.
+    /// Bytes of records; the oldest are evicted. The file may be twice as long, and three times during compaction.
     pub bytes: u64,
-    /// Oldest record that is kept.
+    /// Greatest age of a record.
     pub age: Duration,
     /// Bytes of records that may wait to be written.
     pub queue: usize,
 }
 
-/// What a log holds and what has happened to it.
+/// Counters of a log.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Records that count.
+    /// Live records.
     pub records: u64,
     /// Length of the file.
     pub bytes: u64,
-    /// Records that found the queue full or no writer, or were too large.
+    /// Records dropped because the queue was full, the writer was gone, or they were too large.
     pub dropped: u64,
-    /// Bytes that were no frames when the file was opened.
+    /// Bytes that were not frames when the file was opened.
     pub damaged: u64,
-    /// Records that were let go since a lost frame may have taken them back.
+    /// Records dropped because a lost frame may have revoked them.
     pub doubtful: u64,
-    /// Records that were let go since there were too many.
+    /// Records evicted for space.
     pub evicted: u64,
-    /// How often the file was compacted.
+    /// Compactions so far.
     pub compactions: u64,
-    /// Whether the disk failed, so that nothing is kept any more.
+    /// True after a disk failure: nothing is stored any more.
     pub failed: bool,
 }

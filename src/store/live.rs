@@ -1,4 +1,4 @@
-//! Which records of a file count: not taken back, not replaced, not the oldest of too many.
+//! Live records of a file: neither revoked nor replaced nor evicted.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,39 +8,39 @@ use super::{
 };
 use crate::cache::Tags;
 
-/// Where a record lies, and what decides whether it still counts.
+/// Location of a record, and the data that decides if it is still live.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Place {
     pub(super) at: u64,
     pub(super) total: u64,
-    /// When it counts no more, by its own time or by its age.
+    /// Time of expiry, by its own time or by its age.
     pub(super) expires: u64,
     scope: [u8; 32],
-    /// Whether it was there when the log was opened, and has not been handed out.
+    /// True if it was present when the log was opened and has not been returned yet.
     pub(super) recovered: bool,
 }
 
-/// The records of a file that count. The same frames give the same records, whether they are written or read.
+/// Live records of a file. Equal frames give equal records, whether they are written or read.
 #[derive(Debug)]
 pub(super) struct Live {
     places: HashMap<Key, Place>,
-    /// In the order in which they were written; what was taken back meanwhile is passed over.
+    /// In the order of writing; revoked records are skipped.
     order: VecDeque<(u64, Key)>,
     bytes: u64,
     most_bytes: u64,
     most_age: u64,
-    /// Whether a whole scope was taken back, whose bytes are to leave the disk.
+    /// True if a whole scope was deleted, whose bytes must leave the disk.
     pub(super) wiped: bool,
-    /// Frames that took a record back, so far.
+    /// Revoking frames so far.
     pub(super) revocations: u64,
-    /// Records that were let go because there were too many.
+    /// Records evicted for space.
     pub(super) evicted: u64,
-    /// Records that were let go because a frame that may have taken them back is lost.
+    /// Records dropped because a lost frame may have revoked them.
     pub(super) doubtful: u64,
 }
 
 impl Live {
-    /// For at most so many bytes, and so many milliseconds of age.
+    /// Creates an empty set with limits on bytes and on the age in milliseconds.
     pub(super) fn new(most_bytes: u64, most_age: u64) -> Self {
         Self {
             places: HashMap::new(),
@@ -55,7 +55,7 @@ impl Live {
         }
     }
 
-    /// Bytes of the file that count.
+    /// Bytes of live records in the file.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -74,16 +74,16 @@ impl Live {
         self.order.iter().filter(|entry| current(entry)).map(|(_, key)| *key).collect()
     }
 
-    /// Says in a frame that is about to be written what it takes back.
+    /// Fills in the revocation fields of a frame that is about to be written.
     pub(super) fn number(&self, frame: &mut Frame) {
         frame.revokes = frame.act != Act::Put || self.places.contains_key(&frame.key);
         frame.revocations = self.revocations + u64::from(frame.revokes);
     }
 
-    /// Does what a frame at an offset says.
+    /// Applies a frame at an offset.
     pub(super) fn apply(&mut self, at: u64, frame: &Frame) {
         if frame.revocations != self.revocations + u64::from(frame.revokes) {
-            // A frame between is lost that took something back, and nobody knows what.
+            // A revoking frame in between was lost, and it is unknown which record it concerned.
             self.doubtful += self.places.len() as u64;
             self.clear();
         }
@@ -99,20 +99,20 @@ impl Live {
             }
             Act::Clear => self.clear(),
         }
-        // Entries of `order` that are passed over must not gather without bound.
+        // Skipped entries of `order` must not accumulate without bound.
         if self.order.len() > 2 * self.places.len() + 1024 {
             self.order.retain(|(at, key)| self.places.get(key).is_some_and(|place| place.at == *at));
         }
     }
 
-    /// Lets a record go.
+    /// Drops a record.
     pub(super) fn remove(&mut self, key: &Key) {
         if let Some(place) = self.places.remove(key) {
             self.bytes -= place.total;
         }
     }
 
-    /// Lets all go that count no more at a time.
+    /// Drops all records that have expired at `now`.
     pub(super) fn expire(&mut self, now: u64) {
         self.places.retain(|_, place| place.expires > now);
         self.bytes = self.places.values().map(|place| place.total).sum();

@@ -1,4 +1,4 @@
-//! The log as its owner sees it: orders that wait for nothing, and what was there before.
+//! Interface of the log: non-blocking commands, and recovery of stored records.
 
 use std::{
     io::{self, Read},
@@ -9,19 +9,19 @@ use std::{
 };
 
 use super::{
-    book::Book,
     error::StoreError,
     folder::Folder,
     frame::{HEAD, Head, HeadRead},
     limits::{Figures, Limits},
     live::Live,
-    queue::{Order, Queue},
+    log_file::LogFile,
+    queue::{Command, Queue},
     record::{Key, Record},
     writer::{Counts, Writer},
 };
 use crate::measure::lock;
 
-/// Records on disk. Nothing here waits for the disk but [`flush`](Self::flush) and [`close`](Self::close).
+/// Records on disk. Only [`flush`](Self::flush) and [`close`](Self::close) wait for the disk.
 #[derive(Debug)]
 pub struct Log {
     secret: [u8; 32],
@@ -31,17 +31,17 @@ pub struct Log {
 }
 
 impl Log {
-    /// Takes hold of a folder, makes it where there is none, and begins to read what is there on a thread of its own.
-    ///
-    /// Until that is done orders wait in the queue.
+    /// Locks a folder, creates it if it is missing, and starts reading its contents on a separate thread. Until that is
+    /// done, commands wait in the queue.
     ///
     /// # Errors
-    /// [`StoreError`]; a file whose head is damaged is none, it is begun anew.
+    ///
+    /// [`StoreError`]. A file with a damaged head counts as missing and is started anew.
     pub fn open(folder: &Path, limits: Limits) -> Result<(Self, Recovery), StoreError> {
         Self::open_at(folder, limits, now)
     }
 
-    /// The same by another clock.
+    /// Like [`Log::open`], with another clock.
     pub(super) fn open_at(folder: &Path, limits: Limits, clock: fn() -> u64) -> Result<(Self, Recovery), StoreError> {
         let folder = Folder::open(folder)?;
         let path = folder.log();
@@ -56,7 +56,7 @@ impl Log {
             HeadRead::Version(version) => return Err(StoreError::Version { file: path, version }),
             HeadRead::Damaged => {
                 if length > 0 {
-                    tracing::warn!(file = %path.display(), "the head of the cache's log is damaged: it is begun anew");
+                    tracing::warn!(file = %path.display(), "cache log: damaged head, starting a new file");
                 }
                 let mut random = [0; 48];
                 getrandom::fill(&mut random).map_err(|problem| failed(io::Error::other(problem.to_string())))?;
@@ -65,7 +65,7 @@ impl Log {
                 name.copy_from_slice(&random[32..]);
                 let head = Head { secret, file: name };
                 let again = file.try_clone().map_err(failed)?;
-                Book::create(again, &head, Live::new(0, 0)).and_then(|mut book| book.sync()).map_err(failed)?;
+                LogFile::create(again, &head, Live::new(0, 0)).and_then(|mut log| log.sync()).map_err(failed)?;
                 head
             }
         };
@@ -77,52 +77,54 @@ impl Log {
         Ok((Self { secret: head.secret, queue, counts, thread: Mutex::new(Some(thread)) }, recovery))
     }
 
-    /// A random key that was made with the log and lives as long: for hashes that are kept in it, and that nobody outside can work out.
+    /// A random key created with the log, with the same lifetime: for hashes stored in the log that nobody outside can
+    /// compute.
     pub fn secret(&self) -> &[u8; 32] {
         &self.secret
     }
 
-    /// Keeps a record, in place of an earlier one of its kind and key; whether there was room for it in the queue.
+    /// Stores a record and replaces an earlier one of its kind and key. Returns false if the queue is full.
     pub fn put(&self, record: Record) -> bool {
-        let taken = self.queue.push(Order::Put(record));
+        let taken = self.queue.push(Command::Put(record));
         if !taken {
             self.counts.dropped.fetch_add(1, Relaxed);
         }
         taken
     }
 
-    /// Deletes a record. Whether there is a writer to do it; where there is none the file is gone too, or could not be read.
+    /// Deletes a record. Returns false if the writer is gone; the file is then deleted or could not be read.
     pub fn remove(&self, kind: u8, key: [u8; 32]) -> bool {
-        self.queue.push(Order::Remove(Key { kind, key }))
+        self.queue.push(Command::Remove(Key { kind, key }))
     }
 
-    /// Deletes all records whose tags are these, where a tag of zeros stands for any; answers like [`remove`](Self::remove).
+    /// Deletes all records with these tags, where a zero tag matches any. Returns as [`remove`](Self::remove).
     pub fn remove_scope(&self, scope: [u8; 32]) -> bool {
-        self.queue.push(Order::RemoveScope(scope))
+        self.queue.push(Command::RemoveScope(scope))
     }
 
-    /// Deletes all records; answers like [`remove`](Self::remove).
+    /// Deletes all records. Returns as [`remove`](Self::remove).
     pub fn clear(&self) -> bool {
-        self.queue.push(Order::Clear)
+        self.queue.push(Command::Clear)
     }
 
-    /// Waits until all that was asked for before is on the disk; whether it is. Not for a worker.
+    /// Waits until all earlier commands are on disk. Returns false if they are not. Must not run on a worker of the
+    /// runtime.
     pub fn flush(&self) -> bool {
         let (answer, answered) = sync_channel(1);
-        self.queue.push(Order::Flush(answer)) && answered.recv().is_ok()
+        self.queue.push(Command::Flush(answer)) && answered.recv().is_ok()
     }
 
-    /// Writes what waits, and lets the folder go; takes no more from then on. Not for a worker. (A log that is dropped does the same in the
-    /// background.)
+    /// Writes waiting commands and unlocks the folder; accepts none from then on. Must not run on a worker of the
+    /// runtime. (Dropping a log does the same in the background.)
     pub fn close(&self) {
         self.queue.close();
         if let Some(thread) = lock(&self.thread).take() {
-            // A panic there has been told by its own message.
+            // A panic there was reported by its own message.
             let _ = thread.join();
         }
     }
 
-    /// What it holds, a moment ago.
+    /// Current counters.
     pub fn figures(&self) -> Figures {
         let Counts { records, bytes, dropped, damaged, doubtful, evicted, compactions, failed } = &*self.counts;
         Figures {
@@ -144,10 +146,11 @@ impl Drop for Log {
     }
 }
 
-/// What was there when the log was opened, the oldest first, in pieces of about 256 KB. Each step waits for the disk: not for a worker.
+/// Records present when the log was opened, oldest first, in pieces of about 256 KB. Each step waits for the disk and
+/// must not run on a worker of the runtime.
 ///
-/// A record that is deleted, replaced or out of date by the time its piece is made is not in it. A deletion that is asked for later is the
-/// caller's to apply to a piece that it holds already. Pieces end early where the log ends.
+/// Excludes records that are deleted, replaced or expired by the time their piece is read. The caller must apply later
+/// deletions to pieces it already holds. A piece is shorter at the end of the log.
 #[derive(Debug)]
 pub struct Recovery {
     queue: Arc<Queue>,
@@ -158,7 +161,7 @@ impl Iterator for Recovery {
 
     fn next(&mut self) -> Option<Vec<Record>> {
         let (answer, answered) = sync_channel(1);
-        if !self.queue.push(Order::More(answer)) {
+        if !self.queue.push(Command::More(answer)) {
             return None;
         }
         answered.recv().ok().filter(|piece| !piece.is_empty())

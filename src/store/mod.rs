@@ -1,28 +1,31 @@
-//! Records on disk, so that a cache is warm after a restart: one append-only file that is compacted, and never a wrong record out of it.
+//! Persistent records for a warm cache after a restart: one append-only file with compaction, which never returns a
+//! wrong record.
 //!
-//! A file begins with a head (version, secret, random name) and goes on in frames: records, and deletions of a key, a scope or all.
-//! Each frame is sealed with BLAKE3 under a key of the file's own, its payload apart, so that a file is read quickly without the payloads.
+//! A file consists of a head (version, secret, random name) and frames: records, and deletions of a key, a scope or
+//! everything. Each frame is sealed with BLAKE3 under a key of its file, separately from its payload, so that a file
+//! can be read quickly without the payloads.
 //!
-//! * **Torn.** What is no frame at the end of the file is cut off when it is opened.
-//! * **Damaged.** A reader looks for the next whole frame. Frames count the deletions and replacements before them: if one of those was
-//!   in the damaged part, all records before it are let go, since any of them may be the one that was taken back. A damaged payload is found when it is read.
-//! * **Deleted.** A deletion is written twice, and is on the disk before the writer goes on. The file is then compacted after the deletion of a scope,
-//!   so that its bytes leave the disk too.
-//! * **Compacted.** What counts is copied into a new file beside the old one, in pieces, while both are told of what comes; then the new one takes
-//!   the old one's name in one step. Until then the old one is whole.
-//! * **Full.** Records that find the queue full are dropped and counted. Deletions are not: should too many wait, all records are deleted.
+//! * **Torn end.** Bytes at the end of the file that are no frame are truncated when it is opened.
+//! * **Damage.** The reader searches for the next intact frame. Frames count the earlier deletions and replacements: if
+//!   one of those was in the damaged part, all records before it are dropped, since any of them may have been revoked.
+//!   A damaged payload is detected when it is read.
+//! * **Deletion.** A deletion is written twice and is on disk before the writer continues. After the deletion of a
+//!   scope the file is compacted, so that its bytes leave the disk too.
+//! * **Compaction.** Live records are copied into a new file in pieces, while new commands go to both files. Then the
+//!   new file replaces the old one atomically. Until then the old one is complete.
+//! * **Full queue.** Records that find the queue full are dropped and counted. Deletions are not: if too many wait, all
+//!   records are deleted.
 //!
-//! What can still be lost or come back: records of the last moments when the machine itself goes down; and where the very end
-//! of the file is damaged while nobody writes, an older record in place of the one that had replaced it.
+//! Possible losses: records of the last moments before the machine itself fails; and, if the very end of the file is
+//! damaged while nothing is written, a replaced record may return in place of its successor.
 
-mod book;
 mod error;
 mod folder;
 mod frame;
-mod fuzz;
 mod limits;
 mod live;
 mod log;
+mod log_file;
 mod queue;
 mod record;
 mod scan;
@@ -32,8 +35,8 @@ mod writer;
 
 pub use self::{
     error::StoreError,
-    fuzz::fuzz_store,
     limits::{Figures, Limits},
     log::{Log, Recovery},
     record::Record,
+    scan::fuzz_store,
 };

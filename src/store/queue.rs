@@ -1,4 +1,4 @@
-//! The bounded queue before the writer: records are dropped when it is full, deletions never.
+//! Bounded queue of the writer: drops records when it is full, never deletions.
 
 use std::{
     collections::VecDeque,
@@ -11,23 +11,24 @@ use super::{
     record::{Key, Record},
 };
 
-/// Deletions that wait one by one. One more, and everything is deleted instead: that keeps their promise in bounded space.
+/// Most deletions that wait individually. One more becomes a deletion of everything, which keeps the guarantee in
+/// bounded space.
 const DELETIONS: usize = 16_384;
 
-/// What the writer is to do.
+/// Command for the writer.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(super) enum Command {
     Put(Record),
     Remove(Key),
     RemoveScope([u8; 32]),
     Clear,
-    /// Hand out the next recovered records.
+    /// Returns the next recovered records.
     More(SyncSender<Vec<Record>>),
-    /// Say when all before is on the disk.
+    /// Replies when all earlier commands are on disk.
     Flush(SyncSender<()>),
 }
 
-/// First in, first out.
+/// A first-in, first-out queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -37,73 +38,73 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    orders: VecDeque<Order>,
+    commands: VecDeque<Command>,
     bytes: usize,
     deletions: usize,
     closed: bool,
 }
 
 impl Queue {
-    /// One that holds so many bytes of records.
+    /// Creates a queue for `most_bytes` bytes of records.
     pub(super) fn new(most_bytes: usize) -> Self {
-        // A frame tells the length of a payload in 32 bits.
+        // A frame stores the length of a payload in 32 bits.
         let most_bytes = most_bytes.min(u32::MAX as usize);
         Self { state: Mutex::default(), filled: Condvar::new(), most_bytes }
     }
 
-    /// Adds an order; whether there was room for it, and a writer to come.
-    pub(super) fn push(&self, order: Order) -> bool {
+    /// Adds a command. Returns false if there is no room or the writer is gone.
+    pub(super) fn push(&self, command: Command) -> bool {
         let mut state = self.state();
         if state.closed {
             return false;
         }
-        match &order {
-            Order::Put(record) => {
+        match &command {
+            Command::Put(record) => {
                 let bytes = FRAME + record.payload.len();
                 if state.bytes + bytes > self.most_bytes {
                     return false;
                 }
                 state.bytes += bytes;
             }
-            Order::Remove(_) | Order::RemoveScope(_) if state.deletions == DELETIONS => {
-                // What deletes everything makes all that waits before it needless, but for those who wait for an answer.
-                state.orders.retain(|order| matches!(order, Order::More(_) | Order::Flush(_)));
+            Command::Remove(_) | Command::RemoveScope(_) if state.deletions == DELETIONS => {
+                // Deleting everything makes all earlier commands obsolete, except those that await a reply.
+                state.commands.retain(|command| matches!(command, Command::More(_) | Command::Flush(_)));
                 (state.bytes, state.deletions) = (0, 0);
-                state.orders.push_back(Order::Clear);
+                state.commands.push_back(Command::Clear);
                 self.filled.notify_one();
                 return true;
             }
-            Order::Remove(_) | Order::RemoveScope(_) | Order::Clear => state.deletions += 1,
-            Order::More(_) | Order::Flush(_) => {}
+            Command::Remove(_) | Command::RemoveScope(_) | Command::Clear => state.deletions += 1,
+            Command::More(_) | Command::Flush(_) => {}
         }
-        state.orders.push_back(order);
+        state.commands.push_back(command);
         self.filled.notify_one();
         true
     }
 
-    /// Takes all that waits, and waits a while for something if it may. `None` when the queue was closed and is empty.
-    pub(super) fn take(&self, wait: bool) -> Option<VecDeque<Order>> {
+    /// Takes all waiting commands; waits a while for one if `wait` is true. `None` once the queue is closed and empty.
+    pub(super) fn take(&self, wait: bool) -> Option<VecDeque<Command>> {
         let mut state = self.state();
         if wait {
-            let idle = |state: &mut State| state.orders.is_empty() && !state.closed;
+            let idle = |state: &mut State| state.commands.is_empty() && !state.closed;
             state = self.filled.wait_timeout_while(state, SWEEP, idle).unwrap_or_else(PoisonError::into_inner).0;
         }
         (state.bytes, state.deletions) = (0, 0);
-        let orders = std::mem::take(&mut state.orders);
-        (!orders.is_empty() || !state.closed).then_some(orders)
+        let commands = std::mem::take(&mut state.commands);
+        (!commands.is_empty() || !state.closed).then_some(commands)
     }
 
-    /// Takes no more orders. What waits is still done.
+    /// Closes the queue. Waiting commands are still executed.
     pub(super) fn close(&self) {
         self.state().closed = true;
         self.filled.notify_one();
     }
 
-    /// Takes no more orders, and drops those that wait: there is no writer any more.
+    /// Closes the queue and drops waiting commands, since the writer is gone.
     pub(super) fn abandon(&self) {
         let mut state = self.state();
         state.closed = true;
-        state.orders.clear();
+        state.commands.clear();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

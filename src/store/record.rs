@@ -1,21 +1,21 @@
-//! What is kept, in the terms of whoever keeps it.
+//! Records, in their owner's terms.
 
 use bytes::Bytes;
 
-/// Something to find again after a restart. What is in it is its owner's affair.
+/// A record that survives restarts. Its content is opaque to the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Which sort of record it is; keys of different sorts have nothing to do with each other.
+    /// Kind of the record; keys of different kinds are unrelated.
     pub kind: u8,
-    /// What it is found by. A later record of the same kind and key takes its place.
+    /// Key of the record. A later record of the same kind and key replaces it.
     pub key: [u8; 32],
-    /// [`Tags`](crate::cache::Tags), by which it can be deleted together with others.
+    /// [`Tags`](crate::cache::Tags), for deleting it together with others.
     pub scope: [u8; 32],
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub written: u64,
-    /// When it counts no more, in milliseconds since 1970.
+    /// Expiry time, in milliseconds since 1970.
     pub expires: u64,
-    /// The rest.
+    /// Content.
     pub payload: Bytes,
 }
 

@@ -1,39 +1,42 @@
-//! Reading a file frame by frame, past whatever is damaged.
+//! Frame-by-frame reader of a file that skips damaged parts.
 
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 
-use super::frame::{FRAME, Frame, MARK};
+use super::{
+    frame::{FRAME, Frame, HEAD, Head, HeadRead, MARK},
+    live::Live,
+};
 
 /// Bytes read at once.
 const PIECE: usize = 64 * 1024;
 
-/// The whole frames of a file, in order. Payloads are passed over, not read.
+/// Intact frames of a file, in order. Payloads are skipped, not read.
 pub(super) struct Frames<R> {
     reader: BufReader<R>,
     seal: [u8; 32],
-    /// Where the last whole frame ended.
+    /// End of the last intact frame.
     at: u64,
-    /// Where the reader is.
+    /// Position of the reader.
     here: u64,
     end: u64,
-    /// Bytes that were no frames, so far.
+    /// Bytes so far that were not frames.
     pub(super) damaged: u64,
 }
 
 impl<R: Read + Seek> Frames<R> {
-    /// Those between two offsets.
+    /// Reads the frames between two offsets.
     pub(super) fn new(source: R, seal: [u8; 32], at: u64, end: u64) -> io::Result<Self> {
         let mut reader = BufReader::with_capacity(PIECE, source);
         reader.seek(SeekFrom::Start(at))?;
         Ok(Self { reader, seal, at, here: at, end, damaged: 0 })
     }
 
-    /// Where the last whole frame ended: what lies behind is torn.
+    /// End of the last intact frame: the bytes after it are torn.
     pub(super) fn at(&self) -> u64 {
         self.at
     }
 
-    /// The next whole frame and its offset. What lies before it and is none is counted as damaged.
+    /// Next intact frame with its offset. Bytes skipped before it count as damaged.
     pub(super) fn next(&mut self) -> io::Result<Option<(u64, Frame)>> {
         let mut from = self.at;
         loop {
@@ -49,7 +52,7 @@ impl<R: Read + Seek> Frames<R> {
         }
     }
 
-    /// The frame at an offset, if there is a whole one.
+    /// Intact frame at an offset, if there is one.
     fn frame(&mut self, at: u64) -> io::Result<Option<Frame>> {
         if self.end.saturating_sub(at) < FRAME as u64 {
             return Ok(None);
@@ -59,7 +62,7 @@ impl<R: Read + Seek> Frames<R> {
         Ok(Frame::read(&self.seal, &bytes).filter(|frame| at + frame.total() <= self.end))
     }
 
-    /// The next place from an offset on where a frame may begin.
+    /// Next offset at which a frame may begin.
     fn mark(&mut self, from: u64) -> io::Result<Option<u64>> {
         let mut from = from;
         let mut piece = vec![0; PIECE];
@@ -69,17 +72,44 @@ impl<R: Read + Seek> Frames<R> {
             if let Some(found) = memchr::memmem::find(&piece[..length], &MARK) {
                 return Ok(Some(from + found as u64));
             }
-            // A mark may begin in this piece and end in the next.
+            // A mark may span two pieces.
             from += (length - (MARK.len() - 1)) as u64;
         }
         Ok(None)
     }
 
     fn read(&mut self, from: u64, bytes: &mut [u8]) -> io::Result<()> {
-        // Within what was read already, this goes nowhere.
+        // Within the buffer this does not touch the file.
         self.reader.seek_relative(from.cast_signed() - self.here.cast_signed())?;
         self.reader.read_exact(bytes)?;
         self.here = from + bytes.len() as u64;
         Ok(())
     }
+}
+
+/// Reads any bytes as a log and checks that frames are in order and within bounds, and that all other bytes are counted
+/// as damaged.
+///
+/// # Panics
+///
+/// If an invariant is violated.
+pub fn fuzz_store(bytes: &[u8]) {
+    let mut reader = Cursor::new(bytes);
+    let mut head = [0; HEAD];
+    if reader.read_exact(&mut head).is_err() {
+        return;
+    }
+    let HeadRead::Ours(head) = Head::read(&head) else { return };
+    let length = reader.seek(SeekFrom::End(0)).expect("bytes in memory");
+    let mut live = Live::new(1 << 20, u64::MAX);
+    let mut frames = Frames::new(reader, head.key(), HEAD as u64, length).expect("bytes in memory");
+    let (mut end, mut whole) = (HEAD as u64, 0);
+    while let Some((at, frame)) = frames.next().expect("bytes in memory") {
+        assert!(at >= end && at + frame.total() <= length, "a frame outside its place");
+        end = at + frame.total();
+        whole += frame.total();
+        live.apply(at, &frame);
+        assert!(live.bytes() <= 1 << 20, "more than may be kept");
+    }
+    assert_eq!(HEAD as u64 + whole + frames.damaged, end, "bytes that are neither frames nor damage");
 }

@@ -1,4 +1,4 @@
-//! Logs that were cut, flipped, left half compacted and opened twice: what comes back is what was kept, or nothing.
+//! Logs that are cut, corrupted, left half compacted and opened twice return exactly the stored records, or nothing.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +37,7 @@ fn figures(log: &Log) -> Figures {
     log.figures()
 }
 
-/// What a log holds, by key.
+/// Records of a log, by key.
 fn kept(folder: &Path) -> BTreeMap<u8, Vec<u8>> {
     let (log, records) = open(folder);
     log.close();
@@ -48,7 +48,7 @@ fn file(folder: &Path) -> std::path::PathBuf {
     folder.join("log")
 }
 
-/// Three records, one of them replaced, and one deleted: the last thing that was done.
+/// Three records, one of them replaced, and finally one deleted.
 fn sample(folder: &Path) -> Vec<u8> {
     let (log, _) = open(folder);
     for record in [record(1, 1, b"one"), record(2, 1, b"two"), record(3, 2, &[7; 30]), record(1, 1, b"another")] {
@@ -60,7 +60,7 @@ fn sample(folder: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn records_come_back_and_the_secret_stays() {
+fn records_and_the_secret_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let (log, records) = open(folder.path());
     assert!(records.is_empty());
@@ -77,7 +77,7 @@ fn records_come_back_and_the_secret_stays() {
 }
 
 #[test]
-fn a_file_that_is_cut_anywhere_gives_what_was_whole_and_goes_on() {
+fn a_file_truncated_anywhere_returns_its_intact_records_and_continues() {
     let folder = tempfile::tempdir().unwrap();
     let whole = sample(folder.path());
     for length in 0..whole.len() {
@@ -100,7 +100,7 @@ fn a_file_that_is_cut_anywhere_gives_what_was_whole_and_goes_on() {
 }
 
 #[test]
-fn a_flipped_bit_never_changes_a_record_and_never_brings_one_back() {
+fn a_flipped_bit_changes_no_record_and_restores_no_deleted_one() {
     let folder = tempfile::tempdir().unwrap();
     let whole = sample(folder.path());
     for at in 0..whole.len() {
@@ -125,7 +125,7 @@ fn a_flipped_bit_never_changes_a_record_and_never_brings_one_back() {
 }
 
 #[test]
-fn damage_that_hides_a_deletion_costs_what_was_before_it() {
+fn damage_that_hides_a_deletion_drops_earlier_records() {
     let folder = tempfile::tempdir().unwrap();
     let (log, _) = open(folder.path());
     log.put(record(1, 1, b"one"));
@@ -147,7 +147,7 @@ fn damage_that_hides_a_deletion_costs_what_was_before_it() {
 }
 
 #[test]
-fn a_frame_inside_a_payload_is_no_frame() {
+fn a_frame_inside_a_payload_is_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let forged = {
         let other = tempfile::tempdir().unwrap();
@@ -166,7 +166,7 @@ fn a_frame_inside_a_payload_is_no_frame() {
 }
 
 #[test]
-fn deletions_outlive_compaction_and_their_bytes_leave_the_disk() {
+fn deletions_survive_compaction_and_their_bytes_leave_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let (log, _) = open(folder.path());
     for key in 0..100 {
@@ -188,7 +188,7 @@ fn deletions_outlive_compaction_and_their_bytes_leave_the_disk() {
 }
 
 #[test]
-fn a_compaction_that_was_cut_off_is_forgotten() {
+fn an_interrupted_compaction_is_discarded() {
     let folder = tempfile::tempdir().unwrap();
     sample(folder.path());
     let before = kept(folder.path());
@@ -198,7 +198,7 @@ fn a_compaction_that_was_cut_off_is_forgotten() {
 }
 
 #[test]
-fn what_is_deleted_while_records_are_handed_out_is_not_handed_out() {
+fn records_deleted_during_recovery_are_not_returned() {
     let folder = tempfile::tempdir().unwrap();
     let (log, _) = open(folder.path());
     for key in 0..20 {
@@ -218,7 +218,7 @@ fn what_is_deleted_while_records_are_handed_out_is_not_handed_out() {
 static LATER: AtomicU64 = AtomicU64::new(NOW + 499);
 
 #[test]
-fn old_and_surplus_records_go() {
+fn expired_and_surplus_records_are_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let limits = Limits { bytes: 2000, age: Duration::from_millis(500), ..LIMITS };
     let (log, _) = Log::open_at(folder.path(), limits, || NOW).unwrap();
@@ -241,7 +241,7 @@ fn old_and_surplus_records_go() {
 }
 
 #[test]
-fn one_process_at_a_time_and_nobody_else() {
+fn a_folder_has_one_process_and_no_other_writers() {
     let folder = tempfile::tempdir().unwrap();
     let inside = folder.path().join("cache");
     let (log, _) = open(&inside);
@@ -259,12 +259,12 @@ fn one_process_at_a_time_and_nobody_else() {
         fs::create_dir(&shared).unwrap();
         fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
         let problem = Log::open(&shared, LIMITS).unwrap_err();
-        assert!(problem.to_string().contains("others may write"), "{problem}");
+        assert!(problem.to_string().contains("is writable by other users"), "{problem}");
     }
 }
 
 #[test]
-fn records_that_find_no_room_are_counted() {
+fn records_without_room_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let (log, _) = Log::open_at(folder.path(), Limits { queue: 100, ..LIMITS }, || NOW).unwrap();
     assert!(!log.put(record(1, 1, b"")));
@@ -292,7 +292,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 #[test]
-fn a_tag_of_zeros_in_a_deletion_stands_for_any() {
+fn a_zero_tag_in_a_deletion_matches_any() {
     let tags = |tags: [u8; 4]| {
         let mut scope = [0; 32];
         scope.chunks_mut(8).zip(tags).for_each(|(place, tag)| place.fill(tag));
@@ -322,7 +322,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn a_log_is_a_map_whenever_it_is_opened(steps in prop::collection::vec(step(), 1..60)) {
+    fn a_log_agrees_with_a_map_at_every_reopening(steps in prop::collection::vec(step(), 1..60)) {
         let folder = tempfile::tempdir().unwrap();
         let mut model = BTreeMap::new();
         let (mut log, _) = open(folder.path());

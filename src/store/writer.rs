@@ -1,4 +1,4 @@
-//! The one thread that touches the file: it reads it once, and then does what the queue brings.
+//! Writer thread, which alone accesses the file: reads it once, then executes the queue's commands.
 
 use std::{
     collections::VecDeque,
@@ -12,23 +12,23 @@ use std::{
 };
 
 use super::{
-    book::Book,
     folder::Folder,
     frame::{Act, FRAME, Frame, HEAD, Head},
     limits::{Limits, SWEEP},
     live::Live,
-    queue::{Order, Queue},
+    log_file::LogFile,
+    queue::{Command, Queue},
     record::{Key, Record},
 };
 
-/// Bytes of records that are handed out or copied at once, so that what comes meanwhile does not wait long.
+/// Bytes of records that are returned or copied at once, so that new commands do not wait long.
 const PIECE: u64 = 256 * 1024;
-/// Bytes gathered before they are written.
+/// Bytes collected before they are written.
 const GATHERED: usize = 256 * 1024;
-/// Less than this that counts no more is not worth a compaction.
+/// Least garbage that is worth a compaction.
 const LITTLE: u64 = 64 * 1024;
 
-/// What a log has done, for metrics.
+/// Counters of a log, for metrics.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) records: AtomicU64,
@@ -41,7 +41,7 @@ pub(super) struct Counts {
     pub(super) failed: AtomicBool,
 }
 
-/// What the thread owns.
+/// State of the thread.
 pub(super) struct Writer {
     pub(super) folder: Folder,
     pub(super) head: Head,
@@ -51,23 +51,23 @@ pub(super) struct Writer {
     pub(super) clock: fn() -> u64,
 }
 
-/// A copy of what counts, on its way into the log's place. Until then it is told of all that the log is told of.
+/// A copy of the live records that will replace the log. Until then it receives all commands too.
 struct Compaction {
-    next: Book,
+    next: LogFile,
     keys: VecDeque<Key>,
-    /// Length of the log when it began: what lies behind was told.
+    /// Length of the log when the compaction started: later frames are in the copy already.
     began: u64,
 }
 
 struct State {
-    book: Book,
-    /// Keys that were there when the log was opened and have not been asked for.
+    log: LogFile,
+    /// Keys present when the log was opened that have not been returned yet.
     recovered: VecDeque<Key>,
     compaction: Option<Compaction>,
     swept: u64,
 }
 
-/// Takes no more orders when the thread ends, however it does.
+/// Closes the queue when the thread ends for any reason.
 struct Ends(Arc<Queue>);
 
 impl Drop for Ends {
@@ -81,11 +81,12 @@ impl Writer {
     pub(super) fn run(mut self, log: File) {
         let _ends = Ends(self.queue.clone());
         if let Err(problem) = self.work(log) {
-            // Deletions that come now could not be kept. Without its file a cache is cold; with it, it could say what was taken back.
+            // Deletions can no longer be recorded. Without its file the cache starts cold; with it, it could return
+            // deleted records.
             self.counts.failed.store(true, Relaxed);
             self.folder.discard_next();
             let deleted = self.folder.delete();
-            tracing::warn!(folder = %self.folder.log().display(), %problem, ?deleted, "cache records are not kept any more");
+            tracing::warn!(folder = %self.folder.log().display(), %problem, ?deleted, "cache log: writing failed, answers are not persisted until a restart");
         }
     }
 
@@ -94,78 +95,78 @@ impl Writer {
     }
 
     fn work(&mut self, log: File) -> io::Result<()> {
-        let (mut book, damaged) = Book::read(log, &self.head, self.live())?;
+        let (mut log, damaged) = LogFile::read(log, &self.head, self.live())?;
         self.counts.damaged.store(damaged, Relaxed);
         let now = (self.clock)();
-        book.live.expire(now);
-        let recovered = book.live.keys();
-        let mut state = State { book, recovered, compaction: None, swept: now };
-        self.tell(&state);
+        log.live.expire(now);
+        let recovered = log.live.keys();
+        let mut state = State { log, recovered, compaction: None, swept: now };
+        self.publish(&state);
         loop {
-            let orders = self.queue.take(state.compaction.is_none());
-            let Some(orders) = orders else { break };
-            for order in orders {
-                self.order(&mut state, order)?;
+            let commands = self.queue.take(state.compaction.is_none());
+            let Some(commands) = commands else { break };
+            for order in commands {
+                self.execute(&mut state, order)?;
             }
             state.write()?;
             let now = (self.clock)();
             if now.saturating_sub(state.swept) >= SWEEP.as_millis() as u64 {
-                state.book.live.expire(now);
+                state.log.live.expire(now);
                 state.swept = now;
             }
             self.compact(&mut state)?;
-            self.tell(&state);
+            self.publish(&state);
         }
-        state.book.sync()
+        state.log.sync()
     }
 
-    fn tell(&self, state: &State) {
-        let live = &state.book.live;
+    fn publish(&self, state: &State) {
+        let live = &state.log.live;
         self.counts.records.store(live.len() as u64, Relaxed);
-        self.counts.bytes.store(state.book.length(), Relaxed);
+        self.counts.bytes.store(state.log.length(), Relaxed);
         self.counts.doubtful.store(live.doubtful, Relaxed);
         self.counts.evicted.store(live.evicted, Relaxed);
     }
 
-    fn order(&self, state: &mut State, order: Order) -> io::Result<()> {
-        match order {
-            // It would push all others out, and then itself.
-            Order::Put(record) if (FRAME + record.payload.len()) as u64 > self.limits.bytes => {
+    fn execute(&self, state: &mut State, command: Command) -> io::Result<()> {
+        match command {
+            // It would evict all others, and then itself.
+            Command::Put(record) if (FRAME + record.payload.len()) as u64 > self.limits.bytes => {
                 self.counts.dropped.fetch_add(1, Relaxed);
             }
-            Order::Put(record) => {
-                state.books().for_each(|book| book.put(&record));
-                if state.book.waiting() >= GATHERED {
+            Command::Put(record) => {
+                state.files().for_each(|log| log.put(&record));
+                if state.log.waiting() >= GATHERED {
                     state.write()?;
                 }
             }
-            Order::Remove(key) => state.delete(&Frame::bare(Act::Remove, key)),
-            Order::RemoveScope(scope) => state.delete(&Frame::scope(scope)),
-            Order::Clear => state.delete(&Frame::bare(Act::Clear, Key { kind: 0, key: [0; 32] })),
-            Order::More(answer) => {
+            Command::Remove(key) => state.delete(&Frame::bare(Act::Remove, key)),
+            Command::RemoveScope(scope) => state.delete(&Frame::scope(scope)),
+            Command::Clear => state.delete(&Frame::bare(Act::Clear, Key { kind: 0, key: [0; 32] })),
+            Command::More(answer) => {
                 state.write()?;
                 hand_out(state, &answer, (self.clock)())?;
             }
-            Order::Flush(answer) => {
-                state.book.sync()?;
-                self.tell(state);
-                // Whoever does not wait any more has gone.
+            Command::Flush(answer) => {
+                state.log.sync()?;
+                self.publish(state);
+                // The caller may have stopped waiting.
                 let _ = answer.send(());
             }
         }
         Ok(())
     }
 
-    /// Begins a compaction where one is due, or goes on with it.
+    /// Starts a compaction if one is due, or continues it.
     fn compact(&self, state: &mut State) -> io::Result<()> {
         let Some(compaction) = &mut state.compaction else {
-            let garbage = state.book.length() - HEAD as u64 - state.book.live.bytes();
-            if state.book.live.wiped || garbage > LITTLE.max(state.book.length() / 2) {
+            let garbage = state.log.length() - HEAD as u64 - state.log.live.bytes();
+            if state.log.live.wiped || garbage > LITTLE.max(state.log.length() / 2) {
                 let mut file = [0; 16];
                 getrandom::fill(&mut file).map_err(|problem| io::Error::other(problem.to_string()))?;
                 let head = Head { secret: self.head.secret, file };
-                let next = Book::create(self.folder.create_next()?, &head, self.live())?;
-                let (keys, began) = (state.book.live.keys(), state.book.length());
+                let next = LogFile::create(self.folder.create_next()?, &head, self.live())?;
+                let (keys, began) = (state.log.live.keys(), state.log.length());
                 state.compaction = Some(Compaction { next, keys, began });
             }
             return Ok(());
@@ -175,11 +176,11 @@ impl Writer {
             let Some(key) = compaction.keys.pop_front() else {
                 return self.finish(state);
             };
-            let Some(place) = state.book.live.place(&key).filter(|place| place.at < compaction.began).copied() else {
+            let Some(place) = state.log.live.place(&key).filter(|place| place.at < compaction.began).copied() else {
                 continue;
             };
             copied += place.total;
-            if let Some(record) = state.book.record(&key)? {
+            if let Some(record) = state.log.record(&key)? {
                 compaction.next.put(&record);
                 if let Some(copy) = compaction.next.live.place(&key) {
                     copy.recovered = place.recovered;
@@ -193,9 +194,9 @@ impl Writer {
         if let Some(Compaction { mut next, .. }) = state.compaction.take() {
             next.sync()?;
             self.folder.replace()?;
-            next.live.evicted += state.book.live.evicted;
-            next.live.doubtful += state.book.live.doubtful;
-            state.book = next;
+            next.live.evicted += state.log.live.evicted;
+            next.live.doubtful += state.log.live.doubtful;
+            state.log = next;
             self.counts.compactions.fetch_add(1, Relaxed);
         }
         Ok(())
@@ -203,32 +204,32 @@ impl Writer {
 }
 
 impl State {
-    fn books(&mut self) -> impl Iterator<Item = &mut Book> {
-        std::iter::once(&mut self.book).chain(self.compaction.as_mut().map(|compaction| &mut compaction.next))
+    fn files(&mut self) -> impl Iterator<Item = &mut LogFile> {
+        std::iter::once(&mut self.log).chain(self.compaction.as_mut().map(|compaction| &mut compaction.next))
     }
 
     fn delete(&mut self, frame: &Frame) {
-        self.books().for_each(|book| book.delete(frame));
+        self.files().for_each(|log| log.delete(frame));
     }
 
     fn write(&mut self) -> io::Result<()> {
-        self.books().try_for_each(Book::write)
+        self.files().try_for_each(LogFile::write)
     }
 }
 
-/// Hands out the next recovered records that count and are not out of date; none at all when there are no more.
+/// Returns the next recovered records that are live; an empty piece at the end.
 fn hand_out(state: &mut State, answer: &SyncSender<Vec<Record>>, now: u64) -> io::Result<()> {
     let (mut piece, mut bytes) = (Vec::new(), 0);
     while bytes < PIECE {
         let Some(key) = state.recovered.pop_front() else { break };
-        let counts = |book: &mut Book| {
-            let place = book.live.place(&key).filter(|place| place.recovered && place.expires > now)?;
+        let counts = |log: &mut LogFile| {
+            let place = log.live.place(&key).filter(|place| place.recovered && place.expires > now)?;
             place.recovered = false;
             Some(())
         };
         let mut found = false;
-        state.books().for_each(|book| found |= counts(book).is_some());
-        if let Some(record) = found.then(|| state.book.record(&key)).transpose()?.flatten() {
+        state.files().for_each(|log| found |= counts(log).is_some());
+        if let Some(record) = found.then(|| state.log.record(&key)).transpose()?.flatten() {
             bytes += FRAME as u64 + record.payload.len() as u64;
             piece.push(record);
         }

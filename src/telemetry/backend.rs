@@ -1,41 +1,45 @@
-//! The metrics of one model at one backend, as handles that are kept and filled without a look-up.
+//! Metrics of one model at one backend: handles that are kept and updated without a lookup.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::{
+    ops::Add,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 
-use super::{prefix::PrefixHits, series::Series, spending::Spending};
+use super::{series::Series, spending::Spending};
 use crate::{
     measure::{Rate, RateSpan, Span, Summary, Window},
     types::{Moment, Outcome, Usage},
 };
 
-/// Buckets for times to first token, in seconds: 1 ms to 10 min, with the usual objectives among the bounds.
+/// Buckets of times to first token, in seconds: 1 ms to 10 min, with common objectives among the bounds.
 const TTFT: [f64; 26] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0,
     20.0, 30.0, 60.0, 120.0, 300.0, 600.0,
 ];
-/// Buckets for times per token and gaps between tokens, in seconds: 1 ms to 5 s. 0.15 s is the bound of what is felt as stutter: rules
-/// divide by it.
+/// Buckets of times per token and gaps between tokens, in seconds: 1 ms to 5 s. 0.15 s is the perceptible limit of
+/// stutter: alert rules divide by it.
 const GAP: [f64; 18] =
     [0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0];
-/// Buckets for whole answers, in seconds: 10 ms to 1 h.
+/// Buckets of whole answers, in seconds: 10 ms to 1 h.
 const E2E: [f64; 18] =
     [0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0];
-/// Buckets for the gateway's own time, in seconds: 10 µs to 1 s.
+/// Buckets of the gateway's own time, in seconds: 10 µs to 1 s.
 const OVERHEAD: [f64; 16] = [
     0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
     1.0,
 ];
-/// Buckets for the time that noting an answer takes, in seconds: 1 µs to 10 ms.
+/// Buckets of the time to settle an answer, in seconds: 1 µs to 10 ms.
 const SETTLE: [f64; 12] =
     [0.000_001, 0.000_002, 0.000_005, 0.000_01, 0.000_02, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.0025, 0.01];
-/// Outcomes are words of ours; this bound only guards against a mistake.
+/// Most outcomes. These are static strings; the bound only guards against a mistake.
 pub(super) const MOST_OUTCOMES: usize = 64;
 
-/// 10⁻⁹ US dollars in one.
+/// Units of 10⁻⁹ US dollars in one dollar.
 const NANO: f64 = 1e9;
-/// Seconds in a minute, or fewer while the gateway is younger. Backends are not taken by their own age: those on one engine are compared over the same time.
+/// Seconds over which spending is averaged, or the gateway's age if it is younger. A backend's own age is not used:
+/// those on one engine are compared over the same time.
 const MINUTE: f64 = 60.0;
 
 /// A counter of US dollars.
@@ -50,20 +54,20 @@ pub struct Latencies {
     pub tpot: Window,
     /// Whole answers.
     pub e2e: Window,
-    /// Time to first token, from when the attempt was sent.
+    /// Time to first token, measured from the dispatch of the attempt.
     pub upstream_ttft: Window,
-    /// Whole answers that were streamed.
+    /// Whole streamed answers.
     pub streamed: Window,
 }
 
 impl Latencies {
-    /// The summaries over `span` up to `now`, in seconds: time to first token, time per output token, whole answers.
+    /// Summaries over `span` up to `now`, in seconds: time to first token, time per output token, whole answers.
     pub fn summaries(&self, span: Span, now: Moment) -> [Option<Summary>; 3] {
         [&self.ttft, &self.tpot, &self.e2e].map(|window| window.summary(span, now))
     }
 }
 
-/// The metrics of one model at one backend. Times are in seconds.
+/// Metrics of one model at one backend. Times are in seconds.
 #[derive(Debug)]
 pub struct BackendMetrics {
     pub(super) requests: Series<&'static str, Counter>,
@@ -82,9 +86,9 @@ pub struct BackendMetrics {
     pub(super) prefix: Series<&'static str, Counter>,
     pub(super) cost: Dollars,
     pub(super) latencies: Arc<Latencies>,
-    /// Output tokens, for the page.
+    /// Output tokens, for the status page.
     output: Rate,
-    /// What they cost, in 10⁻⁹ US dollars.
+    /// Their cost, in 10⁻⁹ US dollars.
     spent: Rate,
 }
 
@@ -111,7 +115,7 @@ impl BackendMetrics {
         }
     }
 
-    /// Counts a request that ended with this backend's answer, or failure.
+    /// Counts a request that ended with this backend's answer or failure.
     pub fn request(&self, outcome: Outcome) {
         count(&self.requests, outcome.label());
     }
@@ -126,74 +130,74 @@ impl BackendMetrics {
         self.fresh_retries.inc();
     }
 
-    /// Counts an event that was left out of a stream.
+    /// Counts an event that was dropped from a stream.
     pub fn bad_event(&self) {
         self.bad_events.inc();
     }
 
-    /// The first delta was handed to the client's connection, `seconds` after its request.
+    /// Records that the first delta was passed to the client's connection `seconds` after its request.
     pub fn ttft(&self, seconds: f64, now: Moment) {
         self.ttft.observe(seconds);
         self.latencies.ttft.record(seconds, now);
     }
 
-    /// The first delta of an attempt came, `seconds` after it was sent.
+    /// Records that the first delta of an attempt arrived `seconds` after its dispatch.
     pub fn upstream_ttft(&self, seconds: f64, now: Moment) {
         self.upstream_ttft.observe(seconds);
         self.latencies.upstream_ttft.record(seconds, now);
     }
 
-    /// A streamed answer was over `seconds` after its request.
+    /// Records the end of a streamed answer, `seconds` after its request.
     pub fn streamed(&self, seconds: f64, now: Moment) {
         self.latencies.streamed.record(seconds, now);
     }
 
-    /// An answer's mean time per output token after the first.
+    /// Records an answer's mean time per output token after the first.
     pub fn tpot(&self, seconds: f64, now: Moment) {
         self.tpot.observe(seconds);
         self.latencies.tpot.record(seconds, now);
     }
 
-    /// A delta came `seconds` after the one before.
+    /// Records a delta that came `seconds` after the previous one.
     pub fn gap(&self, seconds: f64) {
         self.gap.observe(seconds);
     }
 
-    /// An answer was complete, `seconds` after its request.
+    /// Records a complete answer, `seconds` after its request.
     pub fn e2e(&self, seconds: f64, now: Moment) {
         self.e2e.observe(seconds);
         self.latencies.e2e.record(seconds, now);
     }
 
-    /// The gateway's own share of a request's time.
+    /// Records the gateway's own share of a request's time.
     pub fn overhead(&self, seconds: f64) {
         self.overhead.observe(seconds);
     }
 
-    /// Noting an answer that was over took so many seconds.
+    /// Records the seconds that settling an answer took.
     pub fn settle(&self, seconds: f64) {
         self.settle.observe(seconds);
     }
 
-    /// Counts an answer's tokens; kinds that the backend never reported stay absent.
+    /// Counts an answer's tokens. Kinds that the backend never reported stay absent.
     pub fn usage(&self, usage: &Usage, now: Moment) {
         self.output.record(usage.completion_tokens, now);
         count_tokens(&self.tokens, usage);
     }
 
-    /// An answer to a prompt of so many tokens reported how many of them were cached, where so many had been `predicted`.
+    /// Counts the cached tokens of an answer to a prompt of `prompt` tokens: as `predicted` and as `reported`.
     pub fn prefix(&self, prompt: u64, predicted: u64, reported: u64) {
         count_prefix(&self.prefix, prompt, predicted, reported);
     }
 
-    /// What [`prefix`](Self::prefix) was told so far.
+    /// Totals recorded by [`prefix`](Self::prefix).
     pub(super) fn prefix_hits(&self) -> PrefixHits {
         let known = self.prefix.read();
         let tokens = |kind| known.get(kind).map_or(0, Counter::get);
         PrefixHits { prompt: tokens("prompt"), predicted: tokens("predicted"), reported: tokens("reported") }
     }
 
-    /// The share of prompt tokens that the engine reported as cached, over all answers; `None` where none reported any.
+    /// Share of prompt tokens that the engine reported as cached, over all answers; `None` where none reported any.
     pub fn prefix_hit_ratio(&self) -> Option<f64> {
         let tokens = |wanted| self.tokens.read().get(wanted).map(Counter::get);
         let (cached, prompt) = (tokens("cached")?, tokens("prompt")?);
@@ -202,14 +206,14 @@ impl BackendMetrics {
 
     /// Adds the cost of a request, in US dollars.
     pub fn cost(&self, usd: f64, now: Moment) {
-        // A counter that went down, or to NaN, would break every rate taken from it.
+        // A counter that decreased, or became NaN, would break every rate computed from it.
         if usd.is_finite() && usd > 0.0 {
             self.cost.inc_by(usd);
             self.spent.record((usd * NANO) as u64, now);
         }
     }
 
-    /// What the answers of the last minute cost by their tokens, and gave; of all its time while the gateway is younger.
+    /// Token cost and output of the last minute's answers, or of the gateway's whole life while it is younger.
     pub fn spending(&self, now: Moment) -> Spending {
         let seconds = (now.nanos() as f64 / 1e9).clamp(1.0, MINUTE);
         Spending {
@@ -236,30 +240,31 @@ impl BackendMetrics {
             .sum()
     }
 
-    /// Output tokens per second over the last ten seconds, counted when their answers end.
+    /// Output tokens per second over the last ten seconds, counted at the end of their answers.
     pub fn tokens_per_second(&self, now: Moment) -> f64 {
         self.output.per_second(RateSpan::TenSeconds, now)
     }
 
-    /// The recent latencies of this backend, over all models on it.
+    /// Recent latencies of this backend, over all models on it.
     pub fn latencies(&self) -> &Latencies {
         &self.latencies
     }
 }
 
-/// Adds one to the series of `label`.
+/// Increments the series of `label`.
 pub(super) fn count(series: &Series<&'static str, Counter>, label: &'static str) {
     series.get(label, |_| "other", |_| Counter::default()).inc();
 }
 
-/// Adds the tokens of a prompt to the series of their kinds. What was expected of our own count may be more than the engine's.
+/// Adds the tokens of a prompt to the series of their kinds, capped at the prompt: predictions use our own count, which
+/// may exceed the engine's.
 pub(super) fn count_prefix(series: &Series<&'static str, Counter>, prompt: u64, predicted: u64, reported: u64) {
     for (kind, tokens) in [("prompt", prompt), ("predicted", predicted), ("reported", reported)] {
         series.get(kind, |kind| kind, |_| Counter::default()).inc_by(tokens.min(prompt));
     }
 }
 
-/// Adds an answer's tokens to the series of their kinds; kinds that were not reported stay absent.
+/// Adds an answer's tokens to the series of their kinds. Unreported kinds stay absent.
 pub(super) fn count_tokens(series: &Series<&'static str, Counter>, usage: &Usage) {
     for (kind, tokens) in [
         ("prompt", Some(usage.prompt_tokens)),
@@ -269,6 +274,37 @@ pub(super) fn count_tokens(series: &Series<&'static str, Counter>, usage: &Usage
     ] {
         if let Some(tokens) = tokens {
             series.get(kind, |kind| kind, |_| Counter::default()).inc_by(tokens);
+        }
+    }
+}
+
+/// Prompt tokens since the start, of answers that report how many were cached.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrefixHits {
+    /// All of them.
+    pub prompt: u64,
+    /// Tokens predicted to be cached, at the placement.
+    pub predicted: u64,
+    /// Tokens reported as cached.
+    pub reported: u64,
+}
+
+impl PrefixHits {
+    /// Predicted and reported shares of the prompt tokens; `None` before any were reported.
+    pub fn ratios(&self) -> Option<(f64, f64)> {
+        let of = |tokens: u64| tokens as f64 / self.prompt as f64;
+        (self.prompt > 0).then(|| (of(self.predicted), of(self.reported)))
+    }
+}
+
+impl Add for PrefixHits {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            prompt: self.prompt + other.prompt,
+            predicted: self.predicted + other.predicted,
+            reported: self.reported + other.reported,
         }
     }
 }

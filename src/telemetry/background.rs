@@ -1,4 +1,4 @@
-//! The metrics of traffic of the gateway's own making: what it was for, what it cost, and what pairs of answers said.
+//! Metrics of background requests that the gateway itself sends: purpose, cost, and results of answer pairs.
 
 use prometheus_client::metrics::counter::Counter;
 use serde::Serialize;
@@ -8,41 +8,41 @@ use super::{
     series::Series,
 };
 
-/// What a request of the gateway's own making is for.
+/// Purpose of a background request.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// Another tier's answer to the same prompt.
     Pair,
-    /// Which of two answers is the better one.
+    /// Judging which of two answers is better.
     Judge,
-    /// A hit by meaning, made anew.
+    /// Regenerating the answer of a semantic hit.
     Verify,
 }
 
-/// What a comparison of two tiers' answers said.
+/// Result of comparing two tiers' answers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum PairResult {
-    /// Their words show that they agree.
+    /// Their words agree.
     Agreed,
-    /// Their words show that they do not.
+    /// Their words differ.
     Disagreed,
     /// The judge found them equally good.
     Same,
-    /// The judge found the smaller model's better.
+    /// The judge preferred the smaller model's.
     Smaller,
-    /// The judge found the larger model's better.
+    /// The judge preferred the larger model's.
     Larger,
-    /// Their words do not show it, and no judge did.
+    /// Neither their words nor a judge decided it.
     Undecided,
-    /// One could not be read.
+    /// One answer was unreadable.
     Unread,
-    /// There was no second answer: no room for it, or it failed.
+    /// There was no second answer: no capacity for it, or it failed.
     Failed,
 }
 
 impl Purpose {
-    /// All of them.
+    /// All purposes.
     const ALL: [Self; 3] = [Self::Pair, Self::Judge, Self::Verify];
 
     const fn label(self) -> &'static str {
@@ -69,10 +69,10 @@ impl PairResult {
     }
 }
 
-/// The metrics of that traffic.
+/// Metrics of background requests.
 #[derive(Debug)]
 pub(super) struct BackgroundMetrics {
-    /// (purpose, outcome)
+    /// Key: (purpose, outcome).
     pub(super) requests: Series<(&'static str, &'static str), Counter>,
     pub(super) tokens: Series<&'static str, Counter>,
     pub(super) cost: Series<&'static str, Dollars>,

@@ -1,4 +1,4 @@
-//! The metrics of the cache: what was looked up, how long that took, and what was saved.
+//! Metrics of the cache: lookups, their durations, and savings.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::types::{Name, Usage};
 
-/// Buckets for the stages of a lookup, in seconds: 1 µs to 100 ms.
+/// Buckets of the stages of a lookup, in seconds: 1 µs to 100 ms.
 const LOOKUP: [f64; 14] = [
     0.000_001,
     0.000_002_5,
@@ -29,42 +29,42 @@ const LOOKUP: [f64; 14] = [
 ];
 /// Most combinations of tier, result, reason and route.
 const MOST_LOOKUPS: usize = 4096;
-/// What takes the place of a route's name when there are too many.
+/// Stands for a route's name when there are too many.
 const OTHER: &str = "other";
 
-/// What came of a lookup.
+/// Result of a lookup.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
     /// `exact` or `semantic`.
     pub tier: &'static str,
     /// `hit`, `coalesced`, `miss` or `bypass`.
     pub result: &'static str,
-    /// Why there was no hit; empty where there was.
+    /// Reason of a miss; empty for a hit.
     pub reason: &'static str,
 }
 
-/// A part of a lookup.
+/// Stage of a lookup.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum LookupStage {
-    /// Making the key.
+    /// Computing the key.
     Key,
-    /// Finding the answer to an equal request.
+    /// Finding the answer to an identical request.
     Exact,
     /// Asking other gateways for it.
     Shared,
-    /// Making the vector that recalls.
+    /// Embedding for recall.
     Recall,
-    /// Finding what is near it.
+    /// Searching near entries.
     Search,
-    /// Making the vector that decides.
+    /// Embedding for the decision.
     Decide,
 }
 
 impl LookupStage {
-    /// All, in the order in which they come.
+    /// All stages, in order.
     pub(super) const ALL: [Self; 6] = [Self::Key, Self::Exact, Self::Shared, Self::Recall, Self::Search, Self::Decide];
 
-    /// The name used in metrics.
+    /// Label for metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Key => "key",
@@ -77,20 +77,20 @@ impl LookupStage {
     }
 }
 
-/// The metrics of the cache.
+/// Metrics of the cache.
 #[derive(Debug)]
 pub struct CacheMetrics {
     /// By tier, result, reason and route.
     pub(super) lookups: Series<(&'static str, &'static str, &'static str, Name), Counter>,
     pub(super) seconds: [Histogram; LookupStage::ALL.len()],
     pub(super) stored: Series<&'static str, Counter>,
-    /// By the embedder that decides and what became of a text.
+    /// By the deciding embedder and result.
     pub(super) embeddings: Series<(&'static str, &'static str), Counter>,
-    /// By the guard that kept the nearest candidate apart.
+    /// By the guard that rejected the nearest candidate.
     pub(super) guards: Series<&'static str, Counter>,
-    /// By what was labelled, what the label says, and where it comes from.
+    /// By kind of answer, verdict and source of the label.
     pub(super) labels: Series<(&'static str, &'static str, &'static str), Counter>,
-    /// By what was done with the server that gateways share, and what came of it.
+    /// By operation on the server shared by gateways and its result.
     pub(super) shared: Series<(&'static str, &'static str), Counter>,
     /// By route.
     pub(super) coalesced: Series<Name, Counter>,
@@ -98,7 +98,7 @@ pub struct CacheMetrics {
     pub(super) saved: Series<&'static str, Arc<SavedMetrics>>,
 }
 
-/// What answers that were given again have saved.
+/// Savings of repeated answers.
 #[derive(Debug)]
 pub struct SavedMetrics {
     pub(super) tokens: Series<&'static str, Counter>,
@@ -128,33 +128,34 @@ impl CacheMetrics {
         self.lookups.get((tier, result, reason, route.clone()), other, |_| Counter::default()).inc();
     }
 
-    /// A stage of a lookup took so many seconds.
+    /// Records the seconds of a stage of a lookup.
     pub fn took(&self, stage: LookupStage, seconds: f64) {
         self.seconds[stage as usize].observe(seconds);
     }
 
-    /// Counts what became of an answer that might have been kept.
+    /// Counts the result for an answer that might have been stored.
     pub fn stored(&self, result: &'static str) {
         count(&self.stored, result);
     }
 
-    /// Counts what became of a text that an embedder was to make the vector of that decides.
+    /// Counts the result for a text of the deciding embedder.
     pub fn embedded(&self, embedder: &'static str, result: &'static str) {
         self.embeddings.get((embedder, result), |(_, result)| (OTHER, result), |_| Counter::default()).inc();
     }
 
-    /// Counts a lookup by meaning whose nearest candidate a guard kept apart.
+    /// Counts a semantic lookup whose nearest candidate a guard rejected.
     pub fn guarded(&self, guard: &'static str) {
         count(&self.guards, guard);
     }
 
-    /// Counts a label; `hit`: of an answer that was given, or would have been, and not only of one that was near.
+    /// Counts a label. `hit` is true for an answer that was served or would have been, false for one that was only
+    /// near.
     pub fn labelled(&self, hit: bool, same: bool, source: &'static str) {
         let key = (if hit { "hit" } else { "near" }, if same { "right" } else { "false" }, source);
         self.labels.get(key, |(of, verdict, _)| (of, verdict, OTHER), |_| Counter::default()).inc();
     }
 
-    /// Counts what was done with the server that gateways share, and what came of it.
+    /// Counts an operation on the server shared by gateways and its result.
     pub fn shared(&self, what: &'static str, result: &'static str) {
         self.shared.get((what, result), |(what, _)| (what, OTHER), |_| Counter::default()).inc();
     }
@@ -164,12 +165,12 @@ impl CacheMetrics {
         self.coalesced.get(route.clone(), |_| OTHER.into(), |_| Counter::default()).inc();
     }
 
-    /// What a tier has saved.
+    /// Savings of a tier.
     pub fn saved(&self, tier: &'static str) -> Arc<SavedMetrics> {
         self.saved.get(tier, |tier| tier, |_| Arc::new(SavedMetrics::new()))
     }
 
-    /// Requests that looked for an answer in this tier, and those of them that were answered without an engine's work.
+    /// Lookups in this tier, and those of them that needed no engine.
     pub fn rates(&self, tier: &str) -> (u64, u64) {
         let lookups = self.lookups.read();
         let of = |results: &[&str]| {
@@ -190,7 +191,8 @@ impl SavedMetrics {
         Self { tokens: Series::new(2), cost: Dollars::default(), seconds: Dollars::default() }
     }
 
-    /// An answer was given again: its tokens, its cost in US dollars where known, and the seconds that making it took.
+    /// Records a repeated answer: its tokens, its cost in US dollars where known, and the seconds that generating it
+    /// took.
     pub fn answer(&self, usage: Option<&Usage>, usd: Option<f64>, seconds: f64) {
         if let Some(usage) = usage {
             for (kind, tokens) in [("prompt", usage.prompt_tokens), ("completion", usage.completion_tokens)] {

@@ -1,4 +1,4 @@
-//! The metrics of one route's cascade: what became of the smaller model's answers, and what those given up had cost.
+//! Metrics of one route's cascade: results of the smaller model's answers, and the cost of discarded ones.
 
 use prometheus_client::metrics::counter::Counter;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::types::Usage;
 
-/// The metrics of one route's cascade.
+/// Metrics of one route's cascade.
 #[derive(Debug)]
 pub struct CascadeMetrics {
     pub(super) results: Series<&'static str, Counter>,
@@ -21,13 +21,14 @@ impl CascadeMetrics {
         Self { results: Series::new(5), tokens: Series::new(2), cost: Dollars::default() }
     }
 
-    /// Counts what became of an answer.
+    /// Counts the result for an answer.
     pub fn result(&self, result: &'static str) {
         count(&self.results, result);
     }
 
-    /// An answer was given up for a larger model's; `usd` is its cost in US dollars, where prices are known.
-    pub fn given_up(&self, usage: &Usage, usd: Option<f64>) {
+    /// Counts an answer that was discarded for a larger model's; `usd` is its cost in US dollars, where prices are
+    /// known.
+    pub fn discarded(&self, usage: &Usage, usd: Option<f64>) {
         for (kind, tokens) in [("prompt", usage.prompt_tokens), ("completion", usage.completion_tokens)] {
             self.tokens.get(kind, |kind| kind, |_| Counter::default()).inc_by(tokens);
         }

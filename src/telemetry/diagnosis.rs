@@ -1,59 +1,59 @@
-//! What bounds a pool, in a word for machines and in words for people: from how its answers' time is spent, what waits for it, and what its
-//! engines say of themselves.
+//! Bottleneck of a pool, as a label and as a sentence for operators: from how its answers' time is spent, what waits
+//! for it, and its engines' gauges.
 
 use serde::Serialize;
 
-/// A KV cache this full leaves no room for the next prompt.
+/// Usage from which on a KV cache has no room for the next prompt.
 const FULL: f64 = 0.9;
-/// Who waits for longer, in seconds, waits for room and not for a turn.
+/// Seconds from which on a wait means a lack of room, not only waiting for a turn.
 const WAITS: f64 = 1.0;
-/// Above this share of an answer's time prompts are what takes long; below the other one, tokens are.
+/// Share of an answer's time before the first token above which prefill dominates, and below which decoding does.
 const PREFILL: f64 = 0.5;
 const DECODE: f64 = 0.2;
-/// A way to the engines that takes longer, in seconds, and more of the time to the first token than this share, is worth making shorter.
+/// Network round trip, in seconds and as a share of the time to first token, from which on it is worth shortening.
 const FAR: f64 = 0.05;
 const FAR_SHARE: f64 = 0.2;
 
-/// What is known of a pool at one moment.
+/// State of a pool at one moment.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
-pub struct Vitals {
-    /// Seconds to the first token and to the end, means over the last minute; `None` where nothing streamed.
+pub struct PoolHealth {
+    /// Mean seconds to the first token and to the end, over the last minute; `None` without streamed answers.
     pub latencies: Option<(f64, f64)>,
     /// Requests that wait for room in it.
     pub queue_depth: u64,
-    /// How long the first of them has waited, in seconds.
+    /// Wait of the oldest of them, in seconds.
     pub queue_oldest: f64,
-    /// How full the fullest KV cache of its engines is, 0 to 1, where they say so.
+    /// Usage of its engines' fullest KV cache, 0 to 1, where they report it.
     pub kv_usage: Option<f64>,
-    /// The share of their time that its engines spend on prompts, a mean, 0 to 1.
+    /// Mean share of their time that its engines spend on prompts, 0 to 1.
     pub utilisation: f64,
-    /// The share of the places on its engines that are taken, where they are limited.
+    /// Share of the concurrency limits of its engines in use, where they have any.
     pub filled: Option<f64>,
-    /// Seconds to its engines and back, a mean over those where that is known.
+    /// Mean round trip to its engines in seconds, over those where it is known.
     pub round_trip: Option<f64>,
 }
 
-/// What bounds a pool.
+/// Bottleneck of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
     /// One of [`STATES`].
     pub state: &'static str,
-    /// The same for people, with what to do about it.
+    /// Explanation for operators, with a remedy.
     pub words: String,
 }
 
-/// Every state, from nothing to do to what is worst.
+/// All states, from no load to the worst.
 pub const STATES: [&str; 7] =
     ["idle", "balanced", "decode-bound", "prefill-bound", "network-bound", "kv-bound", "capacity-bound"];
 
-impl Vitals {
-    /// The share of an answer's time that passes before its first token, 0 to 1.
+impl PoolHealth {
+    /// Share of an answer's time that passes before its first token, 0 to 1.
     pub(crate) fn prefill_share(&self) -> Option<f64> {
         let (first, whole) = self.latencies?;
         (whole > 0.0).then(|| (first / whole).clamp(0.0, 1.0))
     }
 
-    /// How much of what its engines can do is used, 0 to 1; 1 as soon as anybody waits. To scale by.
+    /// Used share of its engines' capacity, 0 to 1; 1 as soon as a request waits. An input for autoscaling.
     pub fn saturation(&self) -> f64 {
         if self.queue_depth > 0 {
             return 1.0;
@@ -62,26 +62,26 @@ impl Vitals {
         used.into_iter().flatten().fold(0.0, f64::max).clamp(0.0, 1.0)
     }
 
-    /// What bounds it: what keeps requests out goes before what makes them slow.
+    /// Determines the bottleneck. Causes that keep requests out come before those that slow them down.
     pub fn diagnose(&self) -> Diagnosis {
-        let told = |state, words| Diagnosis { state, words };
+        let diagnosis = |state, words| Diagnosis { state, words };
         if self.queue_depth > 0 && self.queue_oldest >= WAITS {
             let words = format!(
                 "{} for room, the first for {:.0} s: more engines, or higher limits where they have any, would help",
                 waiting(self.queue_depth),
                 self.queue_oldest
             );
-            return told("capacity-bound", words);
+            return diagnosis("capacity-bound", words);
         }
         if let Some(usage) = self.kv_usage.filter(|usage| *usage >= FULL) {
             let words = format!(
                 "a KV cache is {:.0} % full: shorter prompts and answers, or more memory, would help",
                 usage * 100.0
             );
-            return told("kv-bound", words);
+            return diagnosis("kv-bound", words);
         }
         let (Some(share), Some((first, whole))) = (self.prefill_share(), self.latencies) else {
-            return told("idle", "no streamed answer in the last minute".to_owned());
+            return diagnosis("idle", "no streamed answer in the last minute".to_owned());
         };
         if let Some(way) = self.round_trip.filter(|way| *way > FAR && *way > first * FAR_SHARE) {
             let words = format!(
@@ -90,22 +90,22 @@ impl Vitals {
                 way * 1e3,
                 (way / first).min(1.0) * 100.0
             );
-            return told("network-bound", words);
+            return diagnosis("network-bound", words);
         }
         let spent = format!(
             "{:.0} % of an answer's time is before its first token ({first:.2} of {whole:.2} s)",
             share * 100.0
         );
         match share {
-            _ if share > PREFILL => told(
+            _ if share > PREFILL => diagnosis(
                 "prefill-bound",
                 format!("{spent}: shorter or cached prompts, or engines for prompts alone, would help"),
             ),
-            _ if share < DECODE => told(
+            _ if share < DECODE => diagnosis(
                 "decode-bound",
                 format!("{spent}: a smaller or faster model, or fewer requests at once, would help"),
             ),
-            _ => told("balanced", spent),
+            _ => diagnosis("balanced", spent),
         }
     }
 }
@@ -119,8 +119,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_keeps_requests_out_goes_before_what_makes_them_slow() {
-        let mut vitals = Vitals { latencies: Some((0.6, 1.0)), utilisation: 0.4, ..Vitals::default() };
+    fn causes_that_block_requests_come_before_causes_that_slow_them() {
+        let mut vitals = PoolHealth { latencies: Some((0.6, 1.0)), utilisation: 0.4, ..PoolHealth::default() };
         assert_eq!(vitals.diagnose().state, "prefill-bound");
         assert!(vitals.diagnose().words.starts_with("60 % of an answer's time"));
         assert!((vitals.saturation() - 0.4).abs() < 1e-12);
@@ -132,17 +132,18 @@ mod tests {
         let Diagnosis { state, words } = vitals.diagnose();
         assert_eq!(state, "capacity-bound");
         assert!(words.starts_with("1 request waits for room, the first for 3 s"), "{words}");
-        assert_eq!(Vitals::default().diagnose().state, "idle");
+        assert_eq!(PoolHealth::default().diagnose().state, "idle");
         for (round_trip, first, state) in
             [(0.08, 0.2, "network-bound"), (0.08, 0.6, "prefill-bound"), (0.04, 0.05, "decode-bound")]
         {
-            let vitals = Vitals { latencies: Some((first, 1.0)), round_trip: Some(round_trip), ..Vitals::default() };
+            let vitals =
+                PoolHealth { latencies: Some((first, 1.0)), round_trip: Some(round_trip), ..PoolHealth::default() };
             assert_eq!(vitals.diagnose().state, state);
         }
-        let far = Vitals { latencies: Some((0.2, 1.0)), round_trip: Some(0.08), ..Vitals::default() };
+        let far = PoolHealth { latencies: Some((0.2, 1.0)), round_trip: Some(0.08), ..PoolHealth::default() };
         assert!(far.diagnose().words.starts_with("the network takes 80 ms"), "{far:?}");
         for (first, state) in [(0.1, "decode-bound"), (0.3, "balanced"), (0.9, "prefill-bound")] {
-            let vitals = Vitals { latencies: Some((first, 1.0)), ..Vitals::default() };
+            let vitals = PoolHealth { latencies: Some((first, 1.0)), ..PoolHealth::default() };
             assert_eq!(vitals.diagnose().state, state);
             assert!(STATES.contains(&state));
         }

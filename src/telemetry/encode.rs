@@ -1,4 +1,4 @@
-//! Writes every metric of the table as OpenMetrics text. What has no series is left out, head and all.
+//! Encoder of all metrics as OpenMetrics text. Metrics without series are omitted.
 
 mod costs;
 mod engines;
@@ -35,25 +35,25 @@ use super::{
 };
 use crate::{measure::Span, types::Moment};
 
-/// A metric and where its value is found.
+/// A metric and the function that reads its value.
 type Column<T, V> = (&'static Def, fn(&T) -> V);
 
-/// A metric of a pool that is told by words.
+/// A pool's metric with a label of static strings.
 type WordColumn = (&'static Def, fn(&PoolMetrics) -> &Series<&'static str, Counter>);
 
-/// The whole text.
+/// Encodes the whole text.
 pub(super) fn text(shared: Arc<Shared>, now: Moment, live: Live) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Scrape { shared, now, live }));
     let mut out = String::new();
     if let Err(error) = text::encode(&mut out, &registry) {
-        // Only a number beyond i64 can get here; what was written so far is still of use.
-        tracing::error!(%error, "metrics could not be written in full");
+        // Only a number beyond i64 can cause this; the text written so far is still useful.
+        tracing::error!(%error, "metrics: encoding failed, the page is incomplete");
     }
     out
 }
 
-/// One scrape: the counters, and what is true at its moment.
+/// One scrape: the counters, and the state at that moment.
 #[derive(Debug)]
 struct Scrape {
     shared: Arc<Shared>,
@@ -132,11 +132,11 @@ impl Scrape {
         page.family(&table::QUEUE_DEPTH, live.iter().map(|pool| ([&*pool.pool], ConstGauge::new(pool.queue_depth))))?;
         page.family(&table::QUEUE_OLDEST, live.iter().map(|pool| ([&*pool.pool], ConstGauge::new(pool.queue_oldest))))?;
         let ratio = |value: f64| ConstGauge::new(rounded(value));
-        page.family(&table::SATURATION, live.iter().map(|it| ([&*it.pool], ratio(it.vitals.saturation()))))?;
-        let shares = live.iter().filter_map(|it| Some(([&*it.pool], ratio(it.vitals.prefill_share()?))));
+        page.family(&table::SATURATION, live.iter().map(|it| ([&*it.pool], ratio(it.health.saturation()))))?;
+        let shares = live.iter().filter_map(|it| Some(([&*it.pool], ratio(it.health.prefill_share()?))));
         page.family(&table::PREFILL_SHARE, shares)?;
         let states = live.iter().flat_map(|it| {
-            let now = it.vitals.diagnose().state;
+            let now = it.health.diagnose().state;
             STATES.map(|state| ([&*it.pool, state], ConstGauge::new(u64::from(state == now))))
         });
         page.family(&table::POOL_STATE, states)?;
@@ -328,7 +328,7 @@ impl Scrape {
     }
 }
 
-/// To four significant digits: more would claim an accuracy that the windows do not have.
+/// Rounds to four significant digits: more would claim an accuracy that the windows do not have.
 fn rounded(seconds: f64) -> f64 {
     if seconds <= 0.0 {
         return seconds;

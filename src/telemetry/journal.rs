@@ -1,4 +1,5 @@
-//! The journal, and the access log: records as lines, written by a thread of its own, so that no request ever waits for a disk.
+//! Writer of the journal and the access log: records as lines, written by a separate thread, so that no request waits
+//! for a disk.
 
 use std::{
     io,
@@ -20,23 +21,23 @@ use super::rotating::{Lost, Rotating, Sink};
 const QUEUE_LINES: usize = 8192;
 /// Most bytes that wait to be written.
 const QUEUE_BYTES: usize = 16 * 1024 * 1024;
-/// How long the writer gathers lines before it writes them. Who comes meanwhile need not wake it, which costs more than all else about a
-/// line, and the disk is asked once for all.
+/// Time for which the writer collects lines before it writes them. Producers need not wake it meanwhile, which costs
+/// more than anything else about a line, and one disk write serves all.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// How long the last lines may take to go to a standard output that nobody may be reading.
+/// Longest wait at shutdown for the last lines to reach a standard output that may have no reader.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// What becomes a line.
+/// A record that becomes a line.
 pub trait Entry: Send + Sync {
-    /// Appends it to `line`, without a line break. The journal's own thread asks for it.
+    /// Appends it to `line`, without a line break. Called on the journal's thread.
     fn write(&self, line: &mut Vec<u8>) -> serde_json::Result<()>;
 
-    /// About how much memory it takes, in bytes.
+    /// Approximate size in memory, in bytes.
     fn weight(&self) -> usize;
 }
 
-/// What a journal counts. [`Metrics::journal`](super::Metrics::journal) gives the ones that are exported.
+/// Counters of a journal. [`Metrics::journal`](super::Metrics::journal) returns the exported ones.
 #[derive(Clone, Debug, Default)]
 pub struct JournalCounters {
     pub(super) dropped: Counter,
@@ -55,8 +56,8 @@ impl JournalCounters {
     }
 }
 
-/// A journal that is being written. Share it in an `Arc`; [`Journal::close`] it at the end. If it is dropped instead,
-/// its thread still writes what is queued, but nobody waits for that.
+/// An open journal. Share it in an `Arc` and [`Journal::close`] it at the end. If it is dropped instead, its thread
+/// still writes the queued lines, but nothing waits for that.
 #[derive(Debug)]
 pub struct Journal {
     queue: SyncSender<Message>,
@@ -64,7 +65,7 @@ pub struct Journal {
     closed: AtomicBool,
     counters: JournalCounters,
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// True if its end waits for all that is queued: a file takes it, but nobody may be reading the standard output.
+    /// True if closing waits for all queued lines: a file accepts them, but standard output may have no reader.
     waits: bool,
 }
 
@@ -75,14 +76,14 @@ enum Message {
 
 impl Journal {
     /// Opens the file at `path`, readable by its owner only, and starts the writer. At `max_size` bytes the file is
-    /// rotated to `path.1`, and so on up to `path.{keep}`. Fails when the file cannot be opened; later failures are
+    /// rotated to `path.1`, and so on up to `path.{keep}`. Fails if the file cannot be opened. Later failures are
     /// counted in `counters` and logged once, until writing works again.
     pub fn open(path: &Path, max_size: u64, keep: u32, counters: JournalCounters) -> io::Result<Self> {
         let file = Rotating::open(path.to_owned(), max_size, keep)?;
         Self::begin("journal", Sink::File(file), counters)
     }
 
-    /// The same for the access log: to the file at `path`, or to the standard output.
+    /// Opens an access log: in the file at `path`, or on standard output.
     pub fn access(path: Option<&Path>, max_size: u64, keep: u32, counters: JournalCounters) -> io::Result<Self> {
         let sink = match path {
             Some(path) => Sink::File(Rotating::open(path.to_owned(), max_size, keep)?),
@@ -108,7 +109,7 @@ impl Journal {
         Ok(Self { queue, queued_bytes, closed, counters, writer, waits })
     }
 
-    /// Queues `entry` to be written. Never waits: when the queue is full the entry is dropped and counted.
+    /// Queues `entry`. Never blocks: with a full queue the entry is dropped and counted.
     pub fn write(&self, entry: Arc<dyn Entry>) {
         let weight = entry.weight();
         let fits = self.queued_bytes.fetch_add(weight, Ordering::Relaxed) + weight <= QUEUE_BYTES;
@@ -119,33 +120,33 @@ impl Journal {
         }
     }
 
-    /// What was counted so far.
+    /// Current counters.
     pub fn counters(&self) -> &JournalCounters {
         &self.counters
     }
 
-    /// Writes what is queued and stops. It blocks until that is done: call it where blocking is allowed. Records that
-    /// come later are dropped and counted.
+    /// Writes the queued lines and stops. Blocks until that is done, so call it where blocking is allowed. Later
+    /// records are dropped and counted.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(writer) = writer else { return };
         if self.waits {
-            // Both fail only if the writer is gone already.
+            // Both fail only if the writer has already ended.
             let _ = self.queue.send(Message::Close);
             let _ = writer.join();
             return;
         }
         let until = Instant::now() + LAST_WORDS;
-        let mut told = false;
+        let mut sent = false;
         while Instant::now() < until && !writer.is_finished() {
-            told = told || self.queue.try_send(Message::Close).is_ok();
+            sent = sent || self.queue.try_send(Message::Close).is_ok();
             thread::sleep(GATHER);
         }
     }
 }
 
-/// The thread's end of the queue.
+/// Writer thread's end of the queue.
 struct Writer {
     name: &'static str,
     file: Sink,
@@ -162,7 +163,7 @@ impl Writer {
             if !closing {
                 thread::sleep(GATHER);
             }
-            // All that is queued goes out together; then the file is up to date for whoever follows it.
+            // All queued lines are written together; then the file is up to date for its readers.
             while let Ok(message) = queue.try_recv() {
                 closing |= self.take(message);
             }
@@ -174,7 +175,7 @@ impl Writer {
         }
     }
 
-    /// Takes a message from the queue; whether it was the last one.
+    /// Takes a message from the queue. Returns true if it was the last one.
     fn take(&mut self, message: Message) -> bool {
         let Message::Line(entry) = message else { return true };
         self.queued_bytes.fetch_sub(entry.weight(), Ordering::Relaxed);
@@ -190,12 +191,12 @@ impl Writer {
         false
     }
 
-    /// Counts a failure; logs only the first of a row, and its end.
+    /// Counts a failure. Logs only the first of consecutive failures, and their end.
     fn report(&mut self, written: Result<u64, Lost>) {
         match written {
             Ok(lines) if lines > 0 && self.failing => {
                 self.failing = false;
-                tracing::info!("the {} is being written again", self.name);
+                tracing::info!("{}: writing works again", self.name);
             }
             Ok(_) => {}
             Err(Lost { lines, error }) => {
@@ -203,7 +204,7 @@ impl Writer {
                 self.counters.dropped.inc_by(lines);
                 if !self.failing {
                     self.failing = true;
-                    tracing::error!(%error, "the {} cannot be written; its lines are being dropped", self.name);
+                    tracing::error!(%error, "{}: writing failed, lines are dropped until it works again", self.name);
                 }
             }
         }
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_there_after_closing() {
+    fn written_lines_are_in_the_file_after_closing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
         let journal = open(&path, 1 << 20);
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_dropped_and_counted() {
+    fn lines_beyond_the_queue_are_dropped_and_counted() {
         let dir = tempfile::tempdir().unwrap();
         let journal = open(&dir.path().join("journal.jsonl"), 1 << 20);
         journal.write(entry(&"x".repeat(QUEUE_BYTES + 1)));
@@ -282,7 +283,7 @@ mod tests {
             journal.write(entry("lost"));
         }
         journal.close();
-        // The first line still goes to the file that was deleted under it; the others find no place to rotate to.
+        // The first line still goes to the deleted file; the others cannot be rotated anywhere.
         assert_eq!((journal.counters().dropped(), journal.counters().errors()), (2, 2));
         assert!(Journal::open(&home.join("journal.jsonl"), 1, 1, JournalCounters::default()).is_err());
     }

@@ -1,4 +1,4 @@
-//! The metrics of one caller: its requests, its tokens and what they cost, and how often its prompts left what engines may have cached.
+//! Metrics of one caller: requests, tokens, cost, and prompts that abandoned a cached prefix.
 
 use prometheus_client::metrics::counter::Counter;
 
@@ -8,10 +8,10 @@ use super::{
 };
 use crate::types::{Outcome, Usage};
 
-/// What callers without a key are counted under.
-pub const NOBODY: &str = "none";
+/// Label of callers without a key.
+pub const NO_KEY: &str = "none";
 
-/// The metrics of one caller.
+/// Metrics of one caller.
 #[derive(Debug)]
 pub struct KeyMetrics {
     pub(super) requests: Series<&'static str, Counter>,
@@ -37,29 +37,29 @@ impl KeyMetrics {
         count(&self.requests, outcome.label());
     }
 
-    /// Counts the tokens of an answer, as its engine counted them.
+    /// Counts an answer's tokens, as its engine reported them.
     pub fn usage(&self, usage: &Usage) {
         count_tokens(&self.tokens, usage);
     }
 
-    /// Adds what a request cost, in US dollars.
+    /// Adds the cost of a request, in US dollars.
     pub fn cost(&self, usd: f64) {
         if usd.is_finite() && usd > 0.0 {
             self.cost.inc_by(usd);
         }
     }
 
-    /// Counts a prompt that departed early from those before it, in the part of this name.
+    /// Counts a prompt that diverged early from previous ones, in the named part.
     pub fn prefix_change(&self, part: &'static str) {
         count(&self.prefix_changes, part);
     }
 
-    /// An answer to a prompt of so many tokens reported how many of them were cached, where so many had been `predicted`.
+    /// Counts the cached tokens of an answer to a prompt of `prompt` tokens: as `predicted` and as `reported`.
     pub fn prefix(&self, prompt: u64, predicted: u64, reported: u64) {
         count_prefix(&self.prefix, prompt, predicted, reported);
     }
 
-    /// Whether anything was counted.
+    /// True if anything was counted.
     pub(super) fn is_used(&self) -> bool {
         !self.requests.read().is_empty()
     }

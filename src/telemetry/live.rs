@@ -1,70 +1,70 @@
-//! What is true at the moment of a scrape, handed in by those who know it.
+//! Live state at the moment of a scrape, supplied by its owners.
 
 use std::{collections::HashMap, sync::Arc};
 
 use serde::Serialize;
 
-use super::{Spending, Vitals, key::KeyMetrics};
+use super::{PoolHealth, Spending, key::KeyMetrics};
 use crate::{
     measure::BudgetStanding,
     types::{Drafting, Name},
 };
 
-/// The state of the fleet when `/metrics` is read.
+/// State of the fleet for one reading of `/metrics`.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
-    /// Every backend of every pool. Of two with the same names the later one counts.
+    /// All backends of all pools. Of two with the same names the later one counts.
     pub backends: Vec<BackendLive>,
-    /// Every engine. Of two with the same name the later one counts.
+    /// All engines. Of two with the same name the later one counts.
     pub engines: Vec<EngineLive>,
-    /// Every pool.
+    /// All pools.
     pub pools: Vec<PoolLive>,
-    /// Every route with tiers.
+    /// All routes with tiers.
     pub tiered: Vec<TieredLive>,
-    /// Routes whose boundary between short and long prompts is learned, and where it is, in tokens.
+    /// Routes with a learned boundary between short and long prompts, and the boundary in tokens.
     pub boundaries: Vec<(Name, f64)>,
-    /// How the objectives of each pool stand.
+    /// State of each pool's objectives.
     pub pool_slos: Vec<(Name, Vec<SloLive>)>,
-    /// The same by route.
+    /// State of each route's objectives.
     pub route_slos: Vec<(Name, Vec<SloLive>)>,
-    /// What the scheduler remembers.
+    /// Sizes of the scheduler's indexes.
     pub scheduler: Option<SchedulerLive>,
-    /// What is kept of answers, by tier; none where the policy has no cache.
+    /// Contents of the cache by tier; none where the policy has no cache.
     pub caches: Vec<CacheLive>,
-    /// Where the policy keeps answers on disk.
+    /// Log on disk, where the policy has one.
     pub log: Option<CacheLogLive>,
-    /// Whether the server that gateways share is there; `None` where the policy has none.
+    /// True if the server shared by gateways is reachable; `None` where the policy has none.
     pub shared: Option<bool>,
-    /// Whether the server that limits are shared through is there; `None` where the policy has none.
+    /// True if the server for shared limits is reachable; `None` where the policy has none.
     pub shared_limits: Option<bool>,
-    /// Requests refused because of a limit, by key and limit.
+    /// Requests rejected by a limit, by key and limit.
     pub limited: Vec<(Name, &'static str, u64)>,
-    /// Every caller, by its key's id.
+    /// All callers, by the id of their key.
     pub keys: Vec<(Name, Arc<KeyMetrics>)>,
-    /// Every team with a budget.
+    /// All teams with a budget.
     pub teams: Vec<TeamLive>,
-    /// Every account at a provider.
+    /// All provider accounts.
     pub accounts: Vec<AccountLive>,
-    /// Where the policy has a cache by meaning.
+    /// False hits, where the policy has a semantic cache.
     pub false_hits: Option<FalseHitsLive>,
-    /// What is written in the place of names of backends and engines that the reader is not to see.
+    /// Replacements for names of backends and engines that the reader must not see.
     pub labels: Arc<HashMap<Name, Name>>,
 }
 
-/// How one objective of a pool or a route stands.
+/// State of one objective of a pool or a route.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SloLive {
     /// Its name: `ttft_p95`, `tpot_p95_under_512`, `availability`.
     pub objective: Name,
-    /// The share of requests that are to keep it.
+    /// Share of requests that should meet it.
     pub target: f64,
-    /// Requests that kept it, since it is counted.
+    /// Requests that met it, since counting began.
     pub good: u64,
-    /// All that it was asked of.
+    /// All requests that it applied to.
     pub total: u64,
-    /// How fast its error budget is used up.
+    /// Burn rates of its error budget.
     pub burn: BurnLive,
-    /// What is left of it: 1 for all, below 0 where more was used.
+    /// Rest of the budget: 1 for all, below 0 when overspent.
     pub budget_left: f64,
     /// `ok`, `burning` or `exhausted`.
     pub state: &'static str,
@@ -88,7 +88,7 @@ pub struct BurnLive {
 }
 
 impl SloLive {
-    /// What there is to tell of an objective.
+    /// Combines an objective with its state.
     pub fn new(objective: Name, target: f64, standing: BudgetStanding) -> Self {
         let BudgetStanding { good, total, burn: [five_minutes, hour, six_hours, three_days], budget_left, state } =
             standing;
@@ -97,7 +97,7 @@ impl SloLive {
     }
 }
 
-/// What a team has spent of its budget in the present period.
+/// Spending of a team in the current period.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TeamLive {
     /// Its name.
@@ -108,148 +108,148 @@ pub struct TeamLive {
     pub spent_usd: f64,
     /// Tokens spent.
     pub spent_tokens: u64,
-    /// The budget, where it is in US dollars.
+    /// Budget, where it is in US dollars.
     pub budget_usd: Option<f64>,
-    /// The budget, where it is in tokens.
+    /// Budget, where it is in tokens.
     pub budget_tokens: Option<u64>,
 }
 
-/// What an account at a provider lets us use.
+/// State of a provider account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountLive {
     /// Its name.
     pub account: Name,
-    /// Keys that may be used.
+    /// Usable keys.
     pub ready: u64,
-    /// Keys that are left out for now.
+    /// Currently ejected keys.
     pub left_out: u64,
-    /// How often one was.
+    /// Key ejections so far.
     pub ejected: u64,
-    /// What is left in this minute, by limit.
+    /// Rest of each per-minute limit.
     pub remaining: Vec<(&'static str, u64)>,
 }
 
-/// How often hits by meaning were false, as far as they were verified.
+/// Rate of false semantic hits, as far as hits were verified.
 #[derive(Copy, Clone, Debug)]
 pub struct FalseHitsLive {
-    /// The estimate, 0 to 1.
+    /// Estimate, 0 to 1.
     pub rate: f64,
     /// Its lower bound.
     pub lower: f64,
     /// Its upper bound.
     pub upper: f64,
-    /// How many labels stand behind it.
+    /// Number of labels behind it.
     pub labels: f64,
-    /// Scopes that are given none for being over their budget.
+    /// Scopes that are not served because they exceed their budget.
     pub shadow_scopes: u64,
 }
 
-/// What a tier of the cache holds.
+/// Contents of a cache tier.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheLive {
     /// Its name.
     pub tier: &'static str,
-    /// Answers kept.
+    /// Stored answers.
     pub entries: u64,
-    /// What they take.
+    /// Their size.
     pub bytes: u64,
-    /// Answers that had to go so far, by the reason.
+    /// Evictions so far, by reason.
     pub evictions: Vec<(&'static str, u64)>,
 }
 
-/// Kept answers on disk.
+/// Log of stored answers on disk.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct CacheLogLive {
-    /// Whether answers are written: no other gateway has the folder, and the disk has not failed.
+    /// True if answers are written: no other gateway uses the folder, and the disk has not failed.
     pub up: bool,
-    /// Answers that count.
+    /// Live answers.
     pub records: u64,
     /// Length of the file.
     pub bytes: u64,
-    /// Answers that are not there any more, or never were, by the reason.
+    /// Answers that were lost or never written, by reason.
     pub lost: [(&'static str, u64); 4],
-    /// Bytes of the file that were unreadable when it was opened.
+    /// Unreadable bytes when the file was opened.
     pub damaged: u64,
-    /// How often the file was written anew without what counts no more.
+    /// Compactions so far.
     pub compactions: u64,
-    /// Answers that were read back at the start, by tier.
+    /// Answers read back at the start, by tier.
     pub loaded: [(&'static str, u64); 2],
-    /// How long that took, or has taken so far.
+    /// Seconds that took, or has taken so far.
     pub load_seconds: f64,
 }
 
-/// A pool's queue, and how good its predictions were lately.
+/// Queue of a pool, and accuracy of its recent predictions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolLive {
     /// Its name.
     pub pool: Name,
     /// Requests that wait for room.
     pub queue_depth: u64,
-    /// Seconds that the one who came first has waited.
+    /// Wait of the oldest one, in seconds.
     pub queue_oldest: f64,
-    /// What bounds it.
-    pub vitals: Vitals,
-    /// What it costs.
+    /// State for its diagnosis.
+    pub health: PoolHealth,
+    /// Its cost.
     pub spending: Spending,
-    /// Predictions of times to the first token; `None` before any was judged.
+    /// Predictions of the time to first token; `None` before any was scored.
     pub ttft: Option<AccuracyLive>,
-    /// Predictions of times per token.
+    /// Predictions of the time per token.
     pub tpot: Option<AccuracyLive>,
-    /// Forecasts of the lengths of answers.
+    /// Forecasts of answer lengths.
     pub output: Option<OutputLive>,
 }
 
-/// How good recent predictions were.
+/// Accuracy of recent predictions.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct AccuracyLive {
-    /// The share of observations at or below their predicted 90th percentile.
+    /// Share of observations at or below their predicted 90th percentile.
     pub coverage: f64,
     /// Mean of |predicted median ÷ observed − 1|.
     pub relative_error: f64,
     /// Mean pinball loss of the 90th percentile, in seconds.
     pub pinball: f64,
-    /// That of a moving average, in seconds.
+    /// Loss of a moving average, in seconds.
     pub baseline_pinball: f64,
 }
 
-/// How good recent forecasts of lengths were.
+/// Accuracy of recent length forecasts.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct OutputLive {
-    /// The share of answers no longer than their predicted 90th percentile.
+    /// Share of answers no longer than their predicted 90th percentile.
     pub coverage: f64,
     /// Median of |predicted median ÷ length − 1|.
     pub relative_error: f64,
 }
 
-/// How a route with tiers stands.
+/// State of a route with tiers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TieredLive {
     /// Its name.
     pub route: Name,
-    /// By tier, the cheapest first: requests where they belong, with their sessions, and where they were sent.
+    /// Requests by tier, cheapest first: intended, settled with their sessions, and served.
     pub requests: Vec<[u64; 3]>,
-    /// The same as shares, lately.
+    /// The same as recent shares.
     pub shares: Vec<[f64; 3]>,
-    /// The bars between the tiers.
+    /// Bars between the tiers.
     pub bars: Vec<f64>,
-    /// The mean quality to expect of its answers, lately.
+    /// Recent mean of the expected quality of its answers.
     pub quality: f64,
     /// Times that a session changed its tier.
     pub flips: u64,
 }
 
-/// What the scheduler remembers.
+/// Sizes of the scheduler's indexes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct SchedulerLive {
     /// Memory of the prefix index, in bytes.
     pub prefix_bytes: u64,
-    /// Blocks in it.
+    /// Blocks in the prefix index.
     pub prefix_blocks: u64,
-    /// Conversations that are remembered.
+    /// Sessions in the affinity index.
     pub sessions: u64,
 }
 
-/// What is under way for a backend, by the gateway's own count.
+/// Requests under way for a backend, by the gateway's own count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackendLive {
     /// Its pool.
@@ -258,25 +258,25 @@ pub struct BackendLive {
     pub backend: Name,
     /// Attempts under way.
     pub in_flight: u64,
-    /// Estimated prompt tokens of attempts that still wait for their first token.
+    /// Estimated prompt tokens of attempts that wait for their first token.
     pub queued_prompt_tokens: u64,
     /// Attempts past their first token.
     pub decoding: u64,
     /// Estimated prompt tokens of those attempts.
     pub context_tokens: u64,
-    /// What its own breaker lets through, as a word.
+    /// State of its own breaker.
     pub breaker: &'static str,
 }
 
-/// What an engine says of itself; `None` for what it does not say. It stands apart from [`BackendLive`], because an
-/// engine shared by several backends would otherwise be counted once for each.
+/// Gauges of an engine; `None` for those it does not report. Separate from [`BackendLive`], because an engine shared by
+/// several backends would otherwise be counted once for each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EngineLive {
     /// Its name.
     pub engine: Name,
-    /// Whether the last scrape succeeded; `None` where it is not scraped.
+    /// True if the last scrape succeeded; `None` where it is not scraped.
     pub up: Option<bool>,
-    /// Seconds since the last scrape that succeeded.
+    /// Seconds since the last successful scrape.
     pub scrape_age: Option<f64>,
     /// Requests being computed.
     pub running: Option<f64>,
@@ -286,24 +286,24 @@ pub struct EngineLive {
     pub kv_usage: Option<f64>,
     /// Share of prompt tokens found in its prefix cache, 0 to 1.
     pub prefix_hits: Option<f64>,
-    /// Seconds by which first tokens come later than the engine says: what they wait before it counts them.
+    /// Seconds by which first tokens come later than the engine reports: the wait before it counts requests.
     pub hidden_queue: Option<f64>,
-    /// Requests interrupted since it started.
+    /// Requests interrupted since the engine started.
     pub preemptions: Option<f64>,
     /// Prompt tokens in its queue.
     pub queued_tokens: Option<f64>,
-    /// How good its drafts are.
+    /// Acceptance of its drafts.
     pub drafting: Option<Drafting>,
-    /// The share of its time that one of its GPUs is busy, 0 to 1.
+    /// Mean busy share of its GPUs, 0 to 1.
     pub gpu_utilisation: Option<f64>,
-    /// The share of memory in use of its fullest GPU, 0 to 1.
+    /// Memory usage of its fullest GPU, 0 to 1.
     pub gpu_memory: Option<f64>,
-    /// Seconds to it and back.
+    /// Round trip to it, in seconds.
     pub round_trip: Option<f64>,
-    /// How often it is known to have started anew.
+    /// Restarts detected so far.
     pub restarts: u64,
-    /// What the most open of its breakers lets through, as a word.
+    /// Most open state of its breakers.
     pub breaker: &'static str,
-    /// How often they were opened.
+    /// Times they were opened.
     pub breaker_opened: u64,
 }

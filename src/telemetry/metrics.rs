@@ -1,41 +1,41 @@
-//! The handles through which the gateway counts, shared by all who count.
+//! Handles for counting, shared by all parts of the gateway.
 
 use std::sync::{Arc, PoisonError};
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use super::{
+    backend::PrefixHits,
     backend::{BackendMetrics, Latencies, count},
     background::{PairResult, Purpose},
     cache::CacheMetrics,
     cascade::CascadeMetrics,
     encode,
     journal::JournalCounters,
-    key::{KeyMetrics, NOBODY},
+    key::{KeyMetrics, NO_KEY},
     live::Live,
     pool::PoolMetrics,
-    prefix::PrefixHits,
     shared::Shared,
 };
 use crate::types::{Blame, Endpoint, Fault, Moment, Name, Outcome};
 
-/// What takes the place of a label's value when there are too many, or none that is known.
+/// Stands for a label value when there are too many, or for an unknown one.
 const OTHER: &str = "other";
 
-/// What a client that went away was waiting for.
+/// Stage of a request whose client left.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// A place in a backend.
+    /// Waiting for a backend.
     Queued,
-    /// The first token.
+    /// Waiting for the first token.
     Prefill,
-    /// The rest of the answer.
+    /// Receiving the answer.
     Answer,
 }
 
 impl Stage {
-    /// The name used in metrics and the journal.
+    /// Label for metrics and the journal.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -45,20 +45,20 @@ impl Stage {
     }
 }
 
-/// All metrics of the process. Cloning shares them.
+/// All metrics of the process. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pub(super) shared: Arc<Shared>,
 }
 
 impl Metrics {
-    /// Metrics that counted nothing yet.
+    /// Creates empty metrics.
     pub fn new() -> Self {
         Self { shared: Arc::new(Shared::new()) }
     }
 
-    /// The metrics of `model` at a backend: keep the handle. All three names must come from the policy (or be a fixed
-    /// word where it leaves the model to the client), for a client's text would make new series without end.
+    /// Metrics of `model` at a backend: keep the handle. All three names must come from the policy (or be a fixed
+    /// string where it leaves the model to the client), since client-supplied text would create unlimited series.
     pub fn backend(&self, pool: &Name, backend: &Name, model: &Name) -> Arc<BackendMetrics> {
         let shared = &self.shared;
         let key = (pool.clone(), backend.clone(), model.clone());
@@ -69,79 +69,79 @@ impl Metrics {
         )
     }
 
-    /// The metrics of a pool, by its name in the policy: keep the handle.
+    /// Metrics of a pool, by its name in the policy: keep the handle.
     pub fn pool(&self, name: &Name) -> Arc<PoolMetrics> {
         self.shared.pools.get(name.clone(), |_| OTHER.into(), |_| Arc::new(PoolMetrics::new()))
     }
 
-    /// The metrics of the pool of this name, where the policy has it.
+    /// Metrics of the named pool, if the policy has it.
     pub fn known_pool(&self, name: &str) -> Option<Arc<PoolMetrics>> {
         self.shared.pools.read().get(name).cloned()
     }
 
-    /// The metrics of a caller, by its key's id in the policy: keep the handle.
+    /// Metrics of a caller, by its key's id in the policy: keep the handle.
     pub fn key(&self, id: &Name) -> Arc<KeyMetrics> {
         self.shared.keys.get(id.clone(), |_| OTHER.into(), |_| Arc::new(KeyMetrics::new()))
     }
 
-    /// The metrics of callers without a key.
-    pub fn nobody(&self) -> &Arc<KeyMetrics> {
-        &self.shared.nobody
+    /// Metrics of callers without a key.
+    pub fn keyless(&self) -> &Arc<KeyMetrics> {
+        &self.shared.keyless
     }
 
-    /// The metrics of every caller, by its key's id.
+    /// Metrics of all callers, by the id of their key.
     pub fn keys(&self) -> Vec<(Name, Arc<KeyMetrics>)> {
         let mut all = self.shared.keys.list();
-        // A key may have that id: two series of one name are none.
-        if self.shared.nobody.is_used() && all.iter().all(|(id, _)| **id != *NOBODY) {
-            all.push((NOBODY.into(), self.shared.nobody.clone()));
+        // A key may have that id, and two series of one name are invalid.
+        if self.shared.keyless.is_used() && all.iter().all(|(id, _)| **id != *NO_KEY) {
+            all.push((NO_KEY.into(), self.shared.keyless.clone()));
         }
         all
     }
 
-    /// Forgets the keys that a new policy no longer has.
+    /// Drops the keys that a new policy no longer has.
     pub fn retain_keys(&self, mut key: impl FnMut(&str) -> bool) {
         self.shared.keys.retain(|id| **id == *OTHER || key(id));
     }
 
-    /// The metrics of the cascade of a route, by its name in the policy.
+    /// Metrics of a route's cascade, by the route's name in the policy.
     pub fn cascade(&self, route: &Name) -> Arc<CascadeMetrics> {
         self.shared.cascades.get(route.clone(), |_| OTHER.into(), |_| Arc::new(CascadeMetrics::new()))
     }
 
-    /// The metrics of the cache.
+    /// Metrics of the cache.
     pub fn cache(&self) -> &CacheMetrics {
         &self.shared.cache
     }
 
-    /// Counts what was asked of the server that limits are shared through, and what came of it.
+    /// Counts an operation on the server for shared limits and its result.
     pub fn limits_shared(&self, what: &'static str, result: &'static str) {
         let other = |(what, _)| (what, OTHER);
         self.shared.joint.get((what, result), other, |_| Counter::default()).inc();
     }
 
-    /// Prompt tokens that were expected to be cached and that were, over all backends.
+    /// Predicted and reported cached prompt tokens over all backends.
     pub fn prefix_hits(&self) -> PrefixHits {
         self.shared.prefix_hits()
     }
 
-    /// Forgets the pools that a new policy no longer has.
+    /// Drops the pools that a new policy no longer has.
     pub fn retain_pools(&self, mut pool: impl FnMut(&str) -> bool) {
         self.shared.pools.retain(|name| pool(name));
     }
 
-    /// The recent latencies of a backend, where anything was counted for it.
+    /// Recent latencies of a backend, if it has any metrics.
     pub fn latencies(&self, pool: &str, backend: &str) -> Option<Arc<Latencies>> {
         let known = self.shared.latencies.read();
         known.iter().find(|((p, b), _)| **p == *pool && **b == *backend).map(|(_, latencies)| Arc::clone(latencies))
     }
 
-    /// Forgets the backends and routes that a new policy no longer has. `backend` is asked with (pool, backend, model),
-    /// `route` with the route's name. Handles still held go on counting, unseen.
+    /// Drops the backends and routes that a new policy no longer has. Calls `backend` with (pool, backend, model) and
+    /// `route` with the route's name. Remaining handles still count, but are not exported.
     pub fn retain(&self, mut backend: impl FnMut(&str, &str, &str) -> bool, mut route: impl FnMut(&str) -> bool) {
         let shared = &self.shared;
         shared.backends.retain(|(p, b, m)| backend(p, b, m));
-        // Held, so that a backend made in this moment does not lose its latencies again.
+        // Locked, so that a backend created at this moment does not lose its latencies.
         let kept = shared.backends.read();
         shared.latencies.retain(|(pool, name)| kept.keys().any(|(p, b, _)| p == pool && b == name));
         drop(kept);
@@ -152,7 +152,7 @@ impl Metrics {
     }
 
     /// Counts a request as under way until the guard is dropped.
-    pub fn enter(&self) -> InFlight {
+    pub fn start_request(&self) -> InFlight {
         self.shared.in_flight.inc();
         InFlight(self.shared.in_flight.clone())
     }
@@ -162,8 +162,8 @@ impl Metrics {
         u64::try_from(self.shared.in_flight.get()).unwrap_or(0)
     }
 
-    /// Counts a request that ended. `None` stands for an endpoint or a route that was not found; `route` must be a name
-    /// from the policy.
+    /// Counts a request that ended. `None` stands for an unknown endpoint or route; `route` must be a name from the
+    /// policy.
     pub fn request(
         &self,
         endpoint: Option<Endpoint>,
@@ -178,12 +178,12 @@ impl Metrics {
         self.shared.requests.get(key, other, |_| Counter::default()).inc();
     }
 
-    /// Counts a request of the gateway's own making that ended.
+    /// Counts a background request that ended.
     pub fn background(&self, purpose: Purpose, outcome: Outcome, tokens: u64, usd: f64) {
         self.shared.background.request(purpose, outcome.label(), tokens, usd);
     }
 
-    /// Counts what a comparison of two tiers' answers said.
+    /// Counts the result of comparing two tiers' answers.
     pub fn pair(&self, result: PairResult) {
         self.shared.background.pair(result);
     }
@@ -203,12 +203,12 @@ impl Metrics {
         self.shared.faults.get((fault.kind, blame), |(_, blame)| (OTHER, blame), |_| Counter::default()).inc();
     }
 
-    /// Counts a client that went away before its answer was complete.
+    /// Counts a client that left before its answer was complete.
     pub fn client_gone(&self, stage: Stage) {
         count(&self.shared.client_gone, stage.label());
     }
 
-    /// Says which policy is in force, by its hash.
+    /// Sets the hash of the policy in force.
     pub fn set_config(&self, hash: &str) {
         *self.shared.config.write().unwrap_or_else(PoisonError::into_inner) = Some(hash.into());
     }
@@ -218,17 +218,17 @@ impl Metrics {
         if ok { &self.shared.reloaded } else { &self.shared.reload_failed }.inc();
     }
 
-    /// The counters for [`Journal::open`](super::Journal::open).
+    /// Counters for [`Journal::open`](super::Journal::open).
     pub fn journal(&self) -> JournalCounters {
         self.shared.journal.clone()
     }
 
-    /// The counters for [`Journal::access`](super::Journal::access).
+    /// Counters for [`Journal::access`](super::Journal::access).
     pub fn access_log(&self) -> JournalCounters {
         self.shared.access_log.clone()
     }
 
-    /// All metrics as OpenMetrics text, to be sent as [`CONTENT_TYPE`](super::CONTENT_TYPE).
+    /// Encodes all metrics as OpenMetrics text, to be sent as [`CONTENT_TYPE`](super::CONTENT_TYPE).
     pub fn encode(&self, now: Moment, live: &Live) -> String {
         encode::text(Arc::clone(&self.shared), now, live.clone())
     }
@@ -240,7 +240,7 @@ impl Default for Metrics {
     }
 }
 
-/// A request under way; dropping it ends that.
+/// Guard of a request under way.
 #[derive(Debug)]
 pub struct InFlight(Gauge);
 
@@ -259,8 +259,8 @@ mod tests {
         measure::{BudgetStanding, BudgetState},
         telemetry::{
             AccountLive, AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Lookup,
-            LookupStage, OutputLive, PoolLive, SchedulerLive, Shed, SloLive, Spending, TeamLive, TieredLive, Use,
-            Vitals,
+            LookupStage, OutputLive, PoolHealth, PoolLive, SchedulerLive, Shed, SloLive, Spending, TeamLive,
+            TieredLive, Use,
         },
         types::{Drafting, Usage},
     };
@@ -312,7 +312,7 @@ mod tests {
         let cascade = metrics.cascade(&name("chat"));
         cascade.result("kept");
         cascade.result("escalated");
-        cascade.given_up(&Usage { prompt_tokens: 40, completion_tokens: 8, ..Usage::default() }, Some(0.0001));
+        cascade.discarded(&Usage { prompt_tokens: 40, completion_tokens: 8, ..Usage::default() }, Some(0.0001));
         backend.cost(0.0025, at(100));
         backend.cost(f64::NAN, at(100));
         metrics.background(Purpose::Pair, Outcome::Complete, 120, 0.000_2);
@@ -345,7 +345,7 @@ mod tests {
         web.cost(0.0025);
         web.prefix(1200, 1300, 1024);
         web.prefix_change("system");
-        metrics.nobody().request(Outcome::Failed("unauthorized"));
+        metrics.keyless().request(Outcome::Failed("unauthorized"));
         metrics
     }
 
@@ -355,7 +355,7 @@ mod tests {
         SloLive::new(name(objective), 0.95, standing)
     }
 
-    /// An engine that says all there is.
+    /// An engine that reports every gauge.
     fn full() -> EngineLive {
         EngineLive {
             engine: name("gpu-1"),
@@ -394,7 +394,12 @@ mod tests {
             pool: name("large"),
             queue_depth: 2,
             queue_oldest: 1.5,
-            vitals: Vitals { latencies: Some((0.5, 2.0)), queue_depth: 2, queue_oldest: 1.5, ..Vitals::default() },
+            health: PoolHealth {
+                latencies: Some((0.5, 2.0)),
+                queue_depth: 2,
+                queue_oldest: 1.5,
+                ..PoolHealth::default()
+            },
             spending: Spending { usd_per_s: 0.002, gpu_usd_per_s: 0.001, output_per_s: 400.0, is_known: true },
             ttft: Some(accuracy),
             tpot: Some(accuracy),
@@ -468,9 +473,9 @@ mod tests {
     }
 
     #[test]
-    fn the_text_lists_what_was_observed() {
+    fn the_text_lists_all_observations() {
         let metrics = observed();
-        let _request = metrics.enter();
+        let _request = metrics.start_request();
         let text = metrics.encode(at(110), &live(&metrics)).replace(env!("CARGO_PKG_VERSION"), "[version]");
         insta::with_settings!({ snapshot_path => "../../tests/snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!("metrics", text);
@@ -478,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_gateway_says_little() {
+    fn a_fresh_gateway_exports_few_series() {
         let text = Metrics::new().encode(at(0), &Live::default());
         insta::with_settings!({ snapshot_path => "../../tests/snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!("metrics_fresh", text.replace(env!("CARGO_PKG_VERSION"), "[version]"));
@@ -496,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_go_when_their_window_is_over() {
+    fn quantiles_disappear_after_their_window() {
         let metrics = observed();
         let quantiles = |now| metrics.encode(at(now), &Live::default()).matches("quantile_seconds{").count();
         assert_eq!(quantiles(110), 36);
@@ -521,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_cannot_make_series_without_end() {
+    fn clients_cannot_create_unlimited_series() {
         let metrics = Metrics::new();
         for number in 0..MOST_BACKENDS + 10 {
             metrics.backend(&name("p"), &name("b"), &name(&number.to_string())).request(Outcome::Complete);
@@ -534,7 +539,7 @@ mod tests {
     #[test]
     fn requests_under_way_are_counted_by_their_guards() {
         let metrics = Metrics::new();
-        let guards = [metrics.enter(), metrics.enter()];
+        let guards = [metrics.start_request(), metrics.start_request()];
         assert_eq!(metrics.in_flight(), 2);
         drop(guards);
         assert_eq!(metrics.in_flight(), 0);

@@ -1,4 +1,4 @@
-//! What operators see: one table of metrics with the handles that fill it, and the journal of decisions.
+//! Observability for operators: one table of metrics with the handles that update it, and the journal's writer.
 
 mod backend;
 mod background;
@@ -12,7 +12,6 @@ mod live;
 mod metrics;
 mod page;
 mod pool;
-mod prefix;
 mod rotating;
 mod series;
 mod shared;
@@ -21,24 +20,24 @@ mod table;
 mod work;
 
 pub use self::{
+    backend::PrefixHits,
     backend::{BackendMetrics, Latencies},
     background::{PairResult, Purpose},
     cache::{CacheMetrics, Lookup, LookupStage, SavedMetrics},
     cascade::CascadeMetrics,
-    diagnosis::{Diagnosis, STATES, Vitals},
+    diagnosis::{Diagnosis, PoolHealth, STATES},
     journal::{Entry, Journal, JournalCounters},
-    key::{KeyMetrics, NOBODY},
+    key::{KeyMetrics, NO_KEY},
     live::{
         AccountLive, AccuracyLive, BackendLive, BurnLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Live,
         OutputLive, PoolLive, SchedulerLive, SloLive, TeamLive, TieredLive,
     },
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},
-    prefix::PrefixHits,
     spending::{Rented, Spending},
-    table::{ALL, Def, Kind},
+    table::{ALL, Def, Kind, reference},
     work::Use,
 };
 
-/// The content type of [`Metrics::encode`]'s text.
+/// Content type of the text of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

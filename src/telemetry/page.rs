@@ -1,4 +1,4 @@
-//! The text that Prometheus reads, while it is written: one metric after the other, each with its series.
+//! OpenMetrics page while it is written: one metric after the other, each with its series.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -11,15 +11,15 @@ use prometheus_client::{
 use super::{backend::BackendMetrics, series::Series, shared::BackendKey, table::Def};
 use crate::types::Name;
 
-/// The text as it grows.
+/// The page being written.
 pub(super) struct Page<'a> {
     pub(super) encoder: DescriptorEncoder<'a>,
-    /// What is written in the place of names of backends and engines.
+    /// Replacements for names of backends and engines.
     pub(super) labels: Arc<HashMap<Name, Name>>,
 }
 
 impl Page<'_> {
-    /// A metric with its series, each with the values of the labels of `def`.
+    /// Writes a metric with its series, each with values for the labels of `def`.
     pub(super) fn family<const N: usize, L: AsRef<str>, M: EncodeMetric>(
         &mut self,
         def: &Def,
@@ -36,7 +36,7 @@ impl Page<'_> {
         let mut metric = self.encoder.encode_descriptor(def.stem(), def.help, unit.as_ref(), kind)?;
         for (values, series) in series {
             if N == 0 {
-                // A metric without labels is one series; written as a family it would get empty braces.
+                // A metric without labels is a single series; written as a family it would get empty braces.
                 return series.encode(metric);
             }
             let named = def.labels.iter().copied().zip(values.iter().map(AsRef::as_ref));
@@ -50,7 +50,7 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// A metric with one series for each model at a backend.
+    /// Writes a metric with one series for each model at a backend.
     pub(super) fn each<M: EncodeMetric>(
         &mut self,
         def: &Def,
@@ -63,7 +63,7 @@ impl Page<'_> {
         self.family(def, all.iter().map(row))
     }
 
-    /// A counter with series for each model at a backend and each value of one more label.
+    /// Writes a counter with series for each model at a backend and each value of one more label.
     pub(super) fn split(
         &mut self,
         def: &Def,

@@ -1,4 +1,4 @@
-//! The metrics of one pool: its queue, and the decisions made in it.
+//! Metrics of one pool: its queue, and its placement decisions.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -17,26 +17,26 @@ use crate::{
     types::Moment,
 };
 
-/// Buckets for waits in a queue, in seconds: 1 ms to 10 min.
+/// Buckets of waits in a queue, in seconds: 1 ms to 10 min.
 const WAIT: [f64; 16] =
     [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0];
-/// Buckets for decisions, in seconds: 1 µs to 10 ms.
+/// Buckets of decisions, in seconds: 1 µs to 10 ms.
 const DECISION: [f64; 12] =
     [0.000_001, 0.000_002_5, 0.000_005, 0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.0025, 0.01];
 
-/// Why a request was refused before it was dispatched.
+/// Reason why a request was refused before dispatch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Shed {
-    /// It would hardly have kept its bound.
+    /// It would probably have missed its objective.
     Slo,
-    /// The queue had no place left.
+    /// The queue was full.
     Full,
-    /// It waited in vain.
+    /// Its wait timed out.
     Timeout,
 }
 
 impl Shed {
-    /// The name used in metrics and the journal.
+    /// Label for metrics and the journal.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Slo => "slo_unattainable",
@@ -46,7 +46,7 @@ impl Shed {
     }
 }
 
-/// The metrics of one pool.
+/// Metrics of one pool.
 #[derive(Debug)]
 pub struct PoolMetrics {
     pub(super) waits: Histogram,
@@ -56,7 +56,7 @@ pub struct PoolMetrics {
     pub(super) further: Series<&'static str, Counter>,
     pub(super) rescues: Series<&'static str, Counter>,
     pub(super) decisions: Histogram,
-    /// What the hours of its engines cost.
+    /// Cost of its engines by the hour.
     pub(super) gpu_cost: Dollars,
     pub(super) work: Work,
     /// Requests that left the queue for an engine.
@@ -64,17 +64,17 @@ pub struct PoolMetrics {
     recent: Recent,
 }
 
-/// How requests fared lately, for conditions of routes to ask.
+/// Recent latencies, for conditions of routes.
 #[derive(Debug)]
 struct Recent {
     ttft: Window,
-    /// Bits of the last 95th percentile that was worked out, and nanoseconds of the [`Moment`] that was: it takes too long for every
-    /// request.
+    /// Bits of the last computed 95th percentile, and nanoseconds of the [`Moment`] of its computation: it takes too
+    /// long for every request.
     p95: AtomicU64,
     p95_at: AtomicU64,
 }
 
-/// For how long a percentile is good enough.
+/// Time for which a computed percentile is reused.
 const FRESH: Duration = Duration::from_millis(250);
 
 impl PoolMetrics {
@@ -94,12 +94,12 @@ impl PoolMetrics {
         }
     }
 
-    /// A request's first token was handed to its client's connection, `seconds` after it came.
+    /// Records that a request's first token was passed to its client's connection, `seconds` after the request.
     pub fn ttft(&self, seconds: f64, now: Moment) {
         self.recent.ttft.record(seconds, now);
     }
 
-    /// The 95th percentile of the time to the first token over the last minute, in seconds; 0 where there was none.
+    /// 95th percentile of the time to first token over the last minute, in seconds; 0 without any.
     pub fn ttft_p95(&self, now: Moment) -> f64 {
         let Recent { ttft, p95, p95_at, .. } = &self.recent;
         let at = p95_at.load(Relaxed);
@@ -112,7 +112,7 @@ impl PoolMetrics {
         value
     }
 
-    /// A request was given a place after `seconds` in the queue.
+    /// Records that a request was admitted after `seconds` in the queue.
     pub fn waited(&self, seconds: f64, now: Moment) {
         self.waits.observe(seconds);
         self.admitted.inc();
@@ -139,30 +139,30 @@ impl PoolMetrics {
         count(&self.rescues, result);
     }
 
-    /// A decision took so many seconds.
+    /// Records the seconds of a decision.
     pub fn decision(&self, seconds: f64) {
         self.decisions.observe(seconds);
     }
 
-    /// Adds what the hours of its engines cost, in US dollars.
+    /// Adds the hourly cost of its engines, in US dollars.
     pub fn gpu_cost(&self, usd: f64) {
-        // A counter that went down, or to NaN, would break every rate taken from it.
+        // A counter that decreased, or became NaN, would break every rate computed from it.
         if usd.is_finite() && usd > 0.0 {
             self.gpu_cost.inc_by(usd);
         }
     }
 
-    /// An engine has read so many tokens of a prompt and made so many of an answer, and this came of it.
+    /// Counts the prompt and answer tokens that an engine processed, by their use.
     pub fn work(&self, prompt: u64, completion: u64, of: Use, now: Moment) {
         self.work.record(prompt, completion, of, now);
     }
 
-    /// The share of such tokens that was good, over the last minute; `None` where there were none.
+    /// Share of these tokens that was good, over the last minute; `None` without any.
     pub fn goodput(&self, now: Moment) -> Option<f64> {
         self.work.goodput(now)
     }
 
-    /// Requests a second that left the queue for an engine, over the last ten seconds.
+    /// Requests per second that left the queue for an engine, over the last ten seconds.
     pub fn admitted_per_second(&self, now: Moment) -> f64 {
         self.rate.per_second(RateSpan::TenSeconds, now)
     }

@@ -1,4 +1,4 @@
-//! A file of lines that starts afresh when it is full and keeps the last few of its predecessors.
+//! A file of lines that is rotated when it is full, keeping a few predecessors.
 
 use std::{
     ffi::OsString,
@@ -7,32 +7,32 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How many bytes of lines are gathered before they are written.
+/// Bytes of lines collected before they are written.
 const BATCH: usize = 64 * 1024;
 
-/// Lines that could not be written, and why.
+/// Lines that could not be written, and the error.
 #[derive(Debug)]
 pub(super) struct Lost {
     pub(super) lines: u64,
     pub(super) error: io::Error,
 }
 
-/// Where lines go.
+/// Destination of lines.
 #[derive(Debug)]
 pub(super) enum Sink {
     /// A file.
     File(Rotating),
-    /// The standard output: what is gathered for it, and how many lines that are.
+    /// Standard output: the collected bytes and their number of lines.
     Stdout(Vec<u8>, u64),
 }
 
 impl Sink {
-    /// The standard output.
+    /// Creates a sink to standard output.
     pub(super) const fn stdout() -> Self {
         Self::Stdout(Vec::new(), 0)
     }
 
-    /// Takes in a line, with its line break. Says how many lines were written.
+    /// Adds a line, including its line break. Returns the number of lines written.
     pub(super) fn push(&mut self, line: &[u8]) -> Result<u64, Lost> {
         match self {
             Self::File(file) => file.push(line),
@@ -44,7 +44,7 @@ impl Sink {
         }
     }
 
-    /// Writes out what was taken in, and says how many lines that were.
+    /// Writes the collected lines. Returns their number.
     pub(super) fn flush(&mut self) -> Result<u64, Lost> {
         match self {
             Self::File(file) => file.flush(),
@@ -59,8 +59,8 @@ impl Sink {
     }
 }
 
-/// A file of lines, never larger than `max_size` but for a single longer line. `path` is the newest file, `path.1` the
-/// one before it, up to `path.{keep}`.
+/// A file of lines, never larger than `max_size` except for a single longer line. `path` is the newest file, `path.1`
+/// the previous one, up to `path.{keep}`.
 #[derive(Debug)]
 pub(super) struct Rotating {
     path: PathBuf,
@@ -74,19 +74,19 @@ pub(super) struct Rotating {
 }
 
 impl Rotating {
-    /// Opens `path` to append to it, readable by its owner only.
+    /// Opens `path` for appending, readable by its owner only.
     pub(super) fn open(path: PathBuf, max_size: u64, keep: u32) -> io::Result<Self> {
         let (file, size) = open(&path)?;
         Ok(Self { path, max_size, keep, file: Some(file), size, pending: Vec::new(), pending_lines: 0 })
     }
 
-    /// Takes in a line, with its line break. It may wait in memory until [`Rotating::flush`]. Says how many lines were
-    /// written to the file.
+    /// Adds a line, including its line break. It may stay in memory until [`Rotating::flush`]. Returns the number of
+    /// lines written to the file.
     pub(super) fn push(&mut self, line: &[u8]) -> Result<u64, Lost> {
         let filled = self.size + self.pending.len() as u64;
         let mut written = 0;
         if filled > 0 && filled + line.len() as u64 > self.max_size {
-            // A file that cannot be rotated does not grow either: this line goes the way of those before it.
+            // A file that cannot be rotated must not grow either: this line is lost like those before it.
             written = self.flush().map_err(|lost| Lost { lines: lost.lines + 1, ..lost })?;
             self.rotate().map_err(|error| Lost { lines: 1, error })?;
         }
@@ -95,8 +95,7 @@ impl Rotating {
         if self.pending.len() >= BATCH { Ok(written + self.flush()?) } else { Ok(written) }
     }
 
-    /// Writes out what was taken in, and says how many lines that were. What cannot be written is given up, so that
-    /// memory stays bounded.
+    /// Writes the collected lines and returns their number. Drops what cannot be written, so that memory stays bounded.
     pub(super) fn flush(&mut self) -> Result<u64, Lost> {
         let written = if self.pending.is_empty() { Ok(()) } else { self.write_pending() };
         let lines = std::mem::take(&mut self.pending_lines);
@@ -114,7 +113,7 @@ impl Rotating {
             }
         };
         if let Err(error) = file.write_all(&self.pending) {
-            // A full disk cuts a line in two; the half is taken back, so that every line stays whole.
+            // A full disk splits a line; the fragment is removed, so that every line stays complete.
             let _ = file.set_len(self.size);
             self.file = None;
             return Err(error);
@@ -136,7 +135,7 @@ impl Rotating {
         Ok(())
     }
 
-    /// The path of a predecessor; 0 is the file itself.
+    /// Path of a predecessor; 0 is the file itself.
     fn numbered(&self, number: u32) -> PathBuf {
         if number == 0 {
             return self.path.clone();
@@ -147,7 +146,7 @@ impl Rotating {
     }
 }
 
-/// Takes a missing file for done: an earlier try, or somebody else, moved it away already.
+/// Treats a missing file as success: an earlier attempt or another process has already moved it.
 fn if_found(moved: io::Result<()>) -> io::Result<()> {
     match moved {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -156,7 +155,7 @@ fn if_found(moved: io::Result<()>) -> io::Result<()> {
 }
 
 fn open(path: &Path) -> io::Result<(File, u64)> {
-    // Devices and pipes can be neither locked away from other users nor rotated.
+    // Devices and pipes can be neither protected from other users nor rotated.
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
@@ -173,7 +172,7 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
         file.seek(SeekFrom::End(-1))?;
         file.read_exact(&mut last)?;
         if last != *b"\n" {
-            // A process that was killed left half a line; the next one must not be glued to it.
+            // A killed process may have left an incomplete line; the next line must not be appended to it.
             file.write_all(b"\n")?;
             size += 1;
         }
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_file_makes_room_for_the_next() {
+    fn a_full_file_is_rotated() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
         let mut file = Rotating::open(path.clone(), 12, 2).unwrap();
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn keeping_none_starts_afresh() {
+    fn keeping_no_predecessors_truncates_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
         let mut file = Rotating::open(path.clone(), 10, 0).unwrap();
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_is_closed_before_the_next() {
+    fn an_incomplete_line_is_terminated_before_the_next() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
         fs::write(&path, "{\"cut").unwrap();
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_counted_and_what_comes_later_is_not() {
+    fn lost_lines_are_counted_and_later_ones_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().join("home");
         fs::create_dir(&home).unwrap();
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn only_regular_files_will_do() {
+    fn only_regular_files_are_accepted() {
         let dir = tempfile::tempdir().unwrap();
         assert!(Rotating::open(dir.path().to_owned(), 1000, 1).is_err());
         assert!(Rotating::open("/dev/null".into(), 1000, 1).is_err());
@@ -258,7 +257,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn nobody_else_may_read_it() {
+    fn the_file_is_private_to_its_owner() {
         use std::os::unix::fs::PermissionsExt;
 
         let dir = tempfile::tempdir().unwrap();

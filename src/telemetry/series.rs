@@ -1,5 +1,5 @@
-//! The series of a metric, by their labels: ordered, so that `/metrics` reads the same each time, and bounded, so that
-//! no caller's text can grow it without end.
+//! Series of a metric by their labels: ordered, so that `/metrics` is stable, and bounded, so that client-supplied text
+//! cannot grow it without limit.
 
 use std::{
     collections::BTreeMap,
@@ -14,13 +14,13 @@ pub(super) struct Series<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> Series<K, V> {
-    /// No series yet, and never many more than `most`.
+    /// Creates an empty map of about `most` series.
     pub(super) fn new(most: usize) -> Self {
         Self { most, map: RwLock::default() }
     }
 
-    /// The series of `key`, made if need be. When the map is full, the labels of `other(key)` take it in; those must
-    /// come from a small set.
+    /// Returns the series of `key`, creating it if needed. In a full map the labels of `other(key)` take its place;
+    /// those must come from a small set.
     pub(super) fn get(&self, key: K, other: impl FnOnce(K) -> K, make: impl FnOnce(&K) -> V) -> V {
         if let Some(series) = self.read().get(&key) {
             return series.clone();
@@ -31,12 +31,12 @@ impl<K: Ord + Clone, V: Clone> Series<K, V> {
         map.entry(key.clone()).or_insert_with(|| make(&key)).clone()
     }
 
-    /// Forgets the series for which `keep` says no.
+    /// Drops the series for which `keep` is false.
     pub(super) fn retain(&self, mut keep: impl FnMut(&K) -> bool) {
         self.map.write().unwrap_or_else(PoisonError::into_inner).retain(|key, _| keep(key));
     }
 
-    /// All series, by their labels, none made or forgotten until the guard is dropped.
+    /// All series by their labels, locked against changes until the guard is dropped.
     pub(super) fn read(&self) -> RwLockReadGuard<'_, BTreeMap<K, V>> {
         self.map.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_map_takes_new_labels_in_as_other() {
+    fn a_full_map_counts_new_labels_as_other() {
         let series: Series<String, Arc<AtomicU32>> = Series::new(2);
         for key in ["a", "b", "c", "d", "a"] {
             let count = series.get(key.into(), |_| "other".into(), |_| Arc::default());

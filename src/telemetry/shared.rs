@@ -1,10 +1,11 @@
-//! All that is counted, in one place that the handles fill and the scrape reads.
+//! All counters in one place, updated by the handles and read by the scrape.
 
 use std::sync::{Arc, RwLock};
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use super::{
+    backend::PrefixHits,
     backend::{BackendMetrics, Latencies},
     background::BackgroundMetrics,
     cache::CacheMetrics,
@@ -12,19 +13,18 @@ use super::{
     journal::JournalCounters,
     key::KeyMetrics,
     pool::PoolMetrics,
-    prefix::PrefixHits,
     series::Series,
 };
 use crate::types::Name;
 
-/// Most models at backends that get series of their own; each takes about 150 lines of `/metrics`.
+/// Most models at backends with series of their own; each takes about 150 lines of `/metrics`.
 pub(super) const MOST_BACKENDS: usize = 1024;
 /// Most combinations of endpoint, route, status and outcome.
 const MOST_REQUESTS: usize = 4096;
 /// Most kinds of fault.
 const MOST_FAULTS: usize = 256;
 
-/// Most keys that get series of their own.
+/// Most keys with series of their own.
 const MOST_KEYS: usize = 4096;
 
 /// (pool, backend, model)
@@ -50,18 +50,18 @@ pub(super) struct Shared {
     pub(super) pools: Series<Name, Arc<PoolMetrics>>,
     /// By the key's id.
     pub(super) keys: Series<Name, Arc<KeyMetrics>>,
-    /// Of callers without a key.
-    pub(super) nobody: Arc<KeyMetrics>,
+    /// Callers without a key.
+    pub(super) keyless: Arc<KeyMetrics>,
     pub(super) background: BackgroundMetrics,
     /// By route.
     pub(super) cascades: Series<Name, Arc<CascadeMetrics>>,
     pub(super) cache: CacheMetrics,
-    /// By what was asked of the server that limits are shared through, and what came of it.
+    /// By operation on the server for shared limits and its result.
     pub(super) joint: Series<(&'static str, &'static str), Counter>,
 }
 
 impl Shared {
-    /// Nothing counted yet.
+    /// Creates empty counters.
     pub(super) fn new() -> Self {
         Self {
             config: RwLock::default(),
@@ -77,7 +77,7 @@ impl Shared {
             latencies: Series::new(MOST_BACKENDS),
             pools: Series::new(MOST_BACKENDS),
             keys: Series::new(MOST_KEYS),
-            nobody: Arc::new(KeyMetrics::new()),
+            keyless: Arc::new(KeyMetrics::new()),
             background: BackgroundMetrics::new(),
             cascades: Series::new(MOST_BACKENDS),
             cache: CacheMetrics::new(),
@@ -85,12 +85,12 @@ impl Shared {
         }
     }
 
-    /// The recent latencies of a backend, made if need be.
+    /// Recent latencies of a backend, created if needed.
     pub(super) fn latencies(&self, pool: &Name, backend: &Name) -> Arc<Latencies> {
         self.latencies.get((pool.clone(), backend.clone()), |key| key, |_| Arc::default())
     }
 
-    /// Prompt tokens that were expected to be cached and that were, over all backends.
+    /// Predicted and reported cached prompt tokens over all backends.
     pub(super) fn prefix_hits(&self) -> PrefixHits {
         let all = self.backends.read();
         all.values().map(|backend| backend.prefix_hits()).fold(PrefixHits::default(), |sum, own| sum + own)

@@ -1,47 +1,48 @@
-//! What answers cost, and what they would have cost less of: by their tokens, or by the hours of the engines that gave them.
+//! Cost of answers: by their tokens, or by the hours of the engines that generated them.
 
 use std::iter::Sum;
 
 /// Seconds in an hour.
 const HOUR: f64 = 3600.0;
 
-/// What something cost over the last minute, and the tokens that it gave.
+/// Cost over the last minute, and the tokens generated for it.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Spending {
-    /// US dollars a second.
+    /// US dollars per second.
     pub usd_per_s: f64,
-    /// Those of them that are for the hours of engines.
+    /// The part of them for engine hours.
     pub gpu_usd_per_s: f64,
-    /// Output tokens a second, counted when their answers end.
+    /// Output tokens per second, counted at the end of their answers.
     pub output_per_s: f64,
-    /// Whether anything has a price.
+    /// True if anything has a price.
     pub is_known: bool,
 }
 
-/// A backend's part in what its engine costs.
+/// A backend's part in its engine's cost.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Rented {
-    /// Which engine it is on.
+    /// Index of its engine.
     pub engine: usize,
-    /// US dollars for an hour of that engine, where it is paid for so.
+    /// Hourly price of that engine in US dollars, where it has one.
     pub hourly: Option<f64>,
-    /// What the backend costs by the token, and what it gives.
+    /// Token cost and output of the backend.
     pub spending: Spending,
 }
 
 impl Spending {
-    /// US dollars an hour; `None` where nothing has a price.
+    /// US dollars per hour; `None` without a price.
     pub fn per_hour(&self) -> Option<f64> {
         self.is_known.then_some(self.usd_per_s * HOUR)
     }
 
-    /// US dollars per million output tokens; `None` where nothing has a price, or gave any.
+    /// US dollars per million output tokens; `None` without a price or output.
     pub fn per_million_output(&self) -> Option<f64> {
         (self.is_known && self.output_per_s > 0.0).then(|| self.usd_per_s / self.output_per_s * 1e6)
     }
 
-    /// What each of `backends` costs: its part of its engine's hour where that has a price, else its tokens. Those on one engine share its
-    /// hour by the tokens that they gave, and evenly while there are none, so that the parts always add up to the engine.
+    /// Cost of each of `backends`: its part of its engine's hour where that has a price, otherwise its tokens. Backends
+    /// on one engine share its hour in proportion to their output tokens, and evenly without any, so that the parts
+    /// always add up to the engine.
     pub fn of(backends: &[Rented]) -> Vec<Self> {
         let on = |engine| backends.iter().filter(move |it| it.engine == engine);
         let part = |it: &Rented| {
@@ -60,7 +61,7 @@ impl Spending {
 }
 
 impl Sum for Spending {
-    /// Only what has a price is summed: tokens without one would make the rest look cheap.
+    /// Sums only priced parts: unpriced tokens would make the rest look cheap.
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.filter(|it| it.is_known).fold(Self::default(), |sum, it| Self {
             usd_per_s: sum.usd_per_s + it.usd_per_s,
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_is_shared_by_the_tokens_that_came_of_it() {
+    fn an_engine_hour_is_shared_by_output_tokens() {
         let of = Spending::of(&[
             rented(0, Some(3.6), 0.0, 300.0),
             rented(0, Some(3.6), 0.5, 100.0),

@@ -1,13 +1,15 @@
-//! The one table of every metric: name, type, unit, labels and meaning. `/metrics` and `docs/reference/metrics.md` are written from it.
+//! The table of all metrics: name, type, unit, labels and help. `/metrics` and the README are generated from it.
+
+use std::fmt::Write;
 
 use prometheus_client::metrics::MetricType;
 
-/// The type of a metric.
+/// Type of a metric.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only goes up, and starts at 0 with the process (or with the engine, for what is re-exported).
+    /// Only increases, and starts at 0 with the process (or with the engine, for re-exported values).
     Counter,
-    /// Goes up and down.
+    /// Increases and decreases.
     Gauge,
     /// A distribution in buckets.
     Histogram,
@@ -26,20 +28,20 @@ impl Kind {
 /// One metric.
 #[derive(Copy, Clone, Debug)]
 pub struct Def {
-    /// The name, as queries write it.
+    /// Name as used in queries.
     pub name: &'static str,
-    /// The type.
+    /// Type.
     pub kind: Kind,
-    /// The unit, which is also in the name; empty for plain counts of things.
+    /// Unit, which is also part of the name; empty for plain counts.
     pub unit: &'static str,
     /// Names of the labels.
     pub labels: &'static [&'static str],
-    /// What it says.
+    /// Help text.
     pub help: &'static str,
 }
 
 impl Def {
-    /// The name without the endings that the encoder adds: the unit's and the counter's.
+    /// The name without the suffixes that the encoder adds: the unit's and the counter's.
     pub(super) fn stem(&self) -> &'static str {
         let stem = self.name.strip_suffix("_total").unwrap_or(self.name);
         match stem.strip_suffix(self.unit) {
@@ -55,7 +57,7 @@ macro_rules! table {
             pub(super) const $id: Def =
                 Def { name: $name, kind: Kind::$kind, unit: $unit, labels: &[$($label),*], help: $help };
         )*
-        /// Every metric, in the order of `/metrics`.
+        /// All metrics, in the order of `/metrics`.
         pub const ALL: &[&Def] = &[$(&$id),*];
     };
 }
@@ -72,11 +74,11 @@ table! {
     IN_FLIGHT: Gauge "" "signalbox_in_flight" []
         "Requests under way, from the first byte of the request to the last of the answer.";
     REQUESTS: Counter "" "signalbox_requests_total" ["endpoint", "route", "status", "outcome"]
-        "Requests that ended, by the status sent and how they ended: ok, client_gone or the kind of fault.";
+        "Requests that ended, by the status sent and the outcome: ok, client_gone or the kind of fault.";
     FAULTS: Counter "" "signalbox_faults_total" ["kind", "blame"]
-        "Requests that ended in a fault, by whose fault it was: client, upstream or gateway.";
+        "Requests that ended in a fault, by who caused it: client, upstream or gateway.";
     CLIENT_GONE: Counter "" "signalbox_client_gone_total" ["stage"]
-        "Requests whose client went away, by what it was waiting for: queued, prefill or answer.";
+        "Requests whose client left, by what it was waiting for: queued, prefill or answer.";
     JOURNAL_DROPPED: Counter "" "signalbox_journal_dropped_total" []
         "Journal lines that were not written, because the queue was full or the file could not be written.";
     JOURNAL_ERRORS: Counter "" "signalbox_journal_errors_total" []
@@ -84,213 +86,213 @@ table! {
     ACCESS_LOG_DROPPED: Counter "" "signalbox_access_log_dropped_total" []
         "Lines of the access log that were not written, because the queue was full or they could not be written.";
 
-    // What each backend did for us.
+    // Backends.
     BACKEND_REQUESTS: Counter "" "signalbox_backend_requests_total" ["pool", "backend", "model", "outcome"]
-        "Requests that this backend began to answer, by how they ended; what failed before is among the attempts.";
+        "Requests whose answer this backend began, by outcome; earlier failures are among the attempts.";
     BACKEND_ATTEMPTS: Counter "" "signalbox_backend_attempts_total" ["pool", "backend", "model", "outcome"]
-        "Attempts at this backend, retries and hedges included, by how they ended.";
+        "Attempts at this backend, retries and hedges included, by outcome.";
     FRESH_RETRIES: Counter "" "signalbox_fresh_connection_retries_total" ["pool", "backend", "model"]
-        "Attempts repeated at once on a new connection, because a pooled one had been closed under them.";
+        "Attempts repeated at once on a new connection, because a pooled one was closed.";
     BAD_EVENTS: Counter "" "signalbox_invalid_events_total" ["pool", "backend", "model"]
-        "Events that were left out of a stream, because they were no JSON.";
+        "Events dropped from a stream because they were not JSON.";
     TTFT: Histogram "seconds" "signalbox_ttft_seconds" ["pool", "backend", "model"]
-        "Time to first token as the client saw it: from its request to the first delta handed to its connection.";
+        "Time to first token as the client saw it: from its request to the first delta passed to its connection.";
     UPSTREAM_TTFT: Histogram "seconds" "signalbox_upstream_ttft_seconds" ["pool", "backend", "model"]
-        "Time to first token of one attempt: from sending it to the first delta received.";
+        "Time to first token of one attempt: from its dispatch to the first delta received.";
     TPOT: Histogram "seconds" "signalbox_tpot_seconds" ["pool", "backend", "model"]
         "Time per output token after the first, averaged over each answer.";
     GAP: Histogram "seconds" "signalbox_inter_token_gap_seconds" ["pool", "backend", "model"]
         "Time between two deltas of an answer.";
     E2E: Histogram "seconds" "signalbox_e2e_seconds" ["pool", "backend", "model"]
-        "Time from the request to the end of its answer, where it was complete.";
+        "Time from the request to the end of its complete answer.";
     OVERHEAD: Histogram "seconds" "signalbox_overhead_seconds" ["pool", "backend", "model"]
-        "The gateway's own share of the time to first token: all of it but queueing and waiting for the backend.";
+        "The gateway's own share of the time to first token: all of it except queueing and waiting for the backend.";
     SETTLE: Histogram "seconds" "signalbox_settle_seconds" ["pool", "backend", "model"]
-        "Time that noting an answer took once it was over: learning from it, metrics, error budgets, the journal's line.";
+        "Time to settle an ended answer: learning, metrics, error budgets, the journal's line.";
     TOKENS: Counter "tokens" "signalbox_tokens_total" ["pool", "backend", "model", "kind"]
         "Tokens as reported by backends: prompt (of which cached) and completion (of which reasoning).";
     COST: Counter "usd" "signalbox_cost_usd_total" ["pool", "backend", "model"]
-        "Cost of answers at the pool's prices, those given up for a larger model's included, in US dollars.";
+        "Cost of answers at the pool's prices, including those discarded for a larger model's, in US dollars.";
     GPU_COST: Counter "usd" "signalbox_gpu_cost_usd_total" ["pool"]
-        "What the hours of the pool's engines cost, busy or not, at their gpu_hour, in US dollars; an engine in several pools is split by the output tokens it gave for each.";
+        "Cost of the pool's engines by the hour, busy or not, at their gpu_hour, in US dollars; an engine in several pools is split by the output tokens for each.";
     POOL_HOUR: Gauge "" "signalbox_pool_usd_per_hour" ["pool"]
-        "US dollars an hour that the pool costs now: its engines' gpu_hour where they have one, else the tokens of the last minute.";
+        "Current cost of the pool in US dollars per hour: its engines' gpu_hour where they have one, else the tokens of the last minute.";
     POOL_MILLION: Gauge "" "signalbox_pool_usd_per_million_output_tokens" ["pool"]
-        "The same by the output tokens of the last minute, for a million of them; absent where there were none.";
+        "The same per million output tokens of the last minute; absent without any.";
     FLEET_HOUR: Gauge "" "signalbox_fleet_usd_per_hour" []
-        "US dollars an hour that all pools with a price cost now.";
+        "Current cost of all pools with a price, in US dollars per hour.";
     FLEET_MILLION: Gauge "" "signalbox_fleet_usd_per_million_output_tokens" []
-        "The same by their output tokens of the last minute, for a million of them.";
+        "The same per million output tokens of the last minute.";
 
     PREFIX_TOKENS: Counter "tokens" "signalbox_prefix_tokens_total" ["pool", "backend", "model", "kind"]
-        "Prompt tokens of the answers that report how many were cached: all (prompt), those predicted to be cached at the placement, and those reported.";
+        "Prompt tokens of the answers that report how many were cached: all (prompt), predicted to be cached at the placement (predicted), and reported as cached (reported).";
     PREFIX_HITS: Gauge "ratio" "signalbox_prefix_hit_ratio" ["kind"]
-        "Shares of the prompt tokens of these answers that were predicted to be cached, and that were reported as cached, over all backends since the start.";
+        "Shares of these prompt tokens that were predicted to be cached, and that were reported as cached, over all backends since the start.";
 
-    // Admission: what waits for room in each pool, and what is turned away.
+    // Admission: queues and refused requests of each pool.
     QUEUE_DEPTH: Gauge "" "signalbox_queue_depth" ["pool"]
-        "Requests that wait for room in this pool, or are kept while an engine has enough to do.";
+        "Requests that wait for room in this pool, or are held back while an engine has enough queued work.";
     QUEUE_OLDEST: Gauge "seconds" "signalbox_queue_oldest_seconds" ["pool"]
-        "How long the one who came first of these has waited.";
+        "Wait of the oldest of these requests.";
     SATURATION: Gauge "ratio" "signalbox_pool_saturation_ratio" ["pool"]
-        "How much of what its engines can do is used, to scale by: time on prompts, KV cache or places, whichever is most; 1 while anybody waits.";
+        "Used share of its engines' capacity, for autoscaling: time on prompts, KV cache or concurrency, whichever is highest; 1 while a request waits.";
     PREFILL_SHARE: Gauge "ratio" "signalbox_prefill_share_ratio" ["pool"]
         "Share of an answer's time that passes before its first token, over the last minute.";
     POOL_STATE: Gauge "" "signalbox_pool_state" ["pool", "state"]
-        "1 for what bounds the pool now: idle, balanced, decode-bound, prefill-bound, network-bound, kv-bound or capacity-bound; else 0.";
+        "1 for the current bottleneck of the pool: idle, balanced, decode-bound, prefill-bound, network-bound, kv-bound or capacity-bound; else 0.";
     QUEUE_WAIT: Histogram "seconds" "signalbox_queue_wait_seconds" ["pool"]
-        "Time in the queue of the requests that got a place after it.";
+        "Time in the queue of admitted requests.";
     QUEUE_ADMITTED: Counter "" "signalbox_queue_admitted_total" ["pool"]
-        "Requests that got a place after a wait.";
+        "Requests admitted after a wait.";
     SHED: Counter "" "signalbox_shed_total" ["pool", "reason"]
-        "Requests refused before they were dispatched, by reason: slo_unattainable, queue_full or queue_timeout.";
+        "Requests refused before dispatch, by reason: slo_unattainable, queue_full or queue_timeout.";
     SPILLED: Counter "" "signalbox_spilled_total" ["pool"]
-        "Requests for this pool that another pool of their route took, because it had no room or would hardly have kept their limits.";
+        "Requests for this pool that another pool of their route took, because this one had no room or would probably have missed their limits.";
 
     FURTHER: Counter "" "signalbox_further_attempts_total" ["pool", "why"]
-        "Attempts in this pool beyond a request's first, by why: elsewhere or again (one failed), late (one gave no first token) or hedge.";
+        "Attempts in this pool beyond a request's first, by reason: elsewhere or again (an attempt failed), late (an attempt had no first token in time) or hedge.";
     RESCUES: Counter "" "signalbox_rescues_total" ["pool", "result"]
-        "Answers of this pool that broke off in the middle, by what became of the rest: continued, repeated or lost.";
+        "Answers of this pool that broke off, by the result for the rest: continued, repeated or lost.";
 
-    // Cascades: what became of the answers of smaller models.
+    // Cascades: results of smaller models' answers.
     CASCADES: Counter "" "signalbox_cascade_total" ["route", "result"]
-        "Answers on routes with a cascade, by what became of them: kept, escalated, unchecked, too_late or failed.";
+        "Answers on routes with a cascade, by result: kept, escalated, unchecked, too_late or failed.";
     CASCADE_TOKENS: Counter "tokens" "signalbox_cascade_tokens_total" ["route", "kind"]
-        "Tokens of the answers given up for a larger model's, prompt and completion; estimated where the engine had not counted them yet.";
+        "Tokens of answers discarded for a larger model's, prompt and completion; estimated where the engine had not reported them yet.";
     CASCADE_COST: Counter "usd" "signalbox_cascade_cost_usd_total" ["route"]
         "Cost of these answers at their pool's prices, in US dollars.";
 
-    // What of engines' work was of use.
+    // Useful work of engines.
     WORK: Counter "tokens" "signalbox_work_tokens_total" ["pool", "kind", "use"]
-        "Tokens that engines read (prompt, but for what was cached) and made (completion) for callers, by use: good (in a complete answer that kept all objectives of its pool and route, if they have any), late (in one that did not), wasted (client gone, failed, hedged away or given up for a larger model's). By our estimate where an engine did not count.";
+        "Tokens that engines processed for callers, read (prompt, without cached ones) and generated (completion), by use: good (in a complete answer that met all objectives of its pool and route), late (in one that missed an objective), wasted (client gone, failed, lost to a hedge or discarded for a larger model's). Our estimate where an engine did not report them.";
     GOODPUT: Gauge "ratio" "signalbox_goodput_ratio" ["pool"]
-        "Share of these tokens that were good, over the last minute; absent where there were none.";
+        "Share of these tokens that were good, over the last minute; absent without any.";
 
-    // Traffic of the gateway's own making.
+    // Background requests.
     BACKGROUND: Counter "" "signalbox_background_requests_total" ["purpose", "outcome"]
-        "Requests of the gateway's own making: pair (another tier's answer to the same prompt), judge (which answer is better) or verify (a hit by meaning, made anew). They are in no other count of requests.";
+        "Background requests of the gateway itself: pair (another tier's answer to the same prompt), judge (comparing two answers) or verify (regenerating the answer of a semantic hit). No other metric counts them.";
     BACKGROUND_TOKENS: Counter "tokens" "signalbox_background_tokens_total" ["purpose"]
         "Their tokens, prompt and answer.";
     BACKGROUND_COST: Counter "usd" "signalbox_background_cost_usd_total" ["purpose"]
         "Their cost at the pools' prices, in US dollars.";
     PAIRS: Counter "" "signalbox_pairs_total" ["result"]
-        "Comparisons of two tiers' answers: agreed or disagreed by their words; same, smaller or larger by the judge; undecided, unread or failed without a lesson.";
+        "Comparisons of two tiers' answers: agreed or disagreed by their words; same, smaller or larger by the judge; undecided, unread or failed without a result.";
 
-    // Objectives: what kept them, and how fast their error budgets are used up. One of pool and route is empty.
+    // Objectives: requests that met them, and burn rates of their error budgets. Either pool or route is empty.
     SLO_GOOD: Counter "" "signalbox_slo_good_total" ["pool", "route", "objective"]
-        "Requests that kept an objective of their pool or of their route (the other label is empty).";
+        "Requests that met an objective of their pool or of their route (the other label is empty).";
     SLO_REQUESTS: Counter "" "signalbox_slo_requests_total" ["pool", "route", "objective"]
-        "All requests that it was asked of; those that came to nothing by their clients' own doing are in neither.";
+        "All requests that the objective applied to; requests that failed because of their clients are in neither.";
     SLO_TARGET: Gauge "ratio" "signalbox_slo_target_ratio" ["pool", "route", "objective"]
-        "The share of requests that are to keep it; what is missing to 1 is its error budget.";
+        "Share of requests that should meet it; the rest is its error budget.";
     SLO_BURN: Gauge "" "signalbox_slo_burn_rate" ["pool", "route", "objective", "window"]
-        "Share of requests that missed it over the last 5m, 1h, 6h and 3d, by what its budget allows: 1 uses it up in just three days.";
+        "Share of requests that missed it over the last 5m, 1h, 6h and 3d, relative to its budget: 1 uses it up in exactly three days.";
     SLO_LEFT: Gauge "ratio" "signalbox_slo_budget_left_ratio" ["pool", "route", "objective"]
-        "What is left of its budget for three days: 1 for all of it, below 0 where more was used. A gateway that runs for less than three days takes the time before for good.";
+        "Rest of its budget for three days: 1 for all of it, below 0 when overspent. A gateway younger than three days counts the time before its start as good.";
     SLO_STATE: Gauge "" "signalbox_slo_state" ["pool", "route", "objective", "state"]
         "1 for its state (ok, burning or exhausted), 0 for the others.";
 
-    // What callers and teams use of what they may use.
+    // Usage of callers and teams.
     LIMITS_SHARED_UP: Gauge "" "signalbox_limits_shared_up" []
-        "Whether the server that limits are shared through is there: 0 while it is away, and each gateway counts for itself.";
+        "Whether the server for shared limits is reachable: 0 while it is not, and each gateway counts for itself.";
     LIMITS_SHARED: Counter "" "signalbox_limits_shared_total" ["what", "result"]
-        "Dealings with it: enter (requests, a minute and at once), reserve (tokens and budgets) and settle (what has ended): ok, or refused; down, late and failed where it was not there, and queue where too much was on its way.";
+        "Operations on that server: enter (requests per minute and concurrency), reserve (tokens and budgets) and settle (ended requests): ok, or refused; down, late and failed if it was unreachable, and queue if too many operations were pending.";
     KEY_LIMITED: Counter "" "signalbox_key_limited_total" ["key", "limit"]
-        "Requests refused because of a limit of their key (requests, tokens, concurrency) or of its team (budget).";
+        "Requests rejected by a limit of their key (requests, tokens, concurrency) or of its team (budget).";
     KEY_REQUESTS: Counter "" "signalbox_key_requests_total" ["key", "outcome"]
-        "Requests that ended, by the id of their caller's key and how they ended: ok, client_gone or the kind of fault. The key is none where there is none.";
+        "Requests that ended, by the id of their caller's key and the outcome: ok, client_gone or the kind of fault. The key is none for callers without one.";
     KEY_TOKENS: Counter "tokens" "signalbox_key_tokens_total" ["key", "kind"]
-        "Tokens of a key's answers as engines counted them: prompt (of which cached) and completion (of which reasoning).";
+        "Tokens of a key's answers as engines reported them: prompt (of which cached) and completion (of which reasoning).";
     KEY_PREFIX_TOKENS: Counter "tokens" "signalbox_key_prefix_tokens_total" ["key", "kind"]
-        "Prompt tokens of a key's answers that report how many were cached: prompt (all), predicted (expected to be cached) and reported (cached).";
+        "Prompt tokens of a key's answers that report how many were cached: prompt (all), predicted (predicted to be cached) and reported (cached).";
     PREFIX_CHANGES: Counter "" "signalbox_prompt_prefix_changes_total" ["key", "where"]
-        "Prompts that departed early from all of the same key that are remembered (sixteen at most) and begin much the same, by the part that changed: tools, system, message or prompt. /admin/prompt-cache tells more.";
+        "Prompts that diverged early from all similar recent prompts of the same key (at most sixteen), by the part that changed: tools, system, message or prompt. /admin/prompt-cache has details.";
     KEY_COST: Counter "usd" "signalbox_key_cost_usd_total" ["key"]
-        "Cost of a key's requests at the pools' prices, in US dollars, by our estimate where an engine did not count.";
+        "Cost of a key's requests at the pools' prices, in US dollars; estimated where an engine did not report tokens.";
     TEAM_SPENT_USD: Gauge "usd" "signalbox_team_spent_usd" ["team", "per"]
-        "What a team has spent in the present day or month, at the pools' prices, in US dollars; on all gateways, where limits are shared.";
+        "Spending of a team in the current day or month, at the pools' prices, in US dollars; on all gateways, if limits are shared.";
     TEAM_BUDGET_USD: Gauge "usd" "signalbox_team_budget_usd" ["team", "per"]
-        "What it may spend in it, where its budget is in US dollars.";
+        "Its budget for that period, if it is in US dollars.";
     TEAM_SPENT_TOKENS: Gauge "tokens" "signalbox_team_spent_tokens" ["team", "per"]
-        "What a team has spent in the present day or month, in tokens of prompts and answers; on all gateways, where limits are shared.";
+        "Spending of a team in the current day or month, in tokens of prompts and answers; on all gateways, if limits are shared.";
     TEAM_BUDGET_TOKENS: Gauge "tokens" "signalbox_team_budget_tokens" ["team", "per"]
-        "What it may spend in it, where its budget is in tokens.";
+        "Its budget for that period, if it is in tokens.";
 
-    // What accounts at providers let us use.
+    // Provider accounts.
     ACCOUNT_KEYS: Gauge "" "signalbox_account_keys" ["account", "state"]
-        "Keys of an account: ready, or ejected because its provider refused them (401); those are tried again after a while.";
+        "Keys of an account: ready, or ejected because the provider refused them (401); ejected keys are tried again later.";
     ACCOUNT_EJECTED: Counter "" "signalbox_account_keys_ejected_total" ["account"]
-        "How often a key of an account was left out because its provider refused it.";
+        "Times that a key of an account was ejected because the provider refused it.";
     ACCOUNT_LEFT: Gauge "" "signalbox_account_remaining" ["account", "limit"]
-        "What is left of the limits that the policy gives an account, in requests and tokens per minute.";
+        "Rest of the account's limits in the policy, in requests and tokens per minute.";
 
-    // The cache: what was looked up, what is kept, and what was saved.
+    // Cache: lookups, contents, and savings.
     CACHE_LOOKUPS: Counter "" "signalbox_cache_lookups_total" ["tier", "result", "reason", "route"]
-        "Requests that a cache was asked about: hit, coalesced (shared another's request under way), miss, or bypass (it may not share), and why no answer was given.";
+        "Cache lookups: hit, coalesced (shared a request under way), miss, or bypass (the request is not eligible), with the reason of a miss or bypass.";
     CACHE_LOOKUP: Histogram "seconds" "signalbox_cache_lookup_seconds" ["stage"]
-        "Time that a lookup took: making the key, finding the answer to an equal request (exact), asking other gateways for it (shared), and by meaning the vector that recalls, the search, and the vector that decides.";
+        "Time of a lookup by stage: computing the key (key), finding the answer to an identical request (exact), asking other gateways (shared), and for semantic lookups the recalling embedder (recall), the search (search), and the deciding embedder (decide).";
     CACHE_EMBEDDINGS: Counter "" "signalbox_cache_embeddings_total" ["embedder", "result"]
-        "Texts whose vector was to decide, by the embedder (built-in, backend, fastembed or onnx) and what became of them: done, full (too many waited), late, failed, or resting (not asked for, because it failed lately).";
+        "Texts for the deciding embedder, by embedder (built-in, backend, fastembed or onnx) and result: done, full (queue full), late, failed, or resting (not called, because it failed recently).";
     CACHE_GUARDS: Counter "" "signalbox_cache_guarded_total" ["guard"]
-        "Lookups by meaning whose nearest candidate was kept apart, by what differs: numbers, names, negation and others.";
+        "Semantic lookups whose nearest candidate a guard rejected, by the difference: numbers, names, negation and others.";
     CACHE_LABELS: Counter "" "signalbox_cache_labels_total" ["of", "verdict", "source"]
-        "Answers by meaning that were compared with one made anew, or judged by their callers: of hits (given, or looked at in shadow) and of near ones that were not given; right or false.";
+        "Semantic answers that were compared with a regenerated one, or judged by their callers: of hits (served, or evaluated in shadow mode) and of near candidates that were not served; right or false.";
     CACHE_FALSE_HITS: Gauge "ratio" "signalbox_cache_false_hit_ratio" ["bound"]
-        "Share of hits by meaning that were false, as far as hits were verified: the estimate, and bounds of 95 % to both sides. Nothing verified: 0 between 0 and 1.";
+        "Share of false semantic hits, as far as hits were verified: the estimate, and 95 % bounds on both sides. Without verified hits: 0 between 0 and 1.";
     CACHE_VERIFIED: Gauge "" "signalbox_cache_verified_labels" []
-        "How many labels stand behind that, older ones counting less. 0: unverified.";
+        "Number of labels behind that estimate, with older ones counting less. 0: unverified.";
     CACHE_SHADOW: Gauge "" "signalbox_cache_shadow_scopes" []
-        "Scopes that are given no answers by meaning at present, because theirs were false more often than the policy allows.";
+        "Scopes that currently get no semantic answers, because theirs were false more often than the policy allows.";
     CACHE_STORED: Counter "" "signalbox_cache_stored_total" ["result"]
-        "Answers that might be kept, by what became of them: kept, no_room, or why not (unfinished, finish_reason, refused, too_large, unreadable).";
+        "Answers considered for storage, by result: kept, no_room, or the reason why not (unfinished, finish_reason, refused, too_large, unreadable).";
     CACHE_ENTRIES: Gauge "" "signalbox_cache_entries" ["tier"]
-        "Answers kept.";
+        "Stored answers.";
     CACHE_BYTES: Gauge "bytes" "signalbox_cache_bytes" ["tier"]
-        "Memory that they take.";
+        "Memory used by stored answers.";
     CACHE_EVICTIONS: Counter "" "signalbox_cache_evictions_total" ["tier", "reason"]
-        "Answers that had to go, by reason: space, share (of one scope), expired, replaced or purged.";
+        "Evicted answers, by reason: space, share (of one scope), expired, replaced or purged.";
     CACHE_LOG_UP: Gauge "" "signalbox_cache_log_up" []
-        "Whether kept answers are written to disk: 0 while another gateway has the folder, and once the disk has failed.";
+        "Whether answers are written to disk: 0 while another gateway uses the folder, and after a disk failure.";
     CACHE_LOG_RECORDS: Gauge "" "signalbox_cache_log_records" []
         "Answers on disk.";
     CACHE_LOG_BYTES: Gauge "bytes" "signalbox_cache_log_bytes" []
-        "Length of their file.";
+        "Length of the log on disk.";
     CACHE_LOG_LOST: Counter "" "signalbox_cache_log_lost_total" ["reason"]
-        "Answers that did not come to the disk or are gone from it, by reason: queue (full, or no disk to write to), space, doubtful (a damaged part of the file may have taken them back) or unreadable (of another release or embedder).";
+        "Answers that were not written to disk or were lost from it, by reason: queue (full, or no disk to write to), space, doubtful (a damaged part of the file may have revoked them) or unreadable (of another release or embedder).";
     CACHE_LOG_DAMAGED: Gauge "bytes" "signalbox_cache_log_damaged_bytes" []
-        "Bytes of the file that were damaged or torn when it was opened.";
+        "Bytes of the log that were damaged or torn when it was opened.";
     CACHE_LOG_COMPACTIONS: Counter "" "signalbox_cache_log_compactions_total" []
-        "How often the file was written anew without what counts no more.";
+        "Compactions of the log.";
     CACHE_LOADED: Counter "" "signalbox_cache_loaded_total" ["tier"]
-        "Answers that were read back from disk.";
+        "Answers read back from disk.";
     CACHE_LOAD: Gauge "seconds" "signalbox_cache_load_seconds" []
-        "How long that took, in the background, or has taken so far.";
+        "Time that reading them took in the background, or has taken so far.";
     CACHE_SHARED_UP: Gauge "" "signalbox_cache_shared_up" []
-        "Whether the server that gateways share is there: 0 while it is away, and nobody waits for it.";
+        "Whether the server shared by gateways is reachable: 0 while it is not, and no request waits for it.";
     CACHE_SHARED: Counter "" "signalbox_cache_shared_total" ["what", "result"]
-        "Dealings with it: get (answers looked for: hit, miss, old, or refused, since they did not verify or were purged), set and tell (given: ok, queue, too_large), hear (entries by meaning that others told: kept, known, old, embedder, refused), purge (ok, heard of others, or refused: not sealed by one of them); down, late and failed where it was not there.";
+        "Operations on that server: get (lookups: hit, miss, old, or refused, because an answer did not verify or was purged), set and tell (answers published: ok, queue, too_large), hear (semantic entries received: kept, known, old, embedder, refused), purge (ok, heard from other gateways, or refused: not sealed by one of them); down, late and failed if it was unreachable.";
     CACHE_COALESCED: Counter "" "signalbox_cache_coalesced_total" ["route"]
-        "Requests that were answered by another's, equal and under way.";
+        "Requests answered by an identical request that was under way.";
     CACHE_SAVED_TOKENS: Counter "tokens" "signalbox_cache_saved_tokens_total" ["tier", "kind"]
-        "Tokens of answers given again, prompt and completion, as their engines had counted them.";
+        "Tokens of repeated answers, prompt and completion, as their engines had reported them.";
     CACHE_SAVED_COST: Counter "usd" "signalbox_cache_saved_cost_usd_total" ["tier"]
-        "What these answers had cost at their pools' prices, in US dollars.";
+        "Original cost of these answers at their pools' prices, in US dollars.";
     CACHE_SAVED_SECONDS: Counter "seconds" "signalbox_cache_saved_seconds_total" ["tier"]
-        "Time that making these answers had taken, from their requests to their ends.";
+        "Original time of these answers, from request to end.";
 
-    // Placement: how good its predictions are (about the last five hundred of each pool), and what it takes.
+    // Placement: accuracy of predictions (about the last five hundred of each pool), and cost of decisions.
     DECISION: Histogram "seconds" "signalbox_decision_seconds" ["pool"]
-        "Time that the choice of a backend took.";
+        "Time to choose a backend.";
     TTFT_COVERAGE: Gauge "ratio" "signalbox_ttft_prediction_coverage_ratio" ["pool"]
-        "Share of times to first token at or below the 90th percentile predicted for them; 0.9 is right.";
+        "Share of times to first token at or below their predicted 90th percentile; 0.9 is ideal.";
     TTFT_ERROR: Gauge "ratio" "signalbox_ttft_prediction_error_ratio" ["pool"]
         "Mean relative error of the predicted medians of times to first token.";
     TTFT_PINBALL: Gauge "seconds" "signalbox_ttft_prediction_pinball_seconds" ["pool"]
         "Mean pinball loss of the predicted 90th percentiles of times to first token.";
     TTFT_BASELINE: Gauge "seconds" "signalbox_ttft_baseline_pinball_seconds" ["pool"]
-        "The same loss for a moving average of each backend: what the prediction has to beat.";
+        "The same loss for a moving average of each backend: the baseline of the prediction.";
     TPOT_COVERAGE: Gauge "ratio" "signalbox_tpot_prediction_coverage_ratio" ["pool"]
-        "Share of times per output token at or below the 90th percentile predicted for them; 0.9 is right.";
+        "Share of times per output token at or below their predicted 90th percentile; 0.9 is ideal.";
     TPOT_ERROR: Gauge "ratio" "signalbox_tpot_prediction_error_ratio" ["pool"]
         "Mean relative error of the predicted medians of times per output token.";
     TPOT_PINBALL: Gauge "seconds" "signalbox_tpot_prediction_pinball_seconds" ["pool"]
@@ -298,41 +300,41 @@ table! {
     TPOT_BASELINE: Gauge "seconds" "signalbox_tpot_baseline_pinball_seconds" ["pool"]
         "The same loss for a moving average of each backend.";
     OUTPUT_COVERAGE: Gauge "ratio" "signalbox_output_prediction_coverage_ratio" ["pool"]
-        "Share of answers no longer than the 90th percentile predicted for them, of those that could be longer; 0.9 is right.";
+        "Share of answers no longer than their predicted 90th percentile, of those that could be longer; 0.9 is ideal.";
     OUTPUT_ERROR: Gauge "ratio" "signalbox_output_prediction_error_ratio" ["pool"]
-        "Median relative error of the predicted medians of the lengths of answers.";
+        "Median relative error of the predicted medians of answer lengths.";
     TIER_REQUESTS: Counter "" "signalbox_tier_requests_total" ["route", "tier", "kind"]
-        "Requests by tier (0 is the cheapest): where their prompts belong (intended), with their sessions (settled), and where they were sent (served).";
+        "Requests by tier (0 is the cheapest): by their prompts alone (intended), with their sessions (settled), and as sent (served).";
     TIER_SHARE: Gauge "ratio" "signalbox_tier_share_ratio" ["route", "tier", "kind"]
-        "The same as shares of about the last thousand requests that the route decided.";
+        "The same as shares of about the last thousand decisions of the route.";
     TIER_BAR: Gauge "" "signalbox_tier_bar" ["route", "tier"]
-        "What the tier above this one asks for: a score where shares are held, else the quality that a dollar has to buy.";
+        "Bar to the next tier: a score where shares are held, else the quality that a dollar has to buy.";
     TIER_QUALITY: Gauge "ratio" "signalbox_tier_expected_quality_ratio" ["route"]
-        "Mean quality to expect of the answers that the route decided lately.";
+        "Mean expected quality of the route's recent answers.";
     TIER_FLIPS: Counter "" "signalbox_tier_session_flips_total" ["route"]
-        "Times that a conversation changed its tier while it was warm.";
+        "Times that a session changed its tier while it was warm.";
     LENGTH_BOUNDARY: Gauge "tokens" "signalbox_length_boundary_tokens" ["route"]
-        "From how many tokens on the route takes a prompt for long, where that is learned.";
+        "Learned length from which on the route treats a prompt as long.";
     PREFIX_BYTES: Gauge "bytes" "signalbox_prefix_index_bytes" []
         "Memory of the index of cached prompt prefixes.";
     PREFIX_BLOCKS: Gauge "" "signalbox_prefix_index_blocks" []
-        "Blocks in it, each counted once for each backend that is believed to hold it.";
+        "Blocks in it, counted once for each backend that is assumed to hold them.";
     SESSIONS: Gauge "" "signalbox_sessions" []
-        "Conversations whose last backend is remembered.";
+        "Sessions whose last backend is known.";
 
-    // Quantiles ready to read.
+    // Precomputed quantiles.
     TTFT_QUANTILE: Gauge "seconds" "signalbox_ttft_quantile_seconds" ["pool", "backend", "q", "window"]
-        "Quantiles of signalbox_ttft_seconds over the last 1m, 5m and 1h, within 2 %; absent when nothing was seen.";
+        "Quantiles of signalbox_ttft_seconds over the last 1m, 5m and 1h, within 2 %; absent without observations.";
     TPOT_QUANTILE: Gauge "seconds" "signalbox_tpot_quantile_seconds" ["pool", "backend", "q", "window"]
-        "Quantiles of signalbox_tpot_seconds over the last 1m, 5m and 1h, within 2 %; absent when nothing was seen.";
+        "Quantiles of signalbox_tpot_seconds over the last 1m, 5m and 1h, within 2 %; absent without observations.";
     E2E_QUANTILE: Gauge "seconds" "signalbox_e2e_quantile_seconds" ["pool", "backend", "q", "window"]
-        "Quantiles of signalbox_e2e_seconds over the last 1m, 5m and 1h, within 2 %; absent when nothing was seen.";
+        "Quantiles of signalbox_e2e_seconds over the last 1m, 5m and 1h, within 2 %; absent without observations.";
 
-    // What is at each backend now, by our own count.
+    // Current load of backends, by our own count.
     BACKEND_IN_FLIGHT: Gauge "" "signalbox_backend_in_flight" ["pool", "backend"]
         "Attempts under way at this backend; an engine's load is the sum over its backends.";
     QUEUED_PROMPT: Gauge "tokens" "signalbox_backend_queued_prompt_tokens" ["pool", "backend"]
-        "Estimated prompt tokens sent to this backend whose first token has not come yet (or whose answer, where it comes whole).";
+        "Estimated prompt tokens sent to this backend whose first token has not come yet (or whose answer, if it is not streamed).";
     DECODING: Gauge "" "signalbox_backend_decoding" ["pool", "backend"]
         "Streamed attempts at this backend that are past their first token.";
     CONTEXT: Gauge "tokens" "signalbox_backend_context_tokens" ["pool", "backend"]
@@ -341,13 +343,13 @@ table! {
     BACKEND_BREAKER: Gauge "" "signalbox_backend_breaker" ["pool", "backend", "state"]
         "1 for the state of the breaker of this model on its engine through its account (closed, open or half_open), 0 for the others.";
 
-    // What each engine says of itself; absent where it does not.
+    // Gauges of each engine; absent where it does not report them.
     ENGINE_UP: Gauge "" "signalbox_engine_up" ["engine"]
-        "Whether anybody answered there when last asked, by a scrape or a request, and it did not fail lately.";
+        "Whether the engine answered its last scrape or request, and its breaker is closed.";
     ENGINE_BREAKER: Gauge "" "signalbox_engine_breaker" ["engine", "state"]
         "1 for the most open state of the engine's breakers, for its connections and for each of its models (closed, open or half_open), 0 for the others.";
     ENGINE_OPENED: Counter "" "signalbox_engine_breaker_opened_total" ["engine"]
-        "How often the engine's breakers were opened.";
+        "Times that the engine's breakers opened.";
     ENGINE_SCRAPE_AGE: Gauge "seconds" "signalbox_engine_scrape_age_seconds" ["engine"]
         "Time since the engine's metrics were last read.";
     ENGINE_RUNNING: Gauge "" "signalbox_engine_running" ["engine"]
@@ -357,30 +359,45 @@ table! {
     ENGINE_KV_USAGE: Gauge "ratio" "signalbox_engine_kv_usage_ratio" ["engine"]
         "Share of the engine's KV cache in use, 0 to 1.";
     ENGINE_PREFIX_HITS: Gauge "ratio" "signalbox_engine_prefix_hit_ratio" ["engine"]
-        "Share of prompt tokens that the engine lately found in its prefix cache, 0 to 1.";
+        "Recent share of prompt tokens found in the engine's prefix cache, 0 to 1.";
     ENGINE_HIDDEN_QUEUE: Gauge "seconds" "signalbox_engine_hidden_queue_seconds" ["engine"]
-        "By how much the mean time to first token, from dispatch, exceeds the engine's own: what requests wait before it counts them, over the last minute.";
+        "Difference between the mean time to first token, from dispatch, and the engine's own: the wait before the engine counts requests, over the last minute.";
     ENGINE_QUEUED_TOKENS: Gauge "tokens" "signalbox_engine_queued_tokens" ["engine"]
-        "Prompt tokens in the engine's own queue, where it counts them; few engines do.";
+        "Prompt tokens in the engine's own queue, if it reports them; few engines do.";
     ENGINE_ACCEPT_RATIO: Gauge "ratio" "signalbox_engine_spec_accept_ratio" ["engine"]
-        "Share of the tokens drafted ahead of the model (speculative decoding) that were accepted over the last minute, 0 to 1.";
+        "Share of drafted tokens (speculative decoding) that were accepted over the last minute, 0 to 1.";
     ENGINE_ACCEPT_LENGTH: Gauge "tokens" "signalbox_engine_spec_accept_length_tokens" ["engine"]
-        "Tokens of a draft that were accepted, a mean over the last minute, without the one that a step gives in any case; below 0.5 drafts hardly pay.";
+        "Mean accepted tokens per draft over the last minute, without the token that every step yields; below 0.5 drafts hardly pay.";
     ENGINE_GPU_UTILISATION: Gauge "ratio" "signalbox_engine_gpu_utilisation_ratio" ["engine"]
-        "Share of their time that the GPUs of the engine's DCGM exporter are busy, a mean over them, 0 to 1.";
+        "Mean busy share of the GPUs of the engine's DCGM exporter, 0 to 1.";
     ENGINE_GPU_MEMORY: Gauge "ratio" "signalbox_engine_gpu_memory_ratio" ["engine"]
-        "Share of its memory in use at the fullest of these GPUs, 0 to 1.";
+        "Memory usage of the fullest of these GPUs, 0 to 1.";
     ENGINE_ROUND_TRIP: Gauge "seconds" "signalbox_engine_round_trip_seconds" ["engine"]
-        "Time to the engine's machine and back: that of the quickest connection of the last minute, of one every ten seconds.";
+        "Network round trip to the engine: the fastest connection of the last minute, with one every ten seconds.";
     ENGINE_PREEMPTIONS: Counter "" "signalbox_engine_preemptions_total" ["engine"]
-        "Requests the engine had to interrupt for want of KV cache.";
+        "Requests that the engine interrupted for lack of KV cache.";
     ENGINE_RESTARTS: Counter "" "signalbox_engine_restarts_total" ["engine"]
-        "How often the engine is known to have started anew, or could not be reached; what it had cached is forgotten then.";
+        "Times that the engine is known to have restarted, or could not be reached; its cached prefixes are dropped then.";
+}
+
+/// Renders the table as Markdown, for the README.
+pub fn reference() -> String {
+    let mut text = String::from("| Metric | Type | Unit | Labels | Meaning |\n|---|---|---|---|---|\n");
+    for def in ALL {
+        let kind = match def.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        let labels = def.labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "| `{}` | {kind} | {} | {labels} | {} |", def.name, def.unit, def.help);
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::{collections::HashSet, path::Path};
 
     use super::*;
 
@@ -398,10 +415,27 @@ mod tests {
     }
 
     #[test]
-    fn stems_leave_out_what_the_encoder_adds() {
+    fn stems_omit_the_suffixes_that_the_encoder_adds() {
         assert_eq!(TTFT.stem(), "signalbox_ttft");
         assert_eq!(COST.stem(), "signalbox_cost");
         assert_eq!(TOKENS.stem(), "signalbox");
         assert_eq!(IN_FLIGHT.stem(), "signalbox_in_flight");
+    }
+
+    /// `SIGNALBOX_UPDATE=1 cargo test` writes the table into the README instead.
+    #[test]
+    fn the_readme_lists_every_metric() {
+        const BEGIN: &str = "<!-- metrics:begin -->\n";
+        const END: &str = "<!-- metrics:end -->";
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+        let readme = std::fs::read_to_string(&path).unwrap();
+        let (before, rest) = readme.split_once(BEGIN).expect("README.md has no metrics:begin");
+        let (block, after) = rest.split_once(END).expect("README.md has no metrics:end");
+        let want = format!("\n{}\n", reference());
+        if std::env::var_os("SIGNALBOX_UPDATE").is_some() {
+            std::fs::write(&path, format!("{before}{BEGIN}{want}{END}{after}")).unwrap();
+        } else {
+            assert!(block == want, "README.md is behind; run SIGNALBOX_UPDATE=1 cargo test the_readme_lists");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What of the work of a pool's engines was of use: tokens by what came of them, and the share that was good of late.
+//! Useful work of a pool's engines: tokens by their use, and the recent share of good ones.
 
 use prometheus_client::metrics::counter::Counter;
 
@@ -7,22 +7,22 @@ use crate::{
     types::Moment,
 };
 
-/// What came of an engine's work.
+/// Use of an engine's work.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// It was delivered, and all objectives were kept.
+    /// Delivered, and all objectives were met.
     Good,
-    /// It was delivered too late for one of them.
+    /// Delivered, but missed an objective.
     Late,
-    /// Nobody has it.
+    /// Delivered to nobody.
     Wasted,
 }
 
 impl Use {
-    /// All of them.
+    /// All uses.
     pub(super) const ALL: [Self; 3] = [Self::Good, Self::Late, Self::Wasted];
 
-    /// The name used in metrics.
+    /// Label for metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -32,7 +32,7 @@ impl Use {
     }
 }
 
-/// The work of a pool's engines.
+/// Work of a pool's engines.
 #[derive(Debug)]
 pub(super) struct Work {
     /// Tokens of prompts and of answers, each by [`Use`].
@@ -60,7 +60,7 @@ impl Work {
         }
     }
 
-    /// The counters by kind and use; none before anything was counted, and then all, for shares of them are asked.
+    /// Counters by kind and use; none before anything was counted, then all, since shares of them are computed.
     pub(super) fn counters(&self) -> impl Iterator<Item = (&'static str, Use, Counter)> {
         let is_used = self.tokens.iter().flatten().any(|counter| counter.get() > 0);
         let kinds = ["prompt", "completion"].into_iter().zip(&self.tokens).filter(move |_| is_used);
@@ -69,9 +69,9 @@ impl Work {
         })
     }
 
-    /// The share of the last minute's tokens that was good; `None` where there were none.
+    /// Share of the last minute's tokens that was good; `None` without any.
     pub(super) fn goodput(&self, now: Moment) -> Option<f64> {
-        // What is good is counted last, and so it is read first: it is never more than all.
+        // Good tokens are counted last, so they are read first: never more than all.
         let [good, all] = [&self.good, &self.all].map(|rate| rate.total(RateSpan::Minute, now));
         (all > 0).then(|| (good as f64 / all as f64).min(1.0))
     }
@@ -94,8 +94,8 @@ mod tests {
         assert_eq!(work.goodput(later), Some(0.8));
         assert_eq!(work.goodput(start.plus(Duration::from_secs(70))), Some(0.0), "what was good is long ago");
         assert_eq!(work.goodput(start.plus(Duration::from_secs(200))), None);
-        let told: Vec<_> = work.counters().map(|(kind, of, it)| (kind, of.label(), it.get())).collect();
-        assert_eq!(told[..3], [("prompt", "good", 60), ("prompt", "late", 0), ("prompt", "wasted", 15)]);
-        assert_eq!(told[3..], [("completion", "good", 20), ("completion", "late", 0), ("completion", "wasted", 5)]);
+        let counts: Vec<_> = work.counters().map(|(kind, of, it)| (kind, of.label(), it.get())).collect();
+        assert_eq!(counts[..3], [("prompt", "good", 60), ("prompt", "late", 0), ("prompt", "wasted", 15)]);
+        assert_eq!(counts[3..], [("completion", "good", 20), ("completion", "late", 0), ("completion", "wasted", 5)]);
     }
 }

@@ -1,4 +1,4 @@
-//! Where a request goes upstream and with whose authority, by dialect.
+//! Upstream URLs and headers by dialect: where a request goes and which credentials it carries.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -7,7 +7,7 @@ use crate::{
     types::Endpoint,
 };
 
-/// The address of `path` (which begins with `/v1/` or `/v2/`) on `engine` for `backend`, with the client's query.
+/// URL of `path` (which begins with `/v1/` or `/v2/`) on `engine` for `backend`, with the client's query.
 pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) -> String {
     let base = engine.url.trim_end_matches('/');
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
@@ -30,34 +30,35 @@ pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) 
     }
 }
 
-/// The address of `path` at the root of the engine's server, outside its API (`/metrics`, `/health`).
+/// URL of `path` at the root of the engine's server, outside its API (`/metrics`, `/health`).
 pub(crate) fn root_url(engine_url: &str, path: &str) -> String {
     let base = engine_url.trim_end_matches('/');
     let root = if has_version(base) { &base[..base.len() - "/v1".len()] } else { base };
     format!("{root}{path}")
 }
 
-/// True if the path of `base` ends with the API's version; a host of that name is none.
+/// True if the path of `base` ends with the API's version; a host of that name does not count.
 fn has_version(base: &str) -> bool {
     let rest = base.split_once("://").map_or(base, |(_, rest)| rest);
     rest.split_once('/').is_some_and(|(_, path)| path == "v1" || path.ends_with("/v1"))
 }
 
-/// Reads any lines as an engine's address, a path below `/v1` or `/v2`, a query and a deployment, and builds the addresses of requests. An entry
-/// for fuzzers, which must never panic.
+/// Reads any lines as an engine's address, a path below `/v1` or `/v2`, a query and a deployment, and builds request
+/// URLs. An entry point for fuzzers, which must never panic.
 ///
 /// # Panics
-/// Where a request would go elsewhere than to the engine.
+///
+/// If a request would go to another host than the engine.
 pub fn fuzz_address(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.split('\n');
     let mut line = || lines.next().unwrap_or_default();
     let Ok(base) = crate::config::read_url(line()) else { return };
-    // What no client can read cannot be called, whatever it is.
+    // An address that no client can parse cannot be called.
     let Ok(own) = reqwest::Url::parse(&base) else { return };
     let (path, query, deployment) = (line(), line(), line());
     let same = |url: &str, what: &str| {
-        // Neither can this one, where a client's path is none.
+        // The same if a client's path is invalid.
         let Ok(url) = reqwest::Url::parse(url) else { return };
         let place = |url: &reqwest::Url| (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port());
         assert!(place(&url) == place(&own) && url.username().is_empty(), "{what} of {base} goes to {url}");
@@ -88,7 +89,7 @@ pub fn fuzz_address(bytes: &[u8]) {
     }
 }
 
-/// Puts the provider's key on a request for `endpoint`.
+/// Sets the provider's key on a request for `endpoint`.
 pub fn authorise(headers: &mut HeaderMap, engine: &Engine, endpoint: Endpoint, key: &Secret) {
     let sensitive = |text: &str| {
         HeaderValue::from_str(text).ok().map(|mut value| {
@@ -112,19 +113,19 @@ pub fn authorise(headers: &mut HeaderMap, engine: &Engine, endpoint: Endpoint, k
     }
 }
 
-/// The client's headers that may go upstream: end-to-end ones that carry neither the client's own authority, nor framing (which
-/// is made anew), nor our directives, nor an encoding that would hide the answer from us.
+/// Client headers that may go upstream: end-to-end headers without the client's own credentials, framing (which is set
+/// anew), our directives, and encodings that would hide the answer from us.
 pub fn forwarded(headers: &HeaderMap) -> HeaderMap {
     end_to_end(headers, |name, _| is_private(name) || is_ours(name))
 }
 
-/// Our own directives, and what we tell.
+/// True for our own directives and response headers.
 fn is_ours(name: &str) -> bool {
     name.starts_with("x-signalbox-")
 }
 
 fn is_private(name: &str) -> bool {
-    // To servers that pass headers as variables, both marks are one.
+    // Servers that pass headers as variables do not distinguish the two characters.
     if name.contains('_') {
         return is_private(&name.replace('_', "-"));
     }
@@ -140,12 +141,12 @@ fn is_private(name: &str) -> bool {
             | "content-length"
             | "accept-encoding"
             | "expect"
-            // Whoever asks under a condition of its own would be answered without a body, which is no answer to the request that was read.
+            // A conditional request could be answered without a body, which would not be a complete answer.
             | "if-match"
             | "if-none-match"
             | "if-modified-since"
             | "if-unmodified-since"
-            // Some servers take these for the method and the path, which were looked at here.
+            // Some servers take these for the method and the path, which were checked here.
             | "x-http-method"
             | "x-http-method-override"
             | "x-method-override"
@@ -155,15 +156,15 @@ fn is_private(name: &str) -> bool {
     )
 }
 
-/// All headers but those that are meant for one connection alone, whoever sends them.
+/// All headers except those for a single connection.
 pub fn unchanged(headers: &HeaderMap) -> HeaderMap {
     end_to_end(headers, |name, _| matches!(name, "host" | "expect"))
 }
 
-/// Those of the client's headers that go upstream and may change an answer, in one spelling: all but those that are known to change none.
+/// Client headers that go upstream and may change an answer, in one spelling: all except those known to be irrelevant.
 /// Empty for most clients.
 pub fn distinguishing(headers: &HeaderMap) -> Vec<u8> {
-    // Nearly always there is none, and then nothing is to be copied.
+    // Usually there is none, and nothing needs copying.
     if headers.keys().all(|name| is_harmless(name.as_str())) {
         return Vec::new();
     }
@@ -171,7 +172,7 @@ pub fn distinguishing(headers: &HeaderMap) -> Vec<u8> {
     let forwarded = forwarded(headers);
     kept.extend(forwarded.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
     kept.retain(|(name, _)| !is_harmless(name));
-    // Values of one name stay in their order.
+    // Values of one name keep their order.
     kept.sort_by_key(|(name, _)| *name);
     let mut bytes = Vec::new();
     for part in kept.iter().flat_map(|(name, value)| [name.as_bytes(), value]) {
@@ -181,8 +182,8 @@ pub fn distinguishing(headers: &HeaderMap) -> Vec<u8> {
     bytes
 }
 
-/// Whether an answer does not hang on a header: it is not for the engine, says how the request is carried, by what software, within which
-/// trace or conversation, or how caches are to take it, which has been read.
+/// True if an answer does not depend on a header: it is not for the engine, or describes transport, software, trace,
+/// session, or cache directives, which were already read.
 fn is_harmless(name: &str) -> bool {
     is_private(name)
         || ["x-signalbox-", "x-stainless-", "x-forwarded-", "x-b3-", "x-datadog-", "sec-"]
@@ -221,12 +222,12 @@ fn is_harmless(name: &str) -> bool {
         )
 }
 
-/// The upstream's headers that may go to the client: none that repeats one of `keys`, which are the provider's.
+/// Upstream headers that may go to the client: none that contains one of the provider's `keys`.
 pub fn returned(headers: &HeaderMap, keys: &[Secret]) -> HeaderMap {
     end_to_end(headers, |name, value| {
         is_ours(name)
             || keys.iter().any(|key| key.is_in(value.as_bytes()))
-            // Who may read an answer in a browser is for this gateway to say.
+            // This gateway decides which browser origins may read an answer.
             || name.starts_with("access-control-")
             || matches!(
                 name,
@@ -244,7 +245,7 @@ pub fn returned(headers: &HeaderMap, keys: &[Secret]) -> HeaderMap {
     })
 }
 
-/// The headers that are neither meant for this hop alone, nor private.
+/// Headers that are neither hop-by-hop nor private.
 fn end_to_end(headers: &HeaderMap, private: impl Fn(&str, &HeaderValue) -> bool) -> HeaderMap {
     let named = connection_headers(headers);
     let mut kept = HeaderMap::with_capacity(headers.len());
@@ -256,7 +257,7 @@ fn end_to_end(headers: &HeaderMap, private: impl Fn(&str, &HeaderValue) -> bool)
     kept
 }
 
-/// RFC 9110, section 7.6.1.
+/// Hop-by-hop headers of RFC 9110, section 7.6.1.
 fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
@@ -264,7 +265,7 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
     ) || name.as_str().starts_with("proxy-auth")
 }
 
-/// The headers that `Connection` names as meant for this hop alone.
+/// Headers that `Connection` declares hop-by-hop.
 fn connection_headers(headers: &HeaderMap) -> Vec<HeaderName> {
     let values = headers.get_all(header::CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()).collect()
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_join_whether_or_not_the_base_has_a_version() {
+    fn paths_join_with_and_without_a_version_in_the_base() {
         let plain = backend(None);
         let at = |base: &str, path: &str, query| url(&engine(base, Dialect::OpenAi), &plain, path, query);
         assert_eq!(at("http://h/v1", "/v1/chat/completions", None), "http://h/v1/chat/completions");
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn authority_framing_and_directives_stay_here() {
+    fn credentials_framing_and_directives_are_not_forwarded() {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("authorization", "Bearer mine"),
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_may_change_an_answer_are_told_in_one_spelling() {
+    fn relevant_headers_have_one_spelling() {
         let of = |pairs: &[(&'static str, &'static str)]| {
             let mut headers = HeaderMap::new();
             for (name, value) in pairs {

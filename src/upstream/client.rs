@@ -1,26 +1,27 @@
-//! The HTTP client, behind one file: pooled connections, and fresh ones for the one retry that a dead pooled one deserves.
+//! HTTP client: pooled connections, and fresh ones for the single retry after a pooled connection has died.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
-/// How long an idle connection is kept. Common engine servers close theirs after 5 s without a word.
+/// Time for which an idle connection is kept. Common engine servers close theirs after 5 s of silence.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// Sends requests upstream. It follows no redirects, uses no proxy and never retries by itself, so that every attempt is counted.
+/// Sends requests upstream. Follows no redirects, uses no proxy and never retries by itself, so that every attempt is
+/// counted.
 #[derive(Clone, Debug)]
 pub struct Client {
     pooled: reqwest::Client,
     fresh: reqwest::Client,
 }
 
-/// A request on its way upstream.
+/// A request to be sent upstream.
 #[derive(Clone, Debug)]
 pub struct Outgoing<B = Bytes> {
     /// Its method.
     pub method: Method,
-    /// Its full address.
+    /// Its full URL.
     pub url: String,
     /// Its headers, without framing.
     pub headers: HeaderMap,
@@ -28,10 +29,10 @@ pub struct Outgoing<B = Bytes> {
     pub body: B,
 }
 
-/// No answer came.
+/// Reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// No connection came about.
+    /// No connection could be established.
     #[error("no connection: {0}")]
     Connect(String),
     /// The connection ended before the first byte of an answer.
@@ -45,9 +46,9 @@ pub enum SendError {
 pub struct SetUpError(#[from] reqwest::Error);
 
 impl Client {
-    /// A client that gives up connecting after `connect`.
+    /// Creates a client with a connect timeout.
     pub fn new(connect: Duration) -> Result<Self, SetUpError> {
-        // A second installation is refused and harmless: the first one serves.
+        // A second installation is rejected and harmless: the first one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let build = |idle_per_host: usize| {
             reqwest::Client::builder()
@@ -63,17 +64,17 @@ impl Client {
         Ok(Self { pooled: build(usize::MAX)?, fresh: build(0)? })
     }
 
-    /// Sends over a pooled connection where there is one.
+    /// Sends over a pooled connection if there is one.
     pub async fn send(&self, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
         send(&self.pooled, outgoing).await
     }
 
-    /// Sends over a connection made for this request.
+    /// Sends over a new connection.
     pub async fn send_fresh(&self, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
         send(&self.fresh, outgoing).await
     }
 
-    /// Sends `outgoing` with a body that comes as it is read, over a pooled connection where there is one.
+    /// Sends `outgoing` with a streamed body, over a pooled connection if there is one.
     pub async fn stream(
         &self,
         outgoing: Outgoing<()>,
@@ -105,7 +106,7 @@ impl Client {
     }
 }
 
-/// A small document that was fetched.
+/// A fetched document.
 #[derive(Clone, Debug)]
 pub struct Fetched {
     /// Its headers.
@@ -114,13 +115,13 @@ pub struct Fetched {
     pub body: Bytes,
 }
 
-/// A document could not be fetched.
+/// Reason why a document could not be fetched.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FetchError {
-    /// Nobody answered in time.
+    /// No answer in time.
     #[error("nobody answers there")]
     Unreachable,
-    /// The answer was no success.
+    /// The status was not a success.
     #[error("it answers {0}")]
     Refused(http::StatusCode),
     /// The answer broke off, took too long or was too large.
@@ -141,14 +142,14 @@ async fn send(
     }
 }
 
-/// The innermost cause, without the address: callers see names of backends, never where they are.
+/// The innermost cause, without the address: callers see names of backends, never their addresses.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;
     }
     let cause = innermost.to_string();
-    // A certificate for another name is told with both names.
+    // For a certificate of another name the message contains both names; callers see only the first part.
     match cause.split_once(" for name ") {
         Some((what, _)) => {
             tracing::debug!(%error, "{cause}");

@@ -1,4 +1,4 @@
-//! Engines on this machine's usual ports, found by asking each for its models.
+//! Local discovery: engines on the usual ports of this machine, found by requesting their models.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use serde::Deserialize;
 use super::Client;
 use crate::policy::Found;
 
-/// Where common engine servers listen by default.
-const USUAL: [(&str, u16); 6] =
+/// Default ports of common engine servers.
+const DEFAULT_PORTS: [(&str, u16); 6] =
     [("vllm", 8000), ("sglang", 30000), ("llamacpp", 8080), ("ollama", 11434), ("lmstudio", 1234), ("tgi", 3000)];
-/// How long a server on this machine may take to list its models.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Timeout for a local server to list its models.
+const TIMEOUT: Duration = Duration::from_millis(500);
 /// Largest list, in bytes.
 const LARGEST: usize = 1 << 20;
 
@@ -26,16 +26,16 @@ struct Model {
     id: String,
 }
 
-/// The engines that answer on this machine, in the order of the ports above. `own` are the ports that we listen on ourselves.
+/// Engines that answer on this machine, in the order of the ports above. `own` are this process's own listening ports.
 pub async fn local(client: &Client, own: &[u16]) -> Vec<Found> {
-    let others = USUAL.iter().filter(|(_, port)| !own.contains(port));
+    let others = DEFAULT_PORTS.iter().filter(|(_, port)| !own.contains(port));
     join_all(others.map(|&(name, port)| ask(client, name, port))).await.into_iter().flatten().collect()
 }
 
 async fn ask(client: &Client, name: &str, port: u16) -> Option<Found> {
     let url = format!("http://127.0.0.1:{port}/v1");
-    let page = client.fetch(&format!("{url}/models"), None, PATIENCE, LARGEST).await.ok()?;
-    // Another gateway like this one is no engine.
+    let page = client.fetch(&format!("{url}/models"), None, TIMEOUT, LARGEST).await.ok()?;
+    // Another Signalbox gateway is not an engine.
     if page.headers.contains_key("x-signalbox-id") {
         return None;
     }

@@ -1,4 +1,5 @@
-//! Vectors from a server that speaks OpenAI's `/v1/embeddings`.
+//! Client of OpenAI's `/v1/embeddings`, and an [`Embedder`] over it for worker threads, each of which waits for one
+//! answer at a time.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -6,15 +7,20 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
 
 use super::client::{Client, Outgoing, SendError};
-use crate::{embed::normalise, policy::Secret};
+use crate::{
+    cache::{EmbedError, Embedder},
+    embed::normalise,
+    policy::Secret,
+};
 
-/// Texts in one request; servers bound it, at 32 and more.
+/// Texts per request; servers allow at least 32.
 const BATCH: usize = 32;
 /// Largest answer for one text, in bytes: 16,384 numbers of 32 characters.
 const LARGEST: usize = 512 << 10;
-/// How much of a refusal is told.
+/// Length of the excerpt of an error response, in bytes.
 const EXCERPT: usize = 200;
 
 /// A server's embedding model.
@@ -26,59 +32,59 @@ pub struct Embeddings {
     dimensions: OnceLock<usize>,
 }
 
-/// Where vectors come from.
+/// Source of vectors.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Base of the API, such as `http://127.0.0.1:8080/v1`.
+    /// Base URL of the API, such as `http://127.0.0.1:8080/v1`.
     pub url: String,
-    /// The model.
+    /// Model name.
     pub model: String,
-    /// The key, if the server asks for one.
+    /// API key, if the server requires one.
     pub key: Option<Secret>,
-    /// Length of its vectors, where it is to be asked for.
+    /// Length of its vectors, if it should be requested.
     pub dimensions: Option<usize>,
-    /// How long a request may take, its answer included.
+    /// Timeout of a request, including its answer.
     pub timeout: Duration,
 }
 
-/// No vectors came.
+/// Reason why there are no vectors.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddingsError {
     /// The key cannot be sent.
     #[error("the key has characters that no header may have")]
     Key,
-    /// Nobody answered.
+    /// No answer.
     #[error(transparent)]
     Send(#[from] SendError),
     /// The answer did not come in time.
     #[error("no answer within {0:?}")]
     Late(Duration),
-    /// The server does not want to.
+    /// The server rejected the request.
     #[error("it answers {status}: {excerpt}")]
     Refused {
-        /// With this status.
+        /// Status.
         status: StatusCode,
-        /// The beginning of what it says.
+        /// Beginning of the response body.
         excerpt: String,
     },
     /// The answer broke off, or is too large.
     #[error("its answer broke off or is too large")]
     Broken,
-    /// The answer is no list of vectors.
+    /// The answer is not a list of vectors.
     #[error("its answer is no list of embeddings: {0}")]
     Shape(String),
-    /// There is not one vector for each text.
+    /// There is not exactly one vector per text.
     #[error("its answer has no embedding for text {0}, or two")]
     Texts(usize),
-    /// A vector has another length than those before, or than was asked for.
+    /// A vector has another length than earlier ones, or than requested.
     #[error(
         "its embeddings should have {before} dimensions, as asked for or as before, and have {now}: was the model behind that name \
          changed? (a reload with another `model` or `dimensions`, or a restart, begins anew)"
     )]
     Dimensions {
-        /// As asked for, or as learned from its first answer.
+        /// As requested, or as in its first answer.
         before: usize,
-        /// As in this one.
+        /// As in this answer.
         now: usize,
     },
     /// A vector has no direction.
@@ -107,7 +113,7 @@ struct Item {
 }
 
 impl Embeddings {
-    /// Vectors from `source`. Nothing is asked yet.
+    /// Creates a client of `source`. Sends nothing yet.
     pub fn new(client: Client, source: Source) -> Result<Self, EmbeddingsError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -127,12 +133,12 @@ impl Embeddings {
         format!("backend:{model}@{}", &hash[..12])
     }
 
-    /// Length of its vectors, where it was asked for or has answered.
+    /// Length of its vectors, if requested or known from an answer.
     pub fn dimensions(&self) -> Option<usize> {
         self.dimensions.get().copied()
     }
 
-    /// One vector of length 1 for each text, in their order.
+    /// Requests one vector of length 1 for each text, in order.
     pub async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbeddingsError> {
         let limit = self.source.timeout;
         let ask_all = async {
@@ -153,7 +159,7 @@ impl Embeddings {
         let body = serde_json::to_vec(&request).map_err(|error| EmbeddingsError::Shape(error.to_string()))?;
         let url = format!("{}/embeddings", self.source.url.trim_end_matches('/'));
         let outgoing = Outgoing { method: Method::POST, url, headers: self.headers.clone(), body: body.into() };
-        // A pooled connection may have died unseen; vectors have no effect elsewhere, so asking again is safe.
+        // A pooled connection may have died unnoticed. Embedding has no side effects, so repeating it is safe.
         let response = match self.client.send(outgoing.clone()).await {
             Err(SendError::Lost(_)) => self.client.send_fresh(outgoing).await,
             other => other,
@@ -168,7 +174,7 @@ impl Embeddings {
         Err(EmbeddingsError::Refused { status: head.status, excerpt })
     }
 
-    /// The vectors of an answer to so many texts, the first of which is the caller's text `first`.
+    /// Reads the vectors of an answer to `texts` texts, the first of which is the caller's text number `first`.
     fn read(&self, bytes: &[u8], texts: usize, first: usize) -> Result<Vec<Vec<f32>>, EmbeddingsError> {
         let answer: Answer =
             serde_json::from_slice(bytes).map_err(|error| EmbeddingsError::Shape(error.to_string()))?;
@@ -192,7 +198,7 @@ impl Embeddings {
             .collect::<Result<_, _>>()?;
         if let Some(now) = vectors.first().map(Vec::len) {
             let other = vectors.iter().map(Vec::len).find(|&length| length != now);
-            // Of answers that come together, the first decides.
+            // Among concurrent answers, the first one determines the length.
             let before = if other.is_some() { now } else { *self.dimensions.get_or_init(|| now) };
             let now = other.unwrap_or(now);
             if now != before {
@@ -200,6 +206,42 @@ impl Embeddings {
             }
         }
         Ok(vectors)
+    }
+}
+
+/// A server's embedding model.
+#[derive(Debug)]
+pub struct RemoteEmbedder {
+    id: String,
+    embeddings: Embeddings,
+    runtime: Handle,
+}
+
+impl RemoteEmbedder {
+    /// Creates an embedder whose requests run on `runtime`.
+    pub fn new(embeddings: Embeddings, runtime: Handle) -> Self {
+        Self { id: embeddings.id(), embeddings, runtime }
+    }
+}
+
+impl Embedder for RemoteEmbedder {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// 0 until the server has answered.
+    fn dimensions(&self) -> usize {
+        self.embeddings.dimensions().unwrap_or(0)
+    }
+
+    /// Unknown; a server should reject texts that are too long.
+    fn max_tokens(&self) -> usize {
+        usize::MAX
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let answer = self.runtime.block_on(self.embeddings.embed(texts));
+        answer.map_err(|error| EmbedError { embedder: self.id.clone(), problem: error.to_string().into() })
     }
 }
 
@@ -224,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn another_server_model_or_length_is_another_embedder() {
+    fn server_model_and_length_identify_an_embedder() {
         let id = |url: &str, model: &str, dimensions| {
             let source = Source { url: url.to_owned(), model: model.to_owned(), dimensions, ..embeddings().source };
             Embeddings::new(embeddings().client, source).unwrap().id()
@@ -242,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_put_in_order_and_made_unit_vectors() {
+    fn answers_become_ordered_unit_vectors() {
         let embeddings = embeddings();
         let answer = br#"{"data":[{"index":1,"embedding":[0,2]},{"index":0,"embedding":[3,4],"object":"embedding"}]}"#;
         assert_eq!(embeddings.read(answer, 2, 0).unwrap(), [[0.6, 0.8], [0.0, 1.0]]);
@@ -252,8 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_no_vectors_say_why() {
-        let told = |answer: &str| embeddings().read(answer.as_bytes(), 2, 4).unwrap_err().to_string();
+    fn invalid_answers_give_precise_errors() {
+        let message = |answer: &str| embeddings().read(answer.as_bytes(), 2, 4).unwrap_err().to_string();
         for (answer, part) in [
             ("{}", "missing field `data`"),
             (r#"{"data":[]}"#, "text 4"),
@@ -265,7 +307,7 @@ mod tests {
             (r#"{"data":[{"index":0,"embedding":[null]}]}"#, "no list"),
             (r#"{"data":[{"index":0,"embedding":[1e39]}]}"#, "text 4 is zero or not finite"),
         ] {
-            assert!(told(answer).contains(part), "{answer}: {}", told(answer));
+            assert!(message(answer).contains(part), "{answer}: {}", message(answer));
         }
     }
 

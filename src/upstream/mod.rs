@@ -1,14 +1,12 @@
-//! The way out: HTTP to engines, and what they say of themselves.
+//! Outgoing HTTP: requests to engines, their metrics, discovery, embeddings and tokenizer downloads.
 
 pub mod address;
 pub mod client;
 pub mod discover;
-mod embedder;
 pub mod embeddings;
 pub mod scrape;
 pub mod tokenizers;
 
 pub use client::{Client, SendError};
-pub use embedder::RemoteEmbedder;
-pub use embeddings::{Embeddings, EmbeddingsError};
+pub use embeddings::{Embeddings, EmbeddingsError, RemoteEmbedder};
 pub use tokenizers::{Hub, Tokenizers};

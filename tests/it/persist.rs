@@ -250,7 +250,7 @@ async fn a_folder_has_one_gateway_and_the_next_takes_it_over() {
         use std::os::unix::fs::PermissionsExt;
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let Err(log) = Start::with(&policy).attempt().await else { panic!("it started") };
-        assert!(log.contains("others may write") && log.contains("cache.persist.path"), "{log}");
+        assert!(log.contains("is writable by other users") && log.contains("cache.persist.path"), "{log}");
     }
 }
 

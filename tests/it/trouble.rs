@@ -226,7 +226,7 @@ async fn metrics_that_cannot_be_read_are_told_when_that_begins() {
     mock.set_metrics("<html>no metrics here</html>");
     let text = pool(&mock, "").replace("scrape: false", "scrape: 50ms");
     let gateway = Gateway::start(&text).await;
-    gateway.wait_log("the metrics of the engine 'e' cannot be read").await;
+    gateway.wait_log("metrics of engine 'e' cannot be read").await;
     assert_eq!(lines(&gateway, &["WARN", "cannot be read"]), 1, "{}", gateway.log());
 }
 

@@ -16,7 +16,7 @@ use crate::{
     answers::peer_keys::keys,
     cache::{
         ExactKey, Keys, Purge, Record, Tags,
-        codec::{self, Meaning},
+        codec::{self, SemanticEntry},
     },
     policy,
     redis::{Absent, Link, LinkError},
@@ -127,8 +127,8 @@ impl Circle {
     }
 
     /// Tells all others of an answer under a text.
-    pub(super) fn meaning(&self, meaning: &Meaning, age: Duration, left: Duration) -> Result<(), &'static str> {
-        let payload = codec::write_meaning(&self.keys, meaning);
+    pub(super) fn meaning(&self, meaning: &SemanticEntry, age: Duration, left: Duration) -> Result<(), &'static str> {
+        let payload = codec::write_semantic(&self.keys, meaning);
         if payload.len() > LARGEST {
             return Err("too_large");
         }

@@ -8,7 +8,7 @@ use tokio::{runtime::Handle, sync::mpsc};
 use super::circle::{Circle, LONGEST, Outgoing};
 use crate::{
     answers::LocalAnswers,
-    cache::{Kept, codec::read_meaning, eligible},
+    cache::{Kept, codec::read_semantic, eligible},
     policy::Semantic,
     redis::{self, ANSWER, Absent, Broken, Link, answered},
     telemetry::Metrics,
@@ -167,7 +167,7 @@ fn take_in(
     runtime: &Handle,
 ) -> &'static str {
     let Some(letter) = circle.letter(&circle.stream(), bytes) else { return "refused" };
-    let Ok(meaning) = read_meaning(&circle.keys, letter.payload) else { return "refused" };
+    let Ok(meaning) = read_semantic(&circle.keys, letter.payload) else { return "refused" };
     let age = Duration::from_millis(now().saturating_sub(letter.written));
     let ttl = semantic.ttl_of(eligible::is_volatile(&meaning.text));
     let left = Duration::from_millis(letter.expires.saturating_sub(now())).min(ttl.saturating_sub(age));

@@ -82,7 +82,12 @@ impl Peers {
     }
 
     /// The same of one under a text.
-    pub(crate) fn meaning(&self, meaning: &codec::Meaning, age: Duration, left: Duration) -> Result<(), &'static str> {
+    pub(crate) fn meaning(
+        &self,
+        meaning: &codec::SemanticEntry,
+        age: Duration,
+        left: Duration,
+    ) -> Result<(), &'static str> {
         self.circle.load().as_ref().map_or(Ok(()), |circle| circle.meaning(meaning, age, left))
     }
 

@@ -6,7 +6,7 @@ use super::excluded::Excluded;
 use crate::{
     cache::{
         ExactKey, Keys, Origin, Purge, Record, Tags,
-        codec::{self, Meaning},
+        codec::{self, SemanticEntry},
     },
     measure::lock,
     policy::Persist,
@@ -55,9 +55,9 @@ impl PersistLog {
     }
 
     /// The same of an answer under a text; `text`: the text's hash.
-    pub(crate) fn meaning(&self, meaning: &Meaning, text: u64, age: Duration, left: Duration) {
+    pub(crate) fn meaning(&self, meaning: &SemanticEntry, text: u64, age: Duration, left: Duration) {
         let key = self.entry(&meaning.exact, text, meaning.record.origin);
-        let payload = codec::write_meaning(&self.keys, meaning);
+        let payload = codec::write_semantic(&self.keys, meaning);
         self.put(MEANING, key, self.tags(&meaning.exact, &meaning.record), payload, age, left);
     }
 

@@ -15,7 +15,7 @@ use super::{
     persist_log::{MEANING, PersistLog},
 };
 use crate::{
-    cache::{ExactKey, Purge, Record, codec::Meaning, semantic::Entry},
+    cache::{ExactKey, Purge, Record, codec::SemanticEntry, semantic::Entry},
     store::Figures,
 };
 
@@ -65,7 +65,7 @@ impl Disk {
     }
 
     /// Writes an answer down that is about to be kept under a text, of which `hash` is the hash.
-    pub(crate) fn meaning(&self, meaning: &Meaning, hash: u64, age: Duration, left: Duration) {
+    pub(crate) fn meaning(&self, meaning: &SemanticEntry, hash: u64, age: Duration, left: Duration) {
         if let Some(log) = self.log_of(&meaning.record) {
             log.meaning(meaning, hash, age, left);
         }

@@ -14,9 +14,9 @@ use super::{
 use crate::{
     cache::{
         CompatKey, Kept, Purge,
-        codec::Meaning,
+        codec::SemanticEntry,
         guard::Traits,
-        semantic::{Gone, NewEntry, Semantic},
+        semantic::{NewEntry, Removal, Semantic},
     },
     embed::{self, Limits, Worker},
     measure::lock,
@@ -106,7 +106,7 @@ impl SemanticAnswers {
 
     /// How many entries had to go so far, by the reason.
     pub fn evictions(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Gone::ALL.into_iter().map(|reason| (reason.label(), self.entries.evicted(reason)))
+        Removal::ALL.into_iter().map(|reason| (reason.label(), self.entries.evicted(reason)))
     }
 
     /// How often hits were false, as far as is known.
@@ -116,9 +116,9 @@ impl SemanticAnswers {
 
     /// An entry as it was written down: what is cheap is made anew, so that nothing of it can be another release's. `None` where other
     /// embedders made its vector.
-    pub(crate) async fn remade(&self, meaning: Meaning, kept: Kept) -> Option<(CompatKey, NewEntry)> {
+    pub(crate) async fn remade(&self, meaning: SemanticEntry, kept: Kept) -> Option<(CompatKey, NewEntry)> {
         let embedders = self.loaded().await?;
-        let Meaning { compat, text, embedder, vector, exact, record } = meaning;
+        let SemanticEntry { compat, text, embedder, vector, exact, record } = meaning;
         if embedder != embedders.id {
             return None;
         }
@@ -135,7 +135,7 @@ impl SemanticAnswers {
         /// Looked at each time.
         const MOST: usize = 20_000;
         self.entries.expire(MOST, now);
-        self.entries.tend();
+        self.entries.maintain();
     }
 }
 

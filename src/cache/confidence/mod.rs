@@ -1,13 +1,14 @@
-//! How sure it is that the answer to one text serves another, and whether that is sure enough.
+//! Confidence that the answer to one text serves another, and the decision to serve it.
 //!
-//! A logistic model of what is known of a candidate: its similarities, and how the texts differ otherwise. Three things are told apart:
-//! what holds for all texts under an embedder ([`Prior`], fitted offline, with the covariance of its weights), what a scope's own
-//! evidence says (how often questions really repeat there), and what an entry's evidence says (how far its answer carries). The last
-//! two are [`Shift`]s of the log odds with Gaussian priors, refined by each label, so that the first one already counts.
+//! A logistic model of a candidate's features: its similarities and the texts' other differences. It has three parts: a
+//! [`Prior`] for all texts under an embedder (fitted offline, with the covariance of its weights), a scope's evidence
+//! (how often questions repeat there), and an entry's evidence (how broadly its answer applies). The last two are
+//! [`Shift`]s of the log odds with Gaussian priors, updated by each label, so that the first label already counts.
 //!
-//! **Prevalence.** Half of the pairs in a collection mean the same; of the queries in a stream perhaps one in a hundred has a partner
-//! in the store, and the others still have a nearest neighbour. A probability fitted on pairs is far too high there. So the prior is
-//! fitted on streams, weighed as if one query in [`Prior::prevalence`] had a partner, and evidence may raise it.
+//! **Prevalence.** Half of the pairs in a collection have the same meaning. Of the queries in a stream perhaps one in a
+//! hundred has a partner in the store, and the others still have a nearest neighbour, so a probability fitted on pairs
+//! is far too high there. The prior is therefore fitted on streams, weighted as if one query in [`Prior::prevalence`]
+//! had a partner, and evidence may raise it.
 
 mod prior;
 mod shift;
@@ -21,48 +22,48 @@ pub use self::{
 
 use super::guard::{Comparison, Guard};
 
-/// How many standard deviations the lower bound lies below the mean of the log odds: 0.9 of the posterior lies above it.
+/// Standard deviations of the lower bound below the mean of the log odds: 0.9 of the posterior lies above it.
 pub const DEVIATIONS: f32 = 1.2816;
 
-/// From this probability on a candidate that is not served is worth a label.
+/// Probability from which on a label is useful for a candidate that is not served.
 const WORTH_A_LABEL: f32 = 0.25;
 
-/// Log odds of texts that are spelled alike, at least. Of the 57 such pairs among the questions of QQP, as read, none asks for something
-/// else (four are labelled so); that one in a thousand may is an assumption.
+/// Least log odds of texts with the same spelling. Of the 57 such pairs among the questions of QQP, none asks for
+/// something else when read (four are labelled so); one in a thousand is an assumption.
 const ALIKE: f32 = 6.9;
 
-/// What becomes of a candidate.
+/// Decision on a candidate.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// Its answer is given.
+    /// Return its answer.
     Serve(Belief),
-    /// It is not sure enough, but its label would teach something.
+    /// Not confident enough, but a label would be useful.
     Grey(Belief),
-    /// It is not given.
+    /// Do not return it.
     Miss(Reason),
 }
 
-/// How probable it is that an answer serves.
+/// Probability that an answer serves.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Belief {
     /// The probability, 0 to 1.
     pub probability: f32,
-    /// Its lower bound: what is compared with the budget.
+    /// Its lower bound, which is compared with the budget.
     pub lower: f32,
-    /// Log odds by the prior alone: what labels are learned against.
+    /// Log odds by the prior alone: labels are learned against these.
     pub log_odds: f32,
 }
 
-/// Why a candidate is not served.
+/// Reason why a candidate is not served.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Reason {
-    /// A guard keeps it apart.
+    /// A guard rejects it.
     Guard(Guard),
     /// Too unlikely, with this probability.
     Unlikely(f32),
 }
 
-/// Decides on a candidate. `budget` is the share of false hits that is allowed, of hits.
+/// Decides on a candidate. `budget` is the allowed share of false hits among hits.
 pub fn decide(
     prior: &Prior,
     scope: &Shift,
@@ -88,14 +89,14 @@ pub fn decide(
     }
 }
 
-/// Whether a candidate may be served or be worth a label, should the embedder that decides find the texts equal: where not, it need not be
-/// asked. `recall`: similarity by the embedder that recalls.
+/// True if a candidate may be served or deserve a label in the best case, in which the deciding embedder finds the
+/// texts equal. Otherwise that embedder need not be called. `recall` is the similarity by the recalling embedder.
 pub fn is_open(prior: &Prior, scope: &Shift, entry: &Shift, recall: f32, comparison: &Comparison, budget: f32) -> bool {
     let best = Signals { similarity: 1.0, recall, margin: 1.0 };
     !matches!(decide(prior, scope, entry, &best, comparison, budget), Decision::Miss(_))
 }
 
-/// The probability for features that no guard keeps apart.
+/// Probability for features that no guard rejects.
 fn believe(prior: &Prior, scope: Shift, entry: Shift, features: &[f32; FEATURES]) -> Belief {
     Belief::of(prior.log_odds(features), prior.variance(features), scope, entry)
 }

@@ -1,4 +1,4 @@
-//! The weights of the model for an embedder, and where they come from. Can be stored.
+//! Weights of the model for an embedder, with their provenance. Serialisable.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use super::signals::{FEATURES, NAMES};
 
-/// The tables that are compiled in, written by `examples/fit_cache.rs`.
+/// Built-in tables, written by `examples/fit_cache.rs`.
 static BUILT_IN: LazyLock<Vec<Prior>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("priors.json"))
         .expect("the tables that are compiled in can be read: a test reads them")
 });
 
-/// What the log odds of a candidate under an embedder are.
+/// Prior log odds of candidates under an embedder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prior {
-    /// What the ids of embedders that it holds for begin with; empty where none is known.
+    /// Prefix of the ids of the embedders it applies to; empty where none is known.
     pub embedder: String,
-    /// The share of queries with a partner in the store that it stands for.
+    /// Share of queries with a partner in the store that it assumes.
     pub prevalence: f32,
     weights: Weights,
-    /// Covariance of the weights, row by row, of the features in their order.
+    /// Covariance of the weights by rows, in the order of the features.
     covariance: Vec<f32>,
-    /// Where it comes from.
+    /// Provenance of the weights.
     pub provenance: Provenance,
 }
 
-/// A weight for each feature; by name where they are stored, so that a table outlives changes of the features.
+/// A weight for each feature. Stored by name, so that a table stays valid when features change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "BTreeMap<String, f32>", into = "BTreeMap<String, f32>")]
 struct Weights([f32; FEATURES]);
@@ -43,19 +43,19 @@ impl From<Weights> for BTreeMap<String, f32> {
     }
 }
 
-/// Where weights come from.
+/// Provenance of weights.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// The program that wrote them.
     pub program: String,
-    /// When, as `YYYY-MM-DD`.
+    /// Date, as `YYYY-MM-DD`.
     pub date: String,
-    /// What they were fitted on, with counts.
+    /// Training data, with counts.
     pub data: Vec<String>,
 }
 
 impl Prior {
-    /// A prior of its parts; `covariance` by rows.
+    /// Creates a prior; `covariance` by rows.
     pub fn new(
         embedder: &str,
         prevalence: f32,
@@ -72,11 +72,12 @@ impl Prior {
         }
     }
 
-    /// The prior of an embedder. For one that nothing was fitted for it is the built-in one's, with the similarity's own say
-    /// taken back and more doubt: its vectors may lie closer together.
+    /// Prior of an embedder. An embedder without a fit uses the built-in one's with a reduced weight of the similarity
+    /// and more uncertainty: its vectors may lie closer together.
     ///
     /// # Panics
-    /// Never: a test reads the tables that are compiled in.
+    ///
+    /// Never: a test reads the built-in tables.
     pub fn of(embedder: &str) -> &'static Self {
         let named = BUILT_IN.iter().find(|prior| !prior.embedder.is_empty() && embedder.starts_with(&prior.embedder));
         named
@@ -84,12 +85,12 @@ impl Prior {
             .expect("a test sees that there is one for all")
     }
 
-    /// Log odds that an answer serves, before any evidence of the scope and of the entry.
+    /// Log odds that an answer serves, before evidence of the scope and the entry.
     pub fn log_odds(&self, features: &[f32; FEATURES]) -> f32 {
         self.weights.0.iter().zip(features).map(|(weight, value)| weight * value).sum()
     }
 
-    /// Their variance, since the weights are known only so well.
+    /// Variance of the log odds from the uncertainty of the weights.
     pub fn variance(&self, features: &[f32; FEATURES]) -> f32 {
         let rows = self.covariance.chunks_exact(FEATURES);
         let sum: f32 = rows
@@ -106,7 +107,7 @@ mod tests {
     use crate::cache::{confidence::SIGNS, guard::Soft};
 
     #[test]
-    fn there_is_a_prior_for_every_embedder_and_it_keeps_the_signs() {
+    fn every_embedder_has_a_prior_with_the_allowed_signs() {
         assert_eq!(BUILT_IN.iter().filter(|prior| prior.embedder.is_empty()).count(), 1);
         for prior in BUILT_IN.iter() {
             assert_eq!(prior.covariance.len(), FEATURES * FEATURES);

@@ -1,32 +1,33 @@
-//! How far the log odds of a scope or of an entry lie from what the prior says, learned label by label.
+//! Deviation of a scope's or an entry's log odds from the prior, learned label by label.
 
-/// A Gaussian belief in a shift of the log odds. Two numbers: it costs an entry 8 bytes.
+/// Gaussian belief in a shift of the log odds. Two numbers, 8 bytes per entry.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Shift {
     mean: f32,
-    /// 1 by the variance.
+    /// 1 over the variance.
     precision: f32,
 }
 
 impl Shift {
-    /// Standard deviation of an entry's shift before there is evidence.
+    /// Prior standard deviation of an entry's shift.
     const ENTRY: f32 = 0.4;
-    /// Of a scope's.
+    /// Prior standard deviation of a scope's shift.
     const SCOPE: f32 = 0.3;
-    /// Precision beyond which evidence no longer adds up: what a scope asks changes, so that what was learned may be unlearned.
+    /// Precision beyond which evidence no longer accumulates: a scope's questions change, so what was learned must be
+    /// able to change.
     const MOST: f32 = 100.0;
 
-    /// An entry's, before any evidence.
+    /// An entry's shift before any evidence.
     pub const fn entry() -> Self {
         Self { mean: 0.0, precision: 1.0 / (Self::ENTRY * Self::ENTRY) }
     }
 
-    /// A scope's, before any evidence.
+    /// A scope's shift before any evidence.
     pub const fn scope() -> Self {
         Self { mean: 0.0, precision: 1.0 / (Self::SCOPE * Self::SCOPE) }
     }
 
-    /// One that is certainly 0, for where there is no scope or no entry.
+    /// A shift of exactly 0, without a scope or an entry.
     pub const fn none() -> Self {
         Self { mean: 0.0, precision: f32::INFINITY }
     }
@@ -41,17 +42,18 @@ impl Shift {
         1.0 / self.precision
     }
 
-    /// Learns a label of a candidate whose log odds, but for this shift, are `log_odds`. `weight` says what the label is worth, 0 to 1.
+    /// Learns a label of a candidate whose log odds without this shift are `log_odds`. `weight` is the reliability of
+    /// the label, 0 to 1.
     ///
-    /// The new mean is the maximum a posteriori and the new precision the curvature there: Laplace's approximation, one label at a
-    /// time (Spiegelhalter and Lauritzen, Networks 1990).
+    /// The new mean is the maximum a posteriori and the new precision the curvature there: Laplace's approximation, one
+    /// label at a time (Spiegelhalter and Lauritzen, Networks 1990).
     pub fn learn(&mut self, log_odds: f32, same: bool, weight: f32) {
         if !self.precision.is_finite() || !log_odds.is_finite() || !(0.0..=1.0).contains(&weight) {
             return;
         }
         let label = f32::from(u8::from(same));
         let mut mean = self.mean;
-        // The slope falls strictly with the mean, and its root lies between these two.
+        // The slope decreases strictly with the mean, and its root lies between these two.
         let (mut low, mut high) = (self.mean - weight / self.precision, self.mean + weight / self.precision);
         for _ in 0..24 {
             mean = f32::midpoint(low, high);
@@ -75,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_label_counts_and_many_decide() {
+    fn the_first_label_counts_and_many_dominate() {
         let mut shift = Shift::entry();
         shift.learn(4.0, false, 1.0);
         let after_one = shift.mean();
@@ -92,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn labels_move_the_mean_their_way(log_odds in -9f32..9.0, labels in prop::collection::vec(any::<bool>(), 0..40)) {
+        fn labels_move_the_mean_in_their_direction(log_odds in -9f32..9.0, labels in prop::collection::vec(any::<bool>(), 0..40)) {
             let mut shift = Shift::scope();
             for same in labels {
                 let before = shift;

@@ -1,11 +1,11 @@
-//! What is known of a candidate as numbers for the model.
+//! Numeric features of a candidate.
 
 use crate::cache::guard::Soft;
 
-/// How many numbers.
+/// Number of features.
 pub const FEATURES: usize = 22;
 
-/// Their names where they are stored.
+/// Their names in stored tables.
 pub const NAMES: [&str; FEATURES] = [
     "offset",
     "similarity",
@@ -31,26 +31,26 @@ pub const NAMES: [&str; FEATURES] = [
     "near_content",
 ];
 
-/// What each may do to the log odds: 1 only raise, −1 only lower, 0 either. A weight that came out otherwise would be chance, and
-/// would be wrong on other texts.
+/// Allowed sign of each weight: 1 only raises the log odds, −1 only lowers them, 0 either. A weight of the other sign
+/// would be chance and wrong on other texts.
 pub const SIGNS: [i8; FEATURES] = [0, 1, 1, 1, 1, -1, -1, -1, 1, 0, -1, -1, -1, -1, -1, -1, 1, 1, 1, -1, -1, 1];
 
-/// From this similarity on it counts more where both have the same words with a meaning of their own.
+/// Similarity from which on it counts more if both texts have the same content words.
 const CLOSE: f32 = 0.85;
 
 /// Similarities of a candidate.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Signals {
-    /// Cosine by the embedder that decides, −1 to 1.
+    /// Cosine by the deciding embedder, −1 to 1.
     pub similarity: f32,
-    /// Cosine by the one that recalls; the same again where there is only one.
+    /// Cosine by the recalling embedder; the same value with only one embedder.
     pub recall: f32,
-    /// Similarity less that of the next candidate, by the embedder that decides; where there is none, less 0.
+    /// Similarity minus that of the next candidate, by the deciding embedder; minus 0 without one.
     pub margin: f32,
 }
 
 impl Signals {
-    /// The numbers, bounded, so that none can outweigh all others.
+    /// The features, bounded, so that none outweighs all others.
     pub fn features(&self, soft: &Soft) -> [f32; FEATURES] {
         let content = f32::from(u8::from(soft.same_content()));
         [
@@ -80,7 +80,7 @@ impl Signals {
     }
 }
 
-/// The logarithm of how much nearer than a right angle: from .90 to .95 is as much as from .80 to .90. At most 4.6, for .99.
+/// Logarithm of the closeness relative to a right angle: .90 to .95 counts as much as .80 to .90. At most 4.6, for .99.
 fn nearness(similarity: f32) -> f32 {
     -(1.0 - similarity.clamp(0.0, 0.99)).ln()
 }

@@ -1,24 +1,24 @@
-//! Sums of labels, kept apart by who gave them, and how much each of them may count.
+//! Sums of labels by source, with a limit on each source's weight.
 //!
-//! What the gateway found out itself counts in full, and so does a caller on what is given to him alone. Where many share answers, one of
-//! them could else switch the cache off for all by calling every hit wrong, or have wrong answers given to all by calling them right:
-//! so there nobody has more than a share of the weight.
+//! The gateway's own labels count in full, and so does a caller's feedback on answers that only it receives. Where many
+//! callers share answers, one of them could otherwise disable the cache for all by rejecting every hit, or spread wrong
+//! answers by approving them. There, no caller has more than a fixed share of the weight.
 
-/// Who says what a hit was worth.
+/// Source of a label's verdict.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Voice {
-    /// The gateway: the answer was made anew.
+    /// The gateway, by regenerating the answer.
     Gateway,
-    /// The caller whose answers are given to nobody else.
+    /// A caller whose answers are given to nobody else.
     Owner,
-    /// One of those who share answers, by a hash of his key's name.
+    /// One of the callers that share answers, by a hash of its key's name.
     Caller(u64),
-    /// Somebody, where nobody is asked for a key: any number of them may be one.
+    /// Any client, where no keys are required: one client may send any number of labels.
     Anyone,
 }
 
 impl Voice {
-    /// Most of the weight that it may have.
+    /// Largest share of the weight.
     const fn share(self) -> Option<f64> {
         match self {
             Self::Gateway | Self::Owner => None,
@@ -33,7 +33,7 @@ impl Voice {
 pub(super) struct Sums {
     pub(super) good: f64,
     pub(super) bad: f64,
-    /// Sum of their squares: how many equal labels they are worth.
+    /// Sum of their squares, for the equivalent number of equal labels.
     pub(super) squares: f64,
 }
 
@@ -47,14 +47,14 @@ impl Sums {
         self.good + self.bad
     }
 
-    /// As if a share of the labels were gone, and not all of them lighter.
+    /// Fades as if a share of the labels were removed, not as if all became lighter.
     fn fade(&mut self, left: f64) {
         self.good *= left;
         self.bad *= left;
         self.squares *= left;
     }
 
-    /// With as much of `other` as `part` says, 0 to 1.
+    /// Adds the share `part` of `other`, 0 to 1.
     fn plus(self, other: &Self, part: f64) -> Self {
         Self {
             good: self.good + part * other.good,
@@ -64,13 +64,13 @@ impl Sums {
     }
 }
 
-/// Callers whose labels are kept apart; a new one takes the place of the one who weighs least.
+/// Most callers with separate sums. A new one replaces the one of least weight.
 const MOST: usize = 16;
 
-/// Sums by voices.
+/// Sums by voice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Voices {
-    /// Of those whose weight is not bounded.
+    /// Voices without a limit.
     full: Sums,
     bounded: Vec<(Voice, Sums)>,
 }
@@ -94,35 +94,35 @@ impl Voices {
         self.bounded[at].1.add(same, weight);
     }
 
-    /// Only so much of each label is left.
+    /// Keeps only the share `left` of each label.
     pub(super) fn fade(&mut self, left: f64) {
         self.full.fade(left);
         self.bounded.iter_mut().for_each(|(_, sums)| sums.fade(left));
     }
 
-    /// All of them, each as far as it may count; but for `without`.
+    /// Sum of all voices, each within its limit, except `without`.
     pub(super) fn sums(&self, without: Option<Voice>) -> Sums {
         let total = self.total(without);
         let bounded = self.bounded.iter().filter(|(voice, _)| Some(*voice) != without);
         bounded.fold(self.full, |sums, (voice, own)| sums.plus(own, part(*voice, own, total)))
     }
 
-    /// How much of what a voice says counts, 0 to 1.
+    /// Part of a voice's labels that counts, 0 to 1.
     pub(super) fn part(&self, voice: Voice) -> f64 {
         let own = self.bounded.iter().find(|(known, _)| *known == voice);
         own.map_or(1.0, |(voice, own)| part(*voice, own, self.total(None)))
     }
 
-    /// Those whose weight is bounded.
+    /// Voices with a limit.
     pub(super) fn bounded(&self) -> impl Iterator<Item = Voice> {
         self.bounded.iter().map(|(voice, _)| *voice)
     }
 
-    /// The largest weight of all together of which nobody has more than his share.
+    /// Largest total weight in which no voice exceeds its share.
     fn total(&self, without: Option<Voice>) -> f64 {
         let own = || self.bounded.iter().filter(move |(voice, _)| Some(*voice) != without);
         let mut total = self.full.weight() + own().map(|(_, sums)| sums.weight()).sum::<f64>();
-        // Whoever has more than his share has exactly that of what is left; then others may come to have more than theirs.
+        // A voice above its share gets exactly that share of the rest; then others may exceed theirs.
         for _ in 0..=own().count() {
             let (mut rest, mut shares) = (self.full.weight(), 0.0);
             for (voice, sums) in own() {
@@ -141,7 +141,7 @@ impl Voices {
     }
 }
 
-/// How much of the labels of a voice counts among all that weigh `total`.
+/// Part of a voice's labels that counts at a total weight of `total`.
 fn part(voice: Voice, own: &Sums, total: f64) -> f64 {
     match voice.share() {
         Some(share) if own.weight() > 0.0 => (share * total / own.weight()).min(1.0),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_more_than_his_share() {
+    fn no_voice_exceeds_its_share() {
         assert!((voices(30, &[1000]).sums(None).bad - 10.0).abs() < 1e-9, "a quarter of 40");
         assert!((voices(30, &[5]).sums(None).bad - 5.0).abs() < 1e-9, "less is left as it is");
         assert!(voices(0, &[1000, 1000, 1000]).sums(None).weight() < 1e-9, "three have a third each");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_are_bounded_and_the_lightest_goes() {
+    fn callers_are_bounded_and_the_lightest_is_replaced() {
         let labels: Vec<usize> = (1..=40).collect();
         let voices = voices(0, &labels);
         assert_eq!(voices.bounded.len(), MOST);

@@ -49,13 +49,13 @@ fn cache(bytes: usize) -> ExactCache {
     cache
 }
 
-/// What one entry with 1000 bytes of text takes.
+/// Size of one entry with 1000 bytes of text.
 fn one() -> usize {
     record("a", 1000, 0.0).bytes() + ENTRY
 }
 
 #[test]
-fn what_was_kept_is_found_until_its_time_is_over() {
+fn entries_are_found_until_they_expire() {
     let cache = cache(100 * one());
     let get = |now, max_age, origin| {
         let found = cache.get(&key(0, 1), max_age, |record| record.may_serve(&[Origin(origin)]), at(now));
@@ -73,7 +73,7 @@ fn what_was_kept_is_found_until_its_time_is_over() {
 }
 
 #[test]
-fn what_was_kept_elsewhere_keeps_its_age_and_takes_no_place() {
+fn restored_entries_keep_their_age_and_replace_nothing() {
     let cache = cache(100 * one());
     let get = |now, most| {
         let found = cache.get(&key(0, 1), Some(Duration::from_secs(most)), |_| true, at(now));
@@ -93,7 +93,7 @@ fn what_was_kept_elsewhere_keeps_its_age_and_takes_no_place() {
 }
 
 #[test]
-fn entries_that_came_together_do_not_go_together() {
+fn entries_stored_together_expire_at_different_times() {
     let cache = cache(100 * one());
     let mut late = [0xFF; 32];
     late[0] = 0;
@@ -105,7 +105,7 @@ fn entries_that_came_together_do_not_go_together() {
 }
 
 #[test]
-fn what_saves_least_for_its_bytes_goes_first() {
+fn the_least_saving_per_byte_is_evicted_first() {
     let cache = cache(4 * one() + ENTRY);
     let put = |number, length, cost| cache.insert(key(0, number), record("a", length, cost), HOUR, at(0));
     let has = |number| cache.shards[0].lock().unwrap().entries.contains_key(&key(0, number));
@@ -130,7 +130,7 @@ fn what_saves_least_for_its_bytes_goes_first() {
 }
 
 #[test]
-fn a_scope_that_floods_the_cache_makes_room_among_its_own() {
+fn a_flooding_scope_evicts_its_own_entries() {
     let cache = cache(10 * one());
     let put = |number, caller| cache.insert(key(0, number), record(caller, 1000, 0.1), HOUR, at(0));
     for number in 0..10 {
@@ -146,7 +146,7 @@ fn a_scope_that_floods_the_cache_makes_room_among_its_own() {
 }
 
 #[test]
-fn purges_take_what_they_name_and_nothing_else() {
+fn purges_remove_only_what_they_select() {
     let cache = cache(100 * one());
     let fill = || {
         for number in 0..4 {
@@ -174,9 +174,9 @@ fn purges_take_what_they_name_and_nothing_else() {
 }
 
 proptest! {
-    /// Whatever is kept, found and purged: the bound holds, and the books agree with what is there.
+    /// After any sequence of inserts, lookups and purges, the limit holds and the accounts match the entries.
     #[test]
-    fn the_books_are_true(steps in proptest::collection::vec((0..5_u8, 0..12_u16, 0..3_usize, 0..3000_usize, 0..4_u64), 1..120)) {
+    fn the_accounts_match_the_entries(steps in proptest::collection::vec((0..5_u8, 0..12_u16, 0..3_usize, 0..3000_usize, 0..4_u64), 1..120)) {
         let cache = cache(6 * one());
         for ((step, number, caller, length, cost), now) in steps.into_iter().zip(0..) {
             let caller = ["a", "b", "c"][caller];

@@ -1,4 +1,4 @@
-//! Two texts laid beside each other: the guard that keeps them apart, if one does, and how far they are from one another otherwise.
+//! Comparison of two texts: finds a guard that separates them, or measures their other differences.
 
 use std::sync::LazyLock;
 
@@ -8,16 +8,16 @@ use super::{
     traits::{Term, Traits},
 };
 
-/// Most unmatched words on a side that are looked at one by one. With more of them the texts have little in common anyway.
+/// Most unmatched words per side that are compared one by one. Beyond that the texts have little in common anyway.
 const UNMATCHED: usize = 24;
-/// Most words on either side that are looked at for their order.
+/// Most words per side whose order is compared.
 const ORDERED: usize = 24;
-/// A text that is so many times as long as another, and longer by [`LONGER`] words, says more.
+/// Ratio of lengths from which on the longer text, if also longer by [`LONGER`] words, says more.
 const LENGTHS: f32 = 3.0;
 /// See [`LENGTHS`].
 const LONGER: u16 = 8;
 
-/// Compares the text that is asked with the text of an entry. Takes about a microsecond for questions.
+/// Compares the query's text with an entry's. Takes about a microsecond for questions.
 pub fn compare(query: &Traits, entry: &Traits) -> Comparison {
     let longer = query.words.max(entry.words);
     let shorter = query.words.min(entry.words);
@@ -58,7 +58,7 @@ pub fn compare(query: &Traits, entry: &Traits) -> Comparison {
     Comparison { guard, alike, soft }
 }
 
-/// The first kind of which the items differ.
+/// First kind in which the items differ.
 fn unequal(query: &Traits, entry: &Traits) -> Option<Guard> {
     let (mut one, mut other) = (query.items.iter().peekable(), entry.items.iter().peekable());
     loop {
@@ -72,7 +72,7 @@ fn unequal(query: &Traits, entry: &Traits) -> Option<Guard> {
     }
 }
 
-/// Whether a number comes with one unit here and with another there. Without a unit it may be of any.
+/// True if a number has one unit here and another there. A number without a unit matches any.
 fn other_units(query: &Traits, entry: &Traits) -> bool {
     query.units.iter().any(|(number, unit)| {
         let mut there = entry.units.iter().filter(|(other, _)| other == number).peekable();
@@ -96,11 +96,11 @@ fn differs(query: &Traits, entry: &Traits, matches: &Matches<'_>, pairs: &Pairs,
     if matches.names_differ() {
         return Some(Guard::Names);
     }
-    // "… and why?": the answer to a part leaves the rest unsaid.
+    // "… and why?": the answer to one part leaves the rest unanswered.
     if query.asked.distance(entry.asked) >= 1.0 || query.questions.max(1) != entry.questions.max(1) {
         return Some(Guard::Question);
     }
-    // Where one tells who did it by "by", the same order means that they have changed places.
+    // If only one text uses "by" for the actor, the same order means that actor and object are swapped.
     let changed = if query.passive == entry.passive { pairs.swapped } else { pairs.straight };
     if changed {
         return Some(Guard::Order);
@@ -109,7 +109,7 @@ fn differs(query: &Traits, entry: &Traits, matches: &Matches<'_>, pairs: &Pairs,
     (length_ratio * LENGTHS < 1.0 && longer >= LONGER).then_some(Guard::Length)
 }
 
-/// Whether all that `one` quotes stands in `other` too, quoted or not.
+/// True if all quotations of `one` appear in `other`, quoted or not.
 fn quoted(one: &Traits, other: &Traits) -> bool {
     one.quotes.iter().all(|quote| {
         let mut words = quote.iter().filter(|word| one.has(**word));
@@ -124,14 +124,14 @@ impl Traits {
     }
 }
 
-/// Words without a partner on the other side.
+/// Words without a match on the other side.
 struct Matches<'a> {
     query: Vec<&'a Term>,
     entry: Vec<&'a Term>,
     overlap: f32,
     query_weight: f32,
     entry_weight: f32,
-    /// Words in common of which only one is a participle: "force" and "forced".
+    /// Common words of which only one is a participle: "force" and "forced".
     inflected: u8,
 }
 
@@ -176,7 +176,7 @@ impl<'a> Matches<'a> {
         ones.flat_map(|one| self.entry.iter().take(UNMATCHED).map(|other| (*one, *other)))
     }
 
-    /// Whether a word of one side excludes one of the other, or is it with its sense turned or with other accents.
+    /// True if a word of one side excludes one of the other, or is its opposite by prefix or differs by accents.
     fn exclude(&self) -> bool {
         self.pairs().any(|(one, other)| {
             contrasts::exclude(one.word, other.word)
@@ -188,7 +188,7 @@ impl<'a> Matches<'a> {
         })
     }
 
-    /// Whether one has both sides of what the other has one side of: "pros and cons", and the pros.
+    /// True if one text has both sides of a contrast of which the other has one: "pros and cons", and "pros".
     fn both_sides(&self, query: &Traits, entry: &Traits) -> bool {
         let more = |alone: &[&Term], own: &Traits| {
             let in_common = || own.terms.iter().filter(|term| alone.iter().all(|one| one.word != term.word));
@@ -200,13 +200,13 @@ impl<'a> Matches<'a> {
         more(&self.query, query) || more(&self.entry, entry)
     }
 
-    /// Whether a name on one side has another word in its place on the other.
+    /// True if a name is replaced by another word on the other side.
     fn names_differ(&self) -> bool {
         self.pairs().any(|(one, other)| (one.name || other.name) && one.weight >= CONTENT && other.weight >= CONTENT)
     }
 
-    /// How many words only one side has that narrow what is asked, at most 3: those with others in whose place they stand ("evening"), and
-    /// those behind a word of place, time or means ("in Pune").
+    /// Number of words on only one side that narrow the question, at most 3: words that replace others ("evening"), and
+    /// those after a word of place, time or means ("in Pune").
     fn restrictions(&self) -> f32 {
         static BEFORE: LazyLock<[u64; 12]> = LazyLock::new(|| {
             ["in", "at", "on", "for", "during", "with", "without", "from", "near", "using", "under", "as"].map(hash)
@@ -217,14 +217,14 @@ impl<'a> Matches<'a> {
         self.query.iter().chain(&self.entry).filter(narrows).count().min(3) as f32
     }
 
-    /// How many names only one side has, at most 3.
+    /// Number of names on only one side, at most 3.
     fn lone_names(&self) -> f32 {
         let count = self.query.iter().chain(&self.entry).filter(|term| term.name && term.weight > LIGHT).count();
         count.min(3) as f32
     }
 }
 
-/// A word that both sides have, but one of them more than once, is not alone.
+/// Removes words that both sides have but one has more than once.
 fn repeated(alone: &mut Vec<&Term>, own: &Traits, other: &Traits, shared: &mut f32) {
     alone.retain(|term| {
         let again = own.terms.iter().filter(|each| each.word == term.word).count() > 1 && other.has(term.word);
@@ -233,7 +233,7 @@ fn repeated(alone: &mut Vec<&Term>, own: &Traits, other: &Traits, shared: &mut f
     });
 }
 
-/// Takes out "darkweb" beside "dark web"; what that makes common.
+/// Matches "darkweb" with "dark web". Returns the weight that becomes common.
 fn join(alone: &mut Vec<&Term>, others: &mut Vec<&Term>, entry: &Traits) -> f32 {
     let mut shared = 0.0;
     alone.retain(|one| {
@@ -250,13 +250,13 @@ fn join(alone: &mut Vec<&Term>, others: &mut Vec<&Term>, entry: &Traits) -> f32 
     shared
 }
 
-/// What the order of the words says that both sides have once.
+/// Order of the words that each side has exactly once.
 struct Pairs {
     count: u32,
     inverted: u32,
-    /// Two of them have changed places.
+    /// Two of them are swapped.
     swapped: bool,
-    /// Two of them stand in the same order.
+    /// Two of them are in the same order.
     straight: bool,
 }
 
@@ -298,13 +298,13 @@ impl Pairs {
     }
 }
 
-/// Whether one word stands where another stood: behind the same word, which is not one that joins equals.
+/// True if one word replaces another: it follows the same word, unless that joins equals.
 fn takes_place(slot: u64, taken: u64, own: u64) -> bool {
     static JOINING: LazyLock<[u64; 4]> = LazyLock::new(|| ["and", "or", "vs", "versus"].map(hash));
     slot == taken && slot != own && slot != 0 && !JOINING.contains(&slot)
 }
 
-/// Where a word before another leads: away from it, or towards it.
+/// Direction given by the word before another: away from it, or towards it.
 fn directions(word: u64) -> Option<bool> {
     static WAYS: LazyLock<[u64; 3]> = LazyLock::new(|| ["from", "to", "into"].map(hash));
     WAYS.iter().position(|way| *way == word).map(|way| way > 0)

@@ -1,7 +1,7 @@
-//! Words of which one excludes the other: opposites, and members of a set from which a question picks one.
+//! Mutually exclusive words: opposites, and members of a set from which a question picks one.
 //!
-//! "Turn on" and "turn off" lie close together in every embedding, as do "monday" and "tuesday". Where one text has a word of a
-//! line and the other has another word of the same line, they ask for different things.
+//! "Turn on" and "turn off" lie close together in every embedding, as do "monday" and "tuesday". If the texts have
+//! different words of the same line, they ask for different things.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -10,7 +10,7 @@ use super::{
     lexicon::{hash, known},
 };
 
-/// Each line is a set; `/` parts its members, words between two `/` mean the same there. Written for this project.
+/// Each line is a set; `/` separates its members, words between two `/` are synonyms. Written for this project.
 const SETS: &str = "
 on / off
 enable / disable
@@ -243,7 +243,7 @@ summer / winter
 sunrise / sunset
 ";
 
-/// A word's places: sets and members by number.
+/// Set and member numbers of a word.
 pub(super) type Places = &'static [(u16, u8)];
 
 static PLACES: LazyLock<HashMap<u64, Vec<(u16, u8)>>> = LazyLock::new(|| {
@@ -261,29 +261,29 @@ static PLACES: LazyLock<HashMap<u64, Vec<(u16, u8)>>> = LazyLock::new(|| {
     places
 });
 
-/// The number of a word as the lexicon has it: of those that mean the same, always one.
+/// Number of a word in the lexicon, the same for all synonyms.
 fn number(word: &str) -> u64 {
     let stem = lemma(word);
     known(&stem).map_or_else(|| hash(&stem), |known| known.word)
 }
 
-/// The sets that a word is in.
+/// Sets that contain a word.
 pub(super) fn places(word: u64) -> Places {
     PLACES.get(&word).map_or(&[], Vec::as_slice)
 }
 
-/// Whether two words exclude each other.
+/// True if two words exclude each other.
 pub(super) fn exclude(one: u64, other: u64) -> bool {
     let (one, other) = (places(one), places(other));
-    // A word that is in the same place of some set is none's opposite.
+    // Words that share a member of some set are synonyms there and exclude nothing.
     let together = one.iter().any(|place| other.contains(place));
     !together && one.iter().any(|(set, member)| other.iter().any(|(also, place)| set == also && member != place))
 }
 
-/// What undoes or denies the word that it stands before.
+/// Prefixes that reverse or negate the word.
 const PREFIXES: [&str; 12] = ["un", "in", "im", "ir", "il", "dis", "non", "de", "anti", "mis", "re", "over"];
 
-/// The word without the prefix or ending that turns its sense, if it has one.
+/// The word without a prefix or ending that reverses its sense, if it has one.
 pub(super) fn turned(stem: &str) -> Option<&str> {
     let prefixed = PREFIXES.iter().filter_map(|prefix| stem.strip_prefix(prefix)).find(|rest| rest.len() >= 4);
     prefixed.or_else(|| stem.strip_suffix("les").or_else(|| stem.strip_suffix("less"))).filter(|rest| rest.len() >= 4)
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opposites_exclude_each_other_in_every_form() {
+    fn opposites_exclude_each_other_in_all_forms() {
         for (one, other) in [
             ("on", "off"),
             ("enabled", "disabling"),

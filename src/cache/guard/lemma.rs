@@ -1,10 +1,12 @@
-//! The base form of an English word: plurals, past tense and participles brought to one spelling. It need not be a word.
+//! Base forms of English words: plurals, past tense and participles are reduced to one spelling, which need not be a
+//! word.
 //!
-//! Lighter than Porter's stemmer (1980) on purpose: "invest" and "investor" stay apart, for they are asked about differently.
+//! Lighter than Porter's stemmer (1980) on purpose: "invest" and "investor" stay separate, since questions about them
+//! differ.
 
 use std::borrow::Cow;
 
-/// Forms that follow no rule: the base form first.
+/// Irregular forms: the base form first.
 const IRREGULAR: &[&str] = &[
     "go went gone goes",
     "win won",
@@ -124,7 +126,7 @@ const IRREGULAR: &[&str] = &[
     "thing things",
 ];
 
-/// The base form of a word in lower case.
+/// Base form of a word in lower case.
 pub(super) fn lemma(word: &str) -> Cow<'_, str> {
     if !word.is_ascii() || word.len() < 3 {
         return Cow::Borrowed(word);
@@ -149,7 +151,7 @@ fn irregular(word: &str) -> Option<&'static str> {
     FORMS.get(word).copied()
 }
 
-/// Without the ending of a plural, or of the third person.
+/// Removes the ending of a plural, or of the third person.
 fn singular(word: &str) -> Cow<'_, str> {
     let strip = |ending: &str| word.strip_suffix(ending);
     if let Some(stem) = strip("ies").filter(|stem| stem.len() > 1) {
@@ -166,7 +168,7 @@ fn singular(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// Without `-ing` or `-ed`, and with the `e` that went before them.
+/// Removes `-ing` or `-ed` and restores the preceding `e`.
 fn participle(word: &str) -> Option<String> {
     if let Some(stem) = word.strip_suffix("ied").filter(|stem| stem.len() > 1) {
         return Some(format!("{stem}y"));
@@ -180,13 +182,13 @@ fn participle(word: &str) -> Option<String> {
     if doubled {
         return Some(stem[..stem.len() - 1].to_owned());
     }
-    // `mak(ing)`, `us(ing)`: short and open; a longer word loses its `e` in `spelling` anyway.
+    // `mak(ing)`, `us(ing)`: short and open. A longer word loses its `e` in `spelling` anyway.
     let open = !vowel(*last) && !matches!(last, b'w' | b'x' | b'y') && vowel(*before);
     let short = stem.len() == 2 || stem.len() == 3 && !vowel(stem.as_bytes()[0]);
     Some(if open && short || stem.len() == 2 && *last == b'u' { format!("{stem}e") } else { stem.to_owned() })
 }
 
-/// One spelling for both sides of the Atlantic; a silent `e` goes, since participles have lost theirs.
+/// Unifies British and American spelling and drops a silent `e`, which participles have lost.
 fn spelling(stem: Cow<'_, str>) -> Cow<'_, str> {
     let mut stem = stem;
     for (one, other) in [("isation", "ization"), ("our", "or"), ("yse", "yze"), ("ise", "ize"), ("ll", "l")] {
@@ -211,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_of_a_word_meet() {
+    fn forms_of_a_word_have_one_base() {
         for forms in [
             "make makes making made",
             "create creates creating created",

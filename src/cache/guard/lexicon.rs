@@ -1,22 +1,23 @@
-//! The words that guards know: what carries no meaning of its own, what carries little, what means the same, and what only joins.
+//! Lexicon of the guards: stop words, light words, synonyms, negations and contractions.
 //!
-//! All lists were written for this project, by reason and not from a corpus. They are English, but for negations; what they do not know
-//! counts as a word with a meaning of its own, so that a text in another language is compared more strictly and never more loosely.
+//! All lists were written for this project by reasoning, not from a corpus. They are English, except for negations.
+//! Unknown words count as content words, so that a text in another language is compared more strictly and never more
+//! loosely.
 
 use std::{collections::HashMap, sync::LazyLock};
 
 use super::lemma::lemma;
 
-/// What a word weighs when two texts are laid beside each other.
+/// Weight of a stop word in comparisons.
 pub(super) const STOP: f32 = 0.0;
-/// For words of little meaning of their own, such as "way" or "really".
+/// Weight of words with little meaning of their own, such as "way" or "really".
 pub(super) const LIGHT: f32 = 0.25;
-/// For other words.
+/// Weight of other words.
 pub(super) const CONTENT: f32 = 1.0;
-/// For names.
+/// Weight of names.
 pub(super) const NAME: f32 = 1.5;
 
-/// Joins others, asks, or points: says nothing by itself.
+/// Stop words: they join, ask or point, and mean nothing by themselves.
 const STOPS: &str = "a an the this that these those some any of in on at for with about as and or but so if then than is are was were \
     be been being am do does did done doing have has had having i me my mine myself we us our ours you your yours yourself he him \
     his she her hers it its they them their theirs what which who whom whose when where why how can could shall should will would may \
@@ -25,7 +26,7 @@ const STOPS: &str = "a an the this that these those some any of in on at for wit
     somebody anyone anybody something anything like kindly dear sir plz pls vs versus because since while during until \
     between among through both such own go going want wanted need needed wish able explain describe";
 
-/// Says little: a text that has it and one that has not may well ask the same.
+/// Light words: texts with and without them may well ask the same.
 const LIGHTS: &str = "way best good great nice well better thing stuff people person possible possibly easy easily simple simply \
     proper properly correct correctly right effective effectively efficient efficiently common commonly main basic general generally \
     typical typically usual usually normal normally certain particular specific given current currently recommend recommendation suggest \
@@ -34,7 +35,7 @@ const LIGHTS: &str = "way best good great nice well better thing stuff people pe
     question answer information detail reason meaning mean difference exist follow become come keep put see look say opinion view \
     important major actual true real ever order case point fact part term matter system complete whole entire full";
 
-/// Each line means the same; its first word stands for the others. `_` joins words to a phrase.
+/// Synonyms by line; the first word represents the others. `_` joins words to a phrase.
 const SAME: &str = "
 way method technique approach strategy means manner
 good nice great awesome excellent decent
@@ -184,21 +185,21 @@ minute min mins
 second_unit sec secs
 ";
 
-/// What turns a statement round. Contractions are undone before.
+/// Negations. Contractions are expanded before.
 const NEGATIONS: &str = "not no never without none nobody nothing nowhere neither nor cannot non hardly barely rarely seldom unable except \
     excluding lacking lack instead \
     nicht kein keine keinen keiner nie niemals ohne pas jamais sans aucun aucune ningún ninguna nunca jamás sin não nunca sem \
     non mai senza niet geen nooit zonder не нет без никогда inte ingen aldrig utan ikke uden";
 
-/// Turns round what follows it, like a negation; two of them mean about the same.
+/// Words that reverse what follows, like a negation; two of them roughly cancel out.
 const REVERSERS: &str =
     "avoid prevent stop quit refuse fail forbid ban prohibit oppose reject deny cancel block exclude ignore";
 
-/// Words that say how much of all is meant.
+/// Words of quantity.
 const QUANTIFIERS: &str = "only all always every each everything entire both half least few less fewer fewest almost mostly \
     sometimes often once twice own someone everyone everybody";
 
-/// What is written together and means two words; the apostrophe may be missing.
+/// Contractions of two words; the apostrophe may be missing.
 const CONTRACTIONS: &str = "
 don't do not
 doesn't do not
@@ -275,10 +276,10 @@ r are
 n and
 ";
 
-/// What the lexicon knows of a word.
+/// Lexicon entry of a word.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Known {
-    /// The word that stands for it and for those that mean the same, as its hash.
+    /// Hash of the word that represents its synonyms.
     pub(super) word: u64,
     pub(super) weight: f32,
     pub(super) negation: bool,
@@ -288,7 +289,7 @@ pub(super) struct Known {
 
 struct Lexicon {
     words: HashMap<String, Known>,
-    /// Phrases by their first word, each with the words after it and the one that stands for all.
+    /// Phrases by their first word, each with its other words and the representing word.
     phrases: HashMap<String, Vec<(Vec<String>, String)>>,
     contractions: HashMap<&'static str, Vec<&'static str>>,
 }
@@ -312,7 +313,7 @@ static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
             }
         }
     }
-    // The longest phrase first.
+    // Longest phrase first.
     for rests in phrases.values_mut() {
         rests.sort_by_key(|(rest, _)| std::cmp::Reverse(rest.len()));
     }
@@ -320,7 +321,7 @@ static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
         for word in list.split_whitespace() {
             let stem = lemma(word).into_owned();
             let known = *words.entry(stem.clone()).or_insert_with(|| blank(&stem));
-            // What stands for others has one weight with them.
+            // A representing word has the same weight as its synonyms.
             words.values_mut().filter(|other| other.word == known.word).for_each(|other| other.weight = weight);
         }
     }
@@ -341,17 +342,17 @@ static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
     Lexicon { words, phrases, contractions }
 });
 
-/// A word's number. Equal words have equal ones in every build.
+/// Hash of a word. Equal in every build.
 pub(super) fn hash(word: &str) -> u64 {
     xxhash_rust::xxh3::xxh3_64(word.as_bytes())
 }
 
-/// What is known of a word's base form.
+/// Entry of a base form.
 pub(super) fn known(stem: &str) -> Option<Known> {
     LEXICON.words.get(stem).copied()
 }
 
-/// The phrase that begins with `first` and goes on with `rest`: how many words of `rest` belong to it, and what it means.
+/// Phrase that begins with `first` and continues with `rest`: the number of words of `rest` it takes, and its meaning.
 pub(super) fn phrase<'a>(first: &str, rest: &(impl Iterator<Item = &'a str> + Clone)) -> Option<(usize, &'static str)> {
     let lexicon = &*LEXICON;
     let (words, means) = lexicon
@@ -362,12 +363,12 @@ pub(super) fn phrase<'a>(first: &str, rest: &(impl Iterator<Item = &'a str> + Cl
     Some((words.len(), means))
 }
 
-/// The words that a contraction stands for.
+/// Words of a contraction.
 pub(super) fn contraction(word: &str) -> Option<&'static [&'static str]> {
     LEXICON.contractions.get(word).map(Vec::as_slice)
 }
 
-/// Abbreviations in capitals that are other words in small letters.
+/// Distinguishes abbreviations in capitals from the same letters in lower case.
 pub(super) fn acronym(word: &str) -> String {
     match word {
         "US" | "USA" => "usa".to_owned(),
@@ -381,7 +382,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_mean_the_same_have_one_number_and_one_weight() {
+    fn synonyms_have_one_number_and_one_weight() {
         let of = |word: &str| known(&lemma(word)).unwrap();
         assert_eq!(of("purchasing").word, of("buy").word);
         assert_eq!(of("approaches").word, of("ways").word);

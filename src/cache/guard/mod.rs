@@ -1,8 +1,9 @@
-//! Guards: differences between two texts that no closeness of their vectors outweighs.
+//! Guards: differences between two texts that no similarity of their vectors outweighs.
 //!
-//! An embedding tells what a text is about. Whether one answer serves two texts hangs on what embeddings tell badly: numbers, names,
-//! negations, who does what to whom. [`Traits`] holds that of a text and is made once; [`compare()`] lays two beside each other and
-//! finds either a [`Guard`] that keeps them apart, or [`Soft`] differences for [`confidence`](super::confidence) to weigh.
+//! An embedding captures the topic of a text. One answer serving two texts depends on details that embeddings capture
+//! badly: numbers, names, negations, the roles of actor and object. [`Traits`] holds these for a text and is computed
+//! once. [`compare()`] compares two and finds either a [`Guard`] that separates them, or [`Soft`] differences for
+//! [`confidence`](super::confidence) to weigh.
 
 mod compare;
 mod contrasts;
@@ -17,7 +18,7 @@ mod words;
 
 pub use self::{compare::compare, traits::Traits};
 
-/// What keeps two texts apart.
+/// Difference that separates two texts.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Guard {
     /// Different numbers, in figures or in words.
@@ -26,38 +27,38 @@ pub enum Guard {
     Dates,
     /// Different versions.
     Versions,
-    /// The same number of something else: 5 km and 5 miles.
+    /// The same number with another unit: 5 km and 5 miles.
     Units,
-    /// Different addresses of the web, of mail or of files.
+    /// Different web, mail or file addresses.
     Urls,
     /// Different code, or operators.
     Code,
-    /// Different options of a command line.
+    /// Different command-line options.
     Flags,
-    /// Different identifiers: letters with digits, or joined by signs.
+    /// Different identifiers: letters with digits, or joined by symbols.
     Identifiers,
-    /// Another form of the answer is demanded: JSON, a list, short.
+    /// Another form of the answer is requested: JSON, a list, short.
     Form,
-    /// Something is quoted that the other text does not have.
+    /// A quotation that the other text lacks.
     Quotes,
-    /// One denies what the other says.
+    /// One negates the other.
     Negation,
-    /// Words that exclude each other: on and off, Monday and Friday.
+    /// Mutually exclusive words: on and off, Monday and Friday.
     Antonym,
-    /// A name has another word in its place.
+    /// A name is replaced by another word.
     Names,
-    /// Two words have changed places: from A to B, from B to A.
+    /// Two words are swapped: from A to B, from B to A.
     Order,
-    /// Why, and how.
+    /// Different question words, such as why and how.
     Question,
     /// Different languages.
     Language,
-    /// One says much more than the other, or more than can be compared.
+    /// One text says much more than the other, or is too long to compare.
     Length,
 }
 
 impl Guard {
-    /// All, in the order in which they are looked at, near enough.
+    /// All guards, roughly in the order of evaluation.
     pub const ALL: [Self; 17] = [
         Self::Numbers,
         Self::Dates,
@@ -78,7 +79,7 @@ impl Guard {
         Self::Length,
     ];
 
-    /// Its name in metrics.
+    /// Label for metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::Numbers => "numbers",
@@ -102,56 +103,56 @@ impl Guard {
     }
 }
 
-/// Two texts beside each other.
+/// Result of comparing two texts.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// What keeps them apart whatever their vectors say.
+    /// Guard that separates them whatever their vectors.
     pub guard: Option<Guard>,
-    /// Whether they are equal but for spaces, signs at the ends of words, and case.
+    /// True if they are equal except for spaces, punctuation at the ends of words, and case.
     pub alike: bool,
-    /// How they differ otherwise.
+    /// Other differences.
     pub soft: Soft,
 }
 
 /// Differences that make it less likely that one answer serves both.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Soft {
-    /// Words in common by weight, of all: 0 to 1 (weighted Jaccard index).
+    /// Weight of common words as a share of all: 0 to 1 (weighted Jaccard index).
     pub overlap: f32,
     /// Weight of the words that only the query has; an ordinary word weighs 1.
     pub query_only: f32,
     /// Weight of the words that only the entry has.
     pub entry_only: f32,
-    /// Length of the shorter by that of the longer, in words: 0 to 1.
+    /// Length of the shorter over that of the longer text, in words: 0 to 1.
     pub length_ratio: f32,
-    /// Words of the longer.
+    /// Words of the longer text.
     pub words: f32,
-    /// How far what is asked differs: 0 not at all, below 1.
+    /// Difference of the question types: 0 for none, below 1.
     pub question: f32,
-    /// 1 where the tense differs.
+    /// 1 if the tense differs.
     pub tense: f32,
-    /// 1 where only one asks what should be.
+    /// 1 if only one asks for advice ("should").
     pub advised: f32,
-    /// 1 where "all", "only" and the like differ.
+    /// 1 if "all", "only" and the like differ.
     pub quantifiers: f32,
-    /// 1 where "out", "off" and the like differ.
+    /// 1 if "out", "off" and the like differ.
     pub particles: f32,
-    /// 1 where "in", "for", "after" and the like differ.
+    /// 1 if "in", "for", "after" and the like differ.
     pub prepositions: f32,
-    /// Words in common of which only one is a participle, up to 3.
+    /// Common words of which only one is a participle, up to 3.
     pub inflected: f32,
-    /// Words that only one side has and that narrow what is asked, up to 3.
+    /// Words on only one side that narrow the question, up to 3.
     pub restricts: f32,
-    /// Numbers, dates, identifiers and the like that both have, up to 3.
+    /// Common numbers, dates, identifiers and the like, up to 3.
     pub matched: f32,
-    /// Names that only one side has, up to 3.
+    /// Names on only one side, up to 3.
     pub names: f32,
     /// Share of common words in another order: 0 to 1.
     pub order: f32,
 }
 
 impl Soft {
-    /// Whether the texts ask the same of the same words, and differ at most in how they ask.
+    /// True if the texts ask the same with the same words, and differ at most in phrasing.
     pub fn same_words(&self) -> bool {
         const NOTHING: f32 = 1e-3;
         [self.query_only, self.entry_only, self.question, self.tense, self.advised, self.quantifiers, self.particles]
@@ -159,7 +160,7 @@ impl Soft {
             .all(|much| *much < NOTHING)
     }
 
-    /// Whether neither has a word with a meaning of its own that the other has not, and none is used otherwise ("zoom out", "forced").
+    /// True if neither has a content word that the other lacks, and none is used differently ("zoom out", "forced").
     pub(crate) fn same_content(&self) -> bool {
         self.query_only.max(self.entry_only) < 0.9 && self.names.max(self.particles).max(self.inflected) < 0.5
     }
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn small_words_that_change_the_sense_are_seen() {
+    fn small_words_that_change_the_sense_are_detected() {
         let soft = |one: &str, other: &str| compare(&Traits::of(one), &Traits::of(other)).soft;
         assert_eq!(guard("What is gen y?", "What is gen z?"), Some(Guard::Names));
         assert!(soft("How do I zoom the screen?", "How do I zoom out the screen?").particles > 0.5);
@@ -259,20 +260,20 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_told_apart() {
+    fn labels_are_distinct() {
         let labels: std::collections::BTreeSet<_> = Guard::ALL.iter().map(|guard| guard.label()).collect();
         assert_eq!(labels.len(), Guard::ALL.len());
     }
 
     proptest! {
         #[test]
-        fn a_text_is_never_kept_from_itself(text in "(\\PC|[a-z]{1,6}| |10|km|not|\"|turn|on){0,60}") {
+        fn a_text_matches_itself(text in "(\\PC|[a-z]{1,6}| |10|km|not|\"|turn|on){0,60}") {
             let traits = Traits::of(&text);
             prop_assert_eq!(compare(&traits, &traits).guard, None);
         }
 
         #[test]
-        fn a_comparison_has_no_direction(one in "([A-Z]?[a-z]{1,4} |not |10 |\"a\" |from |to ){0,12}", other in "([A-Z]?[a-z]{1,4} |not |10 |\"a\" |from |to ){0,12}") {
+        fn a_comparison_is_symmetric(one in "([A-Z]?[a-z]{1,4} |not |10 |\"a\" |from |to ){0,12}", other in "([A-Z]?[a-z]{1,4} |not |10 |\"a\" |from |to ){0,12}") {
             let (one, other) = (Traits::of(&one), Traits::of(&other));
             prop_assert_eq!(compare(&one, &other).guard, compare(&other, &one).guard);
         }

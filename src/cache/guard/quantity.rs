@@ -1,17 +1,18 @@
-//! Numbers in figures and in words, with their scales, units, currencies, dates, times and versions, each brought to one spelling.
+//! Quantities: numbers in figures and in words, with scales, units, currencies, dates, times and versions, each
+//! normalised to one spelling.
 
-/// What a number says, in one spelling, and how many pieces it took.
+/// A quantity in normal form, and the number of words it took.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Quantity {
     pub(super) kind: What,
     pub(super) text: String,
-    /// The unit that it came with.
+    /// Its unit.
     pub(super) unit: Option<&'static str>,
-    /// Words that belong to it, from the first on.
+    /// Number of words it took.
     pub(super) taken: usize,
 }
 
-/// What kind of number.
+/// Kind of quantity.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Number,
@@ -19,7 +20,7 @@ pub(super) enum What {
     Version,
 }
 
-/// Units, the first of each line stands for the others.
+/// Units; the first of each line is the normal form.
 const UNITS: &str = "
 km kilometre kilometer kilometres kilometers kms
 metre m meter metres meters mtr
@@ -87,7 +88,7 @@ page pages
 paragraph paragraphs
 ";
 
-/// The unit that `words` begin with, and how many they are: "degrees celsius" is one unit.
+/// Unit at the beginning of `words` and the number of its words: "degrees celsius" is one unit.
 fn unit_of(words: &[String]) -> Option<(&'static str, usize)> {
     let first = unit(words.first()?)?;
     let scale = words.get(1).filter(|_| first == "degree").and_then(|word| match word.as_str() {
@@ -98,10 +99,10 @@ fn unit_of(words: &[String]) -> Option<(&'static str, usize)> {
     Some(scale.map_or((first, 1), |scale| (scale, 2)))
 }
 
-/// Units that also stand before their number.
+/// Units that may also precede their number.
 pub(super) const CURRENCIES: [&str; 5] = ["usd", "eur", "gbp", "jpy", "inr"];
 
-/// The spelling of a unit that stands for all, if `word` (in lower case) is one.
+/// Normal form of a unit, if `word` (in lower case) is one.
 pub(super) fn unit(word: &str) -> Option<&'static str> {
     use std::{collections::HashMap, sync::LazyLock};
     static TABLE: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
@@ -156,7 +157,7 @@ const MONTHS: [&str; 12] = [
     "december",
 ];
 
-/// The month that a word names, from 1.
+/// Number of a month's name, from 1.
 fn month(word: &str) -> Option<u32> {
     let found =
         MONTHS.iter().position(|name| *name == word || word.len() >= 3 && word.len() <= 4 && name.starts_with(word));
@@ -175,7 +176,7 @@ fn scale(word: &str) -> Option<u64> {
     })
 }
 
-/// A number in words: its value and the words it takes. "one" alone is none: it is mostly a pronoun.
+/// A number in words: its value and the number of words. "one" alone does not count: it is mostly a pronoun.
 fn spelled(words: &[String]) -> Option<(u64, usize)> {
     let (mut total, mut current, mut taken) = (0u64, None::<u64>, 0);
     for word in words.iter().take(8) {
@@ -198,7 +199,7 @@ fn spelled(words: &[String]) -> Option<(u64, usize)> {
     (taken > 0 && !(taken == 1 && words[0] == "one")).then_some((value, taken))
 }
 
-/// What `words` (in lower case) begin with, if that is a quantity. `before` is the word before them.
+/// Quantity at the beginning of `words` (in lower case). `before` is the preceding word.
 pub(super) fn read(before: Option<&str>, words: &[String]) -> Option<Quantity> {
     let word = words.first()?;
     let next = words.get(1).map(String::as_str);
@@ -235,7 +236,7 @@ fn named_date(name: u32, word: &str, words: &[String]) -> Option<Quantity> {
             day.is_some() && words.get(at).is_some_and(|word| matches!(word.as_str(), "st" | "nd" | "rd" | "th")),
         );
     let year = number(at).filter(|year| (1000..=2999).contains(year));
-    // "may", "march" and "mar" are words of their own.
+    // "may", "march" and "mar" are also ordinary words.
     let ambiguous = matches!(word, "may" | "march" | "mar" | "jun" | "sep" | "dec");
     if ambiguous && day.is_none() && year.is_none() {
         return None;
@@ -256,7 +257,7 @@ fn date(year: Option<u32>, month: u32, day: Option<u32>) -> String {
 fn figures(before: Option<&str>, words: &[String]) -> Quantity {
     let text = words[0].as_str();
     let next = words.get(1).map_or("", String::as_str);
-    // A date in figures: with its year first it has one reading, else only its spelling counts.
+    // A date in figures: with the year first it is unambiguous, otherwise only its spelling counts.
     let parts: Vec<u32> = text.split(['-', '/', '.']).filter_map(|part| part.parse().ok()).collect();
     let numeric = text.split(['-', '/', '.']).count() == parts.len();
     if let [year @ 1000..=2999, month @ 1..=12, day @ 1..=31] = parts[..]
@@ -304,7 +305,7 @@ fn figures(before: Option<&str>, words: &[String]) -> Quantity {
     Quantity { kind: What::Number, text: value, unit: unit.map(|(unit, _)| unit), taken }
 }
 
-/// "1.5" a thousand times is "1500".
+/// Multiplies: "1.5" a thousand times is "1500".
 fn scaled(value: &str, times: u64) -> Option<String> {
     let (whole, fraction) = value.split_once('.').unwrap_or((value, ""));
     if fraction.len() > 6 {

@@ -1,11 +1,11 @@
-//! What a text asks for: how, why, when, …; in which tense; in which form; and in which language it is written.
+//! Question analysis: type of question (how, why, when, …), tense, requested form of the answer, and language.
 
 use super::lexicon::hash;
 
-/// What an answer must tell.
+/// Type of question.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// Nothing that is known: an order, a statement.
+    /// Unknown: a command, a statement.
     Open,
     /// "what", "which": a thing, or anything.
     Thing,
@@ -26,7 +26,7 @@ pub(super) enum Asked {
 }
 
 impl Asked {
-    /// What the words (in lower case, contractions undone) ask for.
+    /// Type of question of `words` (in lower case, contractions expanded).
     pub(super) fn of(words: &[&str]) -> Self {
         let start = politeness(words);
         let words = &words[start..];
@@ -86,7 +86,7 @@ impl Asked {
         }
     }
 
-    /// How far two are from asking the same: 0 not at all, 1 so far that no answer serves both.
+    /// Distance of two types: 0 for equal, 1 if no answer serves both.
     pub(super) fn distance(self, other: Self) -> f32 {
         use Asked::{Open, Thing};
         match (self, other) {
@@ -98,17 +98,17 @@ impl Asked {
     }
 }
 
-/// Whether a sentence that begins with this word is a question.
+/// True if a sentence that begins with this word is a question.
 pub(super) fn begins(word: &str) -> bool {
     asks(word) || whether(word)
 }
 
-/// Whether the word asks for something.
+/// True for a question word.
 pub(super) fn asks(word: &str) -> bool {
     matches!(word, "what" | "which" | "how" | "why" | "when" | "where" | "who" | "whom" | "whose")
 }
 
-/// Whether a sentence that begins with this word is answered by yes or no.
+/// True if a sentence that begins with this word is a yes-no question.
 fn whether(word: &str) -> bool {
     matches!(
         word,
@@ -139,7 +139,7 @@ fn way(words: &[&str]) -> bool {
     })
 }
 
-/// How many words at the beginning only ask kindly.
+/// Number of words at the beginning that are only polite.
 fn politeness(words: &[&str]) -> usize {
     const OPENINGS: [&[&str]; 17] = [
         &["please"],
@@ -167,7 +167,7 @@ fn politeness(words: &[&str]) -> usize {
     start
 }
 
-/// When what is asked about is.
+/// Tense of the question.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Tense {
     Past,
@@ -188,12 +188,12 @@ impl Tense {
     }
 }
 
-/// Whether something ought to be, rather than is or can be.
+/// True if it asks what ought to be, rather than what is or can be.
 pub(super) fn advised(words: &[&str]) -> bool {
     words.iter().any(|word| matches!(*word, "should" | "must" | "ought" | "worth"))
 }
 
-/// The forms of an answer that the words demand, as hashes.
+/// Forms of an answer that the words request, as hashes.
 pub(super) fn forms<'a>(words: &'a [&'a str]) -> impl Iterator<Item = u64> {
     words.iter().enumerate().filter_map(|(at, word)| {
         let form = match *word {
@@ -213,7 +213,7 @@ pub(super) fn forms<'a>(words: &'a [&'a str]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Words that only one of these languages has so often.
+/// Common words that are characteristic of each language.
 const LANGUAGES: [(&str, &str); 7] = [
     (
         "en",
@@ -227,7 +227,7 @@ const LANGUAGES: [(&str, &str); 7] = [
     ("nl", "het zijn hoe waarom wat ik en met voor niet een kan waar mijn wordt"),
 ];
 
-/// The language of a text by its script, or by its commonest words; `None` where too little tells.
+/// Language of a text by its script, or by its most common words; `None` where the evidence is too thin.
 pub(super) fn language(text: &str, words: &[&str]) -> Option<u8> {
     let mut scripts = [0u32; 9];
     for letter in text.chars().filter(|c| c.is_alphabetic()).take(400) {
@@ -244,7 +244,7 @@ pub(super) fn language(text: &str, words: &[&str]) -> Option<u8> {
         };
         scripts[script] += 1;
     }
-    // Japanese is written with Chinese signs too.
+    // Japanese also uses Chinese characters.
     if scripts[6] > 0 {
         scripts[6] += std::mem::take(&mut scripts[8]);
     }
@@ -255,8 +255,8 @@ pub(super) fn language(text: &str, words: &[&str]) -> Option<u8> {
     if script > 0 {
         return Some(script as u8);
     }
-    let tell = |list: &str| words.iter().filter(|word| list.split(' ').any(|known| known == **word)).count();
-    let mut counts = LANGUAGES.map(|(_, list)| tell(list));
+    let count = |list: &str| words.iter().filter(|word| list.split(' ').any(|known| known == **word)).count();
+    let mut counts = LANGUAGES.map(|(_, list)| count(list));
     let best = counts.iter().enumerate().max_by_key(|(_, count)| **count).map(|(at, count)| (at, *count))?;
     counts[best.0] = 0;
     let second = counts.iter().max().copied().unwrap_or(0);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_of_asking_meet() {
+    fn equivalent_question_forms_have_one_type() {
         for (one, other) in [
             ("how do i cook rice", "what is the best way to cook rice"),
             ("could you tell me why birds sing", "why do birds sing"),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn languages_are_told_by_script_and_by_common_words() {
+    fn languages_are_detected_by_script_and_common_words() {
         let of = |text: &str| language(text, &text.split(' ').collect::<Vec<_>>());
         assert_eq!(of("wie ist das wetter"), Some(101));
         assert_eq!(of("what is the weather"), Some(100));

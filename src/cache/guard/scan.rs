@@ -1,45 +1,45 @@
-//! A text cut into pieces: words, numbers with what is glued to them, and what must be equal to the letter.
+//! Tokeniser of the guards: words, numbers with attached units, and parts that must match exactly.
 
 /// A piece of text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Piece<'a> {
-    /// As it stands in the text.
+    /// As written in the text.
     pub(super) text: &'a str,
     pub(super) kind: Kind,
-    /// Where it begins, in bytes.
+    /// Byte offset.
     pub(super) start: usize,
-    /// Whether a sentence begins with it.
+    /// True at the beginning of a sentence.
     pub(super) first: bool,
-    /// Whether blank space stands before it.
+    /// True if white space precedes it.
     pub(super) apart: bool,
-    /// In which quotation it stands, counted from 1; 0 in none.
+    /// Number of its quotation, counted from 1; 0 outside.
     pub(super) quote: u16,
 }
 
-/// What a piece is.
+/// Kind of piece.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Letters, perhaps with an apostrophe.
+    /// Letters, possibly with an apostrophe.
     Word,
-    /// One sign of a script that puts no space between words.
+    /// One character of a script without spaces between words.
     Sign,
     /// Digits with commas and points.
     Number,
-    /// Digits and letters in one, or letters joined by signs as in code.
+    /// Digits and letters mixed, or letters joined by symbols as in code.
     Identifier,
-    /// An option of a command line.
+    /// A command-line option.
     Flag,
-    /// An address of the web, of mail or of a file.
+    /// A web, mail or file address.
     Url,
-    /// What stands between backticks.
+    /// Text between backticks.
     Code,
-    /// `%`, `$` and other signs of currencies.
+    /// `%`, `$` and other currency symbols.
     Unit,
-    /// An operator of mathematics or of code.
+    /// A mathematical or code operator.
     Operator,
 }
 
-/// Pieces of `text` in order, at most `most`; whether that was all.
+/// Pieces of `text` in order, at most `most`. The flag is true if the text ended within that limit.
 pub(super) fn pieces(text: &str, most: usize) -> (Vec<Piece<'_>>, bool) {
     let mut scan = Scan { text, pieces: Vec::new(), first: true, quote: 0, quotes: 0, most };
     let whole = scan.run();
@@ -50,7 +50,7 @@ struct Scan<'a> {
     text: &'a str,
     pieces: Vec<Piece<'a>>,
     first: bool,
-    /// In which quotation we are.
+    /// Number of the current quotation.
     quote: u16,
     quotes: u16,
     most: usize,
@@ -95,7 +95,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// From a backtick to the next of as many; without an end it is none.
+    /// Reads from a backtick to the next run of as many. Without an end it is no code.
     fn code(&mut self, at: usize) -> usize {
         let rest = &self.text[at..];
         let ticks = rest.len() - rest.trim_start_matches('`').len();
@@ -106,7 +106,7 @@ impl<'a> Scan<'a> {
         at + ticks + length + ticks
     }
 
-    /// What stands between two spaces.
+    /// Reads the text between two spaces.
     fn chunk(&mut self, start: usize, end: usize) {
         let (mut start, mut end) = (start, end);
         while let Some(sign) = self.text[start..end].chars().next() {
@@ -124,7 +124,7 @@ impl<'a> Scan<'a> {
         }
         let (mut closes_quote, mut ends_sentence) = (false, false);
         while let Some(sign) = self.text[start..end].chars().next_back() {
-            // `C++`, `main()` and `50%` keep what they end with.
+            // `C++`, `main()` and `50%` keep their endings.
             let core = &self.text[start..end];
             let call = core.ends_with("()");
             match sign {
@@ -149,7 +149,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A chunk without the signs around it.
+    /// Reads a chunk without the surrounding punctuation.
     fn core(&mut self, start: usize, end: usize) {
         let core = &self.text[start..end];
         if core.len() == 1 && "+-*/=<>^".contains(core)
@@ -166,7 +166,7 @@ impl<'a> Scan<'a> {
         if core.chars().all(|c| c.is_alphabetic() || c == '\'' || c == '’') {
             return self.push(core, Kind::Word, start);
         }
-        // "U.S.", of which the last point is gone.
+        // "U.S.", which lost its last point.
         if core.len() >= 3
             && core.split('.').all(|part| part.len() == 1 && part.bytes().all(|b| b.is_ascii_alphabetic()))
         {
@@ -181,7 +181,7 @@ impl<'a> Scan<'a> {
         self.parts(start, end);
     }
 
-    /// A chunk of several parts: "$5", "10km", "gay/lesbian", "co-operate", "2+2", "gpt-4".
+    /// Reads a chunk of several parts: "$5", "10km", "gay/lesbian", "co-operate", "2+2", "gpt-4".
     fn parts(&mut self, start: usize, end: usize) {
         let mut at = start;
         while at < end && self.pieces.len() < self.most {
@@ -212,8 +212,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// A sign that means something by itself, as those of mathematics, arrows and pictures do: neither a letter, nor a mark on one, nor
-/// punctuation.
+/// True for characters with a meaning of their own, such as mathematical symbols, arrows and pictographs: neither
+/// letters, nor combining marks, nor punctuation.
 fn is_symbol(c: char) -> bool {
     matches!(c, '¬' | '±' | '×' | '÷' | '§' | '¶' | '\u{2020}' | '\u{2021}' | '\u{2030}' | '\u{20a0}'..='\u{20cf}' | '\u{2100}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
         && !c.is_alphanumeric()
@@ -224,18 +224,18 @@ fn opens(sign: char) -> bool {
     matches!(sign, '"' | '“' | '‘' | '«' | '\'')
 }
 
-/// Of scripts that put no space between words.
+/// True for scripts without spaces between words.
 fn ideographic(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{e00}'..='\u{e7f}' | '\u{20000}'..='\u{2ffff}')
 }
 
 fn is_flag(core: &str) -> bool {
-    // After one dash one or two letters: "-old" is the rest of a word.
+    // After a single dash at most two letters: "-old" is the rest of a word.
     let name = core.strip_prefix("--").or_else(|| core.strip_prefix('-').filter(|name| name.len() <= 2));
     name.is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
-/// What domains commonly end with. Others are addresses only with a scheme, `www.` or a path.
+/// Common top-level domains. Other domains count as addresses only with a scheme, `www.` or a path.
 const DOMAINS: [&str; 18] = [
     "com", "org", "net", "edu", "gov", "io", "dev", "co", "uk", "de", "in", "ai", "app", "info", "me", "fr", "eu", "us",
 ];
@@ -260,7 +260,7 @@ fn is_url(core: &str) -> bool {
     named && front.bytes().any(|b| b.is_ascii_alphabetic()) && DOMAINS.contains(&domain)
 }
 
-/// Whether letters are joined as only code joins them.
+/// True if letters are joined as only code joins them.
 fn is_code(core: &str) -> bool {
     let lettered = core.bytes().any(|b| b.is_ascii_alphabetic());
     let joined = core.contains('_')
@@ -276,8 +276,8 @@ fn is_code(core: &str) -> bool {
     lettered && (joined || dotted)
 }
 
-/// Bytes of the number that `text` begins with, 0 where it begins with none. "10km" begins with one, "3d" and "5s" do not: a single
-/// letter, other than those of amounts and units, belongs to a name.
+/// Length in bytes of the number at the beginning of `text`; 0 without one. "10km" begins with a number, "3d" and "5s"
+/// do not: a single letter, other than those of amounts and units, belongs to a name.
 fn number_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut end = 0;
@@ -300,7 +300,7 @@ fn number_length(text: &str) -> usize {
     let known = glued == 0
         || matches!(unit.as_str(), "st" | "nd" | "rd" | "th" | "am" | "pm" | "k" | "m" | "b" | "bn" | "x")
         || super::quantity::unit(&unit).is_some();
-    // What goes on with more digits, as "4x4" and "h1n1", is a name.
+    // A continuation with more digits, as in "4x4" and "h1n1", makes a name.
     let more = text[end + glued..].starts_with(|c: char| c.is_ascii_digit());
     if known && (glued == 0 || !more) { end } else { 0 }
 }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_what_they_look_like() {
+    fn pieces_have_the_expected_kinds() {
         for (text, piece, kind) in [
             ("see https://a.b/c?d=1, please", "https://a.b/c?d=1", Kind::Url),
             ("mail me@example.org.", "me@example.org", Kind::Url),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn quotations_and_sentences_are_told() {
+    fn quotations_and_sentences_are_marked() {
         let (found, whole) = pieces("He said \"good day\" twice. Then left", 100);
         assert!(whole);
         let quotes: Vec<_> = found.iter().map(|piece| piece.quote).collect();

@@ -1,12 +1,12 @@
-//! Texts that are spelled alike: equal but for spaces, the signs at the ends of words, and case.
+//! Normalised spelling: equal for texts that differ only in spaces, punctuation at the ends of words, and case.
 
 use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 use xxhash_rust::xxh3::Xxh3;
 
-/// Signs at the ends of words that change nothing about what is asked. All others count: `#` is not `##`.
+/// Punctuation at the ends of words that does not change the question. All other characters count: `#` is not `##`.
 const SIGNS: [char; 14] = ['.', ',', ';', ':', '!', '?', '\'', '"', '’', '‘', '“', '”', '…', '¿'];
 
-/// A hash that is equal for texts that are spelled alike. Words in capitals keep their case: "US" is not "us".
+/// Hash of the normalised spelling. Words in capitals keep their case: "US" is not "us".
 pub(super) fn spelling(text: &str) -> u64 {
     let mut hash = Xxh3::new();
     for word in text.split_whitespace().map(|word| word.trim_matches(SIGNS)).filter(|word| !word.is_empty()) {
@@ -21,7 +21,8 @@ pub(super) fn spelling(text: &str) -> u64 {
     hash.digest()
 }
 
-/// A word without its accents; `None` where it has none. Embedders drop them, so that "schon" and "schön" look the same to these.
+/// A word without its accents; `None` where it has none. Embedders drop accents, so that "schon" and "schön" look the
+/// same to them.
 pub(super) fn folded(word: &str) -> Option<String> {
     (!word.is_ascii()).then(|| word.nfd().filter(|c| !is_combining_mark(*c)).collect())
 }
@@ -31,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_means_nothing_is_overlooked() {
+    fn only_insignificant_differences_are_ignored() {
         let alike = |one: &str, other: &str| spelling(one) == spelling(other);
         assert!(alike("What is the capital of France?", "what is  the capital of france"));
         assert!(alike("Hello, world!", "“hello world”"));

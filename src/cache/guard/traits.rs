@@ -1,4 +1,4 @@
-//! What a text is compared by: made once, kept beside the entry, bounded in size.
+//! Traits of a text for comparisons: computed once, stored with the entry, bounded in size.
 
 use super::{
     Guard, contrasts,
@@ -11,76 +11,76 @@ use super::{
     words::{Word, words},
 };
 
-/// Most pieces of a text that are looked at. A longer text is compared with none.
+/// Most pieces of a text that are read. A longer text matches none.
 const PIECES: usize = 384;
-/// Most bytes of a text.
+/// Most bytes of a text that are read.
 const BYTES: usize = 8 << 10;
 
-/// A text as guards see it. At most about 20 KB, for a text of 384 words; about 50 bytes a word.
+/// A text as the guards see it. At most about 20 KB, for a text of 384 words; about 50 bytes a word.
 #[expect(clippy::struct_excessive_bools, reason = "each is a thing that a text does or does not")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traits {
-    /// Words in their order; those without meaning are left out unless some other word excludes them.
+    /// Words in order, without stop words, unless another word excludes them.
     pub(super) terms: Box<[Term]>,
-    /// The places of terms, by their word.
+    /// Indices of the terms, ordered by word.
     pub(super) by_word: Box<[u16]>,
-    /// What must be equal as multisets, sorted.
+    /// Items that must be equal as multisets, sorted.
     pub(super) items: Box<[(Guard, u64)]>,
-    /// Numbers that came with a unit, and the unit.
+    /// Numbers with a unit, and the unit.
     pub(super) units: Box<[(u64, u64)]>,
-    /// Quotations: their words in order.
+    /// Words of each quotation in order.
     pub(super) quotes: Box<[Box<[u64]>]>,
     pub(super) asked: Asked,
-    /// How many questions it asks.
+    /// Number of questions.
     pub(super) questions: u8,
     pub(super) tense: Tense,
     pub(super) advised: bool,
     pub(super) negative: bool,
-    /// Words of quantity ("all", "only"), as one hash whatever their order.
+    /// Hash of the words of quantity ("all", "only") in any order.
     pub(super) quantifiers: u64,
-    /// Particles that give a verb another sense ("zoom out"), as one hash whatever their order.
+    /// Hash of the particles that change a verb's sense ("zoom out") in any order.
     pub(super) particles: u64,
-    /// Prepositions that narrow or place what is asked ("for", "after"), likewise.
+    /// Hash of the prepositions that narrow or locate the question ("for", "after") in any order.
     pub(super) prepositions: u64,
-    /// Whether something is done "by" somebody: then who does it stands last.
+    /// True if the actor follows "by", and so comes last.
     pub(super) passive: bool,
-    /// Whether it does not matter which of two stands first.
+    /// True if the order of the two compared things does not matter.
     pub(super) symmetric: bool,
     pub(super) language: Option<u8>,
     pub(super) words: u16,
-    /// Of all words in their order. Texts of which it is equal differ in nothing but signs and case.
+    /// Hash of all words in order. Texts with the same value differ only in punctuation and case.
     pub(super) whole: u64,
-    /// Equal for texts that are spelled alike.
+    /// Hash of the normalised spelling.
     pub(super) spelling: u64,
-    /// Whether the text was too long to be looked at.
+    /// True if the text was too long to read.
     pub(super) cut: bool,
 }
 
 /// A word.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Term {
-    /// Its base form, or that of the word which stands for it.
+    /// Its base form, or that of its representing synonym.
     pub(super) word: u64,
-    /// As it was written, in lower case.
+    /// As written, in lower case.
     pub(super) raw: u64,
-    /// The same without accents.
+    /// As written, without accents.
     pub(super) folded: u64,
-    /// It and the word after it, as if they were one.
+    /// Joined with the next word.
     pub(super) joined: u64,
-    /// Its base form without the prefix that turns its sense; 0 without one.
+    /// Its base form without a reversing prefix; 0 without one.
     pub(super) turned: u64,
-    /// The word before it, articles apart.
+    /// The preceding word, except articles.
     pub(super) before: u64,
-    /// The word after it.
+    /// The next word.
     pub(super) after: u64,
     pub(super) weight: f32,
     pub(super) name: bool,
-    /// Whether it ends like a participle.
+    /// True if it ends like a participle.
     pub(super) participle: bool,
 }
 
 impl Traits {
-    /// Reads a text. Takes microseconds for a question, and no more than a millisecond for any text.
+    /// Analyses a text. Takes microseconds for a question, and at most a millisecond for any text.
     pub fn of(text: &str) -> Self {
         let end = (0..=BYTES.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let (pieces, all) = scan::pieces(&text[..end], PIECES);
@@ -132,17 +132,17 @@ impl Traits {
         }
     }
 
-    /// Whether both are the same words in the same order: they differ in signs and case at most.
+    /// True if both have the same words in the same order: they differ at most in punctuation and case.
     pub(crate) fn reads_like(&self, other: &Self) -> bool {
         self.whole == other.whole && self.words == other.words && self.items == other.items && !self.cut && !other.cut
     }
 
-    /// How many words it has.
+    /// Number of words.
     pub fn words(&self) -> u16 {
         self.words
     }
 
-    /// What it takes, in bytes.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(self)
             + size_of_val(&*self.terms)
@@ -153,7 +153,7 @@ impl Traits {
     }
 }
 
-/// How many of the words begin a question: at the beginning of a sentence, and those that ask behind an "and".
+/// Number of questions: question words at the beginning of a sentence, and after "and" or "or".
 fn questions(words: &[Word<'_>]) -> u8 {
     let begins = |at: usize| {
         let before = at.checked_sub(1).map(|at| &words[at]);
@@ -165,7 +165,7 @@ fn questions(words: &[Word<'_>]) -> u8 {
     (0..words.len()).filter(|at| begins(*at)).count().min(255) as u8
 }
 
-/// What is gathered on the way through a text.
+/// State while reading a text.
 #[derive(Default)]
 struct Reading {
     terms: Vec<Term>,
@@ -177,7 +177,7 @@ struct Reading {
     particles: u64,
     prepositions: u64,
     passive: bool,
-    /// The word before, articles apart.
+    /// The preceding word, except articles.
     before: u64,
 }
 
@@ -189,7 +189,7 @@ impl Reading {
         }
     }
 
-    /// Reads what stands at `at`; how many words that took.
+    /// Reads the piece at `at`. Returns the number of words it took.
     fn step(&mut self, words: &[Word<'_>], at: usize) -> usize {
         let word = &words[at];
         let lower = word.lower.as_str();
@@ -209,7 +209,7 @@ impl Reading {
             Kind::Sign => {
                 let negation = matches!(lower, "不" | "没" | "非" | "无" | "別" | "别");
                 self.turns += u32::from(negation);
-                // As a name: nothing is known of it that would let another stand in its place.
+                // Counted as a name: nothing known allows another word in its place.
                 self.push(hash(lower), lower, CONTENT, true, 0, word);
                 return 1;
             }
@@ -244,7 +244,7 @@ impl Reading {
         1
     }
 
-    /// "turn … on" and "switch … off": the verb and its particle are one word.
+    /// "turn … on" and "switch … off": verb and particle count as one word.
     fn particle(&mut self, words: &[Word<'_>], at: usize) -> Option<usize> {
         if !matches!(words[at].lower.as_str(), "turn" | "turned" | "turning" | "switch" | "switched" | "switching") {
             return None;
@@ -261,7 +261,7 @@ impl Reading {
         Some(inner.max(end + 1) - at)
     }
 
-    /// A number with its unit, a date, a version.
+    /// Reads a number with its unit, a date, a version.
     fn quantity(&mut self, words: &[Word<'_>], at: usize, sign: Option<&'static str>) -> Option<usize> {
         let lower: Vec<String> = words[at..].iter().take(8).map(|word| word.lower.clone()).collect();
         let before = at.checked_sub(1).map(|at| words[at].lower.as_str());
@@ -286,14 +286,14 @@ impl Reading {
         1
     }
 
-    /// A word of the language.
+    /// Reads an ordinary word.
     fn word(&mut self, lower: &str, word: &Word<'_>, next: Option<&Word<'_>>) {
         let stem = lemma(lower);
         let known = lexicon::known(&stem);
         let base = known.map_or_else(|| hash(&stem), |known| known.word);
         let mut weight = known.map_or(CONTENT, |known| known.weight);
         if let Some(known) = known {
-            // "or not" asks the same as without it.
+            // "or not" does not change the question.
             let denies = known.negation && !(lower == "not" && self.before == hash("or"));
             self.turns += u32::from(denies) + u32::from(known.reverser);
             if known.quantifier {
@@ -303,7 +303,7 @@ impl Reading {
         if matches!(lower, "out" | "off" | "up" | "down" | "away" | "back" | "over") {
             self.particles = self.particles.wrapping_add(base);
         }
-        // Those of place are often put for one another. At the end "do" is what is asked about: "What does it do?"
+        // Prepositions of place are often interchanged. At the end "do" is what is asked about: "What does it do?"
         let placed = match lower {
             "in" | "on" | "at" => Some(hash("in")),
             "for" | "after" | "before" | "until" | "since" | "against" | "without" | "or" => Some(base),
@@ -311,7 +311,7 @@ impl Reading {
             _ => None,
         };
         self.prepositions = self.prepositions.wrapping_add(placed.unwrap_or(0));
-        // "gen y" is not "gen z"; these are what is left of "I", "it's", "don't", "you'd", "I'm" and "is a".
+        // "gen y" is not "gen z"; these letters are the remains of "I", "it's", "don't", "you'd", "I'm" and "is a".
         let letter = lower.len() == 1 && lower.is_ascii();
         let rest = letter && matches!(lower, "a" | "i" | "s" | "t" | "d" | "m");
         if rest && !word.name {
@@ -353,7 +353,7 @@ impl Reading {
         }
     }
 
-    /// A word was read that is no article: what comes after the last term, and before the next.
+    /// Records a word that is no article, as the successor of the last term and the predecessor of the next.
     fn pass(&mut self, word: u64) -> u64 {
         if let Some(last) = self.terms.last_mut().filter(|last| last.after == 0) {
             last.after = word;
@@ -362,7 +362,7 @@ impl Reading {
     }
 }
 
-/// Code tells large letters from small ones; names of products ("5S", "Node.js") do not.
+/// Code is case-sensitive; product names ("5S", "Node.js") are not.
 fn exact_identifier(text: &str) -> u64 {
     let code = text.contains(['_', '(', ':', '\\', '$']);
     if code { hash(text) } else { hash(&text.to_lowercase()) }
@@ -375,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_that_differ_in_signs_only_are_one() {
+    fn texts_that_differ_only_in_punctuation_read_alike() {
         let of = Traits::of;
         assert_eq!(of("What's  new?").whole, of("what is new").whole);
         assert_ne!(of("what is new").whole, of("is what new").whole);
@@ -385,7 +385,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived(text in "(?s)(\\PC|[ \"'`$%-]|10|km|turn|on|march|\n){0,300}") {
+        fn any_text_can_be_analysed(text in "(?s)(\\PC|[ \"'`$%-]|10|km|turn|on|march|\n){0,300}") {
             let traits = Traits::of(&text);
             prop_assert!(traits.bytes() < 40 << 10);
             prop_assert_eq!(&traits, &Traits::of(&text));

@@ -1,4 +1,4 @@
-//! Words of a text as guards read them: in lower case, contractions undone, names told.
+//! Words of a text for the guards: in lower case, contractions expanded, names marked.
 
 use super::{
     lexicon,
@@ -7,18 +7,18 @@ use super::{
 
 /// A word while a text is read.
 pub(super) struct Word<'a> {
-    /// In lower case, contractions undone.
+    /// In lower case, contractions expanded.
     pub(super) lower: String,
     pub(super) piece: &'a Piece<'a>,
     pub(super) name: bool,
 }
 
-/// Words of pieces: contractions undone, points in abbreviations gone, names told.
+/// Words of pieces: contractions expanded, points in abbreviations removed, names marked.
 pub(super) fn words<'a>(pieces: &'a [Piece<'a>]) -> Vec<Word<'a>> {
     let plain: Vec<&Piece<'_>> = pieces.iter().filter(|piece| piece.kind == Kind::Word).collect();
     let begins_large = |piece: &Piece<'_>| piece.text.starts_with(char::is_uppercase);
     let long: Vec<&&Piece<'_>> = plain.iter().filter(|piece| piece.text.len() > 3).collect();
-    // In a title every word begins large, and says nothing by it; shouted text is large all over.
+    // In a title every word is capitalised, and in shouted text all letters are: neither marks names.
     let title = long.len() > 3 && long.iter().filter(|piece| begins_large(piece)).count() * 10 >= long.len() * 8;
     let loud = plain.len() > 2 && plain.iter().filter(|piece| is_upper(piece.text)).count() * 2 > plain.len();
     let mut words = Vec::with_capacity(pieces.len());
@@ -37,10 +37,10 @@ pub(super) fn words<'a>(pieces: &'a [Piece<'a>]) -> Vec<Word<'a>> {
         let flat = flat.strip_suffix("'s").or_else(|| flat.strip_suffix("'S")).unwrap_or(&flat);
         let upper = !loud && is_upper(flat) && flat.chars().count() > 1;
         let lower = if upper { lexicon::acronym(flat) } else { flat.to_lowercase() };
-        // A verb, unless it is written like a name: then it is a programming language.
+        // A verb, unless it is written like a name: then it is the programming language.
         let lower = if lower == "go" && flat == "Go" && !piece.first && !title { "golang".to_owned() } else { lower };
         let inner = flat.chars().skip(1).any(char::is_uppercase) && !loud;
-        // Where letters have no case, names cannot be told: any word may be one.
+        // Without upper and lower case, names cannot be recognised: any word may be one.
         let caseless = flat.chars().all(|c| !c.is_lowercase() && !c.is_uppercase());
         let name = upper || inner || caseless || begins_large(piece) && !piece.first && !title && lower != "i";
         words.push(Word { lower, piece, name });
@@ -53,7 +53,7 @@ fn is_upper(word: &str) -> bool {
     letters.clone().count() > 1 && letters.all(char::is_uppercase)
 }
 
-/// A single large letter, which may be a name.
+/// A single capital letter, which may be a name.
 fn is_letter(word: &str) -> bool {
     word.len() == 1 && word.starts_with(char::is_uppercase)
 }

@@ -1,24 +1,27 @@
-//! One index for any size: flat, and above a size a sealed graph beside it.
+//! Vector index for any size: flat, with a sealed graph for older vectors above a threshold.
 
 use std::{collections::HashSet, sync::Arc};
 
 use super::{Near, VectorIndex, codes::normalised, flat::Flat, graph::Graph};
 
-/// From how many vectors on a graph is built. Up to 100,000 the flat index is faster, smaller and more exact (`benches/index`). Where exactly
-/// they meet was not measured: this is where its scan would take what a graph takes that finds as many, by the growth of both.
+/// Vectors from which on a graph is built. Up to 100,000 the flat index is faster, smaller and more exact
+/// (`benches/index`). The exact crossover was not measured: this is the extrapolated size at which its scan takes as
+/// long as a graph of the same recall.
 const SEALED_FROM: usize = 1_000_000;
-/// How many candidates a search in the graph weighs (`ef`): as many as .98 of the nearest need.
+/// Candidates weighed by a search in the graph (`ef`): enough for .98 of the nearest.
 const CANDIDATES: usize = 256;
-/// A graph is built anew when so many percent of it count no more …
+/// A graph is rebuilt when this percentage of it is dead …
 const DEAD_PERCENT: usize = 30;
-/// … or when this share of it has come since. So a vector is built in about three times on the way to any size.
+/// … or when vectors added since amount to this share of it. So a vector is inserted about three times on the way to
+/// any size.
 const HOT_SHARE: usize = 2;
 
-/// A flat index that takes all changes, and a sealed graph of what is older, once there is much.
+/// A flat index that takes all changes, and a sealed graph of the older vectors, once there are many.
 ///
-/// What is removed or replaced in the graph is marked, and left out of what a search finds there. Building a graph takes about a millisecond
-/// a vector, so it is up to the owner: where `needs_rebuild` says so, take a [`Plan`], let it [`run`](Plan::run) on a
-/// thread that may work long, without a lock, and [`adopt`](Self::adopt) what comes of it. Changes meanwhile are kept.
+/// Vectors that are removed or replaced in the graph are marked dead and filtered from its results. Building a graph
+/// takes about a millisecond per vector, so it is left to the owner: when `needs_rebuild` is
+/// true, take a [`Plan`], [`run`](Plan::run) it without a lock on a thread that may work long, and
+/// [`adopt`](Self::adopt) the result. Changes in the meantime are kept.
 #[derive(Debug)]
 pub struct Adaptive {
     dimensions: usize,
@@ -26,44 +29,44 @@ pub struct Adaptive {
     candidates: usize,
     hot: Flat,
     sealed: Option<Sealed>,
-    /// Plans taken so far; only what comes of the last one is adopted.
+    /// Plans taken so far; only the result of the last one is adopted.
     plans: u64,
-    /// Numbers that came or went since the last plan, while there is one.
+    /// Numbers changed since the last plan, while there is one.
     changed: Option<HashSet<u64>>,
 }
 
 #[derive(Clone, Debug)]
 struct Sealed {
     graph: Arc<Graph>,
-    /// A bit for each point that counts no more.
+    /// A bit for each dead point.
     dead: Vec<u64>,
-    buried: usize,
+    dead_count: usize,
 }
 
 impl Sealed {
     fn new(graph: Arc<Graph>) -> Self {
         let dead = vec![0; graph.len().div_ceil(64)];
-        Self { graph, dead, buried: 0 }
+        Self { graph, dead, dead_count: 0 }
     }
 
     fn counts(&self, point: u32) -> bool {
         self.dead[point as usize / 64] & 1 << (point % 64) == 0
     }
 
-    /// Marks a number as gone; whether it was there.
-    fn bury(&mut self, number: u64) -> bool {
+    /// Marks a number as dead. Returns true if it was present.
+    fn mark_dead(&mut self, number: u64) -> bool {
         let Some(point) = self.graph.point(number).filter(|point| self.counts(*point)) else { return false };
         self.dead[point as usize / 64] |= 1 << (point % 64);
-        self.buried += 1;
+        self.dead_count += 1;
         true
     }
 
     fn len(&self) -> usize {
-        self.graph.len() - self.buried
+        self.graph.len() - self.dead_count
     }
 }
 
-/// What a graph is to be built of, as it was when the plan was taken.
+/// Input of a graph build, as of the time the plan was taken.
 #[derive(Debug)]
 pub struct Plan {
     number: u64,
@@ -72,21 +75,21 @@ pub struct Plan {
     sealed: Option<Sealed>,
 }
 
-/// A graph that was built.
+/// A finished graph.
 #[derive(Debug)]
 pub struct Rebuilt {
     plan: u64,
     graph: Graph,
 }
 
-/// What an index does not use any more. Dropping it may take milliseconds.
+/// Parts that an index no longer uses. Dropping them may take milliseconds.
 #[derive(Debug)]
 pub struct Retired {
     _graphs: (Option<Graph>, Option<Sealed>, Option<Flat>),
 }
 
 impl Plan {
-    /// Builds the graph, on this thread: about a millisecond a vector.
+    /// Builds the graph on this thread: about a millisecond per vector.
     pub fn run(self) -> Rebuilt {
         let before = self.sealed.as_ref().map_or(0, Sealed::len);
         let mut graph = Graph::new(self.dimensions, before + self.hot.len());
@@ -99,7 +102,7 @@ impl Plan {
 }
 
 impl Adaptive {
-    /// For vectors of a length.
+    /// Creates an index for vectors of this length.
     pub fn new(dimensions: usize) -> Self {
         let hot = Flat::new(dimensions);
         Self {
@@ -113,31 +116,31 @@ impl Adaptive {
         }
     }
 
-    /// One that builds a graph from another size on.
+    /// Sets the number of vectors from which on a graph is built.
     #[must_use]
     pub fn sealed_from(self, vectors: usize) -> Self {
         Self { sealed_from: vectors, ..self }
     }
 
-    /// One that weighs another number of candidates in the graph.
+    /// Sets the number of candidates weighed in the graph.
     #[must_use]
     pub fn candidates(self, candidates: usize) -> Self {
         Self { candidates, ..self }
     }
 
-    /// Whether a graph would now be built, or built anew.
+    /// True if a graph should be built or rebuilt now.
     pub(crate) fn needs_rebuild(&self) -> bool {
         let hot = self.hot.len();
         match &self.sealed {
             None => hot >= self.sealed_from.max(1),
             Some(sealed) => {
-                sealed.buried * 100 > sealed.graph.len() * DEAD_PERCENT
+                sealed.dead_count * 100 > sealed.graph.len() * DEAD_PERCENT
                     || hot * HOT_SHARE > sealed.len().max(self.sealed_from)
             }
         }
     }
 
-    /// What a graph is to be built of. Copies the flat part, a few tens of milliseconds at 100,000 vectors.
+    /// Takes the input of a graph build. Copies the flat part, a few tens of milliseconds at 100,000 vectors.
     pub fn plan(&mut self) -> Plan {
         self.plans += 1;
         self.changed = Some(HashSet::new());
@@ -146,9 +149,9 @@ impl Adaptive {
         Plan { number: self.plans, dimensions: self.dimensions, hot, sealed: self.sealed.clone() }
     }
 
-    /// Uses a graph in place of what its plan was made of; what changed since then stays changed. One of an earlier plan is not used.
+    /// Replaces the plan's input by the graph; later changes stay. Ignores the result of an earlier plan.
     ///
-    /// Drop what comes back where a pause hurts nobody.
+    /// Drop the returned value where a pause does no harm.
     pub fn adopt(&mut self, rebuilt: Rebuilt) -> Retired {
         if rebuilt.plan != self.plans {
             return Retired { _graphs: (Some(rebuilt.graph), None, None) };
@@ -159,7 +162,7 @@ impl Adaptive {
         let mut sealed = Sealed::new(Arc::new(rebuilt.graph));
         let mut hot = Flat::new(self.dimensions);
         for number in changed {
-            sealed.bury(number);
+            sealed.mark_dead(number);
             hot.take_over(number, &self.hot);
         }
         let hot = std::mem::replace(&mut self.hot, hot);
@@ -178,8 +181,8 @@ impl VectorIndex for Adaptive {
         if let Some(changed) = &mut self.changed {
             changed.insert(number);
         }
-        // It is in one of the two at most.
-        self.hot.remove(number) || self.sealed.as_mut().is_some_and(|sealed| sealed.bury(number))
+        // It is in at most one of the two.
+        self.hot.remove(number) || self.sealed.as_mut().is_some_and(|sealed| sealed.mark_dead(number))
     }
 
     fn search(&self, vector: &[f32], most: usize, near: &mut Vec<Near>) {

@@ -1,24 +1,24 @@
-//! The best few of many, without sorting the others.
+//! Selection of the best few of many without sorting the rest.
 
-/// Keeps the `keep` smallest ranks that it is offered, in time that hardly depends on how many it keeps.
+/// Keeps the `keep` smallest ranks, in time that hardly depends on `keep`.
 ///
-/// Twice as many are gathered, then the worse half is let go, and what is no better than the worst of the rest is not taken any more.
+/// Collects twice as many, then drops the worse half; later ranks must be better than the worst of the rest.
 #[derive(Debug)]
 pub(super) struct Best {
     keep: usize,
-    /// Rank above, slot below: in order of rank, and of slots where ranks are equal.
+    /// Rank in the upper and slot in the lower bits: ordered by rank, then by slot.
     kept: Vec<u64>,
-    /// What is not better than this is not among the best.
+    /// Only ranks below this may be among the best.
     bar: u32,
 }
 
 impl Best {
-    /// For so many.
+    /// Creates a selection of `keep` slots.
     pub(super) fn new(keep: usize) -> Self {
         Self { keep, kept: Vec::with_capacity(2 * keep), bar: u32::MAX }
     }
 
-    /// Takes a slot if its rank may be among the best.
+    /// Offers a slot with its rank.
     #[inline]
     pub(super) fn offer(&mut self, rank: u32, slot: usize) {
         if rank < self.bar {
@@ -42,7 +42,7 @@ impl Best {
         self.kept.truncate(self.keep);
     }
 
-    /// The slots of the best, in no order.
+    /// Slots of the best, in no order.
     pub(super) fn slots(mut self) -> impl Iterator<Item = usize> {
         if self.kept.len() > self.keep {
             self.halve();
@@ -51,11 +51,11 @@ impl Best {
     }
 }
 
-/// A rank that is the smaller the larger a similarity is. Never the largest, which nothing would be better than.
+/// Rank of a similarity: smaller for a larger similarity. Never the maximum, since no rank would be worse.
 #[inline]
 pub(super) fn rank(similarity: f32) -> u32 {
     let bits = similarity.to_bits();
-    // Floats in order, as whole numbers: those below zero have all bits turned, the others only their sign.
+    // Order-preserving map of floats to integers: negative ones have all bits inverted, the others only the sign.
     let ascending = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
     !ascending
 }

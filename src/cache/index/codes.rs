@@ -1,28 +1,28 @@
-//! Vectors in a byte a dimension, one after the other, each with its signs in bits.
+//! Quantised vectors: a byte per dimension, stored consecutively, with the signs as bits.
 
 use std::collections::HashMap;
 
 use super::kernels::Kernels;
 
-/// A vector in a byte a dimension: what it is multiplied with to have length 1 is kept beside it.
-///
-/// Each vector has a scale of its own, so that none is coarser for another's sake.
+/// A vector with a byte per dimension, and the factor that gives it length 1. Each vector has its own scale, so that
+/// none loses precision because of another.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Code {
-    /// Whole numbers from −127 to 127, in proportion to the vector's.
+    /// Integers from −127 to 127, in proportion to the vector's values.
     pub(super) values: Vec<i8>,
-    /// 1 over the length of `values`; 0 where that is 0.
+    /// 1 over the length of `values`; 0 for a zero vector.
     pub(super) unit: f32,
-    /// Which dimensions are above zero, the first in the lowest bit of the first word.
+    /// Dimensions above zero, the first in the lowest bit of the first word.
     pub(super) signs: Vec<u64>,
 }
 
 impl Code {
-    /// What is not finite counts as zero.
+    /// Quantises a vector. Non-finite values count as zero.
     pub(super) fn of(vector: &[f32]) -> Self {
         let largest =
             vector.iter().filter(|value| value.is_finite()).fold(0.0_f32, |most, value| most.max(value.abs()));
-        // The largest becomes 127, for vectors of the smallest numbers too: dividing by them is exact, where 127 over them is not.
+        // The largest value becomes 127, also for very small vectors: dividing by it is exact, multiplying by 127 over
+        // it is not.
         let step = |value: &f32| {
             let share = if value.is_finite() && largest > 0.0 { value / largest } else { 0.0 };
             (share * 127.0).round() as i8
@@ -79,22 +79,22 @@ impl Codes {
         &self.units
     }
 
-    /// The codes of a run of slots.
+    /// Codes of a range of slots.
     pub(super) fn codes(&self, slots: std::ops::Range<usize>) -> &[i8] {
         &self.values[slots.start * self.dimensions..slots.end * self.dimensions]
     }
 
-    /// Words of signs a vector.
+    /// Words of signs per vector.
     pub(super) fn words(&self) -> usize {
         self.dimensions.div_ceil(64)
     }
 
-    /// The signs of a run of slots.
+    /// Signs of a range of slots.
     pub(super) fn signs(&self, slots: std::ops::Range<usize>) -> &[u64] {
         &self.signs[slots.start * self.words()..slots.end * self.words()]
     }
 
-    /// Adds one of the right length under a number that is not there yet.
+    /// Adds a code of the right length under a new number.
     pub(super) fn push(&mut self, number: u64, code: &Code) {
         let slot = u32::try_from(self.len()).expect("fewer vectors than 2³²: they would take a terabyte");
         self.values.extend_from_slice(&code.values);
@@ -104,7 +104,7 @@ impl Codes {
         self.slots.insert(number, slot);
     }
 
-    /// Adds what other codes of the same length hold under a number that is not here yet, if they do.
+    /// Copies the code of a new number from other codes of the same length, if they have it.
     pub(super) fn copy(&mut self, number: u64, from: &Self) {
         let Some(slot) = from.slots.get(&number).map(|slot| *slot as usize) else { return };
         self.values.extend_from_slice(from.codes(slot..slot + 1));
@@ -114,7 +114,7 @@ impl Codes {
         self.numbers.push(number);
     }
 
-    /// Takes one out; the last one moves into its place.
+    /// Removes a code; the last one moves into its slot.
     pub(super) fn remove(&mut self, number: u64) -> bool {
         let Some(slot) = self.slots.remove(&number) else { return false };
         let (slot, last) = (slot as usize, self.len() - 1);
@@ -128,13 +128,13 @@ impl Codes {
         true
     }
 
-    /// How alike a vector of length 1 and the one in a slot are.
+    /// Similarity of a vector of length 1 and the one in a slot.
     pub(super) fn similarity(&self, query: &[f32], slot: usize) -> f32 {
         (self.kernels.dot(query, self.codes(slot..slot + 1)) * self.units[slot]).clamp(-1.0, 1.0)
     }
 
     pub(super) fn bytes(&self) -> usize {
-        // A hash table has a byte beside each bucket, and is at most seven eighths full.
+        // A hash table has one extra byte per bucket, and is at most seven eighths full.
         let bucket = size_of::<(u64, u32)>() + 1;
         self.values.capacity()
             + self.units.capacity() * size_of::<f32>()
@@ -143,16 +143,16 @@ impl Codes {
     }
 }
 
-/// Puts the last group of `width` items in the place of another.
+/// Replaces a group of `width` items by the last one.
 fn take<T: Copy>(items: &mut Vec<T>, slot: usize, last: usize, width: usize) {
     items.copy_within(last * width..(last + 1) * width, slot * width);
     items.truncate(last * width);
 }
 
-/// The same direction at length 1; all zeros where it has none.
+/// The vector scaled to length 1; all zeros if it has no direction.
 pub(super) fn normalised(vector: &[f32]) -> Vec<f32> {
     let finite = |value: &f32| if value.is_finite() { *value } else { 0.0 };
-    // In f64, where squares of the largest f32 are finite.
+    // In f64, in which squares of the largest f32 are finite.
     let squares: f64 = vector.iter().map(|value| f64::from(finite(value)).powi(2)).sum();
     let unit = if squares > 0.0 { 1.0 / squares.sqrt() } else { 0.0 };
     vector.iter().map(|value| (f64::from(finite(value)) * unit) as f32).collect()

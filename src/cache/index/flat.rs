@@ -1,4 +1,4 @@
-//! The flat index: everything is looked at, in a byte a dimension or, where that is much, in a bit a dimension first.
+//! Flat index: scans all vectors, by a byte per dimension or, for many vectors, by a bit per dimension first.
 
 use super::{
     Near, VectorIndex,
@@ -6,20 +6,22 @@ use super::{
     codes::{Code, Codes, normalised},
 };
 
-/// From how many vectors on their signs are looked at first. By `benches/index`.
+/// Vectors from which on signs are compared first. Determined by `benches/index`.
 const SIFTED_FROM: usize = 2_000;
-/// How many of those whose signs differ least are compared in full. By `benches/index`.
+/// Vectors with the fewest differing signs that are compared in full. Determined by `benches/index`.
 const SIFTED: usize = 256;
-/// How many, by rounded query, are compared in full.
+/// Best vectors by the quantised query that are compared in full.
 const SCANNED: usize = 32;
-/// So many are looked at together. What is worked out of them fits the first cache of the processor.
+/// Vectors scanned together. Their intermediate results fit the processor's first-level cache.
 const BLOCK: usize = 512;
 
-/// An index without structure: exact up to rounding below a size, and by a prefilter above it. Vectors go at once and leave nothing behind.
+/// An index without structure: exact up to rounding below a threshold, and with a prefilter above it. Removed vectors
+/// leave nothing behind.
 ///
-/// A vector is kept in a byte a dimension, with a scale of its own. A query is rounded in the same way for the scan, and the best
-/// few are compared anew with the query as it came. The prefilter counts by how many signs two vectors differ, which grows with the
-/// angle between them (Charikar, *Similarity estimation techniques from rounding algorithms*, 2002, with the axes for hyperplanes).
+/// A vector is stored as a byte per dimension, with a scale of its own. The query is quantised in the same way for the
+/// scan, and the best few are compared again with the original query. The prefilter counts differing signs, which
+/// increase with the angle between two vectors (Charikar, *Similarity estimation techniques from rounding algorithms*,
+/// 2002, with the axes as hyperplanes).
 #[derive(Debug)]
 pub struct Flat {
     codes: Codes,
@@ -28,29 +30,29 @@ pub struct Flat {
 }
 
 impl Flat {
-    /// For vectors of a length.
+    /// Creates an index for vectors of this length.
     pub fn new(dimensions: usize) -> Self {
         Self { codes: Codes::new(dimensions), sifted_from: SIFTED_FROM, sifted: SIFTED }
     }
 
-    /// One that always compares all bytes.
+    /// Disables the prefilter.
     #[must_use]
     pub fn scanned(self) -> Self {
         Self { sifted_from: usize::MAX, ..self }
     }
 
-    /// One that always looks at signs first and keeps so many.
+    /// Always uses the prefilter, with `keep` survivors.
     #[must_use]
     pub fn sifted(self, keep: usize) -> Self {
         Self { sifted_from: 0, sifted: keep, ..self }
     }
 
-    /// The codes themselves, for whoever builds another index of them.
+    /// The codes, for building another index.
     pub(super) fn codes(&self) -> &Codes {
         &self.codes
     }
 
-    /// Adds what another index holds under a number, which is not in this one yet.
+    /// Copies a new number's vector from another index.
     pub(super) fn take_over(&mut self, number: u64, from: &Self) {
         self.codes.copy(number, &from.codes);
     }

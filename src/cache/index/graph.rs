@@ -1,4 +1,4 @@
-//! A graph of vectors that does not change any more, by [`hnsw_rs`].
+//! Immutable graph of vectors, by [`hnsw_rs`].
 
 use std::{collections::HashMap, fmt};
 
@@ -10,28 +10,28 @@ use super::{
     kernels::Kernels,
 };
 
-/// Neighbours of a vector on a layer (`M` of the paper).
+/// Neighbours of a vector per layer (`M` of the paper).
 const NEIGHBOURS: usize = 16;
-/// How many candidates are weighed for them (`ef_construction`).
+/// Candidates weighed for them (`ef_construction`).
 const WEIGHED: usize = 128;
 const LAYERS: usize = 16;
-/// A unit (`Code::unit`) lies in so many bytes behind each code, since the library hands vectors alone to the distance.
+/// Bytes of the unit (`Code::unit`) behind each code, since the library passes only vectors to the distance function.
 const UNIT: usize = size_of::<f32>();
 
-/// A Hierarchical Navigable Small World graph (Malkov and Yashunin, 2016) over codes in a byte a dimension.
+/// A Hierarchical Navigable Small World graph (Malkov and Yashunin, 2016) over codes of a byte per dimension.
 ///
-/// The library knows no deletion and no replacement; whoever uses the graph remembers what of it counts no more.
+/// The library supports neither deletion nor replacement; the user of the graph tracks dead points.
 pub(super) struct Graph {
     hnsw: Hnsw<'static, i8, Angle>,
-    /// The number of each point.
+    /// Number of each point.
     numbers: Vec<u64>,
-    /// The point of each number.
+    /// Point of each number.
     points: HashMap<u64, u32>,
     dimensions: usize,
 }
 
 impl Graph {
-    /// An empty graph for so many vectors of a length.
+    /// Creates an empty graph for this many vectors of one length.
     pub(super) fn new(dimensions: usize, vectors: usize) -> Self {
         let angle = Angle(Kernels::new());
         Self {
@@ -49,7 +49,7 @@ impl Graph {
         }
     }
 
-    /// Adds what of another graph still counts.
+    /// Adds the live points of another graph.
     pub(super) fn add_graph(&mut self, other: &Self, counts: impl Fn(u32) -> bool) {
         for point in other.hnsw.get_point_indexation() {
             let origin = point.get_origin_id();
@@ -59,26 +59,27 @@ impl Graph {
         }
     }
 
-    /// One after the other: the library's parallel insertion would take every processor from those who serve.
+    /// Sequential: the library's parallel insertion would occupy all processors.
     fn add(&mut self, number: u64, point: &[i8]) {
         self.points.insert(number, self.numbers.len() as u32);
         self.hnsw.insert((point, self.numbers.len()));
         self.numbers.push(number);
     }
 
-    /// The point of a number.
+    /// Point of a number.
     pub(super) fn point(&self, number: u64) -> Option<u32> {
         self.points.get(&number).copied()
     }
 
-    /// How many points it has.
+    /// Number of points.
     pub(super) fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Adds to `near` the nearest of those that count, in no order, from so many candidates (`ef`).
+    /// Adds the nearest live points to `near`, in no order, from `ef` candidates.
     ///
-    /// What counts is told from the candidates when they are found: the library's own filter goes through most of the graph where little counts.
+    /// Dead points are filtered from the candidates afterwards: the library's own filter visits most of the graph when
+    /// few points are live.
     pub(super) fn search(
         &self,
         vector: &[f32],
@@ -90,7 +91,7 @@ impl Graph {
         let query = Code::of(vector);
         let candidates = candidates.max(most);
         let found = self.hnsw.search(&with_unit(&query.values, query.unit), candidates, candidates);
-        // The distances are those of two rounded vectors: twice as many as are asked for are compared with the query as it came.
+        // These are distances of quantised vectors, so twice as many as requested are compared with the original query.
         let counted = found.iter().filter(|neighbour| counts(neighbour.d_id as u32)).take(2 * most);
         near.extend(counted.filter_map(|neighbour| {
             let point = self.hnsw.get_point_indexation().get_point_data(&neighbour.p_id)?;
@@ -100,7 +101,7 @@ impl Graph {
         }));
     }
 
-    /// What it takes, in bytes, by what the library keeps: a vector, an entry for each layer, and for each neighbour a shared place.
+    /// Size in bytes, by the library's layout: a vector, an entry per layer, and a shared reference per neighbour.
     pub(super) fn bytes(&self) -> usize {
         let pointers = 2 * size_of::<usize>();
         let place = size_of::<usize>() + pointers + size_of::<(usize, f32)>();
@@ -125,7 +126,7 @@ fn parts(point: &[i8]) -> (&[i8], f32) {
     (code, f32::from_le_bytes(unit.map(i8::cast_unsigned)))
 }
 
-/// One less the cosine, never below 0: rounding would otherwise make vectors nearer than identical, at which the library panics.
+/// One minus the cosine, at least 0: rounding could otherwise make it negative, and the library panics at that.
 #[derive(Copy, Clone)]
 struct Angle(Kernels);
 

@@ -1,33 +1,33 @@
-//! The inner loops, compiled once for any processor and once for those with AVX2, and chosen as the program runs.
+//! Inner loops, compiled for any processor and for AVX2, selected at run time.
 //!
-//! They are plain loops that the compiler turns into vector instructions; [`pulp`] holds the one unsafe step, the call into
-//! code for a processor that was found to be there.
+//! These are plain loops that the compiler vectorises. [`pulp`] contains the one unsafe step, the call into code for a
+//! detected processor.
 
 use pulp::{Arch, NullaryFnOnce};
 
-/// What this processor can do.
+/// Instruction set of this processor.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Kernels(Arch);
 
 impl Kernels {
-    /// Finds out once what there is; the answer is cached by the library.
+    /// Detects the instruction set; the library caches the result.
     pub(super) fn new() -> Self {
         Self(Arch::new())
     }
 
-    /// For each code of `codes`, one after the other and each as long as `query`, its dot product with `query`.
+    /// Dot product of `query` with each of the consecutive `codes`.
     ///
-    /// 65,536 dimensions and more could overflow; no embedder has so many.
+    /// 65,536 or more dimensions could overflow; no embedder has that many.
     pub(super) fn dots(self, query: &[i8], codes: &[i8], dots: &mut [i32]) {
         self.0.dispatch(Dots { query, codes, out: dots });
     }
 
-    /// The dot product of a vector with a code.
+    /// Dot product of a vector with a code.
     pub(super) fn dot(self, query: &[f32], code: &[i8]) -> f32 {
         self.0.dispatch(Dot { query, code })
     }
 
-    /// For each group of `query.len()` words of `words`, how many bits differ from those of `query`.
+    /// Number of bits that differ between `query` and each group of `query.len()` words.
     pub(super) fn differences(self, query: &[u64], words: &[u64], differences: &mut [u32]) {
         self.0.dispatch(Differences { query, words, out: differences });
     }
@@ -61,7 +61,7 @@ impl NullaryFnOnce for Dot<'_> {
 
     #[inline(always)]
     fn call(self) -> f32 {
-        // Sums of floats keep their order unless they are told apart: so many of them fill two vector registers.
+        // The order of float additions is fixed within a lane: this many lanes fill two vector registers.
         const LANES: usize = 16;
         let (queries, query_rest) = self.query.as_chunks::<LANES>();
         let (codes, code_rest) = self.code.as_chunks::<LANES>();
@@ -89,7 +89,7 @@ impl NullaryFnOnce for Differences<'_> {
     #[inline(always)]
     fn call(self) {
         let Self { query, words, out } = self;
-        // The usual lengths, 256 and 384, are worth a loop that is unrolled.
+        // The common lengths, 256 and 384, have an unrolled loop.
         if let Ok(query) = <&[u64; 4]>::try_from(query) {
             count(query, words, out);
         } else if let Ok(query) = <&[u64; 6]>::try_from(query) {

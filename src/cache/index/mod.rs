@@ -1,4 +1,4 @@
-//! Nearest vectors: one index for the entries that may answer one another, and none that is shared by those that may not.
+//! Nearest-neighbour search: one index per set of entries that may answer one another; no index is shared beyond.
 
 mod adaptive;
 mod best;
@@ -16,43 +16,43 @@ pub use self::{
     flat::Flat,
 };
 
-/// Unit vectors by number, and those nearest to another.
+/// Unit vectors by number, with nearest-neighbour search.
 ///
-/// All are of one length, which the index is made for. A vector of another length is near to nothing: it is not added, and finds
-/// nothing. Neither is one without a direction, all zeros, near to anything: its similarity is 0.
+/// All vectors have the length that the index was created for. A vector of another length matches nothing: it is not
+/// added, and finds nothing. A zero vector has a similarity of 0 to all.
 pub trait VectorIndex: Send + Sync {
-    /// Adds a vector, or puts it in the place of the one that has its number.
+    /// Adds a vector, or replaces the one with its number.
     fn insert(&mut self, number: u64, vector: &[f32]);
 
-    /// Takes a vector out; whether there was one.
+    /// Removes a vector. Returns false if there was none.
     fn remove(&mut self, number: u64) -> bool;
 
-    /// Puts at most `most` entries into `near`, the nearest first. What `near` held before is gone.
+    /// Replaces the contents of `near` by at most `most` entries, nearest first.
     fn search(&self, vector: &[f32], most: usize, near: &mut Vec<Near>);
 
-    /// How many vectors it holds.
+    /// Number of vectors.
     fn len(&self) -> usize;
 
-    /// Whether it holds none.
+    /// True without vectors.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What it takes, in bytes.
+    /// Size in bytes.
     fn bytes(&self) -> usize;
 }
 
-/// An entry near to what was looked for.
+/// A search result.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Near {
     /// Its number.
     pub number: u64,
-    /// Cosine of the angle between the two, −1 to 1.
+    /// Cosine of the angle, −1 to 1.
     pub similarity: f32,
 }
 
 impl Near {
-    /// The order of a search's answer; those that are equally near by their numbers.
+    /// Order of search results; equal similarities by number.
     fn nearest_first(&self, other: &Self) -> Ordering {
         other.similarity.total_cmp(&self.similarity).then(self.number.cmp(&other.number))
     }

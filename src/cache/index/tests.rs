@@ -1,4 +1,4 @@
-//! Every index against brute force, by random histories.
+//! Compares every index with brute force, over random histories.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ const DIMENSIONS: usize = 24;
 enum Step {
     Insert(u64, Vec<f32>),
     Remove(u64),
-    /// For the index that can: the whole way to a new graph, with steps between plan and adoption.
+    /// For the adaptive index: a complete rebuild, with changes between plan and adoption.
     Rebuild(Vec<Step>),
 }
 
 fn vector() -> impl Strategy<Value = Vec<f32>> {
     prop_oneof![
         8 => prop::collection::vec(-1.0_f32..1.0, DIMENSIONS),
-        // A few that come again and again, and what no embedder should make.
+        // Some values repeat, and some are invalid.
         2 => (0_u8..3).prop_map(|which| (0..DIMENSIONS).map(|at| f32::from(which) - at as f32).collect()),
         1 => Just(vec![0.0; DIMENSIONS]),
         1 => Just(vec![f32::MIN_POSITIVE; DIMENSIONS]),
@@ -62,7 +62,7 @@ fn change_both<I: VectorIndex>(index: &mut I, model: &mut Model, step: &Step) {
     }
 }
 
-/// What is found is there, as similar as it is said to be, and nothing that is more similar is left out.
+/// Results exist, have the stated similarity, and no more similar vector is missing.
 fn compare<I: VectorIndex>(index: &I, model: &Model, query: &[f32]) {
     let mut near = vec![Near { number: 999, similarity: 1.0 }];
     index.search(query, 5, &mut near);
@@ -116,7 +116,7 @@ proptest! {
             }
             assert_eq!(index.len(), model.len());
         }
-        // A graph of so few may still leave some unlinked: what it finds is held to, and that what is not sealed is found.
+        // A graph of so few points may leave some unlinked, so only its results and the unsealed vectors are checked.
         let mut near = Vec::new();
         index.search(&query, 100, &mut near);
         for found in &near {
@@ -129,7 +129,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_put_in_is_its_own_nearest_however_many_there_are() {
+fn an_inserted_vector_is_its_own_nearest_at_any_size() {
     let mut dice = fastrand::Rng::with_seed(7);
     let vectors: Vec<Vec<f32>> = (0..3_000).map(|_| (0..70).map(|_| dice.f32() - 0.5).collect()).collect();
     let mut index = Flat::new(70);
@@ -148,7 +148,7 @@ fn what_was_put_in_is_its_own_nearest_however_many_there_are() {
 }
 
 #[test]
-fn many_identical_vectors_are_sealed_without_harm() {
+fn many_identical_vectors_can_be_sealed() {
     let mut index = Adaptive::new(4).sealed_from(10);
     for number in 0..50 {
         index.insert(number, &[0.5; 4]);

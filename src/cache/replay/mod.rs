@@ -1,7 +1,7 @@
-//! What a semantic cache would have done with texts of which it is known which mean the same: streams made of labelled pairs, with
-//! chosen shares of queries that have a partner in the store.
+//! Offline evaluation of the semantic cache on labelled texts: streams built from labelled pairs, with a chosen share
+//! of queries that have a partner in the store.
 //!
-//! For `signalbox cache eval`, for the bench and for the fit of the prior; nothing here serves traffic.
+//! Used by `signalbox cache eval`, by the bench and by the fit of the prior; nothing here serves traffic.
 
 mod corpus;
 mod rates;

@@ -1,24 +1,24 @@
-//! Hit rates and false hits of a replay, for a stream in which a chosen share of the queries has a partner, with intervals.
+//! Hit rates and false hits of a replay with confidence intervals, for a chosen share of queries with a partner.
 
 use crate::measure::beta;
 
-/// What became of queries.
+/// Outcomes of queries.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Queries with a partner in the store.
     pub with_partner: usize,
-    /// Of these served with an answer that serves.
+    /// Of these, queries served correctly.
     pub right: usize,
-    /// Of these served with another.
+    /// Of these, queries served with a wrong answer.
     pub wrong: usize,
     /// Queries without a partner.
     pub without: usize,
-    /// Of these served: each falsely.
+    /// Of these, queries served, which are all false hits.
     pub false_hits: usize,
 }
 
 impl Counts {
-    /// Takes in a query: whether it had a partner, and whether what it was served with, if it was, serves.
+    /// Adds a query: `partner` is true if it had one, `served` is the correctness of its hit, if any.
     pub fn add(&mut self, partner: bool, served: Option<bool>) {
         *(if partner { &mut self.with_partner } else { &mut self.without }) += 1;
         match served {
@@ -29,16 +29,16 @@ impl Counts {
         }
     }
 
-    /// All that were served.
+    /// All hits.
     pub fn hits(&self) -> usize {
         self.right + self.wrong + self.false_hits
     }
 }
 
-/// A rate and the interval that holds it with 95 %.
+/// A rate with its 95 % interval.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Interval {
-    /// As measured.
+    /// Measured rate.
     pub rate: f64,
     /// Lower end.
     pub low: f64,
@@ -49,22 +49,22 @@ pub struct Interval {
 /// Rates at a prevalence.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Rates {
-    /// Hits by queries.
+    /// Hits per query.
     pub hit_rate: Interval,
-    /// False hits by hits.
+    /// False hits per hit.
     pub per_hit: Interval,
-    /// False hits by queries.
+    /// False hits per query.
     pub per_request: Interval,
-    /// Hits that were counted.
+    /// Number of hits.
     pub hits: usize,
 }
 
-/// How many draws intervals are made of.
+/// Draws per interval.
 const DRAWS: usize = 4_000;
 
-/// The rates where `prevalence` of the queries have a partner: each query was replayed once, and those with and those without one are
-/// weighed to that share. Intervals are of draws from the posteriors of the three rates that make them up (Jeffreys' prior), taken at
-/// fixed places, so that equal counts give equal ends.
+/// Rates for a share `prevalence` of queries with a partner: each query was replayed once, and those with and without a
+/// partner are weighted to that share. Intervals come from draws from the posteriors of the three component rates
+/// (Jeffreys' prior), at fixed points, so that equal counts give equal intervals.
 pub fn at_prevalence(counts: &Counts, prevalence: f64) -> Rates {
     let share = |part: usize, all: usize| if all == 0 { 0.0 } else { part as f64 / all as f64 };
     let join = |right: f64, wrong: f64, falsely: f64| {
@@ -99,7 +99,7 @@ pub fn at_prevalence(counts: &Counts, prevalence: f64) -> Rates {
 }
 
 impl Interval {
-    /// What was measured, between the ends that 95 % of the draws lie within.
+    /// The measured rate with the interval that holds 95 % of the draws.
     fn of(rate: f64, mut draws: Vec<f64>) -> Self {
         draws.sort_by(f64::total_cmp);
         let (low, high) = (draws[DRAWS / 40], draws[DRAWS - DRAWS / 40]);
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_weighed_to_the_prevalence() {
+    fn rates_are_weighted_to_the_prevalence() {
         let counts = Counts { with_partner: 100, right: 40, wrong: 1, without: 1_000, false_hits: 2 };
         let rates = at_prevalence(&counts, 0.1);
         assert!((rates.hit_rate.rate - (0.1 * 0.41 + 0.9 * 0.002)).abs() < 1e-12);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_are_counted_by_what_became_of_them() {
+    fn queries_are_counted_by_outcome() {
         let mut counts = Counts::default();
         for (partner, served) in
             [(true, Some(true)), (true, Some(false)), (true, None), (false, Some(false)), (false, None)]

@@ -1,4 +1,4 @@
-//! An entry: a text, as far as it is needed to compare others with it, and the answer that it got.
+//! An entry of the semantic cache: a text's features for comparisons, and its answer.
 
 use std::{
     sync::{
@@ -13,81 +13,81 @@ use crate::{
         confidence::Shift,
         exact::Purge,
         guard::Traits,
-        kept::Kept,
         key::ExactKey,
+        record::Kept,
         record::{Origin, Record},
     },
     measure::lock,
     types::Moment,
 };
 
-/// What an entry takes beside its record, its vectors and its traits, in bytes: itself, its places in the index, in the order and among
-/// the texts.
+/// Size of an entry without its record, vectors and traits, in bytes: itself and its places in the index, in the order
+/// and among the texts.
 const ENTRY: usize = 576;
 
-/// What an entry is made of.
+/// Parts of a new entry.
 #[derive(Clone, Debug)]
 pub struct NewEntry {
-    /// A hash of the text, byte for byte: one text has one answer of each backend.
+    /// Hash of the text, byte for byte: one text has one answer per backend.
     pub text: u64,
-    /// The text, taken apart.
+    /// Features of the text.
     pub traits: Arc<Traits>,
-    /// Its vector by the embedder that recalls.
+    /// Its vector by the recalling embedder.
     pub recall: Box<[f32]>,
-    /// Its vector by the embedder that decides.
+    /// Its vector by the deciding embedder.
     pub vector: Box<[f32]>,
     /// The answer.
     pub record: Arc<Record>,
-    /// The exact key of the request that it was the answer to.
+    /// Exact key of the request that was answered.
     pub exact: ExactKey,
-    /// Since when the answer is kept, where it was under another text before.
+    /// Start of the answer's life, if it was stored under another text before.
     pub kept: Option<Kept>,
 }
 
 /// An entry. Shared by reference between threads.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its number among all entries.
+    /// Its unique number.
     pub number: u64,
-    /// A hash of the text, byte for byte.
+    /// Hash of the text, byte for byte.
     pub text: u64,
-    /// The text, taken apart.
+    /// Features of the text.
     pub traits: Arc<Traits>,
-    /// Its vector by the embedder that decides.
+    /// Its vector by the deciding embedder.
     pub vector: Box<[f32]>,
     /// The answer.
     pub record: Arc<Record>,
-    /// The exact key of the request that it was the answer to.
+    /// Exact key of the request that was answered.
     pub exact: ExactKey,
-    /// Since when its answer is kept.
+    /// Start of the answer's life.
     pub kept: Kept,
-    /// Until when.
+    /// Time of expiry.
     pub expires: Moment,
-    /// Its bytes, near enough.
+    /// Approximate size in bytes.
     pub(super) bytes: usize,
-    /// How far its own evidence moves the log odds.
+    /// Shift of the log odds by its own evidence.
     shift: Mutex<Shift>,
-    /// How often it was given.
+    /// Number of times it was served.
     hits: AtomicU32,
-    /// Whether it was given since the last look for room.
+    /// True if it was served since eviction last considered it.
     given: AtomicBool,
 }
 
-/// An entry that the cheap vector found near.
+/// An entry that the recall stage found.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The entry.
     pub entry: Arc<Entry>,
-    /// Its similarity by that vector.
+    /// Its similarity by the recalling embedder.
     pub recall: f32,
 }
 
-/// Which entries a request may be given.
+/// Entries that a request accepts.
 #[derive(Copy, Clone, Debug)]
 pub struct Wanted<'a> {
-    /// Backends whose answers may be given.
+    /// Backends whose answers are acceptable.
     pub acceptable: &'a [Origin],
-    /// The oldest that the caller takes.
+    /// Greatest age that the caller accepts.
     pub max_age: Option<Duration>,
 }
 
@@ -111,33 +111,33 @@ impl Entry {
         }
     }
 
-    /// How far its own evidence moves the log odds.
+    /// Shift of the log odds by its own evidence.
     pub fn shift(&self) -> Shift {
         *lock(&self.shift)
     }
 
-    /// Learns whether its answer served a text whose log odds, but for the entry's own shift, were `log_odds`.
+    /// Learns whether its answer served a text whose log odds without the entry's own shift were `log_odds`.
     pub fn learn(&self, log_odds: f32, same: bool, weight: f32) {
         lock(&self.shift).learn(log_odds, same, weight);
     }
 
-    /// It was given once more.
+    /// Counts one more use.
     pub fn give(&self) {
         self.hits.fetch_add(1, Relaxed);
         self.given.store(true, Relaxed);
     }
 
-    /// How often it was given.
+    /// Number of times it was served.
     pub fn hits(&self) -> u32 {
         self.hits.load(Relaxed)
     }
 
-    /// How long it may still be given.
+    /// Time for which it may still be served.
     pub fn left(&self, now: Moment) -> Duration {
         self.expires.since(now)
     }
 
-    /// What only one entry answers: a text, by a backend.
+    /// Key of which there is only one entry: a text and a backend.
     pub(super) fn asked(&self) -> (u64, Origin) {
         (self.text, self.record.origin)
     }

@@ -1,7 +1,9 @@
-//! Answers to texts that mean the same: entries by their vectors, one index for each set of requests that differ in nothing but that text.
+//! Semantic cache: answers to texts of the same meaning, by vectors, with one index per set of requests that differ
+//! only in that text.
 //!
-//! A lookup goes in two stages. [`Semantic::find`] gathers the entries that a cheap vector finds near; [`judge`] weighs them by a better
-//! one, by the [guards](super::guard), and by what is known of the entry and its scope, and says whether one may be given.
+//! A lookup has two stages. [`Semantic::find`] collects the entries that a cheap vector finds near. [`judge`] weighs
+//! them by a better vector, by the [guards](super::guard), and by the evidence of the entry and its scope, and decides
+//! whether to serve one.
 
 mod entry;
 mod space;
@@ -19,52 +21,52 @@ use std::{
 use self::space::Space;
 pub use self::{
     entry::{Candidate, Entry, NewEntry, Wanted},
-    verdict::{Judged, Verdict, Weighed, foregone, judge},
+    verdict::{Judged, Verdict, Weighed, early_verdict, judge},
 };
 use super::{exact::Purge, key::CompatKey};
 use crate::{measure::lock, types::Moment};
 
 /// Most candidates of a lookup.
 const CANDIDATES: usize = 8;
-/// Below this similarity by the recalling embedder an entry is no candidate: 98.8 % of what the deciding one accepts lies above, and four in
-/// five questions without a partner have nothing there (assets/embed/README.md).
+/// Least similarity of a candidate by the recalling embedder: 98.8 % of what the deciding one accepts lies above, and
+/// four in five questions without a partner have nothing there (assets/embed/README.md).
 pub const RECALL: f32 = 0.80;
 
-/// What an index with one vector takes beside its entry, in bytes, near enough: a history that nobody else has makes one of its own.
+/// Approximate size of an index with one vector, in bytes: a unique conversation history has an index of its own.
 const SPACE: usize = 3 << 10;
 
 /// All entries. Shared by reference between threads.
 #[derive(Debug, Default)]
 pub struct Semantic {
     spaces: RwLock<HashMap<CompatKey, Arc<RwLock<Space>>>>,
-    /// Every entry, in the order in which they are looked at when room is needed.
+    /// All entries, in the order in which eviction considers them.
     order: Mutex<VecDeque<(CompatKey, u64)>>,
     numbers: AtomicU64,
     count: AtomicUsize,
     bytes: AtomicUsize,
-    /// Most bytes.
+    /// Limit on bytes.
     most: AtomicUsize,
-    evicted: [AtomicU64; Gone::ALL.len()],
+    evicted: [AtomicU64; Removal::ALL.len()],
 }
 
-/// Why an entry went; the places of the counts.
+/// Reason for a removal, in the order of the counters.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Gone {
-    /// Others needed the room, and nobody had asked for it since it was last looked at.
+pub enum Removal {
+    /// Room was needed, and it was not used since eviction last considered it.
     Space,
-    /// Its time was over.
+    /// It expired.
     Expired,
-    /// A newer answer to the same text took its place.
+    /// A newer answer to the same text replaced it.
     Replaced,
-    /// Somebody asked for that, or the policy keeps nothing any more.
+    /// It was purged on request, or by a policy that disables the cache.
     Purged,
 }
 
-impl Gone {
-    /// All of them, in the order of the counts.
+impl Removal {
+    /// All reasons, in the order of the counters.
     pub const ALL: [Self; 4] = [Self::Space, Self::Expired, Self::Replaced, Self::Purged];
 
-    /// A word of low cardinality, for metric labels.
+    /// Label of low cardinality for metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Space => "space",
@@ -76,18 +78,18 @@ impl Gone {
 }
 
 impl Semantic {
-    /// Holds no more than so many bytes from now on.
+    /// Sets the limit on bytes.
     pub fn set_capacity(&self, bytes: usize) {
         self.most.store(bytes, Relaxed);
         self.make_room();
     }
 
-    /// How many entries the index of `key` has: what a search in it takes grows with them.
+    /// Number of entries in the index of `key`: a search takes time in proportion.
     pub fn len_of(&self, key: &CompatKey) -> usize {
         self.space(key).map_or(0, |space| read(&space).len())
     }
 
-    /// The entries of `key` nearest to a vector, the nearest first, as far as they may be given.
+    /// Entries of `key` nearest to a vector that may be served, nearest first.
     pub fn find(&self, key: &CompatKey, vector: &[f32], wanted: Wanted<'_>, now: Moment) -> Vec<Candidate> {
         let Some(space) = self.space(key) else { return Vec::new() };
         let found = read(&space).search(vector, CANDIDATES);
@@ -97,13 +99,13 @@ impl Semantic {
             .collect()
     }
 
-    /// Keeps an answer under a text for at most `ttl`, in the place of one that the same backend gave to it before. `None` where there is
-    /// no room for it.
+    /// Stores an answer under a text for at most `ttl`. Replaces an earlier one of the same backend. Returns `None`
+    /// without room for it.
     pub fn insert(&self, key: CompatKey, new: NewEntry, ttl: Duration, now: Moment) -> Option<Arc<Entry>> {
         self.put(key, new, ttl, now, true)
     }
 
-    /// The same for an answer that was kept elsewhere, where `left` is what is left of its time: never in the place of one that is here.
+    /// Stores an answer from another place for its remaining time `left`. Never replaces a local entry.
     pub fn restore(&self, key: CompatKey, new: NewEntry, left: Duration, now: Moment) -> Option<Arc<Entry>> {
         self.put(key, new, left, now, false)
     }
@@ -125,32 +127,32 @@ impl Semantic {
             if !newest && space.answers(&entry) {
                 return None;
             }
-            // Before it can be found, and so before it can go again: the counts never fall below zero.
+            // Counted before it can be found and so before it can be removed: the counts never fall below zero.
             self.bytes.fetch_add(entry.bytes, Relaxed);
             self.count.fetch_add(1, Relaxed);
             space.insert(entry.clone(), &recall)
         };
         drop(space);
         if let Some(replaced) = replaced {
-            self.gone(&replaced);
-            self.count(Gone::Replaced);
+            self.forget(&replaced);
+            self.count(Removal::Replaced);
         }
         lock(&self.order).push_back((key, number));
         self.make_room();
         Some(entry)
     }
 
-    /// The entry of `key` with this number, while it is there.
+    /// Entry of `key` with this number, if it is still there.
     pub fn get(&self, key: &CompatKey, number: u64) -> Option<Arc<Entry>> {
         self.space(key).and_then(|space| read(&space).entries.get(&number).cloned())
     }
 
-    /// Forgets an entry, for example because its answer was wrong.
+    /// Removes an entry, for example because its answer was wrong.
     pub fn remove(&self, key: &CompatKey, number: u64) -> bool {
-        self.take(key, number).map(|_| self.count(Gone::Purged)).is_some()
+        self.take(key, number).map(|_| self.count(Removal::Purged)).is_some()
     }
 
-    /// Forgets what `purge` says; how many entries that were.
+    /// Removes the entries that `purge` selects. Returns their number.
     pub fn purge(&self, purge: &Purge) -> usize {
         let spaces: Vec<_> = read_all(&self.spaces).iter().map(|(key, space)| (*key, space.clone())).collect();
         let mut gone = 0;
@@ -165,11 +167,11 @@ impl Semantic {
         gone
     }
 
-    /// What is slow and not for the way of a request: rebuilds the indexes that need it, and lets go of those that are empty. Returns how
-    /// many were rebuilt.
-    pub fn tend(&self) -> usize {
+    /// Slow maintenance outside of requests: rebuilds indexes that need it and drops empty ones. Returns the number of
+    /// rebuilt indexes.
+    pub fn maintain(&self) -> usize {
         let spaces: Vec<_> = read_all(&self.spaces).values().cloned().collect();
-        let built = spaces.iter().filter(|space| Space::tend(space)).count();
+        let built = spaces.iter().filter(|space| Space::rebuild(space)).count();
         drop(spaces);
         let all = read_all(&self.spaces);
         let empty: Vec<_> = all.iter().filter(|(_, space)| read(space).len() == 0).map(|(key, _)| *key).collect();
@@ -180,23 +182,23 @@ impl Semantic {
         built
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.count.load(Relaxed)
     }
 
-    /// Whether there are none.
+    /// True without entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What they take, in bytes, near enough.
+    /// Approximate size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
 
-    /// How many entries went for this reason.
-    pub fn evicted(&self, why: Gone) -> u64 {
+    /// Removals for this reason.
+    pub fn evicted(&self, why: Removal) -> u64 {
         self.evicted[why as usize].load(Relaxed)
     }
 
@@ -204,7 +206,7 @@ impl Semantic {
         read_all(&self.spaces).get(key).cloned()
     }
 
-    fn count(&self, why: Gone) {
+    fn count(&self, why: Removal) {
         self.evicted[why as usize].fetch_add(1, Relaxed);
     }
 
@@ -214,30 +216,30 @@ impl Semantic {
             let mut space = write(&space);
             (space.remove(number)?, space.len() == 0)
         };
-        self.gone(&entry);
+        self.forget(&entry);
         if empty {
             self.leave(key);
         }
         Some(entry)
     }
 
-    /// Lets go of the index of `key`, if it is empty. Where somebody is at it just now, [`Semantic::tend`] does it later.
+    /// Drops the index of `key` if it is empty. If another thread is using it, [`Semantic::maintain`] does it later.
     fn leave(&self, key: &CompatKey) {
         let mut spaces = write_all(&self.spaces);
-        // Nobody else holds it, and so nobody is putting something in.
+        // No other thread holds it, so none is inserting into it.
         if spaces.get(key).is_some_and(|known| Arc::strong_count(known) == 1 && read(known).len() == 0) {
             spaces.remove(key);
             self.bytes.fetch_sub(SPACE, Relaxed);
         }
     }
 
-    fn gone(&self, entry: &Entry) {
+    fn forget(&self, entry: &Entry) {
         self.bytes.fetch_sub(entry.bytes, Relaxed);
         self.count.fetch_sub(1, Relaxed);
     }
 
-    /// Second chance (Corbató, "A paging experiment with the Multics system", 1969): what was given since it was last looked at stays
-    /// for another round.
+    /// Second chance (Corbató, "A paging experiment with the Multics system", 1969): an entry that was served since it
+    /// was last considered stays for another round.
     fn make_room(&self) {
         let most = self.most.load(Relaxed);
         let mut rounds = lock(&self.order).len() * 2;
@@ -248,22 +250,22 @@ impl Semantic {
             if entry.was_given() {
                 lock(&self.order).push_back((key, number));
             } else if self.take(&key, number).is_some() {
-                self.count(Gone::Space);
+                self.count(Removal::Space);
             }
         }
     }
 
-    /// Forgets entries whose time is over, among the `most` that were looked at longest ago.
+    /// Removes expired entries among the `most` that were considered longest ago.
     pub fn expire(&self, most: usize, now: Moment) -> usize {
         let mut gone = 0;
-        // In a statement of its own: within the loop's head the lock would be held for all of the loop.
+        // A separate statement: in the loop's head the lock would be held for the whole loop.
         let looked_at = most.min(lock(&self.order).len());
         for _ in 0..looked_at {
             let Some((key, number)) = lock(&self.order).pop_front() else { break };
             match self.get(&key, number) {
                 Some(entry) if entry.expires > now => lock(&self.order).push_back((key, number)),
                 Some(_) if self.take(&key, number).is_some() => {
-                    self.count(Gone::Expired);
+                    self.count(Removal::Expired);
                     gone += 1;
                 }
                 Some(_) | None => {}

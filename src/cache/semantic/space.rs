@@ -1,4 +1,4 @@
-//! The entries that may answer one another: their requests differ in nothing but the last text.
+//! Entries that may answer one another: their requests differ only in the last text.
 
 use std::{
     collections::HashMap,
@@ -14,10 +14,10 @@ use crate::cache::{
 /// Entries and the index over their vectors.
 #[derive(Debug)]
 pub(super) struct Space {
-    /// Made with the first entry: until then the vectors' length is not known.
+    /// Created with the first entry, which determines the length of the vectors.
     index: Option<Adaptive>,
     pub(super) entries: HashMap<u64, Arc<Entry>>,
-    /// The numbers of entries by their texts, and by whose answers they are.
+    /// Numbers of entries by text and origin.
     by_text: HashMap<(u64, Origin), u64>,
 }
 
@@ -30,12 +30,13 @@ impl Space {
         self.entries.len()
     }
 
-    /// Whether there is an answer already to the same text by the same backend.
+    /// True if the same backend's answer to the same text is stored already.
     pub(super) fn answers(&self, entry: &Entry) -> bool {
         self.by_text.contains_key(&entry.asked())
     }
 
-    /// Puts an entry in; returns the one whose place it takes. Two answers to one text would be rivals, and neither sure enough.
+    /// Inserts an entry and returns the one it replaces. Two answers to one text would compete, and neither be certain
+    /// enough.
     pub(super) fn insert(&mut self, entry: Arc<Entry>, vector: &[f32]) -> Option<Arc<Entry>> {
         let replaced = self.by_text.get(&entry.asked()).copied().and_then(|number| self.remove(number));
         self.by_text.insert(entry.asked(), entry.number);
@@ -53,7 +54,7 @@ impl Space {
         Some(entry)
     }
 
-    /// The entries nearest to a vector, with their similarities, the nearest first.
+    /// Entries nearest to a vector with their similarities, nearest first.
     pub(super) fn search(&self, vector: &[f32], most: usize) -> Vec<(Arc<Entry>, f32)> {
         let Some(index) = &self.index else { return Vec::new() };
         let mut near = Vec::with_capacity(most);
@@ -61,8 +62,8 @@ impl Space {
         near.iter().filter_map(|near| Some((self.entries.get(&near.number)?.clone(), near.similarity))).collect()
     }
 
-    /// Builds the index anew where that is due, without holding a lock while it works; whether it did.
-    pub(super) fn tend(space: &RwLock<Self>) -> bool {
+    /// Rebuilds the index if that is due, without holding a lock during the work. Returns true if it did.
+    pub(super) fn rebuild(space: &RwLock<Self>) -> bool {
         let plan = {
             let mut space = space.write().unwrap_or_else(PoisonError::into_inner);
             space.index.as_mut().filter(|index| index.needs_rebuild()).map(Adaptive::plan)
@@ -73,7 +74,7 @@ impl Space {
             let mut space = space.write().unwrap_or_else(PoisonError::into_inner);
             space.index.as_mut().map(|index| index.adopt(rebuilt))
         };
-        // Freeing it takes a while, and so happens without the lock.
+        // Freed outside the lock, since it takes a while.
         drop(retired);
         true
     }

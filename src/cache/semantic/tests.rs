@@ -6,7 +6,7 @@ use crate::{
         ExactKey, Kept, Keys, Origin, Record,
         confidence::{Prior, Shift},
         guard::{Guard, Traits},
-        key::{Asked, ScopeId},
+        key::{KeyParts, ScopeId},
     },
     policy::Scope,
     protocol::{Canonical, RequestBody, Transcript},
@@ -23,11 +23,11 @@ fn scope() -> ScopeId {
     Keys::new([0; 32]).scope(Scope::Shared, None, None).unwrap()
 }
 
-/// The key of requests to one model.
+/// Key of requests to one model.
 fn key(model: u8) -> CompatKey {
     let body = br#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#.to_vec();
     let form = Canonical::of(Endpoint::Chat, &RequestBody::json(Endpoint::Chat, body.into()).unwrap()).unwrap();
-    let asked = Asked { scope: scope(), model: &model.to_string(), namespace: "", headers: b"", form: &form };
+    let asked = KeyParts { scope: scope(), model: &model.to_string(), namespace: "", headers: b"", form: &form };
     Keys::new([0; 32]).compat(&asked, "e", 0).unwrap()
 }
 
@@ -69,7 +69,7 @@ fn found(entries: &Semantic, text: u64, origin: u64, max_age: Option<u64>, now: 
     found.into_iter().map(|candidate| candidate.entry).collect()
 }
 
-/// Nothing is left but what the counts say.
+/// Checks that nothing is left but what the counts say.
 fn check(entries: &Semantic) {
     let spaces = entries.spaces.read().unwrap();
     let all: Vec<_> =
@@ -81,14 +81,14 @@ fn check(entries: &Semantic) {
 }
 
 #[test]
-fn a_newer_answer_to_one_text_takes_the_place_of_the_older() {
+fn a_newer_answer_to_a_text_replaces_the_older() {
     let entries = spacious();
     entries.insert(key(0), new(1, 1, "old"), HOUR, at(0)).unwrap();
     entries.insert(key(0), new(1, 2, "by another backend"), HOUR, at(1)).unwrap();
     let newer = entries.insert(key(0), new(1, 1, "newer"), HOUR, at(2)).unwrap();
     let left = found(&entries, 1, 1, None, at(3));
     assert_eq!(left.iter().map(|entry| entry.number).collect::<Vec<_>>(), [newer.number]);
-    assert_eq!((found(&entries, 1, 2, None, at(3)).len(), entries.evicted(Gone::Replaced)), (1, 1));
+    assert_eq!((found(&entries, 1, 2, None, at(3)).len(), entries.evicted(Removal::Replaced)), (1, 1));
     check(&entries);
     assert!(entries.remove(&key(0), newer.number) && found(&entries, 1, 1, None, at(3)).is_empty());
     entries.insert(key(0), new(1, 1, "again"), HOUR, at(4)).unwrap();
@@ -97,7 +97,7 @@ fn a_newer_answer_to_one_text_takes_the_place_of_the_older() {
 }
 
 #[test]
-fn an_answer_is_as_old_under_a_second_text_as_under_its_first() {
+fn an_answer_keeps_its_age_under_a_second_text() {
     let entries = spacious();
     let alias = NewEntry { kept: Some(Kept::since(at(10))), ..new(1, 1, "a") };
     entries.insert(key(0), alias, HOUR, at(100)).unwrap();
@@ -106,7 +106,7 @@ fn an_answer_is_as_old_under_a_second_text_as_under_its_first() {
 }
 
 #[test]
-fn what_was_kept_elsewhere_keeps_its_age_and_takes_no_place() {
+fn restored_entries_keep_their_age_and_replace_nothing() {
     let entries = spacious();
     let old = |answer| NewEntry { kept: Some(Kept::aged(at(100), Duration::from_secs(50))), ..new(1, 1, answer) };
     let restored = entries.restore(key(0), old("a"), Duration::from_mins(1), at(100)).unwrap();
@@ -132,17 +132,17 @@ fn no_index_outlives_its_entries() {
     for model in 0..20 {
         entries.insert(key(model), new(1, 1, "a"), HOUR, at(0)).unwrap();
     }
-    // Somebody is at one of them while its entry goes.
+    // Another thread uses one of them while its entry is removed.
     let held = entries.space(&key(3)).unwrap();
     assert_eq!(entries.expire(100, at(3601)), 20);
-    assert_eq!((entries.spaces.read().unwrap().len(), entries.evicted(Gone::Expired)), (1, 20));
+    assert_eq!((entries.spaces.read().unwrap().len(), entries.evicted(Removal::Expired)), (1, 20));
     drop(held);
-    entries.tend();
+    entries.maintain();
     check(&entries);
 }
 
 #[test]
-fn counts_hold_while_entries_come_and_go_at_once() {
+fn counts_hold_under_concurrent_changes() {
     let entries = spacious();
     std::thread::scope(|threads| {
         for thread in 0..3u64 {
@@ -156,14 +156,14 @@ fn counts_hold_while_entries_come_and_go_at_once() {
             });
         }
         threads.spawn(|| (0..200).for_each(|_| _ = entries.purge(&Purge::default())));
-        threads.spawn(|| (0..200).for_each(|_| _ = entries.tend()));
+        threads.spawn(|| (0..200).for_each(|_| _ = entries.maintain()));
     });
-    entries.tend();
+    entries.maintain();
     check(&entries);
 }
 
 #[test]
-fn the_decider_is_asked_only_where_its_word_counts() {
+fn the_deciding_embedder_is_called_only_where_it_matters() {
     let stored = |text: &str| {
         let new = NewEntry { traits: Arc::new(Traits::of(text)), ..new(1, 1, "a") };
         Candidate { entry: spacious().insert(key(0), new, HOUR, at(0)).unwrap(), recall: 0.95 }
@@ -173,7 +173,7 @@ fn the_decider_is_asked_only_where_its_word_counts() {
         let traits = Traits::of(asked);
         let weighed =
             Weighed { traits: &traits, prior: Prior::of("minilm-l6-w8"), scope: Shift::scope(), budget: 0.05 };
-        foregone(&weighed, near)
+        early_verdict(&weighed, near)
     };
     assert!(matches!(verdict("How do I turn off dark mode?", &near), Some(Verdict::Guarded(Guard::Antonym))));
     assert!(verdict("How can I enable dark mode?", &near).is_none());
@@ -185,7 +185,7 @@ fn the_decider_is_asked_only_where_its_word_counts() {
 
 proptest! {
     #[test]
-    fn counts_agree_with_what_is_there(steps in prop::collection::vec((0u8..6, 0u8..4, 0u64..8), 0..60), room in 0usize..9) {
+    fn counts_match_the_entries(steps in prop::collection::vec((0u8..6, 0u8..4, 0u64..8), 0..60), room in 0usize..9) {
         let entries = Semantic::default();
         let most = room * 4000;
         entries.set_capacity(most);
@@ -193,10 +193,10 @@ proptest! {
             match step {
                 0 => _ = entries.purge(&Purge { entry: Some(new(text, 1, "").exact), ..Purge::default() }),
                 1 => _ = entries.expire(2, at(second)),
-                2 => _ = entries.tend(),
+                2 => _ = entries.maintain(),
                 _ => drop(entries.insert(key(model), new(text, 1, "a"), Duration::from_secs(text), at(second))),
             }
-            entries.tend();
+            entries.maintain();
             check(&entries);
             prop_assert!(entries.bytes() <= most);
         }

@@ -1,4 +1,4 @@
-//! Which candidate may be given, if any, and how sure that is.
+//! Verdict on a lookup: the candidate to serve, if any, and its certainty.
 
 use std::sync::Arc;
 
@@ -8,59 +8,59 @@ use crate::cache::{
     guard::{Guard, Traits, compare},
 };
 
-/// A query, and what is allowed.
+/// A query and its limits.
 #[derive(Copy, Clone, Debug)]
 pub struct Weighed<'a> {
-    /// The text, taken apart.
+    /// Features of the text.
     pub traits: &'a Traits,
-    /// What holds for all texts under that embedder.
+    /// Prior of the embedder.
     pub prior: &'a Prior,
-    /// What the scope's evidence says.
+    /// Evidence of the scope.
     pub scope: Shift,
-    /// The share of false hits that is allowed, of hits.
+    /// Allowed share of false hits among hits.
     pub budget: f32,
 }
 
-/// What becomes of a query.
+/// Outcome for a query.
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    /// The entry's answer may be given.
+    /// The entry's answer may be served.
     Serve(Judged),
-    /// It may not, but whether it would have served is worth knowing.
+    /// It may not be served, but a label for it would be useful.
     Grey(Judged),
-    /// A guard keeps the nearest candidate apart.
+    /// A guard rejects the nearest candidate.
     Guarded(Guard),
-    /// All are too unlikely to serve.
+    /// All candidates are too unlikely to serve.
     Unlikely,
 }
 
-/// A candidate that was weighed.
+/// A candidate after the second stage.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// The entry.
     pub entry: Arc<Entry>,
-    /// Similarity by the embedder that decides.
+    /// Similarity by the deciding embedder.
     pub similarity: f32,
-    /// How probable it is that its answer serves.
+    /// Probability that its answer serves.
     pub belief: Belief,
 }
 
-/// The verdict that is certain before the query's vector is made by the embedder that decides, which takes milliseconds: guards keep all
-/// candidates apart, or no similarity would make one probable enough. `None` where it hangs on the vector.
-pub fn foregone(query: &Weighed<'_>, candidates: &[Candidate]) -> Option<Verdict> {
+/// Verdict that is certain before the deciding embedder makes the query's vector, which takes milliseconds: guards
+/// reject all candidates, or no similarity would make one probable enough. `None` where it depends on the vector.
+pub fn early_verdict(query: &Weighed<'_>, candidates: &[Candidate]) -> Option<Verdict> {
     let mut guarded = None;
     for Candidate { entry, recall } in candidates {
         let comparison = compare(query.traits, &entry.traits);
         if is_open(query.prior, &query.scope, &entry.shift(), *recall, &comparison, query.budget) {
             return None;
         }
-        // The nearest comes first.
+        // Nearest first.
         guarded = guarded.or(comparison.guard);
     }
     Some(guarded.map_or(Verdict::Unlikely, Verdict::Guarded))
 }
 
-/// Weighs the candidates by the query's `vector`, of length 1, of the embedder that decides, and takes the one that is surest.
+/// Weighs the candidates by the query's `vector`, of length 1, of the deciding embedder. Takes the most certain one.
 pub fn judge(query: &Weighed<'_>, vector: &[f32], candidates: &[Candidate]) -> Verdict {
     let similarities: Vec<f32> = candidates.iter().map(|candidate| cosine(vector, &candidate.entry.vector)).collect();
     let mut best: Option<(bool, Judged)> = None;
@@ -68,7 +68,7 @@ pub fn judge(query: &Weighed<'_>, vector: &[f32], candidates: &[Candidate]) -> V
     for (at, candidate) in candidates.iter().enumerate() {
         let entry = &candidate.entry;
         let similarity = similarities[at];
-        // Another text that leads to the same answer is no rival.
+        // Another text that leads to the same answer does not compete.
         let rivals =
             candidates.iter().zip(&similarities).filter(|(it, _)| !Arc::ptr_eq(&it.entry.record, &entry.record));
         let next = rivals.map(|(_, similarity)| *similarity).fold(0.0, f32::max);
@@ -98,7 +98,7 @@ pub fn judge(query: &Weighed<'_>, vector: &[f32], candidates: &[Candidate]) -> V
     }
 }
 
-/// Cosine of two vectors of length 1; 0 where they are not of one kind.
+/// Cosine of two vectors of length 1; 0 if their lengths differ.
 fn cosine(one: &[f32], other: &[f32]) -> f32 {
     if one.len() != other.len() {
         return 0.0;

@@ -191,7 +191,7 @@ impl Escalation<'_> {
             meter.fail(&fault);
         } else {
             let (usage, cost) = meter.give_up();
-            self.job.call.record.metrics().cascade(&self.asked.route.name).given_up(&usage, cost);
+            self.job.call.record.metrics().cascade(&self.asked.route.name).discarded(&usage, cost);
         }
     }
 }

@@ -43,7 +43,7 @@ impl<'a> ProviderKey<'a> {
             return false;
         }
         account.eject(self.at, now);
-        !account.is_shut(now)
+        !account.refuses_all_keys(now)
     }
 }
 

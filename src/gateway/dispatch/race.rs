@@ -26,7 +26,7 @@ use crate::{
         placement::{PlacementRequest, Reservation},
         relay::Committed,
     },
-    schedule::{admission::LOOK, hedge::Alternative},
+    schedule::{admission::RECHECK_INTERVAL, hedge::Alternative},
     types::{Blame, Fault, Moment, Retry},
 };
 
@@ -196,7 +196,7 @@ impl<'a> Race<'a> {
         }
         // There may be room in a moment, or a retry left, or the slow backend's breaker may have opened.
         let untried = self.asked.has_untried();
-        clocks.limit_at = Some(at + if untried { LOOK } else { AGAIN });
+        clocks.limit_at = Some(at + if untried { RECHECK_INTERVAL } else { AGAIN });
         let is_free = self.leaves_free(now);
         let target = self.late.first().map_or(0, |late| late.spot.target);
         if under_way >= MOST_BESIDE || !(is_free || self.failures.charge(self.asked, target)) {

@@ -16,7 +16,7 @@ use crate::{
     },
     journal::Admission,
     measure::lock,
-    schedule::admission::{Backlog, LOOK, Patience, Wait, Waiting, due, patience, retry_after},
+    schedule::admission::{Backlog, RECHECK_INTERVAL, Wait, WaitLimit, Waiting, due, retry_after, wait_limit},
     telemetry::Shed,
     types::{Fault, Moment},
 };
@@ -136,7 +136,7 @@ async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Momen
     let left = asked.route.timeouts.total.map(|total| total.saturating_sub(began.since(asked.arrived)));
     let bound = asked.bound(began).filter(|_| asked.is_new());
     let usual = asked.route.queue.unwrap_or(limits.queue_wait);
-    let Patience { time, ends_late } = patience(usual, left, bound, hope.held);
+    let WaitLimit { time, ends_late } = wait_limit(usual, left, bound, hope.held);
     let end = if ends_late { End::Late } else { End::Timeout };
     let (offer, mut offered) = oneshot::channel();
     let (offer, undelivered) = (Mutex::new(Some(offer)), Mutex::default());
@@ -161,7 +161,7 @@ async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Momen
         return Ok((placed, false));
     }
     let end = loop {
-        match timeout_at(until.min(Instant::now() + LOOK), &mut offered).await {
+        match timeout_at(until.min(Instant::now() + RECHECK_INTERVAL), &mut offered).await {
             Ok(Ok(placed)) => return Ok((placed, true)),
             // One with a higher priority came.
             Ok(Err(_)) => break End::Full,

@@ -9,7 +9,7 @@ use std::{
 
 use super::{EnginePermit, PlacementState};
 use crate::{
-    fleet::{Ask, Backend, BreakerState, Forecast, Placement, Pool, Scratch, Ticket},
+    fleet::{Backend, BreakerState, Forecast, Placement, PlacementQuery, Pool, Scratch, Ticket},
     gateway::Serving,
     journal::AttemptEntry,
     policy::{Route, Target},
@@ -18,7 +18,7 @@ use crate::{
         admission::{Backlog, Wait, retry_after, shed},
         predict::OutputLengths,
         retry::Budgets,
-        spill::{self, Look},
+        spill::{self, PoolOption},
     },
     types::{Moment, Name},
 };
@@ -177,10 +177,10 @@ impl PlacementRequest {
         let open = (0..self.tries.len()).filter(|&at| self.may_try(at));
         let limited = self.tries.len() > 1 && open.clone().any(|at| self.limits(at, now) != (None, None));
         let used = if limited { self.state.last_targets.get(&self.route.name).map_or(0, |used| *used) } else { 0 };
-        let (picked, chosen) = spill::among(open, limited, used, |at| {
+        let (picked, chosen) = spill::choose(open, limited, used, |at| {
             let chosen = self.look(at, in_turn, now)?;
             let PlacementChoice { avoided, attainment, .. } = chosen;
-            Some(Look { chosen, avoided, attainment })
+            Some(PoolOption { chosen, avoided, attainment })
         })?;
         if limited && picked != used && self.is_new() {
             self.state.last_targets.insert(self.route.name.clone(), picked);
@@ -331,7 +331,7 @@ impl PlacementRequest {
         let (at, pool) = self.pool(target);
         let route_target: &Target = &self.route.targets[target];
         let (ttft_limit, tpot_limit) = self.limits(target, now);
-        let ask = Ask {
+        let ask = PlacementQuery {
             target: route_target,
             tried,
             prompt: self.blocks.prompt(),

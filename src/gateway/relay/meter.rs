@@ -242,7 +242,7 @@ impl Meter {
     /// and their cost.
     pub(in crate::gateway) fn give_up(mut self) -> (Usage, Option<f64>) {
         self.serves();
-        self.backend.engine.heard(true);
+        self.backend.engine.set_reachable(true);
         self.learn(Outcome::Escalated, self.clock.now());
         let usage = self.usage.unwrap_or_else(|| self.estimate());
         self.end_attempt(Outcome::Escalated);
@@ -274,7 +274,7 @@ impl Meter {
             Outcome::Complete => {
                 self.pool.retries.earn(self.caller.as_ref());
                 self.serves();
-                self.backend.engine.heard(true);
+                self.backend.engine.set_reachable(true);
             }
             _ if self.ended || !outcome.blames_engine() => {}
             _ => self.fails(Failure::Error, outcome.label()),

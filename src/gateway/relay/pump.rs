@@ -9,7 +9,7 @@ use http_body::Body as _;
 use super::{Keeper, cut};
 use crate::{
     answers::Head,
-    cache::flights::{End, Entry, Others, Pilot},
+    cache::single_flight::{End, Entry, Leader, Others},
     gateway::{Reply, reply::is_events},
     protocol::{Event, answer},
     types::{Blame, Fault, fault::DEADLINE},
@@ -17,7 +17,7 @@ use crate::{
 
 /// Carries a request whose answer is `answer`.
 pub(in crate::gateway) async fn fly(
-    mut pilot: Pilot<Head>,
+    mut leader: Leader<Head>,
     keeper: Keeper,
     answer: impl Future<Output = Result<Reply, Fault>>,
 ) {
@@ -25,7 +25,7 @@ pub(in crate::gateway) async fn fly(
         let mut answer = pin!(answer);
         poll_fn(|cx| match answer.as_mut().poll(cx) {
             Poll::Ready(replied) => Poll::Ready(Some(replied)),
-            Poll::Pending => pilot.poll_deserted(cx).map(|()| None),
+            Poll::Pending => leader.poll_abandoned(cx).map(|()| None),
         })
         .await
     };
@@ -34,16 +34,16 @@ pub(in crate::gateway) async fn fly(
         None => return,
         Some(Err(fault)) => {
             let others = others(&fault);
-            return pilot.fail(fault, others);
+            return leader.fail(fault, others);
         }
         Some(Ok(reply)) => reply,
     };
     let (parts, body) = reply.into_parts();
     let events = is_events(&parts.headers);
-    pilot.begin(Head { status: parts.status, headers: parts.headers, price: keeper.price() });
-    let mut pump = Pump { pilot: &mut pilot, keeper, events, broken: None };
+    leader.begin(Head { status: parts.status, headers: parts.headers, price: keeper.price() });
+    let mut pump = Pump { leader: &mut leader, keeper, events, broken: None };
     if let Some(end) = pump.run(body).await {
-        pilot.end(end);
+        leader.end(end);
     }
 }
 
@@ -59,7 +59,7 @@ fn others(fault: &Fault) -> Others {
 }
 
 struct Pump<'a> {
-    pilot: &'a mut Pilot<Head>,
+    leader: &'a mut Leader<Head>,
     keeper: Keeper,
     events: bool,
     /// The kind of the fault that the answer itself tells of.
@@ -70,10 +70,10 @@ impl Pump<'_> {
     /// Reads to the end; `None` where nobody is left to read.
     async fn run(&mut self, mut body: axum::body::Body) -> Option<End> {
         loop {
-            let pilot = &self.pilot;
+            let leader = &self.leader;
             let next = poll_fn(|cx| match Pin::new(&mut body).poll_frame(cx) {
                 Poll::Ready(frame) => Poll::Ready(Some(frame)),
-                Poll::Pending => pilot.poll_deserted(cx).map(|()| None),
+                Poll::Pending => leader.poll_abandoned(cx).map(|()| None),
             });
             match next.await? {
                 Some(Ok(frame)) => {
@@ -95,10 +95,10 @@ impl Pump<'_> {
     async fn write(&mut self, bytes: Bytes) -> Option<()> {
         let entry = if self.events { self.event(bytes).await } else { self.whole(bytes) };
         let mut entry = Some(entry);
-        let pilot = &self.pilot;
-        poll_fn(|cx| match pilot.poll_write(&mut entry, cx) {
+        let leader = &self.leader;
+        poll_fn(|cx| match leader.poll_write(&mut entry, cx) {
             Poll::Ready(()) => Poll::Ready(Some(())),
-            Poll::Pending => pilot.poll_deserted(cx).map(|()| None),
+            Poll::Pending => leader.poll_abandoned(cx).map(|()| None),
         })
         .await
     }

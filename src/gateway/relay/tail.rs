@@ -14,7 +14,7 @@ use http_body::{Body, Frame};
 
 use crate::{
     answers::Head,
-    cache::flights::{End, Entry, Next, Passenger},
+    cache::single_flight::{End, Entry, Next, Reader},
     gateway::{
         record::{Record, millis},
         reply::is_events,
@@ -37,19 +37,19 @@ pub(in crate::gateway) struct Share {
 
 /// The body of a shared answer: events as they come, or all of an answer that came whole.
 pub(in crate::gateway) async fn tail(
-    passenger: Passenger<Head>,
+    reader: Reader<Head>,
     share: Share,
     headers: &HeaderMap,
 ) -> Result<axum::body::Body, Fault> {
     let events = is_events(headers);
-    let mut tail = Tail { passenger, share, events, usage: None, begun: false, over: false };
+    let mut tail = Tail { reader, share, events, usage: None, begun: false, over: false };
     // What is packed is read by nobody here, and passed on as it comes.
     if tail.events || headers.contains_key(header::CONTENT_ENCODING) {
         return Ok(axum::body::Body::new(tail));
     }
     let mut whole = Whole::None;
     loop {
-        match poll_fn(|cx| tail.passenger.poll_next(cx)).await {
+        match poll_fn(|cx| tail.reader.poll_next(cx)).await {
             Next::Entry(entry) => {
                 tail.note(&entry);
                 whole.push(entry.bytes);
@@ -98,7 +98,7 @@ impl Whole {
 
 /// A streamed answer as one of its readers sees it.
 struct Tail {
-    passenger: Passenger<Head>,
+    reader: Reader<Head>,
     share: Share,
     events: bool,
     usage: Option<Usage>,
@@ -142,7 +142,7 @@ impl Body for Tail {
             return Poll::Ready(None);
         }
         loop {
-            match ready!(self.passenger.poll_next(cx)) {
+            match ready!(self.reader.poll_next(cx)) {
                 Next::Entry(entry) => {
                     self.note(&entry);
                     if !(entry.only_usage && self.share.hide_usage) {

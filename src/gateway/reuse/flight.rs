@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::{Reuse, missing::Missing, sharing::Sharing, told::Told};
 use crate::{
     answers::{Head, Pending},
-    cache::flights::{Begun, FlightKey, Pilot},
+    cache::single_flight::{FlightKey, Leader, Start},
     gateway::{
         Reply, Step,
         record::Record,
@@ -31,8 +31,8 @@ impl<S: Step<Missed>> Reuse<S> {
         missing: Missing,
     ) -> Result<Reply, Fault> {
         let flights = &self.answers.local.cache.flights;
-        let (mut passenger, pilot) = if sharing.joins {
-            flights.board(FlightKey {
+        let (mut reader, leader) = if sharing.joins {
+            flights.join(FlightKey {
                 key: sharing.key,
                 stream: routed.call.body.stream,
                 acceptable: sharing.acceptable_hash(),
@@ -41,7 +41,7 @@ impl<S: Step<Missed>> Reuse<S> {
             flights.alone()
         };
         let Missing { exact: reason, told: missed, mut pending } = missing;
-        let leads = pilot.is_some();
+        let leads = leader.is_some();
         let route = routed.route.name.clone();
         if leads {
             self.count_exact_miss(&routed, &sharing, reason);
@@ -57,27 +57,27 @@ impl<S: Step<Missed>> Reuse<S> {
             let entry = Some(sharing.key.to_string());
             record.note(|line| line.reused = Some(Reused { entry, ..Reused::past(result, why) }));
         };
-        if let (Some(pilot), Some(routed)) = (pilot, routed.take_if(|_| leads)) {
+        if let (Some(leader), Some(routed)) = (leader, routed.take_if(|_| leads)) {
             sent();
-            self.send(pilot, caching, routed, &sharing, pending.take());
+            self.send(leader, caching, routed, &sharing, pending.take());
         } else {
             record.note(|line| line.stage = Stage::Prefill);
         }
         let clock = record.clock();
         let waits = clock.now();
         let head = loop {
-            match poll_fn(|cx| passenger.poll_begun(cx)).await {
-                Begun::Head(head) => break head,
-                Begun::Failed(fault) => return Err(*fault),
-                Begun::TakeOver(pilot) => {
+            match poll_fn(|cx| reader.poll_start(cx)).await {
+                Start::Head(head) => break head,
+                Start::Failed(fault) => return Err(*fault),
+                Start::TakeOver(leader) => {
                     if let Some(routed) = routed.take() {
                         sent();
-                        self.send(pilot, caching, routed, &sharing, pending.take());
+                        self.send(leader, caching, routed, &sharing, pending.take());
                     }
                 }
             }
         };
-        let leads = passenger.leads();
+        let leads = reader.leads();
         let mut headers = if leads { head.headers.clone() } else { shared(&head.headers) };
         let told = if leads { missed } else { Told::Coalesced };
         told.put(&mut headers);
@@ -90,7 +90,7 @@ impl<S: Step<Missed>> Reuse<S> {
             record.metrics().cache().coalesced(&route);
         }
         let share = Share { hide_usage: !wants_usage, own: !leads, price: head.price, record };
-        let body = tail(passenger, share, &headers).await?;
+        let body = tail(reader, share, &headers).await?;
         let mut reply = Reply::new(body);
         *reply.status_mut() = head.status;
         *reply.headers_mut() = headers;
@@ -100,7 +100,7 @@ impl<S: Step<Missed>> Reuse<S> {
     /// Sends a request in a task of its own, which goes on while anybody reads its answer.
     fn send(
         &self,
-        pilot: Pilot<Head>,
+        leader: Leader<Head>,
         caching: &Caching,
         mut routed: Routed,
         sharing: &Sharing,
@@ -110,7 +110,7 @@ impl<S: Step<Missed>> Reuse<S> {
         let exact = caching.exact.filter(|_| sharing.keeps);
         let keeper = Keeper::new(&self.answers, &routed, sharing.kept(), exact, pending);
         let inner = self.inner.clone();
-        tokio::spawn(fly(pilot, keeper, async move { inner.call(Missed(routed)).await }));
+        tokio::spawn(fly(leader, keeper, async move { inner.call(Missed(routed)).await }));
     }
 }
 

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::{
     answers::Answers,
-    cache::{self, Bypass, Directives, ExactCache, ExactKey, Found, Most, Origin, ScopeId, eligible},
+    cache::{self, Bypass, Directives, ExactCache, ExactKey, Found, Origin, ScopeId, SharingLimit, eligible},
     gateway::{relay::KeptAs, stages::Routed},
     policy::{self, Caching, Scope},
     protocol::{Canonical, LONG_BODY},
@@ -72,14 +72,14 @@ impl Sharing {
         }
         let past = |reason| Bypassed::Past { reason, only_if_cached: said.only_if_cached };
         let used = routed.route.cache;
-        let exact = if (caching.exact.is_some() || caching.coalesce) && used.exact && said.most != Most::Off {
+        let exact = if (caching.exact.is_some() || caching.coalesce) && used.exact && said.most != SharingLimit::Off {
             eligible::exact(call.endpoint, call.query.as_deref(), &call.body, caching.any_temperature)
         } else {
             Err(Bypass::Off)
         };
         let semantic = caching.semantic.is_some()
             && used.semantic
-            && said.most >= Most::Shadow
+            && said.most >= SharingLimit::Shadow
             && matches!(exact, Ok(()) | Err(Bypass::Off | Bypass::Temperature));
         match exact {
             Err(reason) if !semantic => Err(past(reason)),
@@ -125,7 +125,7 @@ impl Sharing {
         };
         let form = form.map_err(|_| past(Bypass::Unclear))?;
         let headers = address::distinguishing(&call.headers);
-        let key = answers.local.cache.keys.load().exact(&cache::Asked {
+        let key = answers.local.cache.keys.load().exact(&cache::KeyParts {
             scope,
             model: call.body.model.as_deref().unwrap_or_default(),
             namespace: said.namespace.as_deref().unwrap_or_default(),

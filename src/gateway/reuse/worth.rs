@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use crate::{
-    fleet::{Ask, Scratch},
+    fleet::{PlacementQuery, Scratch},
     gateway::stages::Routed,
 };
 
@@ -22,7 +22,7 @@ pub(super) fn seconds(routed: &Routed) -> Option<f64> {
     let pool = &routed.call.serving.snapshot.pools[target.pool];
     pool.learned.predictor.ttft_accuracy().filter(|seen| seen.observations >= SEEN)?;
     let outputs = pool.learned.outputs.of(target, &routed.route.name);
-    let ask = Ask {
+    let ask = PlacementQuery {
         target,
         tried: &[],
         prompt: routed.blocks.prompt(),

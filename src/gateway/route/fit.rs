@@ -36,7 +36,7 @@ mod tests {
     use crate::{
         fleet::{
             Pool,
-            way::{Fit, fitting},
+            route_selection::{Fit, fitting},
         },
         gateway::counting::Counting,
         policy::Target,

@@ -2,7 +2,7 @@
 
 use super::facts::Known;
 use crate::{
-    fleet::way::Asks as _,
+    fleet::route_selection::RouteInput as _,
     journal::{BlockHashes, Hash, Ranked, RoutingFacts},
     policy::condition::Facts as _,
     prompt::complexity::Weights,

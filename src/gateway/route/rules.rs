@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::{asking::Asking, facts::Known, fit, overrides::Overrides};
 use crate::{
-    fleet::way::{self, Fit, Nowhere},
+    fleet::route_selection::{self, Fit, NoRoute},
     journal::{Explained, LengthChosen, PassedOver, Scored, TierChosen},
     policy::{Model, Policy, Route, Target},
     prompt::complexity::Weights,
@@ -47,12 +47,13 @@ impl Asking<'_> {
         known: &Known<'_>,
         explained: &mut Explained,
     ) -> Result<Arc<Route>, Fault> {
-        let found = way::find(model, known, &self.serving.snapshot.pools).map_err(|nowhere| match nowhere {
-            Nowhere::TooLong(largest) => self.too_long(name, largest),
-            Nowhere::Silent => self.silent(name),
-            Nowhere::NoRule => no_rule(name),
-        })?;
-        let passed_over = found.passed_over.into_iter();
+        let found =
+            route_selection::select(model, known, &self.serving.snapshot.pools).map_err(|nowhere| match nowhere {
+                NoRoute::PromptTooLong(largest) => self.too_long(name, largest),
+                NoRoute::EndpointUnsupported => self.silent(name),
+                NoRoute::NoRuleApplies => no_rule(name),
+            })?;
+        let passed_over = found.skipped.into_iter();
         explained.passed_over =
             passed_over.map(|(route, because)| PassedOver { route, because: word(because) }).collect();
         explained.too_small = found.too_small.into_iter().map(|pool| self.policy().pools[pool].name.clone()).collect();
@@ -103,7 +104,7 @@ impl Asking<'_> {
     }
 
     fn fit(&self, targets: &[Target]) -> Fit {
-        way::fit(&Known::of(self), &self.serving.snapshot.pools, targets)
+        route_selection::fit(&Known::of(self), &self.serving.snapshot.pools, targets)
     }
 
     fn too_long(&self, name: &str, largest: u64) -> Fault {
@@ -121,11 +122,11 @@ impl Asking<'_> {
 }
 
 /// Why a rule did not apply, as the journal has it.
-const fn word(because: way::PassedOver) -> &'static str {
+const fn word(because: route_selection::SkipReason) -> &'static str {
     match because {
-        way::PassedOver::Condition => "condition",
-        way::PassedOver::Endpoint => "endpoint",
-        way::PassedOver::Context => "context",
+        route_selection::SkipReason::Condition => "condition",
+        route_selection::SkipReason::Endpoint => "endpoint",
+        route_selection::SkipReason::Context => "context",
     }
 }
 

@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{asking::Asking, facts::Known};
 use crate::{
-    fleet::{Ask, Outlook, Scratch, way::Asks},
+    fleet::{PlacementQuery, PoolForecast, Scratch, route_selection::RouteInput},
     journal::Scored,
     learning::Decided,
     policy::{Target, Tiers},
@@ -23,8 +23,8 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-impl Asks for Known<'_> {
-    fn speaks(&self, pool: usize) -> bool {
+impl RouteInput for Known<'_> {
+    fn supports_endpoint(&self, pool: usize) -> bool {
         self.asking.policy().pools[pool].speaks.contains(&self.asking.endpoint)
     }
 
@@ -36,15 +36,15 @@ impl Asks for Known<'_> {
         self.asking.prompt.surely_exceed(n)
     }
 
-    fn outlook(&self, route: &Name, target: &Target) -> Option<Outlook> {
-        self.asking.outlook(route, target)
+    fn pool_forecast(&self, route: &Name, target: &Target) -> Option<PoolForecast> {
+        self.asking.pool_forecast(route, target)
     }
 
     fn boundary(&self, rule: &Name) -> Arc<Boundary> {
         self.asking.context.learning.boundary(rule)
     }
 
-    fn teaches(&self) -> bool {
+    fn allows_learning(&self) -> bool {
         !self.asking.is_dry()
     }
 
@@ -107,10 +107,10 @@ impl Asking<'_> {
     }
 
     /// What the request would find in a pool.
-    fn outlook(&self, route: &Name, target: &Target) -> Option<Outlook> {
+    fn pool_forecast(&self, route: &Name, target: &Target) -> Option<PoolForecast> {
         let pool = &self.serving.snapshot.pools[target.pool];
         let outputs = pool.learned.outputs.of(target, route);
-        let ask = Ask {
+        let ask = PlacementQuery {
             target,
             tried: &[],
             prompt: self.estimate.blocks.prompt(),

@@ -1,38 +1,57 @@
-//! Late binding: a prompt is not sent to an engine that has enough prompts to go on with.
+//! Late binding: holds a prompt back while the engine it should go to has enough queued work.
 //!
-//! Engines compute prompts in the order in which they came. One that waits in an engine's queue can neither be passed by a
-//! shorter one nor go where room comes up first; one that waits here can. An engine is given work for [`ENOUGH`] and no more:
-//! so it never has to wait for the next, and what is learned of it goes on.
+//! Engines compute prompts in the order of arrival. A prompt in an engine's queue can neither be overtaken by a shorter
+//! one nor move to an engine that becomes free first; a prompt held here can. An engine is given work for [`ENOUGH`]
+//! and no more, so that it never idles and its speed is still measured.
 //!
-//! Who waits goes when it is [due], which is the sooner the shorter its prompt is: to wait for a second is much for one that
-//! takes a tenth of that, and little for one that takes three. That is the rule of the earliest deadline, with a deadline that is
-//! a multiple of the time that a prompt takes by itself, as objectives for first tokens mostly are.
+//! A held prompt goes when it is [due], which is sooner the shorter it is: a second of waiting is long for a prompt
+//! that takes a tenth of that, and short for one that takes three. This is earliest-deadline-first, with a deadline
+//! that is a multiple of the prompt's own prefill time, as objectives for first tokens mostly are.
 
 use std::time::Duration;
 
 use crate::types::Moment;
 
-/// Work for so long is enough for an engine, in seconds. Less than a few of its steps leaves it idle now and then; more gives up what
-/// is to be had. Between 0.3 and 0.8 the placement bench sees little difference.
+/// Seconds of work that are enough for an engine. Less than a few steps leaves it idle now and then; more gives up the
+/// gain. Between 0.3 and 0.8 the placement bench shows little difference.
 const ENOUGH: f64 = 0.5;
-/// Whoever takes less by itself passes at once, in seconds: it holds up nobody for long, and those of a burst that begin alike find
-/// their beginning at an engine that is at work on it.
+/// Prefill time below which a prompt is never held, in seconds. It delays no other prompt for long, and prompts of a
+/// burst with a common beginning find that beginning at an engine that is computing it.
 const SHORT: f64 = 0.08;
-/// So many times as long as it takes by itself may a prompt wait before it is due.
+/// Longest time that a held prompt waits before it is due, as a multiple of its prefill time.
 const SLACK: f64 = 2.5;
-/// No prompt takes longer, in seconds.
+/// Longest assumed prefill time, in seconds.
 const LONGEST: f64 = 3600.0;
+/// Part of a route's remaining time for the whole answer for which a held request waits.
+const HELD_SHARE: u32 = 4;
 
-/// Whether a prompt that takes `prefill` seconds by itself is better kept here for now than sent to an engine that would begin with it
-/// after `wait`, because of what was sent there before.
+/// True if a prompt of `prefill` seconds should be held rather than sent to an engine that would start on it only after
+/// `wait` seconds.
 pub fn holds(wait: f64, prefill: f64) -> bool {
     wait > ENOUGH && prefill > SHORT
 }
 
-/// When a prompt that came at `arrived`, and takes `prefill` seconds by itself, should go.
+/// Time at which a prompt that arrived at `arrived` and takes `prefill` seconds should go.
 pub fn due(arrived: Moment, prefill: f64) -> Moment {
     let prefill = if prefill > 0.0 { prefill.min(LONGEST) } else { 0.0 };
     arrived.plus(Duration::from_secs_f64(SLACK * prefill))
+}
+
+/// Limit on a request's wait.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct WaitLimit {
+    /// Longest wait.
+    pub time: Duration,
+    /// True if an answer after it is useless, because its first token would be late.
+    pub ends_late: bool,
+}
+
+/// Limit on the wait in a queue that allows `queue`. `left` is the route's remaining time for the whole answer, `bound`
+/// that for the first token. A request that is only `held` although there is room must keep time for its answer too.
+pub fn wait_limit(queue: Duration, left: Option<Duration>, bound: Option<Duration>, held: bool) -> WaitLimit {
+    let left = left.map(|left| if held { left / HELD_SHARE } else { left });
+    let time = [left, bound].into_iter().flatten().fold(queue, Duration::min);
+    WaitLimit { time, ends_late: bound == Some(time) }
 }
 
 #[cfg(test)]
@@ -44,14 +63,14 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_with_little_to_do_gets_more_and_what_is_no_time_holds_nobody() {
+    fn only_busy_engines_hold_prompts_and_invalid_times_hold_none() {
         assert!(!holds(0.0, 1.0) && !holds(0.5, 1.0) && holds(0.6, 1.0));
         assert!(!holds(9.0, 0.02), "what is short passes");
         assert!(!holds(f64::NAN, 1.0) && !holds(-1.0, 1.0) && !holds(1.0, f64::NAN));
     }
 
     #[test]
-    fn a_short_prompt_passes_a_long_one_that_did_not_wait_for_long() {
+    fn a_short_prompt_overtakes_a_long_one_that_waited_briefly() {
         let long = due(at(0), 4.0);
         assert!(due(at(5_000), 0.1) < long);
         assert!(due(at(11_000), 0.1) > long);
@@ -59,5 +78,16 @@ mod tests {
             assert_eq!(due(at(7), odd), at(7));
         }
         assert!(due(at(7), f64::INFINITY) > at(7));
+    }
+
+    #[test]
+    fn the_shortest_ends_it_and_one_that_is_kept_leaves_time_for_its_answer() {
+        let s = Duration::from_secs;
+        let of = |left: Option<u64>, bound: Option<u64>, held| wait_limit(s(30), left.map(s), bound.map(s), held);
+        let ends = |seconds, ends_late| WaitLimit { time: s(seconds), ends_late };
+        assert_eq!(of(None, None, true), ends(30, false));
+        assert_eq!((of(Some(40), None, false), of(Some(40), None, true)), (ends(30, false), ends(10, false)));
+        assert_eq!((of(Some(8), Some(5), false), of(Some(8), Some(5), true)), (ends(5, true), ends(2, false)));
+        assert_eq!(of(None, Some(0), false), ends(0, true));
     }
 }

@@ -1,4 +1,4 @@
-//! Requests that wait for room in a pool: the most urgent goes next, and nobody waits forever.
+//! Wait queue of a pool: the most urgent request goes next, and none starves.
 
 use std::{
     cmp::Reverse,
@@ -8,65 +8,66 @@ use std::{
 
 use crate::types::Moment;
 
-/// The highest priority; the lowest is 0.
+/// Highest priority; the lowest is 0.
 const HIGHEST: u8 = 9;
-/// A step of priority is worth a tenth of the patience of the one who waits, so that the lowest passes newcomers of the highest before
-/// its time is up,
+/// A step of priority is worth a tenth of the request's longest wait, so that a request of the lowest priority
+/// overtakes newcomers of the highest before its deadline,
 const STEPS: u32 = 10;
-/// but not less than this: for else short deadlines would outdo priorities,
+/// but not less than this: otherwise short deadlines would override priorities,
 const SHORTEST_STEP: Duration = Duration::from_secs(3);
-/// and not more: requests with more than ten minutes to wait, or with no deadline at all, rise as if they had ten.
+/// and not more: requests with more than ten minutes to wait, or without a deadline, age as if they had ten.
 const LONGEST_STEP: Duration = Duration::from_mins(1);
 
-/// A bounded queue. Next is who should go first, all told: who is due, later by a step for each priority that it is below the
-/// highest; then who came first.
+/// A bounded queue. Requests are ordered by their due time, plus one step for each priority below the highest; then by
+/// arrival.
 ///
-/// A step is a tenth of one's patience (deadline less arrival), but not less than 3 s nor more than a minute. That is priority with
-/// aging, one level for each step waited, told as a moment that never changes. So one of the lowest priority that can wait 30 s
-/// or more, and is due at once, has passed all newcomers before its time is up, and one that can wait for ten minutes leaves the way
-/// to the hurried for most of them. Nobody starves: newcomers are due later and later.
+/// A step is a tenth of the longest wait (deadline less arrival), but not less than 3 s nor more than a minute. This is
+/// priority with aging, one level for each step waited, expressed as a time that never changes. A request of the lowest
+/// priority that can wait 30 s or more, and is due at once, has thus overtaken all newcomers before its deadline, and
+/// one that can wait for ten minutes yields to urgent requests for most of them. No request starves, since newcomers
+/// are due later and later.
 ///
-/// All operations take the time of a search in a tree; to make way in a full queue, that of a look at all. Nothing is kept of a
-/// request that was popped, removed or expired.
+/// All operations take the time of a tree search, except eviction from a full queue, which looks at all requests.
+/// Popped, removed and expired requests leave nothing behind.
 #[derive(Debug)]
 pub struct Queue<T> {
     length: usize,
     next: u64,
-    /// All who wait, in the order of arrival.
+    /// All waiting requests, in the order of arrival.
     entries: BTreeMap<Key, Entry<T>>,
-    /// The same in the order in which they are to go.
+    /// In the order of admission.
     order: BTreeSet<(Moment, Key)>,
-    /// Those that have a deadline, the earliest first.
+    /// Requests with a deadline, earliest first.
     deadlines: BTreeSet<(Moment, Key)>,
 }
 
-/// A request that wants to wait.
+/// A request to be queued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting<T> {
-    /// From 0, which is the lowest, to 9.
+    /// From 0, the lowest, to 9.
     pub priority: u8,
-    /// When it should go: among equals the earliest is first ([`due`](super::due())).
+    /// Time at which it should go: among equals the earliest is first ([`due`](super::due())).
     pub due: Moment,
-    /// The moment from which an answer is of no use; without one it waits until it is popped or removed.
+    /// Time from which on an answer is useless. Without one it waits until it is popped or removed.
     pub deadline: Option<Moment>,
-    /// Whatever wakes it.
+    /// Payload that wakes the request.
     pub item: T,
 }
 
-/// A place in the queue; never used twice.
+/// Key of a queued request; never used twice.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(u64);
 
-/// What came of an arrival that waits now.
+/// Result of queueing a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queued<T> {
-    /// Its place.
+    /// Its key.
     pub key: Key,
-    /// Who had to leave for it, to be refused.
+    /// Request that was evicted for it and is to be refused.
     pub displaced: Option<T>,
 }
 
-/// An arrival that found the queue full of requests no less important than itself.
+/// A request that found the queue full of requests of the same or a higher priority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused<T>(pub T);
 
@@ -76,25 +77,25 @@ struct Entry<T> {
     priority: u8,
     deadline: Option<Moment>,
     arrived: Moment,
-    /// Where it stands: its place in the order of all.
+    /// Its position in the order of admission.
     stands: Moment,
 }
 
 // === impl Queue ===
 
 impl<T> Queue<T> {
-    /// An empty queue for at most `length` requests.
+    /// Creates an empty queue for at most `length` requests.
     pub const fn new(length: usize) -> Self {
         Self { length, next: 0, entries: BTreeMap::new(), order: BTreeSet::new(), deadlines: BTreeSet::new() }
     }
 
-    /// From now on at most `length` may wait; those who do already stay.
+    /// Sets the limit. Requests beyond it stay.
     pub fn set_length(&mut self, length: usize) {
         self.length = length;
     }
 
-    /// Lets `waiting` wait. Where the queue is full, one of those on the lowest level by now leaves for it, the one who would go last,
-    /// provided that the arrival's priority is strictly higher; else the arrival is refused.
+    /// Queues `waiting`. In a full queue, the last request of the lowest current level is evicted for it if the
+    /// arrival's priority is strictly higher; otherwise the arrival is refused.
     pub fn push(&mut self, now: Moment, waiting: Waiting<T>) -> Result<Queued<T>, Refused<T>> {
         let mut displaced = None;
         if self.entries.len() >= self.length {
@@ -114,19 +115,19 @@ impl<T> Queue<T> {
         Ok(Queued { key, displaced })
     }
 
-    /// Who goes next, still waiting. Those whose deadline has passed are left to [`Queue::expired`].
+    /// The next request, which keeps waiting. Requests past their deadline are left to [`Queue::expired`].
     pub fn first(&self, now: Moment) -> Option<&T> {
         let key = self.first_key(now)?;
         self.entries.get(&key).map(|entry| &entry.item)
     }
 
-    /// Takes out who goes next.
+    /// Removes the next request.
     pub fn pop(&mut self, now: Moment) -> Option<T> {
         let key = self.first_key(now)?;
         self.remove(key)
     }
 
-    /// Takes out the one with this `key`, whose client left; `None` if it does not wait any more.
+    /// Removes the request with this `key`, whose client left; `None` if it no longer waits.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         let entry = self.entries.remove(&key)?;
         self.order.remove(&(entry.stands, key));
@@ -136,7 +137,7 @@ impl<T> Queue<T> {
         Some(entry.item)
     }
 
-    /// Takes out all whose deadline has passed, the earliest first.
+    /// Removes all requests past their deadline, earliest first.
     pub fn expired(&mut self, now: Moment) -> Vec<T> {
         let mut expired = Vec::new();
         while let Some(&(deadline, key)) = self.deadlines.first()
@@ -147,24 +148,24 @@ impl<T> Queue<T> {
         expired
     }
 
-    /// All who wait, in the order in which they are to go; those whose deadline has passed are left out.
+    /// Waiting requests in the order of admission, without those past their deadline.
     pub fn in_order(&self, now: Moment) -> impl Iterator<Item = (Key, &T)> {
         let entry = |(_, key): &(Moment, Key)| self.entries.get(key).map(|entry| (*key, entry));
         let waiting = self.order.iter().filter_map(entry).filter(move |(_, entry)| entry.is_in_time(now));
         waiting.map(|(key, entry)| (key, &entry.item))
     }
 
-    /// How many wait.
+    /// Number of waiting requests.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nobody waits.
+    /// True if no request waits.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How long the one who came first has waited; nothing where nobody waits.
+    /// Wait of the oldest request; zero without one.
     pub fn oldest(&self, now: Moment) -> Duration {
         self.entries.first_key_value().map_or(Duration::ZERO, |(_, entry)| now.since(entry.arrived))
     }
@@ -184,7 +185,7 @@ impl<T> Entry<T> {
         Self { item, priority, deadline, arrived, stands }
     }
 
-    /// The priority that it has by now.
+    /// Its priority after aging.
     fn level(&self, now: Moment) -> u64 {
         let risen = now.since(self.arrived).as_nanos() / step(self.deadline, self.arrived).as_nanos();
         u64::from(self.priority).saturating_add(risen as u64)
@@ -195,7 +196,7 @@ impl<T> Entry<T> {
     }
 }
 
-/// What a step of priority is worth to one that came at `arrived`.
+/// Length of a priority step for a request that arrived at `arrived`.
 fn step(deadline: Option<Moment>, arrived: Moment) -> Duration {
     let tenth = |deadline: Moment| deadline.since(arrived) / STEPS;
     deadline.map_or(LONGEST_STEP, tenth).clamp(SHORTEST_STEP, LONGEST_STEP)
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn priority_comes_before_what_is_due_and_that_before_arrival() {
+    fn order_is_priority_then_due_time_then_arrival() {
         let mut queue = Queue::new(9);
         for (item, priority, due) in [(0, 1, 5_000), (1, 1, 4_000), (2, 1, 4_000), (3, 2, 6_500), (4, 0, 100)] {
             let waiting = Waiting { priority, due: at(due), deadline: Some(at(30_000)), item };
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_passes_newcomers_before_its_time_is_up() {
+    fn the_lowest_priority_overtakes_newcomers_before_its_deadline() {
         for patience in [30_000, 60_000, 600_000] {
             let mut queue = Queue::new(1_000);
             push(&mut queue, 0, 0, 0, Some(patience));
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_makes_way_for_what_is_more_important_only() {
+    fn a_full_queue_evicts_for_higher_priorities_only() {
         let mut queue = Queue::new(2);
         push(&mut queue, 0, 0, 3, None);
         push(&mut queue, 1, 1, 3, None);
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_late_are_handed_back_and_never_go() {
+    fn expired_requests_are_returned_and_never_admitted() {
         let mut queue = Queue::new(9);
         push(&mut queue, 0, 0, 9, Some(1_000));
         push(&mut queue, 500, 1, 0, Some(900));
@@ -284,7 +285,7 @@ mod tests {
         assert_eq!((queue.len(), queue.oldest(at(2_000))), (0, Duration::ZERO));
     }
 
-    /// The queue as one would write it on paper.
+    /// A straightforward model of the queue.
     #[derive(Default)]
     struct Paper(Vec<Written>);
 
@@ -297,7 +298,7 @@ mod tests {
             (due * 10 + u64::from(9 - priority) * Self::step(arrived, deadline), key)
         }
 
-        /// Who leaves for another.
+        /// The request that is evicted for another.
         fn last(&self, now: u64) -> Option<usize> {
             let level = |at: &usize| (Self::level(now, &self.0[*at]), Reverse(Self::rank(&self.0[*at])));
             (0..self.0.len()).min_by_key(level)
@@ -320,7 +321,7 @@ mod tests {
             u64::from(priority) + (now - arrived) * 10 / Self::step(arrived, deadline)
         }
 
-        /// In tenths of a millisecond, which leaves no rest.
+        /// In tenths of a millisecond, so that no remainder is left.
         fn step(arrived: u64, deadline: Option<u64>) -> u64 {
             deadline.map_or(600_000, |deadline| deadline.saturating_sub(arrived)).clamp(30_000, 600_000)
         }
@@ -347,7 +348,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_does_what_it_does_on_paper(
+        fn the_queue_agrees_with_its_model(
             length in 0..12_usize,
             acts in proptest::collection::vec((act(), prop_oneof![0..500_u64, 0..20_000_u64]), 0..200),
         ) {

@@ -1,24 +1,24 @@
-//! Whether a pool has room for one more request, without harm to those whose answers are under way.
+//! Room on a pool's engines for one more request, without harm to streams under way.
 
-/// An engine of the pool as one more request would find it.
+/// Load of an engine as one more request would find it.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Occupancy {
-    /// Requests of ours there.
+    /// The gateway's requests there.
     pub in_flight: u32,
-    /// Requests that others seem to have put there.
+    /// Estimated requests of other clients.
     pub foreign: u32,
-    /// The most requests that the operator wants there at once.
+    /// Operator's limit on concurrent requests.
     pub limit: Option<u32>,
-    /// The seconds per token predicted for those that are there, once the new one is among them; `None` where unknown.
+    /// Predicted seconds per token for the requests there after adding one; `None` where unknown.
     pub tpot: Option<f64>,
 }
 
 impl Occupancy {
-    /// Whether one more request may go there, with at most `tpot_limit` seconds per token for those that are there.
+    /// True if one more request may be added with at most `tpot_limit` seconds per token for those there.
     ///
-    /// An engine with nothing of ours always has room: there is no stream of ours to protect, what others put there is an
-    /// estimate that may be wrong for long, and a prediction of which nothing is tried is never corrected. What is unknown is
-    /// no reason to wait.
+    /// An engine without requests of ours always has room: there is no stream of ours to protect, the external load is
+    /// an estimate that may be wrong for long, and a prediction that is never tried is never corrected. An unknown
+    /// value is no reason to wait.
     pub fn has_room(&self, tpot_limit: Option<f64>) -> bool {
         if self.in_flight == 0 {
             return true;
@@ -30,7 +30,7 @@ impl Occupancy {
     }
 }
 
-/// Whether any of the `engines` has room for one more request.
+/// True if any of the `engines` has room for one more request.
 pub fn has_room<'a>(engines: impl IntoIterator<Item = &'a Occupancy>, tpot_limit: Option<f64>) -> bool {
     engines.into_iter().any(|engine| engine.has_room(tpot_limit))
 }

@@ -1,50 +1,50 @@
-//! Whether a request that will hardly be served in time is better refused at once, and when it might come back.
+//! Load shedding: refuses requests that will hardly be served in time, and computes when they may return.
 
 use std::time::Duration;
 
-/// From this chance of meeting its bound on, every request is served: it is met more often than not.
+/// Probability of meeting the bound from which on every request is served.
 const SERVED: f64 = 0.5;
-/// Up to this one, every request is refused: twenty prefills, which all delay others, would buy one that is in time.
+/// Probability up to which every request is refused: twenty prefills, which all delay others, would yield one in time.
 const HOPELESS: f64 = 0.05;
-/// The shortest and the longest time a client is told to stay away, in seconds. A shorter one would only come back into the same
-/// queue; and no forecast of load reaches further than two minutes.
+/// Shortest and longest `Retry-After`, in seconds. A shorter one would return into the same queue, and no load forecast
+/// reaches further than two minutes.
 const SHORTEST: f64 = 1.0;
 const LONGEST: f64 = 120.0;
 
-/// Whether to refuse a request whose best candidate meets its bound with the probability `attainment`, and has `in_flight`
-/// requests of ours. `chance` is uniform in `0..1`.
+/// Decides whether to refuse a request. `attainment` is the probability that its best candidate meets the bound,
+/// `in_flight` our requests on that candidate; `chance` is uniform in `0..1`.
 ///
-/// A request without a bound (`None`) is never shed. The probability of refusal rises from 0 at 0.5 to 1 at 0.05 along a
-/// smoothstep: with a cliff, all that arrive in one moment would be refused or served together, and load would swing. Nor is a
-/// request shed that an idle backend would take: that harms nobody, and what it takes there is how a prediction that has
-/// become too dark is corrected.
+/// A request without a bound (`None`) is never shed. The probability of refusal rises from 0 at 0.5 to 1 at 0.05 along
+/// a smoothstep. With a cliff, all requests that arrive at one moment would be refused or served together, and load
+/// would oscillate. A request for an idle backend is not shed either: it harms no other request, and its result
+/// corrects a prediction that has become too pessimistic.
 pub fn shed(attainment: Option<f64>, in_flight: u32, chance: f64) -> bool {
     attainment.is_some_and(|attainment| in_flight > 0 && chance < refusal(attainment))
 }
 
-/// The probability of refusal.
+/// Probability of refusal.
 fn refusal(attainment: f64) -> f64 {
-    // Not a number is not known, and what is not known is served.
+    // A value that is not a number is unknown, and an unknown request is served.
     let attainment = if attainment.is_nan() { SERVED } else { attainment };
     let x = ((SERVED - attainment) / (SERVED - HOPELESS)).clamp(0.0, 1.0);
     x * x * (3.0 - 2.0 * x)
 }
 
-/// The prefill work that a pool has before it.
+/// Prefill work ahead of a pool.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Backlog {
-    /// Uncached prompt tokens that were dispatched, or wait in the gateway, and have no first token yet.
+    /// Uncached prompt tokens that are dispatched or wait in the gateway, without a first token yet.
     pub tokens: u64,
-    /// How many such tokens a second the pool got through lately; 0 where unknown.
+    /// Recent throughput of such tokens per second; 0 where unknown.
     pub tokens_per_second: f64,
 }
 
-/// When a request that was refused would probably be served within its `bound` (to the first token, in seconds), given that
-/// its best candidate would take `ttft` seconds now (the median): once the median has come down to the bound. In whole seconds,
-/// 1 to 120.
+/// Time after which a refused request would probably meet its `bound` (to the first token, in seconds), given that its
+/// best candidate would take `ttft` seconds now (the median): the time until the median has fallen to the bound. In
+/// whole seconds, 1 to 120.
 ///
-/// The share `1 − bound / ttft` of the backlog has to go first, and goes at the pool's recent rate. It takes no less than `ttft −
-/// bound`, because a wait gets shorter by a second a second at most.
+/// The share `1 − bound / ttft` of the backlog must be computed first, at the pool's recent rate. It takes no less than
+/// `ttft − bound`, because a wait shrinks by at most one second per second.
 pub fn retry_after(ttft: f64, bound: f64, backlog: Backlog) -> Duration {
     let excess = (ttft - bound).max(0.0);
     let share = if excess > 0.0 { excess / ttft } else { 0.0 };
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_bound_or_finds_an_idle_backend_is_served() {
+    fn requests_without_a_bound_or_with_an_idle_backend_are_served() {
         assert!(!shed(None, 9, 0.0));
         assert!(!shed(Some(0.0), 0, 0.0));
         assert!(!shed(Some(f64::NAN), 9, 0.0));

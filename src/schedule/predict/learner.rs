@@ -1,5 +1,5 @@
-//! What times to the first token and times per token have in common: a pool's linear model, its residuals and its score, and a
-//! backend's speed beside it.
+//! Common parts of the predictors of time to first token and time per token: a pool's linear model, its residuals and
+//! its score, and a backend's speed relative to it.
 
 use super::{
     residuals::{Quantiles, Residuals},
@@ -8,73 +8,73 @@ use super::{
 };
 use crate::{measure::Rls, types::Moment};
 
-/// The share of what it knows that a model keeps at each observation.
+/// Share of its knowledge that a model keeps at each observation.
 const FORGETTING: f64 = 0.999;
-/// Backends' speeds are learned at full pace once the pool's model has seen this many observations.
+/// Observations of the pool's model from which on backends' speeds are learned at the full rate.
 const MATURE: u64 = 64;
-/// The weight of an observation in the pool's mean speed.
+/// Weight of an observation in the pool's mean speed.
 const MEAN_GAIN: f64 = 0.01;
-/// The range of all predictions in seconds.
+/// Range of all predictions, in seconds.
 const SHORTEST: f64 = 1e-4;
 const LONGEST: f64 = 86_400.0;
-/// Delays below this many seconds are no sign of a slow backend where they are compared with a bound.
+/// Delays below this many seconds do not count as evidence of a slow backend.
 const PERCEPTIBLE: f64 = 0.1;
 
-/// How long something will take.
+/// Prediction of a duration.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Prediction {
-    /// The median, in seconds.
+    /// Median, in seconds.
     pub seconds: f64,
-    /// The 90th percentile, in seconds.
+    /// 90th percentile, in seconds.
     pub p90: f64,
-    /// How many times as long as on the pool's other backends it takes on this one.
+    /// Slowness of this backend: ratio of the duration here to that on the pool's other backends.
     pub speed: f64,
-    /// The same without doubts that come of requests which wait there, or waited in vain: what was learned.
+    /// Learned slowness alone, without evidence from requests that are waiting or were abandoned.
     pub(super) learned: f64,
-    /// What the model itself says, in seconds, before speed and residuals.
+    /// The model's output in seconds, before speed and residuals.
     pub(super) base: f64,
-    /// Which residuals it was read from.
+    /// Class of residuals that was used.
     pub(super) class: usize,
-    /// The baseline's 90th percentile, in seconds.
+    /// 90th percentile of the baseline, in seconds.
     pub(super) baseline: Option<f64>,
 }
 
 impl Prediction {
-    /// The speed at which what was predicted here would just be within its 90th percentile, had it lasted `age` seconds: a
-    /// lower bound of the true speed, should it still go on. Not below 0.
+    /// Slowness at which the predicted duration would just be within its 90th percentile after `age` seconds: a lower
+    /// bound of the true slowness if it has not ended. At least 0.
     pub(super) fn speed_implied_by(&self, age: f64) -> f64 {
         if age > PERCEPTIBLE && age < LONGEST { age * self.speed / self.p90 } else { 0.0 }
     }
 }
 
-/// What a pool learns: `N` coefficients, and residuals for each of `K` classes.
+/// Learned state of a pool: `N` coefficients, and residuals for each of `K` classes.
 #[derive(Debug)]
 pub(super) struct Learner<const N: usize, const K: usize> {
     rls: Rls<N>,
     residuals: [Residuals; K],
     score: Score,
-    /// The mean of the logarithm of the speeds of the backends, each counted as often as it is observed.
+    /// Mean logarithm of the backends' slowness, weighted by observations.
     mean_speed: f64,
     observations: u64,
 }
 
-/// What a pool has learned, to be copied.
+/// A pool's learned state, as a copy.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Learned<const N: usize, const K: usize> {
     pub(super) coefficients: [f64; N],
     quantiles: [Quantiles; K],
 }
 
-/// What is learned of one backend.
+/// Learned state of one backend.
 #[derive(Clone, Debug)]
 pub(super) struct Track {
     speed: Speed,
     baseline: Baseline,
-    /// Speeds are applied to predictions of at least this many seconds.
+    /// Least prediction in seconds to which speeds apply.
     least: f64,
 }
 
-/// How fast one backend is at one moment: a copy, for all that is asked about it then.
+/// Speed of one backend at one moment, as a copy.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Pace {
     factor: f64,
@@ -85,7 +85,7 @@ pub(super) struct Pace {
 // === impl Learner ===
 
 impl<const N: usize, const K: usize> Learner<N, K> {
-    /// Starts from the coefficients `prior`, each uncertain by its `spread`.
+    /// Starts from the coefficients `prior`, each with the uncertainty `spread`.
     pub(super) fn new(prior: [f64; N], spread: [f64; N]) -> Self {
         Self {
             rls: Rls::new(prior, spread, FORGETTING),
@@ -109,12 +109,13 @@ impl<const N: usize, const K: usize> Learner<N, K> {
         self.score.accuracy()
     }
 
-    /// Learns that `x`, for which `prediction` was made, took `seconds`; returns how far the model is to be trusted, `0..=1`.
+    /// Learns that `x`, predicted as `prediction`, took `seconds`. Returns the confidence in the model, `0..=1`.
     ///
-    /// The model learns from the time the pool's mean backend would have taken, so that one slow backend does not make all
-    /// others seem fast. Speeds are relative to that mean: were they all to rise, the model follows and they fall back.
+    /// The model learns the time that the pool's mean backend would have taken, so that one slow backend does not make
+    /// all others look fast. Slowness is relative to that mean: if all rose, the model would follow and they would fall
+    /// back.
     pub(super) fn observe(&mut self, x: &[f64; N], prediction: &Prediction, seconds: f64) -> f64 {
-        // A doubt is confirmed as far as the time that it took.
+        // Evidence from waiting requests is confirmed as far as the observed time supports it.
         let speed = (seconds / prediction.base).clamp(prediction.learned.min(prediction.speed), prediction.speed);
         let ln = speed.ln();
         self.mean_speed += MEAN_GAIN * (ln - self.mean_speed);
@@ -132,7 +133,8 @@ impl<const N: usize, const K: usize> Learner<N, K> {
 // === impl Learned ===
 
 impl<const N: usize, const K: usize> Learned<N, K> {
-    /// What `x` takes on a backend at its `pace`, whose speed is at least `slower`; with the residuals of `class`.
+    /// Predicts `x` on a backend with the given `pace` and a slowness of at least `slower`, with the residuals of
+    /// `class`.
     pub(super) fn predict(&self, x: &[f64; N], class: usize, pace: &Pace, slower: f64) -> Prediction {
         let base = self.base(x);
         let learned = pace.factor(base);
@@ -151,13 +153,13 @@ impl<const N: usize, const K: usize> Learned<N, K> {
         }
     }
 
-    /// The median of [`predict`](Self::predict) alone, without doubts.
+    /// Median of [`predict`](Self::predict) alone, without evidence from waiting requests.
     pub(super) fn seconds(&self, x: &[f64; N], class: usize, pace: &Pace) -> f64 {
         let base = self.base(x);
         (base * pace.factor(base) * self.quantiles[class].median).clamp(SHORTEST, LONGEST)
     }
 
-    /// How many times as long as on the pool `x` takes on a backend at its `pace`.
+    /// Slowness of `x` on a backend with the given `pace`, relative to the pool.
     pub(super) fn speed(&self, x: &[f64; N], pace: &Pace) -> f64 {
         pace.factor(self.base(x))
     }
@@ -167,13 +169,13 @@ impl<const N: usize, const K: usize> Learned<N, K> {
         sum.clamp(SHORTEST, LONGEST)
     }
 
-    /// The chance that what was predicted takes at most `limit` seconds.
+    /// Probability that the predicted duration is at most `limit` seconds.
     pub(super) fn within(&self, limit: f64, prediction: &Prediction) -> f64 {
         self.quantiles[prediction.class].probability(limit / (prediction.base * prediction.speed))
     }
 
-    /// The time, in seconds, that what was predicted does not exceed with the chance `level`, doubts aside: limits that followed them
-    /// would give a stalled engine the more time the longer it stalls.
+    /// Time in seconds that the predicted duration does not exceed with probability `level`. Ignores evidence from
+    /// waiting requests: limits that followed it would give a stalled engine more time the longer it stalls.
     pub(super) fn quantile(&self, level: f64, prediction: &Prediction) -> f64 {
         let ratio = self.quantiles[prediction.class].quantile(level);
         (prediction.base * prediction.learned * ratio).clamp(SHORTEST, LONGEST)
@@ -183,7 +185,7 @@ impl<const N: usize, const K: usize> Learned<N, K> {
 // === impl Track ===
 
 impl Track {
-    /// A backend as fast as its pool. Its speed applies where predictions are of at least `least` seconds.
+    /// Starts as fast as the pool. The speed applies to predictions of at least `least` seconds.
     pub(super) fn new(least: f64) -> Self {
         Self { speed: Speed::new(), baseline: Baseline::default(), least }
     }
@@ -206,7 +208,7 @@ impl Pace {
     }
 }
 
-/// The time measured, if it is one.
+/// The measured time, if it is valid.
 pub(super) fn measured(seconds: f64) -> Option<f64> {
     (seconds.is_finite() && seconds >= 0.0).then(|| seconds.clamp(SHORTEST, LONGEST))
 }

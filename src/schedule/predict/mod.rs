@@ -1,13 +1,13 @@
-//! How long a request will take on each backend, learned from those before it: time to the first token, time per further
-//! token, and how long the answer will be.
+//! Predictions learned from earlier requests: time to first token, time per further token, and answer length.
 //!
-//! A pool's backends run the same kind of engine, so they share one linear model of the work ahead ([`PoolPredictor`]); what is
-//! a backend's own is how fast it works beside the others ([`BackendPredictor`]). Linear models of tokens waiting know what an
-//! average of past latencies cannot: that this prompt is long, and that this backend's queue is short. How far to trust them is
-//! read from their own residuals.
+//! A pool's backends run the same kind of engine, so they share one linear model of the work ahead ([`PoolPredictor`]).
+//! Each backend adds its speed relative to the others ([`BackendPredictor`]). Unlike an average of past latencies, a
+//! linear model of waiting tokens accounts for a long prompt and for a short queue. Its own residuals show how far to
+//! trust it.
 //!
-//! At each decision take one [`Model`] with [`PoolPredictor::model`], which is a copy, and ask it for every candidate. Keep the
-//! [`Features`] and the [`Prediction`] of the chosen one with the request, and hand them back with what was measured.
+//! For each decision take one [`Model`] with [`PoolPredictor::model`], which is a copy, and query it for every
+//! candidate. Keep the [`Features`] and the [`Prediction`] of the chosen one with the request, and pass them back with
+//! the measurement.
 //!
 //! ```
 //! use signalbox::{schedule::predict::{BackendPredictor, Features, PoolPredictor}, types::Moment};
@@ -26,8 +26,8 @@ mod output_score;
 mod pool;
 mod residuals;
 mod score;
+mod slot_wait;
 mod speed;
-mod stay;
 mod tpot;
 mod ttft;
 

@@ -1,71 +1,72 @@
-//! How long answers are, so that the work of one that is asked for, or under way, can be estimated.
+//! Answer lengths, for estimating the work of a request before and during its answer.
 
 use std::sync::{LazyLock, Mutex};
 
 use crate::measure::lock;
 
-/// Buckets for each doubling of the length: a length is off by at most 6 %.
+/// Buckets per doubling of the length: a length is off by at most 6 %.
 const PER_DOUBLING: usize = 6;
-/// Lengths up to 2²⁰ tokens.
+/// Covers lengths up to 2²⁰ tokens.
 const BUCKETS: usize = 20 * PER_DOUBLING + 1;
-/// The share of its weight that an answer keeps at each one after it that came as far: about the last five hundred count.
+/// Share of its weight that an answer keeps at each later one that came as far: about the last five hundred count.
 const KEPT: f32 = 0.998;
-/// Before any was seen: a log-normal distribution of lengths with this median and standard deviation of the logarithm.
+/// Prior: a log-normal distribution of lengths with this median and standard deviation of the logarithm.
 const PRIOR_TOKENS: f32 = 200.0;
 const PRIOR_SIGMA: f32 = 1.2;
-/// What is believed at first counts as much as this many answers.
+/// Weight of the prior, in answers.
 const PRIOR_WEIGHT: f32 = 8.0;
-/// What is believed of lengths that nothing came to counts as much as this part of an answer.
+/// Weight of the prior at lengths that no answer reached, in answers.
 const LEAST_WEIGHT: f32 = 1e-6;
-/// Smaller counts and shares are none: arithmetic with the smallest of floats is slow and means nothing.
+/// Counts and shares below this are zero: arithmetic with the smallest floats is slow and means nothing.
 const NOTHING: f32 = 1e-12;
 
-/// The length in the middle of each bucket, in tokens.
+/// Length in the middle of each bucket, in tokens.
 static LENGTHS: LazyLock<[f32; BUCKETS]> =
     LazyLock::new(|| std::array::from_fn(|bucket| (bucket as f32 / PER_DOUBLING as f32).exp2()));
 
-/// The lengths, in tokens, of the answers to one kind of request: decayed counts over logarithmic buckets (2 KB).
+/// Lengths in tokens of the answers to one kind of request: decayed counts over logarithmic buckets (2 KB).
 ///
-/// Each bucket counts the answers that came so far and, of these, those that ended there. The products of what remains are the
-/// Kaplan–Meier estimate (1958) of the distribution, for which an answer that was cut off says what it can: that it came so far. What
-/// only longer answers could tell is left as it was. With prior counts in proportion to the share that comes so far, that is
-/// the posterior of a Dirichlet prior under censoring (Susarla and Van Ryzin, 1976).
+/// Each bucket counts the answers that reached it and, of these, those that ended there. The product of the remaining
+/// shares is the Kaplan–Meier estimate (1958) of the distribution, in which a cut answer counts as evidence up to its
+/// length. Buckets that only longer answers could inform are left unchanged. With prior counts in proportion to the
+/// share that reaches each bucket, this is the posterior of a Dirichlet prior under censoring (Susarla and Van Ryzin,
+/// 1976).
 ///
-/// Its lock is held for some nanoseconds by whoever asks, and for about a microsecond by whoever tells.
+/// Readers hold its lock for some nanoseconds, writers for about a microsecond.
 #[derive(Debug)]
 pub struct OutputLengths {
     hazards: Mutex<Hazards>,
 }
 
-/// How long an answer is expected to be, in tokens.
+/// Expected length of an answer, in tokens.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct OutputForecast {
-    /// The most that was asked for.
+    /// Limit requested by the client.
     pub limit: Option<u64>,
-    /// The mean, within that limit.
+    /// Mean within that limit.
     pub mean: f64,
-    /// The median, if there were no limit.
+    /// Median without the limit.
     pub median: f64,
-    /// The 90th percentile, if there were no limit.
+    /// 90th percentile without the limit.
     pub p90: f64,
 }
 
 #[derive(Clone, Debug)]
 struct Hazards {
-    /// Answers that came to the lengths of each bucket.
+    /// Answers that reached each bucket.
     came: [f32; BUCKETS],
-    /// Of these, the ones that ended there.
+    /// Of these, the answers that ended there.
     ended: [f32; BUCKETS],
-    /// The share of answers that come to each bucket.
+    /// Share of answers that reach each bucket.
     share: [f32; BUCKETS],
-    /// The mean length of those that do.
+    /// Mean length of the answers that reach it.
     mean: [f32; BUCKETS],
 }
 
 // === impl OutputLengths ===
 
 impl OutputLengths {
-    /// Knows what answers are like in general.
+    /// Starts from the general prior.
     pub fn new() -> Self {
         let weight = |bucket| {
             let length: f32 = LENGTHS[bucket];
@@ -82,23 +83,23 @@ impl OutputLengths {
         Self { hazards: Mutex::new(Hazards::believing(&hazard)) }
     }
 
-    /// Believes at first what `others` show.
+    /// Starts from the distribution in `others`.
     pub fn like(others: &Self) -> Self {
         let hazard = lock(&others.hazards).hazard();
         Self { hazards: Mutex::new(Hazards::believing(&hazard)) }
     }
 
-    /// Adds an answer that came to its end after `tokens` tokens.
+    /// Adds an answer that ended after `tokens` tokens.
     pub fn observe(&self, tokens: u64) {
         lock(&self.hazards).observe(tokens, true);
     }
 
-    /// Adds an answer that was cut off after `tokens` tokens, and would have been longer.
+    /// Adds an answer that was cut off after `tokens` tokens and would have been longer.
     pub fn observe_cut(&self, tokens: u64) {
         lock(&self.hazards).observe(tokens, false);
     }
 
-    /// What to expect of an answer that may have at most `max_tokens`.
+    /// Forecast of an answer of at most `max_tokens`.
     pub fn forecast(&self, max_tokens: Option<u64>) -> OutputForecast {
         let hazards = lock(&self.hazards);
         OutputForecast {
@@ -109,7 +110,7 @@ impl OutputLengths {
         }
     }
 
-    /// The mean length, in all, of an answer that has had `streamed` tokens and goes on. Never less than these.
+    /// Mean total length of an answer that has produced `streamed` tokens and continues. At least `streamed`.
     pub fn expected_after(&self, streamed: u64, max_tokens: Option<u64>) -> f64 {
         lock(&self.hazards).mean(streamed, max_tokens).max(streamed as f64)
     }
@@ -124,7 +125,7 @@ impl Default for OutputLengths {
 // === impl OutputForecast ===
 
 impl OutputForecast {
-    /// The 90th percentile within the limit.
+    /// 90th percentile within the limit.
     pub fn p90_within_limit(&self) -> f64 {
         self.limit.map_or(self.p90, |limit| self.p90.min(limit as f64))
     }
@@ -133,7 +134,7 @@ impl OutputForecast {
 // === impl Hazards ===
 
 impl Hazards {
-    /// Believes that of the answers which come to each bucket, this part ends there.
+    /// Starts from the share of answers that ends in each bucket, of those that reach it.
     fn believing(hazard: &[f32; BUCKETS]) -> Self {
         let none = [0.0; BUCKETS];
         let mut new = Self { came: none, ended: none, share: none, mean: none };
@@ -160,7 +161,7 @@ impl Hazards {
         self.derive();
     }
 
-    /// The part that ends in each bucket, of the answers that come to it.
+    /// Share of answers that ends in each bucket, of those that reach it.
     fn hazard(&self) -> [f32; BUCKETS] {
         std::array::from_fn(|bucket| (self.ended[bucket] / self.came[bucket]).min(1.0))
     }
@@ -180,7 +181,7 @@ impl Hazards {
         }
     }
 
-    /// The mean length, within `most`, of the answers that are longer than `above`.
+    /// Mean length, capped at `most`, of the answers longer than `above`.
     fn mean(&self, above: u64, most: Option<u64>) -> f64 {
         let from = if above == 0 { 0 } else { place(above).floor() as usize + 1 };
         let Some(&mean) = self.mean.get(from) else { return above as f64 };
@@ -191,19 +192,19 @@ impl Hazards {
         if to <= from || self.share[from] <= 0.0 {
             return mean.min(most);
         }
-        // Those that would come to the limit end there.
+        // Answers that would reach the limit end there.
         let cut = f64::from(share) / f64::from(self.share[from]);
         (mean - cut * (f64::from(further) - most)).min(most)
     }
 
-    /// The least length that at least the share `level` of answers do not exceed.
+    /// Least length that at least the share `level` of answers does not exceed.
     fn quantile(&self, level: f32) -> f64 {
         let bucket = self.share[1..].partition_point(|share| *share > 1.0 - level);
         ((bucket as f64 + 0.5) / PER_DOUBLING as f64).exp2().floor()
     }
 }
 
-/// Where a length lies among the buckets.
+/// Position of a length on the bucket scale.
 fn place(tokens: u64) -> f64 {
     (tokens.max(1) as f64).log2() * PER_DOUBLING as f64
 }
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_answers_are_thought_to_be_of_common_length() {
+    fn the_prior_has_common_answer_lengths() {
         let forecast = OutputLengths::new().forecast(None);
         assert!((190.0..230.0).contains(&forecast.median), "{forecast:?}");
         assert!((200.0..600.0).contains(&forecast.mean) && (900.0..1_100.0).contains(&forecast.p90), "{forecast:?}");
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn it_learns_from_what_it_sees() {
+    fn lengths_are_learned_from_answers() {
         let lengths = OutputLengths::new();
         for _ in 0..3_000 {
             lengths.observe(40);
@@ -262,14 +263,14 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_cut_say_only_that_they_would_be_longer() {
+    fn cut_answers_only_give_a_lower_bound() {
         let lengths = OutputLengths::new();
         let before = (mean(&lengths, None), lengths.expected_after(100, None));
         for _ in 0..100_000 {
             lengths.observe_cut(16);
         }
         let after = (mean(&lengths, None), lengths.expected_after(100, None));
-        // That none is shorter is learned; how long they are is believed as before.
+        // The lower bound is learned; the lengths beyond it stay at the prior.
         assert!(near(after.1, before.1) && after.0 >= before.0 && after.0 < before.0 * 1.1, "{before:?} {after:?}");
         assert!(mean(&lengths, Some(16)) <= 16.0 && mean(&lengths, Some(16)) > 15.0);
     }
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_one_begins_like_the_others_and_is_not_swung_by_its_first() {
+    fn a_new_distribution_starts_like_the_others_and_moves_slowly() {
         let others = OutputLengths::new();
         for _ in 0..2_000 {
             others.observe(1_000);
@@ -336,7 +337,7 @@ mod tests {
         }
 
         #[test]
-        fn the_longer_an_answer_is_the_longer_it_is_thought_to_be(
+        fn the_expected_length_grows_with_the_streamed_length(
             seen in prop::collection::vec((0..100_000_u64, any::<bool>()), 0..300),
             most in prop::option::of(1..200_000_u64),
         ) {

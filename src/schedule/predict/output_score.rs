@@ -1,31 +1,31 @@
-//! How good the expected lengths of answers are.
+//! Accuracy of forecast answer lengths.
 
 use std::collections::VecDeque;
 
 use super::OutputForecast;
 
-/// How many answers are judged by.
+/// Number of answers in the score.
 const KEPT: usize = 512;
 
-/// How good recent forecasts of lengths were.
+/// Accuracy of recent forecasts.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct OutputAccuracy {
-    /// The share of answers that were no longer than the 90th percentile predicted for them; 0.9 is right.
+    /// Share of answers no longer than their predicted 90th percentile; 0.9 is ideal.
     pub coverage: f64,
-    /// The median of |predicted median ÷ length − 1|.
+    /// Median of |predicted median ÷ length − 1|.
     pub relative_error: f64,
 }
 
-/// The last 512 answers beside what was predicted for them (4 KB).
+/// The last 512 answers compared with their forecasts (4 KB).
 #[derive(Clone, Debug, Default)]
 pub struct OutputScore {
-    /// The relative error of each, and whether it was covered; oldest first.
+    /// Relative error of each, and whether the percentile covered it; oldest first.
     judged: VecDeque<(f32, bool)>,
 }
 
 impl OutputScore {
-    /// Judges a `forecast` by an answer of `tokens` tokens. One whose limit lies below the predicted percentile could not miss it, and is
-    /// not judged.
+    /// Compares a `forecast` with an answer of `tokens` tokens. Skips answers whose limit lies below the predicted
+    /// percentile, since these could not exceed it.
     pub fn judge(&mut self, forecast: &OutputForecast, tokens: u64) {
         if forecast.limit.is_some_and(|limit| limit as f64 <= forecast.p90) {
             return;
@@ -37,7 +37,7 @@ impl OutputScore {
         self.judged.push_back(((forecast.median / length - 1.0).abs() as f32, length <= forecast.p90));
     }
 
-    /// `None` before anything could be judged.
+    /// Current accuracy; `None` before the first comparison.
     pub fn accuracy(&self) -> Option<OutputAccuracy> {
         let covered = self.judged.iter().filter(|(_, covered)| *covered).count();
         let mut errors: Vec<f32> = self.judged.iter().map(|(error, _)| *error).collect();
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn it_tells_the_share_covered_and_the_median_error_of_the_last() {
+    fn accuracy_is_the_coverage_and_median_error_of_the_last_answers() {
         let mut score = OutputScore::default();
         assert_eq!(score.accuracy(), None);
         for _ in 0..KEPT {

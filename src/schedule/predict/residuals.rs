@@ -1,33 +1,33 @@
-//! How far observations stray from predictions, as a distribution to read probabilities and quantiles from.
+//! Distribution of the ratios of observed to predicted time, for probabilities and quantiles.
 
-/// Ratios kept: about the last minutes of a busy pool.
+/// Number of ratios: about the last minutes of a busy pool.
 const KEPT: usize = 256;
 /// Steps of the quantile table, at levels 0, 1/32, … 1.
 const STEPS: usize = 32;
-/// Before anything was observed, ratios are taken to be log-normal around 1 with this standard deviation.
+/// Prior: ratios are log-normal around 1 with this standard deviation.
 const PRIOR_SIGMA: f32 = 0.5;
-/// The prior counts as much as this many observations.
+/// Weight of the prior, in observations.
 const PRIOR_WEIGHT: f32 = 20.0;
 /// Quantiles of the normal distribution at levels 1/2, 17/32, … 31/32, and at 255/256 for the end.
 const NORMAL: [f32; STEPS / 2 + 1] = [
     0.0, 0.0784, 0.1573, 0.2372, 0.3186, 0.4023, 0.4888, 0.5791, 0.6745, 0.7764, 0.8871, 1.0100, 1.1503, 1.3180,
     1.5341, 1.8627, 2.6601,
 ];
-/// The share of observations that are to be at or below the predicted 90th percentile.
+/// Share of observations that should be at or below the predicted 90th percentile.
 const COVERAGE: f64 = 0.9;
-/// How fast the level at which that percentile is read follows the coverage seen.
+/// Rate at which the level of that percentile follows the observed coverage.
 const STEERING: f64 = 0.005;
-/// The range of that level.
+/// Range of that level.
 const LOWEST_LEVEL: f64 = 0.7;
 const HIGHEST_LEVEL: f64 = 0.97;
-/// Nothing is more certain than this: what was not seen in 256 observations may come next.
+/// Largest probability: an event not seen in 256 observations may come next.
 const CERTAIN: f64 = 0.998;
 
 /// The last 256 ratios of observed to predicted time.
 ///
-/// The level at which the 90th percentile is read is steered so that nine in ten observations lie at or below it (adaptive
-/// conformal inference, Gibbs and Candès, `NeurIPS` 2021): the ring hears of long waits late, and bursts come in between,
-/// which makes the plain percentile too wide for most of the time.
+/// The level at which the 90th percentile is read is adjusted so that nine in ten observations lie at or below it
+/// (adaptive conformal inference, Gibbs and Candès, `NeurIPS` 2021). Long waits are observed late and bursts come in
+/// between, which makes the plain percentile too wide for most of the time.
 #[derive(Clone, Debug)]
 pub(super) struct Residuals {
     /// Logarithms of the ratios, in the order of arrival from `next` on, and sorted.
@@ -39,14 +39,14 @@ pub(super) struct Residuals {
     table: Quantiles,
 }
 
-/// A distribution of ratios at one moment: a small table, to copy once a decision.
+/// A distribution of ratios at one moment: a small table that is copied once per decision.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Quantiles {
     /// Logarithms of the ratios at levels 0, 1/32, … 1.
     ln: [f32; STEPS + 1],
-    /// The median ratio.
+    /// Median ratio.
     pub(super) median: f64,
-    /// The 90th percentile.
+    /// 90th percentile.
     pub(super) p90: f64,
 }
 
@@ -62,7 +62,8 @@ impl Residuals {
         self.table
     }
 
-    /// Adds a `ratio` of observed to predicted time, both above 0, and whether the percentile predicted for it `covered` it.
+    /// Adds a `ratio` of observed to predicted time, both above 0. `covered` is true if the predicted percentile was
+    /// not exceeded.
     pub(super) fn observe(&mut self, ratio: f64, covered: bool) {
         let new = ratio.ln() as f32;
         if !new.is_finite() {
@@ -87,7 +88,7 @@ impl Residuals {
 }
 
 impl Quantiles {
-    /// The distribution of the `sorted` logarithms, blended with the prior level by level.
+    /// Distribution of the `sorted` logarithms, blended with the prior level by level.
     fn of(sorted: &[f32], level: f64) -> Self {
         let count = sorted.len() as f32;
         let own = count / (count + PRIOR_WEIGHT);
@@ -103,7 +104,7 @@ impl Quantiles {
         table
     }
 
-    /// The ratio that the share `level` of observations do not exceed.
+    /// Ratio that the share `level` of observations does not exceed.
     pub(super) fn quantile(&self, level: f64) -> f64 {
         let place = level.clamp(0.0, 1.0) * STEPS as f64;
         let step = (place as usize).min(STEPS - 1);
@@ -111,7 +112,7 @@ impl Quantiles {
         (low + (high - low) * (place - step as f64)).exp()
     }
 
-    /// The share of observations whose ratio is at or below `ratio`.
+    /// Share of observations whose ratio is at or below `ratio`.
     pub(super) fn probability(&self, ratio: f64) -> f64 {
         let ln = (ratio as f32).ln();
         let above = self.ln.partition_point(|value| *value <= ln);
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_seen_is_a_wide_guess_around_one() {
+    fn the_prior_is_wide_around_one() {
         let table = Residuals::new().quantiles();
         assert!((table.median - 1.0).abs() < 1e-6);
         assert!((table.p90 / (0.5_f64 * 1.2816).exp() - 1.0).abs() < 0.02, "{}", table.p90);

@@ -1,31 +1,31 @@
-//! How good the predictions are, beside those of a moving average that knows nothing of tokens.
+//! Accuracy of the predictions, compared with a moving average that ignores tokens.
 
-/// The weight of an observation in a backend's moving averages.
+/// Weight of an observation in a backend's moving averages.
 const GAIN: f64 = 0.1;
 /// Mean absolute deviations between the mean and the 90th percentile of a normal distribution.
 const DEVIATIONS: f64 = 1.6;
-/// The share of the sums that is kept at each observation: about the last five hundred count.
+/// Share of the sums that is kept at each observation: about the last five hundred count.
 const KEPT: f64 = 0.998;
-/// The level of the percentile that is judged.
+/// Level of the percentile that is scored.
 const LEVEL: f64 = 0.9;
 
-/// How good recent predictions were (about the last five hundred). Losses are in seconds.
+/// Accuracy of recent predictions (about the last five hundred). Losses are in seconds.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Accuracy {
-    /// Observations ever.
+    /// Observations in total.
     pub observations: u64,
-    /// The share of observations that were at or below the 90th percentile predicted for them; 0.9 is right.
+    /// Share of observations at or below their predicted 90th percentile; 0.9 is ideal.
     pub coverage: f64,
     /// Mean of |predicted median ÷ observed − 1|.
     pub relative_error: f64,
-    /// Mean pinball loss of the predicted 90th percentile (Koenker and Bassett 1978): 0.9 of every second it was too low,
-    /// 0.1 of every second it was too high.
+    /// Mean pinball loss of the predicted 90th percentile (Koenker and Bassett 1978): 0.9 of every second it was too
+    /// low, 0.1 of every second it was too high.
     pub pinball: f64,
     /// The same for the baseline: mean plus 1.6 mean deviations of the backend's recent observations.
     pub baseline_pinball: f64,
 }
 
-/// Decayed sums that make an [`Accuracy`].
+/// Decayed sums behind an [`Accuracy`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Score {
     observations: u64,
@@ -36,19 +36,20 @@ pub(super) struct Score {
     baseline: f64,
 }
 
-/// One backend's moving average: what a prediction has to beat.
+/// Moving average of one backend: the baseline that a prediction should beat.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Baseline {
     mean: f64,
     deviation: f64,
-    begun: bool,
+    started: bool,
 }
 
 impl Score {
-    /// Judges a predicted `median` and `p90`, and the `p90` of the baseline if it had one, by what was `observed`. All in seconds.
+    /// Scores a predicted `median` and `p90`, and the baseline's `p90` if there was one, against the `observed` value.
+    /// All in seconds.
     pub(super) fn observe(&mut self, observed: f64, median: f64, p90: f64, baseline: Option<f64>) {
         self.observations += 1;
-        // Where the baseline has nothing to say yet, neither of the two is judged.
+        // Without a baseline neither of the two is scored.
         let Some(baseline) = baseline else { return };
         let add = |sum: &mut f64, value: f64| *sum = KEPT * *sum + value;
         add(&mut self.weight, 1.0);
@@ -58,7 +59,7 @@ impl Score {
         add(&mut self.baseline, pinball(observed, baseline));
     }
 
-    /// `None` before anything could be judged.
+    /// Current accuracy; `None` before the first score.
     pub(super) fn accuracy(&self) -> Option<Accuracy> {
         (self.weight > 0.0).then(|| Accuracy {
             observations: self.observations,
@@ -72,17 +73,17 @@ impl Score {
 
 impl Baseline {
     pub(super) fn observe(&mut self, seconds: f64) {
-        if self.begun {
+        if self.started {
             self.deviation += GAIN * ((seconds - self.mean).abs() - self.deviation);
             self.mean += GAIN * (seconds - self.mean);
         } else {
-            (self.mean, self.begun) = (seconds, true);
+            (self.mean, self.started) = (seconds, true);
         }
     }
 
-    /// Its 90th percentile in seconds, if it has seen anything.
+    /// 90th percentile of the baseline in seconds, if it has any observation.
     pub(super) fn p90(&self) -> Option<f64> {
-        self.begun.then_some(self.mean + DEVIATIONS * self.deviation)
+        self.started.then_some(self.mean + DEVIATIONS * self.deviation)
     }
 }
 
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_score_tells_the_shares_and_means() {
+    fn a_score_reports_shares_and_means() {
         let mut score = Score::default();
         score.observe(1.0, 1.0, 1.0, None);
         assert_eq!(score.accuracy(), None, "nothing to compare with");

@@ -1,61 +1,61 @@
-//! How fast one backend is beside its pool.
+//! Speed of one backend relative to its pool.
 
 use std::time::Duration;
 
 use crate::types::Moment;
 
-/// The weight of an observation in quiet times: about the last twenty count.
+/// Weight of an observation in steady state: about the last twenty count.
 const GAIN: f64 = 0.05;
-/// The weight it may get while observations disagree with what was learned.
+/// Largest weight while observations contradict the learned speed.
 const LARGEST_GAIN: f64 = 0.3;
-/// A log-ratio this far from what was learned is a surprise, if it is also [`SURPRISE_SIGMAS`] standard deviations off:
-/// further than noise of ±20 % can be, and than noise as it was seen to be mostly is.
+/// Distance of a log-ratio from the learned one that counts as a surprise, if it also exceeds [`SURPRISE_SIGMAS`]
+/// standard deviations: more than noise of ±20 %, and more than most of the noise seen.
 const SURPRISE: f64 = 0.3;
 const SURPRISE_SIGMAS: f64 = 1.5;
-/// How far one observation may seem to be off, as a logarithm.
+/// Largest distance that one observation counts for, as a logarithm.
 const CLIP: f64 = 1.5;
-/// The bound of what can be learned, as a logarithm: twenty times as slow or as fast as the pool.
+/// Bound of the learned value, as a logarithm: twenty times as slow or as fast as the pool.
 const BOUND: f64 = 3.0;
-/// Without observations for this long a backend is idle, and what was learned of it fades.
+/// Time without observations after which a backend is idle and its learned speed fades.
 const IDLE: Duration = Duration::from_secs(5);
-/// While idle, the logarithm halves in this many seconds, so that a backend that was slow once is tried again.
+/// Seconds in which the logarithm halves while idle, so that a backend that was slow once is tried again.
 const HALF_LIFE_SECONDS: f64 = 30.0;
-/// The standard deviation of log-ratios before any was seen.
+/// Standard deviation of log-ratios before the first observation.
 const PRIOR_SIGMA: f64 = 0.3;
-/// The weight of an observation in that deviation.
+/// Weight of an observation in that deviation.
 const SIGMA_GAIN: f64 = 0.02;
-/// The largest square of a deviation that counts as noise.
+/// Largest squared deviation that counts as noise.
 const LARGEST_SQUARE: f64 = 0.5;
-/// A speed is believed when it differs from 1 by this many standard errors.
+/// A speed applies when it differs from 1 by this many standard errors.
 const STANDARD_ERRORS: f64 = 3.0;
 
-/// A factor on the pool's predictions, above 1 where the backend is slow.
+/// A factor on the pool's predictions, above 1 for a slow backend.
 ///
-/// It is the exponential of a moving average of log-ratios (observed to what the pool's model says). The average has a small
-/// gain, lest it follow noise; each surprise that follows another one of the same sign doubles the gain, so that a backend
-/// that has become four times as slow is known after about five observations.
+/// It is the exponential of a moving average of log-ratios (observed to predicted by the pool's model). The gain is
+/// small, so that the average does not follow noise. Each surprise that follows one of the same sign doubles the gain,
+/// so that a backend that became four times as slow is detected after about five observations.
 #[derive(Clone, Debug)]
 pub(super) struct Speed {
     ln: f64,
-    /// Its exponential.
+    /// Exponential of `ln`.
     factor: f64,
-    /// The mean square of what log-ratios strayed from `ln`.
+    /// Mean square of the log-ratios' distance from `ln`.
     variance: f64,
-    /// The variance of `ln` is this share of it (the sum of the squares of the weights in the average).
+    /// Variance of `ln` as a share of `variance` (the sum of the squared weights in the average).
     share: f64,
-    /// Surprises in a row, negative where observations were faster.
+    /// Consecutive surprises, negative for faster observations.
     run: i32,
     at: Option<Moment>,
 }
 
 impl Speed {
-    /// As fast as the pool.
+    /// Starts as fast as the pool.
     pub(super) const fn new() -> Self {
         Self { ln: 0.0, factor: 1.0, variance: PRIOR_SIGMA * PRIOR_SIGMA, share: 0.0, run: 0, at: None }
     }
 
-    /// Learns that what should take one second on the pool took `ratio` seconds here. `trust`, in `0..=1`, says how far the
-    /// pool's own model is to be trusted.
+    /// Learns that work of one second on the pool took `ratio` seconds here. `trust`, in `0..=1`, is the confidence in
+    /// the pool's model.
     pub(super) fn observe(&mut self, ratio: f64, trust: f64, now: Moment) {
         let ratio = ratio.ln();
         if !ratio.is_finite() {
@@ -79,9 +79,9 @@ impl Speed {
         self.at = Some(self.at.map_or(now, |at| at.max(now)));
     }
 
-    /// The factor at `now`: exactly 1 unless what was learned is beyond chance.
+    /// Factor at `now`: exactly 1 unless the learned value is significant.
     pub(super) fn factor(&self, now: Moment) -> f64 {
-        // What is not significant does not become so by fading. Both cases that are common need no logarithms.
+        // Fading does not make a value significant. The two common cases need no logarithms.
         if !self.significant(self.ln) {
             return 1.0;
         }
@@ -110,7 +110,7 @@ mod tests {
         Moment::from_nanos((seconds * 1e9) as u64)
     }
 
-    /// `count` observations, five a second from `from` on, `times` as slow as the pool, with noise of ±20 %.
+    /// Feeds `count` observations, five a second from `from` on, `times` as slow as the pool, with noise of ±20 %.
     fn feed(speed: &mut Speed, dice: &mut fastrand::Rng, from: f64, count: u32, times: f64) -> f64 {
         let mut now = from;
         for _ in 0..count {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slowdown_is_seen_within_seconds_and_so_is_its_end() {
+    fn a_slowdown_and_its_end_are_detected_within_seconds() {
         for seed in 0..20 {
             let (mut speed, mut dice) = (Speed::new(), fastrand::Rng::with_seed(seed));
             let mut now = feed(&mut speed, &mut dice, 0.0, 200, 1.0);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_used_is_forgiven() {
+    fn an_idle_backend_s_slowness_fades() {
         let (mut speed, mut dice) = (Speed::new(), fastrand::Rng::with_seed(1));
         let now = feed(&mut speed, &mut dice, 0.0, 100, 4.0);
         let slow = speed.factor(at(now));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_teaches_nothing() {
+    fn invalid_observations_are_ignored() {
         let mut speed = Speed::new();
         for ratio in [f64::NAN, f64::INFINITY, 0.0, -1.0] {
             speed.observe(ratio, 1.0, at(1.0));

@@ -1,32 +1,32 @@
-//! One holder's blocks in the order of their last use, and what is known of the cache that they stand for.
+//! Blocks of one holder in the order of last use, and the estimated capacity of its cache.
 
 use super::table::{NONE, Table};
 
-/// A holder's place in the index: a model (and adapter) on an engine.
+/// Id of a holder: a model (and adapter) on an engine.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HolderId {
-    pub(super) seat: u32,
-    /// How many sat there before: the id of one that left is never taken for its successor's.
+    pub(super) position: u32,
+    /// Earlier holders at this position: the id of a removed holder never matches its successor.
     pub(super) generation: u32,
 }
 
 /// A block held by a holder.
 #[derive(Copy, Clone, Default)]
 pub(super) struct Holding {
-    /// The holder's count of uses when this block was last used.
+    /// The holder's use counter at the last use of this block.
     pub(super) used: u32,
-    /// That count when the block was added.
+    /// The use counter when the block was added.
     pub(super) made: u32,
-    /// Its neighbours in the order of last use.
+    /// Neighbours in the order of last use.
     newer: u32,
     older: u32,
-    /// Its slot in the table of blocks.
+    /// Slot in the table of blocks.
     pub(super) block: u32,
-    /// Bytes of prompt that it covers.
+    /// Bytes of prompt that the block covers.
     pub(super) bytes: u32,
-    /// Requests that were dispatched with it and have neither been confirmed nor withdrawn.
+    /// Dispatched requests with this block that are neither confirmed nor withdrawn.
     pub(super) waiting: u16,
-    /// Whether an answer has proved that it was computed.
+    /// True if an answer has proved that it was computed.
     pub(super) confirmed: bool,
 }
 
@@ -36,20 +36,20 @@ impl Holding {
     }
 }
 
-/// A holder: the ends of its list, and its figures.
+/// A holder: the ends of its list, and its counters.
 #[derive(Copy, Clone)]
 pub(super) struct Holder {
-    /// Bytes of prompt that its engine's KV cache is said to hold.
+    /// Size of its engine's KV cache as reported or configured, in bytes of prompt.
     pub(super) capacity: u64,
-    /// What reports have shown it to hold; without limit until one fell short.
+    /// Size derived from usage reports; unlimited until one fell short.
     pub(super) learned: u64,
     /// Bytes covered by its blocks.
     pub(super) held: u64,
-    /// Its blocks.
+    /// Number of its blocks.
     pub(super) blocks: usize,
-    /// Requests that used it, wrapping: ages are differences of it.
+    /// Requests that used it. Wraps: ages are differences.
     pub(super) uses: u32,
-    /// Bytes of all blocks that were ever new to it, wrapping.
+    /// Bytes of all blocks ever added. Wraps.
     pub(super) added: u64,
     newest: u32,
     oldest: u32,
@@ -60,22 +60,22 @@ impl Holder {
         Self { capacity, learned: u64::MAX, held: 0, blocks: 0, uses: 0, added: 0, newest: NONE, oldest: NONE }
     }
 
-    /// Bytes of prompt that it may be believed to hold.
+    /// Bytes of prompt that it is assumed to hold at most.
     pub(super) fn limit(&self) -> u64 {
         self.capacity.min(self.learned)
     }
 
-    /// The block used longest ago.
+    /// The least recently used block.
     pub(super) fn oldest(&self) -> u32 {
         self.oldest
     }
 
-    /// Uses since the count stood at `used`.
+    /// Uses since the counter was `used`.
     pub(super) fn age(&self, used: u32) -> u32 {
         self.uses.wrapping_sub(used)
     }
 
-    /// Counts a new block and puts it behind `newer`; in front of all for `NONE`.
+    /// Adds a block behind `newer`; at the front for `NONE`.
     pub(super) fn add(&mut self, holdings: &mut Table<Holding>, at: u32, newer: u32) {
         let bytes = u64::from(holdings[at].bytes);
         self.held += bytes;
@@ -84,7 +84,7 @@ impl Holder {
         self.link(holdings, at, newer);
     }
 
-    /// Moves a block behind `newer`; in front of all for `NONE`.
+    /// Moves a block behind `newer`; to the front for `NONE`.
     pub(super) fn touch(&mut self, holdings: &mut Table<Holding>, at: u32, newer: u32) {
         if at != newer {
             self.unlink(holdings, at);
@@ -92,14 +92,14 @@ impl Holder {
         }
     }
 
-    /// Takes a block off the list and the figures.
+    /// Removes a block from the list and the counters.
     pub(super) fn remove(&mut self, holdings: &mut Table<Holding>, at: u32) {
         self.unlink(holdings, at);
         self.held -= u64::from(holdings[at].bytes);
         self.blocks -= 1;
     }
 
-    /// Bytes of the blocks that were last used when the count stood at `used`, or before.
+    /// Bytes of the blocks last used when the counter was `used`, or before.
     pub(super) fn bytes_until(&self, holdings: &Table<Holding>, used: u32) -> u64 {
         let (mut at, mut bytes) = (self.oldest, 0);
         while at != NONE && self.age(holdings[at].used) >= self.age(used) {

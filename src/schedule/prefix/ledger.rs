@@ -1,4 +1,4 @@
-//! Who holds which blocks: the tables of the index, under its lock.
+//! Tables of the index: which holders hold which blocks. Used under the index's lock.
 
 use super::{
     holder::{Holder, HolderId, Holding},
@@ -7,29 +7,31 @@ use super::{
 };
 use crate::types::Prompt;
 
-/// Holders of one word of bits.
+/// Holders per word of bits.
 const GROUP: usize = 64;
-/// Blocks that make room at once, so that the holder to take them from is seldom looked for.
+/// Blocks evicted at once, so that the largest holder is seldom searched for.
 const BATCH: usize = 64;
-/// A part in so many of the cap is kept for the holders' own records.
+/// One part in this many of the memory cap is reserved for the holders' own records.
 const RESERVE: usize = 16;
 /// Most buckets of a table, however high the cap.
 const MOST_BUCKETS: usize = 1 << 22;
-/// A part in so many of what a report tells beyond the prediction that is added to the limit. Not all of it: others who
-/// use the engine may have put it there.
+/// One part in this many of a report's excess over the prediction is added to the capacity. Not all of it: other
+/// clients of the engine may have cached it.
 const SURPLUS: u64 = 8;
 
-/// Two tables and the holders' lists. Whoever holds a block holds all that come before it in its prompts: every use of a block
-/// is a use of those, put in front of it in the list, and blocks leave from the list's end; and whoever waits for a block or
-/// confirmed it did so for those too, so that none is withdrawn from under it.
+/// Two tables and the holders' lists.
+///
+/// A holder of a block holds all blocks before it in its prompts: every use of a block is a use of those too, which are
+/// put in front of it in the list, and eviction takes the list's end. A request that waits for a block, or confirmed
+/// it, did the same for the earlier blocks, so that none is withdrawn while a later one stays.
 pub(super) struct Ledger {
     most: usize,
-    /// By block and group: which of the group's holders have it, a bit each.
+    /// By block and group: a bit for each holder of the group that has the block.
     blocks: Table<u64>,
     /// By block and holder.
     holdings: Table<Holding>,
     holders: Vec<Holder>,
-    /// Of each seat, how many left it.
+    /// Per position, the number of holders that left it.
     generations: Vec<u32>,
     vacant: Vec<u32>,
 }
@@ -62,40 +64,42 @@ impl Ledger {
     }
 
     pub(super) fn join(&mut self, capacity: u64) -> HolderId {
-        let seat = self.vacant.pop().unwrap_or(self.holders.len() as u32);
-        if let Some(holder) = self.holders.get_mut(seat as usize) {
+        let position = self.vacant.pop().unwrap_or(self.holders.len() as u32);
+        if let Some(holder) = self.holders.get_mut(position as usize) {
             *holder = Holder::new(capacity);
         } else {
             self.holders.push(Holder::new(capacity));
             self.generations.push(0);
         }
-        HolderId { seat, generation: self.generations[seat as usize] }
+        HolderId { position, generation: self.generations[position as usize] }
     }
 
     pub(super) fn leave(&mut self, id: HolderId) {
-        let Some(seat) = self.seat(id) else { return };
-        self.forget(seat);
-        self.generations[seat] = self.generations[seat].wrapping_add(1);
-        self.vacant.push(id.seat);
+        let Some(position) = self.position(id) else { return };
+        self.forget(position);
+        self.generations[position] = self.generations[position].wrapping_add(1);
+        self.vacant.push(id.position);
     }
 
     pub(super) fn clear(&mut self, id: HolderId) {
-        let Some(seat) = self.seat(id) else { return };
-        self.forget(seat);
-        self.holders[seat].learned = u64::MAX;
+        let Some(position) = self.position(id) else { return };
+        self.forget(position);
+        self.holders[position].learned = u64::MAX;
     }
 
     pub(super) fn set_capacity(&mut self, id: HolderId, capacity: u64) {
-        let Some(seat) = self.seat(id) else { return };
-        self.holders[seat].capacity = capacity;
-        self.trim(seat);
+        let Some(position) = self.position(id) else { return };
+        self.holders[position].capacity = capacity;
+        self.trim(position);
     }
 
     pub(super) fn matched(&self, prompt: Prompt<'_>, ids: &[HolderId], matched: &mut [u32]) {
         matched.fill(0);
         let most = u32::try_from(prompt.blocks.len()).unwrap_or(u32::MAX);
         for group in 0..self.holders.len().div_ceil(GROUP) {
-            let within = |id: &HolderId| self.seat(*id).filter(|seat| seat / GROUP == group).map(|seat| seat % GROUP);
+            let within = |id: &HolderId| {
+                self.position(*id).filter(|position| position / GROUP == group).map(|position| position % GROUP)
+            };
             let set = ids.iter().filter_map(within).fold(0, |set, bit| set | 1 << bit);
             let table = &self.blocks;
             let mut descent = Descent { table, blocks: prompt.blocks, group, first: NONE, depths: [0; GROUP] };
@@ -110,72 +114,72 @@ impl Ledger {
 
     pub(super) fn insert(&mut self, id: HolderId, prompt: Prompt<'_>) -> Reuse {
         let mut reuse = Reuse::nothing(id);
-        let Some(seat) = self.seat(id) else { return reuse };
-        let holder = &mut self.holders[seat];
+        let Some(position) = self.position(id) else { return reuse };
+        let holder = &mut self.holders[position];
         holder.uses = holder.uses.wrapping_add(1);
         let used = holder.uses;
         reuse.at = used;
         let fitting = prompt.blocks.len().min(prompt.layout.blocks(holder.limit()));
         let (mut newer, mut new) = (NONE, false);
         for (place, &block) in prompt.blocks[..fitting].iter().enumerate() {
-            let at = if let Some(at) = self.holdings.find(key(block, seat)) {
+            let at = if let Some(at) = self.holdings.find(key(block, position)) {
                 let holding = &mut self.holdings[at];
                 if !new {
                     reuse.note(holding.used, holding.confirmed && holding.waiting == 0);
                 }
                 holding.used = used;
-                self.holders[seat].touch(&mut self.holdings, at, newer);
+                self.holders[position].touch(&mut self.holdings, at, newer);
                 at
             } else {
                 new = true;
                 let bytes = prompt.layout.bytes(place + 1) - prompt.layout.bytes(place);
-                let Some(at) = self.add(seat, block, bytes, newer) else { break };
+                let Some(at) = self.add(position, block, bytes, newer) else { break };
                 at
             };
             self.holdings[at].waiting = self.holdings[at].waiting.saturating_add(1);
             newer = at;
             reuse.placed += 1;
         }
-        reuse.added = self.holders[seat].added;
+        reuse.added = self.holders[position].added;
         reuse
     }
 
-    /// A request no longer waits for its blocks: they were `computed`, or will not be.
+    /// Ends a request's claim on its blocks: they were `computed`, or will not be.
     pub(super) fn settle(&mut self, prompt: Prompt<'_>, reuse: &Reuse, computed: bool) {
-        let Some(seat) = self.seat(reuse.holder) else { return };
+        let Some(position) = self.position(reuse.holder) else { return };
         for &block in prompt.blocks.iter().take(reuse.placed as usize) {
-            let Some(at) = self.holdings.find(key(block, seat)) else { break };
-            let (holding, holder) = (&mut self.holdings[at], &self.holders[seat]);
-            // What was forgotten and put there anew by a later request is not this one's.
+            let Some(at) = self.holdings.find(key(block, position)) else { break };
+            let (holding, holder) = (&mut self.holdings[at], &self.holders[position]);
+            // A block that was evicted and added again by a later request is not this one's.
             if holder.age(holding.made) < holder.age(reuse.at) {
                 break;
             }
             holding.waiting = holding.waiting.saturating_sub(1);
             holding.confirmed |= computed;
             if holding.waiting == 0 && !holding.confirmed {
-                self.remove(seat, at);
+                self.remove(position, at);
             }
         }
         self.shrink();
     }
 
     pub(super) fn correct(&mut self, prompt: Prompt<'_>, reuse: &Reuse, reported: u32) {
-        let Some(seat) = self.seat(reuse.holder) else { return };
+        let Some(position) = self.position(reuse.holder) else { return };
         let reported = reported.min(u32::try_from(prompt.blocks.len()).unwrap_or(u32::MAX));
-        let holder = &mut self.holders[seat];
+        let holder = &mut self.holders[position];
         let bytes = |blocks: u32| prompt.layout.bytes(blocks as usize);
         if let Some(used) = reuse.missed(reported) {
-            // What had been used more recently than the missing block was more than the engine could hold: all that is
-            // younger now, less this prompt's own rest and what was added since.
+            // The blocks used more recently than the missing one exceeded the engine's capacity: all younger blocks
+            // now, less the rest of this prompt and blocks added since.
             let rest = bytes(reuse.placed).saturating_sub(bytes(reported));
             let since = holder.added.wrapping_sub(reuse.added);
             let younger = holder.held - holder.bytes_until(&self.holdings, used);
             let distance = younger.saturating_sub(rest).saturating_sub(since);
-            // Half the way: one report may be wrong (a cache that was cleared, another salt), a few in a row are not.
+            // Moves half the way: one report may be wrong (a cleared cache, another salt), several in a row are not.
             let believed = holder.limit().min(holder.held);
             if distance < believed {
                 holder.learned = distance.midpoint(believed);
-                self.trim(seat);
+                self.trim(position);
             }
         } else if reuse.surpassed(reported) {
             let more = (bytes(reported) - bytes(reuse.found)) / SURPLUS;
@@ -183,76 +187,78 @@ impl Ledger {
         }
     }
 
-    fn seat(&self, id: HolderId) -> Option<usize> {
-        let seat = id.seat as usize;
-        (self.generations.get(seat) == Some(&id.generation)).then_some(seat)
+    fn position(&self, id: HolderId) -> Option<usize> {
+        let position = id.position as usize;
+        (self.generations.get(position) == Some(&id.generation)).then_some(position)
     }
 
-    /// Adds a block behind `newer`; `None` where only what comes before it in its own prompt could make room.
-    fn add(&mut self, seat: usize, block: u64, bytes: u64, newer: u32) -> Option<u32> {
+    /// Adds a block behind `newer`; `None` where only earlier blocks of the same prompt could make room.
+    fn add(&mut self, position: usize, block: u64, bytes: u64, newer: u32) -> Option<u32> {
         loop {
-            let holder = &self.holders[seat];
+            let holder = &self.holders[position];
             if holder.held.saturating_add(bytes) <= holder.limit() {
                 break;
             }
             if [NONE, newer].contains(&holder.oldest()) {
                 return None;
             }
-            self.remove(seat, holder.oldest());
+            self.remove(position, holder.oldest());
         }
         if !self.make_room(newer) {
             return None;
         }
-        let group = key(block, seat / GROUP);
+        let group = key(block, position / GROUP);
         let at = self.blocks.find(group).unwrap_or_else(|| self.blocks.insert(group, 0));
-        self.blocks[at] |= 1 << (seat % GROUP);
-        let holding = Holding::new(at, bytes, self.holders[seat].uses);
-        let at = self.holdings.insert(key(block, seat), holding);
-        self.holders[seat].add(&mut self.holdings, at, newer);
+        self.blocks[at] |= 1 << (position % GROUP);
+        let holding = Holding::new(at, bytes, self.holders[position].uses);
+        let at = self.holdings.insert(key(block, position), holding);
+        self.holders[position].add(&mut self.holdings, at, newer);
         Some(at)
     }
 
-    /// Sees to a free slot: by growing while the cap allows it, else at the cost of the holder with the most blocks, but
-    /// never of the block `kept`.
+    /// Frees a slot: grows while the cap allows it, otherwise evicts from the holder with the most blocks, but never
+    /// the block `kept`.
     fn make_room(&mut self, kept: u32) -> bool {
         if self.holdings.has_room() {
             return true;
         }
         let growth = Table::<u64>::CHUNK_BYTES + Table::<Holding>::CHUNK_BYTES;
         if self.bytes() + growth <= self.most - self.most / RESERVE {
-            // Both alike: every holding may be its block's only one.
+            // Both tables grow together: every holding may be its block's only one.
             return self.holdings.grow() && self.blocks.grow();
         }
-        let Some(seat) = (0..self.holders.len()).max_by_key(|&seat| self.holders[seat].blocks) else { return false };
+        let Some(position) = (0..self.holders.len()).max_by_key(|&position| self.holders[position].blocks) else {
+            return false;
+        };
         for _ in 0..BATCH {
-            let oldest = self.holders[seat].oldest();
+            let oldest = self.holders[position].oldest();
             if [NONE, kept].contains(&oldest) {
                 break;
             }
-            self.remove(seat, oldest);
+            self.remove(position, oldest);
         }
         self.holdings.has_room()
     }
 
-    fn trim(&mut self, seat: usize) {
-        while self.holders[seat].held > self.holders[seat].limit() {
-            self.remove(seat, self.holders[seat].oldest());
+    fn trim(&mut self, position: usize) {
+        while self.holders[position].held > self.holders[position].limit() {
+            self.remove(position, self.holders[position].oldest());
         }
         self.shrink();
     }
 
-    fn forget(&mut self, seat: usize) {
-        while self.holders[seat].oldest() != NONE {
-            self.remove(seat, self.holders[seat].oldest());
+    fn forget(&mut self, position: usize) {
+        while self.holders[position].oldest() != NONE {
+            self.remove(position, self.holders[position].oldest());
         }
         self.shrink();
     }
 
-    fn remove(&mut self, seat: usize, at: u32) {
+    fn remove(&mut self, position: usize, at: u32) {
         let block = self.holdings[at].block;
-        self.holders[seat].remove(&mut self.holdings, at);
+        self.holders[position].remove(&mut self.holdings, at);
         self.holdings.remove(at);
-        self.blocks[block] &= !(1 << (seat % GROUP));
+        self.blocks[block] &= !(1 << (position % GROUP));
         if self.blocks[block] == 0 {
             self.blocks.remove(block);
         }
@@ -266,20 +272,20 @@ impl Ledger {
     }
 }
 
-/// A search for how deep the holders of a group are in a prompt.
+/// Search for the match depth of each holder of a group.
 struct Descent<'a> {
     table: &'a Table<u64>,
     blocks: &'a [u64],
     group: usize,
-    /// Where the prompt's first block would be if it had come together with the one found last: such blocks lie one behind the other. A
-    /// guess: it may lie outside of the table, and wraps.
+    /// Expected slot of the prompt's first block, if it was added together with the block found last: such blocks lie
+    /// in consecutive slots. A guess that may lie outside the table, and wraps.
     first: u32,
     depths: [u32; GROUP],
 }
 
 impl Descent<'_> {
-    /// Finds the depths of all holders in `set`, each of which has at least `least` and at most `most` blocks: those who have
-    /// the block in the middle go one way, the others the other.
+    /// Finds the depths of all holders in `set`, each of which has between `least` and `most` blocks. Splits them by
+    /// whether they have the block in the middle.
     fn go(&mut self, set: u64, (least, most): (u32, u32)) {
         if set == 0 {
             return;
@@ -302,7 +308,7 @@ impl Descent<'_> {
     }
 }
 
-/// One key of a block's hash and a number: hashes are uniform, so spreading the numbers is enough.
+/// Combines a block's hash and a number into one key. Hashes are uniform, so only the number needs spreading.
 fn key(block: u64, number: usize) -> u64 {
     block ^ (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

@@ -1,30 +1,30 @@
-//! What a request found cached where it was sent, kept until its answer tells how much of that was true.
+//! Cache state that a request found at its dispatch, kept until its answer reports the cached tokens.
 
 use super::holder::HolderId;
 
-/// Parts of a prompt with different last uses that are told apart. A conversation has two or three: what all share, what
-/// its caller shares, its own turns.
+/// Parts of a prompt with different last uses that are distinguished. A session has two or three: common to all, common
+/// to its caller, its own turns.
 const PARTS: usize = 4;
 
-/// Blocks by which a report may fall short of the prediction, or a part of it in so many: it was counted in tokens, in the
-/// engine's own blocks.
+/// Tolerated shortfall of a report against the prediction, in blocks or as one part in this many: reports are in
+/// tokens, rounded to the engine's own blocks.
 const SLACK: u32 = 2;
 const SLACK_PART: u32 = 8;
 
-/// A dispatch, as the index remembers it: what it believed, and which blocks wait for the answer.
+/// A dispatch as the index remembers it: its prediction, and the blocks that wait for the answer.
 #[derive(Copy, Clone, Debug)]
 pub struct Reuse {
     pub(super) holder: HolderId,
-    /// The holder's count of uses at the dispatch.
+    /// The holder's use counter at the dispatch.
     pub(super) at: u32,
-    /// Blocks of the prompt that it held already.
+    /// Blocks of the prompt that it already held.
     pub(super) found: u32,
     /// Blocks that it held after the dispatch.
     pub(super) placed: u32,
-    /// The holder's count of added bytes then.
+    /// The holder's counter of added bytes at the dispatch.
     pub(super) added: u64,
-    /// The found blocks that an answer had confirmed and no request waited for: up to which block (exclusive), and when they
-    /// were used before.
+    /// Found blocks that were confirmed and that no request waited for: end of each part (exclusive) and the use
+    /// counter at its previous use.
     parts: [(u32, u32); PARTS],
     used: usize,
 }
@@ -34,20 +34,20 @@ impl Reuse {
         Self { holder, at: 0, found: 0, placed: 0, added: 0, parts: [(0, 0); PARTS], used: 0 }
     }
 
-    /// Blocks of the prompt that were believed to be cached.
+    /// Blocks of the prompt that were assumed to be cached.
     pub fn blocks(&self) -> u32 {
         self.found
     }
 
-    /// Notes that the next block was found. What another request may still be computing is not `settled`: that it is missing
-    /// proves nothing; what follows it and is settled may.
+    /// Records that the next block was found. A block that another request may still be computing is not `settled`: its
+    /// absence proves nothing, but a later settled block's may.
     pub(super) fn note(&mut self, used: u32, settled: bool) {
         self.found += 1;
         if !settled {
             return;
         }
         match self.used.checked_sub(1).map(|last| &mut self.parts[last]) {
-            // Where parts run out, the last one takes in older blocks: it proves less, but nothing wrong.
+            // Beyond the limit the last part absorbs older blocks: it proves less, but nothing wrong.
             Some(last) if last.1 == used || self.used == PARTS => *last = (self.found, used),
             _ => {
                 self.parts[self.used] = (self.found, used);
@@ -56,7 +56,7 @@ impl Reuse {
         }
     }
 
-    /// The holder's count of uses when the first block that was missing had been used, where a report of `blocks` falls short.
+    /// The holder's use counter at the last use of the first missing block, if a report of `blocks` falls short.
     pub(super) fn missed(&self, blocks: u32) -> Option<u32> {
         if blocks + self.slack() >= self.settled() {
             return None;
@@ -64,7 +64,7 @@ impl Reuse {
         self.parts[..self.used].iter().find(|part| blocks < part.0).map(|part| part.1)
     }
 
-    /// Whether a report of `blocks` tells of more than was believed.
+    /// True if a report of `blocks` exceeds the prediction.
     pub(super) fn surpassed(&self, blocks: u32) -> bool {
         blocks > self.found + self.slack()
     }

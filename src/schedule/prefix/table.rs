@@ -1,22 +1,22 @@
-//! A hash table that never moves what it holds: chains from a fixed row of buckets, over slots that grow by the chunk. No
-//! request ever waits for a table to be copied into a larger one, and its memory is known to the byte.
+//! A hash table that never moves its entries: chains from a fixed row of buckets, over slots that grow by chunks. No
+//! request waits for a table to be copied, and its memory use is exact.
 
 use std::ops::{Index, IndexMut};
 
-/// No slot: the first one is never handed out.
+/// No slot: the first slot is never used.
 pub(super) const NONE: u32 = 0;
 
-/// The key of free slots. A real key may be equal to it, so that it proves nothing.
+/// Key of free slots. A real key may have the same value, so it proves nothing.
 const FREE: u64 = 0;
 
-/// Slots of one chunk.
+/// Slots per chunk.
 const CHUNK: usize = 256;
 
-/// Values by keys that are already uniform (hashes): the key's own low bits choose the bucket.
+/// Values by keys that are already uniform (hashes): the low bits of the key choose the bucket.
 pub(super) struct Table<T> {
     buckets: Box<[u32]>,
     chunks: Vec<Box<[Slot<T>]>>,
-    /// The first free slot; free slots are chained like a bucket's.
+    /// First free slot; free slots are chained like a bucket's.
     free: u32,
     len: usize,
 }
@@ -34,30 +34,30 @@ impl<T: Copy + Default> Table<T> {
     /// Bytes of one slot.
     pub(super) const SLOT_BYTES: usize = size_of::<Slot<T>>();
 
-    /// An empty table with at least `buckets` buckets.
+    /// Creates an empty table with at least `buckets` buckets.
     pub(super) fn new(buckets: usize) -> Self {
         let buckets = vec![NONE; buckets.max(1).next_power_of_two()].into_boxed_slice();
         Self { buckets, chunks: Vec::new(), free: NONE, len: 0 }
     }
 
-    /// How many values it holds.
+    /// Number of values.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Memory it takes, in bytes.
+    /// Memory in use, in bytes.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(&*self.buckets)
             + self.chunks.capacity() * size_of::<Box<[Slot<T>]>>()
             + self.chunks.len() * Self::CHUNK_BYTES
     }
 
-    /// Whether another value can be inserted without growing.
+    /// True if a value can be inserted without growing.
     pub(super) fn has_room(&self) -> bool {
         self.free != NONE
     }
 
-    /// Adds a chunk of free slots; `false` where there are as many as can be numbered.
+    /// Adds a chunk of free slots. Returns false if slot numbers are exhausted.
     pub(super) fn grow(&mut self) -> bool {
         let first = self.chunks.len() * CHUNK;
         if u32::try_from(first + CHUNK).is_err() {
@@ -74,14 +74,14 @@ impl<T: Copy + Default> Table<T> {
         true
     }
 
-    /// Gives all chunks back. Only for an empty table.
+    /// Frees all chunks. For an empty table only.
     pub(super) fn shrink(&mut self) {
         debug_assert_eq!(self.len, 0, "what is held would be lost");
         self.chunks = Vec::new();
         self.free = NONE;
     }
 
-    /// The slot of `key`.
+    /// Finds the slot of `key`.
     pub(super) fn find(&self, key: u64) -> Option<u32> {
         let mut at = self.buckets[self.bucket(key)];
         while at != NONE {
@@ -94,14 +94,14 @@ impl<T: Copy + Default> Table<T> {
         None
     }
 
-    /// The slot of `key`, which is probably `guess`: one look where that is right.
+    /// Finds the slot of `key`, trying `guess` first.
     pub(super) fn find_near(&self, key: u64, guess: u32) -> Option<u32> {
         let slots = self.chunks.get(guess as usize / CHUNK);
         let found = key != FREE && slots.is_some_and(|slots| slots[guess as usize % CHUNK].key == key);
         if found { Some(guess) } else { self.find(key) }
     }
 
-    /// Puts `value` into a free slot; there must be one.
+    /// Inserts `value` into a free slot, which must exist.
     pub(super) fn insert(&mut self, key: u64, value: T) -> u32 {
         let (at, bucket) = (self.free, self.bucket(key));
         debug_assert_ne!(at, NONE, "room is made before");
@@ -112,7 +112,7 @@ impl<T: Copy + Default> Table<T> {
         at
     }
 
-    /// Empties a slot.
+    /// Frees a slot.
     pub(super) fn remove(&mut self, at: u32) {
         let Slot { key, next, .. } = *self.slot(at);
         let bucket = self.bucket(key);
@@ -164,19 +164,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_together_lies_one_behind_the_other() {
+    fn keys_inserted_together_use_consecutive_slots() {
         let mut table = Table::<u64>::new(100);
         assert!(table.grow());
         let mut slots: Vec<u32> = (0..50).map(|at| table.insert(at * 7_919, at)).collect();
         assert!(slots.is_sorted_by(|one, next| one + 1 == *next));
-        // As prompts are forgotten: the last block first.
+        // In the order of eviction: the last block first.
         slots.iter().rev().for_each(|at| table.remove(*at));
         slots = (0..50).map(|at| table.insert(at * 104_729, at)).collect();
         assert!(slots.is_sorted_by(|one, next| one + 1 == *next));
     }
 
     #[test]
-    fn it_holds_what_a_map_holds() {
+    fn the_table_agrees_with_a_hash_map() {
         let (mut table, mut map) = (Table::<u64>::new(100), HashMap::new());
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..20_000 {

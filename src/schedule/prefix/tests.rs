@@ -1,4 +1,4 @@
-//! The index against its rules, a naive model, an engine that holds half of what is believed, and its memory cap.
+//! Tests the index against its rules, a naive model, an engine that holds half of what is assumed, and its memory cap.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use crate::types::Layout;
 
 const MEGABYTE: usize = 1 << 20;
 
-/// Equal blocks keep the arithmetic of tests plain.
+/// Equal block sizes keep the arithmetic of tests simple.
 const BLOCK: u64 = 100;
 const LAYOUT: Layout = Layout::Fixed(BLOCK as u32);
 
-/// The chained hashes of a prompt whose blocks say `words`.
+/// Chained hashes of a prompt whose blocks have these contents.
 fn chain(words: impl IntoIterator<Item = u64>) -> Vec<u64> {
     let mut hash = 0;
     let mut next = |word: u64| {
@@ -58,7 +58,7 @@ fn each_holder_matches_as_deep_as_it_was_sent() {
 }
 
 #[test]
-fn the_deepest_blocks_of_what_was_used_longest_ago_go_first() {
+fn the_deepest_blocks_of_the_oldest_prompt_are_evicted_first() {
     let index = PrefixIndex::new(MEGABYTE);
     let holder = index.join(10 * BLOCK);
     let (one, other, third) = (chain(0..6), chain(10..14), chain(20..23));
@@ -77,7 +77,7 @@ fn the_deepest_blocks_of_what_was_used_longest_ago_go_first() {
 }
 
 #[test]
-fn a_withdrawn_request_takes_only_what_it_alone_hoped_for() {
+fn a_withdrawn_request_removes_only_its_own_tentative_blocks() {
     let index = PrefixIndex::new(MEGABYTE);
     let holder = index.join(u64::MAX);
     let long = chain(0..9);
@@ -147,7 +147,7 @@ fn a_panic_elsewhere_does_not_end_it() {
 }
 
 #[test]
-fn an_engine_that_caches_nothing_is_found_out() {
+fn an_engine_without_a_cache_is_detected() {
     let index = PrefixIndex::new(MEGABYTE);
     let holder = index.join(1_000 * BLOCK);
     let long = chain(0..100);
@@ -177,7 +177,7 @@ fn tentative_blocks_that_were_missing_prove_nothing() {
 }
 
 #[test]
-fn siblings_that_come_before_the_first_is_computed_prove_no_more_than_it() {
+fn concurrent_siblings_prove_no_more_than_the_first_request() {
     let index = PrefixIndex::new(MEGABYTE);
     let holder = index.join(1_000 * BLOCK);
     let (stale, other) = (chain(0..100), chain(200..300));
@@ -199,7 +199,7 @@ struct Engine {
 }
 
 impl Engine {
-    /// How many blocks of a prompt were cached; now all are.
+    /// Number of cached blocks of a prompt. Caches all of them.
     fn serve(&mut self, prompt: &[u64]) -> u32 {
         let cached = prompt.iter().take_while(|block| self.blocks.contains(block)).count();
         self.blocks.retain(|block| !prompt.contains(block));
@@ -210,7 +210,7 @@ impl Engine {
     }
 }
 
-/// Blocks predicted wrongly in each quarter of 4,000 requests to an engine of 300 blocks, as a part of all blocks sent.
+/// Share of wrongly predicted blocks in each quarter of 4,000 requests to an engine of 300 blocks.
 fn errors(believed: u64, corrected: bool, restarted: bool) -> [f64; 4] {
     let index = PrefixIndex::new(MEGABYTE);
     let holder = index.join(believed * BLOCK);
@@ -222,7 +222,7 @@ fn errors(believed: u64, corrected: bool, restarted: bool) -> [f64; 4] {
         }
         let (mut wrong, mut sent) = (0, 0);
         for _ in 0..1_000 {
-            // Forty conversations that share a beginning; some speak more often.
+            // Forty sessions with a common beginning; some are more active.
             let who = (random.f64() * random.f64() * 40.0) as u64;
             let blocks = chain((0..4).chain((0..10 + who % 12).map(|block| 1_000 * (who + 1) + block)));
             let reuse = send(&index, holder, &blocks);
@@ -238,7 +238,7 @@ fn errors(believed: u64, corrected: bool, restarted: bool) -> [f64; 4] {
 }
 
 #[test]
-fn reports_teach_what_an_engine_can_hold() {
+fn the_capacity_is_learned_from_reports() {
     let (left_alone, corrected, exact) =
         (errors(600, false, false), errors(600, true, false), errors(300, true, false));
     assert!(left_alone[3] > 0.15, "{left_alone:?}");
@@ -247,7 +247,7 @@ fn reports_teach_what_an_engine_can_hold() {
 }
 
 #[test]
-fn a_restart_that_nobody_noticed_is_forgiven() {
+fn an_undetected_restart_is_corrected() {
     let errors = errors(300, true, true);
     assert!(errors[2..].iter().all(|&error| error < 0.01), "{errors:?}");
 }
@@ -280,16 +280,16 @@ fn a_cap_too_low_for_anything_holds_nothing() {
     assert_eq!((send(&index, holder, &chain(0..9)).blocks(), index.len()), (0, 0));
 }
 
-/// A block, naively.
+/// A block in the naive model.
 #[derive(Default)]
 struct NaiveBlock {
-    /// Which request used it last, and at which depth from its prompt's start.
+    /// Request of its last use, and its depth in that request's prompt.
     used: (usize, std::cmp::Reverse<usize>),
     waiting: Vec<usize>,
     confirmed: bool,
 }
 
-/// A holder, naively.
+/// A holder in the naive model.
 #[derive(Default)]
 struct Naive {
     capacity: usize,
@@ -330,7 +330,7 @@ impl Naive {
 #[derive(Clone, Debug)]
 enum Step {
     Insert,
-    /// Settles one of the open requests: whether it was computed.
+    /// Settles one of the open requests; the flag is true if it was computed.
     Settle(bool, usize),
     Clear,
     Resize(usize),

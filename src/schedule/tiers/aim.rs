@@ -1,13 +1,13 @@
-//! What a route's tiers are for, ready to decide by.
+//! A route's aim for its tiers, prepared for decisions.
 
 use crate::types::{Aim, aim::MOST_TIERS};
 
-/// An [`Aim`] for a number of tiers, ready to decide by.
+/// An [`Aim`] for a number of tiers, prepared for decisions.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     pub(super) aim: Aim,
     pub(super) tiers: usize,
-    /// For shares: the share of requests that is to go above each bar.
+    /// For shares: the share of requests that should go above each bar.
     above: [f64; MOST_TIERS],
 }
 
@@ -37,23 +37,23 @@ impl Plan {
         Self { aim, tiers, above }
     }
 
-    /// The bars between tiers.
+    /// Number of bars between tiers.
     pub(super) const fn bars(&self) -> usize {
         self.tiers - 1
     }
 
-    /// The place of the best tier.
+    /// Index of the best tier.
     pub(super) const fn top(&self) -> usize {
         self.tiers - 1
     }
 
-    /// The share of requests that is to go above the bar, where the aim says so.
+    /// Share of requests that should go above the bar, where the aim sets one.
     pub(super) fn above(&self, bar: usize) -> f64 {
         self.above[bar].min(1.0)
     }
 
-    /// How many controls steer the bars: with shares each bar has its own, since each has its own share to hold. Otherwise one
-    /// price of quality goes for all of them; where it is given, nothing is steered.
+    /// Number of controls that move the bars. With shares each bar has its own, since each has its own share to hold.
+    /// Otherwise one price of quality serves all bars; where the price is given, nothing is controlled.
     pub(super) fn controls(&self) -> usize {
         match self.aim {
             Aim::Shares(_) => self.bars(),
@@ -62,17 +62,17 @@ impl Plan {
         }
     }
 
-    /// The control that steers the bar.
+    /// Index of the control that moves the bar.
     pub(super) fn control_of(&self, bar: usize) -> usize {
         bar.min(self.controls().saturating_sub(1))
     }
 
-    /// Whether one account goes for all keys together.
+    /// True if one budget covers all keys together.
     pub(super) const fn is_common(&self) -> bool {
         matches!(self.aim, Aim::MaxSpendPerHour(_))
     }
 
-    /// Whether what was learned under the `other` goes on being true: the same things are ranked, by the same bars.
+    /// True if state learned under `other` stays valid: the same values are ranked, by the same bars.
     pub(super) fn ranks_like(&self, other: &Self) -> bool {
         let kind = |aim: &Aim| match aim {
             Aim::Shares(_) => 0,
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ranked_alike_may_be_kept() {
+    fn aims_of_one_kind_rank_alike() {
         let plan = |aim| Plan::new(&aim, 2);
         let shares = plan(Aim::Shares(vec![0.5, 0.5]));
         assert!(shares.ranks_like(&plan(Aim::Shares(vec![0.9, 0.1]))));

@@ -1,43 +1,44 @@
-//! Whether what is ranked has shifted, and since when.
+//! Change detection: finds shifts in the ranked values, and when they began.
 
 use crate::types::Moment;
 
-/// What a rank has to be beyond its mean to count as evidence: half of a shift of the mean by 0.3, which is one standard deviation.
+/// Distance of a rank from its mean that does not count as evidence: half of a shift of the mean by 0.3, which is one
+/// standard deviation.
 const SLACK: f64 = 0.15;
-/// As much evidence is a shift. Independent ranks that do not shift hardly ever bring it together.
+/// Evidence that counts as a shift. Independent ranks without a shift hardly ever reach it.
 const ALARM: f64 = 3.0;
-/// After a shift so many times as much is asked, which fades in this many numbers: traffic that comes in runs looks like shift after
-/// shift, and to follow each would be to hold the share in each run, whatever is in it.
+/// Factor on the required evidence after a shift, which fades within this many values. Traffic in runs looks like shift
+/// after shift, and following each would hold the share within each run, whatever is in it.
 const WARY: f64 = 4.0;
 const FADE: f64 = 8192.0;
-/// The weight of a number in the mean rank.
+/// Weight of a value in the mean rank.
 const WEIGHT: f64 = 1.0 / 256.0;
-/// The first numbers weigh as much as if this many had been before them.
+/// Values assumed to precede the first one, for its weight.
 const BEFORE: f64 = 8.0;
-/// Nothing is taken for a shift before so many numbers were seen, or again after a shift.
+/// Values before a first or a further shift can be detected.
 const WARM: u16 = 32;
-/// Numbers kept, to go on with after a shift; a shift takes 4 to 20 to be seen.
+/// Values kept to continue with after a shift. A shift takes 4 to 20 values to be detected.
 const KEPT: usize = 64;
 
-/// Looks for a shift: a cumulative sum of how far ranks are from their mean, in either direction (Page 1954, "Continuous inspection
-/// schemes"). It says where the shift began too: where the sum was 0 last.
+/// Detects shifts with a cumulative sum of the ranks' distance from their mean, in both directions (Page 1954,
+/// "Continuous inspection schemes"). The last zero of the sum is where the shift began.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     mean: f64,
     seen: f64,
-    /// Numbers since the last shift, up to as many as count.
+    /// Values since the last shift, capped.
     warm: u16,
     up: Evidence,
     down: Evidence,
-    /// How many times the usual evidence is asked for.
+    /// Factor on the required evidence.
     wary: f64,
     last: [f32; KEPT],
     next: u8,
-    /// When what goes on now began.
+    /// Start of the current regime.
     onset: Moment,
 }
 
-/// What speaks for a shift in one direction.
+/// Evidence for a shift in one direction.
 #[derive(Copy, Clone, Debug, Default)]
 struct Evidence {
     sum: f64,
@@ -60,17 +61,17 @@ impl Change {
         }
     }
 
-    /// When what goes on now began: sessions from before it are no guide to those that come.
+    /// Start of the current regime: sessions from before it are no guide to later ones.
     pub(super) const fn onset(&self) -> Moment {
         self.onset
     }
 
-    /// Forgets what speaks for a shift: what comes next comes from elsewhere.
-    pub(super) fn forgive(&mut self) {
+    /// Drops the evidence so far: the next values come from another source.
+    pub(super) fn reset(&mut self) {
         (self.up, self.down) = (Evidence::default(), Evidence::default());
     }
 
-    /// Looks at a new number with its rank among those before it. After a shift: the numbers since it began, the last 64 of them.
+    /// Adds a value with its rank among earlier ones. On a shift, returns the values since it began, up to the last 64.
     pub(super) fn observe(&mut self, value: f64, rank: f64, now: Moment) -> Option<impl Iterator<Item = f64> + use<>> {
         let off = rank - self.mean;
         self.seen = (self.seen + 1.0).min(1.0 / WEIGHT);
@@ -84,7 +85,7 @@ impl Change {
         }
         let enough = ALARM * self.wary;
         let found = [self.up.add(off, enough, now), self.down.add(-off, enough, now)].into_iter().flatten().next()?;
-        self.forgive();
+        self.reset();
         self.wary *= WARY;
         self.onset = found.since;
         self.warm = WARM.min(found.count);
@@ -94,7 +95,7 @@ impl Change {
 }
 
 impl Evidence {
-    /// Adds a number that lies so far off; what there is if that is more than enough.
+    /// Adds a value with its distance. Returns the evidence if it exceeds `enough`.
     fn add(&mut self, off: f64, enough: f64, now: Moment) -> Option<Self> {
         if self.count == 0 {
             self.since = now;
@@ -115,7 +116,8 @@ mod tests {
 
     use super::*;
 
-    /// The number of numbers until a shift is seen, and how many of them are said to have come since it, after so many without one.
+    /// Number of values until a shift is detected, and how many of them are reported as later than it, after `before`
+    /// values without one.
     fn seen(dice: &mut Rng, before: u64, after: impl Fn(&mut Rng) -> f64) -> (u64, usize) {
         let mut change = Change::new();
         for n in 0..before {
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shift_is_seen_soon_in_either_direction() {
+    fn a_shift_is_detected_soon_in_either_direction() {
         let mut dice = Rng::with_seed(1);
         let (mut up, mut down, mut off) = (0, 0, 0);
         for _ in 0..20 {
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_swings_is_left_alone() {
+    fn oscillation_is_not_a_shift() {
         let mut dice = Rng::with_seed(2);
         assert!(seen(&mut dice, 20_000, |_| 1.0).0 < 12);
         let mut change = Change::new();
@@ -158,9 +160,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
-        /// What it goes on with are the last numbers.
+        /// It continues with the last values.
         #[test]
-        fn it_goes_on_with_the_last(ranks in prop::collection::vec(0..5_u8, 0..600)) {
+        fn after_a_shift_the_last_values_remain(ranks in prop::collection::vec(0..5_u8, 0..600)) {
             let mut change = Change::new();
             for (n, rank) in ranks.iter().enumerate() {
                 let part = |rank: u8| f64::from(rank) / 4.0;

@@ -1,79 +1,79 @@
-//! What a decision is made of, and what it says.
+//! Inputs and result of a tier decision.
 
 use crate::types::Complexity;
 use crate::types::aim::MOST_TIERS;
 
-/// A tier as one request sees it.
+/// A tier from the view of one request.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct TierView {
-    /// What the request is expected to cost there, in USD.
+    /// Expected cost of the request there, in USD.
     pub cost_usd: f64,
-    /// The predicted time to the end of its answer, in seconds; not a number where nothing is known.
+    /// Predicted time to the end of its answer, in seconds; not a number where unknown.
     pub e2e: f64,
-    /// Whether any backend there can take it.
+    /// True if a backend there can take it.
     pub available: bool,
 }
 
-/// Whose request it is.
+/// Caller and session of a request.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Context {
-    /// A hash of the caller's key.
+    /// Hash of the caller's key.
     pub key: u64,
-    /// A hash of the session, where there is one. Sessions of different keys are never taken for the same.
+    /// Hash of the session, where there is one. Sessions of different keys never match.
     pub session: Option<u64>,
-    /// What its hash was at the session's last request, where sessions are known by what was said and not by a name.
+    /// Hash of the session at its previous request, for sessions identified by their content instead of a name.
     pub continues: Option<u64>,
-    /// Whether the request brings the results of tools: the answer to it goes on where an agent is.
+    /// True if the request carries tool results: the answer continues an agent's work.
     pub tool_loop: bool,
     /// Uniform in `0..1`, drawn by the caller, so that the same input always gives the same decision.
     pub chance: f64,
 }
 
-/// Which tier.
+/// The chosen tier and its reason.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// Where the request goes.
+    /// Tier that serves the request.
     pub tier: usize,
-    /// Where it belongs by what was made of its prompt, before its session and before what is available.
+    /// Tier by the prompt alone, before session and availability.
     pub intended: usize,
-    /// The lowest bar that it did not pass, or the highest where it passed them all: a score with shares, otherwise the gap that
-    /// this request would have needed. Infinite where no gap is enough.
+    /// Lowest bar that it did not pass, or the highest where it passed all: a score with shares, otherwise the gap that
+    /// this request would have needed. Infinite where no gap suffices.
     pub bar: f64,
-    /// Whether the bar is a gap.
+    /// True if the bar is a gap.
     pub by_gap: bool,
-    /// The share of the key's last requests (about 256) that the best tier served.
+    /// Share of the key's last requests (about 256) that the best tier served.
     pub share: f64,
-    /// The quality of the answer to expect.
+    /// Expected quality of the answer.
     pub quality: f64,
-    /// A minimum of quality is asked for that not even the best tier reaches.
+    /// True if not even the best tier reaches the required minimum of quality.
     pub unreachable: bool,
-    /// What the tier comes from.
+    /// Reason for the tier.
     pub reason: Reason,
 }
 
-/// What decided the tier.
+/// Reason for a tier.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The prompt, against the bar.
+    /// The prompt, compared with the bar.
     Score,
     /// Its session, which is higher and still warm.
     Session,
-    /// Its session, which it would rise from by too little.
+    /// Its session, since the rise would be within the dead band.
     DeadBand,
-    /// Its session's tools are at work: it does not fall.
+    /// Its session's tools are running: it does not fall.
     ToolLoop,
-    /// The hour's budget is used.
+    /// The hour's budget is used up.
     Budget,
-    /// The tier cannot take it. Where none can, the tier stays the one that it belongs to.
+    /// The tier is unavailable. Where all are, the tier stays the intended one.
     Unavailable,
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 6] =
         [Self::Score, Self::Session, Self::DeadBand, Self::ToolLoop, Self::Budget, Self::Unavailable];
 
-    /// A word for headers, the journal and metrics.
+    /// Label for headers, the journal and metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Score => "score",
@@ -86,7 +86,7 @@ impl Reason {
     }
 }
 
-/// A request with numbers that can be reckoned with, whatever was given.
+/// A request with valid numbers, whatever the input was.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Request {
     pub(super) score: f64,
@@ -94,7 +94,7 @@ pub(super) struct Request {
     pub(super) gap: f64,
     pub(super) chance: f64,
     pub(super) tool_loop: bool,
-    /// The tiers that there are views of, at most those of the plan; at least 1.
+    /// Number of tiers with a view, at most those of the plan; at least 1.
     pub(super) tiers: usize,
     pub(super) cost: [f64; MOST_TIERS],
     /// Not a number where unknown.
@@ -103,8 +103,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// What is not a number counts as the middle for a score and as nothing elsewhere. A session draws the same chance each time,
-    /// lest it should wander between tiers when all its scores are the same.
+    /// Replaces numbers that are not a number: the middle for a score, zero elsewhere. A session has the same `chance`
+    /// each time; otherwise it would move between tiers when all its scores are equal.
     pub(super) fn new(complexity: &Complexity, context: &Context, views: &[TierView], tiers: usize) -> Self {
         let part = |value: f64, otherwise: f64| if value.is_nan() { otherwise } else { value.clamp(0.0, 1.0) };
         let chance = context.session.map_or(context.chance, uniform);
@@ -128,28 +128,29 @@ impl Request {
         request
     }
 
-    /// The place of the best tier.
+    /// Index of the best tier.
     pub(super) const fn top(&self) -> usize {
         self.tiers - 1
     }
 
-    /// What one step up adds to quality: the larger tiers share the gap evenly.
+    /// Quality added by one step up: the larger tiers share the gap evenly.
     pub(super) fn step(&self) -> f64 {
         self.gap / (self.tiers - 1).max(1) as f64
     }
 
-    /// The quality of a tier's answer to expect.
+    /// Expected quality of a tier's answer.
     pub(super) fn quality_at(&self, tier: usize) -> f64 {
         (self.quality + self.step() * tier as f64).min(1.0)
     }
 }
 
-/// A number in `0..1` that looks drawn, the same for the same hash: the finaliser of `SplitMix64` (Steele, Lea and Flood 2014).
+/// A pseudo-random number in `0..1`, the same for the same hash: the finaliser of `SplitMix64` (Steele, Lea and Flood
+/// 2014).
 fn uniform(hash: u64) -> f64 {
     (mix(hash) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Spreads the bits of a number over a word.
+/// Mixes the bits of a number over a word.
 pub(super) const fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,11 +1,11 @@
-//! A bounded map by hash, which forgets what was used least recently.
+//! A bounded map by hash that evicts the least recently used entry.
 
 use std::collections::HashMap;
 
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// Values by hash in the order of their use. Once it has grown to its bound, nothing is allocated any more.
+/// Values by hash in the order of use. At its bound it allocates nothing any more.
 #[derive(Debug)]
 pub(super) struct Lru<T> {
     most: usize,
@@ -13,7 +13,7 @@ pub(super) struct Lru<T> {
     entries: Vec<Entry<T>>,
     newest: u32,
     oldest: u32,
-    /// The first of the entries that are free, linked by `older`.
+    /// First free entry; free entries are linked by `older`.
     free: u32,
 }
 
@@ -26,23 +26,23 @@ struct Entry<T> {
 }
 
 impl<T> Lru<T> {
-    /// Never more than `most`, which is at least 1.
+    /// Creates a map of at most `most` entries, at least 1.
     pub(super) fn new(most: usize) -> Self {
         let most = most.clamp(1, NONE as usize - 1);
         Self { most, places: HashMap::new(), entries: Vec::new(), newest: NONE, oldest: NONE, free: NONE }
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// The value of the key, as it is.
+    /// Reads a value without using it.
     pub(super) fn peek(&self, key: u64) -> Option<&T> {
         self.places.get(&key).and_then(|place| self.entries[*place as usize].value.as_ref())
     }
 
-    /// The value of the key, which becomes the newest.
+    /// Returns a value and makes it the most recent.
     pub(super) fn touch(&mut self, key: u64) -> Option<&mut T> {
         let place = *self.places.get(&key)?;
         self.unlink(place);
@@ -50,7 +50,7 @@ impl<T> Lru<T> {
         self.entries[place as usize].value.as_mut()
     }
 
-    /// Puts the value in as the newest; where there is no room, the oldest goes.
+    /// Inserts a value as the most recent. Evicts the oldest at the bound.
     pub(super) fn insert(&mut self, key: u64, value: T) {
         if let Some(known) = self.touch(key) {
             *known = value;
@@ -73,12 +73,12 @@ impl<T> Lru<T> {
         self.link(place);
     }
 
-    /// The one that was used least recently.
+    /// The least recently used value.
     pub(super) fn oldest(&self) -> Option<&T> {
         self.entries.get(self.oldest as usize).and_then(|entry| entry.value.as_ref())
     }
 
-    /// Forgets the one that was used least recently.
+    /// Removes the least recently used value.
     pub(super) fn pop_oldest(&mut self) {
         let place = self.oldest;
         if place == NONE {
@@ -93,7 +93,7 @@ impl<T> Lru<T> {
         self.places.remove(&key);
     }
 
-    /// Forgets all.
+    /// Removes all entries.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.most);
     }
@@ -136,9 +136,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
-        /// Against a list in the order of use.
+        /// Compares with a list in the order of use.
         #[test]
-        fn the_least_recently_used_go_first(most in 1..6_usize, acts in prop::collection::vec((0..10_u64, 0..4_u8), 0..200)) {
+        fn the_least_recently_used_are_evicted_first(most in 1..6_usize, acts in prop::collection::vec((0..10_u64, 0..4_u8), 0..200)) {
             let (mut lru, mut paper): (Lru<usize>, Vec<(u64, usize)>) = (Lru::new(most), Vec::new());
             for (turn, (key, act)) in acts.into_iter().enumerate() {
                 let known = paper.iter().position(|entry| entry.0 == key);

@@ -1,48 +1,50 @@
-//! Where a number stands among the last ones of its kind.
+//! Rank of a value among the last ones of its kind.
 
 use super::change::Change;
 use crate::types::Moment;
 
-/// Numbers kept. The quantile at 0.75 is off by 1.6 points of rank (one standard deviation); half as many would be off by 2.2, and
-/// forget traffic that went by in half the time; that is what [`Change`] is for.
+/// Number of values. The quantile at 0.75 is off by 1.6 points of rank (one standard deviation); half as many would be
+/// off by 2.2 and forget past traffic in half the time, which is the task of [`Change`].
 const KEPT: usize = 768;
-/// As many numbers, spread evenly, are taken to have been seen before any was. They fade as the window fills.
+/// Evenly spread values that the prior counts for. They fade as the window fills.
 const PRIOR: f64 = 32.0;
 /// Steps of the scale.
 const STEPS: f64 = 65_535.0;
 
-/// The last 768 numbers in `0..=1`, to the nearest 65 535th, in the order of arrival and sorted; after a shift those since then.
+/// The last 768 values in `0..=1`, to the nearest 65,535th, in the order of arrival and sorted; after a shift only the
+/// later ones.
 #[derive(Clone, Debug)]
 pub(super) struct Ranks {
     ring: [u16; KEPT],
     sorted: [u16; KEPT],
     count: u16,
     next: u16,
-    /// The weight of the prior before anything was seen.
+    /// Initial weight of the prior.
     prior: f64,
     change: Change,
 }
 
 impl Ranks {
-    /// Nothing seen. `spread` says whether numbers can be expected to be spread evenly; otherwise the first are ranked by chance.
+    /// Creates an empty window. `spread` is true if values can be expected to be spread evenly; otherwise the first
+    /// ones are ranked by chance.
     pub(super) fn new(spread: bool) -> Self {
         let prior = if spread { PRIOR } else { 0.0 };
         Self { ring: [0; KEPT], sorted: [0; KEPT], count: 0, next: 0, prior, change: Change::new() }
     }
 
-    /// The share of numbers below `value`, in `0..1`. Ties are broken by `chance`, uniform in `0..1`, so that ranks are uniform
-    /// whatever the distribution (the distributional transform, Rüschendorf 2009): of requests that all look the same, a share of a
-    /// quarter is still a quarter.
+    /// Share of values below `value`, in `0..1`. Ties are broken by `chance`, uniform in `0..1`, so that ranks are
+    /// uniform for any distribution (the distributional transform, Rüschendorf 2009): among identical requests, a share
+    /// of a quarter is still a quarter.
     pub(super) fn rank(&self, value: f64, chance: f64) -> f64 {
         let (code, seen) = (code(value), &self.sorted[..usize::from(self.count)]);
         let below = seen.partition_point(|other| *other < code);
         let same = seen[below..].partition_point(|other| *other == code);
         let prior = self.prior();
-        // The number itself is one of its kind.
+        // The value itself is one of its kind.
         (below as f64 + prior * value + chance * (same + 1) as f64) / (seen.len() as f64 + prior + 1.0)
     }
 
-    /// The number that the share `level` of numbers does not exceed.
+    /// Value that the share `level` of values does not exceed.
     pub(super) fn quantile(&self, level: f64) -> f64 {
         let (level, seen) = (level.clamp(0.0, 1.0), &self.sorted[..usize::from(self.count)]);
         let place = (level * seen.len() as f64) as usize;
@@ -51,8 +53,9 @@ impl Ranks {
         found + prior * (level - found)
     }
 
-    /// Ranks others among this number from now on. A session that began before the last shift (`since`) is no guide to those that
-    /// come. The number that a session began with, or a request by itself, is `new`: it shows a shift.
+    /// Adds a value. Values of a session that began before the last shift (`since`) are ignored, since they are no
+    /// guide to later ones. `new` is the first value of a session, or that of a request without one: it serves to
+    /// detect shifts.
     pub(super) fn learn(&mut self, value: f64, new: Option<f64>, since: Moment, now: Moment) {
         let shifted = new.and_then(|new| self.change.observe(new, self.rank(new, 0.5), now));
         if let Some(shifted) = shifted {
@@ -63,12 +66,12 @@ impl Ranks {
         }
     }
 
-    /// Goes on with numbers from elsewhere: what speaks for a shift so far does not go for them.
-    pub(super) fn forgive(&mut self) {
-        self.change.forgive();
+    /// Continues with values from another source: the evidence for a shift so far does not apply to them.
+    pub(super) fn reset(&mut self) {
+        self.change.reset();
     }
 
-    /// Adds a number and forgets the oldest.
+    /// Adds a value and drops the oldest.
     fn insert(&mut self, value: f64) {
         let (new, mut count) = (code(value), usize::from(self.count));
         let place = usize::from(self.next);
@@ -86,7 +89,7 @@ impl Ranks {
         self.next = ((place + 1) % KEPT) as u16;
     }
 
-    /// What the prior still weighs.
+    /// Current weight of the prior.
     fn prior(&self) -> f64 {
         self.prior * (1.0 - f64::from(self.count) / KEPT as f64)
     }
@@ -103,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn before_anything_was_seen_scores_are_their_own_ranks() {
+    fn without_values_a_score_is_its_own_rank() {
         let ranks = Ranks::new(true);
         assert!((ranks.rank(0.8, 0.5) - 0.8).abs() < 0.02);
         assert!((ranks.quantile(0.8) - 0.8).abs() < 1e-9);
@@ -112,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_shift_the_new_numbers_count_alone() {
+    fn after_a_shift_only_new_values_count() {
         let at = |n: u64| Moment::from_nanos(n);
         let mut ranks = Ranks::new(true);
         let mut dice = fastrand::Rng::with_seed(1);
@@ -133,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_always_looks_the_same_is_ranked_by_chance() {
+    fn identical_values_are_ranked_by_chance() {
         let mut ranks = Ranks::new(true);
         (0..KEPT).for_each(|_| ranks.insert(0.4));
         for chance in [0.0, 0.3, 0.99] {
@@ -145,9 +148,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
-        /// Against the last numbers in a list.
+        /// Compares with the last values in a list.
         #[test]
-        fn it_is_the_rank_among_the_last(values in prop::collection::vec(0..40_u16, KEPT..1_500), asked in 0..40_u16, chance in 0.0..1.0_f64) {
+        fn ranks_agree_with_a_sorted_list(values in prop::collection::vec(0..40_u16, KEPT..1_500), asked in 0..40_u16, chance in 0.0..1.0_f64) {
             let part = |value: u16| f64::from(value) / 40.0;
             let mut ranks = Ranks::new(true);
             for value in &values {

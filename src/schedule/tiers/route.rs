@@ -1,4 +1,4 @@
-//! The tiers of a route, for all its keys.
+//! Tier control of a route, for all its keys.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,12 +16,13 @@ use crate::{
     types::{Aim, Complexity, Moment},
 };
 
-/// Sessions that a route remembers, at about 100 bytes each.
+/// Most sessions per route, at about 100 bytes each.
 const MOST_SESSIONS: usize = 64 << 10;
 
-/// Decides, for one route, which tier serves a request, and learns from every decision how to hold what the route aims at. Shared
-/// by reference between threads; each of its locks is held for less than a microsecond, except while [`Tierings::follow`] changes
-/// the aim. Bounded, and allocates nothing but for keys and sessions that are new.
+/// Decides, for one route, which tier serves a request, and learns from every decision to meet the route's aim.
+///
+/// Shared by reference between threads. Each lock is held for less than a microsecond, except while
+/// [`Tierings::set_aim`] changes the aim. Bounded; allocates only for new keys and sessions.
 #[derive(Debug)]
 pub struct Tierings {
     keys: Mutex<Lru<Arc<Mutex<State>>>>,
@@ -29,27 +30,28 @@ pub struct Tierings {
     sessions: Sessions,
 }
 
-/// What all keys have in common.
+/// State common to all keys.
 #[derive(Debug)]
 struct Route {
-    /// Learns from all keys: where new ones begin. Decides alone where one account goes for all of them.
+    /// Learns from all keys: the start of new ones. Decides alone where one budget covers all of them.
     state: State,
     spend: Spend,
     tally: Tally,
 }
 
 impl Tierings {
-    /// For a number of tiers, of which [`MOST_TIERS`](crate::types::aim::MOST_TIERS) are used at most. Remembers `most_keys` keys, at 3.8 KB
-    /// each for two tiers; beyond them the one that was used least recently goes, and begins anew when it comes back.
+    /// Creates the control for a number of tiers, capped at [`MOST_TIERS`](crate::types::aim::MOST_TIERS). Keeps
+    /// `most_keys` keys, at 3.8 KB each for two tiers. Beyond them the least recently used key is dropped and starts
+    /// anew when it returns.
     pub fn new(aim: &Aim, tiers: usize, most_keys: usize) -> Self {
         let state = State::new(Arc::new(Plan::new(aim, tiers)));
         let route = Route { state, spend: Spend::new(), tally: Tally::default() };
         Self { keys: Mutex::new(Lru::new(most_keys)), route: Mutex::new(route), sessions: Sessions::new(MOST_SESSIONS) }
     }
 
-    /// Goes on with another aim or number of tiers. What was learned of the distribution of scores stays where the aim is of the
-    /// same kind, nothing is owed, and sessions stay where they are unless the number of tiers is another.
-    pub fn follow(&self, aim: &Aim, tiers: usize) {
+    /// Continues with another aim or number of tiers. The learned distribution of scores stays if the aim is of the
+    /// same kind, nothing is owed, and sessions stay where they are unless the number of tiers changed.
+    pub fn set_aim(&self, aim: &Aim, tiers: usize) {
         let plan = Arc::new(Plan::new(aim, tiers));
         let before = {
             let mut route = lock(&self.route);
@@ -57,16 +59,16 @@ impl Tierings {
             if before == plan {
                 return;
             }
-            route.state.follow(&plan);
+            route.state.apply_plan(&plan);
             if before.tiers != plan.tiers {
                 route.tally = Tally::default();
             }
             before
         };
-        // A key that comes in between begins under the new plan, and follows it once more.
+        // A key that arrives in between starts under the new plan, and gets it once more.
         let mut keys = lock(&self.keys);
         if before.ranks_like(&plan) && !plan.is_common() {
-            keys.values().for_each(|key| lock(key).follow(&plan));
+            keys.values().for_each(|key| lock(key).apply_plan(&plan));
         } else {
             keys.clear();
         }
@@ -76,15 +78,15 @@ impl Tierings {
         }
     }
 
-    /// Decides where a request goes. `tiers` has a view of each tier, from the cheapest to the best; those that it lacks are not
-    /// used.
+    /// Decides the tier of a request. `tiers` has a view of each tier, from the cheapest to the best; tiers without a
+    /// view are not used.
     ///
-    /// The request counts as sent there: ask once for a request that is sent, and not for one that is refused.
+    /// The request counts as sent there: call it once for a request that is sent, and not for a refused one.
     pub fn decide(&self, complexity: &Complexity, context: &Context, tiers: &[TierView], now: Moment) -> Decision {
         let own = |session: u64| mix(session ^ mix(context.key));
         let session = context.session.map(own);
         let before = context.continues.map(own).or(session);
-        let seat = before.and_then(|before| self.sessions.seat(before, context.tool_loop, now));
+        let session_state = before.and_then(|before| self.sessions.session_state(before, context.tool_loop, now));
         let context = Context { session, ..*context };
 
         let mut route = lock(&self.route);
@@ -92,20 +94,20 @@ impl Tierings {
         let request = Request::new(complexity, &context, tiers, plan.tiers);
         let budget = if let Aim::MaxSpendPerHour(usd) = plan.aim { usd } else { 0.0 };
         route.spend.advance(budget, now);
-        let purse = route.spend.level();
-        route.state.watch(&request, purse, now);
+        let bucket = route.spend.level();
+        route.state.update_bars(&request, bucket, now);
         let (outcome, decision) = if plan.is_common() {
-            let outcome = route.state.decide(&request, seat, Some(&route.spend), now);
-            let decision = told(&route.state, &request, &outcome);
+            let outcome = route.state.decide(&request, session_state, Some(&route.spend), now);
+            let decision = report(&route.state, &request, &outcome);
             (outcome, decision)
         } else {
             drop(route);
             let key = self.key(context.key);
             let mut state = lock(&key);
-            state.watch(&request, 0.0, now);
-            let outcome = state.decide(&request, seat, None, now);
+            state.update_bars(&request, 0.0, now);
+            let outcome = state.decide(&request, session_state, None, now);
             state.note(&request, &outcome, now);
-            let decision = told(&state, &request, &outcome);
+            let decision = report(&state, &request, &outcome);
             drop(state);
             route = lock(&self.route);
             (outcome, decision)
@@ -116,14 +118,14 @@ impl Tierings {
         drop(route);
 
         if let Some(session) = session {
-            self.sessions.sit(session, outcome.seat, outcome.floor.is_none(), now);
+            self.sessions.store(session, outcome.session_state, outcome.floor.is_none(), now);
         }
         decision
     }
 
-    /// How the route stands.
+    /// Current figures of the route.
     pub fn standing(&self, now: Moment) -> Standing {
-        let (sessions, keys) = (self.sessions.begun(), lock(&self.keys).len());
+        let (sessions, keys) = (self.sessions.started(), lock(&self.keys).len());
         let mut route = lock(&self.route);
         let budget = if let Aim::MaxSpendPerHour(usd) = route.state.plan().aim { usd } else { 0.0 };
         route.spend.advance(budget, now);
@@ -131,12 +133,12 @@ impl Tierings {
         route.tally.standing(bars, route.spend.hour(), route.state.unreachable(), sessions, keys)
     }
 
-    /// What [`decide`](Self::decide) would decide now. Nothing is learned or counted, and no session takes its seat.
+    /// Decision that [`decide`](Self::decide) would make now. Nothing is learned or counted, and no session changes.
     pub fn preview(&self, complexity: &Complexity, context: &Context, tiers: &[TierView], now: Moment) -> Decision {
         let own = |session: u64| mix(session ^ mix(context.key));
         let session = context.session.map(own);
         let before = context.continues.map(own).or(session);
-        let seat = before.and_then(|before| self.sessions.seat(before, context.tool_loop, now));
+        let session_state = before.and_then(|before| self.sessions.session_state(before, context.tool_loop, now));
         let context = Context { session, ..*context };
         let (mut state, mut spend) = {
             let route = lock(&self.route);
@@ -146,17 +148,17 @@ impl Tierings {
         let request = Request::new(complexity, &context, tiers, plan.tiers);
         let budget = if let Aim::MaxSpendPerHour(usd) = plan.aim { usd } else { 0.0 };
         spend.advance(budget, now);
-        let purse = plan.is_common().then_some(&spend);
+        let bucket = plan.is_common().then_some(&spend);
         if !plan.is_common() {
             let own = lock(&self.keys).peek(context.key).map(Arc::clone);
             state = own.map_or_else(|| state.fresh(), |own| lock(&own).clone());
         }
-        state.watch(&request, purse.map_or(0.0, Spend::level), now);
-        let outcome = state.decide(&request, seat, purse, now);
-        told(&state, &request, &outcome)
+        state.update_bars(&request, bucket.map_or(0.0, Spend::level), now);
+        let outcome = state.decide(&request, session_state, bucket, now);
+        report(&state, &request, &outcome)
     }
 
-    /// The state of a key; a new one begins with what was learned from all.
+    /// State of a key. A new key starts from what was learned from all.
     fn key(&self, key: u64) -> Arc<Mutex<State>> {
         let mut keys = lock(&self.keys);
         if let Some(known) = keys.touch(key) {
@@ -168,8 +170,8 @@ impl Tierings {
     }
 }
 
-/// The decision as it is told, after it was noted.
-fn told(state: &State, request: &Request, outcome: &Outcome) -> Decision {
+/// Builds the reported decision after it was recorded.
+fn report(state: &State, request: &Request, outcome: &Outcome) -> Decision {
     Decision {
         tier: outcome.tier,
         intended: outcome.intended,

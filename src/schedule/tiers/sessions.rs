@@ -1,4 +1,4 @@
-//! Which tier each session is in.
+//! Current tier of each session.
 
 use std::{
     sync::{
@@ -11,68 +11,68 @@ use std::{
 use super::lru::Lru;
 use crate::{measure::lock, types::Moment};
 
-/// After so long a pause, an engine has nothing left of a session in its cache, as likely as not (see `schedule::affinity`): it
-/// may begin anew in any tier.
+/// Pause after which an engine's cache has probably lost a session (see `schedule::affinity`): it may start anew in any
+/// tier.
 const COLD: Duration = Duration::from_mins(10);
-/// Idle sessions are forgotten after this. A tool that works for long is waited for as long.
+/// Time after which an idle session is dropped. A running tool is waited for as long.
 const EXPIRY: Duration = Duration::from_hours(1);
-/// Sessions whose time is up and that are forgotten with each request, at most: twice as many as can come.
+/// Most expired sessions that are dropped with each request: twice as many as can arrive.
 const SWEPT: usize = 2;
 
-/// Sessions in bounded number: a session takes about 100 bytes. The lock is held for less than a microsecond.
+/// Bounded map of sessions: a session takes about 100 bytes. The lock is held for less than a microsecond.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    seats: Mutex<Lru<(Seat, Moment)>>,
-    begun: AtomicU64,
+    sessions: Mutex<Lru<(SessionState, Moment)>>,
+    started: AtomicU64,
 }
 
-/// Where a session is, and what it did since it was cold.
+/// Tier of a session and its moves since it was cold.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
-pub(super) struct Seat {
+pub(super) struct SessionState {
     pub(super) tier: u8,
-    /// Its last requests in a row that clearly belong below.
+    /// Consecutive last requests that clearly belong below.
     pub(super) easy: u8,
     pub(super) risen: bool,
     pub(super) fallen: bool,
-    /// The highest score of its requests.
+    /// Highest score of its requests.
     pub(super) peak: f64,
-    /// When it began, or began anew.
+    /// Time it began, or began anew.
     pub(super) since: Moment,
 }
 
 impl Sessions {
-    /// Never more than `most`.
+    /// Creates a map of at most `most` sessions.
     pub(super) fn new(most: usize) -> Self {
-        Self { seats: Mutex::new(Lru::new(most)), begun: AtomicU64::new(0) }
+        Self { sessions: Mutex::new(Lru::new(most)), started: AtomicU64::new(0) }
     }
 
-    /// Where the session is, if it is still warm there or its tools may still be at work.
-    pub(super) fn seat(&self, session: u64, tool_loop: bool, now: Moment) -> Option<Seat> {
-        let (seat, used) = lock(&self.seats).peek(session).copied()?;
+    /// State of the session, if it is still warm or its tools may still be running.
+    pub(super) fn session_state(&self, session: u64, tool_loop: bool, now: Moment) -> Option<SessionState> {
+        let (session_state, used) = lock(&self.sessions).peek(session).copied()?;
         let patience = if tool_loop { EXPIRY } else { COLD };
-        (now.since(used) < patience).then_some(seat)
+        (now.since(used) < patience).then_some(session_state)
     }
 
-    /// The session goes on in its seat, or `begins` there. It may have another hash with each turn.
-    pub(super) fn sit(&self, session: u64, seat: Seat, begins: bool, now: Moment) {
-        let mut seats = lock(&self.seats);
+    /// Stores the session's state; `begins` if it is new. Its hash may change with each turn.
+    pub(super) fn store(&self, session: u64, session_state: SessionState, begins: bool, now: Moment) {
+        let mut sessions = lock(&self.sessions);
         for _ in 0..SWEPT {
-            if seats.oldest().is_some_and(|(_, used)| now.since(*used) >= EXPIRY) {
-                seats.pop_oldest();
+            if sessions.oldest().is_some_and(|(_, used)| now.since(*used) >= EXPIRY) {
+                sessions.pop_oldest();
             }
         }
-        self.begun.fetch_add(u64::from(begins), Ordering::Relaxed);
-        seats.insert(session, (seat, now));
+        self.started.fetch_add(u64::from(begins), Ordering::Relaxed);
+        sessions.insert(session, (session_state, now));
     }
 
-    /// How many sessions began.
-    pub(super) fn begun(&self) -> u64 {
-        self.begun.load(Ordering::Relaxed)
+    /// Number of sessions that began.
+    pub(super) fn started(&self) -> u64 {
+        self.started.load(Ordering::Relaxed)
     }
 
-    /// Forgets all.
+    /// Drops all sessions.
     pub(super) fn clear(&self) {
-        lock(&self.seats).clear();
+        lock(&self.sessions).clear();
     }
 }
 
@@ -87,22 +87,22 @@ mod tests {
     #[test]
     fn a_session_is_warm_for_ten_minutes_and_its_tools_may_take_an_hour() {
         let sessions = Sessions::new(8);
-        let seat = Seat { tier: 2, easy: 3, risen: true, peak: 0.7, ..Seat::default() };
-        sessions.sit(1, seat, true, at(0));
-        assert_eq!(sessions.seat(1, false, at(599)), Some(seat));
-        assert_eq!(sessions.seat(1, false, at(600)), None);
-        assert_eq!(sessions.seat(1, true, at(3_599)), Some(seat));
-        assert_eq!(sessions.seat(1, true, at(3_600)), None);
+        let session_state = SessionState { tier: 2, easy: 3, risen: true, peak: 0.7, ..SessionState::default() };
+        sessions.store(1, session_state, true, at(0));
+        assert_eq!(sessions.session_state(1, false, at(599)), Some(session_state));
+        assert_eq!(sessions.session_state(1, false, at(600)), None);
+        assert_eq!(sessions.session_state(1, true, at(3_599)), Some(session_state));
+        assert_eq!(sessions.session_state(1, true, at(3_600)), None);
     }
 
     #[test]
     fn sessions_are_forgotten_in_time_and_beyond_their_bound() {
         let sessions = Sessions::new(8);
-        (0..20).for_each(|session| sessions.sit(session, Seat::default(), true, at(session)));
-        assert_eq!((lock(&sessions.seats).len(), sessions.begun()), (8, 20));
-        (30..33).for_each(|session| sessions.sit(session, Seat::default(), false, at(7_200)));
-        assert_eq!(lock(&sessions.seats).len(), 5, "two go for each that comes");
+        (0..20).for_each(|session| sessions.store(session, SessionState::default(), true, at(session)));
+        assert_eq!((lock(&sessions.sessions).len(), sessions.started()), (8, 20));
+        (30..33).for_each(|session| sessions.store(session, SessionState::default(), false, at(7_200)));
+        assert_eq!(lock(&sessions.sessions).len(), 5, "two go for each that comes");
         sessions.clear();
-        assert_eq!(lock(&sessions.seats).len(), 0);
+        assert_eq!(lock(&sessions.sessions).len(), 0);
     }
 }

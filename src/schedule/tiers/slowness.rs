@@ -1,36 +1,37 @@
-//! How much slower than usual a tier is, beside the one below it.
+//! Slowness of a tier relative to the one below it, compared with its usual value.
 //!
-//! A share that was asked for includes what a larger model usually takes longer; only what is beyond that should move the bar. As
-//! in delay-based congestion control (TCP Vegas, Brakmo and Peterson 1995; LEDBAT, RFC 6817), the usual is a slowly rising floor
-//! under what is seen now: it follows at once when a tier gets faster, and over ten minutes when it gets slower, so that a queue
-//! is not taken for the usual before long, and a larger model put into the pool is.
+//! A configured share includes the usual extra time of a larger model; only more than that should move the bar. As in
+//! delay-based congestion control (TCP Vegas, Brakmo and Peterson 1995; LEDBAT, RFC 6817), the usual value is a slowly
+//! rising floor under the current one. It follows at once when a tier gets faster and over ten minutes when it gets
+//! slower, so that a queue is not taken for usual before long, and a larger model put into the pool is.
 
 use crate::types::Moment;
 
-/// The weight of a request in what is seen now: about the last sixteen count.
+/// Weight of a request in the current value: about the last sixteen count.
 const WEIGHT: f64 = 1.0 / 16.0;
-/// Seconds in which the usual follows half of the way down, and up.
+/// Seconds in which the usual value follows half of the way down, and up.
 const DOWN_SECONDS: f64 = 30.0;
 const UP_SECONDS: f64 = 600.0;
-/// A ratio beyond the usual that is no more than noise: predictions differ from request to request.
+/// Ratio above the usual that is still noise: predictions differ between requests.
 const NOISE: f64 = 1.25;
-/// Seconds added to both times, so that of answers that are done in no time a few milliseconds more are not many times as long:
-/// less is felt as at once (Nielsen 1993, chapter 5).
+/// Seconds added to both times, so that a few milliseconds more on very short answers do not count as a multiple: less
+/// is perceived as instantaneous (Nielsen 1993, chapter 5).
 const PERCEPTIBLE: f64 = 0.1;
-/// The most of a tier's share that a queue takes away.
+/// Largest part of a tier's share that a queue takes away.
 const MOST_LOST: f64 = 0.5;
 
-/// Ratios of the times to the ends of answers in two neighbouring tiers, a tenth of a second added to both, as logarithms.
+/// Ratios of the times to the end of answers in two neighbouring tiers, with a tenth of a second added to both, as
+/// logarithms.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slowness {
     now: f64,
     usual: f64,
-    /// Of the last observation.
+    /// Time of the last observation.
     at: Option<Moment>,
 }
 
 impl Slowness {
-    /// The answer to a request is predicted to take `upper` seconds in the upper tier and `lower` in the lower one.
+    /// Adds a request that is predicted to take `upper` seconds in the upper tier and `lower` in the lower one.
     pub(super) fn observe(&mut self, lower: f64, upper: f64, now: Moment) {
         let ratio = ((upper + PERCEPTIBLE) / (lower + PERCEPTIBLE)).ln();
         if !ratio.is_finite() {
@@ -46,8 +47,8 @@ impl Slowness {
         self.usual += (self.now - self.usual) * seconds / (seconds + pace);
     }
 
-    /// The part of the upper tier's share that it keeps, from 1 down to 0.5. Half of it follows Little's law: a tier that takes k
-    /// times as long as usual has as many requests under way as usual when it gets a k-th of them.
+    /// Part of its share that the upper tier keeps, from 1 down to 0.5. Half of it follows Little's law: a tier that
+    /// takes k times as long as usual has its usual number of requests under way with a k-th of them.
     pub(super) fn kept(&self) -> f64 {
         let beyond = (self.now - self.usual - NOISE.ln()).max(0.0);
         (1.0 - MOST_LOST) + MOST_LOST * (-beyond).exp()
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_difference_costs_nothing_and_noise_neither() {
+    fn usual_differences_and_noise_cost_nothing() {
         let (mut slowness, mut dice) = (Slowness::default(), fastrand::Rng::with_seed(1));
         assert!((slowness.kept() - 1.0).abs() < 1e-12);
         for second in 0..5_000 {
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_takes_up_to_half_smoothly_and_gives_it_back() {
+    fn a_queue_takes_up_to_half_of_the_share_and_returns_it() {
         let mut slowness = Slowness::default();
         let mut kept = |seconds: std::ops::Range<u32>, upper: f64| {
             seconds.fold((1.0_f64, 0.0_f64), |(least, step), second| {
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_becomes_the_usual() {
+    fn a_lasting_difference_becomes_usual() {
         let mut slowness = Slowness::default();
         slowness.observe(1.0, 3.0, at(0.0));
         (1..7_200).for_each(|second| slowness.observe(1.0, 9.0, at(f64::from(second))));
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn milliseconds_are_no_queue() {
+    fn milliseconds_do_not_count_as_a_queue() {
         let mut slowness = Slowness::default();
         slowness.observe(0.001, 0.001, at(0.0));
         (1..100).for_each(|second| slowness.observe(0.001, 0.02, at(f64::from(second))));

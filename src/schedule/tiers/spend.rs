@@ -1,47 +1,47 @@
-//! What was spent in the last hour, and how fast one may go on.
+//! Spending over the last hour, and the rate at which it may continue.
 
 use crate::types::Moment;
 
 /// Nanoseconds of a slot: a minute.
 const SLOT: u64 = 60_000_000_000;
-/// Slots that are kept: sixty whole ones and the one under way, so that no more is forgotten than what is an hour old.
+/// Number of slots: sixty whole ones and the current one, so that only amounts older than an hour are dropped.
 const SLOTS: usize = 61;
-/// The part of a budget that may be spent at once: ten minutes' worth.
+/// Part of a budget that may be spent at once: ten minutes' worth.
 const AT_ONCE: f64 = 1.0 / 6.0;
-/// Slots that say what the cheapest tier alone would cost now, beside the whole hour.
+/// Recent slots that indicate the cheapest tier's current cost, besides the whole hour.
 const LATELY: u64 = 10;
-/// How much more than that is kept for it, since traffic grows.
+/// Factor on that cost for the amount that is reserved, since traffic grows.
 const RESERVE: f64 = 1.25;
 
-/// Costs of the last sixty to sixty-one minutes, in USD, and a purse that fills as fast as the budget allows.
+/// Costs of the last sixty to sixty-one minutes, in USD, and a token bucket that fills as fast as the budget allows.
 ///
-/// The purse is a token bucket. Its rate is the highest that could go on for an hour without the sum of any hour passing the
-/// budget, given what was spent when: after a dear minute it is lower until that minute is an hour ago.
+/// The bucket's rate is the highest that could continue for an hour without any hour exceeding the budget, given the
+/// spending so far: after an expensive minute it is lower until that minute is an hour old.
 #[derive(Clone, Debug)]
 pub(super) struct Spend {
     slots: [f64; SLOTS],
-    /// What the same requests would have cost in the cheapest tier.
+    /// Cost of the same requests in the cheapest tier.
     cheapest: [f64; SLOTS],
-    /// The number of the slot under way.
+    /// Number of the current slot.
     newest: u64,
-    /// All slots together.
+    /// Sum of all slots.
     hour: f64,
-    /// USD that may be spent; negative where more had to be.
-    purse: f64,
-    /// USD a second that can be spent from now on.
+    /// USD that may be spent; negative after an unavoidable overspend.
+    bucket: f64,
+    /// USD per second that can be spent from now on.
     rate: f64,
-    /// USD a second that the cheapest tier alone takes.
+    /// USD per second that the cheapest tier alone costs.
     floor: f64,
-    /// When the purse was filled last.
+    /// Time of the last refill.
     at: Moment,
-    /// Seconds since the rates were reckoned.
+    /// Seconds since the rates were computed.
     unread: f64,
-    /// The budget that purse and rate are for.
+    /// Budget that the bucket and the rate are based on.
     budget: f64,
 }
 
 impl Spend {
-    /// Nothing spent, no budget.
+    /// Creates an empty account without a budget.
     pub(super) const fn new() -> Self {
         let (newest, at) = (0, Moment::from_nanos(0));
         let slots = [0.0; SLOTS];
@@ -50,7 +50,7 @@ impl Spend {
             cheapest: slots,
             newest,
             hour: 0.0,
-            purse: 0.0,
+            bucket: 0.0,
             rate: 0.0,
             floor: 0.0,
             at,
@@ -59,7 +59,7 @@ impl Spend {
         }
     }
 
-    /// Goes on to `now`, with a budget of so many USD an hour (0 where there is none).
+    /// Advances to `now`, with a budget of `budget` USD an hour (0 for none).
     pub(super) fn advance(&mut self, budget: f64, now: Moment) {
         let budget = if budget.is_finite() { budget.max(0.0) } else { 0.0 };
         let slot = now.nanos() / SLOT;
@@ -72,13 +72,13 @@ impl Spend {
             (self.newest, self.hour) = (slot, self.slots.iter().sum());
         }
         if budget.to_bits() != self.budget.to_bits() {
-            // A new budget begins with what may be spent at once, less what was already.
-            (self.budget, self.purse, self.at) = (budget, (budget * AT_ONCE).min(budget - self.hour), now);
+            // A new budget starts with the amount that may be spent at once, less what was spent.
+            (self.budget, self.bucket, self.at) = (budget, (budget * AT_ONCE).min(budget - self.hour), now);
             (self.rate, self.floor) = (self.affordable_rate(now), self.cheapest_rate());
         }
         let seconds = now.seconds_since(self.at);
         let most = budget * AT_ONCE;
-        self.purse = (self.purse + self.rate * seconds).clamp(-most, most);
+        self.bucket = (self.bucket + self.rate * seconds).clamp(-most, most);
         self.at = self.at.max(now);
         self.unread += seconds;
         if turned || self.unread > 1.0 {
@@ -86,13 +86,13 @@ impl Spend {
         }
     }
 
-    /// A request cost so many USD, and would have cost `cheapest` in the cheapest tier.
+    /// Adds a request that cost `usd`, and would have cost `cheapest` in the cheapest tier.
     pub(super) fn pay(&mut self, usd: f64, cheapest: f64) {
         let place = place_of(self.newest);
         self.slots[place] += usd;
         self.cheapest[place] += cheapest;
         self.hour += usd;
-        self.purse -= usd;
+        self.bucket -= usd;
     }
 
     /// USD of the last hour.
@@ -100,18 +100,19 @@ impl Spend {
         self.hour
     }
 
-    /// How full the purse is, in `0..=1`: the share of requests that may go up.
+    /// Fill of the bucket, in `0..=1`: the share of requests that may go up.
     pub(super) fn level(&self) -> f64 {
         let most = self.budget * AT_ONCE;
-        if most > 0.0 { (self.purse / most).clamp(0.0, 1.0) } else { 0.0 }
+        if most > 0.0 { (self.bucket / most).clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Whether a request of so many USD fits into the hour, with what the cheapest tier goes on to take.
+    /// True if a request of `usd` fits the hour's budget together with the cheapest tier's expected cost.
     pub(super) fn affords(&self, usd: f64) -> bool {
         self.hour + usd <= self.budget && self.rate >= RESERVE * self.floor
     }
 
-    /// What the cheapest tier alone would have cost, in USD a second: of the last hour or the last ten minutes, whichever is more.
+    /// Cost of the cheapest tier alone, in USD per second: over the last hour or the last ten minutes, whichever is
+    /// more.
     fn cheapest_rate(&self) -> f64 {
         let last = |slots: u64| {
             let places = (0..slots.min(self.newest + 1)).map(|ago| place_of(self.newest - ago));
@@ -120,12 +121,12 @@ impl Spend {
         last(SLOTS as u64).max(last(LATELY))
     }
 
-    /// The highest rate, in USD a second, that keeps within the budget until all that was spent is forgotten.
+    /// Highest rate, in USD per second, that stays within the budget until all spending so far has expired.
     fn affordable_rate(&self, now: Moment) -> f64 {
         let mut left = self.budget - self.hour;
         let mut rate = f64::INFINITY;
         for ahead in 1..=SLOTS as u64 {
-            // The oldest slot goes first, when the next one begins.
+            // The oldest slot expires first, when the next one begins.
             let until = (self.newest + ahead) * SLOT;
             let seconds = until.saturating_sub(now.nanos()) as f64 / 1e9;
             rate = rate.min(left / seconds.max(1e-3));
@@ -135,7 +136,7 @@ impl Spend {
     }
 }
 
-/// Where the slot of this number is kept.
+/// Index of the slot with this number.
 const fn place_of(slot: u64) -> usize {
     (slot % SLOTS as u64) as usize
 }
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_is_forgotten_after_an_hour() {
+    fn spending_expires_after_an_hour() {
         let mut spend = Spend::new();
         spend.advance(60.0, at(30.0));
         spend.pay(5.0, 0.0);
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_purse_is_ten_minutes_and_the_rate_is_what_is_left() {
+    fn the_bucket_holds_ten_minutes_and_the_rate_is_the_rest() {
         let mut spend = Spend::new();
         spend.advance(61.0, at(0.0));
         assert!((spend.level() - 1.0).abs() < 1e-9);
@@ -184,7 +185,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
-        /// Whoever asks first is never over budget in any hour, and its sums are those of a list.
+        /// A caller that asks first never exceeds the budget in any hour, and the sums equal those of a list.
         #[test]
         fn no_hour_passes_the_budget(asked in prop::collection::vec((0.0..200.0_f64, 0.0..3.0_f64), 0..300)) {
             let (mut spend, mut paid, mut now) = (Spend::new(), Vec::new(), 0.0);

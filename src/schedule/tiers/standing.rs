@@ -1,4 +1,4 @@
-//! How a route stands: what operators see of it.
+//! Current figures of a route's tiers, for operators.
 
 use serde::Serialize;
 
@@ -8,55 +8,55 @@ use super::{
 };
 use crate::types::aim::MOST_TIERS;
 
-/// The weight of a request in what is called lately.
+/// Weight of a request in recent shares.
 const WEIGHT: f64 = 1.0 / 1024.0;
 
-/// How a route stands, over all its keys.
+/// Figures of a route over all its keys.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Standing {
-    /// The tiers, from the cheapest to the best.
+    /// Tiers, from the cheapest to the best.
     pub tiers: Vec<TierStanding>,
-    /// The bars between them: scores with shares, otherwise the quality that a USD has to buy (1 is all of it). With an aim that
-    /// is held for each key these are where a new key begins.
+    /// Bars between them: scores with shares, otherwise the quality that a USD has to buy (1 is all of it). With an aim
+    /// that is held per key these are a new key's initial bars.
     pub bars: Vec<f64>,
-    /// USD of the requests of the last hour (to the minute), as they were expected to cost.
+    /// Expected cost in USD of the requests of the last hour (to the minute).
     pub spend_hour: f64,
-    /// The mean expected quality of the answers lately.
+    /// Recent mean of the expected quality.
     pub quality: f64,
-    /// A minimum of quality is asked for that the best tier alone would not reach.
+    /// True if the best tier alone would not reach the required minimum of quality.
     pub unreachable: bool,
-    /// Requests that were decided.
+    /// Decisions in total.
     pub decisions: u64,
-    /// The same by what decided, in the order of [`Reason::ALL`].
+    /// Decisions by reason, in the order of [`Reason::ALL`].
     pub reasons: [u64; Reason::ALL.len()],
-    /// Requests that went elsewhere than they belong, because of what was available or the budget.
+    /// Requests that were served by another tier than intended, for availability or budget.
     pub spilled: u64,
-    /// Sessions that began, or came back after an hour.
+    /// Sessions that began, or returned after an hour.
     pub sessions: u64,
-    /// Times that a session changed its tier while it was warm.
+    /// Times that a session changed its tier while warm.
     pub flips: u64,
-    /// Keys that are remembered.
+    /// Keys with state.
     pub keys: usize,
 }
 
-/// How one tier stands: requests since the start, and shares of the last ones (about a thousand).
+/// Figures of one tier: requests since the start, and shares of the last thousand or so.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TierStanding {
-    /// That belong here by their prompts.
+    /// Requests that belong here by their prompts.
     pub intended: u64,
-    /// That belong here with their sessions: what shares are held on.
+    /// Requests that belong here with their sessions: shares are held on these.
     pub settled: u64,
-    /// That were sent here.
+    /// Requests that were sent here.
     pub served: u64,
-    /// The share of those that belong here by their prompts.
+    /// Share of those that belong here by their prompts.
     pub intended_share: f64,
-    /// The share of those that belong here with their sessions.
+    /// Share of those that belong here with their sessions.
     pub settled_share: f64,
-    /// The share of those that were sent here.
+    /// Share of those that were sent here.
     pub served_share: f64,
 }
 
-/// Counts of a route.
+/// Counters of a route.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     tiers: [TierStanding; MOST_TIERS],
@@ -72,7 +72,7 @@ impl Tally {
         self.decisions += 1;
         self.reasons[decision.reason as usize] += 1;
         self.spilled += u64::from(outcome.tier != outcome.settled);
-        self.flips += u64::from(outcome.floor.is_some_and(|floor| floor != usize::from(outcome.seat.tier)));
+        self.flips += u64::from(outcome.floor.is_some_and(|floor| floor != usize::from(outcome.session_state.tier)));
         let weight = WEIGHT.max(1.0 / self.decisions as f64);
         self.quality += weight * (decision.quality - self.quality);
         for (place, tier) in self.tiers.iter_mut().enumerate() {
@@ -87,7 +87,7 @@ impl Tally {
         }
     }
 
-    /// With what others know: the bars, the hour's spend, whether quality is out of reach, sessions and keys.
+    /// Combines the counters with the bars, the hour's spend, whether quality is out of reach, sessions and keys.
     pub(super) fn standing(
         &self,
         bars: Vec<f64>,

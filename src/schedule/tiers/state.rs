@@ -1,4 +1,4 @@
-//! What is learned for one key of a route, and how it decides.
+//! Learned state of one key of a route, and its decisions.
 
 use std::sync::Arc;
 
@@ -7,32 +7,32 @@ use super::{
     control::{Control, Margin},
     decision::{Reason, Request},
     ranks::Ranks,
-    sessions::Seat,
+    sessions::SessionState,
     slowness::Slowness,
     spend::Spend,
 };
 use crate::types::{Aim, Moment};
 
-/// Requests in a row that are clearly below their session's tier, after which it falls.
+/// Consecutive requests clearly below their session's tier after which it falls.
 const EVIDENCE: u8 = 8;
-/// The weight of a request in the means of quality and in the share of the best tier.
+/// Weight of a request in the means of quality and in the share of the best tier.
 const WEIGHT: f64 = 1.0 / 256.0;
-/// The least that the larger tiers are taken to add on the mean, where what is owed is counted in it.
+/// Least assumed mean gain of the larger tiers, as a divisor of owed quality.
 const LEAST_GAP: f64 = 0.02;
-/// The least price of a step up, in USD: what costs nothing more is worth the most, and among it the gap decides.
+/// Least price of a step up, in USD: a free step is worth the most, and among free ones the gap decides.
 const LEAST_PRICE: f64 = 1e-9;
-/// The half width of the dead band where the value of quality is given, as a part of what is weighed.
+/// Half width of the dead band where the value of quality is given, relative to the compared amounts.
 const VALUE_BAND: f64 = 0.05;
-/// Logarithms of worth (quality for a USD) lie within this much of 0.
+/// Bound of the logarithm of worth (quality per USD).
 const WORTH_RANGE: f64 = 21.0;
 
-/// Bars and what they stand on.
+/// Bars and the values behind them.
 #[derive(Clone, Debug)]
 pub(super) struct State {
     plan: Arc<Plan>,
-    /// What requests are ranked among, where they are.
+    /// Values that requests are ranked among, where they are ranked.
     ranks: Option<Box<Ranks>>,
-    /// One for each bar with shares; one for all otherwise, and none where the worth of quality is given.
+    /// One per bar with shares; one for all otherwise, and none where the worth of quality is given.
     controls: Box<[Control]>,
     slowness: Box<[Slowness]>,
     /// Means over the last requests: the gap, the best tier's quality, the share of the best tier.
@@ -42,18 +42,18 @@ pub(super) struct State {
     seen: f64,
 }
 
-/// A decision and what led to it.
+/// A decision and its inputs.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Outcome {
     pub(super) intended: usize,
-    /// Where it belongs with its session, before what is available. Shares and quality are held on this.
+    /// Tier with the session, before availability. Shares and quality are held on this.
     pub(super) settled: usize,
     pub(super) tier: usize,
     pub(super) reason: Reason,
-    /// Where its session was, if it still binds.
+    /// Tier of its session, if that still binds.
     pub(super) floor: Option<usize>,
-    /// Where its session is from now on.
-    pub(super) seat: Seat,
+    /// State of its session from now on.
+    pub(super) session_state: SessionState,
 }
 
 impl State {
@@ -65,18 +65,18 @@ impl State {
         Self { plan, ranks, controls, slowness, gap: 0.0, best: 0.0, share: 0.0, seen: 0.0 }
     }
 
-    /// What a new key begins with: all that is known, and no debts.
+    /// Initial state of a new key: all that was learned, and nothing owed.
     pub(super) fn fresh(&self) -> Self {
         let mut fresh = self.clone();
-        fresh.controls.iter_mut().for_each(Control::forgive);
-        fresh.ranks.iter_mut().for_each(|ranks| ranks.forgive());
+        fresh.controls.iter_mut().for_each(Control::reset);
+        fresh.ranks.iter_mut().for_each(|ranks| ranks.reset());
         fresh
     }
 
-    /// Goes on under another plan, with what of its knowledge goes on being true.
-    pub(super) fn follow(&mut self, plan: &Arc<Plan>) {
+    /// Continues under another plan, with the state that stays valid.
+    pub(super) fn apply_plan(&mut self, plan: &Arc<Plan>) {
         if self.plan.ranks_like(plan) {
-            self.controls.iter_mut().for_each(Control::forgive);
+            self.controls.iter_mut().for_each(Control::reset);
             self.plan = Arc::clone(plan);
         } else {
             *self = Self::new(Arc::clone(plan));
@@ -87,18 +87,18 @@ impl State {
         &self.plan
     }
 
-    /// The share of the best tier among the last requests.
+    /// Share of the best tier among the last requests.
     pub(super) const fn share(&self) -> f64 {
         self.share
     }
 
-    /// Whether a minimum of quality is asked for that the best tier alone would not reach.
+    /// True if the best tier alone would not reach the required minimum of quality.
     pub(super) fn unreachable(&self) -> bool {
         matches!(self.plan.aim, Aim::MinQuality(least) if self.seen > 0.0 && self.best < least)
     }
 
-    /// Looks at a request's latencies and at the purse, and moves the bars.
-    pub(super) fn watch(&mut self, request: &Request, purse: f64, now: Moment) {
+    /// Updates the bars from a request's latencies and the fill of the token bucket.
+    pub(super) fn update_bars(&mut self, request: &Request, bucket: f64, now: Moment) {
         for (bar, slowness) in self.slowness.iter_mut().enumerate().take(request.top()) {
             slowness.observe(request.e2e[bar], request.e2e[bar + 1], now);
         }
@@ -107,28 +107,34 @@ impl State {
         for (bar, control) in self.controls.iter_mut().enumerate() {
             let wanted = match self.plan.aim {
                 Aim::Shares(_) => (self.plan.above(bar) * self.slowness[bar].kept()).min(below),
-                Aim::MaxSpendPerHour(_) => purse,
+                Aim::MaxSpendPerHour(_) => bucket,
                 _ if unreachable => 1.0,
-                // What went above lately, more or less of it as quality is owed: a proportional and integral controller, in the
+                // The recent share above, more or less as quality is owed: a proportional-integral controller in the
                 // form that does not wind up (automatic reset, see Åström and Hägglund 1995, section 3.5).
                 _ => control.above(),
             };
             if matches!(self.plan.aim, Aim::Shares(_)) {
-                control.hold(wanted);
+                control.hold_share(wanted);
             } else {
-                control.ask(wanted);
+                control.hold_sum(wanted);
             }
             below = wanted;
         }
     }
 
-    /// Decides. `spend` is the account of the hour, where it has an end.
-    pub(super) fn decide(&self, request: &Request, seat: Option<Seat>, spend: Option<&Spend>, now: Moment) -> Outcome {
+    /// Decides. `spend` is the hour's account, where there is a budget.
+    pub(super) fn decide(
+        &self,
+        request: &Request,
+        session_state: Option<SessionState>,
+        spend: Option<&Spend>,
+        now: Moment,
+    ) -> Outcome {
         let top = request.top();
         let intended = self.climb(request, 0, |_| 0.0);
-        let floor = seat.map(|seat| usize::from(seat.tier).min(top));
-        let Seat { easy, mut risen, mut fallen, mut peak, since, .. } =
-            seat.unwrap_or(Seat { since: now, ..Seat::default() });
+        let floor = session_state.map(|session_state| usize::from(session_state.tier).min(top));
+        let SessionState { easy, mut risen, mut fallen, mut peak, since, .. } =
+            session_state.unwrap_or(SessionState { since: now, ..SessionState::default() });
         if !fallen {
             peak = peak.max(request.score);
         }
@@ -144,7 +150,7 @@ impl State {
             Some(floor) if intended < floor => {
                 let clearly = self.margin(request, floor - 1, floor).is_some_and(|margin| margin.clearly_below);
                 clear = if clearly { easy.saturating_add(1) } else { 0 };
-                // One that rose stays, and one that fell does too: between two tiers a warm session moves once.
+                // A session that rose stays, and one that fell does too: between two tiers a warm session moves once.
                 if clear >= EVIDENCE && !risen {
                     fallen = true;
                     peak = request.score;
@@ -156,14 +162,16 @@ impl State {
             _ => (intended, Reason::Score),
         };
         let (tier, reason) = place(request, settled, reason, spend);
-        // What cannot be paid for now is not gone back to with the next request, lest every cache should go cold.
+        // A tier that cannot be paid for now is not returned to with the next request; otherwise all caches would go
+        // cold.
         let unpaid = reason == Reason::Budget && tier < settled;
         let stays = if unpaid { tier } else { settled };
-        let seat = Seat { tier: stays as u8, easy: clear, risen, fallen: fallen || unpaid, peak, since };
-        Outcome { intended, settled, tier, reason, floor, seat }
+        let session_state =
+            SessionState { tier: stays as u8, easy: clear, risen, fallen: fallen || unpaid, peak, since };
+        Outcome { intended, settled, tier, reason, floor, session_state }
     }
 
-    /// Learns from a request and from where it went, here or with another key.
+    /// Learns from a request and its tier, under this or another key.
     pub(super) fn note(&mut self, request: &Request, outcome: &Outcome, now: Moment) {
         self.seen = (self.seen + 1.0).min(1.0 / WEIGHT);
         let weight = 1.0 / self.seen;
@@ -193,16 +201,17 @@ impl State {
         }
     }
 
-    /// Learns what others are ranked among: of a share the highest score of each request's session, otherwise what the request is worth
-    /// at the bars that its session leaves open.
+    /// Adds the value that others are ranked among: with shares the highest score of the request's session, otherwise
+    /// the request's worth at the bars that its session leaves open.
     fn learn(&mut self, request: &Request, outcome: &Outcome, open: impl Fn(usize) -> bool, now: Moment) {
-        let (begins, since) = (outcome.floor.is_none(), outcome.seat.since);
+        let (begins, since) = (outcome.floor.is_none(), outcome.session_state.since);
         if matches!(self.plan.aim, Aim::Shares(_)) {
             let Some(ranks) = &mut self.ranks else { return };
-            ranks.learn(outcome.seat.peak, begins.then_some(request.score), since, now);
+            ranks.learn(outcome.session_state.peak, begins.then_some(request.score), since, now);
             return;
         }
-        // The worths of several bars are ranked together: those of one would not show a shift, nor be enough to go on with.
+        // The worths of several bars are ranked together: those of one alone would neither show a shift nor be enough
+        // to continue with.
         let begins = begins && request.top() == 1;
         for bar in (0..request.top()).filter(|bar| open(*bar)) {
             let (worth, ranks) = (self.ranked(request, bar, bar + 1, 1.0), self.ranks.as_mut());
@@ -227,7 +236,7 @@ impl State {
         }
     }
 
-    /// The bars as they stand: scores with shares, otherwise the quality that a USD has to buy (points of 1).
+    /// Current bars: scores with shares, otherwise the quality that a USD has to buy (points of 1).
     pub(super) fn bars(&self) -> impl Iterator<Item = f64> {
         (0..self.plan.bars()).map(|bar| match (&self.plan.aim, self.just(bar)) {
             (Aim::Shares(_), Some(just)) => just,
@@ -237,15 +246,16 @@ impl State {
         })
     }
 
-    /// The value, of what is ranked, that passes the bar just so.
+    /// Value, of what is ranked, that just passes the bar.
     fn just(&self, bar: usize) -> Option<f64> {
         let control = self.controls.get(self.plan.control_of(bar))?;
         Some(self.ranks.as_ref()?.quantile(control.level()))
     }
 
-    /// The highest tier, from `from` up, that the request passes the bars to by as much as `least` says.
+    /// Highest tier, from `from` up, whose bars the request passes by at least `least`.
     ///
-    /// Each tier is compared with the best one before it, so that one that is a bad bargain beside both its neighbours is left out.
+    /// Each tier is compared with the best one before it, so that a tier that is a bad bargain next to both its
+    /// neighbours is skipped.
     fn climb(&self, request: &Request, from: usize, least: impl Fn(Margin) -> f64) -> usize {
         (from + 1..request.tiers).fold(from, |tier, to| {
             let passes = self.margin(request, tier, to).is_some_and(|margin| margin.beyond >= least(margin));
@@ -253,7 +263,7 @@ impl State {
         })
     }
 
-    /// How far the request is beyond the bar between two tiers; `None` where nothing would be gained.
+    /// Distance of the request from the bar between two tiers; `None` where nothing would be gained.
     fn margin(&self, request: &Request, from: usize, to: usize) -> Option<Margin> {
         if let Aim::ValuePerPoint { usd, second_usd } = self.plan.aim {
             let worth = request.step() * (to - from) as f64 * 100.0 * usd;
@@ -266,8 +276,8 @@ impl State {
         Some(control.margin(self.ranks.as_ref()?.rank(value, request.chance)))
     }
 
-    /// What is ranked for the bar between two tiers, in `0..=1`: the score with shares, otherwise how much quality a USD buys, where a
-    /// queue leaves so much (`kept`) of it.
+    /// Ranked value for the bar between two tiers, in `0..=1`: the score with shares, otherwise the quality that a USD
+    /// buys, reduced to the part (`kept`) that a queue leaves.
     fn ranked(&self, request: &Request, from: usize, to: usize, kept: f64) -> Option<f64> {
         match self.plan.aim {
             Aim::Shares(_) => Some(request.score),
@@ -279,40 +289,40 @@ impl State {
         }
     }
 
-    /// What a queue leaves of the worth of going up to the tier.
+    /// Part of the worth of going up to the tier that a queue leaves.
     fn kept(&self, to: usize) -> f64 {
         self.slowness.get(to - 1).map_or(1.0, Slowness::kept)
     }
 }
 
-/// What a step up costs more, in USD, but for waiting; at least a little.
+/// Additional cost of a step up in USD, without waiting; at least [`LEAST_PRICE`].
 fn step_price(request: &Request, from: usize, to: usize) -> f64 {
     price(request, from, to, 0.0).max(LEAST_PRICE)
 }
 
-/// What going up costs more, in USD, with waiting at so many USD a second. Latencies that are not known count as equal.
+/// Additional cost of going up, in USD, with waiting at `second_usd` per second. Unknown latencies count as equal.
 fn price(request: &Request, from: usize, to: usize, second_usd: f64) -> f64 {
     let longer = request.e2e[to] - request.e2e[from];
     let waiting = if longer.is_finite() { second_usd * longer } else { 0.0 };
     request.cost[to] - request.cost[from] + waiting
 }
 
-/// The worth that stands at `place` on the scale of `State::ranked`.
+/// Worth at `place` on the scale of `State::ranked`.
 fn worth_of(place: f64) -> f64 {
     (place * 2.0 * WORTH_RANGE - WORTH_RANGE).exp()
 }
 
-/// The tier that serves: the one where the request belongs, if it can take it and the hour can pay for it. Otherwise the next
-/// above that can, since that keeps the quality, or the next below. The cheapest tier never costs too much.
+/// Tier that serves: the intended one, if it is available and the budget covers it. Otherwise the next above, since
+/// that keeps the quality, or the next below. The cheapest tier is never over budget.
 fn place(request: &Request, settled: usize, reason: Reason, spend: Option<&Spend>) -> (usize, Reason) {
     let paid = |tier: usize| tier == 0 || spend.is_none_or(|spend| spend.affords(request.cost[tier]));
     let open = |tier: &usize| request.available[*tier] && paid(*tier);
     if open(&settled) {
         return (settled, reason);
     }
-    let because = if paid(settled) { Reason::Unavailable } else { Reason::Budget };
+    let reason = if paid(settled) { Reason::Unavailable } else { Reason::Budget };
     let nearest = (settled + 1..request.tiers).find(open).or_else(|| (0..settled).rev().find(open));
-    // Rather over the budget than nowhere.
+    // Exceeding the budget is better than serving nothing.
     let any = || (0..request.tiers).find(|tier| request.available[*tier]);
-    (nearest.or_else(any).unwrap_or(settled), because)
+    (nearest.or_else(any).unwrap_or(settled), reason)
 }

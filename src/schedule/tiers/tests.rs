@@ -1,5 +1,5 @@
-//! Traffic on a virtual clock: what is held, how soon after it shifts, and what a session may meet with. Seeded; what is asserted
-//! are counts.
+//! Traffic on a virtual clock: what is held, how soon after a shift, and what happens to sessions. Seeded; assertions
+//! are on counts.
 
 #[cfg(test)]
 mod sessions;
@@ -16,7 +16,7 @@ const SMALL: TierView = TierView { cost_usd: 0.000_2, e2e: 2.0, available: true 
 const LARGE: TierView = TierView { cost_usd: 0.002, e2e: 6.0, available: true };
 const SEEDS: u64 = 20;
 
-/// A route, its clock and its dice.
+/// A route with its clock and random source.
 struct Play {
     tierings: Tierings,
     tiers: Vec<TierView>,
@@ -40,7 +40,7 @@ impl Play {
         Self::new(&Aim::Shares(shares.to_vec()), &[SMALL, LARGE][..shares.len().min(2)], seed)
     }
 
-    /// The next request; its gap follows from its score.
+    /// Sends the next request; its gap follows from its score.
     fn ask(&mut self, score: f64, session: Option<u64>, tool_loop: bool) -> Decision {
         self.now = self.now.plus(self.pause);
         let complexity =
@@ -49,7 +49,7 @@ impl Play {
         self.tierings.decide(&complexity, &context, &self.tiers, self.now)
     }
 
-    /// How many of `count` requests with scores as drawn went above the tier.
+    /// Number of `count` requests with scores as drawn that went above the tier.
     fn above(&mut self, tier: usize, count: usize, mut score: impl FnMut(&mut Rng) -> f64) -> usize {
         (0..count)
             .filter(|_| {
@@ -64,7 +64,7 @@ impl Play {
     }
 }
 
-/// The mean over the seeds of |count − expected|, in per cent of `of`.
+/// Mean over the seeds of |count − expected|, in per cent of `of`.
 fn mean_error(of: f64, expected: f64, count: impl Fn(u64) -> usize) -> f64 {
     let errors = (0..SEEDS).map(|seed| (count(seed) as f64 - expected).abs() / of * 100.0);
     errors.sum::<f64>() / SEEDS as f64
@@ -114,12 +114,12 @@ fn three_tiers_hold_two_shares() {
 #[test]
 fn the_hardest_go_up() {
     let mut play = settled();
-    let mut told = [[0; 2]; 10];
+    let mut seen = [[0; 2]; 10];
     for _ in 0..5_000 {
         let score = play.dice.f64();
-        told[(score * 10.0) as usize][play.ask(score, None, false).tier] += 1;
+        seen[(score * 10.0) as usize][play.ask(score, None, false).tier] += 1;
     }
-    assert!(told[..6].iter().all(|tenth| tenth[1] == 0) && told[9][0] == 0, "{told:?}");
+    assert!(seen[..6].iter().all(|tenth| tenth[1] == 0) && seen[9][0] == 0, "{seen:?}");
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn all_and_nothing_are_held_exactly() {
 }
 
 #[test]
-fn what_comes_in_runs_is_no_shift() {
-    // Of the hardest quarter, how many went above: to follow each run would be to send some of each.
+fn traffic_in_runs_is_not_a_shift() {
+    // Share of the hardest quarter that went above: following each run would send some of each.
     let (mut hardest, mut above) = (0, 0);
     for seed in 0..SEEDS {
         let (mut play, mut difficulty) = (Play::shares(&[0.75, 0.25], seed), 0.0);
@@ -151,7 +151,7 @@ fn what_comes_in_runs_is_no_shift() {
 }
 
 #[test]
-fn a_preview_is_what_would_be_decided() {
+fn a_preview_equals_the_decision() {
     let mut play = settled();
     for n in 0..500 {
         let complexity = Complexity { score: play.dice.f64(), quality: 0.5, gap: 0.3, ..Complexity::default() };
@@ -167,7 +167,7 @@ fn a_preview_is_what_would_be_decided() {
     }
 }
 
-/// A play whose bar is at 0.75, or near it.
+/// A play whose bar is at about 0.75.
 fn settled() -> Play {
     let mut play = Play::shares(&[0.75, 0.25], 3);
     play.above(0, 2_000, Rng::f64);
@@ -175,7 +175,7 @@ fn settled() -> Play {
 }
 
 #[test]
-fn a_tier_that_is_gone_is_replaced_and_nothing_is_made_up_for() {
+fn an_unavailable_tier_is_replaced_without_compensation() {
     let mut play = settled();
     play.tiers[1].available = false;
     let out: Vec<Decision> = (0..1_000).map(|n| play.ask(f64::from(n % 100) / 100.0, None, false)).collect();
@@ -193,7 +193,7 @@ fn a_tier_that_is_gone_is_replaced_and_nothing_is_made_up_for() {
 }
 
 #[test]
-fn a_queue_takes_some_of_the_share_and_is_not_made_up_for() {
+fn a_queue_takes_some_of_the_share_without_compensation() {
     let mean = |slower: f64| {
         let mut sums = [0.0; 2];
         for seed in 0..SEEDS {
@@ -214,7 +214,7 @@ fn a_queue_takes_some_of_the_share_and_is_not_made_up_for() {
 }
 
 #[test]
-fn a_queue_keeps_a_price_up_for_as_long_as_it_lasts() {
+fn a_queue_raises_the_price_while_it_lasts() {
     let budget = Aim::MaxSpendPerHour(20.0);
     let (mut before, mut late) = (0, 0);
     for seed in 0..SEEDS {
@@ -229,7 +229,7 @@ fn a_queue_keeps_a_price_up_for_as_long_as_it_lasts() {
 }
 
 #[test]
-fn a_minimum_of_quality_is_held_and_said_where_it_cannot_be() {
+fn a_minimum_of_quality_is_held_or_reported_unreachable() {
     let (mut held, mut large) = (0.0, 0);
     for seed in 0..SEEDS {
         let mut play = Play::new(&Aim::MinQuality(0.65), &[SMALL, LARGE], seed);
@@ -258,7 +258,7 @@ fn a_minimum_of_quality_is_held_and_said_where_it_cannot_be() {
 }
 
 #[test]
-fn a_points_value_is_weighed_against_money_and_time() {
+fn the_value_of_a_point_is_compared_with_money_and_time() {
     // A gap of 0.125 is 12.5 points; up costs 0.0018 USD and 4 s more.
     let tier = |usd, second_usd, e2e| {
         let aim = Aim::ValuePerPoint { usd, second_usd };
@@ -271,7 +271,7 @@ fn a_points_value_is_weighed_against_money_and_time() {
     assert_eq!(tier(0.000_15, 0.000_1, 2.5).tier, 1);
     assert_eq!(tier(0.000_15, 0.000_1, f64::NAN).tier, 1, "where nothing is known, money alone");
     assert!((tier(0.000_15, 0.0, 6.0).bar - 0.12).abs() < 1e-9, "the gap that it takes");
-    // A middle tier that costs nearly what the best does is passed over.
+    // A middle tier that costs nearly as much as the best is skipped.
     let aim = Aim::ValuePerPoint { usd: 0.000_15, second_usd: 0.0 };
     let mut play = Play::new(&aim, &[SMALL, TierView { cost_usd: 0.001_9, ..SMALL }, LARGE], 1);
     assert_eq!(play.ask(0.5, None, false).tier, 2);
@@ -325,19 +325,19 @@ fn a_new_key_begins_with_what_the_route_learned() {
 }
 
 #[test]
-fn another_aim_is_followed_with_what_is_known() {
+fn another_aim_keeps_the_valid_state() {
     let mut play = Play::shares(&[0.75, 0.25], 1);
     play.above(0, 1_000, |dice| 0.3 * dice.f64());
-    play.tierings.follow(&Aim::Shares(vec![0.5, 0.5]), 2);
+    play.tierings.set_aim(&Aim::Shares(vec![0.5, 0.5]), 2);
     let half = play.above(0, 1_000, |dice| 0.3 * dice.f64());
     assert!((480..=520).contains(&half), "{half}");
-    play.tierings.follow(&Aim::MaxSpendPerHour(1e6), 2);
+    play.tierings.set_aim(&Aim::MaxSpendPerHour(1e6), 2);
     assert_eq!(play.above(0, 100, |dice| 0.1 + dice.f64()), 100, "nothing is too dear");
-    play.tierings.follow(&Aim::Shares(vec![0.0, 0.0, 1.0]), 3);
+    play.tierings.set_aim(&Aim::Shares(vec![0.0, 0.0, 1.0]), 3);
     assert_eq!(play.ask(0.1, None, false).tier, 1, "the best of those that there are views of");
     play.tiers.push(LARGE);
     assert_eq!(play.ask(0.1, Some(1), false).tier, 2);
-    play.tierings.follow(&Aim::Shares(vec![1.0]), 1);
+    play.tierings.set_aim(&Aim::Shares(vec![1.0]), 1);
     assert_eq!(play.ask(0.9, Some(1), false).tier, 0);
     assert_eq!(play.tierings.standing(play.now).tiers.len(), 1);
 }
@@ -357,7 +357,7 @@ fn threads_share_a_route() {
                         Context { key: n % 3, session, continues: None, tool_loop: false, chance: dice.f64() };
                     tierings.decide(&complexity, &context, &[SMALL, LARGE], Moment::from_nanos(n * 1_000_000));
                     if n % 1_000 == 0 {
-                        tierings.follow(&Aim::Shares(vec![0.75, 0.25 + n as f64 * 1e-9]), 2);
+                        tierings.set_aim(&Aim::Shares(vec![0.75, 0.25 + n as f64 * 1e-9]), 2);
                     }
                 }
             });
@@ -381,9 +381,9 @@ fn aim() -> impl Strategy<Value = Aim> {
 proptest! {
     #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
-    /// Whatever is given, the tier is one that there is, an available one where there is any, and nothing told is broken.
+    /// For any input, the tier exists, is available if any tier is, and the decision is valid.
     #[test]
-    fn nothing_breaks_it(
+    fn any_input_gives_a_valid_decision(
         aims in prop::collection::vec((aim(), 0..11_usize), 1..4),
         asks in prop::collection::vec(
             (prop::array::uniform5(prop_oneof![any::<f64>(), 0.0..1.0_f64]), prop::option::of(0..3_u64), any::<(bool, u64)>(),
@@ -394,7 +394,7 @@ proptest! {
         let tierings = Tierings::new(&aims[0].0, aims[0].1, 2);
         for (n, ([score, quality, gap, chance, _], session, (tool_loop, nanos), views)) in asks.into_iter().enumerate() {
             let (aim, tiers) = &aims[n * aims.len() / 60];
-            tierings.follow(aim, *tiers);
+            tierings.set_aim(aim, *tiers);
             let usable = (*tiers).clamp(1, MOST_TIERS).min(views.len().max(1));
             let views: Vec<TierView> =
                 views.iter().map(|(cost_usd, e2e, available)| TierView { cost_usd: *cost_usd, e2e: *e2e, available: *available }).collect();

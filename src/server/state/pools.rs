@@ -220,8 +220,8 @@ impl<'a> Pools<'a> {
         let hidden = pool.backends.iter().filter_map(|it| hidden_queue(self.serving, &it.engine, now));
         PoolState {
             name: pool.spec.name.clone(),
-            diagnosis: live.vitals.diagnose(),
-            saturation: live.vitals.saturation(),
+            diagnosis: live.health.diagnose(),
+            saturation: live.health.saturation(),
             hidden_queue_ms: hidden.reduce(f64::max).map(|seconds| seconds * 1e3),
             slo,
             balance: pool.spec.balance.name(),

@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use super::{Chosen, Command, Gateway};
 use crate::{
-    schedule::admission::{LOOK, Patience, Usher, Wait, due},
+    schedule::admission::{RECHECK_INTERVAL, TryAdmit, Wait, WaitLimit, due},
     telemetry::Shed,
     types::Moment,
 };
@@ -21,7 +21,7 @@ impl Gateway {
         let limits = self.snapshot.policy.limits;
         let Some(open) = self.open.get_mut(&number) else { return };
         open.begin_to_wait(chosen.is_some_and(|chosen| chosen.held));
-        let Patience { time, ends_late } = open.patience(limits.queue_wait, now);
+        let WaitLimit { time, ends_late } = open.patience(limits.queue_wait, now);
         open.ends_late = ends_late;
         let deadline = now.plus(time.max(Duration::from_nanos(1)));
         let pool = open.route().targets[preferred].pool;
@@ -41,7 +41,7 @@ impl Gateway {
     /// Has those who wait look in a while whether time has made room, unless they will do so anyway.
     fn look_again(&mut self, now: Moment, out: &mut Vec<Command>) {
         if self.look_at <= now {
-            self.look_at = now.plus(LOOK);
+            self.look_at = now.plus(RECHECK_INTERVAL);
             out.push(Command::Wake(self.look_at));
         }
     }
@@ -86,8 +86,8 @@ struct Seating<'a> {
     out: &'a mut Vec<Command>,
 }
 
-impl Usher<u32> for Seating<'_> {
-    fn seat(&mut self, number: &u32, now: Moment) -> Result<(), Wait> {
+impl TryAdmit<u32> for Seating<'_> {
+    fn try_admit(&mut self, number: &u32, now: Moment) -> Result<(), Wait> {
         let chosen = self.gateway.choose(now, *number).ok_or(Wait::Full)?;
         if chosen.held {
             return Err(Wait::Held(chosen.weighed));
@@ -95,7 +95,7 @@ impl Usher<u32> for Seating<'_> {
         self.gateway.launch(now, *number, &chosen, false, self.out).then_some(()).ok_or(Wait::Full)
     }
 
-    fn is_kept(&self, number: &u32) -> bool {
+    fn was_held(&self, number: &u32) -> bool {
         self.gateway.open.get(number).is_some_and(|open| open.kept)
     }
 

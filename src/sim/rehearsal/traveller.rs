@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{
     fleet::{
-        Ask, Outlook, Scratch,
-        way::{self, Asks},
+        PlacementQuery, PoolForecast, Scratch,
+        route_selection::{self, RouteInput},
     },
     policy::{PRIORITY, Policy, Route, Target, Tiers, condition::Facts},
     schedule::{
@@ -80,7 +80,7 @@ impl Router for Replayed {
                 Arc::new(Route { targets, cascade: None, tiers: Arc::default(), ..Route::clone(model.first()?) })
             }
             Some(None) => return None,
-            None => way::find(model, &traveller, &scene.snapshot.pools).ok()?.route,
+            None => route_selection::select(model, &traveller, &scene.snapshot.pools).ok()?.route,
         };
         Some(Directed {
             route,
@@ -242,8 +242,8 @@ impl Facts for Traveller<'_> {
     }
 }
 
-impl Asks for Traveller<'_> {
-    fn speaks(&self, pool: usize) -> bool {
+impl RouteInput for Traveller<'_> {
+    fn supports_endpoint(&self, pool: usize) -> bool {
         self.policy.pools[pool].speaks.contains(&self.entry.endpoint)
     }
 
@@ -256,10 +256,10 @@ impl Asks for Traveller<'_> {
         self.entry.estimated.least > n
     }
 
-    fn outlook(&self, route: &Name, target: &Target) -> Option<Outlook> {
+    fn pool_forecast(&self, route: &Name, target: &Target) -> Option<PoolForecast> {
         let pool = &self.scene.snapshot.pools[target.pool];
         let outputs = pool.learned.outputs.of(target, route);
-        let ask = Ask {
+        let ask = PlacementQuery {
             target,
             tried: &[],
             prompt: self.scene.prompt,
@@ -279,7 +279,7 @@ impl Asks for Traveller<'_> {
         self.house.boundaries.borrow_mut().entry(rule.clone()).or_default().clone()
     }
 
-    fn teaches(&self) -> bool {
+    fn allows_learning(&self) -> bool {
         true
     }
 

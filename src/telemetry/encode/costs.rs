@@ -1,4 +1,4 @@
-//! What pools and the fleet cost, on the page of metrics.
+//! Metrics of the cost of pools and the fleet.
 
 use std::fmt;
 

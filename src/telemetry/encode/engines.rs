@@ -1,4 +1,4 @@
-//! What is under way at backends, and what engines say of themselves, on the page of metrics.
+//! Metrics of load at backends, and of engines' own gauges.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -7,7 +7,7 @@ use prometheus_client::metrics::{counter::ConstCounter, gauge::ConstGauge};
 use super::{Column, Page, Scrape, rounded, table};
 use crate::telemetry::{BackendLive, EngineLive};
 
-/// The states of a breaker.
+/// States of a breaker.
 const STATES: [&str; 3] = ["closed", "open", "half_open"];
 
 impl Scrape {

@@ -1,4 +1,4 @@
-//! What callers, teams and accounts use of what they may use, on the page of metrics.
+//! Metrics of the usage of callers, teams and accounts.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use prometheus_client::metrics::{
 use super::{Page, Scrape, Series, table};
 use crate::telemetry::{KeyMetrics, table::Def};
 
-/// A metric of a caller that is told by words.
+/// A caller's metric with a label of static strings.
 type KeyColumn = (&'static Def, fn(&KeyMetrics) -> &Series<&'static str, Counter>);
 
 impl Scrape {

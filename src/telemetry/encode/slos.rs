@@ -1,4 +1,4 @@
-//! Objectives and their error budgets.
+//! Metrics of objectives and their error budgets.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl Scrape {
         })
     }
 
-    /// Every objective, with its pool or its route.
+    /// All objectives, with their pool or route.
     fn each_slo(&self) -> impl Iterator<Item = ([&str; 2], &SloLive)> {
         let pools = self.live.pool_slos.iter().map(|(pool, slos)| ([&**pool, ""], slos));
         let routes = self.live.route_slos.iter().map(|(route, slos)| (["", &**route], slos));
@@ -39,7 +39,7 @@ impl Scrape {
         page.family(def, self.each_slo().map(|([pool, route], it)| ([pool, route, &*it.objective], metric(it))))
     }
 
-    /// A gauge with one more label.
+    /// Writes a gauge with one more label.
     fn slo_split<const N: usize>(
         &self,
         page: &mut Page<'_>,

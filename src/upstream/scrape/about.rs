@@ -1,4 +1,4 @@
-//! What an engine says of how it was started: slots and contexts. Asked once, and again after it started anew.
+//! Start parameters of an engine: slots and context lengths. Requested once, and again after each restart.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::{
     upstream::{Client, address},
 };
 
-/// How long an engine may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// An engine that does not answer is not asked again for so long, however often its metrics are read.
+/// Timeout of a request.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Pause before an unanswered request is repeated, however often metrics are read.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Largest answer, in bytes: lists of models can be long.
 const LARGEST: usize = 1 << 20;
 
-/// Since which start an engine's answers are known.
+/// Restart count of the last answered request, and the time of the next attempt.
 #[derive(Default)]
 pub(super) struct About {
     asked: Option<u32>,
@@ -25,7 +25,7 @@ pub(super) struct About {
 }
 
 impl About {
-    /// Asks `engine`, unless its answers are known, or it had none a moment ago.
+    /// Requests the parameters of `engine`, unless they are known or the last attempt just failed.
     pub(super) async fn ask(
         &mut self,
         engine: &Engine,
@@ -49,14 +49,14 @@ impl About {
     }
 }
 
-/// llama.cpp's server: its metrics say neither. Whether it answered.
+/// For llama.cpp's server, whose metrics contain neither. Returns true if it answered.
 async fn props(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
     let url = address::root_url(&engine.url, "/props");
-    let Ok(page) = client.fetch(&url, key, PATIENCE, LARGEST).await else { return false };
+    let Ok(page) = client.fetch(&url, key, TIMEOUT, LARGEST).await else { return false };
     if let Ok(Props { total_slots, default_generation_settings }) = serde_json::from_slice(&page.body) {
-        engine.has_slots(total_slots);
+        engine.set_slots(total_slots);
         let any = default_generation_settings.and_then(|settings| settings.n_ctx).filter(|tokens| *tokens > 0);
-        engine.has_contexts(Contexts { any, models: Vec::new() });
+        engine.set_contexts(Contexts { any, models: Vec::new() });
     }
     true
 }
@@ -69,19 +69,19 @@ struct Props {
 
 #[derive(Deserialize)]
 struct Settings {
-    /// Of each slot, not of all of them.
+    /// Per slot, not for all slots.
     n_ctx: Option<u64>,
 }
 
-/// All others, by their list of models. Whether it answered.
+/// For all other engines, from their list of models. Returns true if it answered.
 async fn models(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
     let url = format!("{}/models", engine.url);
-    let Ok(page) = client.fetch(&url, key, PATIENCE, LARGEST).await else { return false };
-    engine.has_contexts(Contexts { any: None, models: contexts(&page.body) });
+    let Ok(page) = client.fetch(&url, key, TIMEOUT, LARGEST).await else { return false };
+    engine.set_contexts(Contexts { any: None, models: contexts(&page.body) });
     true
 }
 
-/// The contexts of the models that say theirs.
+/// Context lengths of the models that report one.
 fn contexts(body: &[u8]) -> Vec<(String, u64)> {
     let Ok(List { data }) = serde_json::from_slice(body) else { return Vec::new() };
     data.into_iter()
@@ -97,9 +97,9 @@ struct List {
 #[derive(Deserialize)]
 struct Model {
     id: String,
-    /// vLLM and `SGLang`.
+    /// Used by vLLM and `SGLang`.
     max_model_len: Option<u64>,
-    /// Hosted providers.
+    /// Used by hosted providers.
     context_length: Option<u64>,
 }
 
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contexts_are_read_where_they_are_told() {
+    fn context_lengths_are_read_where_reported() {
         let body = br#"{"object":"list","data":[{"id":"a","max_model_len":32768,"x":1},{"id":"b"},{"id":"c","context_length":9}]}"#;
         assert_eq!(contexts(body), [("a".to_owned(), 32_768), ("c".to_owned(), 9)]);
         assert!(contexts(b"[1]").is_empty());

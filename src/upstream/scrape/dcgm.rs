@@ -1,4 +1,4 @@
-//! GPUs as NVIDIA's DCGM exporter tells of them: read every few seconds, and of no consequence where it is missing or slow.
+//! GPU gauges from NVIDIA's DCGM exporter: read every few seconds, without consequence if it is missing or slow.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,38 +11,39 @@ use crate::{
 
 /// Time between two readings.
 const EVERY: Duration = Duration::from_secs(5);
-/// The longest time between two tries at one that does not answer.
+/// Longest pause after a failed reading.
 const LONGEST: Duration = Duration::from_mins(1);
-/// How long the exporter may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Timeout of a reading.
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Largest page, in bytes.
 const LARGEST: usize = 8 << 20;
-/// More GPUs than this are on no machine.
+/// Most GPUs of one machine.
 const MOST: usize = 1024;
-/// A value above this, in MiB, is a blank: DCGM has numbers near 2^63 for what it does not know.
+/// Values above this, in MiB, are blanks: DCGM writes numbers near 2^63 for unknown values.
 const BLANK: f64 = 1e12;
 
 /// Reads the exporter at `url` for `engine` until the task is aborted.
-pub(super) async fn follow(engine: std::sync::Arc<Engine>, url: String, client: Client, clock: Clock) {
+pub(super) async fn poll(engine: std::sync::Arc<Engine>, url: String, client: Client, clock: Clock) {
     let (mut pause, mut trouble) = (EVERY / 2, String::new());
     loop {
-        let page = client.fetch(&url, None, PATIENCE, LARGEST).await.map_err(|error| error.to_string());
+        let page = client.fetch(&url, None, TIMEOUT, LARGEST).await.map_err(|error| error.to_string());
         let gpus = page.and_then(|page| {
-            GpuSignals::read(&String::from_utf8_lossy(&page.body)).ok_or_else(|| "it tells of no GPU".to_owned())
+            GpuSignals::read(&String::from_utf8_lossy(&page.body))
+                .ok_or_else(|| "its page has no GPU metrics".to_owned())
         });
         let why = gpus.as_ref().err().cloned().unwrap_or_default();
         pause = match gpus {
             Ok(gpus) => {
-                engine.read_gpus(gpus, clock.now());
+                engine.record_gpus(gpus, clock.now());
                 EVERY
             }
             Err(_) => (pause * 2).min(LONGEST),
         };
-        // Once for each change.
+        // Logged once per change.
         if why != trouble {
             match &*why {
-                "" => tracing::info!(engine = %engine.name, url, "its GPUs can be read"),
-                why => tracing::warn!(engine = %engine.name, url, why, "its GPUs cannot be read"),
+                "" => tracing::info!(engine = %engine.name, url, "dcgm: reading GPU metrics works"),
+                why => tracing::warn!(engine = %engine.name, url, why, "dcgm: reading GPU metrics failed, retrying"),
             }
             trouble = why;
         }
@@ -55,7 +56,7 @@ pub(super) async fn follow(engine: std::sync::Arc<Engine>, url: String, client: 
 struct Gpu {
     /// In percent.
     utilisation: Option<f64>,
-    /// The same by the profiler, as a share.
+    /// The same from the profiler, as a share.
     active: Option<f64>,
     used: Option<f64>,
     free: Option<f64>,
@@ -68,7 +69,7 @@ impl Gpu {
         self.utilisation.filter(|percent| *percent <= 100.0).map(|percent| percent / 100.0).or(self.active)
     }
 
-    /// The share of its memory in use. What the driver reserves is part of the whole.
+    /// Share of its memory in use. Memory reserved by the driver is part of the total.
     fn memory(&self) -> Option<f64> {
         let used = self.used?;
         let total = self.total.or_else(|| Some(used + self.free? + self.reserved.unwrap_or(0.0)))?;
@@ -77,7 +78,7 @@ impl Gpu {
 }
 
 impl GpuSignals {
-    /// Reads the text of an exporter. `None` where it tells of no GPU.
+    /// Reads an exporter's text. `None` without any GPU.
     pub fn read(text: &str) -> Option<Self> {
         let mut gpus: BTreeMap<[String; 3], Gpu> = BTreeMap::new();
         for Sample { name, labels, value } in samples(text) {
@@ -85,7 +86,7 @@ impl GpuSignals {
             if !(value.is_finite() && (0.0..BLANK).contains(&value)) {
                 continue;
             }
-            // A slice of a GPU (MIG) has its GPU's labels and one of its own.
+            // A slice of a GPU (MIG) has its GPU's labels and one more.
             let which = ["gpu", "UUID", "GPU_I_ID"].map(|label| labels.get(label).unwrap_or_default().into_owned());
             if gpus.len() < MOST || gpus.contains_key(&which) {
                 *field(gpus.entry(which).or_default()) = Some(value);
@@ -98,7 +99,7 @@ impl GpuSignals {
     }
 }
 
-/// Where the metric `name` belongs.
+/// Field of a [`Gpu`] for the metric `name`.
 fn field(name: &str) -> Option<fn(&mut Gpu) -> &mut Option<f64>> {
     Some(match name.strip_prefix("DCGM_FI_")? {
         "DEV_GPU_UTIL" => |gpu| &mut gpu.utilisation,
@@ -128,14 +129,14 @@ DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-a"} 71
 "#;
 
     #[test]
-    fn a_mean_of_how_busy_and_the_fullest_memory() {
+    fn utilisation_is_a_mean_and_memory_a_maximum() {
         let gpus = GpuSignals::read(TWO).unwrap();
         assert_eq!((gpus.count, gpus.memory), (2, Some(0.75)));
         assert!((gpus.utilisation.unwrap() - 0.6).abs() < 1e-9, "{gpus:?}");
     }
 
     #[test]
-    fn slices_are_told_by_the_profiler() {
+    fn slices_are_read_from_the_profiler() {
         let text = r#"DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-a",GPU_I_ID="1",GPU_I_PROFILE="3g.40gb"} 0.5
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-a",GPU_I_ID="2",GPU_I_PROFILE="3g.40gb"} 0.25
 DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",GPU_I_ID="1"} 10
@@ -146,7 +147,7 @@ DCGM_FI_DEV_FB_TOTAL{gpu="0",UUID="GPU-a",GPU_I_ID="1"} 40
     }
 
     #[test]
-    fn blanks_and_other_texts_tell_nothing() {
+    fn blanks_and_other_texts_are_ignored() {
         for text in ["", "up 1", "<html></html>", "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 40", "DCGM_FI_DEV_GPU_UTIL NaN"] {
             assert_eq!(GpuSignals::read(text), None, "{text}");
         }

@@ -1,4 +1,5 @@
-//! How far away an engine is: the time that a connection takes to come about, which its system answers without the engine.
+//! Network distance of an engine: the time to establish a connection, which its operating system answers without the
+//! engine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,19 +7,19 @@ use tokio::net::{TcpStream, lookup_host};
 
 use crate::{fleet::Engine, types::Clock};
 
-/// Time between the first two measurements. The first of all comes when much else begins, and is often slow.
+/// Pause after the first measurement, which happens while much else starts and is often slow.
 const FIRST: Duration = Duration::from_secs(1);
-/// Time between two measurements later on.
+/// Pause between later measurements.
 const EVERY: Duration = Duration::from_secs(10);
-/// How long a connection may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Timeout of a connection.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Measures the way to `engine` until the task is aborted.
-pub(super) async fn follow(engine: Arc<Engine>, clock: Clock) {
+/// Measures the round trip to `engine` until the task is aborted.
+pub(super) async fn poll(engine: Arc<Engine>, clock: Clock) {
     let Some((host, port)) = place(&engine.url) else { return };
     let mut pause = FIRST;
     loop {
-        if let Ok(Some(seconds)) = tokio::time::timeout(PATIENCE, round_trip(&host, port, clock)).await {
+        if let Ok(Some(seconds)) = tokio::time::timeout(TIMEOUT, round_trip(&host, port, clock)).await {
             engine.round_trip.record(seconds, clock.now());
         }
         tokio::time::sleep(pause.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
@@ -26,19 +27,19 @@ pub(super) async fn follow(engine: Arc<Engine>, clock: Clock) {
     }
 }
 
-/// Seconds for one way there and back, at the first address that answers. The name is looked up before, and the connection is closed
-/// unused.
+/// Seconds of one round trip, to the first address that answers. Name resolution is not included, and the connection is
+/// closed unused.
 async fn round_trip(host: &str, port: u16, clock: Clock) -> Option<f64> {
     for address in lookup_host((host, port)).await.ok()? {
-        let begun = clock.now();
+        let started = clock.now();
         if TcpStream::connect(address).await.is_ok() {
-            return Some(clock.now().seconds_since(begun));
+            return Some(clock.now().seconds_since(started));
         }
     }
     None
 }
 
-/// Host and port of an address.
+/// Host and port of a URL.
 fn place(url: &str) -> Option<(String, u16)> {
     let uri: http::Uri = url.parse().ok()?;
     let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });

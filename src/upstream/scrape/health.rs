@@ -1,4 +1,4 @@
-//! Active checks of engines: one that fails them is avoided before a request has found out.
+//! Active health checks: an engine that fails them is avoided before a request has to fail.
 
 use std::sync::Arc;
 
@@ -11,26 +11,26 @@ use crate::{
 
 /// Failed checks in a row after which an engine is avoided: one may be an accident.
 const TOLERATED: u32 = 2;
-/// An engine that fails is avoided for so many intervals, so that it stays avoided until a check succeeds.
+/// Intervals for which a failing engine is avoided, so that it stays avoided until a check succeeds.
 const AVOIDED: u32 = 3;
-/// Most of an answer that is read, in bytes.
+/// Most bytes read of an answer.
 const LARGEST: usize = 64 << 10;
 
 /// Checks one engine until the task is aborted.
-pub(super) async fn follow(engine: Arc<Engine>, key: Option<Secret>, spec: Health, client: Client, clock: Clock) {
+pub(super) async fn poll(engine: Arc<Engine>, key: Option<Secret>, spec: Health, client: Client, clock: Clock) {
     let url = address::root_url(&engine.url, &spec.path);
     let key = key.as_ref().map(|key| &*key.0);
     let mut failed = 0_u32;
     loop {
         let asked = clock.now();
         match client.fetch(&url, key, spec.timeout, LARGEST).await {
-            // However long the answer is, its status was good.
+            // The status was a success, however long the answer is.
             Ok(_) | Err(FetchError::Broken) => {
                 if failed >= TOLERATED {
                     tracing::warn!(engine = %engine.name, "health check passed again: requests may return to the engine");
                 }
                 failed = 0;
-                engine.heard(true);
+                engine.set_reachable(true);
                 engine.breaker.succeeded(asked);
             }
             Err(error) => {
@@ -44,12 +44,12 @@ pub(super) async fn follow(engine: Arc<Engine>, key: Option<Secret>, spec: Healt
                     );
                 }
                 if failed >= TOLERATED {
-                    engine.heard(false);
+                    engine.set_reachable(false);
                     engine.breaker.failed(clock.now(), Failure::Refused((spec.every + spec.timeout) * AVOIDED));
                 }
             }
         }
-        // Spread out, so that many engines are not asked in one breath.
+        // Jitter, so that many engines are not checked at the same moment.
         tokio::time::sleep(spec.every.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
     }
 }

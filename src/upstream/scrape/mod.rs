@@ -1,5 +1,4 @@
-//! What an engine's own `/metrics` says about its load and its caches, what an exporter says of its GPUs, and how far away it is: asked
-//! for again and again.
+//! Periodic polling of engines: their `/metrics`, GPU gauges from an exporter, health checks and network distance.
 
 mod about;
 mod dcgm;
@@ -17,7 +16,7 @@ pub use self::{
 };
 use crate::types::{EngineSignals, GpuSignals};
 
-/// Reads `bytes` as an engine's answer and drops what comes of it: an entry for fuzzers, which must never panic.
+/// Reads `bytes` as an engine's answer and drops the result: an entry point for fuzzers, which must never panic.
 pub fn fuzz_scrape(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for sample in samples(&text) {

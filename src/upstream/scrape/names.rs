@@ -1,7 +1,7 @@
-//! Which metric of which engine says what: the one table of names.
+//! Table of metric names: which metric of which engine carries which signal.
 //!
-//! Names are written without the engine's prefix and without a counter's `_total`, because versions and exporters differ
-//! in both (`vllm:` and `vllm_`; client libraries add `_total`, older engines did not).
+//! Names are written without the engine's prefix and without a counter's `_total`, because versions and exporters
+//! differ in both (`vllm:` and `vllm_`; client libraries add `_total`, older engines did not).
 
 use self::{
     Signal as S,
@@ -10,7 +10,7 @@ use self::{
 use crate::types::EngineKind::{self, self as Kind};
 
 impl EngineKind {
-    /// What the names of its metrics start with, before a `:` or `_`.
+    /// Prefixes of its metric names, before a `:` or `_`.
     const fn prefixes(self) -> &'static [&'static str] {
         match self {
             Self::Vllm => &["vllm"],
@@ -30,7 +30,7 @@ impl EngineKind {
     }
 }
 
-/// Something to know about an engine.
+/// A quantity of an engine.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Signal {
     /// Requests being computed.
@@ -45,9 +45,9 @@ pub(super) enum Signal {
     PrefixQueries,
     /// Prompt tokens found there.
     PrefixHits,
-    /// The share found, as the engine itself averages it.
+    /// Share found, averaged by the engine.
     PrefixHitRatio,
-    /// Requests interrupted for want of KV cache.
+    /// Requests interrupted for lack of KV cache.
     Preemptions,
     /// Prompt tokens processed.
     PromptTokens,
@@ -59,48 +59,48 @@ pub(super) enum Signal {
     TtftCount,
     /// Prompt tokens in the engine's queue.
     QueuedTokens,
-    /// Times that tokens were drafted ahead.
+    /// Drafts (speculative decoding).
     Drafts,
     /// Tokens drafted.
     DraftedTokens,
-    /// Those of them that were accepted.
+    /// Drafted tokens that were accepted.
     AcceptedTokens,
-    /// The share accepted, as the engine itself averages it.
+    /// Share accepted, averaged by the engine.
     AcceptRatio,
-    /// Tokens that a step gives, the one that comes in any case included, as the engine itself averages it.
+    /// Tokens per step, including the one that every step yields, averaged by the engine.
     AcceptLength,
 }
 
-/// A metric, or the label of one whose value carries no meaning of its own.
+/// A metric, or the label of a metric whose own value means nothing.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Pick {
     pub(super) name: &'static str,
-    /// Only series with this label and value; a label that is not there is empty.
+    /// Only series with this label and value; a missing label counts as empty.
     pub(super) only: Option<(&'static str, &'static str)>,
-    /// Read this label in place of the value.
+    /// Read this label instead of the value.
     pub(super) label: Option<&'static str>,
     pub(super) fold: Fold,
 }
 
-/// How the series of a metric are taken together.
+/// Aggregation over the series of a metric.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fold {
-    /// Counts: over data-parallel engines, reasons, sources.
+    /// For counts: over data-parallel engines, reasons, sources.
     Sum,
-    /// Shares.
+    /// For shares.
     Mean,
 }
 
-/// How a signal is got from metrics.
+/// Derivation of a signal from metrics.
 #[derive(Copy, Clone, Debug)]
 pub(super) enum Take {
-    /// As it is.
+    /// The value itself.
     Value(Pick),
-    /// The sum of the first with all others that are present.
+    /// Sum of the first and all others that are present.
     Sum(&'static [Pick]),
-    /// The first in units of the second.
+    /// The first divided by the second.
     Ratio(Pick, Pick),
-    /// The product, within each series where both are labels of one metric.
+    /// Product, within each series where both are labels of one metric.
     Product(Pick, Pick),
 }
 
@@ -120,12 +120,12 @@ const fn label(name: &'static str, label: &'static str) -> Pick {
     Pick { label: Some(label), ..sum(name) }
 }
 
-/// SGLang with priorities on exports its gauges for each one, and for all of them with the label empty.
+/// With priorities enabled, SGLang exports its gauges per priority, and for all with the label empty.
 const fn undivided(name: &'static str) -> Pick {
     only(name, "priority", "")
 }
 
-/// For each kind and signal the ways to get it, best first.
+/// For each kind and signal the possible derivations, best first.
 #[rustfmt::skip]
 pub(super) const TABLE: &[(Kind, Signal, &[Take])] = &[
     (Kind::Vllm, S::Running, &[Value(sum("num_requests_running"))]),
@@ -151,7 +151,7 @@ pub(super) const TABLE: &[(Kind, Signal, &[Take])] = &[
     (Kind::Sglang, S::Running, &[Value(undivided("num_running_reqs"))]),
     (Kind::Sglang, S::Waiting, &[Sum(&[
         undivided("num_queue_reqs"), undivided("num_grammar_queue_reqs"),
-        // Prefill and decode on separate servers: each has queues of its own.
+        // With prefill and decode on separate servers, each has its own queues.
         undivided("num_prefill_prealloc_queue_reqs"), undivided("num_prefill_inflight_queue_reqs"),
         undivided("num_decode_prealloc_queue_reqs"), undivided("num_decode_transfer_queue_reqs"),
     ])]),
@@ -175,7 +175,7 @@ pub(super) const TABLE: &[(Kind, Signal, &[Take])] = &[
 
     (Kind::Tgi, S::Running, &[Value(sum("batch_current_size"))]),
     (Kind::Tgi, S::Waiting, &[Value(sum("queue_size"))]),
-    // Tokens that the running batch may grow to: a stand-in, for TGI exports no cache usage.
+    // Tokens that the running batch may grow to: a substitute, since TGI exports no cache usage.
     (Kind::Tgi, S::KvUsage, &[Ratio(sum("batch_current_max_tokens"), sum("batch_max_total_tokens"))]),
     (Kind::Tgi, S::KvCapacity, &[Value(sum("batch_max_total_tokens"))]),
 
@@ -211,7 +211,7 @@ pub(super) const TABLE: &[(Kind, Signal, &[Take])] = &[
     (Kind::TensorRtLlm, S::AcceptedTokens, &[Value(sum("spec_decode_num_accepted_tokens"))]),
 
     (Kind::LmDeploy, S::Running, &[Value(sum("num_requests_running"))]),
-    // Requests that wait for a handle are not yet among those that wait in the engine.
+    // Requests that wait for a handle are not yet counted as waiting in the engine.
     (Kind::LmDeploy, S::Waiting, &[Sum(&[sum("num_requests_waiting"), sum("num_api_requests_waiting")])]),
     (Kind::LmDeploy, S::KvUsage, &[Value(mean("gpu_cache_usage_perc"))]),
     (Kind::LmDeploy, S::PrefixQueries, &[Value(sum("prompt_tokens"))]),
@@ -223,5 +223,5 @@ pub(super) const TABLE: &[(Kind, Signal, &[Take])] = &[
     (Kind::LmDeploy, S::TtftCount, &[Value(sum("time_to_first_token_seconds_count"))]),
 ];
 
-/// Labels of processes that work on the same requests: each of them reports the same numbers, so only one counts.
+/// Labels of processes that work on the same requests: all report the same numbers, so only one counts.
 pub(super) const REPLICAS: [&str; 3] = ["tp_rank", "pp_rank", "moe_ep_rank"];

@@ -1,18 +1,18 @@
-//! Readings that fail: told when that begins, now and then while it lasts, and when it is over.
+//! Log of failing readings: reported at the beginning, at growing intervals while they last, and at the end.
 
 use std::time::Duration;
 
 use crate::{fleet::Engine, types::Moment};
 
-/// How long it takes until a reading that still fails is told again: ever longer.
+/// First and longest interval between reports of a lasting failure; the interval doubles.
 const FIRST: Duration = Duration::from_mins(10);
 const LONGEST: Duration = Duration::from_hours(6);
 
-/// What is known of one engine's readings.
+/// State of one engine's readings.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
     failing: Option<Failing>,
-    /// True if one has ever succeeded.
+    /// True if a reading has ever succeeded.
     worked: bool,
 }
 
@@ -20,56 +20,56 @@ pub(super) struct Outage {
 struct Failing {
     since: Moment,
     count: u64,
-    told: Moment,
+    reported_at: Moment,
     pause: Duration,
 }
 
-/// What is to be told of a failure.
+/// A failure to be reported.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Told {
+struct Report {
     count: u64,
     lasts: Duration,
 }
 
 impl Outage {
-    /// A reading failed, and `why`.
+    /// Records a failed reading with its reason.
     pub(super) fn fail(&mut self, engine: &Engine, why: &str, now: Moment) {
-        let Some(Told { count, lasts }) = self.note(now) else { return };
+        let Some(Report { count, lasts }) = self.note(now) else { return };
         let (name, worked) = (&engine.name, self.worked);
         if lasts.is_zero() && !worked {
             tracing::warn!(
                 engine = %name, why,
-                "the metrics of the engine '{name}' cannot be read: its queue and caches are guessed; 'scrape: false' says that it has none"
+                "scrape: metrics of engine '{name}' cannot be read, its queue and caches are estimated; set 'scrape: false' if it has none"
             );
         } else {
             tracing::warn!(
                 engine = %name, why, count, lasts_s = lasts.as_secs(),
-                "the metrics of the engine '{name}' cannot be read any more: what it said last grows old"
+                "scrape: metrics of engine '{name}' cannot be read any more, its last reading expires"
             );
         }
     }
 
-    /// A reading succeeded.
+    /// Records a successful reading.
     pub(super) fn end(&mut self, engine: &Engine, now: Moment) {
         self.worked = true;
         if let Some(Failing { since, count, .. }) = self.failing.take() {
             let (name, lasted_s) = (&engine.name, now.since(since).as_secs());
-            tracing::info!(engine = %name, count, lasted_s, "the metrics of the engine '{name}' can be read again");
+            tracing::info!(engine = %name, count, lasted_s, "scrape: metrics of engine '{name}' are readable again");
         }
     }
 
-    fn note(&mut self, now: Moment) -> Option<Told> {
+    fn note(&mut self, now: Moment) -> Option<Report> {
         let Some(failing) = &mut self.failing else {
-            self.failing = Some(Failing { since: now, count: 1, told: now, pause: FIRST });
-            return Some(Told { count: 1, lasts: Duration::ZERO });
+            self.failing = Some(Failing { since: now, count: 1, reported_at: now, pause: FIRST });
+            return Some(Report { count: 1, lasts: Duration::ZERO });
         };
         failing.count += 1;
-        if now.since(failing.told) < failing.pause {
+        if now.since(failing.reported_at) < failing.pause {
             return None;
         }
-        failing.told = now;
+        failing.reported_at = now;
         failing.pause = (failing.pause * 2).min(LONGEST);
-        Some(Told { count: failing.count, lasts: now.since(failing.since) })
+        Some(Report { count: failing.count, lasts: now.since(failing.since) })
     }
 }
 
@@ -78,11 +78,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lasts_is_told_ever_more_rarely() {
+    fn a_lasting_failure_is_reported_at_growing_intervals() {
         let mut outage = Outage::default();
         let at = |seconds| Moment::default().plus(Duration::from_secs(seconds));
-        let told: Vec<_> = (0..86_400).filter_map(|second| Some((second, outage.note(at(second))?.count))).collect();
-        assert_eq!(told[..4], [(0, 1), (600, 601), (1800, 1801), (4200, 4201)]);
-        assert!(told.len() < 10, "{told:?}");
+        let reports: Vec<_> = (0..86_400).filter_map(|second| Some((second, outage.note(at(second))?.count))).collect();
+        assert_eq!(reports[..4], [(0, 1), (600, 601), (1800, 1801), (4200, 4201)]);
+        assert!(reports.len() < 10, "{reports:?}");
     }
 }

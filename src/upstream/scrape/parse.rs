@@ -1,12 +1,12 @@
-//! Reads the Prometheus text format, and OpenMetrics, which is close enough to be read alike. Tolerant: a line that
-//! makes no sense is skipped, for an engine's oddity in one metric must not hide the others.
+//! Parser of the Prometheus text format, and of OpenMetrics, which is similar enough. Tolerant: invalid lines are
+//! skipped, so that one odd metric does not hide the others.
 
 use std::borrow::Cow;
 
 /// One line with a value.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Sample<'a> {
-    /// The metric's name, any `_total`, `_sum` or `_bucket` included.
+    /// Metric name, including any `_total`, `_sum` or `_bucket`.
     pub name: &'a str,
     /// Its labels.
     pub labels: Labels<'a>,
@@ -14,7 +14,7 @@ pub struct Sample<'a> {
     pub value: f64,
 }
 
-/// The samples of `text`, in order. Comments, `# EOF`, timestamps and exemplars are passed over. Nothing is allocated.
+/// Samples of `text`, in order. Skips comments, `# EOF`, timestamps and exemplars. Allocates nothing.
 pub fn samples(text: &str) -> impl Iterator<Item = Sample<'_>> {
     text.lines().filter_map(sample)
 }
@@ -38,7 +38,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     Some(Sample { name, labels: Labels { raw: labels }, value })
 }
 
-/// The place of the brace that closes the labels: the first one that is not in quotes.
+/// Index of the brace that closes the labels: the first one outside quotes.
 fn end_of_labels(text: &str) -> Option<usize> {
     let mut quoted = false;
     let mut escaped = false;
@@ -54,15 +54,15 @@ fn end_of_labels(text: &str) -> Option<usize> {
     })
 }
 
-/// The labels of a sample, read when asked for.
+/// Labels of a sample, parsed on demand.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Labels<'a> {
     raw: &'a str,
 }
 
 impl<'a> Labels<'a> {
-    /// Names and values in the order written; what comes after a malformed label is left out. A value is only allocated
-    /// if it has escapes.
+    /// Names and values in the order written; omits everything after a malformed label. Allocates only values with
+    /// escapes.
     pub fn iter(self) -> impl Iterator<Item = (&'a str, Cow<'a, str>)> {
         let mut rest = self.raw;
         std::iter::from_fn(move || {
@@ -75,13 +75,13 @@ impl<'a> Labels<'a> {
         })
     }
 
-    /// The value of the label `name`.
+    /// Value of the label `name`.
     pub fn get(self, name: &str) -> Option<Cow<'a, str>> {
         self.iter().find(|(label, _)| *label == name).map(|(_, value)| value)
     }
 }
 
-/// The place of the quote that ends a label's value.
+/// Index of the quote that ends a label's value.
 fn end_of_value(text: &str) -> Option<usize> {
     let mut escaped = false;
     text.bytes().position(|byte| {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_skipped() {
+    fn invalid_lines_are_skipped() {
         for line in
             ["", "   ", "# HELP a 1", "# EOF", "a", "a{", "a{x=\"1\" 2", "a{x=\"1}", "{x=\"1\"} 2", "a b", "a {} "]
         {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_metrics_read_back() {
+    fn our_own_metrics_can_be_read() {
         let metrics = telemetry::Metrics::new();
         let model: crate::types::Name = "odd \"name\"\\\n".into();
         metrics.backend(&"p".into(), &"b".into(), &model).cost(0.5, Moment::default());

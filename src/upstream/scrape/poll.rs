@@ -1,4 +1,4 @@
-//! Asks engines for their metrics again and again, one task for each thing to know of an engine.
+//! Polling tasks of all engines, one per engine and kind of information.
 
 use std::{
     collections::HashMap,
@@ -16,31 +16,31 @@ use crate::{
     upstream::{Client, address, client::FetchError},
 };
 
-/// The longest time between two tries at one that does not answer, or has no metrics.
+/// Longest pause after a failed reading, or without metrics.
 const LONGEST: Duration = Duration::from_secs(15);
-/// How long an engine may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// The pause after a reading is at least so many times as long as it took, where engines are read more often than usual.
-const SLOW_TELLERS: u32 = 20;
+/// Timeout of a reading.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Least pause as a multiple of a reading's duration, for engines that are polled more often than usual.
+const SLOW_FACTOR: u32 = 20;
 /// Largest metrics page, in bytes.
 const LARGEST: usize = 8 << 20;
 
-/// An engine to be read.
+/// An engine to be polled.
 #[derive(Clone)]
 pub struct Source {
-    /// The engine; readings are kept there.
+    /// The engine, which stores the readings.
     pub engine: Arc<Engine>,
-    /// The key for its server, if it asks for one.
+    /// API key of its server, if it requires one.
     pub key: Option<Secret>,
-    /// Time between two readings while it answers and nobody else uses it; `None` where it is not to be asked.
+    /// Interval while it answers and has no other clients; `None` if it is not polled.
     pub every: Option<Duration>,
-    /// Where the metrics of its GPUs are, if anywhere.
+    /// URL of the metrics of its GPUs, if any.
     pub gpus: Option<String>,
-    /// The active check of whether it is well, if there is one.
+    /// Active health check, if any.
     pub health: Option<Health>,
 }
 
-/// The readers of all engines in force.
+/// Polling tasks of all engines of the policy in force.
 pub struct Scrapers {
     client: Client,
     clock: Clock,
@@ -59,13 +59,13 @@ impl Drop for Reader {
 }
 
 impl Scrapers {
-    /// Reads nothing yet.
+    /// Creates a set without tasks.
     pub fn new(client: Client, clock: Clock) -> Self {
         Self { client, clock, tasks: Mutex::default() }
     }
 
-    /// Reads these engines from now on, and no others.
-    pub fn follow(&self, sources: Vec<Source>) {
+    /// Polls exactly these engines from now on.
+    pub fn set_sources(&self, sources: Vec<Source>) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |one: &Source, other: &Source| {
             Arc::ptr_eq(&one.engine, &other.engine)
@@ -82,55 +82,55 @@ impl Scrapers {
         let Source { engine, key, every, gpus, health } = source.clone();
         let mut tasks = Vec::new();
         if let Some(every) = every {
-            tasks.push(tokio::spawn(follow(engine.clone(), key.clone(), every, self.client.clone(), self.clock)));
-            tasks.push(tokio::spawn(distance::follow(engine.clone(), self.clock)));
+            tasks.push(tokio::spawn(poll(engine.clone(), key.clone(), every, self.client.clone(), self.clock)));
+            tasks.push(tokio::spawn(distance::poll(engine.clone(), self.clock)));
         }
         if let Some(spec) = health {
-            tasks.push(tokio::spawn(health::follow(engine.clone(), key, spec, self.client.clone(), self.clock)));
+            tasks.push(tokio::spawn(health::poll(engine.clone(), key, spec, self.client.clone(), self.clock)));
         }
         if let Some(url) = gpus {
-            tasks.push(tokio::spawn(dcgm::follow(engine, url, self.client.clone(), self.clock)));
+            tasks.push(tokio::spawn(dcgm::poll(engine, url, self.client.clone(), self.clock)));
         }
         tasks
     }
 }
 
-/// Reads one engine until the task is aborted.
-async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client: Client, clock: Clock) {
+/// Polls one engine until the task is aborted.
+async fn poll(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client: Client, clock: Clock) {
     let url = address::root_url(&engine.url, "/metrics");
     let key = key.as_ref().map(|key| &*key.0);
     let mut pause = every;
     let (mut about, mut outage) = (About::default(), Outage::default());
     loop {
         let asked = clock.now();
-        pause = match client.fetch(&url, key, PATIENCE, LARGEST).await {
+        pause = match client.fetch(&url, key, TIMEOUT, LARGEST).await {
             Ok(page) => {
-                engine.heard(true);
+                engine.set_reachable(true);
                 if let Some(signals) = EngineSignals::read(&String::from_utf8_lossy(&page.body)) {
                     let (kind, now) = (signals.kind, clock.now());
-                    engine.read(signals, now);
+                    engine.record_reading(signals, now);
                     outage.end(&engine, now);
                     about.ask(&engine, Some(kind), (&client, key), now).await;
-                    // An engine that needs long to tell is not kept busy with it.
-                    engine.pause(every, now).max((now.since(asked) * SLOW_TELLERS).min(every))
+                    // An engine with slow metrics is not kept busy with them.
+                    engine.poll_interval(every, now).max((now.since(asked) * SLOW_FACTOR).min(every))
                 } else {
-                    outage.fail(&engine, "its page has no metrics that are known", clock.now());
+                    outage.fail(&engine, "its page has no known metrics", clock.now());
                     LONGEST
                 }
             }
-            // It is there, but has no metrics to show.
+            // Reachable, but without metrics.
             Err(error @ (FetchError::Refused(_) | FetchError::Broken)) => {
-                engine.heard(true);
+                engine.set_reachable(true);
                 outage.fail(&engine, &error.to_string(), clock.now());
                 about.ask(&engine, None, (&client, key), clock.now()).await;
                 (pause * 2).min(LONGEST)
             }
             Err(FetchError::Unreachable) => {
-                engine.heard(false);
+                engine.set_reachable(false);
                 every
             }
         };
-        // Spread out, so that many engines are not asked in one breath.
+        // Jitter, so that many engines are not polled at the same moment.
         tokio::time::sleep(pause.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
     }
 }

@@ -1,4 +1,4 @@
-//! An engine's signals, read from its metrics by the table of names.
+//! Signals of an engine, read from its metrics by the table of names.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use super::{
 use crate::types::{Drafting, EngineKind, EngineSignals};
 
 impl EngineSignals {
-    /// Reads the text of an engine's `/metrics`. `None` when it is no engine's that is known.
+    /// Reads the text of an engine's `/metrics`. `None` for an unknown kind of engine.
     pub fn read(text: &str) -> Option<Self> {
         let kind = samples(text)
             .find_map(|sample| EngineKind::ALL.into_iter().find(|kind| kind.own(sample.name).is_some()))?;
@@ -44,7 +44,7 @@ impl EngineSignals {
     }
 }
 
-/// The samples of one text that may matter.
+/// Relevant samples of one text.
 struct Scrape<'a> {
     kind: EngineKind,
     samples: Vec<Sample<'a>>,
@@ -54,21 +54,21 @@ impl<'a> Scrape<'a> {
     fn new(kind: EngineKind, text: &'a str) -> Self {
         let own = |sample: Sample<'a>| {
             let name = kind.own(sample.name)?;
-            // An engine that says NaN, or less than nothing, does not know.
+            // NaN and negative values are unknown.
             let known = sample.value.is_finite() && sample.value >= 0.0;
             (known && !name.ends_with("_bucket")).then_some(Sample { name, ..sample })
         };
         Self { kind, samples: samples(text).filter_map(own).collect() }
     }
 
-    /// How good drafts are, by gauges: those of an engine that drafts nothing stand at 0, while any step that gives a token has a length
-    /// of 1 at least.
+    /// Acceptance of drafts, by gauges. Those of an engine without drafts are 0, while any step that yields a token has
+    /// a length of at least 1.
     fn drafting(&self) -> Option<Drafting> {
         let length = self.signal(Signal::AcceptLength).filter(|length| *length >= 1.0)? - 1.0;
         Some(Drafting { ratio: self.signal(Signal::AcceptRatio)?.min(1.0), length: Some(length) })
     }
 
-    /// The signal by the first way that the engine provides.
+    /// The signal, by the first derivation that the engine supports.
     fn signal(&self, signal: Signal) -> Option<f64> {
         let ways = TABLE.iter().find(|(kind, of, _)| (*kind, *of) == (self.kind, signal))?.2;
         ways.iter().find_map(|way| match way {
@@ -93,7 +93,7 @@ impl<'a> Scrape<'a> {
         self.fold(pick, |sample| value(pick, sample))
     }
 
-    /// All series of a metric as one number; `None` when there is none.
+    /// All series of a metric as one number; `None` without any.
     fn fold(&self, pick: &Pick, value: impl Fn(&Sample<'_>) -> Option<f64>) -> Option<f64> {
         let mut groups = BTreeMap::new();
         for sample in self.samples.iter().filter(|sample| sample.name == pick.name) {
@@ -112,7 +112,7 @@ impl<'a> Scrape<'a> {
     }
 }
 
-/// What `pick` reads from a sample of its metric.
+/// Value that `pick` reads from a sample of its metric.
 fn value(pick: &Pick, sample: &Sample<'_>) -> Option<f64> {
     if let Some((label, wanted)) = pick.only {
         sample.labels.get(label).unwrap_or_default().eq(wanted).then_some(())?;
@@ -123,7 +123,7 @@ fn value(pick: &Pick, sample: &Sample<'_>) -> Option<f64> {
     }
 }
 
-/// The same number for series that differ only in which of several processes on the same work reports them.
+/// Group of a series: equal for series that differ only in which of several processes on the same work reports them.
 fn group_of(labels: Labels<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     for label in labels.iter().filter(|(name, _)| !REPLICAS.contains(name)) {
@@ -257,7 +257,7 @@ lmdeploy_prefix_cache_hit_rate{engine="0",model_name="m"} 0.25
     }
 
     #[test]
-    fn every_engine_says_what_it_can_and_nothing_else() {
+    fn every_engine_yields_exactly_its_signals() {
         for (text, want) in [
             (
                 VLLM,
@@ -338,14 +338,14 @@ lmdeploy_prefix_cache_hit_rate{engine="0",model_name="m"} 0.25
     }
 
     #[test]
-    fn other_texts_are_no_engine() {
+    fn other_texts_are_not_an_engine() {
         for text in ["", "up 1", "<html></html>", "process_cpu_seconds_total 1", "vllmx_running 2", "vllm 1"] {
             assert_eq!(EngineSignals::read(text), None, "{text}");
         }
     }
 
     #[test]
-    fn nonsense_values_are_unknown() {
+    fn invalid_values_are_unknown() {
         let text = "vllm:num_requests_running NaN\nvllm:num_requests_waiting -1\nvllm:kv_cache_usage_perc 1.02\n";
         let read = EngineSignals::read(text).unwrap();
         assert_eq!((read.running, read.waiting, read.kv_usage), (None, None, Some(1.0)));

@@ -1,4 +1,4 @@
-//! Models' tokenizers from the Hugging Face hub: out of its cache folder, else downloaded once into it.
+//! Tokenizers from the Hugging Face hub: read from its cache folder, or downloaded into it once.
 
 use std::{
     env, io,
@@ -13,13 +13,13 @@ use crate::prompt::tokens::Own;
 
 const ENDPOINT: &str = "https://huggingface.co";
 const FILE: &str = "tokenizer.json";
-/// How long a connection, and the whole of a download, may take.
+/// Timeouts of a connection and of a whole download.
 const CONNECT: Duration = Duration::from_secs(10);
 const DOWNLOAD: Duration = Duration::from_mins(5);
-/// A download goes through a store of the hub's.
+/// Most redirects: downloads are redirected to a storage server.
 const REDIRECTS: usize = 5;
 
-/// The hub, and the folder that its clients share.
+/// The hub, and the cache folder shared with its own clients.
 #[derive(Clone, Debug)]
 pub struct Hub {
     endpoint: String,
@@ -32,8 +32,8 @@ impl Hub {
         Self { endpoint: endpoint.trim_end_matches('/').to_owned(), cache }
     }
 
-    /// As the hub's own clients have it: `HF_ENDPOINT` (default: the public hub); `HF_HUB_CACHE`, else `hub` in `HF_HOME`, else
-    /// `~/.cache/huggingface/hub`.
+    /// Same settings as the hub's own clients: `HF_ENDPOINT` (default: the public hub); `HF_HUB_CACHE`, else `hub` in
+    /// `HF_HOME`, else `~/.cache/huggingface/hub`.
     pub fn from_env() -> Self {
         let var = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let home = || env::home_dir().unwrap_or_default().join(".cache");
@@ -42,7 +42,7 @@ impl Hub {
         Self::new(endpoint.as_deref().unwrap_or(ENDPOINT), var("HF_HUB_CACHE").unwrap_or_else(|| root().join("hub")))
     }
 
-    /// The tokenizer of the model `name` (`org/name`): from the cache folder, else downloaded into it.
+    /// Loads the tokenizer of the model `name` (`org/name`) from the cache folder, or downloads it.
     pub(super) async fn load(&self, name: &str) -> Result<Own, LoadError> {
         let folder = self.cache.join(format!("models--{}", name.replace('/', "--")));
         let looked_in = folder.clone();
@@ -56,7 +56,7 @@ impl Hub {
     async fn download(&self, name: &str, folder: PathBuf) -> Result<Own, LoadError> {
         let url = format!("{}/{name}/resolve/main/{FILE}", self.endpoint);
         let unreachable = |error: &dyn std::error::Error| LoadError::Unreachable(url.clone(), error.to_string());
-        // A second installation is refused and harmless: the first one serves.
+        // A second installation is rejected and harmless: the first one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT)
@@ -72,9 +72,9 @@ impl Hub {
         let bytes = body.map_err(|error| LoadError::Unreachable(url, error.to_string()))?.to_bytes();
         let keep = move || {
             let own = parse(&bytes)?;
-            // Without the copy it works too, until the next start.
+            // Works without the copy too, until the next start.
             if let Err(error) = store(&folder, &bytes) {
-                tracing::warn!(folder = %folder.display(), %error, "the tokenizer cannot be kept: it is downloaded again at the next start");
+                tracing::warn!(folder = %folder.display(), %error, "tokenizer: caching the download failed, the next start downloads it again");
             }
             Ok(own)
         };
@@ -82,7 +82,7 @@ impl Hub {
     }
 }
 
-/// The tokenizer in a model's folder of the cache: of the revision that `main` is, else the newest.
+/// Tokenizer in a model's cache folder: of the revision `main`, else the newest.
 fn cached(folder: &Path) -> Option<PathBuf> {
     let snapshots = folder.join("snapshots");
     if let Ok(main) = std::fs::read_to_string(folder.join("refs").join("main")) {
@@ -97,8 +97,8 @@ fn cached(folder: &Path) -> Option<PathBuf> {
     paths.filter(|path| path.is_file()).max_by_key(written)
 }
 
-/// Keeps a download where the hub's clients look, renamed into place so that nobody finds half of it. `refs` are left alone: to
-/// others they would promise a whole model.
+/// Stores a download in the cache layout of the hub's clients, renamed into place so that no reader finds an incomplete
+/// file. Leaves `refs` alone: to other clients they would indicate a complete model.
 fn store(folder: &Path, bytes: &[u8]) -> io::Result<()> {
     let snapshot = folder.join("snapshots").join("main");
     std::fs::create_dir_all(&snapshot)?;

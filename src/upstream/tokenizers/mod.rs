@@ -1,4 +1,4 @@
-//! Loads the tokenizers that a policy names, in the background: until one is there, its prompts are estimated.
+//! Background loading of the tokenizers that a policy names: until one is loaded, its prompts are estimated.
 
 mod hub;
 
@@ -15,12 +15,12 @@ use crate::{
     prompt::tokens::{Own, OwnError, Source},
 };
 
-/// Most tokenizers that are held at once; one takes tens of megabytes.
+/// Most tokenizers in memory; one takes tens of megabytes.
 const MOST: usize = 64;
-/// The largest `tokenizer.json` that is read, in bytes.
+/// Largest `tokenizer.json`, in bytes.
 const LARGEST: usize = 64 << 20;
 
-/// A tokenizer could not be loaded.
+/// Reason why a tokenizer could not be loaded.
 #[derive(Debug, thiserror::Error)]
 enum LoadError {
     /// Its file cannot be read.
@@ -28,19 +28,19 @@ enum LoadError {
     File {
         /// The file.
         path: String,
-        /// Why not.
+        /// The error.
         error: io::Error,
     },
     /// It is larger than 64 MiB.
     #[error("it is larger than 64 MiB")]
     TooLarge,
-    /// It is none.
+    /// The file is not a tokenizer.
     #[error(transparent)]
     NotOne(#[from] OwnError),
     /// The hub does not answer.
     #[error("{0} does not answer: {1}")]
     Unreachable(String, String),
-    /// The hub asks who is there, or has no such file.
+    /// The hub requires a login, or has no such file.
     #[error(
         "{0} answers {1}: download its tokenizer.json yourself, where it asks for a login, and name the file in the policy"
     )]
@@ -50,7 +50,7 @@ enum LoadError {
     BrokenOff,
 }
 
-/// The tokenizers of the process, by where they come from. They outlive a change of policy, so that none is read twice.
+/// Tokenizers of the process, by source. They outlive a change of policy, so that none is loaded twice.
 #[derive(Debug)]
 pub struct Tokenizers {
     hub: Arc<Hub>,
@@ -58,13 +58,14 @@ pub struct Tokenizers {
 }
 
 impl Tokenizers {
-    /// None yet; models are looked for on `hub`.
+    /// Creates an empty set; models are looked up on `hub`.
     pub fn new(hub: Hub) -> Self {
         Self { hub: Arc::new(hub), known: Mutex::default() }
     }
 
-    /// The source of `tokenizer`, at once. A file or a model on the hub is loaded in the background, once for the process; if
-    /// that fails, one warning says so and the source stays without a tokenizer. Must be called within a Tokio runtime.
+    /// Source of `tokenizer`, returned immediately. A file or a hub model is loaded in the background, once per
+    /// process. If that fails, one warning is logged and the source stays without a tokenizer. Must be called within a
+    /// Tokio runtime.
     pub fn source(&self, tokenizer: &Tokenizer) -> Arc<Source> {
         match tokenizer {
             Tokenizer::Learned => return Arc::new(Source::learned()),
@@ -80,7 +81,7 @@ impl Tokenizers {
                 known.retain(|_, source| Arc::strong_count(source) > 1);
             }
             if known.len() >= MOST {
-                tracing::warn!(?tokenizer, "there are {MOST} tokenizers already: this one is not loaded");
+                tracing::warn!(?tokenizer, "tokenizer: not loaded, since {MOST} are loaded already");
                 return Arc::new(Source::learned());
             }
             known.entry(tokenizer.clone()).or_default().clone()
@@ -95,11 +96,11 @@ impl Tokenizers {
             match loaded {
                 Ok(own) => {
                     loading.put(own);
-                    tracing::info!(?tokenizer, "the tokenizer is loaded: prompts are counted with it");
+                    tracing::info!(?tokenizer, "tokenizer: loaded, prompts are counted with it");
                 }
                 Err(error) => tracing::warn!(
                     ?tokenizer,
-                    "the tokenizer is not loaded: {error} (until a restart, prompts are estimated by what backends report)"
+                    "tokenizer: loading failed, prompts are estimated until a restart: {error}"
                 ),
             }
         });
@@ -107,7 +108,7 @@ impl Tokenizers {
     }
 }
 
-/// Reads a tokenizer's file on a thread that may block.
+/// Reads a tokenizer's file on a blocking thread.
 async fn read(path: PathBuf) -> Result<Own, LoadError> {
     let load = move || {
         let bytes = bytes(&path).map_err(|error| LoadError::File { path: path.display().to_string(), error })?;

@@ -7,7 +7,7 @@ use crate::prompt::tokens::{Counter, Rendered};
 
 const TINY: &str = r#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,"pre_tokenizer":{"type":"Whitespace"},"post_processor":null,"decoder":null,"model":{"type":"WordLevel","vocab":{"a":0,"[UNK]":1},"unk_token":"[UNK]"}}"#;
 
-/// A hub that has one model, `acme/tiny`, and counts what it is asked for.
+/// A hub with one model, `acme/tiny`, that counts requests.
 async fn hub(cache: &Path) -> (Hub, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = asked.clone();
@@ -35,7 +35,7 @@ async fn loaded(source: &Source) {
 }
 
 #[tokio::test]
-async fn a_model_on_the_hub_is_downloaded_once_and_kept() {
+async fn a_hub_model_is_downloaded_once_and_cached() {
     let cache = tempfile::tempdir().unwrap();
     let (hub, asked) = hub(cache.path()).await;
     let name = Tokenizer::Hub("acme/tiny".to_owned());
@@ -67,17 +67,17 @@ async fn the_revision_in_use_is_taken_from_the_cache() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_loaded_is_told_with_its_reason() {
+async fn loading_errors_name_their_reason() {
     let cache = tempfile::tempdir().unwrap();
     let (hub, _) = hub(cache.path()).await;
-    let told = |error: Result<Own, LoadError>| error.unwrap_err().to_string();
-    let refused = told(hub.load("meta/gated").await);
+    let message = |error: Result<Own, LoadError>| error.unwrap_err().to_string();
+    let refused = message(hub.load("meta/gated").await);
     assert!(refused.contains("401") && refused.contains("name the file"), "{refused}");
-    assert!(told(hub.load("acme/page").await).starts_with("not a tokenizer.json"));
+    assert!(message(hub.load("acme/page").await).starts_with("not a tokenizer.json"));
     assert!(!cache.path().join("models--acme--page").exists(), "what is no tokenizer is not kept");
     let nobody = Hub::new("http://127.0.0.1:1", cache.path().to_owned());
-    assert!(told(nobody.load("acme/tiny").await).contains("does not answer"));
-    assert!(told(read(cache.path().join("gone.json")).await).contains("gone.json cannot be read"));
+    assert!(message(nobody.load("acme/tiny").await).contains("does not answer"));
+    assert!(message(read(cache.path().join("gone.json")).await).contains("gone.json cannot be read"));
 }
 
 #[tokio::test]

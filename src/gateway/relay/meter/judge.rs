@@ -24,8 +24,8 @@ impl Meter {
             Some(failure) => {
                 self.fails(failure, fault.kind);
                 if failure == Failure::Unreachable {
-                    self.backend.engine.gone();
-                    self.backend.engine.heard(false);
+                    self.backend.engine.process_ended();
+                    self.backend.engine.set_reachable(false);
                 }
             }
         }

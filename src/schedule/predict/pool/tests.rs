@@ -12,7 +12,8 @@ fn prompt(tokens: u64) -> Features {
     Features { uncached: tokens, prompt: tokens, ..Features::default() }
 }
 
-/// Requests of 500 to 2500 tokens, one each 0.2 s, in turn to all backends, of which each takes `times` as long as the first.
+/// Requests of 500 to 2500 tokens, one each 0.2 s, to all backends in turn, of which each takes `times` as long as the
+/// first.
 struct Traffic {
     pool: PoolPredictor,
     backends: Vec<BackendPredictor>,
@@ -44,7 +45,7 @@ impl Traffic {
 }
 
 #[test]
-fn slots_that_others_hold_for_longer_on_one_backend_are_known_there_alone() {
+fn slot_waits_are_learned_per_backend() {
     let (pool, mut dice) = (PoolPredictor::new(), fastrand::Rng::with_seed(1));
     let backends = [BackendPredictor::new(), BackendPredictor::new()];
     for turn in 0..200 {
@@ -73,7 +74,7 @@ fn threads_may_share_them() {
 }
 
 #[test]
-fn a_cold_pool_knows_at_once_and_learns_within_a_dozen() {
+fn a_cold_pool_predicts_at_once_and_learns_within_a_dozen_requests() {
     let mut traffic = Traffic::new(1);
     let cold = traffic.predict(0);
     assert!((0.2..0.5).contains(&cold.seconds) && cold.p90 > 1.5 * cold.seconds, "{cold:?}");
@@ -90,7 +91,7 @@ fn a_cold_pool_knows_at_once_and_learns_within_a_dozen() {
 }
 
 #[test]
-fn a_slow_backend_is_told_from_a_slow_pool() {
+fn a_slow_backend_is_distinguished_from_a_slow_pool() {
     let mut traffic = Traffic::new(4);
     traffic.flow(200, &[1.0; 4]);
     traffic.flow(25, &[4.0, 1.0, 1.0, 1.0]);
@@ -153,7 +154,7 @@ proptest! {
     #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
     #[test]
-    fn predictions_are_sound_whatever_is_fed(
+    fn predictions_are_valid_for_any_input(
         samples in prop::collection::vec(
             (any::<(u64, u64, u64, u32, u64)>(), any::<f64>(), any::<f64>(), 0..64_u32, any::<u64>()),
             0..60,
@@ -186,11 +187,11 @@ proptest! {
     }
 }
 
-/// Many engines behind one address compute side by side what looks like one queue.
+/// Many engines behind one address compute in parallel what looks like one queue.
 #[test]
-fn prompts_that_do_not_wait_for_each_other_are_soon_known_not_to() {
+fn parallel_prefills_are_learned_soon() {
     let (pool, backend, mut dice) = (PoolPredictor::new(), BackendPredictor::new(), fastrand::Rng::with_seed(1));
-    // When each came there, its features, what was predicted for it, and when its first token is due.
+    // Arrival, features, prediction and time of the first token of each request.
     let mut there: Vec<(f64, Features, Prediction, f64)> = Vec::new();
     let (mut last_first_token, mut kept) = (0.0_f64, [0; 4]);
     for turn in 0..4_000_usize {

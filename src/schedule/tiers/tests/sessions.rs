@@ -1,18 +1,18 @@
-//! Conversations: that they move once at most, and that shares are held all the same.
+//! Sessions move at most once, and shares are held all the same.
 
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
-    super::{Context, Decision, Reason, aim::Plan, decision::Request, sessions::Seat, state::State},
+    super::{Context, Decision, Reason, aim::Plan, decision::Request, sessions::SessionState, state::State},
     LARGE, Play, SMALL, mean_error, settled,
 };
 use crate::types::{Aim, Complexity, Moment};
 
-/// Turns of sessions that go on side by side: the scores of a session scatter around its own, and some are agents. Those that begin in
-/// the second half have other turns, and are so much harder; tells how many went above in it.
+/// Turns of concurrent sessions: the scores of a session vary around its own, and some are agents. Sessions that begin
+/// in the second half have other turns and are harder by `harder`; returns how many went above in it.
 fn sessions(play: &mut Play, count: usize, turns: [f64; 2], harder: f64) -> (usize, HashMap<u64, Vec<(usize, bool)>>) {
     let mut open: Vec<(u64, f64, bool)> = Vec::new();
-    let mut told: HashMap<u64, Vec<(usize, bool)>> = HashMap::new();
+    let mut seen: HashMap<u64, Vec<(usize, bool)>> = HashMap::new();
     let mut above = 0;
     for n in 0..count {
         let late = usize::from(n >= count / 2);
@@ -22,7 +22,7 @@ fn sessions(play: &mut Play, count: usize, turns: [f64; 2], harder: f64) -> (usi
         }
         let place = play.dice.usize(..open.len());
         let (session, difficulty, agent) = open[place];
-        let turn = told.entry(session).or_default();
+        let turn = seen.entry(session).or_default();
         let tool_loop = agent && !turn.is_empty();
         let score = (difficulty + 0.2 * play.dice.f64()).min(1.0);
         let decision = play.ask(score, Some(session), tool_loop);
@@ -32,7 +32,7 @@ fn sessions(play: &mut Play, count: usize, turns: [f64; 2], harder: f64) -> (usi
             open.swap_remove(place);
         }
     }
-    (above, told)
+    (above, seen)
 }
 
 #[test]
@@ -40,14 +40,14 @@ fn sessions_move_once_at_most_and_the_share_is_held_all_the_same() {
     for turns in [3.0, 8.0] {
         let error = mean_error(2_000.0, 500.0, |seed| {
             let mut play = Play::shares(&[0.75, 0.25], seed);
-            let (above, told) = sessions(&mut play, 4_000, [turns; 2], 0.2);
-            for turns in told.values() {
+            let (above, seen) = sessions(&mut play, 4_000, [turns; 2], 0.2);
+            for turns in seen.values() {
                 let moves = turns.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
                 assert!(moves <= 1, "{turns:?}");
                 assert!(turns.windows(2).all(|pair| !pair[1].1 || pair[1].0 >= pair[0].0), "fell in a loop: {turns:?}");
             }
             let standing = play.tierings.standing(play.now);
-            assert!(standing.flips <= standing.sessions && standing.sessions >= told.len() as u64);
+            assert!(standing.flips <= standing.sessions && standing.sessions >= seen.len() as u64);
             above
         });
         assert!(error < 1.0, "{turns} turns: {error} points");
@@ -69,32 +69,32 @@ fn a_share_is_held_when_sessions_end_for_good_and_when_they_begin() {
 #[test]
 fn a_session_rises_beyond_the_dead_band_and_falls_when_cold_or_on_evidence() {
     let mut play = settled();
-    let told = |decision: Decision| (decision.tier, decision.reason);
-    assert_eq!(told(play.ask(0.2, Some(1), false)), (0, Reason::Score));
+    let seen = |decision: Decision| (decision.tier, decision.reason);
+    assert_eq!(seen(play.ask(0.2, Some(1), false)), (0, Reason::Score));
     let bar = play.tierings.standing(play.now).bars[0];
-    assert_eq!(told(play.ask(bar + 0.02, Some(1), false)), (0, Reason::DeadBand));
-    assert_eq!(told(play.ask(0.95, Some(1), false)), (1, Reason::Score));
+    assert_eq!(seen(play.ask(bar + 0.02, Some(1), false)), (0, Reason::DeadBand));
+    assert_eq!(seen(play.ask(0.95, Some(1), false)), (1, Reason::Score));
     for _ in 0..20 {
-        assert_eq!(told(play.ask(0.1, Some(1), false)), (1, Reason::Session), "one that rose stays");
+        assert_eq!(seen(play.ask(0.1, Some(1), false)), (1, Reason::Session), "one that rose stays");
     }
     play.idle(9);
-    assert_eq!(told(play.ask(0.1, Some(1), true)), (1, Reason::ToolLoop));
+    assert_eq!(seen(play.ask(0.1, Some(1), true)), (1, Reason::ToolLoop));
     play.idle(30);
-    assert_eq!(told(play.ask(0.1, Some(1), true)), (1, Reason::ToolLoop), "a tool may take its time");
+    assert_eq!(seen(play.ask(0.1, Some(1), true)), (1, Reason::ToolLoop), "a tool may take its time");
     play.idle(11);
-    assert_eq!(told(play.ask(0.1, Some(1), false)), (0, Reason::Score), "cold");
+    assert_eq!(seen(play.ask(0.1, Some(1), false)), (0, Reason::Score), "cold");
 
     let mut play = settled();
-    assert_eq!(told(play.ask(0.95, Some(2), false)), (1, Reason::Score));
+    assert_eq!(seen(play.ask(0.95, Some(2), false)), (1, Reason::Score));
     for _ in 0..7 {
-        assert_eq!(told(play.ask(0.1, Some(2), false)), (1, Reason::Session));
+        assert_eq!(seen(play.ask(0.1, Some(2), false)), (1, Reason::Session));
     }
-    assert_eq!(told(play.ask(0.6, Some(2), false)), (1, Reason::Session), "below, and not clearly");
+    assert_eq!(seen(play.ask(0.6, Some(2), false)), (1, Reason::Session), "below, and not clearly");
     for _ in 0..7 {
-        assert_eq!(told(play.ask(0.1, Some(2), false)), (1, Reason::Session));
+        assert_eq!(seen(play.ask(0.1, Some(2), false)), (1, Reason::Session));
     }
-    assert_eq!(told(play.ask(0.1, Some(2), false)), (0, Reason::Score), "the eighth in a row");
-    assert_eq!(told(play.ask(0.99, Some(2), false)), (0, Reason::Session), "one that fell stays");
+    assert_eq!(seen(play.ask(0.1, Some(2), false)), (0, Reason::Score), "the eighth in a row");
+    assert_eq!(seen(play.ask(0.99, Some(2), false)), (0, Reason::Session), "one that fell stays");
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn a_session_is_ranked_by_its_highest_score_until_it_falls() {
     let context = Context { key: 1, session: Some(1), continues: None, tool_loop: false, chance: 0.5 };
     let request = Request::new(&complexity, &context, &[SMALL, LARGE], 2);
     for (fallen, before, after) in [(false, 0.3, 0.6), (false, 0.8, 0.8), (true, 0.3, 0.3)] {
-        let seat = Seat { fallen, peak: before, ..Seat::default() };
-        let peak = state.decide(&request, Some(seat), None, Moment::default()).seat.peak;
+        let session_state = SessionState { fallen, peak: before, ..SessionState::default() };
+        let peak = state.decide(&request, Some(session_state), None, Moment::default()).session_state.peak;
         assert!((peak - after).abs() < 1e-9, "{before} became {peak}, fallen: {fallen}");
     }
 }

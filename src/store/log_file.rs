@@ -1,4 +1,4 @@
-//! One file of frames: reading it once, adding to its end, handing out its records.
+//! A log file: reads it once, appends to it, and returns its records.
 
 use std::{
     fs::File,
@@ -14,29 +14,29 @@ use super::{
     scan::Frames,
 };
 
-/// A file with what counts of it.
+/// A file and its live records.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct LogFile {
     file: File,
     pub(super) seal: [u8; 32],
     pub(super) live: Live,
-    /// Length of the file as far as it was written.
+    /// Length of the written part.
     end: u64,
-    /// What is to be written next.
+    /// Bytes to be written next.
     unwritten: Vec<u8>,
-    /// Whether it holds a deletion, which is to be on the disk before anybody relies on it.
+    /// True if they contain a deletion, which must be on disk before anything relies on it.
     deletes: bool,
-    /// Whether something was written that may not be on the disk.
+    /// True if written bytes may not be on disk yet.
     unsynced: bool,
 }
 
-impl Book {
+impl LogFile {
     fn new(file: File, head: &Head, live: Live) -> Self {
         let (end, unwritten) = (HEAD as u64, Vec::new());
         Self { file, seal: head.key(), live, end, unwritten, deletes: false, unsynced: false }
     }
 
-    /// An empty one.
+    /// Creates an empty file.
     pub(super) fn create(mut file: File, head: &Head, live: Live) -> io::Result<Self> {
         file.set_len(0)?;
         file.seek(SeekFrom::Start(0))?;
@@ -44,36 +44,36 @@ impl Book {
         Ok(Self { unsynced: true, ..Self::new(file, head, live) })
     }
 
-    /// Reads one from its beginning to its end; cuts off what is torn there. Tells how many bytes were no frames.
+    /// Reads a file from start to end and truncates a torn end. Returns the number of bytes that were not frames.
     pub(super) fn read(file: File, head: &Head, live: Live) -> io::Result<(Self, u64)> {
         let length = file.metadata()?.len();
-        let mut book = Self::new(file, head, live);
-        let mut frames = Frames::new(&book.file, book.seal, book.end, length)?;
+        let mut log = Self::new(file, head, live);
+        let mut frames = Frames::new(&log.file, log.seal, log.end, length)?;
         while let Some((at, frame)) = frames.next()? {
-            book.live.apply(at, &frame);
+            log.live.apply(at, &frame);
         }
-        book.end = frames.at();
-        let damaged = frames.damaged + (length - book.end);
-        book.file.set_len(book.end)?;
-        for key in book.live.keys() {
-            if let Some(place) = book.live.place(&key) {
+        log.end = frames.at();
+        let damaged = frames.damaged + (length - log.end);
+        log.file.set_len(log.end)?;
+        for key in log.live.keys() {
+            if let Some(place) = log.live.place(&key) {
                 place.recovered = true;
             }
         }
-        Ok((book, damaged))
+        Ok((log, damaged))
     }
 
-    /// Bytes of the file, written or about to be.
+    /// Length of the file, including bytes about to be written.
     pub(super) fn length(&self) -> u64 {
         self.end + self.unwritten.len() as u64
     }
 
-    /// Adds a record.
+    /// Appends a record.
     pub(super) fn put(&mut self, record: &Record) {
         self.add(Frame::put(record), &record.payload);
     }
 
-    /// Adds a deletion: twice, so that no damage in one place brings back what was deleted.
+    /// Appends a deletion twice, so that damage in one place does not bring the deleted record back.
     pub(super) fn delete(&mut self, frame: &Frame) {
         for _ in 0..2 {
             self.add(frame.clone(), &[]);
@@ -88,12 +88,12 @@ impl Book {
         self.live.apply(at, &frame);
     }
 
-    /// Bytes that wait to be written.
+    /// Bytes waiting to be written.
     pub(super) fn waiting(&self) -> usize {
         self.unwritten.len()
     }
 
-    /// Writes what waits. Deletions are on the disk when this returns, records in the system's hands.
+    /// Writes the waiting bytes. On return, deletions are on disk and records are with the operating system.
     pub(super) fn write(&mut self) -> io::Result<()> {
         if self.unwritten.is_empty() {
             return Ok(());
@@ -109,7 +109,7 @@ impl Book {
         Ok(())
     }
 
-    /// Puts all that was written on the disk.
+    /// Forces everything written to disk.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         self.write()?;
         if std::mem::take(&mut self.unsynced) {
@@ -118,7 +118,7 @@ impl Book {
         Ok(())
     }
 
-    /// The frame and the payload at an offset, if they are as they were written.
+    /// Frame and payload at an offset, if both are intact.
     pub(super) fn at(&mut self, at: u64) -> io::Result<Option<(Frame, Bytes)>> {
         let mut head = [0; FRAME];
         self.file.seek(SeekFrom::Start(at))?;
@@ -131,7 +131,7 @@ impl Book {
         Ok(frame.holds(&self.seal, &payload).then(|| (frame, payload.into())))
     }
 
-    /// The record of a key. One that is not as it was written is let go.
+    /// Record of a key. Drops a record that is not intact.
     pub(super) fn record(&mut self, key: &Key) -> io::Result<Option<Record>> {
         let Some(at) = self.live.place(key).map(|place| place.at) else { return Ok(None) };
         let found = self.at(at)?.filter(|(frame, _)| frame.act == Act::Put && frame.key == *key);

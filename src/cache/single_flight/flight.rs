@@ -1,4 +1,4 @@
-//! A request that is shared: its log, and who reads it.
+//! A shared request: its log and its readers.
 
 use std::{
     collections::VecDeque,
@@ -14,44 +14,44 @@ use crate::{
     types::{Fault, Usage},
 };
 
-/// Requests that may share: those that ask for the same, in the same form, of the same backends.
+/// Key of requests that may share: identical, in the same form, for the same backends.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FlightKey {
-    /// What is asked for.
+    /// Key of the request.
     pub key: ExactKey,
-    /// Whether it is to be streamed.
+    /// True for a streamed answer.
     pub stream: bool,
-    /// A hash over the backends whose answers may be given.
+    /// Hash over the backends whose answers are acceptable.
     pub acceptable: u64,
 }
 
-/// Requests under way, and who shares them. `H` is the head of an answer.
+/// Requests under way and their readers. `H` is the head of an answer.
 #[derive(Debug)]
-pub struct Flights<H> {
+pub struct SingleFlight<H> {
     pub(super) table: DashMap<FlightKey, Arc<Flight<H>>>,
-    /// Most bytes that a log holds.
+    /// Limit on the bytes of a log.
     pub(super) most: usize,
 }
 
 /// A part of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its bytes, as they came.
+    /// Its bytes as received.
     pub bytes: bytes::Bytes,
-    /// Whether it carries something that the model wrote.
+    /// True if it carries model output.
     pub token: bool,
-    /// Whether it carries the usage and nothing else.
+    /// True if it carries only the usage.
     pub only_usage: bool,
     /// Token counts that it reports.
     pub usage: Option<Usage>,
 }
 
-/// How an answer ended.
+/// End of an answer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It is complete.
+    /// The answer is complete.
     Complete,
-    /// It broke off; the entries say so as far as they can. The word is the fault's kind.
+    /// The answer broke off; the entries say so as far as they can. Holds the kind of the fault.
     Broken(&'static str),
 }
 
@@ -66,51 +66,51 @@ pub(super) struct Flight<H> {
 pub(super) struct State<H> {
     pub(super) head: Option<Arc<H>>,
     pub(super) failed: Option<Box<Fault>>,
-    /// Why another was called upon: what those who cannot take over are told, should nobody else be left.
+    /// Fault that caused the last takeover: returned to readers that cannot take over, should no other be left.
     pub(super) cause: Option<Box<Fault>>,
     pub(super) log: VecDeque<Entry>,
-    /// How many entries were dropped from the log's front.
+    /// Entries dropped from the front of the log.
     pub(super) dropped: usize,
     /// Bytes in the log.
     pub(super) bytes: usize,
     pub(super) end: Option<End>,
-    /// By their numbers; `None` for those who left.
-    pub(super) seats: Vec<Option<Seat>>,
-    /// Whose request is on its way.
-    pub(super) flying: Option<usize>,
-    /// Who is to take over.
+    /// Readers by number; `None` for those that left.
+    pub(super) slots: Vec<Option<Slot>>,
+    /// Reader whose request is under way.
+    pub(super) leading: Option<usize>,
+    /// Reader that is to take over.
     pub(super) called: Option<usize>,
     pub(super) takeovers: u32,
-    /// Nobody joins any more.
+    /// True if no further reader may join.
     pub(super) closed: bool,
-    /// Wakes the pilot when there is room, or nobody is left.
-    pub(super) pilot: Option<Waker>,
+    /// Wakes the leader's writer when there is room, or no reader is left.
+    pub(super) leader: Option<Waker>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Seat {
-    /// How many entries it has read.
+pub(super) struct Slot {
+    /// Number of entries read.
     pub(super) read: usize,
     pub(super) waker: Option<Waker>,
-    /// Its own request was sent, and is not to be sent again.
+    /// True if its own request was sent and must not be sent again.
     pub(super) sent: bool,
-    /// Its own request failed in a way that concerns nobody else.
+    /// Failure of its own request that concerns no other reader.
     pub(super) failed: Option<Box<Fault>>,
     pub(super) too_slow: bool,
 }
 
-impl<H> Flights<H> {
-    /// None yet, with logs of at most so many bytes.
+impl<H> SingleFlight<H> {
+    /// Creates an empty table with logs of at most `most` bytes.
     pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { table: DashMap::new(), most })
     }
 
-    /// How many requests are shared, or may be.
+    /// Number of requests that are or may be shared.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether none is under way.
+    /// True if no request is under way.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
@@ -132,55 +132,55 @@ impl<H> Flight<H> {
             dropped: 0,
             bytes: 0,
             end: None,
-            seats: Vec::new(),
-            flying: None,
+            slots: Vec::new(),
+            leading: None,
             called: None,
             takeovers: 0,
             closed: false,
-            pilot: None,
+            leader: None,
         };
         Arc::new(Self { key, most, state: Mutex::new(state) })
     }
 
-    /// A seat among those who read; `None` where nobody may join, or nobody has begun.
-    pub(super) fn join(&self) -> Option<usize> {
+    /// Adds a reader. Returns `None` if none may join or the request has no reader.
+    pub(super) fn add_reader(&self) -> Option<usize> {
         let mut state = lock(&self.state);
-        if state.closed || state.seats.is_empty() {
+        if state.closed || state.slots.is_empty() {
             return None;
         }
-        state.seats.push(Some(Seat::default()));
-        Some(state.seats.len() - 1)
+        state.slots.push(Some(Slot::default()));
+        Some(state.slots.len() - 1)
     }
 }
 
 impl<H> State<H> {
-    pub(super) fn aboard(&self) -> impl Iterator<Item = (usize, &Seat)> {
-        self.seats.iter().enumerate().filter_map(|(at, seat)| Some((at, seat.as_ref()?)))
+    pub(super) fn readers(&self) -> impl Iterator<Item = (usize, &Slot)> {
+        self.slots.iter().enumerate().filter_map(|(at, slot)| Some((at, slot.as_ref()?)))
     }
 
     pub(super) fn wake_all(&mut self) {
-        self.seats.iter_mut().flatten().filter_map(|seat| seat.waker.take()).for_each(Waker::wake);
+        self.slots.iter_mut().flatten().filter_map(|slot| slot.waker.take()).for_each(Waker::wake);
     }
 
-    pub(super) fn wake_pilot(&mut self) {
-        self.pilot.take().into_iter().for_each(Waker::wake);
+    pub(super) fn wake_leader(&mut self) {
+        self.leader.take().into_iter().for_each(Waker::wake);
     }
 
-    /// Calls upon another to take over, whose own request was not sent yet; whether there is one.
+    /// Calls on another reader, whose own request was not sent yet, to take over. Returns false if there is none.
     pub(super) fn call(&mut self) -> bool {
-        self.flying = None;
-        let other = self.aboard().find(|(_, seat)| !seat.sent).map(|(at, _)| at);
+        self.leading = None;
+        let other = self.readers().find(|(_, slot)| !slot.sent).map(|(at, _)| at);
         self.called = other;
         let Some(called) = self.called else { return false };
-        if let Some(seat) = &mut self.seats[called] {
-            seat.waker.take().into_iter().for_each(Waker::wake);
+        if let Some(slot) = &mut self.slots[called] {
+            slot.waker.take().into_iter().for_each(Waker::wake);
         }
         true
     }
 
-    /// Drops from the log what everybody has read.
+    /// Drops entries that all readers have read.
     pub(super) fn trim(&mut self) {
-        let slowest = self.aboard().filter(|(_, seat)| !seat.too_slow).map(|(_, seat)| seat.read).min();
+        let slowest = self.readers().filter(|(_, slot)| !slot.too_slow).map(|(_, slot)| slot.read).min();
         let slowest = slowest.unwrap_or(self.dropped + self.log.len());
         while self.dropped < slowest {
             let Some(entry) = self.log.pop_front() else { return };

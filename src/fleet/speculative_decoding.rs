@@ -1,23 +1,23 @@
-//! What an engine drafts ahead of its model, and how much of it is accepted, over the last minute.
+//! Speculative decoding: tokens that an engine drafts and the share that its model accepts, over the last minute.
 
 use crate::{
     measure::{Rate, RateSpan},
     types::{Drafted, Drafting, Moment},
 };
 
-/// Fewer drafted tokens a second than this say nothing of what is drafted.
-const FEWEST: f64 = 2.0;
+/// Drafted tokens a second below which no ratio is reported.
+const LEAST_TOKENS_PER_SECOND: f64 = 2.0;
 
-/// Drafts as an engine counts them.
+/// Counters of drafts as the engine reports them.
 #[derive(Debug, Default)]
-pub(super) struct Drafts {
+pub(super) struct SpeculativeDecoding {
     count: Rate,
     tokens: Rate,
     accepted: Rate,
 }
 
-impl Drafts {
-    /// Adds what was drafted between two readings.
+impl SpeculativeDecoding {
+    /// Adds the drafts between two readings.
     pub(super) fn record(&self, drafted: Drafted, now: Moment) {
         let Drafted { drafts, tokens, accepted } = drafted;
         self.count.record(drafts.unwrap_or(0.0) as u64, now);
@@ -25,12 +25,12 @@ impl Drafts {
         self.accepted.record(accepted as u64, now);
     }
 
-    /// How good they were; `None` where there were none, or too few to tell.
+    /// Acceptance over the last minute; `None` where the engine drafted too few tokens.
     pub(super) fn recent(&self, now: Moment) -> Option<Drafting> {
         let [count, tokens, accepted] =
             [&self.count, &self.tokens, &self.accepted].map(|rate| rate.per_second(RateSpan::Minute, now));
         let length = (count > 0.0).then(|| accepted / count);
-        (tokens >= FEWEST).then(|| Drafting { ratio: accepted / tokens, length })
+        (tokens >= LEAST_TOKENS_PER_SECOND).then(|| Drafting { ratio: accepted / tokens, length })
     }
 }
 
@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn drafts_are_judged_by_the_last_minute() {
         let at = |seconds| Moment::default().plus(Duration::from_secs(seconds));
-        let drafts = Drafts::default();
+        let drafts = SpeculativeDecoding::default();
         assert_eq!(drafts.recent(at(0)), None);
         drafts.record(Drafted { drafts: Some(10.0), tokens: 40.0, accepted: 4.0 }, at(1));
         drafts.record(Drafted { drafts: Some(10.0), tokens: 40.0, accepted: 4.0 }, at(2));

@@ -1,44 +1,45 @@
-//! What carries a shared request, and writes its log.
+//! Writer of a shared request's log.
 
 use std::{
     sync::{Arc, Weak},
     task::{Context, Poll, Waker},
 };
 
-use super::flight::{End, Entry, Flight, Flights, Seat};
+use super::flight::{End, Entry, Flight, SingleFlight, Slot};
 use crate::{measure::lock, types::Fault};
 
-/// How often another request takes over from one that failed, before all of them fail.
+/// Most takeovers by another request before all readers fail.
 const MOST_TAKEOVERS: u32 = 2;
 
-/// Writes the log. Dropping it before the [end](Pilot::end) breaks the answer off, or lets another take over.
+/// Writes the log. Dropping it before the [end](Leader::end) breaks the answer off, or lets another reader take
+/// over.
 #[derive(Debug)]
-pub struct Pilot<H> {
+pub struct Leader<H> {
     pub(super) flight: Arc<Flight<H>>,
-    pub(super) flights: Weak<Flights<H>>,
+    pub(super) flights: Weak<SingleFlight<H>>,
     pub(super) over: bool,
 }
 
-/// What a failure means for those whose requests were not sent.
+/// Consequence of a failure for readers whose requests were not sent.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Others {
     /// Their requests would fail in the same way.
     Fail,
-    /// They may do better; who led has failed.
+    /// They may succeed; the leader has failed.
     TakeOver,
-    /// They may do better; who led waits with them.
+    /// They may succeed; the leader waits with them.
     TakeOverForAll,
 }
 
-impl<H> Pilot<H> {
-    /// The answer has begun.
+impl<H> Leader<H> {
+    /// Records the head: the answer has begun.
     pub fn begin(&self, head: H) {
         let mut state = lock(&self.flight.state);
         state.head = Some(head.into());
         state.wake_all();
     }
 
-    /// Writes a part of the answer, once there is room for it.
+    /// Writes a part of the answer once there is room for it.
     pub fn poll_write(&self, entry: &mut Option<Entry>, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = lock(&self.flight.state);
         let state = &mut *state;
@@ -49,17 +50,17 @@ impl<H> Pilot<H> {
         }
         if state.bytes + size > self.flight.most && !state.log.is_empty() {
             let end = state.dropped + state.log.len();
-            if state.aboard().any(|(_, seat)| seat.read == end) {
+            if state.readers().any(|(_, slot)| slot.read == end) {
                 let first = state.dropped;
-                let slow = |seat: &&mut Seat| !seat.too_slow && seat.read == first;
-                for seat in state.seats.iter_mut().flatten().filter(slow) {
-                    seat.too_slow = true;
-                    seat.waker.take().into_iter().for_each(Waker::wake);
+                let slow = |slot: &&mut Slot| !slot.too_slow && slot.read == first;
+                for slot in state.slots.iter_mut().flatten().filter(slow) {
+                    slot.too_slow = true;
+                    slot.waker.take().into_iter().for_each(Waker::wake);
                 }
                 state.trim();
             }
             if state.bytes + size > self.flight.most && !state.log.is_empty() {
-                state.pilot = Some(cx.waker().clone());
+                state.leader = Some(cx.waker().clone());
                 return Poll::Pending;
             }
         }
@@ -71,22 +72,22 @@ impl<H> Pilot<H> {
         Poll::Ready(())
     }
 
-    /// Whether the log still holds all that was written: who joins now reads the whole answer.
+    /// True if the log still holds everything: a reader that joins now gets the whole answer.
     pub fn is_whole(&self) -> bool {
         !lock(&self.flight.state).closed
     }
 
-    /// Waits until nobody is left.
-    pub fn poll_deserted(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Polls until no reader is left.
+    pub fn poll_abandoned(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = lock(&self.flight.state);
-        if state.aboard().next().is_none() {
+        if state.readers().next().is_none() {
             return Poll::Ready(());
         }
-        state.pilot = Some(cx.waker().clone());
+        state.leader = Some(cx.waker().clone());
         Poll::Pending
     }
 
-    /// The answer is over. Those who join after this still read all of it, until the pilot is dropped.
+    /// Ends the answer. Readers that join later still read all of it, until the writer is dropped.
     pub fn end(&mut self, end: End) {
         let mut state = lock(&self.flight.state);
         state.end = Some(end);
@@ -94,19 +95,20 @@ impl<H> Pilot<H> {
         self.over = true;
     }
 
-    /// The request failed before its answer had begun. `others`: another's own may do better, and who led may wait for that.
+    /// Fails the request before its answer has begun. `others` says if another reader's request may succeed and the
+    /// leader waits for it.
     pub fn fail(mut self, fault: Fault, others: Others) {
         self.over = true;
         let mut state = lock(&self.flight.state);
-        let led = state.flying;
+        let led = state.leading;
         state.takeovers += 1;
         let may = others != Others::Fail && state.takeovers <= MOST_TAKEOVERS;
         if may && state.call() {
             if others == Others::TakeOver
-                && let Some(Some(seat)) = led.map(|led| &mut state.seats[led])
+                && let Some(Some(slot)) = led.map(|led| &mut state.slots[led])
             {
-                seat.failed = Some(fault.clone().into());
-                seat.waker.take().into_iter().for_each(Waker::wake);
+                slot.failed = Some(fault.clone().into());
+                slot.waker.take().into_iter().for_each(Waker::wake);
             }
             state.cause = Some(fault.into());
             return;
@@ -125,11 +127,11 @@ impl<H> Pilot<H> {
     }
 }
 
-impl<H> Drop for Pilot<H> {
+impl<H> Drop for Leader<H> {
     fn drop(&mut self) {
         let mut state = lock(&self.flight.state);
         if !self.over {
-            // Its task ended where nobody foresaw it.
+            // Its task ended unexpectedly.
             if state.head.is_none() {
                 state.takeovers += 1;
                 let fault = Fault::gateway(http::StatusCode::INTERNAL_SERVER_ERROR, "internal", "the request was lost");
@@ -143,7 +145,7 @@ impl<H> Drop for Pilot<H> {
             }
             state.wake_all();
         } else if state.head.is_none() {
-            // It failed, and said so.
+            // The failure was reported already.
             return;
         }
         state.closed = true;
