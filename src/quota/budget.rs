@@ -1,5 +1,5 @@
-//! A budget for a day or a month, and what was spent of it. Exact: money is counted in whole parts, so that what is given back leaves no
-//! crumbs.
+//! A budget for a day or a month and the amount spent of it. Exact: money is counted in integer parts, so that returned
+//! reservations leave no rounding errors.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,48 +9,48 @@ use crate::{
     types::{Price, Usage},
 };
 
-/// Parts of a US dollar that are counted: a token at a cent per million is 10,000 of them.
+/// Parts of a US dollar: a token at one cent per million tokens is 10,000 of them.
 const PARTS: f64 = 1e12;
 
-/// What requests used.
+/// The amount that requests used.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Spent {
-    /// Tokens, of prompts and answers together.
+    /// Tokens of prompts and answers together.
     pub tokens: u64,
-    /// What they cost in US dollars, where prices are known.
+    /// Cost in US dollars, where prices are known.
     pub usd: f64,
 }
 
-/// How much may be spent.
+/// The size of a budget.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Amount {
     /// US dollars, at the prices of the policy.
     Usd(f64),
-    /// Tokens, of prompts and answers together.
+    /// Tokens of prompts and answers together.
     Tokens(u64),
 }
 
-/// How much may be spent in a period.
+/// The amount that may be spent in a period.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Budget {
-    /// How much.
+    /// The amount.
     pub amount: Amount,
-    /// Until when.
+    /// The period after which it is renewed.
     pub per: Period,
 }
 
-/// A budget that has no room for a request.
+/// The error for a request that does not fit into a budget.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Overspent {
     /// The budget.
     pub budget: Budget,
-    /// When it begins anew, in seconds since 1970.
+    /// The start of the next period, in seconds since 1970.
     pub renewed: i64,
-    /// True if only requests under way stand in the way: their reservations come back as they end.
+    /// True if only reservations of requests in flight stand in the way: they are returned as those requests end.
     pub under_way: bool,
 }
 
-/// What was spent in one period, to be kept across a restart.
+/// The amount spent in one period, as stored across restarts.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     /// The first second of the period, since 1970.
@@ -61,7 +61,7 @@ pub struct Tally {
     pub picodollars: u64,
 }
 
-/// What gateways that count together tell of a budget: in its own unit, tokens or 10⁻¹² US dollars.
+/// A budget's status, as exchanged between gateways that share it: in its own unit, tokens or 10⁻¹² US dollars.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Statement {
     /// The budget.
@@ -70,13 +70,13 @@ pub struct Statement {
     pub since: i64,
     /// The first second of the one after it.
     pub until: i64,
-    /// What may be spent.
+    /// The size of the budget.
     pub most: u64,
-    /// What was spent here.
+    /// The amount spent by this gateway.
     pub spent: u64,
 }
 
-/// What is spent of a budget, and what is reserved.
+/// The amounts spent and reserved of a budget.
 #[derive(Debug)]
 pub struct Fund(Mutex<State>);
 
@@ -84,12 +84,12 @@ pub struct Fund(Mutex<State>);
 struct State {
     budget: Budget,
     spent: Tally,
-    /// What other gateways have spent in the same period, as far as it is known.
+    /// The amount that other gateways spent in the same period, as far as known.
     elsewhere: Tally,
     reserved: Tally,
 }
 
-/// What is reserved for a request; dropping it gives all of it back.
+/// An amount reserved for a request; dropping the reservation returns all of it.
 #[derive(Debug)]
 pub struct Grant {
     fund: Arc<Fund>,
@@ -98,37 +98,38 @@ pub struct Grant {
 }
 
 impl Fund {
-    /// Nothing spent yet; or `before`, where that is of the period of `unix`.
+    /// An account without spending, or with `before` if that belongs to the period of `unix`.
     pub fn new(budget: Budget, before: Option<Tally>, unix: i64) -> Self {
         let since = budget.per.start(unix);
         let spent = before.filter(|before| before.since == since).unwrap_or(Tally { since, ..Tally::default() });
         Self(Mutex::new(State { budget, spent, elsewhere: Tally::default(), reserved: Tally::default() }))
     }
 
-    /// Goes on under another budget. What was spent in the period counts, unless that began anew.
+    /// Replaces the budget. Spending in the period is kept unless a new period has begun.
     pub fn follow(&self, budget: Budget, unix: i64) {
         let mut state = lock(&self.0);
         state.budget = budget;
-        state.roll(unix);
+        state.renew(unix);
     }
 
-    /// Reserves the most that a request may take, or all that is left where that is less but holds `least`.
+    /// Reserves the most that a request may cost, or the whole remainder if that is less but covers `least`.
     ///
-    /// A request that gets its whole maximum cannot overspend. One that gets less leaves nothing for others until it ends, so there is
-    /// one of these at a time, and none after one that overspent. The budget is therefore exceeded by less than the maximum of one request.
+    /// A request with its whole maximum reserved cannot overspend. One with less takes the whole remainder until it
+    /// ends, so there is only one of these at a time, and none after one that overspent. The budget is therefore
+    /// exceeded by less than the maximum of one request.
     ///
     /// # Errors
-    /// The budget that has no room for `least`; then nothing is taken.
+    /// The budget that cannot cover `least`; nothing is taken then.
     pub fn reserve(self: &Arc<Self>, least: Spent, most: Spent, unix: i64) -> Result<Grant, Overspent> {
         let mut state = lock(&self.0);
-        state.roll(unix);
+        state.renew(unix);
         let State { budget, spent, elsewhere, reserved } = &mut *state;
         let counted = |tally: &Tally| budget.amount.counted(tally);
         let gone = counted(spent).saturating_add(counted(elsewhere));
         let unspent = budget.amount.most().saturating_sub(gone);
         let left = unspent.saturating_sub(counted(reserved));
         let least = budget.amount.of(least);
-        // What costs nothing goes on until all is spent.
+        // Requests without cost are admitted until everything is spent.
         if left == 0 || left < least {
             let under_way = unspent > 0 && unspent >= least;
             return Err(Overspent { budget: *budget, renewed: budget.per.end(unix), under_way });
@@ -140,28 +141,29 @@ impl Fund {
         Ok(Grant { fund: self.clone(), amount, reserved: Some(taken) })
     }
 
-    /// The budget, and what was spent in the period of `unix`.
+    /// The budget, and the amount spent in the period of `unix` by all gateways.
     pub fn standing(&self, unix: i64) -> (Budget, Spent) {
         let mut state = lock(&self.0);
-        state.roll(unix);
+        state.renew(unix);
         let State { spent, elsewhere, .. } = &*state;
         let tokens = spent.tokens.saturating_add(elsewhere.tokens);
         let picodollars = spent.picodollars.saturating_add(elsewhere.picodollars);
         (state.budget, Spent { tokens, usd: picodollars as f64 / PARTS })
     }
 
-    /// How it stands here, for gateways that count together.
+    /// This gateway's status, for the other gateways that share the budget.
     pub fn statement(&self, unix: i64) -> Statement {
         let mut state = lock(&self.0);
-        state.roll(unix);
+        state.renew(unix);
         let State { budget, spent, .. } = &*state;
-        // A clock that was set back is in the period that has begun.
+        // If the clock was set back, the period that has begun stays current.
         let unix = unix.max(spent.since);
         let (since, until) = (budget.per.start(unix), budget.per.end(unix));
         Statement { budget: *budget, since, until, most: budget.amount.most(), spent: budget.amount.counted(spent) }
     }
 
-    /// What the others answer to `statement`: what was spent `here`, which counts where it is more than is known here, and by `all`.
+    /// Merges the shared state for `statement`: `here` is the amount recorded for this gateway, which counts if it is
+    /// higher than the local one, and `all` the amount of all gateways.
     pub fn learn(&self, statement: &Statement, here: u64, all: u64) {
         let mut state = lock(&self.0);
         let State { budget, spent, elsewhere, .. } = &mut *state;
@@ -173,11 +175,11 @@ impl Fund {
             Amount::Tokens(_) => (&mut spent.tokens, &mut elsewhere.tokens),
         };
         *own = here.max(*own);
-        // Others spend nothing less: a server that says so has lost something.
+        // The others' spending never decreases within a period: a lower value means that the server has lost data.
         *others = all.saturating_sub(here).max(*others);
     }
 
-    /// What is to be kept across a restart: what was spent here.
+    /// The amount to store across a restart: the spending of this gateway.
     pub fn tally(&self) -> Tally {
         lock(&self.0).spent
     }
@@ -185,7 +187,7 @@ impl Fund {
     fn settle(&self, reserved: &Tally, used: Spent, unix: Option<i64>) {
         let mut state = lock(&self.0);
         if let Some(unix) = unix {
-            state.roll(unix);
+            state.renew(unix);
         }
         state.reserved.subtract(reserved);
         state.spent.add(&Tally { since: 0, tokens: used.tokens, picodollars: parts(used.usd) });
@@ -193,8 +195,8 @@ impl Fund {
 }
 
 impl State {
-    /// Begins the period of `unix`, if that is another one. A clock that was set back changes nothing.
-    fn roll(&mut self, unix: i64) {
+    /// Begins the period of `unix` if it is a later one. A clock that was set back changes nothing.
+    fn renew(&mut self, unix: i64) {
         let since = self.budget.per.start(unix);
         if since > self.spent.since {
             self.spent = Tally { since, ..Tally::default() };
@@ -204,7 +206,7 @@ impl State {
 }
 
 impl Amount {
-    /// How much it is, in tokens or in parts of a dollar.
+    /// The size in tokens or in parts of a dollar.
     fn most(self) -> u64 {
         match self {
             Self::Usd(usd) => parts(usd),
@@ -212,7 +214,7 @@ impl Amount {
         }
     }
 
-    /// What `spent` is in its unit.
+    /// The amount `spent` in this budget's unit.
     pub fn of(self, spent: Spent) -> u64 {
         match self {
             Self::Usd(_) => parts(spent.usd),
@@ -255,7 +257,7 @@ impl Tally {
     }
 }
 
-/// No number and what is below zero count as nothing.
+/// NaN and negative values become 0.
 fn parts(usd: f64) -> u64 {
     (usd * PARTS).round() as u64
 }
@@ -268,12 +270,12 @@ impl Spent {
 }
 
 impl Grant {
-    /// How much is reserved, in the budget's unit: tokens or 10⁻¹² US dollars.
+    /// The reserved amount in the budget's unit: tokens or 10⁻¹² US dollars.
     pub fn amount(&self) -> u64 {
         self.amount
     }
 
-    /// The request is over, and has used this much.
+    /// Ends the request, which has used `used`.
     pub fn settle(mut self, used: Spent, unix: i64) {
         if let Some(reserved) = self.reserved.take() {
             self.fund.settle(&reserved, used, Some(unix));
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_in_the_next_period_is_spent_there() {
+    fn requests_are_charged_to_the_period_in_which_they_end() {
         let fund = fund(Amount::Tokens(100));
         let held = fund.reserve(Spent { tokens: 60, usd: 0.0 }, Spent { tokens: 60, usd: 0.0 }, DAY - 1).unwrap();
         assert!(
@@ -332,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_and_a_reload_forget_nothing() {
+    fn a_restart_and_a_reload_keep_spending() {
         let first = fund(Amount::Tokens(100));
         first
             .reserve(Spent { tokens: 60, usd: 0.1 }, Spent { tokens: 60, usd: 0.1 }, 5)
@@ -344,7 +346,7 @@ mod tests {
         again.follow(Budget { amount: Amount::Usd(0.15), per: Period::Day }, 100);
         assert!(again.reserve(usd(0.06), usd(0.06), 100).is_err() && again.reserve(usd(0.05), usd(0.05), 100).is_ok());
         assert_eq!(Fund::new(budget, Some(first.tally()), DAY).standing(DAY).1, Spent::default(), "it is another day");
-        // A clock that is set back does not give the budget a second time.
+        // A clock that is set back does not renew the budget.
         again.follow(budget, DAY);
         again
             .reserve(Spent { tokens: 70, usd: 0.0 }, Spent { tokens: 70, usd: 0.0 }, DAY)
@@ -354,14 +356,14 @@ mod tests {
     }
 
     #[test]
-    fn what_others_spent_counts_and_is_not_kept() {
+    fn spending_by_others_counts_and_is_not_stored() {
         let fund = fund(Amount::Tokens(100));
         fund.reserve(Spent { tokens: 30, usd: 0.0 }, Spent { tokens: 30, usd: 0.0 }, 5)
             .unwrap()
             .settle(Spent { tokens: 30, usd: 0.0 }, 5);
         let statement = fund.statement(5);
         assert_eq!((statement.since, statement.until, statement.most, statement.spent), (0, DAY, 100, 30));
-        // More was told there than is known here: the process ended before it had written that down.
+        // The shared amount exceeds the local one: the process ended before it had stored its own.
         fund.learn(&statement, 40, 90);
         assert_eq!((fund.standing(5).1.tokens, fund.tally().tokens), (90, 40));
         assert!(fund.reserve(Spent { tokens: 11, usd: 0.0 }, Spent { tokens: 11, usd: 0.0 }, 5).is_err());
@@ -376,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn little_that_is_left_goes_to_one_request_at_a_time() {
+    fn a_small_remainder_goes_to_one_request_at_a_time() {
         let fund = fund(Amount::Tokens(100));
         let tokens = |tokens| Spent { tokens, usd: 0.0 };
         let first = fund.reserve(tokens(5), tokens(70), 0).unwrap();
@@ -420,7 +422,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_is_lost_or_made(
+        fn amounts_are_conserved(
             steps in prop::collection::vec((0_u64..1000, prop::option::of(0_u64..2000)), 0..60),
         ) {
             let fund = fund(Amount::Usd(1e6));

@@ -1,5 +1,5 @@
-//! What callers may use: rates, requests at once, tokens, budgets. It is reserved before a request goes on, and settled when it is over; what
-//! is reserved and never settled comes back by itself, wherever the request was dropped. Pure: `now` is an argument.
+//! Limits on callers: rates, concurrency, tokens, budgets. Amounts are reserved before a request proceeds and settled
+//! when it ends; a reservation that is never settled is returned when it is dropped. Pure: `now` is an argument.
 
 mod allowance;
 mod book;
