@@ -229,7 +229,7 @@ impl Watch {
     }
 
     fn burn(&self, now: Moment) -> f64 {
-        self.budgets.iter().map(|(_, budget)| budget.lately(now)).fold(0.0, f64::max)
+        self.budgets.iter().map(|(_, budget)| budget.recent_burn_rate(now)).fold(0.0, f64::max)
     }
 
     fn state(&self, now: Moment) -> BudgetState {

@@ -232,7 +232,7 @@ impl ErrorBudget {
     }
 
     /// The burn rate over the last five minutes; 0 if fewer than [five](FEWEST) requests were bad.
-    pub fn lately(&self, now: Moment) -> f64 {
+    pub fn recent_burn_rate(&self, now: Moment) -> f64 {
         let count = lock(&self.counts).over(BurnSpan::FiveMinutes, now);
         if count.bad < FEWEST { 0.0 } else { self.rate(count) }
     }
@@ -379,11 +379,11 @@ mod tests {
         let budget = ErrorBudget::new(0.95, at(0));
         play(&budget, 0, HOUR, 1.0);
         assert_eq!(budget.state(at(HOUR)), BudgetState::Burning);
-        assert!(budget.lately(at(HOUR)) > 19.9);
+        assert!(budget.recent_burn_rate(at(HOUR)) > 19.9);
         assert_eq!(budget.state(at(HOUR + 200)), BudgetState::Burning);
         // The fast rule is over after five minutes without any, the slow one after half an hour.
         assert_eq!(budget.state(at(HOUR + 31 * 60)), BudgetState::Ok);
-        assert!(budget.lately(at(HOUR + 31 * 60)) < 1e-9);
+        assert!(budget.recent_burn_rate(at(HOUR + 31 * 60)) < 1e-9);
         // A few requests decide whether that was right.
         play(&budget, HOUR + 31 * 60, HOUR + 32 * 60, 1.0);
         assert_eq!(budget.state(at(HOUR + 32 * 60)), BudgetState::Burning);
@@ -395,7 +395,7 @@ mod tests {
             let budget = ErrorBudget::new(target, at(0));
             for hour in 0..80 {
                 budget.record(false, at(hour * HOUR));
-                assert!(budget.lately(at(hour * HOUR)) < 1e-9);
+                assert!(budget.recent_burn_rate(at(hour * HOUR)) < 1e-9);
                 let state = budget.state(at(hour * HOUR));
                 assert!(hour > 3 || state == BudgetState::Ok, "{target}: {state:?} after {hour} h");
             }

@@ -62,7 +62,7 @@ impl RequestBody {
                 led = end;
             }
             if led == 0 {
-                return Head { bytes: first, end: HeadEnd::Untold };
+                return Head { bytes: first, end: HeadEnd::Unmarked };
             }
             break;
         }
@@ -185,9 +185,9 @@ mod tests {
             r#"{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"user","content":"ho"}]}"#,
         );
         let head = chat.head();
-        assert_eq!((head.end, &*before(&chat, head.bytes)), (HeadEnd::Untold, r#"{"role":"user","content":"hi"}"#));
+        assert_eq!((head.end, &*before(&chat, head.bytes)), (HeadEnd::Unmarked, r#"{"role":"user","content":"hi"}"#));
         let plain = body(Endpoint::Completions, r#"{"model":"m","prompt":"once upon"}"#);
-        assert_eq!((plain.head(), plain.locate(3).part), (Head { bytes: 9, end: HeadEnd::Untold }, Part::Prompt));
+        assert_eq!((plain.head(), plain.locate(3).part), (Head { bytes: 9, end: HeadEnd::Unmarked }, Part::Prompt));
         let form = RequestBody::opaque(bytes::Bytes::from_static(b"x"));
         assert_eq!((form.head().bytes, form.locate(0).part), (0, Part::Prompt));
     }

@@ -263,7 +263,7 @@ fn effort(raw: &[u8]) -> Effort {
         b"low" => Effort::Low,
         b"medium" => Effort::Medium,
         b"high" | b"xhigh" | b"max" => Effort::High,
-        _ => Effort::Unsaid,
+        _ => Effort::Unspecified,
     }
 }
 
@@ -274,7 +274,7 @@ fn thinking(raw: &[u8]) -> Effort {
             if budget.is_none_or(|tokens| tokens >= HIGH_BUDGET) { Effort::High } else { Effort::Medium }
         }
         Some(b"disabled") => Effort::Minimal,
-        _ => Effort::Unsaid,
+        _ => Effort::Unspecified,
     }
 }
 

@@ -5,7 +5,7 @@
 pub enum Effort {
     /// Not specified.
     #[default]
-    Unsaid,
+    Unspecified,
     /// `none` or `minimal`
     Minimal,
     /// `low`

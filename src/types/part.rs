@@ -52,5 +52,5 @@ pub enum HeadEnd {
     Breakpoint,
     /// No mark: the head ends with the first message, or with the whole prompt.
     #[default]
-    Untold,
+    Unmarked,
 }

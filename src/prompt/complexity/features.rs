@@ -143,7 +143,7 @@ pub const TABLE: [Feature; FEATURES] = [
         o.max_tokens.map_or(0.0, |tokens| tokens as f32)
     }),
     feature("effort", Family::Request, 0.06, &[1.0, 2.0, 3.0], |_, o| match o.effort {
-        Effort::Unsaid | Effort::Minimal => 0.0,
+        Effort::Unspecified | Effort::Minimal => 0.0,
         Effort::Low => 1.0,
         Effort::Medium => 2.0,
         Effort::High => 3.0,

@@ -164,7 +164,7 @@ impl State {
         let near = self.known.iter().zip(kin).filter(|(known, _)| sketch.is_like(&known.sketch));
         let shared = near.map(|(_, (_, shared))| *shared).max()?;
         // Without a system prompt, what stays the same and what is asked are one text: only what is behind counts against it.
-        let untold = begun.head.end == HeadEnd::Untold;
+        let untold = begun.head.end == HeadEnd::Unmarked;
         let from = begun.prompt.layout.bytes(shared);
         (!untold || from <= begun.head.bytes / 4).then_some(Found::Departed(shared))
     }

@@ -27,7 +27,7 @@ impl Made {
     }
 
     fn untold(self) -> Self {
-        Self { end: HeadEnd::Untold, ..self }
+        Self { end: HeadEnd::Unmarked, ..self }
     }
 
     fn marked(self) -> Self {
