@@ -8,7 +8,7 @@ use std::sync::{
 
 use crate::{
     policy,
-    quota::{Allowance, KeyRing, RateLimits, Reserved, Standing},
+    quota::{Allowance, KeyRing, RateLimits, Standing, TokenReservation},
     types::{Moment, Name},
 };
 
@@ -43,7 +43,7 @@ impl Account {
     /// The account that `spec` describes, of which this was `used` so far.
     pub(super) fn new(spec: &policy::Account, used: Arc<Used>) -> Self {
         // What has come back since it was used last comes back under the new limits.
-        used.allowance.follow(spec.limits, Moment::default());
+        used.allowance.set_limits(spec.limits, Moment::default());
         let limited = spec.limits != RateLimits::default();
         Self { name: spec.name.clone(), used, limited, keys: KeyRing::new(spec.keys.len()) }
     }
@@ -54,7 +54,7 @@ impl Account {
     }
 
     /// One more request; `None` where it has no room for it now.
-    pub fn admit(&self, tokens: u64, now: Moment) -> Option<Reserved> {
+    pub fn admit(&self, tokens: u64, now: Moment) -> Option<TokenReservation> {
         self.used.allowance.admit(tokens, now)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Desk;
 use crate::{
     fleet::Ticket,
-    quota::Reserved,
+    quota::TokenReservation,
     types::{Moment, Usage},
 };
 
@@ -14,12 +14,12 @@ use crate::{
 pub(super) struct Seat {
     ticket: Option<Ticket>,
     /// Given back where nothing says what was used.
-    charge: Option<Reserved>,
+    charge: Option<TokenReservation>,
     desk: Arc<Desk>,
 }
 
 impl Seat {
-    pub(super) fn new(ticket: Ticket, charge: Option<Reserved>, desk: Arc<Desk>) -> Self {
+    pub(super) fn new(ticket: Ticket, charge: Option<TokenReservation>, desk: Arc<Desk>) -> Self {
         Self { ticket: Some(ticket), charge, desk }
     }
 

@@ -47,7 +47,7 @@ pub struct Exceeded {
 
 /// The status of one limit, as reported to its caller.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Figures {
+pub struct LimitStatus {
     /// The limit.
     pub limit: u64,
     /// The remaining amount.
@@ -61,9 +61,9 @@ pub struct Figures {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Standing {
     /// Requests per minute, where limited.
-    pub requests: Option<Figures>,
+    pub requests: Option<LimitStatus>,
     /// Tokens per minute, where limited.
-    pub tokens: Option<Figures>,
+    pub tokens: Option<LimitStatus>,
     /// Requests in flight.
     pub in_flight: u64,
 }
@@ -82,11 +82,11 @@ struct State {
 
 /// A slot for a request in flight; dropping it frees the slot.
 #[derive(Debug)]
-pub struct Stay(Arc<Allowance>);
+pub struct ConcurrencyPermit(Arc<Allowance>);
 
 /// Tokens reserved for a request; dropping the reservation returns all of them.
 #[derive(Debug)]
-pub struct Reserved {
+pub struct TokenReservation {
     allowance: Arc<Allowance>,
     tokens: u64,
 }
@@ -100,7 +100,7 @@ impl Allowance {
     }
 
     /// Replaces the limits; recorded usage is kept.
-    pub fn follow(&self, limits: RateLimits, now: Moment) {
+    pub fn set_limits(&self, limits: RateLimits, now: Moment) {
         let mut state = lock(&self.0);
         let State { requests, tokens, concurrency, .. } = &mut *state;
         *concurrency = limits.concurrency;
@@ -117,7 +117,7 @@ impl Allowance {
     ///
     /// # Errors
     /// The per-minute or concurrency limit that it would exceed; nothing is taken then.
-    pub fn enter(self: &Arc<Self>, now: Moment) -> Result<Stay, Exceeded> {
+    pub fn enter(self: &Arc<Self>, now: Moment) -> Result<ConcurrencyPermit, Exceeded> {
         let mut state = lock(&self.0);
         if let Some(most) = state.concurrency.filter(|most| state.in_flight >= *most) {
             return Err(Exceeded { kind: Kind::Concurrency, limit: most, remaining: 0, asked: 1, after: None });
@@ -126,7 +126,7 @@ impl Allowance {
             take(bucket, Kind::Requests, 1, now)?;
         }
         state.in_flight += 1;
-        Ok(Stay(self.clone()))
+        Ok(ConcurrencyPermit(self.clone()))
     }
 
     /// Reserves the `expected` tokens of a request. If more are expected than the limit allows per minute, only the
@@ -134,13 +134,13 @@ impl Allowance {
     ///
     /// # Errors
     /// The token limit that it would exceed; nothing is taken then.
-    pub fn reserve(self: &Arc<Self>, certain: u64, expected: u64, now: Moment) -> Result<Reserved, Exceeded> {
+    pub fn reserve(self: &Arc<Self>, certain: u64, expected: u64, now: Moment) -> Result<TokenReservation, Exceeded> {
         let mut tokens = expected;
         if let Some(bucket) = &mut lock(&self.0).tokens {
             tokens = within(bucket.per_minute(), certain, expected);
             take(bucket, Kind::Tokens, tokens, now)?;
         }
-        Ok(Reserved { allowance: self.clone(), tokens })
+        Ok(TokenReservation { allowance: self.clone(), tokens })
     }
 
     /// True if a request of `tokens` tokens can be admitted now. A request larger than the limit per minute is admitted
@@ -150,7 +150,7 @@ impl Allowance {
     }
 
     /// Admits a request of `tokens` tokens if the per-minute limits have room for it. Takes no concurrency slot.
-    pub fn admit(self: &Arc<Self>, tokens: u64, now: Moment) -> Option<Reserved> {
+    pub fn admit(self: &Arc<Self>, tokens: u64, now: Moment) -> Option<TokenReservation> {
         let mut state = lock(&self.0);
         if !state.has_room(tokens, now) {
             return None;
@@ -158,13 +158,13 @@ impl Allowance {
         for (bucket, count) in state.buckets(tokens) {
             bucket.take(count);
         }
-        Some(Reserved { allowance: self.clone(), tokens })
+        Some(TokenReservation { allowance: self.clone(), tokens })
     }
 
     /// The current usage.
     pub fn standing(&self, now: Moment) -> Standing {
         let mut state = lock(&self.0);
-        let figures = |bucket: &mut Option<Bucket>| bucket.as_mut().map(|bucket| Figures::of(bucket, now));
+        let figures = |bucket: &mut Option<Bucket>| bucket.as_mut().map(|bucket| LimitStatus::of(bucket, now));
         let (requests, tokens) = (figures(&mut state.requests), figures(&mut state.tokens));
         Standing { requests, tokens, in_flight: state.in_flight }
     }
@@ -215,14 +215,14 @@ impl Exceeded {
     }
 }
 
-impl Figures {
+impl LimitStatus {
     /// The status of `bucket`.
     pub fn of(bucket: &mut Bucket, now: Moment) -> Self {
         Self { limit: bucket.per_minute(), remaining: bucket.remaining(now), reset: bucket.reset(now) }
     }
 }
 
-impl Reserved {
+impl TokenReservation {
     /// Number of reserved tokens.
     pub fn tokens(&self) -> u64 {
         self.tokens
@@ -235,7 +235,7 @@ impl Reserved {
     }
 }
 
-impl Drop for Reserved {
+impl Drop for TokenReservation {
     fn drop(&mut self) {
         if self.tokens > 0 {
             self.allowance.correct(self.tokens, 0);
@@ -243,7 +243,7 @@ impl Drop for Reserved {
     }
 }
 
-impl Stay {
+impl ConcurrencyPermit {
     /// Returns the request to the limit per minute, as if it had never been admitted.
     pub fn cancel(self) {
         if let Some(bucket) = &mut lock(&self.0.0).requests {
@@ -252,7 +252,7 @@ impl Stay {
     }
 }
 
-impl Drop for Stay {
+impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
         lock(&self.0.0).in_flight -= 1;
     }
@@ -337,7 +337,7 @@ mod tests {
     fn new_limits_hold_at_once_and_keep_usage() {
         let allowance = allowance(10, 100, 1);
         let _under_way = allowance.enter(at(0)).unwrap();
-        allowance.follow(RateLimits { rpm: Some(5), tpm: None, concurrency: Some(2) }, at(0));
+        allowance.set_limits(RateLimits { rpm: Some(5), tpm: None, concurrency: Some(2) }, at(0));
         let standing = allowance.standing(at(0));
         assert_eq!((standing.requests.unwrap().remaining, standing.tokens, standing.in_flight), (4, None, 1));
         assert!(allowance.enter(at(0)).is_ok());

@@ -41,7 +41,7 @@ pub struct Budget {
 
 /// The error for a request that does not fit into a budget.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Overspent {
+pub struct BudgetExceeded {
     /// The budget.
     pub budget: Budget,
     /// The start of the next period, in seconds since 1970.
@@ -78,7 +78,7 @@ pub struct Statement {
 
 /// The amounts spent and reserved of a budget.
 #[derive(Debug)]
-pub struct Fund(Mutex<State>);
+pub struct BudgetAccount(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
@@ -91,13 +91,13 @@ struct State {
 
 /// An amount reserved for a request; dropping the reservation returns all of it.
 #[derive(Debug)]
-pub struct Grant {
-    fund: Arc<Fund>,
+pub struct SpendReservation {
+    account: Arc<BudgetAccount>,
     amount: u64,
     reserved: Option<Tally>,
 }
 
-impl Fund {
+impl BudgetAccount {
     /// An account without spending, or with `before` if that belongs to the period of `unix`.
     pub fn new(budget: Budget, before: Option<Tally>, unix: i64) -> Self {
         let since = budget.per.start(unix);
@@ -106,7 +106,7 @@ impl Fund {
     }
 
     /// Replaces the budget. Spending in the period is kept unless a new period has begun.
-    pub fn follow(&self, budget: Budget, unix: i64) {
+    pub fn set_budget(&self, budget: Budget, unix: i64) {
         let mut state = lock(&self.0);
         state.budget = budget;
         state.renew(unix);
@@ -120,7 +120,7 @@ impl Fund {
     ///
     /// # Errors
     /// The budget that cannot cover `least`; nothing is taken then.
-    pub fn reserve(self: &Arc<Self>, least: Spent, most: Spent, unix: i64) -> Result<Grant, Overspent> {
+    pub fn reserve(self: &Arc<Self>, least: Spent, most: Spent, unix: i64) -> Result<SpendReservation, BudgetExceeded> {
         let mut state = lock(&self.0);
         state.renew(unix);
         let State { budget, spent, elsewhere, reserved } = &mut *state;
@@ -132,13 +132,13 @@ impl Fund {
         // Requests without cost are admitted until everything is spent.
         if left == 0 || left < least {
             let under_way = unspent > 0 && unspent >= least;
-            return Err(Overspent { budget: *budget, renewed: budget.per.end(unix), under_way });
+            return Err(BudgetExceeded { budget: *budget, renewed: budget.per.end(unix), under_way });
         }
         let mut taken = Tally { since: 0, tokens: most.tokens, picodollars: parts(most.usd) };
         let amount = budget.amount.counted(&taken).clamp(least, left);
         *budget.amount.counted_mut(&mut taken) = amount;
         reserved.add(&taken);
-        Ok(Grant { fund: self.clone(), amount, reserved: Some(taken) })
+        Ok(SpendReservation { account: self.clone(), amount, reserved: Some(taken) })
     }
 
     /// The budget, and the amount spent in the period of `unix` by all gateways.
@@ -269,7 +269,7 @@ impl Spent {
     }
 }
 
-impl Grant {
+impl SpendReservation {
     /// The reserved amount in the budget's unit: tokens or 10⁻¹² US dollars.
     pub fn amount(&self) -> u64 {
         self.amount
@@ -278,15 +278,15 @@ impl Grant {
     /// Ends the request, which has used `used`.
     pub fn settle(mut self, used: Spent, unix: i64) {
         if let Some(reserved) = self.reserved.take() {
-            self.fund.settle(&reserved, used, Some(unix));
+            self.account.settle(&reserved, used, Some(unix));
         }
     }
 }
 
-impl Drop for Grant {
+impl Drop for SpendReservation {
     fn drop(&mut self) {
         if let Some(reserved) = self.reserved.take() {
-            self.fund.settle(&reserved, Spent::default(), None);
+            self.account.settle(&reserved, Spent::default(), None);
         }
     }
 }
@@ -303,51 +303,55 @@ mod tests {
         Spent { tokens: 10, usd }
     }
 
-    fn fund(amount: Amount) -> Arc<Fund> {
-        Arc::new(Fund::new(Budget { amount, per: Period::Day }, None, 0))
+    fn account(amount: Amount) -> Arc<BudgetAccount> {
+        Arc::new(BudgetAccount::new(Budget { amount, per: Period::Day }, None, 0))
     }
 
     #[test]
     fn a_budget_ends_and_begins_anew() {
-        let fund = fund(Amount::Usd(1.0));
-        fund.reserve(usd(0.5), usd(0.5), 10).unwrap().settle(usd(0.7), 20);
-        let refused = fund.reserve(usd(0.4), usd(0.4), 30).unwrap_err();
+        let account = account(Amount::Usd(1.0));
+        account.reserve(usd(0.5), usd(0.5), 10).unwrap().settle(usd(0.7), 20);
+        let refused = account.reserve(usd(0.4), usd(0.4), 30).unwrap_err();
         assert_eq!((refused.renewed, refused.budget.amount), (DAY, Amount::Usd(1.0)));
-        let held = fund.reserve(usd(0.3), usd(0.3), 30).unwrap();
-        assert!(fund.reserve(usd(0.0), usd(0.0), 30).is_err(), "what is reserved is not there for others");
+        let held = account.reserve(usd(0.3), usd(0.3), 30).unwrap();
+        assert!(account.reserve(usd(0.0), usd(0.0), 30).is_err(), "what is reserved is not there for others");
         drop(held);
-        assert!(fund.reserve(usd(0.3), usd(0.3), 30).is_ok());
-        assert!(fund.reserve(usd(1.0), usd(1.0), DAY).is_ok());
-        assert_eq!(fund.standing(DAY).1, Spent::default());
+        assert!(account.reserve(usd(0.3), usd(0.3), 30).is_ok());
+        assert!(account.reserve(usd(1.0), usd(1.0), DAY).is_ok());
+        assert_eq!(account.standing(DAY).1, Spent::default());
     }
 
     #[test]
     fn requests_are_charged_to_the_period_in_which_they_end() {
-        let fund = fund(Amount::Tokens(100));
-        let held = fund.reserve(Spent { tokens: 60, usd: 0.0 }, Spent { tokens: 60, usd: 0.0 }, DAY - 1).unwrap();
+        let account = account(Amount::Tokens(100));
+        let held = account.reserve(Spent { tokens: 60, usd: 0.0 }, Spent { tokens: 60, usd: 0.0 }, DAY - 1).unwrap();
         assert!(
-            fund.reserve(Spent { tokens: 60, usd: 0.0 }, Spent { tokens: 60, usd: 0.0 }, DAY).is_err(),
+            account.reserve(Spent { tokens: 60, usd: 0.0 }, Spent { tokens: 60, usd: 0.0 }, DAY).is_err(),
             "it is under way still"
         );
         held.settle(Spent { tokens: 50, usd: 0.0 }, DAY + 5);
-        assert_eq!(fund.standing(DAY + 5).1.tokens, 50);
+        assert_eq!(account.standing(DAY + 5).1.tokens, 50);
     }
 
     #[test]
     fn a_restart_and_a_reload_keep_spending() {
-        let first = fund(Amount::Tokens(100));
+        let first = account(Amount::Tokens(100));
         first
             .reserve(Spent { tokens: 60, usd: 0.1 }, Spent { tokens: 60, usd: 0.1 }, 5)
             .unwrap()
             .settle(Spent { tokens: 60, usd: 0.1 }, 5);
         let budget = Budget { amount: Amount::Tokens(70), per: Period::Day };
-        let again = Arc::new(Fund::new(budget, Some(first.tally()), 100));
+        let again = Arc::new(BudgetAccount::new(budget, Some(first.tally()), 100));
         assert!(again.reserve(Spent { tokens: 11, usd: 0.0 }, Spent { tokens: 11, usd: 0.0 }, 100).is_err());
-        again.follow(Budget { amount: Amount::Usd(0.15), per: Period::Day }, 100);
+        again.set_budget(Budget { amount: Amount::Usd(0.15), per: Period::Day }, 100);
         assert!(again.reserve(usd(0.06), usd(0.06), 100).is_err() && again.reserve(usd(0.05), usd(0.05), 100).is_ok());
-        assert_eq!(Fund::new(budget, Some(first.tally()), DAY).standing(DAY).1, Spent::default(), "it is another day");
+        assert_eq!(
+            BudgetAccount::new(budget, Some(first.tally()), DAY).standing(DAY).1,
+            Spent::default(),
+            "it is another day"
+        );
         // A clock that is set back does not renew the budget.
-        again.follow(budget, DAY);
+        again.set_budget(budget, DAY);
         again
             .reserve(Spent { tokens: 70, usd: 0.0 }, Spent { tokens: 70, usd: 0.0 }, DAY)
             .unwrap()
@@ -357,40 +361,41 @@ mod tests {
 
     #[test]
     fn spending_by_others_counts_and_is_not_stored() {
-        let fund = fund(Amount::Tokens(100));
-        fund.reserve(Spent { tokens: 30, usd: 0.0 }, Spent { tokens: 30, usd: 0.0 }, 5)
+        let account = account(Amount::Tokens(100));
+        account
+            .reserve(Spent { tokens: 30, usd: 0.0 }, Spent { tokens: 30, usd: 0.0 }, 5)
             .unwrap()
             .settle(Spent { tokens: 30, usd: 0.0 }, 5);
-        let statement = fund.statement(5);
+        let statement = account.statement(5);
         assert_eq!((statement.since, statement.until, statement.most, statement.spent), (0, DAY, 100, 30));
         // The shared amount exceeds the local one: the process ended before it had stored its own.
-        fund.learn(&statement, 40, 90);
-        assert_eq!((fund.standing(5).1.tokens, fund.tally().tokens), (90, 40));
-        assert!(fund.reserve(Spent { tokens: 11, usd: 0.0 }, Spent { tokens: 11, usd: 0.0 }, 5).is_err());
-        fund.learn(&statement, 35, 85);
-        assert_eq!((fund.standing(5).1.tokens, fund.tally().tokens), (90, 40), "nothing is taken back");
+        account.learn(&statement, 40, 90);
+        assert_eq!((account.standing(5).1.tokens, account.tally().tokens), (90, 40));
+        assert!(account.reserve(Spent { tokens: 11, usd: 0.0 }, Spent { tokens: 11, usd: 0.0 }, 5).is_err());
+        account.learn(&statement, 35, 85);
+        assert_eq!((account.standing(5).1.tokens, account.tally().tokens), (90, 40), "nothing is taken back");
         assert!(
-            fund.reserve(Spent { tokens: 50, usd: 0.0 }, Spent { tokens: 50, usd: 0.0 }, DAY).is_ok(),
+            account.reserve(Spent { tokens: 50, usd: 0.0 }, Spent { tokens: 50, usd: 0.0 }, DAY).is_ok(),
             "it is another day"
         );
-        fund.learn(&statement, 40, 90);
-        assert_eq!(fund.standing(DAY).1.tokens, 0, "what is told of the day before comes too late");
+        account.learn(&statement, 40, 90);
+        assert_eq!(account.standing(DAY).1.tokens, 0, "what is told of the day before comes too late");
     }
 
     #[test]
     fn a_small_remainder_goes_to_one_request_at_a_time() {
-        let fund = fund(Amount::Tokens(100));
+        let account = account(Amount::Tokens(100));
         let tokens = |tokens| Spent { tokens, usd: 0.0 };
-        let first = fund.reserve(tokens(5), tokens(70), 0).unwrap();
-        let second = fund.reserve(tokens(5), tokens(70), 0).unwrap();
+        let first = account.reserve(tokens(5), tokens(70), 0).unwrap();
+        let second = account.reserve(tokens(5), tokens(70), 0).unwrap();
         assert_eq!((first.amount(), second.amount()), (70, 30));
-        let refused = fund.reserve(tokens(5), tokens(70), 0).unwrap_err();
+        let refused = account.reserve(tokens(5), tokens(70), 0).unwrap_err();
         assert!(refused.under_way, "nothing is spent yet");
         first.settle(tokens(20), 0);
-        assert_eq!(fund.reserve(tokens(5), tokens(70), 0).unwrap().amount(), 50);
+        assert_eq!(account.reserve(tokens(5), tokens(70), 0).unwrap().amount(), 50);
         second.settle(tokens(76), 0);
-        assert!(!fund.reserve(tokens(5), tokens(70), 0).unwrap_err().under_way, "4 of 100 hold no prompt of 5");
-        assert_eq!(fund.reserve(tokens(4), tokens(70), 0).unwrap().amount(), 4);
+        assert!(!account.reserve(tokens(5), tokens(70), 0).unwrap_err().under_way, "4 of 100 hold no prompt of 5");
+        assert_eq!(account.reserve(tokens(4), tokens(70), 0).unwrap().amount(), 4);
     }
 
     proptest! {
@@ -398,9 +403,9 @@ mod tests {
         fn a_budget_is_exceeded_by_less_than_one_request(
             steps in prop::collection::vec((1_u64..50, 0_u64..500, 0_usize..1000, any::<bool>()), 0..200),
         ) {
-            let fund = fund(Amount::Tokens(2_000));
-            let mut held: Vec<(Grant, u64)> = Vec::new();
-            let settle = |held: &mut Vec<(Grant, u64)>, at: usize| {
+            let account = account(Amount::Tokens(2_000));
+            let mut held: Vec<(SpendReservation, u64)> = Vec::new();
+            let settle = |held: &mut Vec<(SpendReservation, u64)>, at: usize| {
                 let (grant, used) = held.swap_remove(at);
                 grant.settle(Spent { tokens: used, usd: 0.0 }, 0);
             };
@@ -409,7 +414,7 @@ mod tests {
                 if begins {
                     // Whatever a request may take, it takes.
                     let reserve = |tokens| Spent { tokens, usd: 0.0 };
-                    held.extend(fund.reserve(reserve(least), reserve(most), 0).ok().map(|grant| (grant, most)));
+                    held.extend(account.reserve(reserve(least), reserve(most), 0).ok().map(|grant| (grant, most)));
                 } else if !held.is_empty() {
                     let at = at % held.len();
                     settle(&mut held, at);
@@ -418,19 +423,19 @@ mod tests {
             while !held.is_empty() {
                 settle(&mut held, 0);
             }
-            prop_assert!(fund.tally().tokens < 2_000 + 550, "{}", fund.tally().tokens);
+            prop_assert!(account.tally().tokens < 2_000 + 550, "{}", account.tally().tokens);
         }
 
         #[test]
         fn amounts_are_conserved(
             steps in prop::collection::vec((0_u64..1000, prop::option::of(0_u64..2000)), 0..60),
         ) {
-            let fund = fund(Amount::Usd(1e6));
+            let account = account(Amount::Usd(1e6));
             let (mut held, mut used) = (Vec::new(), 0);
             // Fractions that floats cannot hold.
             let spent = |n: u64| Spent { tokens: n, usd: n as f64 * 1e-7 };
             for (expected, actual) in steps {
-                let grant = fund.reserve(spent(expected), spent(expected), 0).unwrap();
+                let grant = account.reserve(spent(expected), spent(expected), 0).unwrap();
                 match actual {
                     Some(actual) => {
                         grant.settle(spent(actual), 0);
@@ -440,8 +445,8 @@ mod tests {
                 }
             }
             held.clear();
-            prop_assert_eq!(lock(&fund.0).reserved, Tally::default());
-            prop_assert_eq!(fund.tally(), Tally { since: 0, tokens: used, picodollars: used * 100_000 });
+            prop_assert_eq!(lock(&account.0).reserved, Tally::default());
+            prop_assert_eq!(account.tally(), Tally { since: 0, tokens: used, picodollars: used * 100_000 });
         }
     }
 }

@@ -2,19 +2,21 @@
 //! when it ends; a reservation that is never settled is returned when it is dropped. Pure: `now` is an argument.
 
 mod allowance;
-mod book;
 mod bucket;
 mod budget;
 pub mod calendar;
 mod key_ring;
 mod owners;
+mod usage_ledger;
 
 pub use self::{
-    allowance::{Allowance, Exceeded, Figures, Kind, RateLimits, Reserved, Standing, Stay, within},
-    book::{Book, Entry, Row, Used},
+    allowance::{
+        Allowance, ConcurrencyPermit, Exceeded, Kind, LimitStatus, RateLimits, Standing, TokenReservation, within,
+    },
     bucket::Bucket,
-    budget::{Amount, Budget, Fund, Grant, Overspent, Spent, Statement, Tally},
+    budget::{Amount, Budget, BudgetAccount, BudgetExceeded, SpendReservation, Spent, Statement, Tally},
     calendar::Period,
     key_ring::KeyRing,
     owners::{MOST_OBJECTS, Owned, Owners},
+    usage_ledger::{Entry, Row, UsageLedger, Used},
 };

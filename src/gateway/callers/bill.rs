@@ -12,7 +12,7 @@ use super::{
 use crate::{
     gateway::{demand::Demand, line::Line, wall},
     measure::lock,
-    quota::{Exceeded, Grant, Overspent, Reserved, Spent, Stay},
+    quota::{BudgetExceeded, ConcurrencyPermit, Exceeded, SpendReservation, Spent, TokenReservation},
     schedule::predict::OutputForecast,
     telemetry::{KeyMetrics, Stage},
     types::{Fault, Moment, Name, Outcome},
@@ -40,9 +40,9 @@ pub(in crate::gateway) struct Bill {
 
 #[derive(Default)]
 struct Held {
-    stay: Option<Stay>,
-    tokens: Option<Reserved>,
-    grant: Option<Grant>,
+    stay: Option<ConcurrencyPermit>,
+    tokens: Option<TokenReservation>,
+    grant: Option<SpendReservation>,
     /// What its prompt alone will take.
     prompt: Spent,
 }
@@ -157,7 +157,7 @@ impl Bill {
         headers::put(headers, &self.share.as_ref().map_or(here, |share| share.standing(here, now)));
     }
 
-    fn overspent(&self, exceeded: &Overspent, unix: i64) -> Fault {
+    fn overspent(&self, exceeded: &BudgetExceeded, unix: i64) -> Fault {
         let Caller { id, team, known, .. } = &*self.caller;
         known.refuse(None);
         overspent(id, team.as_deref().unwrap_or_default(), exceeded, unix)

@@ -39,7 +39,7 @@ use super::wall;
 use crate::{
     measure::lock,
     policy::{self, Policy},
-    quota::{Allowance, Book, Fund, Owners, Tally},
+    quota::{Allowance, BudgetAccount, Owners, Tally, UsageLedger},
     telemetry::{KeyMetrics, Metrics},
     types::{Moment, Name},
 };
@@ -51,7 +51,7 @@ const DAY: i64 = 86_400;
 #[derive(Default)]
 pub struct Callers {
     known: DashMap<Name, Arc<Known>>,
-    funds: DashMap<Name, Arc<Fund>>,
+    funds: DashMap<Name, Arc<BudgetAccount>>,
     /// Ids of the keys that are revoked, by their hashes: another secret under the same id is another key.
     revoked: Mutex<BTreeMap<[u8; 32], Name>>,
     /// Ids of the policy's keys, by their hashes.
@@ -65,7 +65,7 @@ pub struct Callers {
     /// What they are to be told of keys.
     changes: Changes,
     /// What was used, day by day.
-    pub book: Book,
+    pub book: UsageLedger,
     /// Which key each object at a provider belongs to.
     pub(super) objects: Owners,
     /// What teams had spent when the process began.
@@ -83,7 +83,7 @@ pub(super) struct Caller {
     /// Its team, where it has one.
     pub(super) team: Option<Name>,
     /// What its team may spend, where that is limited.
-    fund: Option<Arc<Fund>>,
+    fund: Option<Arc<BudgetAccount>>,
     known: Arc<Known>,
     /// Where its use is counted for metrics.
     pub(super) metrics: Arc<KeyMetrics>,
@@ -124,7 +124,7 @@ impl Callers {
     fn known(&self, key: &policy::Key, now: Moment) -> Arc<Known> {
         let known = self.known.get(&key.id).map(|known| known.clone());
         if let Some(known) = known {
-            known.allowance.follow(key.limits, now);
+            known.allowance.set_limits(key.limits, now);
             return known;
         }
         let new = Arc::new(Known::new(Allowance::new(key.limits, now)));
@@ -145,10 +145,10 @@ impl Callers {
         for team in &policy.teams {
             let fund = self.funds.get(&team.name).map(|fund| fund.clone());
             if let Some(fund) = fund {
-                fund.follow(team.budget, unix);
+                fund.set_budget(team.budget, unix);
             } else {
                 let before = lock(&self.before).get(&team.name).copied();
-                self.funds.insert(team.name.clone(), Arc::new(Fund::new(team.budget, before, unix)));
+                self.funds.insert(team.name.clone(), Arc::new(BudgetAccount::new(team.budget, before, unix)));
             }
         }
     }
@@ -218,7 +218,7 @@ impl Callers {
     }
 
     /// What every team with a budget may spend.
-    fn funds(&self) -> Vec<(Name, Arc<Fund>)> {
+    fn funds(&self) -> Vec<(Name, Arc<BudgetAccount>)> {
         self.funds.iter().map(|fund| (fund.key().clone(), fund.value().clone())).collect()
     }
 

@@ -107,52 +107,52 @@ pub struct Row {
 
 /// The usage of all days that are kept.
 #[derive(Debug, Default)]
-pub struct Book(Mutex<Pages>);
+pub struct UsageLedger(Mutex<Rows>);
 
 #[derive(Debug, Default)]
-struct Pages {
+struct Rows {
     rows: BTreeMap<Entry, Used>,
     /// Days that changed since they were last taken.
     changed: BTreeSet<Name>,
 }
 
-impl Book {
+impl UsageLedger {
     /// Adds usage to a row.
     pub fn add(&self, entry: Entry, used: &Used) {
-        let mut pages = lock(&self.0);
-        pages.changed.insert(entry.day.clone());
-        let full = pages.rows.len() >= MOST && !pages.rows.contains_key(&entry);
+        let mut state = lock(&self.0);
+        state.changed.insert(entry.day.clone());
+        let full = state.rows.len() >= MOST && !state.rows.contains_key(&entry);
         let entry = if full { Entry { model: OTHER.into(), served: OTHER.into(), ..entry } } else { entry };
-        pages.rows.entry(entry).or_default().add(used);
+        state.rows.entry(entry).or_default().add(used);
     }
 
     /// Adds rows that were stored earlier.
     pub fn restore(&self, rows: impl IntoIterator<Item = Row>) {
-        let mut pages = lock(&self.0);
+        let mut state = lock(&self.0);
         for Row { entry, used } in rows {
-            pages.rows.entry(entry).or_default().add(&used);
+            state.rows.entry(entry).or_default().add(&used);
         }
     }
 
     /// Deletes the days before the day of `unix`.
     pub fn forget_before(&self, unix: i64) {
         let first = Entry { day: calendar::date(unix).to_string().into(), ..Entry::default() };
-        let mut pages = lock(&self.0);
-        pages.rows = pages.rows.split_off(&first);
-        pages.changed = pages.changed.split_off(&first.day);
+        let mut state = lock(&self.0);
+        state.rows = state.rows.split_off(&first);
+        state.changed = state.changed.split_off(&first.day);
     }
 
     /// The rows whose entry satisfies `wanted`, by day and key.
     pub fn rows(&self, wanted: impl Fn(&Entry) -> bool) -> Vec<Row> {
-        let pages = lock(&self.0);
-        let rows = pages.rows.iter().filter(|(entry, _)| wanted(entry));
+        let state = lock(&self.0);
+        let rows = state.rows.iter().filter(|(entry, _)| wanted(entry));
         rows.map(|(entry, used)| Row { entry: entry.clone(), used: *used }).collect()
     }
 
     /// The rows of one day, by key.
     pub fn day(&self, day: &Name) -> Vec<Row> {
-        let pages = lock(&self.0);
-        let rows = pages.rows.range(Entry { day: day.clone(), ..Entry::default() }..);
+        let state = lock(&self.0);
+        let rows = state.rows.range(Entry { day: day.clone(), ..Entry::default() }..);
         let rows = rows.take_while(|(entry, _)| entry.day == *day);
         rows.map(|(entry, used)| Row { entry: entry.clone(), used: *used }).collect()
     }
@@ -184,38 +184,38 @@ mod tests {
 
     #[test]
     fn rows_add_up_and_days_are_forgotten() {
-        let book = Book::default();
-        book.add(entry("2026-11-20", "a"), &one(5));
-        book.add(entry("2026-11-21", "a"), &one(7));
-        book.add(entry("2026-11-21", "a"), &one(9));
-        assert_eq!(book.take_changed().len(), 2);
-        assert!(book.take_changed().is_empty());
-        let rows = book.day(&"2026-11-21".into());
+        let ledger = UsageLedger::default();
+        ledger.add(entry("2026-11-20", "a"), &one(5));
+        ledger.add(entry("2026-11-21", "a"), &one(7));
+        ledger.add(entry("2026-11-21", "a"), &one(9));
+        assert_eq!(ledger.take_changed().len(), 2);
+        assert!(ledger.take_changed().is_empty());
+        let rows = ledger.day(&"2026-11-21".into());
         assert_eq!((rows.len(), rows[0].used.requests, rows[0].used.prompt_tokens), (1, 2, 16));
         assert!((rows[0].used.cost_usd - 1.0).abs() < 1e-9);
-        book.forget_before(1_795_219_200);
-        assert_eq!(book.rows(|_| true).len(), 1);
+        ledger.forget_before(1_795_219_200);
+        assert_eq!(ledger.rows(|_| true).len(), 1);
     }
 
     #[test]
     fn callers_cannot_grow_it_without_end() {
-        let book = Book::default();
+        let ledger = UsageLedger::default();
         for number in 0..MOST + 50 {
-            book.add(entry("2026-11-21", &number.to_string()), &one(1));
+            ledger.add(entry("2026-11-21", &number.to_string()), &one(1));
         }
-        let rows = book.rows(|_| true);
+        let rows = ledger.rows(|_| true);
         assert_eq!(rows.len(), MOST + 1);
         assert_eq!(rows.iter().map(|row| row.used.requests).sum::<u64>(), MOST as u64 + 50);
     }
 
     #[test]
     fn a_row_is_read_as_it_was_written() {
-        let book = Book::default();
-        book.add(entry("2026-11-21", "a"), &one(5));
-        let text = serde_json::to_string(&book.rows(|_| true)[0]).unwrap();
-        let other = Book::default();
+        let ledger = UsageLedger::default();
+        ledger.add(entry("2026-11-21", "a"), &one(5));
+        let text = serde_json::to_string(&ledger.rows(|_| true)[0]).unwrap();
+        let other = UsageLedger::default();
         other.restore([serde_json::from_str(&text).unwrap()]);
-        assert_eq!(other.rows(|_| true), book.rows(|_| true));
+        assert_eq!(other.rows(|_| true), ledger.rows(|_| true));
         assert!(other.take_changed().is_empty(), "what was read need not be written");
     }
 }
