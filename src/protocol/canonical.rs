@@ -1,12 +1,13 @@
-//! A request's body in one spelling, so that two bodies which ask for the same can be known by their bytes.
+//! The canonical form of a request's body, so that requests with the same meaning have the same bytes.
 //!
-//! Objects are sorted by name, numbers are written as exact decimals, escapes in strings are resolved, white space is gone, and a
-//! message's content that is one plain text part is the string of its text. The order of lists stays, and so does every byte of a text.
-//! What only says how the answer is to be carried is left out (`TRANSPORT`), and so are `n` of 1 and `logprobs` of false, which is what
-//! their absence means. Nothing else has a default here: engines take an absent temperature from the model's own settings.
+//! Objects are sorted by name, numbers are written as exact decimals, escapes in strings are resolved, white space is
+//! removed, and a message content that consists of one plain text part becomes the string of its text. The order of
+//! lists and every byte of a text are kept. Members that only affect transport are left out (`TRANSPORT`), as are `n`
+//! of 1 and `logprobs` of false, which equal their absence. Nothing else has a default here: engines take an absent
+//! temperature from the model's own settings.
 //!
-//! The form is for hashing alone. Every value begins with its kind and says where it ends, so that no two bodies that differ in what
-//! they ask for have the same form.
+//! The form is for hashing alone. Every value starts with its kind and delimits itself, so that two bodies with
+//! different meanings never have the same form.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -16,27 +17,27 @@ use super::{
 };
 use crate::types::Endpoint;
 
-/// Top-level members that do not change the answer, or that stand in a key by themselves (`model`).
+/// Top-level members that do not change the answer, or that are a separate part of the cache key (`model`).
 const TRANSPORT: [&str; 7] = ["model", "stream", "stream_options", "user", "metadata", "store", "cache"];
 
-/// How deep values may nest; each level is looked through once more.
+/// The deepest nesting of values; each level is scanned once more.
 const DEEPEST: usize = 32;
 
-/// A body in its one spelling.
+/// A body in canonical form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Canonical {
     bytes: Vec<u8>,
-    /// Where the text of the last thing that a user said stands, its head included.
+    /// The range of the last user text, including its head.
     last: Option<Range<usize>>,
-    /// Where the texts of what users said before stand.
+    /// The ranges of the earlier user texts.
     earlier: Vec<Range<usize>>,
-    /// Whether users said something before that is no plain text.
+    /// True if an earlier user message is not plain text.
     unread: bool,
 }
 
-/// The body means different things to different readers (a member twice in one object, half a surrogate pair), or nests too deep.
+/// The body is ambiguous (a duplicate member in an object, half a surrogate pair) or nests too deep.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the body has no one meaning")]
+#[error("the body is ambiguous")]
 pub struct Unclear;
 
 /// Unescaped names and raw values.
@@ -48,10 +49,10 @@ type Each<'f, 'a> = dyn FnMut(&mut Canonical, &str, &'a [u8]) -> Result<(), Uncl
 const TEXT_HEAD: usize = 1 + size_of::<u64>();
 
 impl Canonical {
-    /// The form of a chat or completion request.
+    /// The canonical form of a chat or completion request.
     ///
     /// # Errors
-    /// [`Unclear`] where it has none; and for a body that was not read as JSON.
+    /// [`Unclear`] if the body has none, or was not read as JSON.
     pub fn of(endpoint: Endpoint, body: &RequestBody) -> Result<Self, Unclear> {
         let mut form =
             Self { bytes: Vec::with_capacity(body.bytes().len() + 64), last: None, earlier: Vec::new(), unread: false };
@@ -81,17 +82,17 @@ impl Canonical {
         Ok(form)
     }
 
-    /// The form, whole.
+    /// The whole form.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The last text that a user wrote: the prompt, or the content of the last user message. `None` where that is no plain text.
+    /// The last text by the user: the prompt, or the content of the last user message. `None` if it is not plain text.
     pub fn last_user_text(&self) -> Option<&str> {
         self.text_at(self.last.as_ref()?)
     }
 
-    /// All that users wrote before that; `None` where not all of it is plain text.
+    /// All earlier texts by the user; `None` if one of them is not plain text.
     pub fn earlier_user_texts(&self) -> Option<impl Iterator<Item = &str>> {
         (!self.unread).then(|| self.earlier.iter().filter_map(|at| self.text_at(at)))
     }
@@ -100,7 +101,7 @@ impl Canonical {
         std::str::from_utf8(&self.bytes[at.start + TEXT_HEAD..at.end]).ok()
     }
 
-    /// What stands before and after that text.
+    /// The bytes before and after the last user text.
     pub fn around_last_user_text(&self) -> Option<[&[u8]; 2]> {
         let Range { start, end } = self.last.clone()?;
         Some([&self.bytes[..start], &self.bytes[end..]])
@@ -189,7 +190,7 @@ impl Canonical {
     }
 }
 
-/// Whether a top-level member says no more than its absence.
+/// True if a top-level member has the same meaning as its absence.
 fn is_default(name: &str, raw: &[u8]) -> bool {
     match name {
         "n" => Number::read(raw).is_ok_and(|it| !it.negative && it.digits == b"1" && it.exponent == 0),
@@ -198,7 +199,7 @@ fn is_default(name: &str, raw: &[u8]) -> bool {
     }
 }
 
-/// Whether a raw value is the number zero, however it is written.
+/// True if a raw value is the number zero in any notation.
 pub fn is_zero(raw: &[u8]) -> bool {
     let mantissa = raw.split(|byte| matches!(byte, b'e' | b'E')).next().unwrap_or_default();
     mantissa.contains(&b'0') && mantissa.iter().all(|byte| matches!(byte, b'-' | b'.' | b'0'))
@@ -229,7 +230,7 @@ fn unescaped(raw: &[u8]) -> Result<Cow<'_, str>, Unclear> {
     std::str::from_utf8(inner).map(Cow::Borrowed).map_err(|_| Unclear)
 }
 
-/// The text of a content that is a string, or a list of one text part that has nothing else to say.
+/// The text of a content that is a string, or a list of one text part without other members.
 fn plain(raw: &[u8]) -> Result<Option<Cow<'_, str>>, Unclear> {
     if raw.starts_with(b"\"") {
         return unescaped(raw).map(Some);
@@ -247,7 +248,7 @@ fn plain(raw: &[u8]) -> Result<Option<Cow<'_, str>>, Unclear> {
     Ok(text.filter(|_| kind))
 }
 
-/// An exact decimal: digits without zeros at either end, times ten to the exponent. Zero has no digits, and no sign.
+/// An exact decimal: digits without zeros at either end, times ten to the exponent. Zero has no digits and no sign.
 struct Number {
     negative: bool,
     digits: Vec<u8>,
@@ -294,22 +295,22 @@ impl Number {
     }
 }
 
-/// Brings foreign bytes into their form. For fuzzing: what serde reads back from a body must have the body's own form.
+/// Fuzz target: a body that serde has read and written again must have the same form as the original.
 ///
 /// # Panics
-/// When another spelling of a body has another form, or the last text is not within it.
+/// If another notation of a body has another form, or the last text is not part of the form.
 pub fn fuzz_canonical(input: &[u8]) {
     let read = |bytes: Vec<u8>| RequestBody::json(Endpoint::Chat, bytes.into()).ok();
     let Some(body) = read(input.to_vec()) else { return };
     let Ok(form) = Canonical::of(Endpoint::Chat, &body) else { return };
     let text = form.last_user_text();
     assert_eq!(text.is_some(), form.around_last_user_text().is_some());
-    // Only numbers that a tree of values keeps exactly come back as they were.
+    // Only numbers that a tree of values keeps exactly survive the round trip.
     let Ok(tree) = serde_json::from_slice::<serde_json::Value>(input) else { return };
     if !input.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E')) && !has_long_number(input) {
         let again =
             read(serde_json::to_vec_pretty(&tree).unwrap_or_default()).map(|it| Canonical::of(Endpoint::Chat, &it));
-        assert_eq!(again, Some(Ok(form)), "another spelling has another form");
+        assert_eq!(again, Some(Ok(form)), "another notation has another form");
     }
 }
 
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_of_one_request_have_one_form() {
+    fn notations_of_one_request_have_one_form() {
         let plain = chat("");
         for same in [
             r#","stream":true,"stream_options":{"include_usage":true},"user":"u","metadata":{"a":1},"store":true,"cache":{"ttl":1}"#,
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_change_an_answer_changes_the_form() {
+    fn members_that_may_change_an_answer_change_the_form() {
         let plain = chat("");
         let forms = [
             r#","temperature":0"#,
@@ -427,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_one_meaning_has_no_form() {
+    fn ambiguous_bodies_have_no_form() {
         for more in [
             r#","temperature":0,"temperature":1"#,
             r#","n":1,"n":2"#,
@@ -446,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_zero_however_it_is_written() {
+    fn zero_is_recognised_in_any_notation() {
         for zero in ["0", "0.0", "-0", "0e5", "0.000E-7"] {
             assert!(is_zero(zero.as_bytes()), "{zero}");
         }
@@ -471,16 +472,16 @@ mod tests {
         })
     }
 
-    /// The same value with the members of its objects the other way round, escapes for all letters, and room between.
-    fn respelled(value: &Value, out: &mut String) {
+    /// The same value with the members of its objects in reverse order, all letters escaped, and white space added.
+    fn rewritten(value: &Value, out: &mut String) {
         match value {
             Value::Object(map) => {
                 out.push_str("{ ");
                 for (at, (name, value)) in map.iter().rev().enumerate() {
                     out.push_str(if at == 0 { "" } else { " ,\n" });
-                    respelled(&Value::from(name.as_str()), out);
+                    rewritten(&Value::from(name.as_str()), out);
                     out.push_str(" : ");
-                    respelled(value, out);
+                    rewritten(value, out);
                 }
                 out.push('}');
             }
@@ -488,7 +489,7 @@ mod tests {
                 out.push('[');
                 for (at, value) in list.iter().enumerate() {
                     out.push_str(if at == 0 { " " } else { "\t,\r\n" });
-                    respelled(value, out);
+                    rewritten(value, out);
                 }
                 out.push(']');
             }
@@ -504,10 +505,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn spelling_never_matters_and_meaning_always_does(one in value(), other in value(), text in "[ -~\u{e9}]{0,12}") {
+        fn the_form_depends_on_meaning_alone(one in value(), other in value(), text in "[ -~\u{e9}]{0,12}") {
             let body = |x: &Value| json!({ "model": "m", "messages": [{ "role": "user", "content": text }], "x": x });
             let mut spelled = String::new();
-            respelled(&body(&one), &mut spelled);
+            rewritten(&body(&one), &mut spelled);
             // The model's name is read elsewhere.
             let first = form(&body(&one).to_string()).unwrap();
             prop_assert_eq!(&form(&spelled).unwrap(), &first);
@@ -516,7 +517,7 @@ mod tests {
         }
 
         #[test]
-        fn foreign_bytes_do_no_harm(input in "[\\[\\]{}\",:0-9eE.\\\\ua-f -]{0,60}") {
+        fn arbitrary_bytes_do_not_panic(input in "[\\[\\]{}\",:0-9eE.\\\\ua-f -]{0,60}") {
             fuzz_canonical(format!(r#"{{"model":"m","messages":[{input}]}}"#).as_bytes());
         }
     }

@@ -1,4 +1,4 @@
-//! The wire: what requests and answers look like, read lazily over the bytes they came in.
+//! Wire formats: requests and answers, read lazily from their original bytes.
 
 pub mod answer;
 mod anthropic;
@@ -27,8 +27,8 @@ pub mod verdict;
 mod walk;
 mod wanted;
 
-/// Bodies longer than this, in bytes, are read on a thread of their own: they would hold up a worker for more than a quarter of
-/// a millisecond.
+/// Longer bodies, in bytes, are parsed on a separate thread: they would occupy a worker for more than a quarter of a
+/// millisecond.
 pub const LONG_BODY: usize = 128 << 10;
 
 pub use canonical::Canonical;

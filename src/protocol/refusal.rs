@@ -1,11 +1,11 @@
-//! Whether a text begins as answers do that decline: a short list of phrases in eight languages, at the start only.
+//! Recognises a refusal by the beginning of a text: a short list of phrases in eight languages.
 //!
-//! Whether declining was right is not judged. A phrase further on, or one that is not listed, is not seen.
+//! Does not judge whether the refusal was justified. A phrase further on, or one that is not listed, is not recognised.
 
-/// Longest beginning that is looked at, in bytes.
+/// The longest beginning that is checked, in bytes.
 const BEGINNING: usize = 400;
 
-/// What may come before, in any number.
+/// Openers that may precede the phrase, in any number.
 const OPENERS: [&str; 24] = [
     "i'm very sorry",
     "i'm sorry",
@@ -33,7 +33,7 @@ const OPENERS: [&str; 24] = [
     "申し訳ありませんが",
 ];
 
-/// What declines.
+/// Phrases of refusal.
 const PHRASES: [&str; 57] = [
     "i can't help with",
     "i cannot help with",
@@ -94,17 +94,19 @@ const PHRASES: [&str; 57] = [
     "お手伝いできません",
 ];
 
-/// Whether `text` begins as a refusal does. The beginning of such a beginning is none yet.
+/// True if `text` begins with a refusal. An incomplete phrase does not count.
 pub(super) fn declines(text: &str) -> bool {
     let text = normalised(text);
-    let mut rest = lead(&text);
-    while let Some(after) = OPENERS.iter().find_map(|opener| rest.strip_prefix(opener)).filter(|after| parted(after)) {
-        rest = lead(after);
+    let mut rest = skip_punctuation(&text);
+    while let Some(after) =
+        OPENERS.iter().find_map(|opener| rest.strip_prefix(opener)).filter(|after| at_word_end(after))
+    {
+        rest = skip_punctuation(after);
     }
     PHRASES.iter().any(|phrase| rest.starts_with(phrase))
 }
 
-/// Its beginning without hidden thought, in small letters, with plain apostrophes.
+/// The beginning of the text without hidden reasoning, in lower case, with plain apostrophes.
 fn normalised(text: &str) -> String {
     let text = text.trim_start();
     let spoken =
@@ -116,13 +118,13 @@ fn normalised(text: &str) -> String {
     spoken[..end].to_lowercase().replace('\u{2019}', "'")
 }
 
-/// What follows spaces, signs and marks.
-fn lead(text: &str) -> &str {
+/// The text after leading spaces and punctuation.
+fn skip_punctuation(text: &str) -> &str {
     text.trim_start_matches(|c: char| !c.is_alphanumeric())
 }
 
-/// Whether a word ended here. Chinese and Japanese do not part theirs.
-fn parted(rest: &str) -> bool {
+/// True if a word ended here. Chinese and Japanese do not separate words.
+fn at_word_end(rest: &str) -> bool {
     rest.chars().next().is_none_or(|c| !c.is_alphanumeric() || !c.is_ascii() && c > '\u{2e80}')
 }
 
@@ -131,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_known_by_their_beginning() {
+    fn refusals_are_recognised_by_their_beginning() {
         for text in [
             "I'm sorry, but I can't help with that.",
             "  **Sorry**, I cannot assist with this request.",

@@ -1,10 +1,10 @@
-//! A text with some of its ranges replaced, and every other byte as it was.
+//! A text with some of its ranges replaced and every other byte unchanged.
 
 use std::{borrow::Cow, ops::Range};
 
 use bytes::Bytes;
 
-/// `text` with each range replaced. Where ranges overlap, the one that begins first wins what they share.
+/// `text` with each range replaced. If ranges overlap, the one that begins first takes the shared bytes.
 pub(super) fn splice(text: &Bytes, mut changes: Vec<(Range<usize>, Cow<'_, [u8]>)>) -> Bytes {
     if changes.is_empty() {
         return text.clone();

@@ -1,4 +1,4 @@
-//! A complete answer in both of its forms: whole, and as the events of a stream. Either can be made of the other.
+//! A complete answer in both of its forms, whole and as the events of a stream, each convertible into the other.
 
 mod gather;
 mod parts;

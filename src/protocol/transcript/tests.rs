@@ -69,7 +69,7 @@ fn a_stream_becomes_the_whole_answer() {
 }
 
 #[test]
-fn the_whole_answer_becomes_a_stream_with_its_pauses_or_at_once() {
+fn a_whole_answer_is_replayed_with_or_without_pauses() {
     let transcript = answered("\"stop\"").unwrap();
     let texts = |paced| -> Vec<(u128, String)> {
         let events = transcript.events(true, paced);
@@ -163,9 +163,10 @@ fn message() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// What a client puts together from the stream is the whole answer, and the other way round, however the stream was cut.
+    /// The answer that a client builds from the stream equals the whole answer and vice versa, however the stream was
+    /// split.
     #[test]
-    fn both_forms_say_the_same(messages in proptest::collection::vec(message(), 1..4), usage in proptest::option::of((0..99_u64, 0..99_u64)), seconds in any::<bool>()) {
+    fn both_forms_are_equivalent(messages in proptest::collection::vec(message(), 1..4), usage in proptest::option::of((0..99_u64, 0..99_u64)), seconds in any::<bool>()) {
         let choices = messages.iter().zip(0..).map(|(message, index)| json!({ "index": index, "message": message, "finish_reason": "stop", "logprobs": null }));
         let mut answer = json!({ "id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": choices.collect::<Vec<_>>() });
         if let Some((prompt, completion)) = usage {
@@ -184,9 +185,9 @@ proptest! {
         prop_assert_eq!(whole(&first), answer);
     }
 
-    /// Foreign events are gathered or refused, never more than came.
+    /// Arbitrary events are accepted or rejected, and the answer never grows beyond its input.
     #[test]
-    fn foreign_events_do_no_harm(events in proptest::collection::vec("\\{\"choices\":\\[(\\{\"index\":[01],\"(delta|text|logprobs)\":(\\{\"content\":\"a\"\\}|\"b\"|null|\\[1\\]),\"finish_reason\":(\"stop\"|null)\\})?\\]\\}", 0..6)) {
+    fn arbitrary_events_do_not_panic(events in proptest::collection::vec("\\{\"choices\":\\[(\\{\"index\":[01],\"(delta|text|logprobs)\":(\\{\"content\":\"a\"\\}|\"b\"|null|\\[1\\]),\"finish_reason\":(\"stop\"|null)\\})?\\]\\}", 0..6)) {
         for endpoint in [Endpoint::Chat, Endpoint::Completions] {
             if let Ok(transcript) = gather(endpoint, &events.iter().map(String::as_str).collect::<Vec<_>>()) {
                 prop_assert!(transcript.events(true, true).len() > 1);
