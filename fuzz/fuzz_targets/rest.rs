@@ -1,4 +1,4 @@
-//! `protocol::rest::fuzz_rest`, guided by coverage.
+//! `protocol::continuation::fuzz_rest`, guided by coverage.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::protocol::rest::fuzz_rest(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::protocol::continuation::fuzz_rest(bytes));

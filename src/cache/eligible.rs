@@ -23,7 +23,7 @@ pub enum Bypass {
     /// Answers are shared by users, and it names none.
     User,
     /// It has no one meaning.
-    Unclear,
+    Ambiguous,
     /// Semantic: it brings tools, or what they gave.
     Tools,
     /// Semantic: it brings images, sounds or files.
@@ -51,7 +51,7 @@ impl Bypass {
             Self::Audio => "audio",
             Self::Search => "search",
             Self::User => "user",
-            Self::Unclear => "unclear",
+            Self::Ambiguous => "unclear",
             Self::Tools => "tools",
             Self::Media => "media",
             Self::Choices => "choices",

@@ -3,24 +3,24 @@
 
 use serde::Deserialize;
 
-use super::{anthropic, json, openai, responses, seen::Seen};
+use super::{anthropic, event_facts::EventFacts, json, openai, responses};
 use crate::types::{Endpoint, Usage};
 
 /// Reads the data of one event of an answer from `endpoint`.
-pub fn read_event(endpoint: Endpoint, data: &[u8]) -> Seen {
+pub fn read_event(endpoint: Endpoint, data: &[u8]) -> EventFacts {
     if data.trim_ascii() == b"[DONE]" {
-        return Seen { alive: true, done: true, ..Seen::default() };
+        return EventFacts { alive: true, done: true, ..EventFacts::default() };
     }
     let seen = match endpoint {
         Endpoint::Responses => responses::read_event(data),
         Endpoint::Messages => anthropic::read_event(data),
         Endpoint::Chat | Endpoint::Completions => openai::read_event(data),
-        _ => Ok(Seen { alive: true, token: true, ..Seen::default() }),
+        _ => Ok(EventFacts { alive: true, token: true, ..EventFacts::default() }),
     };
     // An event of an unknown shape is passed on unchanged; one that is not JSON is reported as broken.
     seen.unwrap_or_else(|_| {
         let broken = !json::is_json(data);
-        Seen { alive: !broken, broken, ..Seen::default() }
+        EventFacts { alive: !broken, broken, ..EventFacts::default() }
     })
 }
 
@@ -70,7 +70,7 @@ mod tests {
         StreamError { message: message.to_owned(), status }
     }
 
-    fn chat(data: &str) -> Seen {
+    fn chat(data: &str) -> EventFacts {
         read_event(Endpoint::Chat, data.as_bytes())
     }
 
@@ -127,7 +127,7 @@ mod tests {
         assert!(chat("{\"choices\":").broken);
         let finish = chat(r#"{"choices":[{"index":0,"delta":{}},{"index":2,"delta":{},"finish_reason":"stop"}]}"#);
         assert_eq!((finish.choices, finish.finished_choices, finish.finished), (0b101, 0b100, true));
-        let opaque = Seen { alive: true, ..Seen::default() };
+        let opaque = EventFacts { alive: true, ..EventFacts::default() };
         assert_eq!(chat(r#"["a shape nobody foresaw"]"#), opaque);
         assert_eq!(chat(r#"{"choices":"odd"}"#), opaque);
         let odd = chat(r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1.5}}"#);

@@ -38,12 +38,12 @@ pub struct Canonical {
 /// The body is ambiguous (a duplicate member in an object, half a surrogate pair) or nests too deep.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the body is ambiguous")]
-pub struct Unclear;
+pub struct Ambiguous;
 
 /// Unescaped names and raw values.
 type Members<'a> = Vec<(Cow<'a, str>, &'a [u8])>;
 /// Writes one member of an object.
-type Each<'f, 'a> = dyn FnMut(&mut Canonical, &str, &'a [u8]) -> Result<(), Unclear> + 'f;
+type Each<'f, 'a> = dyn FnMut(&mut Canonical, &str, &'a [u8]) -> Result<(), Ambiguous> + 'f;
 
 /// Bytes of a text's head: its kind and its length.
 const TEXT_HEAD: usize = 1 + size_of::<u64>();
@@ -52,22 +52,22 @@ impl Canonical {
     /// The canonical form of a chat or completion request.
     ///
     /// # Errors
-    /// [`Unclear`] if the body has none, or was not read as JSON.
-    pub fn of(endpoint: Endpoint, body: &RequestBody) -> Result<Self, Unclear> {
+    /// [`Ambiguous`] if the body has none, or was not read as JSON.
+    pub fn of(endpoint: Endpoint, body: &RequestBody) -> Result<Self, Ambiguous> {
         let mut form =
             Self { bytes: Vec::with_capacity(body.bytes().len() + 64), last: None, earlier: Vec::new(), unread: false };
         form.text(endpoint.name());
         let mut found = Vec::with_capacity(body.members.len());
         for (name, raw) in body.members() {
-            let name = std::str::from_utf8(name).map_err(|_| Unclear)?;
+            let name = std::str::from_utf8(name).map_err(|_| Ambiguous)?;
             if !TRANSPORT.contains(&name) && !is_default(name, raw) {
                 found.push((Cow::Borrowed(name), raw));
             } else if body.members().filter(|(other, _)| *other == name.as_bytes()).count() > 1 {
-                return Err(Unclear);
+                return Err(Ambiguous);
             }
         }
         if body.members().next().is_none() {
-            return Err(Unclear);
+            return Err(Ambiguous);
         }
         form.object(found, &mut |form, name, raw| match name {
             "messages" => form.messages(raw),
@@ -113,8 +113,8 @@ impl Canonical {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    fn value(&mut self, raw: &[u8], depth: usize) -> Result<(), Unclear> {
-        match raw.first().ok_or(Unclear)? {
+    fn value(&mut self, raw: &[u8], depth: usize) -> Result<(), Ambiguous> {
+        match raw.first().ok_or(Ambiguous)? {
             b'"' => self.text(&unescaped(raw)?),
             b'[' if depth < DEEPEST => {
                 self.bytes.push(b'[');
@@ -135,15 +135,15 @@ impl Canonical {
                 self.bytes.push(b'e');
                 self.bytes.extend_from_slice(&exponent.to_le_bytes());
             }
-            _ => return Err(Unclear),
+            _ => return Err(Ambiguous),
         }
         Ok(())
     }
 
-    fn object<'a>(&mut self, mut found: Members<'a>, each: &mut Each<'_, 'a>) -> Result<(), Unclear> {
+    fn object<'a>(&mut self, mut found: Members<'a>, each: &mut Each<'_, 'a>) -> Result<(), Ambiguous> {
         found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         if found.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-            return Err(Unclear);
+            return Err(Ambiguous);
         }
         self.bytes.push(b'{');
         for (name, raw) in found {
@@ -154,9 +154,9 @@ impl Canonical {
         Ok(())
     }
 
-    fn messages(&mut self, raw: &[u8]) -> Result<(), Unclear> {
+    fn messages(&mut self, raw: &[u8]) -> Result<(), Ambiguous> {
         if !raw.starts_with(b"[") {
-            return Err(Unclear);
+            return Err(Ambiguous);
         }
         self.bytes.push(b'[');
         let mut plain_so_far = true;
@@ -206,13 +206,13 @@ pub fn is_zero(raw: &[u8]) -> bool {
 }
 
 /// The members of a raw object by their unescaped names.
-fn named(raw: &[u8]) -> Result<Members<'_>, Unclear> {
+fn named(raw: &[u8]) -> Result<Members<'_>, Ambiguous> {
     let name = |inner: &'_ [u8]| inner.contains(&b'\\');
     members(raw)
         .map(|(inner, value)| {
-            let text = std::str::from_utf8(inner).map_err(|_| Unclear)?;
+            let text = std::str::from_utf8(inner).map_err(|_| Ambiguous)?;
             let text = if name(inner) {
-                serde_json::from_str::<String>(&format!("\"{text}\"")).map_err(|_| Unclear)?.into()
+                serde_json::from_str::<String>(&format!("\"{text}\"")).map_err(|_| Ambiguous)?.into()
             } else {
                 Cow::Borrowed(text)
             };
@@ -222,16 +222,16 @@ fn named(raw: &[u8]) -> Result<Members<'_>, Unclear> {
 }
 
 /// The text of a raw string.
-fn unescaped(raw: &[u8]) -> Result<Cow<'_, str>, Unclear> {
-    let inner = string(raw).ok_or(Unclear)?;
+fn unescaped(raw: &[u8]) -> Result<Cow<'_, str>, Ambiguous> {
+    let inner = string(raw).ok_or(Ambiguous)?;
     if inner.contains(&b'\\') {
-        return serde_json::from_slice::<String>(raw).map(Cow::Owned).map_err(|_| Unclear);
+        return serde_json::from_slice::<String>(raw).map(Cow::Owned).map_err(|_| Ambiguous);
     }
-    std::str::from_utf8(inner).map(Cow::Borrowed).map_err(|_| Unclear)
+    std::str::from_utf8(inner).map(Cow::Borrowed).map_err(|_| Ambiguous)
 }
 
 /// The text of a content that is a string, or a list of one text part without other members.
-fn plain(raw: &[u8]) -> Result<Option<Cow<'_, str>>, Unclear> {
+fn plain(raw: &[u8]) -> Result<Option<Cow<'_, str>>, Ambiguous> {
     if raw.starts_with(b"\"") {
         return unescaped(raw).map(Some);
     }
@@ -256,7 +256,7 @@ struct Number {
 }
 
 impl Number {
-    fn read(raw: &[u8]) -> Result<Self, Unclear> {
+    fn read(raw: &[u8]) -> Result<Self, Ambiguous> {
         let (negative, rest) = match raw {
             [b'-', rest @ ..] => (true, rest),
             rest => (false, rest),
@@ -264,7 +264,7 @@ impl Number {
         let mantissa = rest.iter().position(|byte| matches!(byte, b'e' | b'E')).unwrap_or(rest.len());
         let mut exponent = match rest.get(mantissa + 1..) {
             None => 0,
-            Some(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(Unclear)?,
+            Some(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(Ambiguous)?,
         };
         let mut digits = Vec::with_capacity(mantissa);
         let mut fraction = 0_i64;
@@ -278,11 +278,11 @@ impl Number {
                         digits.push(*byte);
                     }
                 }
-                _ => return Err(Unclear),
+                _ => return Err(Ambiguous),
             }
         }
         if mantissa == 0 {
-            return Err(Unclear);
+            return Err(Ambiguous);
         }
         while digits.pop_if(|last| *last == b'0').is_some() {
             fraction -= 1;
@@ -290,7 +290,7 @@ impl Number {
         if digits.is_empty() {
             return Ok(Self { negative: false, digits, exponent: 0 });
         }
-        exponent = i64::checked_sub(exponent, fraction).ok_or(Unclear)?;
+        exponent = i64::checked_sub(exponent, fraction).ok_or(Ambiguous)?;
         Ok(Self { negative, digits, exponent })
     }
 }
@@ -327,7 +327,7 @@ mod tests {
 
     use super::*;
 
-    fn form(text: &str) -> Result<Canonical, Unclear> {
+    fn form(text: &str) -> Result<Canonical, Ambiguous> {
         Canonical::of(Endpoint::Chat, &RequestBody::json(Endpoint::Chat, text.to_owned().into()).unwrap())
     }
 
@@ -438,12 +438,12 @@ mod tests {
             r#","seed":1e99999999999999999999"#,
         ] {
             let text = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"hi"}}]{more}}}"#);
-            assert_eq!(form(&text), Err(Unclear), "{more}");
+            assert_eq!(form(&text), Err(Ambiguous), "{more}");
         }
         let deep = format!(r#"{{"model":"m","messages":[1],"x":{}{}}}"#, "[".repeat(40), "]".repeat(40));
-        assert_eq!(form(&deep), Err(Unclear));
+        assert_eq!(form(&deep), Err(Ambiguous));
         let opaque = RequestBody::opaque(bytes::Bytes::from_static(b"x"));
-        assert_eq!(Canonical::of(Endpoint::Chat, &opaque), Err(Unclear));
+        assert_eq!(Canonical::of(Endpoint::Chat, &opaque), Err(Ambiguous));
     }
 
     #[test]

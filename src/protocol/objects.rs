@@ -10,7 +10,7 @@ use crate::types::object::ObjectKind;
 
 /// The objects that a path addresses.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum ObjectPath<'a> {
     /// All objects of a kind: POST creates one, GET lists them.
     All(ObjectKind),
     /// One object, or a resource below it.
@@ -24,7 +24,7 @@ const LONGEST_ID: usize = 512;
 const REFERENCES: [&str; 4] = ["file_id", "file_ids", "input_file_id", "previous_response_id"];
 
 /// The objects that a canonical `path` addresses, if any.
-pub fn of_path(path: &str) -> Option<Place<'_>> {
+pub fn of_path(path: &str) -> Option<ObjectPath<'_>> {
     let mut segments = path.strip_prefix("/v1/")?.split('/');
     let kind = match segments.next()? {
         "files" => ObjectKind::File,
@@ -35,10 +35,10 @@ pub fn of_path(path: &str) -> Option<Place<'_>> {
         _ => return None,
     };
     match segments.next() {
-        None => Some(Place::All(kind)),
+        None => Some(ObjectPath::All(kind)),
         // These store nothing.
         Some("input_tokens" | "compact") if kind == ObjectKind::Response => None,
-        Some(id) => Some(Place::One(kind, id)),
+        Some(id) => Some(ObjectPath::One(kind, id)),
     }
 }
 
@@ -130,12 +130,12 @@ mod tests {
     #[test]
     fn paths_name_objects() {
         for (path, want) in [
-            ("/v1/files", Some(Place::All(ObjectKind::File))),
-            ("/v1/files/file-1/content", Some(Place::One(ObjectKind::File, "file-1"))),
-            ("/v1/uploads/u/complete", Some(Place::One(ObjectKind::Upload, "u"))),
-            ("/v1/messages/batches", Some(Place::All(ObjectKind::Batch))),
-            ("/v1/messages/batches/b/results", Some(Place::One(ObjectKind::Batch, "b"))),
-            ("/v1/responses/resp_1/input_items", Some(Place::One(ObjectKind::Response, "resp_1"))),
+            ("/v1/files", Some(ObjectPath::All(ObjectKind::File))),
+            ("/v1/files/file-1/content", Some(ObjectPath::One(ObjectKind::File, "file-1"))),
+            ("/v1/uploads/u/complete", Some(ObjectPath::One(ObjectKind::Upload, "u"))),
+            ("/v1/messages/batches", Some(ObjectPath::All(ObjectKind::Batch))),
+            ("/v1/messages/batches/b/results", Some(ObjectPath::One(ObjectKind::Batch, "b"))),
+            ("/v1/responses/resp_1/input_items", Some(ObjectPath::One(ObjectKind::Response, "resp_1"))),
             ("/v1/responses/input_tokens", None),
             ("/v1/messages/count_tokens", None),
             ("/v1/chat/completions", None),

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
+    event_facts::{EventFacts, StreamError},
     json::says_something,
-    seen::{Seen, StreamError},
 };
 use crate::types::Usage;
 
@@ -83,18 +83,18 @@ impl From<RawUsage> for Usage {
     }
 }
 
-pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
+pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
     let chunk: Chunk<'_> = serde_json::from_slice(data)?;
     let no_choices = chunk.choices.as_ref().is_none_or(Vec::is_empty);
     let error = chunk.error.and_then(StreamError::read);
     // A count in an unexpected shape is unknown; it must not hide the rest of the chunk.
     let usage = chunk.usage.and_then(|usage| serde_json::from_str::<RawUsage>(usage.get()).ok()).map(Usage::from);
-    let mut seen = Seen {
+    let mut seen = EventFacts {
         alive: true,
         only_usage: no_choices && usage.is_some() && chunk.prompt_filter_results.is_none() && error.is_none(),
         usage,
         error,
-        ..Seen::default()
+        ..EventFacts::default()
     };
     if let Some([choice]) = chunk.choices.as_deref() {
         let text = choice.text.or_else(|| choice.delta.as_ref().and_then(Delta::only_text));

@@ -1,14 +1,14 @@
-//! Reads the routing fields of a request's body, and rewrites only the members that must change.
+//! Reads the routing fields of a request's body.
 
-use std::{borrow::Cow, ops::Range};
+use std::ops::Range;
 
 use bytes::Bytes;
 use http::StatusCode;
 
 use super::{
+    edits::Edits,
     json,
-    multipart::{Form, twice},
-    splice::splice,
+    multipart::{Form, names_models, twice},
     walk::inside,
 };
 use crate::types::{Endpoint, Fault};
@@ -16,12 +16,12 @@ use crate::types::{Endpoint, Fault};
 /// A request's body and the fields that the gateway has read. All other bytes are kept.
 #[derive(Clone, Debug)]
 pub struct RequestBody {
-    bytes: Bytes,
+    pub(super) bytes: Bytes,
     pub(super) members: Vec<json::Member>,
     /// The model's name, if the body has one.
     pub model: Option<String>,
     /// The range of that name: a JSON string with its quotes, or a multipart field's content.
-    model_at: Option<Range<usize>>,
+    pub(super) model_at: Option<Range<usize>>,
     /// True if the answer is to be streamed.
     pub stream: bool,
     /// True if the client itself requested the usage chunk at the end of a stream.
@@ -29,24 +29,9 @@ pub struct RequestBody {
     /// The client's limit on the answer, in tokens.
     pub max_tokens: Option<u64>,
     /// True if a form has a field that may set another model on some server.
-    pub(super) form_names_more: bool,
+    form_names_more: bool,
     /// Bytes of the prompt (messages, prompt, input, tools, instructions).
     pub prompt_bytes: usize,
-}
-
-/// The changes on the way to a backend.
-#[derive(Copy, Clone, Debug, Default)]
-pub struct Edits<'a> {
-    /// The model's name upstream.
-    pub model: Option<&'a str>,
-    /// Requests the usage chunk.
-    pub include_usage: bool,
-    /// Drops `cache`, if it is meant for the gateway.
-    pub drop_cache: bool,
-    /// Top-level members to drop.
-    pub drop: &'a [String],
-    /// Top-level members to add if they are absent.
-    pub defaults: &'a [(String, Bytes)],
 }
 
 /// The members that the model reads, in the order of chat templates.
@@ -199,77 +184,22 @@ impl RequestBody {
         self.members().find(|(it, _)| *it == name.as_bytes()).map(|(_, raw)| raw)
     }
 
+    /// True if the body was read as JSON.
+    pub fn is_json(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// The name of the first field, other than `model`, that may name a model. For a form it is always `models`.
+    pub fn other_model_field(&self) -> Option<String> {
+        let mut named = self.members().map(|(name, _)| name).filter(|name| *name != b"model" && names_models(name));
+        let name = named.next().map(|name| String::from_utf8_lossy(name).into_owned());
+        name.or_else(|| self.form_names_more.then(|| "models".to_owned()))
+    }
+
     /// The body as received.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
-
-    /// The body with `edits` applied. Without changes it shares the same bytes.
-    pub fn edited(&self, edits: &Edits<'_>) -> Bytes {
-        let mut changes: Vec<(Range<usize>, Cow<'_, [u8]>)> = Vec::new();
-        let dropped = |name: &[u8]| {
-            edits.drop.iter().any(|drop| drop.as_bytes() == name) || (edits.drop_cache && name == b"cache")
-        };
-        // A form has no members that could be dropped.
-        let renamed =
-            |model: &&str| self.model.as_deref() != Some(*model) && (self.members.is_empty() || !dropped(b"model"));
-        if let (Some(model), Some(at)) = (edits.model.filter(renamed), &self.model_at) {
-            let text = if self.members.is_empty() { model.to_owned() } else { quoted(model) };
-            changes.push((at.clone(), text.into_bytes().into()));
-        }
-        if !self.members.is_empty() {
-            let mut added = Vec::new();
-            if edits.include_usage && !self.include_usage && !dropped(b"stream_options") {
-                match self.members.iter().find(|member| member.name(&self.bytes) == b"stream_options") {
-                    None => added.extend_from_slice(br#","stream_options":{"include_usage":true}"#),
-                    Some(member) => {
-                        let old = &self.bytes[member.value.clone()];
-                        changes.push((member.value.clone(), with_usage(old).into()));
-                    }
-                }
-            }
-            for (name, value) in edits.defaults.iter().filter(|(name, _)| self.member(name).is_none()) {
-                added.push(b',');
-                added.extend_from_slice(quoted(name).as_bytes());
-                added.push(b':');
-                added.extend_from_slice(value);
-            }
-            self.drop_members(&dropped, &mut changes);
-            if let Some(last) = self.members.last().filter(|_| !added.is_empty()) {
-                let end = last.value.end;
-                let kept = self.members.iter().any(|member| !dropped(member.name(&self.bytes)));
-                changes.push((end..end, added.split_off(usize::from(!kept)).into()));
-            }
-        }
-        splice(&self.bytes, changes)
-    }
-
-    /// Removes members together with the comma that separates them from the next one, or from the previous one.
-    fn drop_members(&self, dropped: &dyn Fn(&[u8]) -> bool, changes: &mut Vec<(Range<usize>, Cow<'_, [u8]>)>) {
-        let mut kept_end = None;
-        for (at, member) in self.members.iter().enumerate() {
-            if !dropped(member.name(&self.bytes)) {
-                kept_end = Some(member.value.end);
-            } else if let Some(next) = self.members.get(at + 1) {
-                changes.push((member.key.start..next.key.start, Cow::Borrowed(b"")));
-            } else {
-                changes.push((kept_end.unwrap_or(member.key.start)..member.value.end, Cow::Borrowed(b"")));
-            }
-        }
-    }
-}
-
-/// A `stream_options` value that requests usage and keeps its other members.
-fn with_usage(old: &[u8]) -> Vec<u8> {
-    let Ok(mut options) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(old) else {
-        return br#"{"include_usage":true}"#.to_vec();
-    };
-    options.insert("include_usage".to_owned(), true.into());
-    serde_json::Value::Object(options).to_string().into_bytes()
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 fn not_json(bytes: &[u8], error: &serde_json::Error) -> Fault {

@@ -11,10 +11,10 @@
 use serde_json::Value;
 
 use super::{
-    draft::{Call, Choice, Draft},
     json_schema::satisfies,
+    partial_answer::{Call, Choice, PartialAnswer},
     refusal::declines,
-    wanted::{Format, Tool, Wanted},
+    requirements::{AnswerRequirements, Format, Tool},
 };
 use crate::types::{Check, Checks};
 
@@ -31,18 +31,18 @@ const LOW_FACTOR: f64 = 4.0;
 
 /// The criteria that an answer must meet.
 #[derive(Clone, Debug)]
-pub struct Bar {
+pub struct AnswerCriteria {
     /// The checks to run.
     pub checks: Checks,
     /// The lowest mean logprob, in nats per token; unused if logprobs are not checked.
     pub min_logprob: f64,
     /// The request's own requirements.
-    pub wanted: Wanted,
+    pub wanted: AnswerRequirements,
 }
 
-impl Bar {
+impl AnswerCriteria {
     /// The first check that the answer fails.
-    pub fn fails(&self, draft: &Draft) -> Option<Check> {
+    pub fn fails(&self, draft: &PartialAnswer) -> Option<Check> {
         draft.choices.iter().find_map(|choice| self.choice_fails(choice, draft.over))
     }
 
@@ -158,12 +158,13 @@ fn unsure(logprobs: &[f64], least: f64) -> bool {
 
 /// Fuzz target: judges arbitrary bytes as an answer, whole and event by event.
 pub fn fuzz_verdict(input: &[u8]) {
-    let wanted = Wanted { format: Format::Object, tools: Some(Vec::new()), must_call: true, limited: false };
-    let bar = Bar { checks: Check::ALL.into_iter().collect(), min_logprob: -1.0, wanted };
-    if let Some(draft) = Draft::whole(input) {
+    let wanted =
+        AnswerRequirements { format: Format::Object, tools: Some(Vec::new()), must_call: true, limited: false };
+    let bar = AnswerCriteria { checks: Check::ALL.into_iter().collect(), min_logprob: -1.0, wanted };
+    if let Some(draft) = PartialAnswer::whole(input) {
         bar.fails(&draft);
     }
-    let mut draft = Draft::default();
+    let mut draft = PartialAnswer::default();
     for line in input.split(|byte| *byte == b'\n') {
         draft.push(line);
         bar.fails(&draft);
@@ -178,16 +179,20 @@ mod tests {
     use super::*;
     use crate::{protocol::RequestBody, types::Endpoint};
 
-    fn bar(request: &Value) -> Bar {
+    fn bar(request: &Value) -> AnswerCriteria {
         let mut body = json!({ "model": "m", "messages": [1] });
         body.as_object_mut().unwrap().extend(request.as_object().unwrap().clone());
         let body = RequestBody::json(Endpoint::Chat, body.to_string().into()).unwrap();
-        Bar { checks: Check::ALL.into_iter().collect(), min_logprob: -1.0, wanted: Wanted::read(&body) }
+        AnswerCriteria {
+            checks: Check::ALL.into_iter().collect(),
+            min_logprob: -1.0,
+            wanted: AnswerRequirements::read(&body),
+        }
     }
 
     fn whole(request: &Value, choice: &Value) -> Option<Check> {
         let body = json!({ "choices": [choice] }).to_string();
-        bar(request).fails(&Draft::whole(body.as_bytes()).unwrap())
+        bar(request).fails(&PartialAnswer::whole(body.as_bytes()).unwrap())
     }
 
     fn text(request: &Value, text: &str, finish: &str) -> Option<Check> {
@@ -196,7 +201,7 @@ mod tests {
 
     /// The result while `text` is still arriving.
     fn coming(request: &Value, text: &str) -> Option<Check> {
-        let mut draft = Draft::default();
+        let mut draft = PartialAnswer::default();
         draft.push(json!({ "choices": [{ "delta": { "content": text } }] }).to_string().as_bytes());
         bar(request).fails(&draft)
     }
@@ -233,7 +238,7 @@ mod tests {
         let mut second = choice("");
         second["index"] = json!(1);
         let body = json!({ "choices": [choice("fine"), second] }).to_string();
-        assert_eq!(bar(&none()).fails(&Draft::whole(body.as_bytes()).unwrap()), Some(Check::Empty));
+        assert_eq!(bar(&none()).fails(&PartialAnswer::whole(body.as_bytes()).unwrap()), Some(Check::Empty));
     }
 
     #[test]
@@ -314,8 +319,8 @@ mod tests {
 
     #[test]
     fn only_the_checks_in_the_set_run() {
-        let bar = Bar { checks: Checks::default(), ..bar(&none()) };
-        assert_eq!(bar.fails(&Draft::whole(br#"{"choices":[{"message":{"content":""}}]}"#).unwrap()), None);
+        let bar = AnswerCriteria { checks: Checks::default(), ..bar(&none()) };
+        assert_eq!(bar.fails(&PartialAnswer::whole(br#"{"choices":[{"message":{"content":""}}]}"#).unwrap()), None);
     }
 
     proptest! {

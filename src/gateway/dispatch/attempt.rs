@@ -28,7 +28,7 @@ use crate::{
         relay::{Answer, Committed, Decision, Events, Gauges, Meter, is_events},
     },
     policy::Secret,
-    protocol::{LONG_BODY, answer, request::Edits},
+    protocol::{Edits, LONG_BODY, answer},
     types::{
         Endpoint, Fault, Retry, Usage,
         fault::{LOST, MISSING, UNREACHABLE},

@@ -21,7 +21,7 @@ use crate::{
     embed,
     gateway::Desk,
     measure::lock,
-    protocol::{Draft, LONG_BODY},
+    protocol::{LONG_BODY, PartialAnswer},
 };
 
 /// How long the vectors of answers may take: nobody waits for them.
@@ -80,7 +80,7 @@ pub(in crate::gateway) async fn keep(desk: Arc<Desk>, pending: Pending, answered
 }
 
 /// A hit was made anew: what was said instead shows whether it was right.
-pub(in crate::gateway) async fn verify(desk: &Desk, hit: &Hit, anew: &Draft) {
+pub(in crate::gateway) async fn verify(desk: &Desk, hit: &Hit, anew: &PartialAnswer) {
     let Some(said) = anew.said().filter(|said| said.calls.is_empty()) else { return };
     if let Some((same, source)) = compare(desk, &hit.judged, said.text.to_owned()).await {
         learn(desk, &hit.judged, Said::found(same, source), true);
@@ -135,7 +135,7 @@ fn label(agreement: Agreement) -> Option<(bool, Source)> {
 async fn text_of(record: &Record) -> Option<String> {
     let whole = record.transcript.whole().clone();
     let read = move || {
-        let draft = Draft::whole(&whole)?;
+        let draft = PartialAnswer::whole(&whole)?;
         draft.said().filter(|said| said.calls.is_empty()).map(|said| said.text.to_owned())
     };
     aside(record.transcript.whole().len() > LONG_BODY, read).await?

@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::{
     gateway::relay::{Meter, is_events, is_generation},
-    protocol::{Seen, Splitter, answer},
+    protocol::{EventFacts, Splitter, answer},
     types::{Endpoint, Outcome},
 };
 
@@ -86,7 +86,7 @@ impl Tap {
                     };
                     let seen = match event.data() {
                         Some(data) if !data.is_empty() => answer::read_event(self.endpoint, &data),
-                        _ => Seen::default(),
+                        _ => EventFacts::default(),
                     };
                     *complete |= seen.done || seen.finished;
                     self.meter.read(&seen);

@@ -14,7 +14,7 @@ use crate::{
         seat::Seat,
         stages::Place,
     },
-    protocol::Seen,
+    protocol::EventFacts,
     telemetry::{BackendMetrics, PoolMetrics, Stage},
     types::{Blame, Fault, Moment, Name, Outcome, Price, Usage},
 };
@@ -142,7 +142,7 @@ impl Meter {
     }
 
     /// An event came from upstream.
-    pub(in crate::gateway) fn read(&mut self, seen: &Seen) {
+    pub(in crate::gateway) fn read(&mut self, seen: &EventFacts) {
         self.choices |= seen.choices;
         self.reasoning |= seen.reasoning;
         if seen.token {

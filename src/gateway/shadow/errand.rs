@@ -15,7 +15,7 @@ use crate::{
         work::Estimate,
     },
     policy::{Route, Target},
-    protocol::{Draft, RequestBody, request::Edits},
+    protocol::{Edits, PartialAnswer, RequestBody},
     telemetry::Purpose,
     types::{Endpoint, Outcome},
 };
@@ -72,7 +72,7 @@ impl Errands {
         origin: &Origin,
         target: &Target,
         body: RequestBody,
-    ) -> Option<Draft> {
+    ) -> Option<PartialAnswer> {
         // Callers who wait come first.
         if !self.desk.hall.is_empty() {
             return None;
@@ -125,7 +125,7 @@ impl Errands {
         match self.dispatch.call(Admitted { call, asked, first, place }).await {
             Ok(reply) => {
                 let answer = Limited::new(reply.into_body(), LONGEST).collect().await.ok()?.to_bytes();
-                Draft::whole(&answer)
+                PartialAnswer::whole(&answer)
             }
             Err(fault) => {
                 record.fail(&fault);

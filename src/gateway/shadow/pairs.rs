@@ -19,7 +19,7 @@ use crate::{
         stages::{Covered, Routed},
     },
     policy::{Background, Target, Tiers, Way},
-    protocol::{Draft, RequestBody, Splitter},
+    protocol::{PartialAnswer, RequestBody, Splitter},
     telemetry::{PairResult, Purpose},
     types::{Endpoint, Fault},
 };
@@ -188,13 +188,13 @@ fn qualities(result: PairResult) -> Option<(f32, f32)> {
 }
 
 /// The answer as it passed by.
-fn read(answer: &Bytes, streamed: bool) -> Option<Draft> {
+fn read(answer: &Bytes, streamed: bool) -> Option<PartialAnswer> {
     if !streamed {
-        return Draft::whole(answer);
+        return PartialAnswer::whole(answer);
     }
     let mut splitter = Splitter::new(LONGEST_EVENT);
     splitter.feed(answer.clone());
-    let mut draft = Draft::default();
+    let mut draft = PartialAnswer::default();
     while let Ok(Some(event)) = splitter.next_event() {
         if let Some(data) = event.data() {
             draft.push(&data);

@@ -34,7 +34,7 @@ pub(super) struct Piece {
 
 /// The reason why an answer is not cached.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Unkept {
+pub enum Uncacheable {
     /// It broke off or reported an error.
     Unfinished,
     /// Its finish reason is not `stop`.
@@ -47,7 +47,7 @@ pub enum Unkept {
     Unreadable,
 }
 
-impl Unkept {
+impl Uncacheable {
     /// A low-cardinality word for metric labels.
     pub const fn label(self) -> &'static str {
         match self {
@@ -64,41 +64,45 @@ impl Transcript {
     /// An answer received whole, if it is complete and its JSON no longer than `largest` bytes.
     ///
     /// # Errors
-    /// [`Unkept`] if it must not be replayed.
-    pub fn of_whole(endpoint: Endpoint, body: &[u8], largest: usize) -> Result<Self, Unkept> {
+    /// [`Uncacheable`] if it must not be replayed.
+    pub fn of_whole(endpoint: Endpoint, body: &[u8], largest: usize) -> Result<Self, Uncacheable> {
         if body.len() > largest {
-            return Err(Unkept::TooLarge);
+            return Err(Uncacheable::TooLarge);
         }
         match serde_json::from_slice(body) {
             Ok(Value::Object(answer)) => Self::of(endpoint, answer, largest),
-            _ => Err(Unkept::Unreadable),
+            _ => Err(Uncacheable::Unreadable),
         }
     }
 
-    pub(super) fn of(endpoint: Endpoint, mut answer: Map<String, Value>, largest: usize) -> Result<Self, Unkept> {
+    pub(super) fn of(endpoint: Endpoint, mut answer: Map<String, Value>, largest: usize) -> Result<Self, Uncacheable> {
         if answer.get("error").is_some_and(says_something) {
-            return Err(Unkept::Unfinished);
+            return Err(Uncacheable::Unfinished);
         }
-        let choices = answer.get("choices").and_then(Value::as_array).ok_or(Unkept::Unreadable)?;
+        let choices = answer.get("choices").and_then(Value::as_array).ok_or(Uncacheable::Unreadable)?;
         if choices.is_empty() {
-            return Err(Unkept::Unreadable);
+            return Err(Uncacheable::Unreadable);
         }
         let said = if endpoint == Endpoint::Chat { "message" } else { "text" };
         for choice in choices {
             if choice["finish_reason"] != "stop" {
-                return Err(if choice["finish_reason"].is_null() { Unkept::Unfinished } else { Unkept::FinishReason });
+                return Err(if choice["finish_reason"].is_null() {
+                    Uncacheable::Unfinished
+                } else {
+                    Uncacheable::FinishReason
+                });
             }
             if !(choice[said].is_object() || choice[said].is_string()) {
-                return Err(Unkept::Unreadable);
+                return Err(Uncacheable::Unreadable);
             }
             if choice[said].get("refusal").is_some_and(says_something) {
-                return Err(Unkept::Refused);
+                return Err(Uncacheable::Refused);
             }
         }
         let usage = answer.get_mut("usage").and_then(mark_cached);
-        let whole = serde_json::to_vec(&answer).map_err(|_| Unkept::Unreadable)?;
+        let whole = serde_json::to_vec(&answer).map_err(|_| Uncacheable::Unreadable)?;
         if whole.len() > largest {
-            return Err(Unkept::TooLarge);
+            return Err(Uncacheable::TooLarge);
         }
         Ok(Self { endpoint, whole: whole.into(), usage, pieces: Box::default() })
     }

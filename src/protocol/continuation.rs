@@ -114,11 +114,11 @@ pub fn request(
 /// The new answer does not begin with the text already sent.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the repeated request produced a different answer")]
-pub struct Differs;
+pub struct Mismatch;
 
 /// Adapts the events of the new stream to those already sent.
 #[derive(Debug)]
-pub struct Tailor {
+pub struct StreamAdapter {
     /// The identifying members of the first stream's events.
     own: Map<String, Value>,
     /// The text that the new answer must repeat before it continues, and the length already repeated.
@@ -128,7 +128,7 @@ pub struct Tailor {
     before: u64,
 }
 
-impl Tailor {
+impl StreamAdapter {
     /// Adapts to a first stream with an event like `event`. The new stream repeats `expected` first, and its usage
     /// lacks `before` tokens.
     pub fn new(event: &[u8], expected: &str, before: u64) -> Self {
@@ -151,10 +151,10 @@ impl Tailor {
     /// Converts an event of the new stream into one of the first stream; `None` if the caller already has all of it.
     ///
     /// # Errors
-    /// [`Differs`] if the new stream does not repeat the text already sent.
-    pub fn fit(&mut self, data: &[u8]) -> Result<Option<Bytes>, Differs> {
+    /// [`Mismatch`] if the new stream does not repeat the text already sent.
+    pub fn fit(&mut self, data: &[u8]) -> Result<Option<Bytes>, Mismatch> {
         if data.trim_ascii() == b"[DONE]" {
-            return if self.still_expected().is_empty() { Ok(Some(event("[DONE]"))) } else { Err(Differs) };
+            return if self.still_expected().is_empty() { Ok(Some(event("[DONE]"))) } else { Err(Mismatch) };
         }
         let Ok(mut chunk) = serde_json::from_slice::<Map<String, Value>>(data) else { return Ok(None) };
         chunk.extend(self.own.clone());
@@ -180,7 +180,7 @@ impl Tailor {
         true
     }
 
-    fn choice(&mut self, choice: &mut Value) -> Result<bool, Differs> {
+    fn choice(&mut self, choice: &mut Value) -> Result<bool, Mismatch> {
         let finished = choice.get("finish_reason").is_some_and(|reason| !reason.is_null());
         if let Some(delta) = choice.get_mut("delta").and_then(Value::as_object_mut) {
             delta.remove("role");
@@ -197,19 +197,19 @@ impl Tailor {
             *text = rest;
         }
         if finished && !self.still_expected().is_empty() {
-            return Err(Differs);
+            return Err(Mismatch);
         }
         Ok(more || finished)
     }
 
     /// The part of `text` that the caller does not have yet.
-    fn unsent<'a>(&mut self, text: &'a str) -> Result<Cow<'a, str>, Differs> {
+    fn unsent<'a>(&mut self, text: &'a str) -> Result<Cow<'a, str>, Mismatch> {
         let left = self.still_expected();
         if left.starts_with(text) {
             self.repeated += text.len();
             return Ok("".into());
         }
-        let rest = text.strip_prefix(left).ok_or(Differs)?;
+        let rest = text.strip_prefix(left).ok_or(Mismatch)?;
         self.repeated = self.expected.len();
         Ok(rest.into())
     }
@@ -232,7 +232,7 @@ pub fn fuzz_rest(input: &[u8]) {
     let said = serde_json::from_slice::<Value>(&first).ok();
     let said = said.and_then(|value| value["choices"][0]["delta"]["content"].as_str().map(str::to_owned));
     for (expected, before) in [(said.unwrap_or_default(), 0), (String::new(), 3)] {
-        let mut tailor = Tailor::new(&first, &expected, before);
+        let mut tailor = StreamAdapter::new(&first, &expected, before);
         for event in events.by_ref() {
             let Some(data) = event.data() else { continue };
             let Ok(fitted) = tailor.fit(&data) else { break };
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn usage_covers_both_streams() {
-        let mut tailor = Tailor::new(FIRST, "", 40);
+        let mut tailor = StreamAdapter::new(FIRST, "", 40);
         let usage =
             br#"{"id":"new","choices":[],"usage":{"prompt_tokens":50,"completion_tokens":20,"total_tokens":70}}"#;
         let fitted = tailor.fit(usage).unwrap().unwrap();
@@ -330,9 +330,9 @@ mod tests {
             if let Some(at) = other.filter(|at| *at < again.len()) {
                 again[at].push('#');
             }
-            let mut tailor = Tailor::new(FIRST, &said, 0);
+            let mut tailor = StreamAdapter::new(FIRST, &said, 0);
             let mut events = Vec::new();
-            let mut fits = || -> Result<(), Differs> {
+            let mut fits = || -> Result<(), Mismatch> {
                 for piece in &again {
                     events.extend(tailor.fit(&chunk(piece, None))?);
                 }

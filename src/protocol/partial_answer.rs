@@ -13,7 +13,7 @@ const MOST: usize = 128;
 
 /// The content so far of an answer from `/v1/chat/completions` or `/v1/completions`.
 #[derive(Clone, Debug, Default)]
-pub struct Draft {
+pub struct PartialAnswer {
     /// Its choices, in order of first appearance.
     pub(super) choices: Vec<Choice>,
     /// True if the answer is known to be complete.
@@ -116,7 +116,7 @@ struct Logprob {
     logprob: f64,
 }
 
-impl Draft {
+impl PartialAnswer {
     /// True if answers of `endpoint` can be read here.
     pub fn reads(endpoint: Endpoint) -> bool {
         matches!(endpoint, Endpoint::Chat | Endpoint::Completions)
@@ -174,23 +174,23 @@ impl Draft {
 
 /// The content of a complete answer.
 #[derive(Clone, Debug)]
-pub struct Said<'a> {
+pub struct AnswerContent<'a> {
     /// Its text, or its refusal.
     pub text: &'a str,
     /// The name and arguments of each tool call.
     pub calls: Vec<(&'a str, &'a str)>,
 }
 
-impl Draft {
+impl PartialAnswer {
     /// Its content, if it has one choice that ended by itself and consists of text and function calls alone.
-    pub fn said(&self) -> Option<Said<'_>> {
+    pub fn said(&self) -> Option<AnswerContent<'_>> {
         let [choice] = &self.choices[..] else { return None };
         let ended = matches!(choice.finish.as_deref(), Some("stop" | "tool_calls" | "function_call"));
         if !ended || choice.other {
             return None;
         }
         let text = if choice.text.is_empty() { &choice.refusal } else { &choice.text };
-        Some(Said { text, calls: choice.calls.iter().map(|call| (&*call.name, &*call.arguments)).collect() })
+        Some(AnswerContent { text, calls: choice.calls.iter().map(|call| (&*call.name, &*call.arguments)).collect() })
     }
 }
 
@@ -265,8 +265,8 @@ impl Choice {
 mod tests {
     use super::*;
 
-    fn streamed(events: &[&str]) -> Draft {
-        let mut draft = Draft::default();
+    fn streamed(events: &[&str]) -> PartialAnswer {
+        let mut draft = PartialAnswer::default();
         for event in events {
             draft.push(event.as_bytes());
         }
@@ -285,7 +285,7 @@ mod tests {
             "no json",
             r#"{"choices":[],"usage":{}}"#,
         ]);
-        let whole = Draft::whole(
+        let whole = PartialAnswer::whole(
             br#"{"choices":[{"index":0,"message":{"content":"a\nb"},"finish_reason":"stop","logprobs":{"content":[{"logprob":-0.5}]}},
                 {"index":1,"message":{"content":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{\"x\":1}"}},{"id":"d","function":{"name":"g","arguments":""}}]}}]}"#,
         )
@@ -303,15 +303,16 @@ mod tests {
 
     #[test]
     fn other_shapes_are_read_partially() {
-        let completion = Draft::whole(
+        let completion = PartialAnswer::whole(
             br#"{"choices":[{"text":"a","index":0,"logprobs":{"token_logprobs":[null,-1.5]},"finish_reason":"length"}]}"#,
         )
         .unwrap();
         assert_eq!((&*completion.choices[0].text, &completion.choices[0].logprobs[..]), ("a", &[-1.5][..]));
-        let parts = Draft::whole(br#"{"choices":[{"message":{"content":[{"type":"text","text":"a"}]}}]}"#).unwrap();
+        let parts =
+            PartialAnswer::whole(br#"{"choices":[{"message":{"content":[{"type":"text","text":"a"}]}}]}"#).unwrap();
         assert!(parts.choices[0].other && parts.choices[0].text.is_empty());
         for unknown in [&b"[1]"[..], b"{}", br#"{"choices":[]}"#, br#"{"choices":[{"message":"odd"}]}"#, b"<html>"] {
-            assert!(Draft::whole(unknown).is_none());
+            assert!(PartialAnswer::whole(unknown).is_none());
         }
         assert!(streamed(&["[DONE]"]).is_over() && streamed(&[]).is_blank());
     }

@@ -11,7 +11,7 @@ use crate::types::Usage;
 /// The facts read from one event of a stream.
 #[expect(clippy::struct_excessive_bools, reason = "each is a separate thing that an event may say, in any combination")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct EventFacts {
     /// It carries content, reasoning or a tool call: the answer has begun.
     pub token: bool,
     /// Part of that is visible reasoning.

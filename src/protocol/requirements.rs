@@ -10,7 +10,7 @@ const LONGEST: usize = 1 << 20;
 
 /// The requirements of a request on its answer.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct AnswerRequirements {
     pub(super) format: Format,
     /// The offered tools; `None` if the request offers none, or some have an unknown shape.
     pub(super) tools: Option<Vec<Tool>>,
@@ -66,7 +66,7 @@ struct RawFunction {
     parameters: Option<Value>,
 }
 
-impl Wanted {
+impl AnswerRequirements {
     /// Reads the requirements from a request. A member of an unknown shape, or one that is too long, is ignored.
     pub fn read(body: &RequestBody) -> Self {
         let member = |name: &str| body.member(name).filter(|raw| *raw != b"null" && raw.len() <= LONGEST);
@@ -96,9 +96,9 @@ mod tests {
     use super::*;
     use crate::types::Endpoint;
 
-    fn wanted(more: &str) -> Wanted {
+    fn wanted(more: &str) -> AnswerRequirements {
         let body = format!(r#"{{"model":"m","messages":[1]{more}}}"#);
-        Wanted::read(&RequestBody::json(Endpoint::Chat, body.into()).unwrap())
+        AnswerRequirements::read(&RequestBody::json(Endpoint::Chat, body.into()).unwrap())
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
             r#","tools":[{"type":"web_search"}],"tool_choice":"required""#,
             r#","tool_choice":{"type":"allowed_tools"}"#,
         ] {
-            let Wanted { format, tools, must_call, limited } = wanted(odd);
+            let AnswerRequirements { format, tools, must_call, limited } = wanted(odd);
             assert!(matches!(format, Format::Any) && tools.is_none() && !must_call && !limited, "{odd}");
         }
     }

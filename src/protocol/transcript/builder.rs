@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::whole::{Piece, TEXTS, Transcript, Unkept, calls, says_something};
+use super::whole::{Piece, TEXTS, Transcript, Uncacheable, calls, says_something};
 use crate::{protocol::Event, types::Endpoint};
 
 /// Strings that are sent once or repeated, and never joined.
@@ -15,7 +15,7 @@ const NEVER_JOINED: [&str; 4] = ["role", "type", "id", "object"];
 
 /// The part of a streamed answer that has arrived.
 #[derive(Debug)]
-pub struct Gathering {
+pub struct TranscriptBuilder {
     endpoint: Endpoint,
     /// True if the pauses between its texts are recorded.
     timed: bool,
@@ -25,10 +25,10 @@ pub struct Gathering {
     pieces: Vec<Piece>,
     pause: Duration,
     done: bool,
-    uncacheable: Option<Unkept>,
+    uncacheable: Option<Uncacheable>,
 }
 
-impl Gathering {
+impl TranscriptBuilder {
     /// An empty answer from `endpoint`; `timed` records pauses, so that it can be replayed with them.
     pub fn new(endpoint: Endpoint, timed: bool) -> Self {
         Self {
@@ -53,8 +53,8 @@ impl Gathering {
         }
         match serde_json::from_slice(&data) {
             Ok(Value::Object(chunk)) if !chunk.get("error").is_some_and(says_something) => self.chunk(chunk),
-            Ok(Value::Object(_)) => self.uncacheable = Some(Unkept::Unfinished),
-            _ => self.uncacheable = Some(Unkept::Unreadable),
+            Ok(Value::Object(_)) => self.uncacheable = Some(Uncacheable::Unfinished),
+            _ => self.uncacheable = Some(Uncacheable::Unreadable),
         }
     }
 
@@ -64,13 +64,13 @@ impl Gathering {
         match choices {
             None | Some(Value::Null) => {}
             Some(Value::Array(choices)) => choices.into_iter().for_each(|choice| self.choice(choice)),
-            Some(_) => self.uncacheable = Some(Unkept::Unreadable),
+            Some(_) => self.uncacheable = Some(Uncacheable::Unreadable),
         }
     }
 
     fn choice(&mut self, choice: Value) {
         let Value::Object(mut choice) = choice else {
-            self.uncacheable = Some(Unkept::Unreadable);
+            self.uncacheable = Some(Uncacheable::Unreadable);
             return;
         };
         let index = choice.remove("index").and_then(|index| index.as_u64()).unwrap_or(0);
@@ -109,8 +109,8 @@ impl Gathering {
     /// The answer, if it is complete and its JSON no longer than `largest` bytes.
     ///
     /// # Errors
-    /// [`Unkept`] if it must not be replayed.
-    pub fn finish(mut self, largest: usize) -> Result<Transcript, Unkept> {
+    /// [`Uncacheable`] if it must not be replayed.
+    pub fn finish(mut self, largest: usize) -> Result<Transcript, Uncacheable> {
         if let Some(uncacheable) = self.uncacheable {
             return Err(uncacheable);
         }
@@ -119,7 +119,9 @@ impl Gathering {
             let mut whole = Map::from_iter([("index".to_owned(), Value::from(index))]);
             whole.extend(choice);
             if self.endpoint == Endpoint::Chat {
-                let Some(Value::Object(message)) = whole.get_mut("message") else { return Err(Unkept::Unreadable) };
+                let Some(Value::Object(message)) = whole.get_mut("message") else {
+                    return Err(Uncacheable::Unreadable);
+                };
                 message.entry("role").or_insert_with(|| "assistant".into());
                 message.entry("content").or_insert(Value::Null);
                 calls(message).for_each(|call| drop(call.remove("index")));
@@ -127,7 +129,7 @@ impl Gathering {
             choices.push(Value::Object(whole));
         }
         if !self.done && choices.iter().any(|choice| choice["finish_reason"].is_null()) {
-            return Err(Unkept::Unfinished);
+            return Err(Uncacheable::Unfinished);
         }
         let usage = self.answer.remove("usage").filter(|usage| !usage.is_null());
         if self.endpoint == Endpoint::Chat {
