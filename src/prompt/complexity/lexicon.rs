@@ -1,10 +1,10 @@
-//! The words and phrases that tell of work: one automaton over all of them, built once.
+//! The lexicon of cues: words and phrases that indicate a kind of work, matched by one automaton built at first use.
 
 use std::{ops::Range, sync::LazyLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Match, MatchKind};
 
-/// Kinds of cues.
+/// Number of cue kinds.
 pub(super) const CUES: usize = 21;
 
 /// Each kind's words, several for one purpose, `_` for a space. Chosen by reason, not by how often benchmarks use them.
@@ -87,7 +87,7 @@ const WORDS: [(Cue, &str); CUES] = [
     (Cue::Reading, "passage author text paragraph article according_to excerpt speaker writer"),
 ];
 
-/// What a word or phrase tells of.
+/// The kind of work that a word or phrase indicates.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cue {
     Calculation,
@@ -113,7 +113,7 @@ pub(super) enum Cue {
     Reading,
 }
 
-/// An automaton and what each of its patterns tells of: a bit for each kind, since a word may be of several.
+/// An automaton with the cue kinds of each pattern as a bit set, since a word may have several.
 struct Lexicon {
     automaton: AhoCorasick,
     kinds: Vec<u32>,
@@ -136,13 +136,13 @@ static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
         .ascii_case_insensitive(true)
         .match_kind(MatchKind::LeftmostLongest)
         .kind(Some(AhoCorasickKind::DFA))
-        // The words begin with nearly every letter: there is nothing to skip to.
+        // The words begin with nearly every letter, so a prefilter cannot skip anything.
         .prefilter(false)
         .build(&patterns);
     Lexicon { automaton: automaton.expect("a few hundred short words make an automaton"), kinds }
 });
 
-/// The cues in `text`, in order: where each stands, and what it tells of, a bit for each kind. Only whole words count.
+/// The cues in `text` in order: each range, with its kinds as a bit set. Only whole words count.
 pub(super) fn find(text: &[u8]) -> impl Iterator<Item = (Range<usize>, u32)> {
     let lexicon = &*LEXICON;
     let in_word = |at: Option<usize>| at.and_then(|at| text.get(at)).is_some_and(|byte| is_letter(*byte));
@@ -150,12 +150,12 @@ pub(super) fn find(text: &[u8]) -> impl Iterator<Item = (Range<usize>, u32)> {
     lexicon.automaton.find_iter(text).filter(whole).map(|found| (found.range(), lexicon.kinds[found.pattern()]))
 }
 
-/// Whether a byte is of a word: letters and digits, and all that is not ASCII.
+/// True if a byte belongs to a word: letters, digits, `_` and everything beyond ASCII.
 pub(super) fn is_letter(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte >= 0x80 || byte == b'_'
 }
 
-/// Every word that counts, for texts that are made to deceive.
+/// Every word of the lexicon, for adversarial test texts.
 #[cfg(test)]
 pub(super) fn words() -> Vec<String> {
     WORDS.iter().flat_map(|(_, words)| words.split_whitespace()).map(|word| word.replace('_', " ")).collect()
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_stand_at_their_own_place() {
+    fn cue_kinds_match_their_index() {
         for (at, (cue, _)) in WORDS.iter().enumerate() {
             assert_eq!(at, *cue as usize);
         }

@@ -1,26 +1,27 @@
-//! A prompt, as far as it is compared with others.
+//! The view of a prompt that is compared with earlier ones.
 
 use super::sketch::Sketch;
 use crate::types::{Head, Located, Prompt};
 
-/// Of heads that have most words in common so many are remembered, so that others are not forgotten for them: what changes has a new one each time.
+/// The most prompts with similar heads that are remembered, so that they do not push out others: a head with a changing
+/// value is new each time.
 pub(super) const MOST_LIKE: usize = 12;
 
-/// What is looked up in a prompt only where it is needed.
+/// Parts of a prompt that are read only if needed.
 pub trait Look {
-    /// The words of its head.
+    /// The sketch of its head.
     fn sketch(&self) -> Sketch;
-    /// The part in which a byte lies.
+    /// The part that contains the byte `place`.
     fn locate(&self, place: u64) -> Located;
 }
 
-/// A prompt, as far as it is compared.
+/// A prompt as it is compared with earlier ones.
 #[derive(Copy, Clone, Debug)]
 pub struct Begun<'a> {
     /// Its blocks.
     pub prompt: Prompt<'a>,
-    /// How it begins.
+    /// Its head.
     pub head: Head,
-    /// The conversation it belongs to, where its client names one.
+    /// The conversation it belongs to, if its client names one.
     pub session: Option<u64>,
 }

@@ -1,14 +1,15 @@
-//! How one caller's prompts begin: which of them depart early from those before, where engines' prefix caches would have had the rest, and in
-//! which part. Only hashes are kept.
+//! Detects prompts of a caller that diverge early from earlier ones, which defeats the engines' prefix caches, and the
+//! part that causes it. Only hashes are kept.
 //!
-//! A prompt is compared with up to sixteen earlier ones of its caller, by the chained hashes of its blocks, so where it departs is known to a
-//! block. It begins alike where one of them is all in it (the conversation went on), or has its whole head (another conversation of the same
-//! application). Else, where one of them has most of its head's words, it has departed: something that changes stands before what stays the
-//! same. Where none has, it is of another application, and nothing is said. After the head only prompts of the same conversation are compared,
-//! where its client names it: whether an earlier message is sent differently than before.
+//! A prompt is compared with up to sixteen earlier ones of its caller by the chained hashes of its blocks, so the
+//! divergence is known to the block. A prompt matches if it contains an earlier one entirely (the conversation went on)
+//! or shares its whole head (another conversation of the same application). Otherwise, if its head has most words in
+//! common with an earlier one, it diverges: something that changes precedes something that stays the same. Otherwise it
+//! belongs to another application and is not judged. After the head, only prompts of the same conversation are
+//! compared, if the client names it: this shows whether an earlier message is sent differently than before.
 //!
-//! Where clients set breakpoints for their provider's cache (`cache_control`), the head ends at the first of them; and since breakpoints move on
-//! with a conversation, and are bytes of the prompt, what comes after is not judged.
+//! If clients set breakpoints for their provider's cache (`cache_control`), the head ends at the first of them.
+//! Breakpoints move with the conversation and are bytes of the prompt, so nothing after the head is judged then.
 
 mod begun;
 mod sketch;
@@ -30,26 +31,27 @@ use crate::{
     types::{Head, HeadEnd, Part},
 };
 
-/// Prompts that are remembered of a caller.
+/// Number of prompts remembered per caller.
 const MOST_PROMPTS: usize = 16;
-/// Of each, so many blocks: 192 KB. With half of each hash that is 2 KB, and 32 KB a caller; with all that is counted of one it is 52 KB.
+/// Number of blocks remembered per prompt: 192 KB of prompt. With half of each hash that is 2 KB per prompt and 32 KB
+/// per caller; with all counters 52 KB per caller.
 const MOST_BLOCKS: usize = 512;
-/// Of one head so many are remembered.
+/// Number of prompts remembered with the same head.
 const MOST_OF_HEAD: usize = 6;
 
-/// How the prompts of one caller begin.
+/// The recent prompts of one caller.
 #[derive(Debug, Default)]
 pub struct Habits(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     known: Vec<Known>,
-    /// Prompts so far.
+    /// Number of prompts so far.
     seen: u64,
     tally: Tally,
 }
 
-/// A prompt that is remembered.
+/// A remembered prompt.
 #[derive(Debug, Default)]
 struct Known {
     /// The lower halves of its blocks' hashes.
@@ -58,46 +60,46 @@ struct Known {
     opening: Opening,
     session: Option<u64>,
     sketch: Sketch,
-    /// Which prompt it was.
+    /// Its sequence number.
     number: u64,
 }
 
-/// By which heads are told from one another: how many bytes they have, and the hash up to the last whole block of them.
+/// The identity of a head: its length in bytes, and the hash of its last whole block.
 type Opening = (u64, Option<u32>);
 
-/// What a remembered prompt is to a new one.
+/// The relation of a remembered prompt to a new one.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Kin {
-    /// All of it is in the new one, or the new one in it.
+    /// One contains the other entirely.
     Same,
-    /// They have the whole head in common.
+    /// They share the whole head.
     Alike,
-    /// They have less in common.
+    /// They share less.
     Other,
 }
 
-/// What a prompt is to all that are remembered.
+/// The result of comparing a prompt with all remembered ones.
 #[derive(Copy, Clone, Debug)]
 enum Found {
-    /// It begins like one of them, or is too short to say.
+    /// It matches one of them, or is too short to judge.
     Alike,
-    /// It begins like none.
+    /// It matches none.
     New,
-    /// It has so many blocks in common with one whose head is much the same.
+    /// It shares this many blocks with a prompt whose head is similar.
     Departed(usize),
-    /// It has so many blocks in common with the last one of its conversation, where that or it goes on to this byte.
+    /// It shares this many blocks with the last prompt of its conversation; both reach at least to this byte.
     Rewritten(usize, u64),
 }
 
 impl Habits {
-    /// Compares a prompt with those before it, and remembers it. Gives the part in which it departed, if it did. Prompts of less than a block
-    /// are not counted.
+    /// Compares a prompt with the earlier ones, and remembers it. Returns the part in which it diverged, if it did.
+    /// Prompts of less than a block are not counted.
     pub fn see(&self, begun: &Begun<'_>, look: &impl Look) -> Option<Part> {
         let blocks = &begun.prompt.blocks[..begun.prompt.blocks.len().min(MOST_BLOCKS)];
         if blocks.is_empty() {
             return None;
         }
-        // Texts are read while nobody has to wait for it: all callers without a key are one.
+        // The text is read without holding the lock: all callers without a key share one history.
         let found = lock(&self.0).compare(begun, blocks, None);
         let found = found.or_else(|| {
             let sketch = look.sketch();
@@ -122,19 +124,19 @@ impl Habits {
         departed.map(|departed| departed.part)
     }
 
-    /// An engine reports how much of a prompt it had cached.
+    /// Records an engine's report of cached tokens.
     pub fn answered(&self, hits: Hits) {
         lock(&self.0).tally.answered(hits);
     }
 
-    /// How the caller's prompts began lately.
+    /// A report on the caller's recent prompts.
     pub fn told(&self) -> Habit {
         lock(&self.0).tally.told()
     }
 }
 
 impl State {
-    /// What a prompt is to those before it, which it is then one of; `None` where that cannot be told without the `sketch` of its head.
+    /// Compares a prompt with the earlier ones and remembers it; `None` if the `sketch` of its head is needed first.
     fn compare(&mut self, begun: &Begun<'_>, blocks: &[u64], sketch: Option<Sketch>) -> Option<Found> {
         let mut kin = [(Kin::Other, 0); MOST_PROMPTS];
         for (kin, known) in kin.iter_mut().zip(&self.known) {
@@ -142,7 +144,7 @@ impl State {
         }
         let kin = &kin[..self.known.len()];
         let alike = (0..kin.len()).filter(|at| kin[*at].0 != Kin::Other).max_by_key(|at| kin[*at].1);
-        // Of a shorter head nothing can be told.
+        // A shorter head cannot be judged.
         let is_short = begun.head.bytes < begun.prompt.layout.bytes(1);
         let (sketch, found) = match alike {
             Some(at) => {
@@ -159,17 +161,18 @@ impl State {
         Some(found)
     }
 
-    /// Where a prompt departs whose head nobody has, if it is of an application that is known.
+    /// The divergence of a prompt whose head is new, if its application is known.
     fn departed(&self, begun: &Begun<'_>, sketch: &Sketch, kin: &[(Kin, usize)]) -> Option<Found> {
         let near = self.known.iter().zip(kin).filter(|(known, _)| sketch.is_like(&known.sketch));
         let shared = near.map(|(_, (_, shared))| *shared).max()?;
-        // Without a system prompt, what stays the same and what is asked are one text: only what is behind counts against it.
+        // Without a system prompt, instructions and question are one text: only a divergence in its first quarter
+        // counts.
         let untold = begun.head.end == HeadEnd::Unmarked;
         let from = begun.prompt.layout.bytes(shared);
         (!untold || from <= begun.head.bytes / 4).then_some(Found::Departed(shared))
     }
 
-    /// Where a conversation was changed that is known, behind its head.
+    /// The divergence of a prompt from its conversation, after its head.
     fn rewritten(&self, begun: &Begun<'_>, blocks: &[u64], kin: &[(Kin, usize)]) -> Option<Found> {
         let same = self.known.iter().zip(kin).filter(|(known, _)| known.is_of(begun.session));
         let (known, (kin, shared)) = same.max_by_key(|(_, (_, shared))| *shared)?;
@@ -184,7 +187,8 @@ impl State {
         let head = begun.head;
         let within = begun.prompt.layout.blocks(head.bytes).min(blocks.len());
         let opening = (head.bytes, blocks[..within].last().map(|hash| *hash as u32));
-        // The conversation's last prompt, else one of its head, of what is like it, or of all, where there are enough.
+        // The slot to reuse: the conversation's last prompt; else one with the same head, a similar head, or any, once
+        // there are enough.
         let all = 0..kin.len();
         let is_whole = |at: &usize| kin[*at].0 == Kin::Same && self.known[*at].blocks.len() <= blocks.len();
         let went_on = all.clone().filter(is_whole).max_by_key(|at| kin[*at].1);
@@ -206,8 +210,9 @@ impl State {
             (head, opening, begun.session, sketch, self.seen);
     }
 
-    /// The prompt to forget where there are so many: the oldest whose head a later one has, the new one with this `opening` included; else the
-    /// oldest. So the variants of a system prompt are all remembered, as long as there is room for one prompt of each.
+    /// The prompt to forget if there are `most` of these: the oldest whose head a later one has too, counting the new
+    /// one with this `opening`; else the oldest. All variants of a system prompt are therefore remembered as long as
+    /// there is space for one prompt of each.
     fn spare(&self, places: impl Iterator<Item = usize> + Clone, most: usize, opening: Opening) -> Option<usize> {
         let is_again = |known: &Known| {
             let is_later = |other: &Known| other.number > known.number && other.opening == known.opening;
@@ -219,10 +224,10 @@ impl State {
 }
 
 impl Known {
-    /// What it is to a new prompt, and how many blocks they share.
+    /// Its relation to a new prompt, and the number of shared blocks.
     fn kin(&self, begun: &Begun<'_>, blocks: &[u64]) -> (Kin, usize) {
         let both = self.blocks.len().min(blocks.len());
-        // Hashes are chained: where two are equal, all before them are.
+        // Hashes are chained: if two are equal, so are all before them.
         let (mut shared, mut end) = (0, both);
         while shared < end {
             let middle = usize::midpoint(shared, end);
@@ -232,7 +237,7 @@ impl Known {
                 end = middle;
             }
         }
-        // What departs within the block in which the head ends may well do so behind it.
+        // A divergence within the block in which the head ends may lie behind the head.
         let reaches = |head: Head| shared > 0 && begun.prompt.layout.bytes(shared + 1) > head.bytes;
         let marked = [self.head.end, begun.head.end] == [HeadEnd::Breakpoint; 2];
         let kin = match () {

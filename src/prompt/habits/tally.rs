@@ -1,4 +1,4 @@
-//! What came of comparing a caller's prompts: counts, the last departures, and words of advice.
+//! Statistics of a caller's prompts: counts, recent divergences and advice.
 
 use std::{collections::VecDeque, fmt::Write};
 
@@ -7,35 +7,36 @@ use serde::Serialize;
 use super::begun::{Begun, MOST_LIKE};
 use crate::types::{HeadEnd, Part};
 
-/// Prompts over which shares are told.
+/// Number of prompts over which shares are computed.
 pub(super) const LATELY: usize = 256;
-/// Departures below this share of prompts are no habit.
+/// Divergences below this share of prompts are not reported as a pattern.
 const HABIT: f64 = 0.05;
-/// Tokens below which nothing is said of a share.
+/// The fewest tokens over which a cached share is judged.
 const FEWEST_TOKENS: u64 = 10_000;
-/// Where engines report this share of a caller's prompts as cached, they know how these begin, whatever is remembered of them here.
+/// If engines report this share of a caller's prompts as cached, no advice is given, whatever is remembered here.
 const WELL_CACHED: f64 = 0.7;
 
-/// A prompt that departed early.
+/// A prompt that diverged early.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Departed {
     pub(super) part: Part,
-    /// The block in which it did.
+    /// The first byte of the block in which it diverged.
     from: u64,
     to: u64,
-    /// Bytes behind that which would have been the same.
+    /// Bytes after that which would have been shared.
     lost: u64,
-    /// Whether that was before the first breakpoint of its client.
+    /// True if it lies before the client's first breakpoint.
     marked: bool,
 }
 
 impl Departed {
-    /// A prompt that shares so many blocks with the next one, and would have shared `end` bytes.
+    /// The divergence of a prompt that shares `shared` blocks, and would have shared `end` bytes.
     pub(super) fn new(begun: &Begun<'_>, shared: usize, end: u64, part: impl FnOnce(u64) -> Part) -> Self {
         let layout = begun.prompt.layout;
         let (from, to) = (layout.bytes(shared), layout.bytes(shared + 1).min(begun.prompt.bytes));
         Self {
-            // What changes is more often a part that is another from its beginning than the end of the one before.
+            // The end of the block is more often in the part that changed: a part is more often changed from its start
+            // than at its end.
             part: part(to.min(end).saturating_sub(1).max(from)),
             from,
             to,
@@ -45,7 +46,7 @@ impl Departed {
     }
 }
 
-/// What came of one prompt.
+/// The classification of one prompt.
 #[derive(Copy, Clone, Debug)]
 enum Came {
     Alike,
@@ -53,69 +54,69 @@ enum Came {
     Departed(Departed),
 }
 
-/// What came of a caller's prompts.
+/// Statistics of a caller's prompts.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     seen: u64,
     departed: u64,
-    /// The last of them.
+    /// The most recent ones.
     lately: VecDeque<Came>,
-    /// The last answers whose engines report what was cached, no more of them.
+    /// Recent answers whose engines report cached tokens.
     answers: VecDeque<Hits>,
 }
 
-/// The prompt tokens of an answer whose engine reports how many were cached.
+/// The prompt tokens of an answer whose engine reports cached ones.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Hits {
-    /// All of them.
+    /// All prompt tokens.
     pub prompt: u64,
-    /// Those that were expected to be cached; no more than all.
+    /// Tokens that were predicted to be cached; no more than all.
     pub predicted: u64,
-    /// Those that were; no more than all.
+    /// Tokens that were cached; no more than all.
     pub reported: u64,
 }
 
-/// How a caller's prompts begin.
+/// A report on the prefix stability of a caller's prompts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Habit {
-    /// Prompts so far.
+    /// Number of prompts so far.
     pub requests: u64,
-    /// Of these, the ones that departed early.
+    /// Prompts that diverged early.
     pub departed: u64,
-    /// The share of tokens that was predicted to be cached, of the last answers that report it.
+    /// The share of tokens predicted to be cached, over recent answers that report cached tokens.
     pub predicted_cached_share: Option<f64>,
-    /// The share that was.
+    /// The share of tokens that were cached, over the same answers.
     pub reported_cached_share: Option<f64>,
-    /// The prompts that all of the following is about: the last ones.
+    /// The number of recent prompts that the following fields cover.
     pub lately: usize,
-    /// Of these, the ones that began like one before.
+    /// Recent prompts that matched an earlier one.
     pub alike: usize,
-    /// Those that began like none.
+    /// Recent prompts that matched none.
     pub new: usize,
-    /// Bytes of prompts that engines would have had, had these not departed.
+    /// Bytes of prompts that would have been cached without divergences.
     pub lost_bytes: u64,
-    /// Those that departed, by part, the most frequent first.
+    /// Recent divergences by part, the most frequent first.
     pub departures: Vec<Departures>,
-    /// What to do about it.
+    /// Advice to the caller's developers.
     pub advice: Option<String>,
 }
 
-/// Prompts that departed in the same part.
+/// Divergences in the same part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Departures {
     /// `tools`, `system`, `message` or `prompt`.
     pub r#where: &'static str,
-    /// The message, counted from 0, of the one in the middle.
+    /// The message, counted from 0, of the median divergence.
     pub message: Option<u32>,
-    /// How many.
+    /// Number of prompts.
     pub requests: usize,
-    /// Their share of the last prompts.
+    /// Their share of the recent prompts.
     pub share: f64,
-    /// The block in which the one in the middle departed: its first byte.
+    /// The first byte of the block of the median divergence.
     pub from_byte: u64,
     /// The byte after its last one.
     pub to_byte: u64,
-    /// Of these prompts, the ones that did before their client's first breakpoint.
+    /// Prompts that diverged before their client's first breakpoint.
     pub before_breakpoint: usize,
 }
 
@@ -131,13 +132,13 @@ impl Tally {
         keep(&mut self.answers, hits);
     }
 
-    /// Bytes that it takes.
+    /// Memory used, in bytes.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         self.lately.capacity() * size_of::<Came>() + self.answers.capacity() * size_of::<Hits>()
     }
 
-    /// Where the last prompt departed, if it did.
+    /// The first byte of the block in which the last prompt diverged, if it did.
     #[cfg(test)]
     pub(super) fn last_from(&self) -> Option<u64> {
         self.lately.back()?.departed().map(|departed| departed.from)
@@ -173,7 +174,7 @@ impl Tally {
     }
 }
 
-/// Adds to the last ones.
+/// Appends to a bounded list of recent items.
 fn keep<T>(last: &mut VecDeque<T>, new: T) {
     if last.len() == LATELY {
         last.pop_front();
@@ -215,9 +216,9 @@ fn rounded(share: f64) -> f64 {
     (share * 1e3).round() / 1e3
 }
 
-/// What to do about the departures.
+/// The advice for these divergences.
 fn advice(departures: &[Departures], hits: Hits) -> Option<String> {
-    // Each variant of a system prompt departs from the others where it comes for the first time.
+    // Each variant of a system prompt diverges from the others when it first appears.
     let habits = departures.iter().filter(|it| it.share >= HABIT && it.requests >= MOST_LIKE);
     let [predicted, reported] = [hits.predicted, hits.reported].map(|tokens| hits.share(tokens).unwrap_or(0.0));
     let mut text = String::new();
@@ -230,8 +231,8 @@ fn advice(departures: &[Departures], hits: Hits) -> Option<String> {
         let (predicted, reported) = (predicted * 100.0, reported * 100.0);
         let _ = write!(
             text,
-            "{}By how its prompts begin {predicted:.0} % of their tokens should have been cached, its engines report {reported:.0} %: see whether \
-             prefix caching is on there, and whether their caches are too small.",
+            "{}Judging by their prefixes, {predicted:.0} % of the prompts' tokens should have been cached, but the engines report {reported:.0} %: \
+             check that prefix caching is enabled there and that their KV caches are large enough.",
             if text.is_empty() { "" } else { " " },
         );
     }
@@ -248,10 +249,10 @@ impl Departures {
             _ => "the prompt".to_owned(),
         };
         let what = match (self.r#where, self.message) {
-            ("tools", _) => "Send the same tools in the same order, each with its members in the same order",
-            ("message", Some(1..)) => "Append to a conversation, and send what was said before as it was sent then",
+            ("tools", _) => "Send the same tools in the same order, with their members in the same order",
+            ("message", Some(1..)) => "Append to a conversation, and send its earlier messages unchanged",
             _ => {
-                "What changes there (a date, an id, a name) stands before what stays the same: put it behind, best of all into the last message"
+                "A value that changes (a date, an id, a name) precedes text that stays the same: move it to the end, best of all into the last message"
             }
         };
         let comma = if text.is_empty() { "" } else { " " };
@@ -261,8 +262,7 @@ impl Departures {
             share * 100.0
         );
         if 2 * self.before_breakpoint > self.requests {
-            *text +=
-                " That is before the first cache_control, so what is marked is written anew each time, and never read.";
+            *text += " These bytes precede the first cache_control, so the marked prefix is written to the cache each time and never read.";
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of how prompts depart from those before them.
+//! Tests of the detection of diverging prompts.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use proptest::{prelude::*, test_runner::RngSeed};
 use super::{tally::LATELY, *};
 use crate::{prompt::BlockHasher, types::Located};
 
-/// A prompt of a made-up client: a head, and messages.
+/// A prompt of a simulated client: a head and messages.
 struct Made {
     head: String,
     end: HeadEnd,
@@ -70,7 +70,7 @@ impl Look for Made {
     }
 }
 
-/// Words that are the same in every run.
+/// Pseudo-random words, the same in every run.
 fn words(seed: u64, count: usize) -> String {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut word = || format!("{}{} ", ["ka", "lo", "mi", "tu"][rng.usize(..4)], rng.u32(..5000));
@@ -110,7 +110,7 @@ fn a_date_before_the_rules_is_found_and_where() {
     assert_eq!((departures.r#where, departures.from_byte, departures.to_byte), ("system", 0, 64));
     assert!(departures.share > 0.97 && habit.lost_bytes > 49 * 1500, "{habit:?}");
     let advice = habit.advice.expect("advice");
-    assert!(advice.starts_with("98 % of prompts change at bytes 0 to 64, in the system prompt. What"), "{advice}");
+    assert!(advice.starts_with("98 % of prompts change at bytes 0 to 64, in the system prompt. A value"), "{advice}");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_value_in_the_middle_of_the_head_departs_there() {
         Made::new(&head, &[]).see(&habits);
     }
     let [departures] = &told(&habits).departures[..] else { panic!() };
-    // `Ticket 00` is the same in all, the digit after it or the last one is not.
+    // `Ticket 00` is the same in all; the following digits differ.
     let place = rules.len() as u64 + 9;
     assert!(departures.from_byte <= place + 1 && place < departures.to_byte, "{place} {departures:?}");
 }
@@ -133,7 +133,7 @@ fn applications_that_share_a_key_are_told_apart() {
         for app in 0..4 {
             assert_eq!(Made::new(&words(app, 100), &[&words(1000 + round, 30)]).see(&habits), None);
         }
-        // One that is forgotten in between would be new each time, which is no departure either.
+        // A forgotten application would be new each time, which is not a divergence either.
         assert_eq!(Made::new(&words(900 + round, 100), &["x"]).see(&habits), None);
     }
     assert_eq!(told(&habits).new, 4 + 30);
@@ -169,7 +169,7 @@ fn a_message_that_is_sent_differently_is_found_where_the_conversation_has_a_name
         assert_eq!(made(&said(3)).see(&habits), None);
         assert_eq!(made(&said(5)).see(&habits), None);
         assert_eq!(made(&rewritten).see(&habits), named.then_some(Part::Message(2)));
-        // Only the last message is another: it was asked again.
+        // Only the last message differs: it was asked again.
         let mut again = said(5);
         again[4] = &changed;
         made(&said(5)).see(&habits);
@@ -181,7 +181,7 @@ fn a_message_that_is_sent_differently_is_found_where_the_conversation_has_a_name
 fn breakpoints_that_move_on_are_no_departures_and_a_changed_one_is() {
     let (habits, rules) = (Habits::default(), words(1, 100));
     let mark = r#""cache_control":{}"#;
-    // The breakpoint is at the end of what is sent, and moves on.
+    // The breakpoint is at the end of the prompt and moves with it.
     for turn in 1..8 {
         let said = words(5, turn * 40);
         assert_eq!(Made::new(&format!("{rules}{said}"), &[mark]).marked().of(3).see(&habits), None, "{turn}");
@@ -192,7 +192,7 @@ fn breakpoints_that_move_on_are_no_departures_and_a_changed_one_is() {
     }
     let habit = told(&habits);
     assert_eq!((habit.departed, habit.departures[0].before_breakpoint), (19, 19));
-    assert!(habit.advice.expect("advice").contains("before the first cache_control"));
+    assert!(habit.advice.expect("advice").contains("precede the first cache_control"));
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn engines_that_do_not_find_what_is_the_same_are_told_of() {
     assert_eq!(say(&[(10, 8, 1)]).2, None);
     let advice = say(&[(15_000, 12_000, 1_000), (5_000, 4_000, 1_000)]).2.expect("advice");
     assert!(advice.contains("80 %") && advice.contains("10 %"), "{advice}");
-    // What was long ago counts no more.
+    // Old answers no longer count.
     let now = [(100_000, 100_000, 0)].into_iter().chain([(100, 80, 80); LATELY]).collect::<Vec<_>>();
     assert_eq!(say(&now), (Some(0.8), Some(0.8), None));
 }
@@ -304,8 +304,8 @@ fn nothing_grows_and_words_are_read_only_where_a_head_is_unknown() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
-    /// Whatever is sent: what departs does so at or before the block in which it first differs from every prompt before, and the same again never
-    /// departs.
+    /// A prompt diverges at or before the block in which it first differs from every earlier prompt, and the same
+    /// prompt again never diverges.
     #[test]
     fn a_departure_is_where_prompts_part(heads in prop::collection::vec((0..3_u64, 0..400_usize, 0..4_u64), 1..40)) {
         let habits = Habits::default();

@@ -22,7 +22,7 @@ fn tiny() -> Own {
     Own::read(json.to_string().as_bytes()).unwrap()
 }
 
-/// The character that stands for a byte in byte-level vocabularies.
+/// The character for a byte in byte-level vocabularies.
 fn byte_char(byte: u8) -> char {
     let printable = |byte: u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     if printable(byte) {
@@ -44,7 +44,7 @@ fn chat(messages: &str) -> Rendered<'_> {
     Rendered { messages, ..Rendered::default() }
 }
 
-/// The messages of OpenAI's cookbook, counted there by its own function and by the API.
+/// The messages of OpenAI's cookbook, whose counts come from its own function and from the API.
 const JARGON: &str = r#"[
   {"role":"system","content":"You are a helpful, pattern-following assistant that translates corporate jargon into plain English."},
   {"role":"system","name":"example_user","content":"New synergies will help drive top-line growth."},
@@ -81,7 +81,7 @@ fn escapes_are_counted_as_the_text_they_stand_for() {
 }
 
 #[test]
-fn images_count_by_their_detail_and_teach_nothing() {
+fn images_count_by_their_detail_and_are_not_learned_from() {
     let counter = counter(Encoding::O200k);
     let image = chat(
         r#"[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAAAAAA"}}]}]"#,
@@ -118,7 +118,7 @@ fn long_texts_are_counted_in_parts_without_an_error() {
 }
 
 #[test]
-fn without_a_tokenizer_what_is_reported_is_learned() {
+fn without_a_tokenizer_reports_are_learned() {
     let source = Arc::new(Source::learned());
     let counter = Counter::new(source.clone());
     let text = "The quick brown fox jumps over the lazy dog. ";
@@ -143,7 +143,7 @@ fn without_a_tokenizer_what_is_reported_is_learned() {
 }
 
 #[test]
-fn what_templates_add_is_learned_on_top_of_the_count() {
+fn template_tokens_are_learned_on_top_of_the_count() {
     let counter = counter(Encoding::Cl100k);
     let raw = counter.count(&chat(JARGON)).counted;
     for n in 1..200 {
@@ -157,7 +157,7 @@ fn what_templates_add_is_learned_on_top_of_the_count() {
     assert!(!counter.exceeds(&chat(JARGON), count.tokens) && counter.exceeds(&chat(JARGON), count.tokens - 1));
 }
 
-/// Texts of every script, with what hostile JSON has.
+/// Texts of every script, including hostile JSON.
 fn text() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         "[a-zA-Z ,.]{0,200}",
@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn hostile_json_is_counted_without_harm(messages in "(\\[|\\{|\\}|\\]|,|:|\"|\"role\":|\"content\":|\"image_url\":|\\\\ud83d|\\\\u0000|\\\\|null|[0-9]|é|a b ){0,60}") {
+    fn hostile_json_does_not_panic(messages in "(\\[|\\{|\\}|\\]|,|:|\"|\"role\":|\"content\":|\"image_url\":|\\\\ud83d|\\\\u0000|\\\\|null|[0-9]|é|a b ){0,60}") {
         for counter in [counter(Encoding::O200k), own()] {
             agree(&counter, &messages)?;
         }
