@@ -20,7 +20,7 @@ use crate::{
     measure::{BytesPerToken, Rate},
     otel::Exporter,
     policy::{Policy, Tokenizer},
-    prompt::tokens::{Counter, Source},
+    prompt::tokens::{Counter, TokenizerSlot},
     schedule::{
         boundary::Boundary,
         tiers::{Standing, Tierings},
@@ -222,7 +222,7 @@ impl Desk {
         &self,
         pool: &Name,
         tokenizer: &Tokenizer,
-        source: impl Fn(&Tokenizer) -> Arc<Source>,
+        source: impl Fn(&Tokenizer) -> Arc<TokenizerSlot>,
     ) -> Arc<Counter> {
         let new = || (tokenizer.clone(), Arc::new(Counter::new(source(tokenizer))));
         let mut known = self.counters.entry(pool.clone()).or_insert_with(new);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{explained::Explained, particulars::Particulars, wall::since_1970};
 use crate::{
-    prompt::habits::Hits,
+    prompt::prefix_stability::CacheReport,
     quota::Spent,
     telemetry::{Entry, Purpose, Stage},
     types::{Blame, Candidate, Name, Usage},
@@ -344,9 +344,13 @@ impl Weighed {
 
 impl Attempted {
     /// What its engine reports of its cache, and what was expected of that: by our own count of the prompt, of which that may be more.
-    pub(super) fn hits(&self) -> Option<Hits> {
+    pub(super) fn hits(&self) -> Option<CacheReport> {
         let (reported, prompt) = (self.reported_cached_tokens?, self.usage?.prompt_tokens);
-        Some(Hits { prompt, predicted: self.predicted.cached_tokens.min(prompt), reported: reported.min(prompt) })
+        Some(CacheReport {
+            prompt,
+            predicted: self.predicted.cached_tokens.min(prompt),
+            reported: reported.min(prompt),
+        })
     }
 }
 

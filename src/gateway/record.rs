@@ -22,7 +22,7 @@ use super::{
     wall::since_1970,
 };
 use crate::{
-    prompt::tokens::{Counter, Known},
+    prompt::tokens::{CountBasis, Counter},
     quota::Spent,
     telemetry::{InFlight, Purpose, Stage},
     types::{Endpoint, Fault, Moment, Name, Outcome, fault::STOPPED},
@@ -41,7 +41,7 @@ pub(super) struct Record {
     /// `None` once it is settled.
     line: Mutex<Option<Box<Line>>>,
     /// What was known of the prompt's tokens, to be compared with the engine's own count.
-    counted: OnceLock<(Arc<Counter>, Known)>,
+    counted: OnceLock<(Arc<Counter>, CountBasis)>,
     /// What answered it.
     served: OnceLock<Served>,
     /// What it took of its caller's limits.
@@ -159,7 +159,7 @@ impl Record {
     }
 
     /// Keeps what was known of the prompt's tokens.
-    pub(super) fn counts(&self, known: (Arc<Counter>, Known)) {
+    pub(super) fn counts(&self, known: (Arc<Counter>, CountBasis)) {
         // It is counted once; a second time would say the same.
         let _ = self.counted.set(known);
     }

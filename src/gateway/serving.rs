@@ -10,7 +10,7 @@ use crate::{
     cache::Origin,
     fleet::Snapshot,
     policy::{self, Tokenizer},
-    prompt::tokens::{Counter, Source},
+    prompt::tokens::{Counter, TokenizerSlot},
     telemetry::{BackendMetrics, PoolMetrics},
     types::{Endpoint, Moment},
 };
@@ -37,7 +37,7 @@ impl Serving {
     /// Forgets the metrics of what is gone and takes handles for every backend of `snapshot`.
     ///
     /// `source` gives the tokenizer that a pool's prompts are counted with.
-    pub fn new(snapshot: Snapshot, desk: &Desk, source: impl Fn(&Tokenizer) -> Arc<Source>) -> Self {
+    pub fn new(snapshot: Snapshot, desk: &Desk, source: impl Fn(&Tokenizer) -> Arc<TokenizerSlot>) -> Self {
         let metrics = &desk.metrics;
         // First of all: what takes the place of others needs their room.
         metrics.retain_pools(|pool| snapshot.pools.iter().any(|known| *known.spec.name == *pool));

@@ -3,7 +3,7 @@
 
 mod blocks;
 pub mod complexity;
-pub mod habits;
+pub mod prefix_stability;
 pub mod tokens;
 
 pub use blocks::{BlockHasher, Blocks};

@@ -8,7 +8,7 @@ use crate::{
         line::{Line, Reused},
         wall,
     },
-    prompt::habits::Hits,
+    prompt::prefix_stability::CacheReport,
     quota::{Entry, Spent, Used, calendar},
     telemetry::KeyMetrics,
     types::{Name, Outcome},
@@ -59,7 +59,7 @@ pub(in crate::gateway) fn count(line: &Line, outcome: Outcome, metrics: &KeyMetr
     for attempt in line.attempts.iter().filter(|attempt| !attempt.usage_estimated) {
         let Some(usage) = &attempt.usage else { continue };
         metrics.usage(usage);
-        if let Some(Hits { prompt, predicted, reported }) = attempt.hits() {
+        if let Some(CacheReport { prompt, predicted, reported }) = attempt.hits() {
             metrics.prefix(prompt, predicted, reported);
         }
     }

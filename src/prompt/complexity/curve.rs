@@ -14,7 +14,7 @@ pub struct Ranking {
 
 /// The value of a ranking.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
-pub struct Worth {
+pub struct RankingValue {
     /// Quality gained per prompt, averaged over all shares: APGR times the mean gap, defined even if the gap is zero.
     pub gained: f64,
     /// Mean of PGR over all shares.
@@ -45,14 +45,14 @@ impl Ranking {
     ///
     /// # Panics
     /// If there are fewer gaps or times than prompts.
-    pub fn worth(&self, gaps: &[f64], times: impl Fn(usize) -> f64) -> Worth {
+    pub fn worth(&self, gaps: &[f64], times: impl Fn(usize) -> f64) -> RankingValue {
         let (mut total, mut count) = (0.0, 0.0);
         for at in &self.order {
             let at = *at as usize;
             total += gaps[at] * times(at);
             count += times(at);
         }
-        let nothing = Worth { gained: 0.0, apgr: f64::NAN, cpt50: f64::NAN, cpt80: f64::NAN, pgr25: f64::NAN };
+        let nothing = RankingValue { gained: 0.0, apgr: f64::NAN, cpt50: f64::NAN, cpt80: f64::NAN, pgr25: f64::NAN };
         if count <= 0.0 {
             return nothing;
         }
@@ -79,7 +79,7 @@ impl Ranking {
             y += dy;
         }
         worth.apgr = worth.gained * count / total;
-        if total > 0.0 { worth } else { Worth { gained: worth.gained, ..nothing } }
+        if total > 0.0 { worth } else { RankingValue { gained: worth.gained, ..nothing } }
     }
 }
 
@@ -107,7 +107,7 @@ impl Interval {
 
 /// The values of several rankings of the same prompts in `draws` bootstrap samples, the same ones for each ranking, so
 /// that differences are paired (Efron, 1979). Returns one list per ranking.
-pub fn bootstrap(rankings: &[Ranking], gaps: &[f64], draws: usize, seed: u64) -> Vec<Vec<Worth>> {
+pub fn bootstrap(rankings: &[Ranking], gaps: &[f64], draws: usize, seed: u64) -> Vec<Vec<RankingValue>> {
     let mut dice = fastrand::Rng::with_seed(seed);
     let mut worths = vec![Vec::with_capacity(draws); rankings.len()];
     let mut times = vec![0_u16; gaps.len()];
@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    fn worth(scores: &[f64], gaps: &[f64]) -> Worth {
+    fn worth(scores: &[f64], gaps: &[f64]) -> RankingValue {
         Ranking::new(scores).worth(gaps, |_| 1.0)
     }
 
@@ -137,9 +137,9 @@ mod tests {
     fn chance_is_half_and_an_oracle_is_above_it() {
         let gaps = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0];
         let chance = worth(&[0.0; 8], &gaps);
-        assert_eq!(chance, Worth { gained: 0.125, apgr: 0.5, cpt50: 0.5, cpt80: 0.8, pgr25: 0.25 });
+        assert_eq!(chance, RankingValue { gained: 0.125, apgr: 0.5, cpt50: 0.5, cpt80: 0.8, pgr25: 0.25 });
         let oracle = worth(&gaps, &gaps);
-        assert_eq!(oracle, Worth { gained: 0.875 / 4.0, apgr: 0.875, cpt50: 0.125, cpt80: 0.2, pgr25: 1.0 });
+        assert_eq!(oracle, RankingValue { gained: 0.875 / 4.0, apgr: 0.875, cpt50: 0.125, cpt80: 0.2, pgr25: 1.0 });
         let nothing = worth(&[1.0, 0.0], &[-1.0, 1.0]);
         assert!((nothing.gained + 0.25).abs() < 1e-12, "{nothing:?}");
         assert!([nothing.apgr, nothing.cpt50, nothing.cpt80, nothing.pgr25].iter().all(|part| part.is_nan()));

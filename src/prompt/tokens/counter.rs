@@ -9,8 +9,8 @@ use super::{
     body::Rendered,
     correction::{Correction, Line},
     json::Flow,
+    model_tokenizer::{ModelTokenizer, UNKNOWN},
     openai::Encoding,
-    own::{Own, UNKNOWN},
     piece::{LARGEST_IMAGE, LOW_DETAIL, Piece, Template},
     tally::{Tally, Weights},
     walk::pieces,
@@ -23,15 +23,15 @@ const ASIDE_OWN: u64 = 1 << 10;
 
 /// A slot for a model's tokenizer, empty until it is loaded. Shared by all counters of the model.
 #[derive(Debug, Default)]
-pub struct Source(OnceLock<Kind>);
+pub struct TokenizerSlot(OnceLock<Kind>);
 
 #[derive(Debug)]
 enum Kind {
     OpenAi(Encoding),
-    Own(Box<Own>),
+    Model(Box<ModelTokenizer>),
 }
 
-impl Source {
+impl TokenizerSlot {
     /// An empty slot, until a tokenizer is [put](Self::put).
     pub const fn learned() -> Self {
         Self(OnceLock::new())
@@ -43,13 +43,13 @@ impl Source {
     }
 
     /// A model's own tokenizer.
-    pub fn own(own: Own) -> Self {
-        Self(OnceLock::from(Kind::Own(Box::new(own))))
+    pub fn own(own: ModelTokenizer) -> Self {
+        Self(OnceLock::from(Kind::Model(Box::new(own))))
     }
 
     /// Sets the tokenizer for every counter that shares this slot. An existing one stays.
-    pub fn put(&self, own: Own) {
-        let _ = self.0.set(Kind::Own(Box::new(own)));
+    pub fn put(&self, own: ModelTokenizer) {
+        let _ = self.0.set(Kind::Model(Box::new(own)));
     }
 
     /// True if texts can be counted exactly.
@@ -74,7 +74,7 @@ pub struct Estimate {
     /// The cost of counting.
     pub cost: Cost,
     /// The basis to [learn](Counter::learn) from once the backend has reported its own count.
-    pub known: Known,
+    pub known: CountBasis,
 }
 
 impl Estimate {
@@ -109,12 +109,12 @@ pub struct Count {
     /// Tokens of texts, template and tools, as counted here.
     pub counted: u64,
     /// The basis to [learn](Counter::learn) from once the backend has reported its own count.
-    pub known: Known,
+    pub known: CountBasis,
 }
 
 /// The count or estimate of a prompt that a backend's report is compared with.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct CountBasis {
     tokens: u64,
     exact: bool,
     /// True if the prompt was all text: the tokens of images are not learned.
@@ -127,7 +127,7 @@ pub struct Known {
 /// [`exceeds`](Self::exceeds) tokenize and may block: see [`Cost`].
 #[derive(Debug)]
 pub struct Counter {
-    source: Arc<Source>,
+    source: Arc<TokenizerSlot>,
     /// The correction of exact counts.
     counts: Correction,
     /// The correction of estimates.
@@ -136,7 +136,7 @@ pub struct Counter {
 
 impl Counter {
     /// A counter with the tokenizer of `source`, as soon as it is loaded.
-    pub fn new(source: Arc<Source>) -> Self {
+    pub fn new(source: Arc<TokenizerSlot>) -> Self {
         Self { source, counts: Correction::new(), estimates: Correction::new() }
     }
 
@@ -170,7 +170,7 @@ impl Counter {
         let aside = match kind {
             None => u64::MAX,
             Some(Kind::OpenAi(_)) => ASIDE_OPENAI,
-            Some(Kind::Own(_)) => ASIDE_OWN,
+            Some(Kind::Model(_)) => ASIDE_OWN,
         };
         let bytes = if kind.is_some() { sum.tally.bytes } else { 0 };
         Estimate {
@@ -180,7 +180,7 @@ impl Counter {
             at_least,
             at_most,
             cost: Cost { bytes, blocks: bytes > aside },
-            known: Known { tokens: raw, exact: false, text: sum.images == 0 },
+            known: CountBasis { tokens: raw, exact: false, text: sum.images == 0 },
         }
     }
 
@@ -197,7 +197,11 @@ impl Counter {
             counted += kind.piece(piece, u64::MAX);
             Flow::Continue(())
         });
-        Count { tokens: self.counts.line().at(counted), counted, known: Known { tokens: counted, exact: true, text } }
+        Count {
+            tokens: self.counts.line().at(counted),
+            counted,
+            known: CountBasis { tokens: counted, exact: true, text },
+        }
     }
 
     /// True if `body` has more than `limit` tokens. The result is that of [`count`](Self::count), but bounds decide if
@@ -228,7 +232,7 @@ impl Counter {
 
     /// Learns that the backend reported `reported` prompt tokens for a prompt with the basis `known` of an [`Estimate`]
     /// or a [`Count`]. Prompts with images, and reports that are off by a factor of eight, are ignored.
-    pub fn learn(&self, known: Known, reported: u64) {
+    pub fn learn(&self, known: CountBasis, reported: u64) {
         if known.text {
             let correction = if known.exact { &self.counts } else { &self.estimates };
             correction.learn(known.tokens, reported);
@@ -275,7 +279,7 @@ impl Kind {
         match self {
             Self::OpenAi(Encoding::Cl100k) => &CL100K,
             Self::OpenAi(Encoding::O200k) => &O200K,
-            Self::Own(own) => own.template(),
+            Self::Model(own) => own.template(),
         }
     }
 
@@ -283,7 +287,7 @@ impl Kind {
     fn certain(&self, tally: &Tally) -> (u64, u64) {
         match self {
             Self::OpenAi(_) => (Encoding::least(tally), tally.bytes),
-            Self::Own(own) => (own.least(tally), own.most(tally)),
+            Self::Model(own) => (own.least(tally), own.most(tally)),
         }
     }
 
@@ -292,7 +296,7 @@ impl Kind {
         match (piece, self) {
             (Piece::Tokens(tokens) | Piece::Media(tokens), _) => tokens,
             (Piece::Text(text), Self::OpenAi(encoding)) => encoding.count(text, most),
-            (Piece::Text(text), Self::Own(own)) => own.count(text, most),
+            (Piece::Text(text), Self::Model(own)) => own.count(text, most),
         }
     }
 }

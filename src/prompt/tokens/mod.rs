@@ -3,7 +3,7 @@
 //!
 //! Counts what the model reads: the unescaped texts of messages without the JSON around them, plus the tokens of a chat
 //! template between them. The template's true size is learned from the usage that backends report. Pure: tokenizers are
-//! loaded elsewhere and put into a [`Source`].
+//! loaded elsewhere and put into a [`TokenizerSlot`].
 //!
 //! The time of tokenizing grows with the text: [`Cost`] says when it belongs on a thread that may block. Bounds take
 //! one pass over the bytes.
@@ -12,8 +12,8 @@ mod body;
 mod correction;
 mod counter;
 mod json;
+mod model_tokenizer;
 mod openai;
-mod own;
 mod piece;
 mod tally;
 mod tools;
@@ -21,8 +21,8 @@ mod walk;
 
 pub use self::{
     body::Rendered,
-    counter::{Cost, Count, Counter, Estimate, Known, Source},
+    counter::{Cost, Count, CountBasis, Counter, Estimate, TokenizerSlot},
+    model_tokenizer::{ModelTokenizer, TokenizerError},
     openai::Encoding,
-    own::{Own, OwnError},
     walk::fuzz_tokens,
 };

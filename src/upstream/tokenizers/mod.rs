@@ -12,7 +12,7 @@ use std::{
 pub use self::hub::Hub;
 use crate::{
     policy::Tokenizer,
-    prompt::tokens::{Own, OwnError, Source},
+    prompt::tokens::{ModelTokenizer, TokenizerError, TokenizerSlot},
 };
 
 /// Most tokenizers that are held at once; one takes tens of megabytes.
@@ -36,7 +36,7 @@ pub enum LoadError {
     TooLarge,
     /// It is none.
     #[error(transparent)]
-    NotOne(#[from] OwnError),
+    NotOne(#[from] TokenizerError),
     /// The hub does not answer.
     #[error("{0} does not answer: {1}")]
     Unreachable(String, String),
@@ -54,7 +54,7 @@ pub enum LoadError {
 #[derive(Debug)]
 pub struct Tokenizers {
     hub: Arc<Hub>,
-    known: Mutex<HashMap<Tokenizer, Arc<Source>>>,
+    known: Mutex<HashMap<Tokenizer, Arc<TokenizerSlot>>>,
 }
 
 impl Tokenizers {
@@ -65,10 +65,10 @@ impl Tokenizers {
 
     /// The source of `tokenizer`, at once. A file or a model on the hub is loaded in the background, once for the process; if
     /// that fails, one warning says so and the source stays without a tokenizer. Must be called within a Tokio runtime.
-    pub fn source(&self, tokenizer: &Tokenizer) -> Arc<Source> {
+    pub fn source(&self, tokenizer: &Tokenizer) -> Arc<TokenizerSlot> {
         match tokenizer {
-            Tokenizer::Learned => return Arc::new(Source::learned()),
-            Tokenizer::OpenAi(encoding) => return Arc::new(Source::open_ai(*encoding)),
+            Tokenizer::Learned => return Arc::new(TokenizerSlot::learned()),
+            Tokenizer::OpenAi(encoding) => return Arc::new(TokenizerSlot::open_ai(*encoding)),
             Tokenizer::File(_) | Tokenizer::Hub(_) => {}
         }
         let source = {
@@ -81,7 +81,7 @@ impl Tokenizers {
             }
             if known.len() >= MOST {
                 tracing::warn!(?tokenizer, "there are {MOST} tokenizers already: this one is not loaded");
-                return Arc::new(Source::learned());
+                return Arc::new(TokenizerSlot::learned());
             }
             known.entry(tokenizer.clone()).or_default().clone()
         };
@@ -108,7 +108,7 @@ impl Tokenizers {
 }
 
 /// Reads a tokenizer's file on a thread that may block.
-async fn read(path: PathBuf) -> Result<Own, LoadError> {
+async fn read(path: PathBuf) -> Result<ModelTokenizer, LoadError> {
     let load = move || {
         let bytes = bytes(&path).map_err(|error| LoadError::File { path: path.display().to_string(), error })?;
         parse(&bytes)
@@ -122,8 +122,8 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn parse(bytes: &[u8]) -> Result<Own, LoadError> {
-    if bytes.len() > LARGEST { Err(LoadError::TooLarge) } else { Ok(Own::read(bytes)?) }
+fn parse(bytes: &[u8]) -> Result<ModelTokenizer, LoadError> {
+    if bytes.len() > LARGEST { Err(LoadError::TooLarge) } else { Ok(ModelTokenizer::read(bytes)?) }
 }
 
 #[cfg(test)]

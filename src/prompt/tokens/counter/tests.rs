@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 
 /// A byte-level BPE of 260 tokens, in the format of `tokenizer.json`: all bytes, and four merges.
-fn tiny() -> Own {
+fn tiny() -> ModelTokenizer {
     let mut vocab: Vec<String> = (0..=255_u8).map(|byte| byte_char(byte).to_string()).collect();
     let merges = [["t", "h"], ["th", "e"], ["Ġ", "the"], ["a", "n"]];
     vocab.extend(merges.iter().map(|[a, b]| format!("{a}{b}")));
@@ -19,7 +19,7 @@ fn tiny() -> Own {
         "model": { "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
             "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "vocab": vocab, "merges": merges },
     });
-    Own::read(json.to_string().as_bytes()).unwrap()
+    ModelTokenizer::read(json.to_string().as_bytes()).unwrap()
 }
 
 /// The character for a byte in byte-level vocabularies.
@@ -33,11 +33,11 @@ fn byte_char(byte: u8) -> char {
 }
 
 fn counter(encoding: Encoding) -> Counter {
-    Counter::new(Arc::new(Source::open_ai(encoding)))
+    Counter::new(Arc::new(TokenizerSlot::open_ai(encoding)))
 }
 
 fn own() -> Counter {
-    Counter::new(Arc::new(Source::own(tiny())))
+    Counter::new(Arc::new(TokenizerSlot::own(tiny())))
 }
 
 fn chat(messages: &str) -> Rendered<'_> {
@@ -102,7 +102,7 @@ fn own_tokenizers_count_texts_and_a_template() {
     // " the" is one token, "an" is one, and " b" has two.
     let body = chat(r#"[{"role":"an","content":"the the b"}]"#);
     assert_eq!(counter.count(&body).tokens, 4 + 1 + (1 + 1 + 2) + 3, "truncation in the file is switched off");
-    assert!(Own::read(b"{}").is_err() && Own::read(b"").is_err());
+    assert!(ModelTokenizer::read(b"{}").is_err() && ModelTokenizer::read(b"").is_err());
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn long_texts_are_counted_in_parts_without_an_error() {
 
 #[test]
 fn without_a_tokenizer_reports_are_learned() {
-    let source = Arc::new(Source::learned());
+    let source = Arc::new(TokenizerSlot::learned());
     let counter = Counter::new(source.clone());
     let text = "The quick brown fox jumps over the lazy dog. ";
     let bodies: Vec<String> =
@@ -196,7 +196,7 @@ proptest! {
         let messages = serde_json::Value::from(messages).to_string();
         for counter in [counter(Encoding::Cl100k), counter(Encoding::O200k), own(), Counter::new(Arc::default())] {
             for n in 0..learned {
-                counter.learn(Known { tokens: 100 * n, exact: true, text: true }, 120 * n + 30);
+                counter.learn(CountBasis { tokens: 100 * n, exact: true, text: true }, 120 * n + 30);
             }
             agree(&counter, &messages)?;
         }

@@ -4,13 +4,13 @@ use std::{collections::VecDeque, fmt::Write};
 
 use serde::Serialize;
 
-use super::begun::{Begun, MOST_LIKE};
+use super::{MOST_LIKE, TrackedPrompt};
 use crate::types::{HeadEnd, Part};
 
 /// Number of prompts over which shares are computed.
 pub(super) const LATELY: usize = 256;
 /// Divergences below this share of prompts are not reported as a pattern.
-const HABIT: f64 = 0.05;
+const PATTERN: f64 = 0.05;
 /// The fewest tokens over which a cached share is judged.
 const FEWEST_TOKENS: u64 = 10_000;
 /// If engines report this share of a caller's prompts as cached, no advice is given, whatever is remembered here.
@@ -18,7 +18,7 @@ const WELL_CACHED: f64 = 0.7;
 
 /// A prompt that diverged early.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Departed {
+pub(super) struct Divergence {
     pub(super) part: Part,
     /// The first byte of the block in which it diverged.
     from: u64,
@@ -29,11 +29,11 @@ pub(super) struct Departed {
     marked: bool,
 }
 
-impl Departed {
+impl Divergence {
     /// The divergence of a prompt that shares `shared` blocks, and would have shared `end` bytes.
-    pub(super) fn new(begun: &Begun<'_>, shared: usize, end: u64, part: impl FnOnce(u64) -> Part) -> Self {
-        let layout = begun.prompt.layout;
-        let (from, to) = (layout.bytes(shared), layout.bytes(shared + 1).min(begun.prompt.bytes));
+    pub(super) fn new(current: &TrackedPrompt<'_>, shared: usize, end: u64, part: impl FnOnce(u64) -> Part) -> Self {
+        let layout = current.prompt.layout;
+        let (from, to) = (layout.bytes(shared), layout.bytes(shared + 1).min(current.prompt.bytes));
         Self {
             // The end of the block is more often in the part that changed: a part is more often changed from its start
             // than at its end.
@@ -41,17 +41,17 @@ impl Departed {
             from,
             to,
             lost: end.saturating_sub(from),
-            marked: begun.head.end == HeadEnd::Breakpoint,
+            marked: current.head.end == HeadEnd::Breakpoint,
         }
     }
 }
 
 /// The classification of one prompt.
 #[derive(Copy, Clone, Debug)]
-enum Came {
-    Alike,
-    New,
-    Departed(Departed),
+enum Class {
+    Matched,
+    Unknown,
+    Diverged(Divergence),
 }
 
 /// Statistics of a caller's prompts.
@@ -60,14 +60,14 @@ pub(super) struct Tally {
     seen: u64,
     departed: u64,
     /// The most recent ones.
-    lately: VecDeque<Came>,
+    lately: VecDeque<Class>,
     /// Recent answers whose engines report cached tokens.
-    answers: VecDeque<Hits>,
+    answers: VecDeque<CacheReport>,
 }
 
 /// The prompt tokens of an answer whose engine reports cached ones.
 #[derive(Copy, Clone, Debug, Default)]
-pub struct Hits {
+pub struct CacheReport {
     /// All prompt tokens.
     pub prompt: u64,
     /// Tokens that were predicted to be cached; no more than all.
@@ -78,7 +78,7 @@ pub struct Hits {
 
 /// A report on the prefix stability of a caller's prompts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Habit {
+pub struct StabilityReport {
     /// Number of prompts so far.
     pub requests: u64,
     /// Prompts that diverged early.
@@ -96,14 +96,14 @@ pub struct Habit {
     /// Bytes of prompts that would have been cached without divergences.
     pub lost_bytes: u64,
     /// Recent divergences by part, the most frequent first.
-    pub departures: Vec<Departures>,
+    pub departures: Vec<PartDivergences>,
     /// Advice to the caller's developers.
     pub advice: Option<String>,
 }
 
 /// Divergences in the same part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Departures {
+pub struct PartDivergences {
     /// `tools`, `system`, `message` or `prompt`.
     pub r#where: &'static str,
     /// The message, counted from 0, of the median divergence.
@@ -121,52 +121,55 @@ pub struct Departures {
 }
 
 impl Tally {
-    pub(super) fn count(&mut self, departed: Option<Departed>, alike: bool) {
+    pub(super) fn count(&mut self, departed: Option<Divergence>, alike: bool) {
         self.seen += 1;
         self.departed += u64::from(departed.is_some());
-        let other = if alike { Came::Alike } else { Came::New };
-        keep(&mut self.lately, departed.map_or(other, Came::Departed));
+        let other = if alike { Class::Matched } else { Class::Unknown };
+        keep(&mut self.lately, departed.map_or(other, Class::Diverged));
     }
 
-    pub(super) fn answered(&mut self, hits: Hits) {
+    pub(super) fn answered(&mut self, hits: CacheReport) {
         keep(&mut self.answers, hits);
     }
 
     /// Memory used, in bytes.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
-        self.lately.capacity() * size_of::<Came>() + self.answers.capacity() * size_of::<Hits>()
+        self.lately.capacity() * size_of::<Class>() + self.answers.capacity() * size_of::<CacheReport>()
     }
 
     /// The first byte of the block in which the last prompt diverged, if it did.
     #[cfg(test)]
     pub(super) fn last_from(&self) -> Option<u64> {
-        self.lately.back()?.departed().map(|departed| departed.from)
+        self.lately.back()?.divergence().map(|departed| departed.from)
     }
 
-    pub(super) fn told(&self) -> Habit {
+    pub(super) fn report(&self) -> StabilityReport {
         let lately = self.lately.len();
-        let is = |wanted: fn(&&Came) -> bool| self.lately.iter().filter(wanted).count();
-        let departed: Vec<Departed> = self.lately.iter().filter_map(Came::departed).collect();
+        let is = |wanted: fn(&&Class) -> bool| self.lately.iter().filter(wanted).count();
+        let departed: Vec<Divergence> = self.lately.iter().filter_map(Class::divergence).collect();
         let mut departures: Vec<_> = ["tools", "system", "message", "prompt"]
             .into_iter()
-            .filter_map(|part| Departures::of(part, &departed, lately))
+            .filter_map(|part| PartDivergences::of(part, &departed, lately))
             .collect();
         departures.sort_by_key(|it| std::cmp::Reverse(it.requests));
-        let sum = |of: fn(&Hits) -> u64| self.answers.iter().map(of).sum::<u64>();
-        let hits =
-            Hits { prompt: sum(|it| it.prompt), predicted: sum(|it| it.predicted), reported: sum(|it| it.reported) };
+        let sum = |of: fn(&CacheReport) -> u64| self.answers.iter().map(of).sum::<u64>();
+        let hits = CacheReport {
+            prompt: sum(|it| it.prompt),
+            predicted: sum(|it| it.predicted),
+            reported: sum(|it| it.reported),
+        };
         let advice = advice(&departures, hits);
         let [predicted_cached_share, reported_cached_share] =
             [hits.predicted, hits.reported].map(|tokens| hits.share(tokens).map(rounded));
-        Habit {
+        StabilityReport {
             requests: self.seen,
             departed: self.departed,
             predicted_cached_share,
             reported_cached_share,
             lately,
-            alike: is(|came| matches!(came, Came::Alike)),
-            new: is(|came| matches!(came, Came::New)),
+            alike: is(|came| matches!(came, Class::Matched)),
+            new: is(|came| matches!(came, Class::Unknown)),
             lost_bytes: departed.iter().map(|it| it.lost).sum(),
             departures,
             advice,
@@ -182,20 +185,20 @@ fn keep<T>(last: &mut VecDeque<T>, new: T) {
     last.push_back(new);
 }
 
-impl Hits {
+impl CacheReport {
     fn share(&self, tokens: u64) -> Option<f64> {
         (self.prompt > 0).then(|| tokens as f64 / self.prompt as f64)
     }
 }
 
-impl Came {
-    fn departed(&self) -> Option<Departed> {
-        if let Self::Departed(departed) = self { Some(*departed) } else { None }
+impl Class {
+    fn divergence(&self) -> Option<Divergence> {
+        if let Self::Diverged(departed) = self { Some(*departed) } else { None }
     }
 }
 
-impl Departures {
-    fn of(part: &'static str, all: &[Departed], lately: usize) -> Option<Self> {
+impl PartDivergences {
+    fn of(part: &'static str, all: &[Divergence], lately: usize) -> Option<Self> {
         let mut here: Vec<_> = all.iter().filter(|it| it.part.label() == part).collect();
         here.sort_by_key(|it| it.from);
         let middle = here.get(here.len() / 2)?;
@@ -217,14 +220,14 @@ fn rounded(share: f64) -> f64 {
 }
 
 /// The advice for these divergences.
-fn advice(departures: &[Departures], hits: Hits) -> Option<String> {
+fn advice(departures: &[PartDivergences], hits: CacheReport) -> Option<String> {
     // Each variant of a system prompt diverges from the others when it first appears.
-    let habits = departures.iter().filter(|it| it.share >= HABIT && it.requests >= MOST_LIKE);
+    let history = departures.iter().filter(|it| it.share >= PATTERN && it.requests >= MOST_LIKE);
     let [predicted, reported] = [hits.predicted, hits.reported].map(|tokens| hits.share(tokens).unwrap_or(0.0));
     let mut text = String::new();
     if reported < WELL_CACHED {
-        for habit in habits {
-            habit.advise(&mut text);
+        for report in history {
+            report.advise(&mut text);
         }
     }
     if hits.prompt >= FEWEST_TOKENS && predicted - reported > 0.2 {
@@ -239,7 +242,7 @@ fn advice(departures: &[Departures], hits: Hits) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-impl Departures {
+impl PartDivergences {
     fn advise(&self, text: &mut String) {
         let Self { share, from_byte, to_byte, .. } = self;
         let part = match (self.r#where, self.message) {

@@ -18,7 +18,7 @@ const EXPANSION: u64 = 11;
 const PROBE: &str = "the quick brown fox jumps over the lazy dog";
 
 /// A model's own tokenizer, ready to count.
-pub struct Own {
+pub struct ModelTokenizer {
     tokenizer: Tokenizer,
     /// True if a part keeps its leading space. Tokenizers that prepend a space to every text would count one too many
     /// otherwise.
@@ -33,20 +33,20 @@ pub struct Own {
 /// A file is not a usable tokenizer.
 #[derive(Debug, thiserror::Error)]
 #[error("not a tokenizer.json that can be used: {0}")]
-pub struct OwnError(String);
+pub struct TokenizerError(String);
 
-impl std::fmt::Debug for Own {
+impl std::fmt::Debug for ModelTokenizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Own").field("words", &self.words).field("template", &self.template).finish_non_exhaustive()
     }
 }
 
-impl Own {
+impl ModelTokenizer {
     /// Reads the text of a `tokenizer.json`. Takes up to seconds for large vocabularies. Truncation and padding are
     /// switched off.
-    pub fn read(json: &[u8]) -> Result<Self, OwnError> {
-        let mut tokenizer = Tokenizer::from_bytes(json).map_err(|error| OwnError(error.to_string()))?;
-        tokenizer.with_truncation(None).map_err(|error| OwnError(error.to_string()))?;
+    pub fn read(json: &[u8]) -> Result<Self, TokenizerError> {
+        let mut tokenizer = Tokenizer::from_bytes(json).map_err(|error| TokenizerError(error.to_string()))?;
+        tokenizer.with_truncation(None).map_err(|error| TokenizerError(error.to_string()))?;
         tokenizer.with_padding(None);
         let special = tokenizer.get_post_processor().map_or(0, |it| it.added_tokens(false)) as u64;
         let mut own = Self {

@@ -11,24 +11,19 @@
 //! If clients set breakpoints for their provider's cache (`cache_control`), the head ends at the first of them.
 //! Breakpoints move with the conversation and are bytes of the prompt, so nothing after the head is judged then.
 
-mod begun;
 mod sketch;
 mod tally;
 
 use std::sync::Mutex;
 
-use self::{
-    begun::MOST_LIKE,
-    tally::{Departed, Tally},
-};
+use self::tally::{Divergence, Tally};
 pub use self::{
-    begun::{Begun, Look},
     sketch::Sketch,
-    tally::{Departures, Habit, Hits},
+    tally::{CacheReport, PartDivergences, StabilityReport},
 };
 use crate::{
     measure::lock,
-    types::{Head, HeadEnd, Part},
+    types::{Head, HeadEnd, Located, Part, Prompt},
 };
 
 /// Number of prompts remembered per caller.
@@ -39,9 +34,32 @@ const MOST_BLOCKS: usize = 512;
 /// Number of prompts remembered with the same head.
 const MOST_OF_HEAD: usize = 6;
 
+/// The most prompts with similar heads that are remembered, so that they do not push out others: a head with a changing
+/// value is new each time.
+const MOST_LIKE: usize = 12;
+
+/// Parts of a prompt that are read only if needed.
+pub trait LazyPrompt {
+    /// The sketch of its head.
+    fn sketch(&self) -> Sketch;
+    /// The part that contains the byte `place`.
+    fn locate(&self, place: u64) -> Located;
+}
+
+/// A prompt as it is compared with earlier ones.
+#[derive(Copy, Clone, Debug)]
+pub struct TrackedPrompt<'a> {
+    /// Its blocks.
+    pub prompt: Prompt<'a>,
+    /// Its head.
+    pub head: Head,
+    /// The conversation it belongs to, if its client names one.
+    pub session: Option<u64>,
+}
+
 /// The recent prompts of one caller.
 #[derive(Debug, Default)]
-pub struct Habits(Mutex<State>);
+pub struct PromptHistory(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -69,50 +87,50 @@ type Opening = (u64, Option<u32>);
 
 /// The relation of a remembered prompt to a new one.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Kin {
+enum Relation {
     /// One contains the other entirely.
-    Same,
+    Contained,
     /// They share the whole head.
-    Alike,
+    SameHead,
     /// They share less.
     Other,
 }
 
 /// The result of comparing a prompt with all remembered ones.
 #[derive(Copy, Clone, Debug)]
-enum Found {
+enum Comparison {
     /// It matches one of them, or is too short to judge.
-    Alike,
+    Matched,
     /// It matches none.
-    New,
+    Unknown,
     /// It shares this many blocks with a prompt whose head is similar.
-    Departed(usize),
+    Diverged(usize),
     /// It shares this many blocks with the last prompt of its conversation; both reach at least to this byte.
     Rewritten(usize, u64),
 }
 
-impl Habits {
+impl PromptHistory {
     /// Compares a prompt with the earlier ones, and remembers it. Returns the part in which it diverged, if it did.
     /// Prompts of less than a block are not counted.
-    pub fn see(&self, begun: &Begun<'_>, look: &impl Look) -> Option<Part> {
-        let blocks = &begun.prompt.blocks[..begun.prompt.blocks.len().min(MOST_BLOCKS)];
+    pub fn observe(&self, current: &TrackedPrompt<'_>, look: &impl LazyPrompt) -> Option<Part> {
+        let blocks = &current.prompt.blocks[..current.prompt.blocks.len().min(MOST_BLOCKS)];
         if blocks.is_empty() {
             return None;
         }
         // The text is read without holding the lock: all callers without a key share one history.
-        let found = lock(&self.0).compare(begun, blocks, None);
+        let found = lock(&self.0).compare(current, blocks, None);
         let found = found.or_else(|| {
             let sketch = look.sketch();
-            lock(&self.0).compare(begun, blocks, Some(sketch))
+            lock(&self.0).compare(current, blocks, Some(sketch))
         })?;
         let departed = match found {
-            Found::Alike | Found::New => None,
-            Found::Departed(shared) => {
-                Some(Departed::new(begun, shared, begun.head.bytes, |place| look.locate(place).part))
+            Comparison::Matched | Comparison::Unknown => None,
+            Comparison::Diverged(shared) => {
+                Some(Divergence::new(current, shared, current.head.bytes, |place| look.locate(place).part))
             }
-            Found::Rewritten(shared, end) => {
+            Comparison::Rewritten(shared, end) => {
                 let mut goes_on = false;
-                let departed = Departed::new(begun, shared, end, |place| {
+                let departed = Divergence::new(current, shared, end, |place| {
                     let located = look.locate(place);
                     goes_on = located.goes_on;
                     located.part
@@ -120,79 +138,100 @@ impl Habits {
                 goes_on.then_some(departed)
             }
         };
-        lock(&self.0).tally.count(departed, !matches!(found, Found::New));
+        lock(&self.0).tally.count(departed, !matches!(found, Comparison::Unknown));
         departed.map(|departed| departed.part)
     }
 
     /// Records an engine's report of cached tokens.
-    pub fn answered(&self, hits: Hits) {
+    pub fn answered(&self, hits: CacheReport) {
         lock(&self.0).tally.answered(hits);
     }
 
     /// A report on the caller's recent prompts.
-    pub fn told(&self) -> Habit {
-        lock(&self.0).tally.told()
+    pub fn report(&self) -> StabilityReport {
+        lock(&self.0).tally.report()
     }
 }
 
 impl State {
     /// Compares a prompt with the earlier ones and remembers it; `None` if the `sketch` of its head is needed first.
-    fn compare(&mut self, begun: &Begun<'_>, blocks: &[u64], sketch: Option<Sketch>) -> Option<Found> {
-        let mut kin = [(Kin::Other, 0); MOST_PROMPTS];
-        for (kin, known) in kin.iter_mut().zip(&self.known) {
-            *kin = known.kin(begun, blocks);
+    fn compare(&mut self, current: &TrackedPrompt<'_>, blocks: &[u64], sketch: Option<Sketch>) -> Option<Comparison> {
+        let mut relations = [(Relation::Other, 0); MOST_PROMPTS];
+        for (relation, known) in relations.iter_mut().zip(&self.known) {
+            *relation = known.relation_to(current, blocks);
         }
-        let kin = &kin[..self.known.len()];
-        let alike = (0..kin.len()).filter(|at| kin[*at].0 != Kin::Other).max_by_key(|at| kin[*at].1);
+        let relations = &relations[..self.known.len()];
+        let alike =
+            (0..relations.len()).filter(|at| relations[*at].0 != Relation::Other).max_by_key(|at| relations[*at].1);
         // A shorter head cannot be judged.
-        let is_short = begun.head.bytes < begun.prompt.layout.bytes(1);
+        let is_short = current.head.bytes < current.prompt.layout.bytes(1);
         let (sketch, found) = match alike {
             Some(at) => {
                 let known = &self.known[at];
                 let same_words =
-                    known.head == begun.head || begun.prompt.layout.bytes(kin[at].1) >= sketch::READ as u64;
+                    known.head == current.head || current.prompt.layout.bytes(relations[at].1) >= sketch::READ as u64;
                 let sketch = sketch.or(same_words.then_some(known.sketch))?;
-                (sketch, self.rewritten(begun, blocks, kin).unwrap_or(Found::Alike))
+                (sketch, self.rewritten(current, blocks, relations).unwrap_or(Comparison::Matched))
             }
-            None if is_short => (Sketch::default(), Found::Alike),
-            None => (sketch?, self.departed(begun, &sketch?, kin).unwrap_or(Found::New)),
+            None if is_short => (Sketch::default(), Comparison::Matched),
+            None => (sketch?, self.divergence(current, &sketch?, relations).unwrap_or(Comparison::Unknown)),
         };
-        self.remember(begun, blocks, sketch, kin);
+        self.remember(current, blocks, sketch, relations);
         Some(found)
     }
 
     /// The divergence of a prompt whose head is new, if its application is known.
-    fn departed(&self, begun: &Begun<'_>, sketch: &Sketch, kin: &[(Kin, usize)]) -> Option<Found> {
-        let near = self.known.iter().zip(kin).filter(|(known, _)| sketch.is_like(&known.sketch));
+    fn divergence(
+        &self,
+        current: &TrackedPrompt<'_>,
+        sketch: &Sketch,
+        relations: &[(Relation, usize)],
+    ) -> Option<Comparison> {
+        let near = self.known.iter().zip(relations).filter(|(known, _)| sketch.is_like(&known.sketch));
         let shared = near.map(|(_, (_, shared))| *shared).max()?;
         // Without a system prompt, instructions and question are one text: only a divergence in its first quarter
         // counts.
-        let untold = begun.head.end == HeadEnd::Unmarked;
-        let from = begun.prompt.layout.bytes(shared);
-        (!untold || from <= begun.head.bytes / 4).then_some(Found::Departed(shared))
+        let unmarked = current.head.end == HeadEnd::Unmarked;
+        let from = current.prompt.layout.bytes(shared);
+        (!unmarked || from <= current.head.bytes / 4).then_some(Comparison::Diverged(shared))
     }
 
     /// The divergence of a prompt from its conversation, after its head.
-    fn rewritten(&self, begun: &Begun<'_>, blocks: &[u64], kin: &[(Kin, usize)]) -> Option<Found> {
-        let same = self.known.iter().zip(kin).filter(|(known, _)| known.is_of(begun.session));
-        let (known, (kin, shared)) = same.max_by_key(|(_, (_, shared))| *shared)?;
+    fn rewritten(
+        &self,
+        current: &TrackedPrompt<'_>,
+        blocks: &[u64],
+        relations: &[(Relation, usize)],
+    ) -> Option<Comparison> {
+        let same = self.known.iter().zip(relations).filter(|(known, _)| known.is_of(current.session));
+        let (known, (relations, shared)) = same.max_by_key(|(_, (_, shared))| *shared)?;
         let both = known.blocks.len().min(blocks.len());
-        if *kin == Kin::Same || *shared + 1 >= both || [known.head.end, begun.head.end].contains(&HeadEnd::Breakpoint) {
+        if *relations == Relation::Contained
+            || *shared + 1 >= both
+            || [known.head.end, current.head.end].contains(&HeadEnd::Breakpoint)
+        {
             return None;
         }
-        Some(Found::Rewritten(*shared, begun.prompt.layout.bytes(both)))
+        Some(Comparison::Rewritten(*shared, current.prompt.layout.bytes(both)))
     }
 
-    fn remember(&mut self, begun: &Begun<'_>, blocks: &[u64], sketch: Sketch, kin: &[(Kin, usize)]) {
-        let head = begun.head;
-        let within = begun.prompt.layout.blocks(head.bytes).min(blocks.len());
+    fn remember(
+        &mut self,
+        current: &TrackedPrompt<'_>,
+        blocks: &[u64],
+        sketch: Sketch,
+        relations: &[(Relation, usize)],
+    ) {
+        let head = current.head;
+        let within = current.prompt.layout.blocks(head.bytes).min(blocks.len());
         let opening = (head.bytes, blocks[..within].last().map(|hash| *hash as u32));
         // The slot to reuse: the conversation's last prompt; else one with the same head, a similar head, or any, once
         // there are enough.
-        let all = 0..kin.len();
-        let is_whole = |at: &usize| kin[*at].0 == Kin::Same && self.known[*at].blocks.len() <= blocks.len();
-        let went_on = all.clone().filter(is_whole).max_by_key(|at| kin[*at].1);
-        let has_head = |at: &usize| kin[*at].0 != Kin::Other;
+        let all = 0..relations.len();
+        let is_whole =
+            |at: &usize| relations[*at].0 == Relation::Contained && self.known[*at].blocks.len() <= blocks.len();
+        let went_on = all.clone().filter(is_whole).max_by_key(|at| relations[*at].1);
+        let has_head = |at: &usize| relations[*at].0 != Relation::Other;
         let is_near = |at: &usize| has_head(at) || sketch.is_like(&self.known[*at].sketch);
         let place = went_on
             .or_else(|| self.spare(all.clone().filter(has_head), MOST_OF_HEAD, opening))
@@ -207,7 +246,7 @@ impl State {
         known.blocks.clear();
         known.blocks.extend(blocks.iter().map(|hash| *hash as u32));
         (known.head, known.opening, known.session, known.sketch, known.number) =
-            (head, opening, begun.session, sketch, self.seen);
+            (head, opening, current.session, sketch, self.seen);
     }
 
     /// The prompt to forget if there are `most` of these: the oldest whose head a later one has too, counting the new
@@ -225,7 +264,7 @@ impl State {
 
 impl Known {
     /// Its relation to a new prompt, and the number of shared blocks.
-    fn kin(&self, begun: &Begun<'_>, blocks: &[u64]) -> (Kin, usize) {
+    fn relation_to(&self, current: &TrackedPrompt<'_>, blocks: &[u64]) -> (Relation, usize) {
         let both = self.blocks.len().min(blocks.len());
         // Hashes are chained: if two are equal, so are all before them.
         let (mut shared, mut end) = (0, both);
@@ -238,14 +277,14 @@ impl Known {
             }
         }
         // A divergence within the block in which the head ends may lie behind the head.
-        let reaches = |head: Head| shared > 0 && begun.prompt.layout.bytes(shared + 1) > head.bytes;
-        let marked = [self.head.end, begun.head.end] == [HeadEnd::Breakpoint; 2];
-        let kin = match () {
-            () if shared == both => Kin::Same,
-            () if reaches(begun.head) || (marked && reaches(self.head)) => Kin::Alike,
-            () => Kin::Other,
+        let reaches = |head: Head| shared > 0 && current.prompt.layout.bytes(shared + 1) > head.bytes;
+        let marked = [self.head.end, current.head.end] == [HeadEnd::Breakpoint; 2];
+        let relations = match () {
+            () if shared == both => Relation::Contained,
+            () if reaches(current.head) || (marked && reaches(self.head)) => Relation::SameHead,
+            () => Relation::Other,
         };
-        (kin, shared)
+        (relations, shared)
     }
 
     fn is_of(&self, session: Option<u64>) -> bool {
