@@ -1,11 +1,11 @@
-//! The address of an exporter of metrics.
+//! The address of a metrics exporter.
 
 use super::{
     mistake::Mistake,
     scalar::{Scalar, Url},
 };
 
-/// Where an exporter has its metrics; under `/metrics` where the address has no path.
+/// The address of an exporter's metrics; `/metrics` if the address has no path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exporter(pub String);
 
@@ -13,11 +13,11 @@ impl Scalar for Exporter {
     fn read(text: &str) -> Result<Self, Mistake> {
         let has_credentials = text.split('/').nth(2).is_some_and(|authority| authority.contains('@'));
         let help = if has_credentials {
-            "exporters that ask who reads them are not supported: let this one answer the gateway without"
+            "exporters with credentials are not supported: let this one answer the gateway without them"
         } else {
-            "write where the exporter has its metrics, over http or https, such as `http://g1:9400/metrics`"
+            "write the address of its metrics, over http or https, such as `http://g1:9400/metrics`"
         };
-        let Url(url) = Url::read(text).map_err(|_| Mistake::new("no address of an exporter").help(help))?;
+        let Url(url) = Url::read(text).map_err(|_| Mistake::new("not the address of an exporter").help(help))?;
         let has_path = url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
         Ok(Self(if has_path { url } else { format!("{url}/metrics") }))
     }
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_are_where_exporters_have_them() {
+    fn metrics_addresses_are_completed() {
         let read = |text| Exporter::read(text).map(|Exporter(url)| url);
         assert_eq!(read("http://G1:9400").unwrap(), "http://g1:9400/metrics");
         assert_eq!(read("http://g1:9400/gpus").unwrap(), "http://g1:9400/gpus");

@@ -1,4 +1,4 @@
-//! The policy file: read from YAML with the place of every value kept, so that whatever is wrong can be pointed at.
+//! The policy file, read from YAML with the position of every value, so that errors point to their place.
 
 pub mod access;
 pub mod access_log;

@@ -291,11 +291,11 @@ mod tests {
         )
         .unwrap();
         for (part, all) in draft.choices.iter().zip(&whole.choices) {
-            let told = |choice: &Choice| {
+            let content = |choice: &Choice| {
                 let calls: Vec<_> = choice.calls.iter().map(|it| (it.name.clone(), it.arguments.clone())).collect();
                 (choice.text.clone(), calls, choice.finish.clone(), choice.logprobs.clone())
             };
-            assert_eq!(told(part), told(all));
+            assert_eq!(content(part), content(all));
         }
         assert!(whole.over && !draft.over, "one choice has not ended");
         assert_eq!((draft.pieces(), draft.choices[1].finished_calls().len()), (5, 1));

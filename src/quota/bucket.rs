@@ -133,8 +133,8 @@ mod tests {
         let mut own = Bucket::new(90, at(0));
         own.take(120);
         own.fill(at(500));
-        let mut told = Bucket::used(90, 120 * Bucket::USED_PARTS - 500_000 * 90, at(500));
-        assert_eq!((told.left, told.wait(7, at(900))), (own.left, own.wait(7, at(900))));
+        let mut restored = Bucket::used(90, 120 * Bucket::USED_PARTS - 500_000 * 90, at(500));
+        assert_eq!((restored.left, restored.wait(7, at(900))), (own.left, own.wait(7, at(900))));
     }
 
     #[test]

@@ -379,7 +379,7 @@ mod tests {
             "it is another day"
         );
         account.learn(&statement, 40, 90);
-        assert_eq!(account.standing(DAY).1.tokens, 0, "what is told of the day before comes too late");
+        assert_eq!(account.standing(DAY).1.tokens, 0, "a report on the day before comes too late");
     }
 
     #[test]

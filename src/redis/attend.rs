@@ -1,4 +1,4 @@
-//! Being there: a server is connected to, attended until that breaks, and tried again after pauses that grow.
+//! Maintains the connection to a server: connects, runs a session until it breaks, and reconnects with growing pauses.
 
 use std::{
     convert::Infallible,
@@ -10,60 +10,60 @@ use tokio::time::timeout;
 
 use super::Link;
 
-/// The first pause before the next try.
+/// The first pause before reconnecting.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// And the longest.
+/// The longest pause.
 const LONGEST: Duration = Duration::from_secs(5);
-/// How long a server may take to answer what nobody waits for.
+/// The longest that a server may take for a command that no request waits for.
 pub const ANSWER: Duration = Duration::from_secs(2);
 
-/// Why a session is over.
+/// The reason why a session ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Broken {
-    /// The connection broke, or the server refused.
+    /// The connection broke, or the server returned an error.
     #[error(transparent)]
     Server(#[from] RedisError),
-    /// It takes too long.
-    #[error("it answers no more")]
+    /// The server did not answer in time.
+    #[error("it no longer answers")]
     Silent,
 }
 
-/// What is done while a server is there.
+/// The work done while a server is connected.
 pub trait Session: Send {
-    /// What log lines say when it is lost.
+    /// The log message when the server is lost.
     const LOST: &'static str;
 
-    /// The server.
+    /// The connection.
     fn link(&self) -> &Link;
 
-    /// Connects, [raises](Link::raise) the connection when it is ready for questions, and goes on until that breaks.
+    /// Connects, [publishes](Link::raise) the connection when it is ready for commands, and runs until it breaks.
     fn run(&mut self) -> impl Future<Output = Result<Infallible, Broken>> + Send;
 }
 
-/// Is there for as long as the server is wanted: ends by being aborted.
+/// Runs sessions one after the other. Ends only by being aborted.
 pub async fn attend<S: Session>(mut session: S) {
-    let (mut pause, mut told) = (SHORTEST, false);
+    let (mut pause, mut reported) = (SHORTEST, false);
     loop {
         let began = Instant::now();
         let Err(broken) = session.run().await;
-        told &= !session.link().lower();
-        if !told {
-            told = true;
+        reported &= !session.link().lower();
+        if !reported {
+            reported = true;
             tracing::warn!(error = %broken, "{}", S::LOST);
         }
         if began.elapsed() > LONGEST {
             pause = SHORTEST;
         }
-        // Gateways that lost it together do not come back together.
+        // Jitter: gateways that lost the server together do not reconnect together.
         tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
         pause = (pause * 2).min(LONGEST);
     }
 }
 
-/// Asks on a connection of a session's own.
+/// Runs a command on a session's own connection.
 ///
 /// # Errors
-/// [`Broken`] where there is no answer within `patience`.
+/// [`Broken`] if there is no answer within `patience`.
 pub async fn answered<T: FromRedisValue>(
     question: &Cmd,
     connection: &mut MultiplexedConnection,
