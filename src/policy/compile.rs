@@ -1,4 +1,5 @@
-//! From a policy file to a [`Policy`]: every name resolved, every default filled in, everything wrong told at once.
+//! Compiles a policy file to a [`Policy`]: resolves every name, fills in every default, and reports all problems at
+//! once.
 
 mod access;
 mod background;
@@ -32,7 +33,10 @@ use crate::config::{
     access_log::AccessLog as AccessLogRaw, raw,
 };
 
-/// The policy that `config` describes, or everything that is wrong with it.
+/// Compiles `config`.
+///
+/// # Errors
+/// All problems of the file.
 pub fn compile(config: &Config) -> Result<Policy, Problems> {
     let mut reader = Reader { config, problems: Vec::new(), route_names: HashSet::new() };
     let policy = reader.policy(config.document());

@@ -1,4 +1,4 @@
-//! What decides whether two texts mean the same.
+//! Compiles the embedder of the semantic cache.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::{
     policy::{Decider, EmbeddingBackend},
 };
 
-/// How long a lookup waits for a vector where the policy does not say.
+/// The default for the longest that a lookup waits for a vector.
 const TIMEOUT: Duration = Duration::from_millis(250);
-/// The longest vectors that models make.
+/// The longest vectors of any model.
 const LONGEST: u64 = 16_384;
 
 impl Reader<'_> {
@@ -36,9 +36,9 @@ impl Reader<'_> {
             (None, None, Some(folder)) => self.onnx(folder),
             _ => {
                 let message = if backend.is_none() && fastembed.is_none() && onnx.is_none() {
-                    "an embedder that is none"
+                    "an embedder without a kind"
                 } else {
-                    "several embedders, and only one can decide"
+                    "more than one kind of embedder"
                 };
                 self.report(Problem::at(at, message).help("name one: `backend`, `fastembed` or `onnx`"));
                 None
@@ -55,7 +55,7 @@ impl Reader<'_> {
             raw.dimensions.as_ref().filter(|_| dimensions.is_some_and(|it| !(2..=LONGEST).contains(&it)))
         {
             self.report(
-                Problem::at(field.at(), "vectors of a length that no model makes")
+                Problem::at(field.at(), "a vector length that no model has")
                     .help(format!("write 2 to {LONGEST}, or leave it to the model")),
             );
         }
@@ -85,7 +85,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Sees that this program has what runs such models.
+    /// Checks that this build can run such models.
     fn is_built_in(&mut self, field: &Field<String>) {
         if !cfg!(feature = "fastembed") {
             self.report(
@@ -96,7 +96,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether fastembed knows the model.
+/// Checks that fastembed knows the model.
 #[cfg(feature = "fastembed")]
 fn known(name: &str, field: &Field<String>) -> Result<(), Problem> {
     if name.parse::<fastembed::EmbeddingModel>().is_ok() {
@@ -161,9 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_embedder_is_told() {
-        assert!(refused("{}").contains("an embedder that is none"));
-        assert!(refused("{ onnx: a, fastembed: b }").contains("only one can decide"));
+    fn invalid_embedders_are_reported() {
+        assert!(refused("{}").contains("an embedder without a kind"));
+        assert!(refused("{ onnx: a, fastembed: b }").contains("more than one kind"));
         assert!(refused("minilm").contains("not an embedder"));
     }
 
@@ -171,8 +171,8 @@ mod tests {
     #[test]
     fn models_on_this_machine_need_the_feature() {
         for embedder in ["{ onnx: models/minilm }", "{ fastembed: BGESmallENV15 }"] {
-            let told = refused(embedder);
-            assert!(told.contains("built without fastembed") && told.contains("--features fastembed"), "{told}");
+            let found = refused(embedder);
+            assert!(found.contains("built without fastembed") && found.contains("--features fastembed"), "{found}");
         }
     }
 

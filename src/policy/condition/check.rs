@@ -1,4 +1,5 @@
-//! Walks CEL's tree once: what each part is, what is wrong with it, and what it becomes.
+//! Checks a parsed condition in one walk over CEL's tree: types every part, reports mistakes, and builds the tree that
+//! is evaluated.
 
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
@@ -16,20 +17,20 @@ use super::{
     variables::{Item, Kind, Variable},
 };
 
-/// A part that has passed.
+/// A checked part of a condition.
 pub(super) struct Typed {
     pub(super) kind: Kind,
-    /// To be evaluated directly; `None` for what only CEL's interpreter can.
+    /// The node for direct evaluation; `None` if only CEL's interpreter can evaluate it.
     pub(super) own: Option<Node>,
-    /// To be read by CEL's interpreter, every fact replaced by a name.
+    /// The text for CEL's interpreter, with every fact replaced by a name.
     pub(super) cel: String,
-    /// Where it stands.
+    /// Its range in the text.
     pub(super) span: Range<usize>,
-    /// Whether no fact can change it.
+    /// True if it does not depend on facts.
     pub(super) constant: bool,
 }
 
-/// What the walk knows, and what it has found.
+/// The state of the walk.
 pub(super) struct Checker<'a> {
     pub(super) text: &'a str,
     pub(super) tokens: &'a [Token],
@@ -38,14 +39,14 @@ pub(super) struct Checker<'a> {
     pub(super) names: &'a Names,
     pub(super) mistakes: Vec<Mistake>,
     pub(super) variables: BTreeSet<Variable>,
-    /// The facts that stand in what CEL's interpreter reads.
+    /// The facts referred to by the text for CEL's interpreter.
     pub(super) leaves: Vec<Node>,
-    /// The variable of the loop around.
+    /// The variable of the enclosing loop.
     pub(super) local: Option<(String, Kind)>,
 }
 
 impl Checker<'_> {
-    /// The whole condition; `None` after a mistake was told.
+    /// The whole condition; `None` after reporting a mistake.
     pub(super) fn whole(&mut self, expr: &IdedExpr) -> Option<Node> {
         let typed = self.check(expr)?;
         if typed.kind != Kind::Bool {
@@ -63,7 +64,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A part; `None` after a mistake in it was told.
+    /// Checks a part; `None` after reporting a mistake in it.
     pub(super) fn check(&mut self, expr: &IdedExpr) -> Option<Typed> {
         let typed = match &expr.expr {
             Expr::Literal(value) => self.literal(expr, value),
@@ -78,7 +79,8 @@ impl Checker<'_> {
         self.settle(typed)
     }
 
-    /// Constants are worked out now; what only CEL's interpreter can evaluate is handed to it as soon as it is a plain value.
+    /// Evaluates constants now, and wraps a part that only CEL's interpreter can evaluate as soon as its value is
+    /// plain.
     fn settle(&mut self, mut typed: Typed) -> Option<Typed> {
         let plain = matches!(typed.kind, Kind::Bool | Kind::Int | Kind::Double);
         if typed.own.is_none() && plain && self.local.is_none() {
@@ -109,14 +111,15 @@ impl Checker<'_> {
             LiteralValue::Double(value) => (Kind::Double, Node::Double(*value.inner())),
             LiteralValue::String(text) => (Kind::Text, Node::Text(text.inner().into())),
             LiteralValue::Null => {
-                return self
-                    .report(Mistake::new(span, "`null` is nothing that a variable can be").help(
-                        "what was not sent is \"\", 0 or false; `\"name\" in headers` asks whether a header was",
-                    ));
+                return self.report(
+                    Mistake::new(span, "`null` is never the value of a variable")
+                        .help("a missing value is \"\", 0 or false; `\"name\" in headers` asks whether a header was"),
+                );
             }
             LiteralValue::Bytes(_) | LiteralValue::UInt(_) => {
-                return self
-                    .report(Mistake::new(span, "no value that a variable can have").help("write a number or a text"));
+                return self.report(
+                    Mistake::new(span, "a kind of value that no variable has").help("write a number or a text"),
+                );
             }
         };
         if matches!(node, Node::Int(..0)) || matches!(node, Node::Double(value) if value.is_sign_negative()) {
@@ -132,7 +135,7 @@ impl Checker<'_> {
         Some(Typed { kind: Kind::List(item), own: None, cel: format!("[{cel}]"), span, constant })
     }
 
-    /// The values of a list that is written out.
+    /// The elements of a list literal.
     pub(super) fn elements(&mut self, expr: &IdedExpr, list: &ListExpr) -> Option<(Item, Vec<Typed>, Range<usize>)> {
         let place = self.place(expr);
         let span = self.range(place).start..self.range(self.partners[place]).end;
@@ -156,20 +159,20 @@ impl Checker<'_> {
         Some((item, elements, span))
     }
 
-    // Places.
+    // Positions.
 
-    /// The token that the parser remembers for a part: its sign, its bracket, or itself.
+    /// The token that the parser records for a part: its operator, its bracket, or itself.
     pub(super) fn place(&self, expr: &IdedExpr) -> usize {
         let start = self.places.offset_for(expr.id).map_or(0, |(start, _)| start as usize);
         self.tokens.partition_point(|token| token.range.end <= start).min(self.tokens.len() - 1)
     }
 
-    /// Where the token at `place` stands.
+    /// The range of the token at index `place`.
     pub(super) fn range(&self, place: usize) -> Range<usize> {
         self.tokens[place.min(self.tokens.len() - 1)].range.clone()
     }
 
-    /// What stands there, for a message; the head of it where it is long.
+    /// The text of a range for a message, shortened if it is long.
     pub(super) fn shown(&self, span: &Range<usize>) -> String {
         let text = &self.text[span.clone()];
         match text.char_indices().nth(40) {
@@ -185,7 +188,7 @@ impl Checker<'_> {
         None
     }
 
-    /// Something that is neither true nor false, where one of them is asked for.
+    /// Reports a part that is not a boolean where one is required.
     pub(super) fn not_a_condition<T>(&mut self, kind: Kind, span: Range<usize>) -> Option<T> {
         let shown = self.shown(&span);
         let help = match kind {
@@ -200,9 +203,9 @@ impl Checker<'_> {
         )
     }
 
-    // What CEL's interpreter reads.
+    // The text for CEL's interpreter.
 
-    /// A fact, for both ways of evaluation.
+    /// A fact, for both kinds of evaluation.
     pub(super) fn leaf(&mut self, variable: Variable, kind: Kind, node: Node, span: Range<usize>) -> Typed {
         self.variables.insert(variable);
         let cel = leaf_name(self.leaves.len());
@@ -215,7 +218,7 @@ fn is_finite(node: &Node) -> bool {
     !matches!(node, Node::Double(value) if !value.is_finite())
 }
 
-/// A constant as CEL writes it.
+/// A constant in CEL's notation.
 pub(super) fn constant(node: &Node) -> String {
     match node {
         Node::Bool(value) => value.to_string(),

@@ -1,4 +1,4 @@
-//! Functions and loops: what they take, and what they become.
+//! Checks functions and loops, and builds their nodes.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::config;
 
-/// The most memory that one pattern may take, in bytes.
+/// The most memory of one compiled pattern, in bytes.
 const PATTERN: usize = 1 << 20;
 
 impl Checker<'_> {
@@ -27,7 +27,7 @@ impl Checker<'_> {
         let start = call.target.as_ref().map_or(name.start, |target| self.start(target));
         let span = start..self.range(self.partners[open]).end;
         let target = call.target.as_deref();
-        // By its name in the text: the parser was given another one for `in`.
+        // Matched by the name in the text: the parser was given another one for `in`.
         let text = self.text;
         match (&text[name.clone()], target, &*call.args) {
             ("in", Some(IdedExpr { expr: Expr::Ident(time), .. }), args) if time == "time" => {
@@ -71,13 +71,13 @@ impl Checker<'_> {
         self.report(mistake.meant(alike.or_else(|| config::nearest(called, known())), all))
     }
 
-    /// A text that is written out.
+    /// A text literal.
     fn written(&mut self, expr: &IdedExpr, what: &str) -> Option<(String, Range<usize>)> {
         let typed = self.check(expr)?;
         match typed.own {
             Some(Node::Text(text)) => Some((text.into(), typed.span)),
             _ => self.report(
-                Mistake::new(typed.span, format!("{what} is written out")).help("write it as a text in quotes"),
+                Mistake::new(typed.span, format!("{what} must be a literal")).help("write it as a text in quotes"),
             ),
         }
     }
@@ -91,14 +91,14 @@ impl Checker<'_> {
         };
         let (range, place) = (self.written(range, "a range of time"), self.written(place, "a time zone"));
         let ((range, range_span), (place, place_span)) = (range?, place?);
-        let told = |mistake: config::Mistake, span| Mistake {
+        let converted = |mistake: config::Mistake, span| Mistake {
             range: span,
             message: mistake.message.into_owned(),
             help: mistake.help.map(Into::into),
         };
-        let zone = zone(&place).map_err(|mistake| self.mistakes.push(told(mistake, place_span))).ok();
+        let zone = zone(&place).map_err(|mistake| self.mistakes.push(converted(mistake, place_span))).ok();
         let hours = Hours::read(&range, zone.clone().unwrap_or(jiff::tz::TimeZone::UTC));
-        let hours = hours.map_err(|mistake| self.mistakes.push(told(mistake, range_span))).ok();
+        let hours = hours.map_err(|mistake| self.mistakes.push(converted(mistake, range_span))).ok();
         zone?;
         Some(self.leaf(Variable::Time, Kind::Bool, Node::Within(Box::new(hours?)), span))
     }
@@ -120,7 +120,7 @@ impl Checker<'_> {
         Some(Typed { kind: Kind::Int, own, cel: format!("size({})", typed.cel), span, constant: typed.constant })
     }
 
-    /// A text, as what a function named `name` is called on or with.
+    /// Checks that `expr` is a text, for a function called `name`.
     fn text_for(&mut self, name: &str, expr: &IdedExpr) -> Option<Typed> {
         let typed = self.check(expr)?;
         if typed.kind == Kind::Text {
@@ -219,8 +219,9 @@ impl Checker<'_> {
     ) -> Option<Typed> {
         let variable_span = self.range(self.place(variable));
         if self.local.is_some() {
-            // Loops within loops could take as long as they like.
-            return self.report(Mistake::new(span, "a loop within a loop").help("put the condition in another way"));
+            // The running time of nested loops would be unbounded.
+            return self
+                .report(Mistake::new(span, "a loop within a loop").help("write the condition without nesting loops"));
         }
         let list = self.check(list)?;
         let Kind::List(item) = list.kind else {
@@ -234,7 +235,7 @@ impl Checker<'_> {
         if GROUPS.contains(&&**name) || name.starts_with('.') {
             return self.report(
                 Mistake::new(variable_span, format!("`{name}` is taken"))
-                    .help("name the variable of a loop otherwise, such as `tag`"),
+                    .help("choose another name for the loop variable, such as `tag`"),
             );
         }
         self.local = Some((name.clone(), item.into()));
@@ -262,7 +263,7 @@ impl Checker<'_> {
         Some(Typed { kind, own: None, cel, span, constant: list.constant && body.constant })
     }
 
-    /// Where a part begins.
+    /// The start of a part.
     fn start(&self, expr: &IdedExpr) -> usize {
         let own = self.range(self.place(expr)).start;
         match &expr.expr {
@@ -275,7 +276,7 @@ impl Checker<'_> {
     }
 }
 
-/// A duration as CEL has it, one or several numbers with their units, in seconds.
+/// A CEL duration, which is one or several numbers with units, in seconds.
 fn seconds(text: &str) -> Option<f64> {
     let mut rest = text.trim();
     let mut sum = 0.0;

@@ -1,4 +1,5 @@
-//! A condition as it is evaluated: a small tree, walked without allocating, with CEL's interpreter for what it has no form for.
+//! The evaluated form of a condition: a small tree, walked without allocating, with CEL's interpreter for parts that it
+//! cannot express.
 
 use std::sync::Arc;
 
@@ -13,50 +14,50 @@ use super::{
     variables::Variable,
 };
 
-/// Part of a condition. The checker has seen to the types: where one does not fit, nothing holds.
+/// A part of a condition. The checker guarantees the types; a mismatch fails to evaluate.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     Bool(bool),
     Int(i64),
     Double(f64),
     Text(Box<str>),
-    /// A variable that needs no name.
+    /// A variable without a name argument.
     Fact(Variable),
-    /// A measure of the pool at this place.
+    /// A measure of the pool with this index.
     Pool(Variable, usize),
-    /// A measure of the route of this name.
+    /// A measure of the route with this name.
     Route(Variable, Box<str>),
-    /// The header of this name, empty where it was not sent.
+    /// The value of this header, empty if it was not sent.
     Header(Box<str>),
-    /// Whether it was sent.
+    /// True if the header was sent.
     Sent(Box<str>),
     Within(Box<Hours>),
-    /// Whether it is among the key's tags.
+    /// True if the text is among the key's tags.
     Tagged(Box<Node>),
-    /// How many tags the key has.
+    /// Number of the key's tags.
     Tags,
-    /// More prompt tokens than this.
+    /// True if the prompt has more tokens than this.
     MoreTokens(u64),
     OneOf(Box<Node>, Box<[Node]>),
     Not(Box<Node>),
     And(Box<[Node; 2]>),
     Or(Box<[Node; 2]>),
-    /// A condition, the value where it holds, and the one where it does not.
+    /// A condition, the value if it is true, and the value if it is false.
     Choice(Box<[Node; 3]>),
     Compare(Comparison, Box<[Node; 2]>),
     Arithmetic(Arithmetic, Box<[Node; 2]>),
     Negate(Box<Node>),
     Find(Find, Box<[Node; 2]>),
     Matches(Box<Node>, Box<Regex>),
-    /// Characters of a text.
+    /// Number of characters of a text.
     Size(Box<Node>),
-    /// Of a number, with a point.
+    /// Converts a number to a double.
     ToDouble(Box<Node>),
-    /// What CEL's own interpreter evaluates.
+    /// A part for CEL's interpreter.
     Interpreted(Arc<Interpreted>),
 }
 
-/// Where a text is looked for in another.
+/// The position at which one text is searched in another.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Find {
     Start,
@@ -65,7 +66,7 @@ pub(super) enum Find {
 }
 
 impl Node {
-    /// Its value; without facts, that of a constant.
+    /// Evaluates the node; without facts it must be a constant.
     pub(super) fn eval<'a>(&'a self, facts: Option<&'a dyn Facts>) -> Outcome<'a> {
         Ok(match self {
             Self::Bool(value) => Val::Bool(*value),
@@ -78,7 +79,7 @@ impl Node {
             Self::Route(_, route) => Val::Text(facts.ok_or(Failed)?.route_slo(route)),
             Self::Header(name) => Val::Text(facts.ok_or(Failed)?.header(name).unwrap_or_default()),
             Self::Sent(name) => Val::Bool(facts.ok_or(Failed)?.sent(name)),
-            Self::Within(hours) => Val::Bool(hours.hold(facts.ok_or(Failed)?.unix_time())),
+            Self::Within(hours) => Val::Bool(hours.contains(facts.ok_or(Failed)?.unix_time())),
             Self::Tagged(tag) => {
                 let tag = tag.text(facts)?;
                 Val::Bool(facts.ok_or(Failed)?.key_tags().iter().any(|has| **has == *tag))
@@ -88,15 +89,15 @@ impl Node {
             Self::OneOf(node, list) => {
                 let value = node.eval(facts)?;
                 let mut found = false;
-                // All of them, as CEL does: one without a value leaves the whole without one.
+                // Evaluates all of them, as CEL does: if one fails, the whole fails.
                 for item in list {
                     found |= equal(item.eval(facts)?, value);
                 }
                 Val::Bool(found)
             }
             Self::Not(node) => Val::Bool(!node.holds(facts)?),
-            Self::And(parts) => Val::Bool(unless(false, parts, facts)?),
-            Self::Or(parts) => Val::Bool(unless(true, parts, facts)?),
+            Self::And(parts) => Val::Bool(logical(false, parts, facts)?),
+            Self::Or(parts) => Val::Bool(logical(true, parts, facts)?),
             Self::Choice(parts) => {
                 let [condition, yes, no] = &**parts;
                 return if condition.holds(facts)? { yes.eval(facts) } else { no.eval(facts) };
@@ -144,7 +145,7 @@ impl Node {
         }
     }
 
-    /// Whether it is written out, not looked up.
+    /// True if it is a literal.
     pub(super) fn is_constant(&self) -> bool {
         matches!(self, Self::Bool(_) | Self::Int(_) | Self::Double(_) | Self::Text(_))
     }
@@ -161,8 +162,9 @@ impl From<Val<'_>> for Node {
     }
 }
 
-/// `decides` where either part is so, even if the other has no value: the rule of CEL for `&&` and `||`.
-fn unless(decides: bool, parts: &[Node; 2], facts: Option<&dyn Facts>) -> Result<bool, Failed> {
+/// Evaluates `&&` or `||` by CEL's rule: if either part equals `decides`, so does the result, even if the other part
+/// fails.
+fn logical(decides: bool, parts: &[Node; 2], facts: Option<&dyn Facts>) -> Result<bool, Failed> {
     let left = parts[0].holds(facts);
     if left == Ok(decides) {
         return left;
@@ -201,24 +203,24 @@ fn measure(variable: Variable, pool: usize, facts: &dyn Facts) -> Outcome<'_> {
     })
 }
 
-/// A part that CEL's interpreter evaluates, in which every fact has been replaced by a name.
+/// A part evaluated by CEL's interpreter, in which every fact is replaced by a name.
 #[derive(Debug)]
 pub(super) struct Interpreted {
     expr: IdedExpr,
-    /// The names, and what is looked up for them.
+    /// The names and the facts that they stand for.
     leaves: Vec<(String, Node)>,
 }
 
 thread_local! {
-    /// CEL's functions. To set them up takes far longer than an evaluation, and they cannot be shared between threads.
+    /// CEL's functions. Setting them up takes far longer than an evaluation, and they cannot be shared between threads.
     static FUNCTIONS: Context<'static, 'static> = Context::default();
 }
 
 impl Interpreted {
-    /// `source` with the `leaves` that it refers to; `None` where CEL cannot read it.
+    /// Parses `source`, keeping the `leaves` that it refers to; `None` if CEL cannot parse it.
     pub(super) fn new(source: &str, leaves: &[Node]) -> Option<Self> {
-        // Every part of the text stands in brackets, and each of them takes 150 KB of stack in the other parser of CEL
-        // (an unoptimised build); only that other one tells places, which nobody asks for here.
+        // Every part of the text is in brackets, each of which takes 150 KB of stack in CEL's other parser (in
+        // unoptimised builds). Only that parser records positions, which are not needed here.
         let expr = PrattParser::default().parse(source).ok()?;
         let references = expr.references();
         let named = leaves.iter().enumerate().map(|(at, leaf)| (leaf_name(at), leaf));
@@ -244,7 +246,7 @@ impl Interpreted {
     }
 }
 
-/// What stands for a fact in the text that CEL reads.
+/// The name for a fact in the text for CEL's interpreter.
 pub(super) fn leaf_name(at: usize) -> String {
     format!("{RESERVED}{at}")
 }

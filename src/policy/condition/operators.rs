@@ -1,4 +1,4 @@
-//! Operators: what they take, and what they become.
+//! Checks operators and builds their nodes.
 
 use cel::{
     IdedExpr,
@@ -32,7 +32,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A part that has to be true or false, and not always the same.
+    /// A part that must be a boolean and not constant.
     pub(super) fn condition(&mut self, expr: &IdedExpr) -> Option<Typed> {
         let typed = self.check(expr)?;
         if typed.kind != Kind::Bool {
@@ -125,7 +125,7 @@ impl Checker<'_> {
             return self.not_comparable(expr, sign, &left, &right);
         }
         if let Kind::List(_) = left.kind {
-            // Lists are facts to be looked through, and no values of ours.
+            // Lists are not values of the evaluated tree.
             (left.own, right.own) = (None, None);
         }
         if let (Some(left_node), Some(right_node)) = (&left.own, &right.own) {
@@ -144,7 +144,7 @@ impl Checker<'_> {
             return self
                 .report(Mistake::new(range, message).help("only numbers and texts have an order: write `==` or `!=`"));
         }
-        // A constant is more likely the part to be mended.
+        // The constant is more likely the wrong part.
         let (span, of, value) =
             if left.constant && !right.constant { (&left.span, right, left) } else { (&right.span, left, right) };
         let number = match &value.own {
@@ -159,7 +159,7 @@ impl Checker<'_> {
             (Kind::Int | Kind::Double, Kind::Duration, _) => "durations compare with `ttft_p95` only".to_owned(),
             (Kind::Int | Kind::Double, ..) => "compare it with a number".to_owned(),
             (Kind::Text, ..) => "compare it with a text in quotes".to_owned(),
-            (Kind::Bool, ..) => "it holds or does not: write it alone, or with `!` before it".to_owned(),
+            (Kind::Bool, ..) => "it is true or false: write it alone, or with `!` before it".to_owned(),
             (Kind::List(_), ..) => "ask for one of its values: `\"…\" in key.tags`".to_owned(),
             (Kind::Duration, ..) => "compare a measured time with it".to_owned(),
         };
@@ -178,7 +178,7 @@ impl Checker<'_> {
         let place = self.place(expr);
         let left = self.check(left);
         if left.is_none() && sign == "-" && self.range(place).end == self.range(place + 1).start {
-            // What stands before the dash was told of, and is likely one name with what stands after it.
+            // The mistake before the dash was reported; it is probably one name with the part after it.
             return None;
         }
         let right = self.check(right);
@@ -284,7 +284,7 @@ impl Checker<'_> {
         let typed = self.check(value)?;
         let Some(Node::Text(name)) = &typed.own else {
             return self.report(
-                Mistake::new(typed.span, "the name of a header is written out")
+                Mistake::new(typed.span, "the name of a header must be a literal")
                     .help("write it in quotes: `\"x-tier\" in headers`"),
             );
         };
@@ -323,7 +323,7 @@ impl Checker<'_> {
     }
 }
 
-/// Two sides joined.
+/// Combines two sides.
 fn pair(kind: Kind, sign: &str, left: Typed, right: Typed, build: impl FnOnce(Box<[Node; 2]>) -> Node) -> Typed {
     Typed {
         kind,
@@ -334,7 +334,7 @@ fn pair(kind: Kind, sign: &str, left: Typed, right: Typed, build: impl FnOnce(Bo
     }
 }
 
-/// A comparison; that of the prompt's length with a number written out need not count all of it.
+/// Builds a comparison. One of the prompt's length with a literal does not need a full count.
 fn compare(comparison: Comparison, sides: Box<[Node; 2]>) -> Node {
     let (n, turned) = match *sides {
         [Node::Fact(Variable::PromptTokens), Node::Int(n @ 0..)] => (n.unsigned_abs(), comparison),

@@ -41,16 +41,16 @@ fn facts() -> FixedFacts {
     }
 }
 
-/// Each mistake under the part it is about.
-fn told(text: &str) -> String {
+/// Each mistake below the part that it marks.
+fn reported(text: &str) -> String {
     let Err(mistakes) = Condition::compile(text, &names()) else { return format!("{text}\n  passes\n") };
-    let mut told = format!("{text}\n");
+    let mut lines = format!("{text}\n");
     for Mistake { range, message, help } in mistakes {
         let (before, under) = (text[..range.start].chars().count(), text[range].chars().count().max(1));
         let help = help.unwrap_or_else(|| "none".to_owned());
-        told.extend([&*" ".repeat(before), &"^".repeat(under), " ", &message, "\n  help: ", &help, "\n"]);
+        lines.extend([&*" ".repeat(before), &"^".repeat(under), " ", &message, "\n  help: ", &help, "\n"]);
     }
-    told
+    lines
 }
 
 const BROKEN: &[&str] = &[
@@ -174,15 +174,15 @@ const BROKEN: &[&str] = &[
 ];
 
 #[test]
-fn what_is_wrong_is_told_where_it_stands() {
-    let told: Vec<_> = BROKEN.iter().map(|text| told(text)).collect();
+fn mistakes_are_reported_at_their_position() {
+    let lines: Vec<_> = BROKEN.iter().map(|text| reported(text)).collect();
     insta::with_settings!({ snapshot_path => "../../../tests/snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!("conditions", told.join("\n"));
+        insta::assert_snapshot!("conditions", lines.join("\n"));
     });
 }
 
 #[test]
-fn long_and_deep_conditions_are_refused_before_they_are_parsed() {
+fn long_and_deep_conditions_are_rejected_before_parsing() {
     let deep = |open: &str, middle: &str, close: &str| [&open.repeat(120), middle, &close.repeat(120)].concat();
     for (text, message) in [
         (format!("request.stream{}", " ".repeat(5000)), "longer than 4096 bytes"),
@@ -193,7 +193,7 @@ fn long_and_deep_conditions_are_refused_before_they_are_parsed() {
         (deep("1 + ", "1", ""), "nested too deep from here on"),
         (deep("", "prompt", ".a"), "nested too deep from here on"),
         (deep("", "key.tags", "[0]"), "nested too deep from here on"),
-        // Were it a text for us and none for CEL's parser, that one would go into the brackets.
+        // If this were a text for the lexer but not for CEL's parser, that parser would descend into the brackets.
         (deep("", "request.model == \"\\u12", "[") + "\"", "`\\u12` stands for nothing"),
         (deep("!", "request.stream", ""), "`!` after `!`"),
     ] {
@@ -201,7 +201,7 @@ fn long_and_deep_conditions_are_refused_before_they_are_parsed() {
     }
     let wide = vec!["key.id == \"web\""; 100].join(" || ");
     assert!(compile(&wide).holds(&facts()));
-    // As deep as it may be, on the stack of a test's thread (2 MB).
+    // The deepest accepted condition must fit on a test thread's stack (2 MB).
     let chain = format!("{}request.model == \"x\"", "\"a\" + ".repeat(28));
     assert!(!compile(&chain).holds(&facts()));
     let deepest = format!("{}request.stream{}", "(".repeat(6), ")".repeat(6));
@@ -209,7 +209,7 @@ fn long_and_deep_conditions_are_refused_before_they_are_parsed() {
 }
 
 #[test]
-fn conditions_hold_or_do_not() {
+fn conditions_are_evaluated() {
     for (text, holds) in [
         ("prompt.tokens > 8000", true),
         ("prompt.tokens > 9000", false),
@@ -262,7 +262,7 @@ fn conditions_hold_or_do_not() {
 }
 
 #[test]
-fn a_condition_knows_what_it_refers_to() {
+fn a_condition_lists_its_variables() {
     let condition = compile("prompt.tokens > 8000 && (request.tools > 0 || key.tags.exists(t, t == headers[\"a\"]))");
     let expected = [Variable::PromptTokens, Variable::RequestTools, Variable::Headers, Variable::KeyTags];
     assert_eq!(condition.variables(), expected);
@@ -283,14 +283,14 @@ fn every_example_of_the_table_compiles_and_refers_to_its_variable() {
 }
 
 mod alike {
-    //! The tree of our own and CEL's interpreter, side by side on made-up conditions and facts.
+    //! Compares the evaluated tree with CEL's interpreter on made-up conditions and facts.
 
     use cel::{Context, Value, parser::PrattParser};
     use proptest::prelude::*;
 
     use super::*;
 
-    /// What CEL's interpreter makes of the same text, every fact given by the name that it has there.
+    /// The result of CEL's interpreter for the same text, with every fact under its name there.
     fn interpreted(text: &str, facts: &FixedFacts) -> Option<bool> {
         let mut context = Context::default();
         let map = |entries: Vec<(&str, Value)>| -> Value {
@@ -439,7 +439,7 @@ mod alike {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
-        /// What the checker lets pass means the same both ways; what it refuses is told inside of the text.
+        /// An accepted condition has the same value in both evaluations; a rejected one has a mistake within its text.
         #[test]
         fn both_ways_of_evaluation_agree(text in bools(), facts in prop::collection::vec(facts(), 4)) {
             match Condition::compile(&text, &names()) {

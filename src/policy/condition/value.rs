@@ -1,8 +1,8 @@
-//! Values, and what operators make of them, with the semantics of CEL.
+//! Values and operators with the semantics of CEL.
 
 use std::cmp::Ordering;
 
-/// A value, borrowed where it is a text.
+/// A value; texts are borrowed.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(super) enum Val<'a> {
     Bool(bool),
@@ -11,7 +11,7 @@ pub(super) enum Val<'a> {
     Text(&'a str),
 }
 
-/// No value: division by zero, an overflow, a comparison with what is no number.
+/// Evaluation failed: a division by zero, an overflow, or a comparison with NaN.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failed;
 
@@ -28,7 +28,7 @@ pub(super) enum Comparison {
 }
 
 impl Comparison {
-    /// The same with its sides exchanged.
+    /// The same comparison with its sides exchanged.
     pub(super) fn turned(self) -> Self {
         match self {
             Self::Less => Self::More,
@@ -53,7 +53,7 @@ pub(super) fn count(n: u64) -> Val<'static> {
     Val::Int(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
-/// Whole numbers are compared with others as if they had a point; what is no number compares with nothing.
+/// Compares integers with doubles as doubles; NaN is not comparable.
 fn order(left: Val<'_>, right: Val<'_>) -> Option<Ordering> {
     match (left, right) {
         (Val::Bool(left), Val::Bool(right)) => Some(left.cmp(&right)),
