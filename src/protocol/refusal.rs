@@ -5,105 +5,22 @@
 /// The longest beginning that is checked, in bytes.
 const BEGINNING: usize = 400;
 
-/// Openers that may precede the phrase, in any number.
-const OPENERS: [&str; 24] = [
-    "i'm very sorry",
-    "i'm sorry",
-    "i am sorry",
-    "sorry",
-    "my apologies",
-    "i apologize",
-    "i apologise",
-    "unfortunately",
-    "but",
-    "es tut mir leid",
-    "tut mir leid",
-    "entschuldigung",
-    "leider",
-    "aber",
-    "je suis désolé",
-    "désolé",
-    "mais",
-    "lo siento",
-    "pero",
-    "mi dispiace",
-    "desculpe",
-    "很抱歉",
-    "抱歉",
-    "申し訳ありませんが",
-];
+/// Openers that may precede the phrase, in any number; one per line.
+const OPENERS: &str = include_str!("refusal/openers.txt");
 
-/// Phrases of refusal.
-const PHRASES: [&str; 57] = [
-    "i can't help with",
-    "i cannot help with",
-    "i can not help with",
-    "i can't help you",
-    "i cannot help you",
-    "i can't assist",
-    "i cannot assist",
-    "i can't answer",
-    "i cannot answer",
-    "i can't provide",
-    "i cannot provide",
-    "i can't do that",
-    "i cannot do that",
-    "i can't fulfill",
-    "i cannot fulfill",
-    "i can't comply",
-    "i cannot comply",
-    "i can't create",
-    "i cannot create",
-    "i can't generate",
-    "i cannot generate",
-    "i can't engage",
-    "i cannot engage",
-    "i won't be able to",
-    "i'm unable to",
-    "i am unable to",
-    "i'm not able to",
-    "i am not able to",
-    "i must decline",
-    "i have to decline",
-    "as an ai language model",
-    "as a language model",
-    "as an ai, i can",
-    "as an ai assistant, i can",
-    "ich kann ihnen dabei nicht",
-    "ich kann dir dabei nicht",
-    "ich kann dabei nicht",
-    "ich kann diese anfrage nicht",
-    "ich kann ihre anfrage nicht",
-    "ich bin nicht in der lage",
-    "als ki-sprachmodell",
-    "je ne peux pas vous aider",
-    "je ne peux pas t'aider",
-    "je ne peux pas répondre",
-    "je ne suis pas en mesure",
-    "en tant que modèle de langage",
-    "no puedo ayudar",
-    "no puedo responder",
-    "como modelo de lenguaje",
-    "non posso aiutar",
-    "non posso rispondere",
-    "não posso ajudar",
-    "como modelo de linguagem",
-    "我无法",
-    "我不能",
-    "作为一个人工智能语言模型",
-    "お手伝いできません",
-];
+/// Phrases of refusal, one per line.
+const PHRASES: &str = include_str!("refusal/phrases.txt");
 
 /// True if `text` begins with a refusal. An incomplete phrase does not count.
 pub(super) fn declines(text: &str) -> bool {
     let text = normalised(text);
     let mut rest = skip_punctuation(&text);
     while let Some(after) =
-        OPENERS.iter().find_map(|opener| rest.strip_prefix(opener)).filter(|after| at_word_end(after))
+        OPENERS.lines().find_map(|opener| rest.strip_prefix(opener)).filter(|after| at_word_end(after))
     {
         rest = skip_punctuation(after);
     }
-    PHRASES.iter().any(|phrase| rest.starts_with(phrase))
+    PHRASES.lines().any(|phrase| rest.starts_with(phrase))
 }
 
 /// The beginning of the text without hidden reasoning, in lower case, with plain apostrophes.
