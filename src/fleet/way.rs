@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Outlook, Pool};
 use crate::{
-    policy::{ByLength, Model, Route, Rule, Target, Tiers, Way, condition::Facts},
+    policy::{ByLength, Model, Route, RouteChoice, Rule, Target, Tiers, condition::Facts},
     schedule::{
         boundary::Boundary,
         tiers::{Decision, TierView},
@@ -176,9 +176,9 @@ fn decide(
 ) -> Found {
     let (mut length, mut tier) = (None, None);
     let route = match &rule.way {
-        Way::Pools(route) => route,
-        Way::Length(by) => by_length(&rule.name, by, usable, asks, &mut length),
-        Way::Tiers(tiers) => by_tiers(&rule.name, tiers, usable, asks, pools, &mut tier),
+        RouteChoice::Pools(route) => route,
+        RouteChoice::Length(by) => by_length(&rule.name, by, usable, asks, &mut length),
+        RouteChoice::Tiers(tiers) => by_tiers(&rule.name, tiers, usable, asks, pools, &mut tier),
     };
     if usable.len() == route.targets.len() {
         return Found { route: route.clone(), passed_over, too_small: Vec::new(), length, tier };

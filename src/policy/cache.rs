@@ -20,7 +20,7 @@ pub struct Caching {
     /// The semantic cache; `None` if it is off.
     pub semantic: Option<Semantic>,
     /// The model that decides whether two texts have the same meaning.
-    pub decider: Decider,
+    pub decider: EmbedderChoice,
     /// Storage on disk; `None` if it is off.
     pub persist: Option<Persist>,
     /// Sharing with other gateways; `None` if it is off.
@@ -81,7 +81,7 @@ impl Semantic {
 
 /// The model that decides whether two texts have the same meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Decider {
+pub enum EmbedderChoice {
     /// The built-in sentence model.
     #[default]
     BuiltIn,
@@ -93,7 +93,7 @@ pub enum Decider {
     Onnx(PathBuf),
 }
 
-impl Decider {
+impl EmbedderChoice {
     /// The name used in policies and metrics.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -210,7 +210,7 @@ impl Default for Caching {
             coalesce: true,
             semantic: None,
             persist: None,
-            decider: Decider::default(),
+            decider: EmbedderChoice::default(),
             shared: None,
         }
     }

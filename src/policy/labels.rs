@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{Engine, Pool, offered::free};
+use super::{Engine, Pool, implicit_models::free};
 use crate::types::Name;
 
 /// Names for callers. Engines and backends without a name in the policy are named after their address, which only

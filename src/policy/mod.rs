@@ -5,11 +5,11 @@ mod cache;
 mod compile;
 pub mod condition;
 mod defaults;
+mod implicit_models;
 mod keys;
 mod labels;
 mod models;
 mod objectives;
-mod offered;
 mod secret;
 mod simulated;
 mod tokenizer;
@@ -20,13 +20,13 @@ use bytes::Bytes;
 
 pub use self::{
     access::AdminAccess,
-    cache::{CacheUse, Caching, Decider, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
+    cache::{CacheUse, Caching, EmbedderChoice, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
     compile::compile,
     defaults::USAGE_RETENTION,
     keys::{Account, Key, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
     labels::Labels,
-    models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
-    objectives::{End, Fared, Measure, Objective, Objectives},
+    models::{ByLength, Cascade, Model, ModelTable, Route, RouteChoice, Rule, Target, Tiers},
+    objectives::{Measure, Objective, Objectives, RequestEnd, RequestResult},
     secret::Secret,
     simulated::{Found, discovered, observing, simulated},
     tokenizer::{Encoding, Tokenizer},

@@ -27,12 +27,12 @@ pub struct Rule {
     /// The condition; `None` for all requests that no earlier rule took.
     pub when: Option<Condition>,
     /// The choice of the route.
-    pub way: Way,
+    pub way: RouteChoice,
 }
 
 /// The choice between routes.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Way {
+pub enum RouteChoice {
     /// There is only one.
     Pools(Arc<Route>),
     /// By the estimated complexity of the prompt.
@@ -108,7 +108,7 @@ pub struct Cascade {
 impl Model {
     /// A model whose requests all take the same route.
     pub fn plain(route: Route) -> Self {
-        Self { rules: vec![Rule { name: route.name.clone(), when: None, way: Way::Pools(route.into()) }] }
+        Self { rules: vec![Rule { name: route.name.clone(), when: None, way: RouteChoice::Pools(route.into()) }] }
     }
 
     /// Every route that its requests may take, in the order of the rules.
@@ -122,7 +122,7 @@ impl Model {
     }
 }
 
-impl Way {
+impl RouteChoice {
     /// Every route that it may lead to.
     pub fn routes(&self) -> &[Arc<Route>] {
         match self {
@@ -214,8 +214,8 @@ impl ModelTable {
     /// The names of the rules that lead to tiers, with their tiers.
     pub fn tiered(&self) -> impl Iterator<Item = (&Name, &Arc<Tiers>)> {
         self.rules().filter_map(|rule| match &rule.way {
-            Way::Tiers(tiers) => Some((&rule.name, tiers)),
-            Way::Pools(_) | Way::Length(_) => None,
+            RouteChoice::Tiers(tiers) => Some((&rule.name, tiers)),
+            RouteChoice::Pools(_) | RouteChoice::Length(_) => None,
         })
     }
 

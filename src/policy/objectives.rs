@@ -37,13 +37,13 @@ pub enum Measure {
 
 /// The result of a request, as objectives judge it.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Fared {
+pub struct RequestResult {
     /// Tokens of its prompt.
     pub prompt_tokens: u64,
     /// True if the answer was requested as a stream.
     pub streamed: bool,
     /// The way it ended.
-    pub end: End,
+    pub end: RequestEnd,
     /// Milliseconds from arrival to the end.
     pub e2e_ms: f64,
     /// Milliseconds until its first token was delivered, if any was.
@@ -54,7 +54,7 @@ pub struct Fared {
 
 /// The way a request ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum RequestEnd {
     /// With a complete answer.
     Complete,
     /// Without a complete answer, and not by the client's fault.
@@ -101,8 +101,8 @@ impl Objective {
     /// True if the request met the objective; `None` if the objective does not apply to it. Latencies count if they
     /// were measured, however the request ended. A stream that failed before its first token missed the limit, as did
     /// one whose client left after the limit.
-    pub fn kept(&self, request: &Fared) -> Option<bool> {
-        let Fared { prompt_tokens, streamed, end, e2e_ms, ttft_ms, tpot_ms } = *request;
+    pub fn is_met(&self, request: &RequestResult) -> Option<bool> {
+        let RequestResult { prompt_tokens, streamed, end, e2e_ms, ttft_ms, tpot_ms } = *request;
         if !self.prompts.contain(prompt_tokens) {
             return None;
         }
@@ -110,15 +110,15 @@ impl Objective {
         match self.measure {
             Measure::Ttft(most) => match (ttft_ms, end) {
                 (Some(took), _) => Some(within(took, most)),
-                (None, End::Failed) if streamed => Some(false),
-                (None, End::Left) if streamed && !within(e2e_ms, most) => Some(false),
+                (None, RequestEnd::Failed) if streamed => Some(false),
+                (None, RequestEnd::Left) if streamed && !within(e2e_ms, most) => Some(false),
                 _ => None,
             },
             Measure::Tpot(most) => tpot_ms.map(|took| within(took, most)),
             Measure::Availability => match end {
-                End::Complete => Some(true),
-                End::Failed => Some(false),
-                End::Left => None,
+                RequestEnd::Complete => Some(true),
+                RequestEnd::Failed => Some(false),
+                RequestEnd::Left => None,
             },
         }
     }
@@ -138,29 +138,29 @@ mod tests {
         let all = Prompts::default();
         let [ttft, tpot, availability] =
             [Measure::Ttft(second), Measure::Tpot(token), Measure::Availability].map(|it| objective(it, 0.95, all));
-        let judged = |request: &Fared| [&ttft, &tpot, &availability].map(|it| it.kept(request));
-        let streamed = Fared {
+        let judged = |request: &RequestResult| [&ttft, &tpot, &availability].map(|it| it.is_met(request));
+        let streamed = RequestResult {
             prompt_tokens: 10,
             streamed: true,
-            end: End::Complete,
+            end: RequestEnd::Complete,
             e2e_ms: 3000.0,
             ttft_ms: Some(1000.0),
             tpot_ms: Some(50.1),
         };
         assert_eq!(judged(&streamed), [Some(true), Some(false), Some(true)]);
-        let none = Fared { ttft_ms: None, tpot_ms: None, ..streamed };
-        let whole = Fared { streamed: false, ..none };
+        let none = RequestResult { ttft_ms: None, tpot_ms: None, ..streamed };
+        let whole = RequestResult { streamed: false, ..none };
         assert_eq!(judged(&whole), [None, None, Some(true)], "an answer that comes whole has no first token");
-        assert_eq!(judged(&Fared { end: End::Failed, ..whole }), [None, None, Some(false)]);
-        assert_eq!(judged(&Fared { end: End::Failed, ..none }), [Some(false), None, Some(false)]);
-        let cut = Fared { end: End::Failed, tpot_ms: Some(20.0), ..streamed };
+        assert_eq!(judged(&RequestResult { end: RequestEnd::Failed, ..whole }), [None, None, Some(false)]);
+        assert_eq!(judged(&RequestResult { end: RequestEnd::Failed, ..none }), [Some(false), None, Some(false)]);
+        let cut = RequestResult { end: RequestEnd::Failed, tpot_ms: Some(20.0), ..streamed };
         assert_eq!(judged(&cut), [Some(true), Some(true), Some(false)], "its first token came in time");
-        let left = Fared { end: End::Left, ..none };
+        let left = RequestResult { end: RequestEnd::Left, ..none };
         assert_eq!(judged(&left), [Some(false), None, None], "it had waited for longer than that");
-        assert_eq!(judged(&Fared { e2e_ms: 900.0, ..left }), [None; 3], "nobody knows");
-        assert_eq!(judged(&Fared { streamed: false, ..left }), [None; 3]);
+        assert_eq!(judged(&RequestResult { e2e_ms: 900.0, ..left }), [None; 3], "nobody knows");
+        assert_eq!(judged(&RequestResult { streamed: false, ..left }), [None; 3]);
         let short = objective(ttft.measure, 0.95, Prompts { from: 0, under: Some(10) });
-        assert_eq!(short.kept(&streamed), None);
+        assert_eq!(short.is_met(&streamed), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::{
     Backend, Caching, Engine, Exact, Objectives, Policy, Pool, Scope, Semantic, Strategy, Tokenizer,
-    offered::{free, name_backends, table},
+    implicit_models::{free, name_backends, table},
 };
 use crate::{
     config::Scrape,

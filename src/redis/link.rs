@@ -28,7 +28,7 @@ pub struct LinkError(String);
 
 /// The reason for a missing answer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Absent {
+pub enum Unavailable {
     /// There is no connection: nothing was sent.
     Down,
     /// The answer was late.
@@ -37,7 +37,7 @@ pub enum Absent {
     Failed,
 }
 
-impl Absent {
+impl Unavailable {
     /// A low-cardinality word for metric labels.
     pub const fn label(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl Absent {
 pub struct Link {
     client: Client,
     connection: ArcSwapOption<MultiplexedConnection>,
-    /// True if it was connected since [`lower`](Self::lower) was last called.
+    /// True if it was connected since [`clear_connection`](Self::clear_connection) was last called.
     was_up: AtomicBool,
     late: AtomicU32,
     lost: Notify,
@@ -80,7 +80,7 @@ impl Link {
     }
 
     /// Uses `connection` for commands from now on.
-    pub fn raise(&self, connection: MultiplexedConnection) {
+    pub fn set_connection(&self, connection: MultiplexedConnection) {
         // A notification about the previous connection does not concern this one.
         let _ = self.lost.notified().now_or_never();
         self.late.store(0, Relaxed);
@@ -89,7 +89,7 @@ impl Link {
     }
 
     /// Stops sending commands; returns true if it was connected since the last call.
-    pub fn lower(&self) -> bool {
+    pub fn clear_connection(&self) -> bool {
         self.connection.store(None);
         self.was_up.swap(false, Relaxed)
     }
@@ -107,9 +107,9 @@ impl Link {
     /// Sends a command and waits for its answer, no longer than `patience`.
     ///
     /// # Errors
-    /// [`Absent`] if there is no answer in time. Returns at once without a connection.
-    pub async fn ask<T: FromRedisValue>(&self, question: &Cmd, patience: Duration) -> Result<T, Absent> {
-        let asked = self.connection.load_full().ok_or(Absent::Down)?;
+    /// [`Unavailable`] if there is no answer in time. Returns at once without a connection.
+    pub async fn query<T: FromRedisValue>(&self, question: &Cmd, patience: Duration) -> Result<T, Unavailable> {
+        let asked = self.connection.load_full().ok_or(Unavailable::Down)?;
         let mut connection = (*asked).clone();
         match timeout(patience, question.query_async(&mut connection)).await {
             Ok(Ok(answer)) => {
@@ -120,13 +120,13 @@ impl Link {
                 if error.is_unrecoverable_error() || error.is_timeout() {
                     self.give_up(&asked);
                 }
-                Err(Absent::Failed)
+                Err(Unavailable::Failed)
             }
             Err(_) => {
                 if self.late.fetch_add(1, Relaxed) + 1 >= LATE {
                     self.give_up(&asked);
                 }
-                Err(Absent::Late)
+                Err(Unavailable::Late)
             }
         }
     }
@@ -165,7 +165,7 @@ mod tests {
         // Nothing listens on this port, or at least no Redis server.
         let link = Link::new("redis://127.0.0.1:1").unwrap();
         assert!(link.connect(None).await.is_err());
-        let asked = link.ask::<String>(&::redis::cmd("PING"), Duration::from_mins(1)).await;
-        assert_eq!((asked, link.is_up()), (Err(Absent::Down), false));
+        let asked = link.query::<String>(&::redis::cmd("PING"), Duration::from_mins(1)).await;
+        assert_eq!((asked, link.is_up()), (Err(Unavailable::Down), false));
     }
 }

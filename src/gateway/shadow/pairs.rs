@@ -18,7 +18,7 @@ use crate::{
         relay::is_events,
         stages::{Covered, Routed},
     },
-    policy::{Background, Target, Tiers, Way},
+    policy::{Background, RouteChoice, Target, Tiers},
     protocol::{PartialAnswer, RequestBody, Splitter},
     telemetry::{PairResult, Purpose},
     types::{Endpoint, Fault},
@@ -89,7 +89,7 @@ impl<S: Step<Covered>> Pairs<S> {
         }
         let model = policy.models.get(call.body.model.as_deref()?)?;
         let rule = model.rules.iter().find(|rule| rule.name == route.name)?;
-        let Way::Tiers(tiers) = &rule.way else { return None };
+        let RouteChoice::Tiers(tiers) = &rule.way else { return None };
         let mut chosen = None;
         call.record.note(|line| {
             chosen = line.explained.as_ref().and_then(|it| it.tier.as_ref()).map(|tier| tier.tier);

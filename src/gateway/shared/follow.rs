@@ -11,7 +11,7 @@ use crate::{
     gateway::Desk,
     measure::lock,
     policy::Policy,
-    redis::{LinkError, attend},
+    redis::{LinkError, maintain},
 };
 
 /// Shares kept answers as `policy` says, from now on. Within a runtime.
@@ -39,7 +39,7 @@ pub fn share(desk: &Arc<Desk>, policy: &Policy) -> Result<(), LinkError> {
     let circle = Arc::new(circle);
     shared.circle.store(Some(circle.clone()));
     let sends = tokio::spawn(deliver(desk.clone(), circle.clone(), outgoing));
-    let attends = tokio::spawn(attend(Session::new(desk.clone(), circle)));
+    let attends = tokio::spawn(maintain(Session::new(desk.clone(), circle)));
     lock(&shared.tasks).extend([sends.abort_handle(), attends.abort_handle()]);
     Ok(())
 }

@@ -48,7 +48,7 @@ impl Reader<'_> {
                 }
                 self.persist(persist)
             }),
-            decider: self.decider(raw.semantic.as_ref().and_then(|semantic| semantic.embedder.as_ref())),
+            decider: self.embedder(raw.semantic.as_ref().and_then(|semantic| semantic.embedder.as_ref())),
             shared: raw.shared.as_ref().and_then(|shared| self.shared(shared)),
         })
     }

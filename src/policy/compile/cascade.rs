@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::reader::Reader;
 use crate::{
     config::{Logprob, Problem, raw},
-    policy::{Cascade, Pool, Route, Timeouts, offered},
+    policy::{Cascade, Pool, Route, Timeouts, implicit_models},
     types::{Check, Checks, Endpoint},
 };
 
@@ -44,7 +44,7 @@ impl Reader<'_> {
                 Problem::at(raw.to.at(), message).help("a cascade is for these: name a pool that speaks one of them"),
             );
         }
-        Some(Cascade { to: offered::whole(pool), checks, hold, within, min_logprob }.into())
+        Some(Cascade { to: implicit_models::whole(pool), checks, hold, within, min_logprob }.into())
     }
 
     fn checks(&mut self, raw: &raw::Cascade) -> Checks {
@@ -77,7 +77,7 @@ impl Reader<'_> {
 
     /// Sets the cascade on those of a rule's routes that start with a smaller pool: not with the larger one itself and,
     /// among `tiers`, not with one after it. In those routes the larger pool also becomes the last fallback.
-    pub(super) fn cascading(
+    pub(super) fn attach_cascade(
         &mut self,
         routes: &mut [Route],
         tiers: bool,

@@ -7,7 +7,7 @@ use crate::{
     config::{
         At, Exporter, Field, Hourly, KeySource, Problem, Scrape, Token, Url, Word, authority, engines as typed, raw,
     },
-    policy::{Account, Dialect, Engine, Health, Secret, offered::free},
+    policy::{Account, Dialect, Engine, Health, Secret, implicit_models::free},
     quota::RateLimits,
 };
 

@@ -6,13 +6,13 @@ use indexmap::IndexMap;
 
 use super::{
     reader::{Reader, unknown},
-    routes::{Given, RawWay, usual_name},
+    routes::{RawWay, RouteContext, usual_name},
 };
 use crate::{
     config::{Field, Problem, Word, nearest, raw},
     policy::{
         Model, ModelTable, Pool, Target, Timeouts,
-        offered::{self, offered},
+        implicit_models::{self, offered},
     },
     types::Name,
 };
@@ -26,9 +26,9 @@ struct Names<'a> {
 }
 
 impl Reader<'_> {
-    pub(super) fn models(&mut self, document: &raw::Document, given: &Given<'_>) -> ModelTable {
-        let &Given { pools, timeouts, .. } = given;
-        let Some(raw) = &document.models else { return offered::table(pools, timeouts) };
+    pub(super) fn models(&mut self, document: &raw::Document, given: &RouteContext<'_>) -> ModelTable {
+        let &RouteContext { pools, timeouts, .. } = given;
+        let Some(raw) = &document.models else { return implicit_models::table(pools, timeouts) };
         if raw.entries.is_empty() {
             self.report(
                 Problem::at(raw.at, "an empty list of models")
@@ -57,7 +57,7 @@ impl Reader<'_> {
             }
         }
         for (name, targets) in &offered {
-            let plain = || offered::plain(name.clone(), targets.clone(), timeouts);
+            let plain = || implicit_models::plain(name.clone(), targets.clone(), timeouts);
             exact.entry(name.clone()).or_insert_with(plain);
         }
         ModelTable::new(exact, wildcards)
@@ -91,7 +91,13 @@ impl Reader<'_> {
     }
 
     /// The model of an entry that is not an alias.
-    fn model(&mut self, key: &Field<String>, name: &Name, raw: &raw::Model, given: &Given<'_>) -> Option<Arc<Model>> {
+    fn model(
+        &mut self,
+        key: &Field<String>,
+        name: &Name,
+        raw: &raw::Model,
+        given: &RouteContext<'_>,
+    ) -> Option<Arc<Model>> {
         let way = RawWay::of_model(key.at(), raw);
         match (way.kinds(), &raw.alias, &raw.routes) {
             (1, None, None) => {
@@ -160,7 +166,7 @@ impl Reader<'_> {
                 if found.is_none() {
                     self.report(names.unknown(&next, alias, pools));
                 }
-                return found.map(|targets| offered::plain(next.into(), targets.clone(), names.timeouts));
+                return found.map(|targets| implicit_models::plain(next.into(), targets.clone(), names.timeouts));
             };
             match &model.alias {
                 Some(further) => alias = further,

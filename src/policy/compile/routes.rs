@@ -9,15 +9,15 @@ use crate::{
         raw,
     },
     policy::{
-        ByLength, Model, Pool, Route, Rule, Target, Tiers, Timeouts, Way,
+        ByLength, Model, Pool, Route, RouteChoice, Rule, Target, Tiers, Timeouts,
         condition::Names,
-        offered::{self, offered},
+        implicit_models::{self, offered},
     },
     types::Name,
 };
 
 /// The context in which routes are compiled.
-pub(super) struct Given<'a> {
+pub(super) struct RouteContext<'a> {
     pub(super) pools: &'a [Pool],
     /// The names that conditions may use.
     pub(super) names: Names,
@@ -111,7 +111,7 @@ impl Reader<'_> {
         &mut self,
         model: &Name,
         routes: &Located<Vec<Located<raw::Route>>>,
-        given: &Given<'_>,
+        given: &RouteContext<'_>,
     ) -> Option<Arc<Model>> {
         if routes.value.is_empty() {
             self.report(Problem::at(routes.at, "a list of routes with none in it").help("add one: `- { to: pool }`"));
@@ -147,7 +147,7 @@ impl Reader<'_> {
     }
 
     /// One rule, called `name` unless it has its own name.
-    pub(super) fn rule(&mut self, name: Name, raw: &RawWay<'_>, given: &Given<'_>) -> Option<Rule> {
+    pub(super) fn rule(&mut self, name: Name, raw: &RawWay<'_>, given: &RouteContext<'_>) -> Option<Rule> {
         let pools = given.pools;
         let name = self.word(raw.name).unwrap_or(name);
         if !self.route_names.insert(name.to_string()) {
@@ -179,9 +179,9 @@ impl Reader<'_> {
             let mut targets = self.targets(std::slice::from_ref(to), &fallback, pools);
             targets.extend(fallback);
             let mut routes = [route(targets)];
-            self.cascading(&mut routes, false, raw.cascade, cascade);
+            self.attach_cascade(&mut routes, false, raw.cascade, cascade);
             let [route] = routes;
-            Way::Pools(route.into())
+            RouteChoice::Pools(route.into())
         } else if let Some(complexity) = raw.complexity {
             let tiers = self.targets(&complexity.tiers.value, &fallback, pools);
             let aim = self.aim(complexity)?;
@@ -191,8 +191,8 @@ impl Reader<'_> {
             let standing: Arc<[Target]> = tiers.clone().into();
             let tiered = |targets| Route { tiers: standing.clone(), ..route(targets) };
             let mut routes: Vec<_> = routes.map(tiered).collect();
-            self.cascading(&mut routes, true, raw.cascade, cascade);
-            Way::Tiers(Tiers { aim, routes: routes.into_iter().map(Arc::new).collect() }.into())
+            self.attach_cascade(&mut routes, true, raw.cascade, cascade);
+            RouteChoice::Tiers(Tiers { aim, routes: routes.into_iter().map(Arc::new).collect() }.into())
         } else {
             let length = raw.length?;
             let Boundary(boundary) = self.or(length.boundary.as_ref(), Boundary(None));
@@ -201,8 +201,8 @@ impl Reader<'_> {
             let order =
                 |first: &Target, second: &Target| [first, second].into_iter().chain(&fallback).cloned().collect();
             let mut routes = [route(order(short, long)), route(order(long, short))];
-            self.cascading(&mut routes, false, raw.cascade, cascade);
-            Way::Length(ByLength { boundary, routes: routes.map(Arc::new) }.into())
+            self.attach_cascade(&mut routes, false, raw.cascade, cascade);
+            RouteChoice::Length(ByLength { boundary, routes: routes.map(Arc::new) }.into())
         };
         way.routes().iter().all(|route| !route.targets.is_empty()).then_some(Rule { name, when: None, way })
     }
@@ -232,12 +232,12 @@ impl Reader<'_> {
         let mut targets = Vec::new();
         for field in called {
             let Some(pool) = self.pool_called(field, pools) else { continue };
-            let target = offered::whole(pool);
+            let target = implicit_models::whole(pool);
             if targets.contains(&target) || others.contains(&target) {
                 self.report(
                     Problem::at(field.at(), format!("pool `{}` is tried already", field.text())).help("name it once"),
                 );
-            } else if !pools[pool].backends.is_empty() && !offered::open(&pools[pool]) {
+            } else if !pools[pool].backends.is_empty() && !implicit_models::open(&pools[pool]) {
                 self.report(
                     Problem::at(
                         field.at(),

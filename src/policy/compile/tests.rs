@@ -296,7 +296,7 @@ fn of_tiers_only_those_below_the_larger_one_cascade() {
         let checks = Check::ALL.into_iter().collect();
         let cascade = Cascade { to: target(to), checks, hold: 1, within: None, min_logprob: 0.0 };
         let mut reader = Reader { config: &config, problems: Vec::new(), route_names: HashSet::new() };
-        reader.cascading(&mut routes, tiers, raw, Some(cascade.into()));
+        reader.attach_cascade(&mut routes, tiers, raw, Some(cascade.into()));
         (routes.iter().map(|route| route.cascade.is_some()).collect::<Vec<_>>(), reader.problems.len())
     };
     assert_eq!(given(2, true), (vec![true, true, false], 0));

@@ -7,7 +7,7 @@ use crate::{
     gateway::Desk,
     measure::lock,
     policy::Policy,
-    redis::{LinkError, attend},
+    redis::{LinkError, maintain},
 };
 
 /// Counts what callers use together with other gateways as `policy` says, from now on. Within a runtime, and before the policy is served.
@@ -36,7 +36,7 @@ pub fn share_limits(desk: &Arc<Desk>, policy: &Policy) -> Result<(), LinkError> 
     };
     let new = Arc::new(new);
     joint.store(Some(new.clone()));
-    let attends = tokio::spawn(attend(Session::new(desk.clone(), new.clone(), outgoing)));
+    let attends = tokio::spawn(maintain(Session::new(desk.clone(), new.clone(), outgoing)));
     *lock(&new.task) = Some(attends.abort_handle());
     Ok(())
 }

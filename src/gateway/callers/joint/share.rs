@@ -11,7 +11,7 @@ use super::{
 use crate::{
     measure::lock,
     quota::{Bucket, BudgetAccount, BudgetExceeded, Exceeded, Kind, LimitStatus, Spent, Standing, Statement, within},
-    redis::Absent,
+    redis::Unavailable,
     types::Moment,
 };
 
@@ -120,7 +120,7 @@ impl Share {
             Ok(answer) => answer,
             Err(absent) => {
                 // What was asked too slowly was asked all the same.
-                taken.tokens = if absent == Absent::Late { asked } else { 0 };
+                taken.tokens = if absent == Unavailable::Late { asked } else { 0 };
                 return Ok(());
             }
         };
@@ -202,7 +202,7 @@ impl Share {
 }
 
 /// What was asked for is held from now on, unless the server refused it.
-fn keep(entry: Option<&Entry>, answer: &Result<Answer, Absent>) {
+fn keep(entry: Option<&Entry>, answer: &Result<Answer, Unavailable>) {
     if let (Some(entry), Ok((0, _)) | Err(_)) = (entry, answer) {
         entry.keep();
     }

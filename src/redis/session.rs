@@ -19,7 +19,7 @@ pub const ANSWER: Duration = Duration::from_secs(2);
 
 /// The reason why a session ended.
 #[derive(Debug, thiserror::Error)]
-pub enum Broken {
+pub enum SessionError {
     /// The connection broke, or the server returned an error.
     #[error(transparent)]
     Server(#[from] RedisError),
@@ -36,17 +36,17 @@ pub trait Session: Send {
     /// The connection.
     fn link(&self) -> &Link;
 
-    /// Connects, [publishes](Link::raise) the connection when it is ready for commands, and runs until it breaks.
-    fn run(&mut self) -> impl Future<Output = Result<Infallible, Broken>> + Send;
+    /// Connects, [publishes](Link::set_connection) the connection when it is ready for commands, and runs until it breaks.
+    fn run(&mut self) -> impl Future<Output = Result<Infallible, SessionError>> + Send;
 }
 
 /// Runs sessions one after the other. Ends only by being aborted.
-pub async fn attend<S: Session>(mut session: S) {
+pub async fn maintain<S: Session>(mut session: S) {
     let (mut pause, mut reported) = (SHORTEST, false);
     loop {
         let began = Instant::now();
         let Err(broken) = session.run().await;
-        reported &= !session.link().lower();
+        reported &= !session.link().clear_connection();
         if !reported {
             reported = true;
             tracing::warn!(error = %broken, "{}", S::LOST);
@@ -63,11 +63,14 @@ pub async fn attend<S: Session>(mut session: S) {
 /// Runs a command on a session's own connection.
 ///
 /// # Errors
-/// [`Broken`] if there is no answer within `patience`.
-pub async fn answered<T: FromRedisValue>(
+/// [`SessionError`] if there is no answer within `patience`.
+pub async fn query_within<T: FromRedisValue>(
     question: &Cmd,
     connection: &mut MultiplexedConnection,
     patience: Duration,
-) -> Result<T, Broken> {
-    timeout(patience, question.query_async(connection)).await.map_err(|_| Broken::Silent)?.map_err(Broken::from)
+) -> Result<T, SessionError> {
+    timeout(patience, question.query_async(connection))
+        .await
+        .map_err(|_| SessionError::Silent)?
+        .map_err(SessionError::from)
 }
