@@ -1,7 +1,7 @@
 //! Checks a parsed condition in one walk over CEL's tree: types every part, reports mistakes, and builds the tree that
 //! is evaluated.
 
-use std::{collections::BTreeSet, ops::Range, sync::Arc};
+use std::{collections::BTreeSet, ops::Range};
 
 use cel::{
     IdedExpr,
@@ -12,18 +12,16 @@ use super::{
     facts::Names,
     lexer::Token,
     mistake::Mistake,
-    node::{Interpreted, Node, leaf_name},
+    node::{Node, Scope},
     syntax::Partners,
+    value::Memory,
     variables::{Item, Kind, Variable},
 };
 
 /// A checked part of a condition.
 pub(super) struct Typed {
     pub(super) kind: Kind,
-    /// The node for direct evaluation; `None` if only CEL's interpreter can evaluate it.
-    pub(super) own: Option<Node>,
-    /// The text for CEL's interpreter, with every fact replaced by a name.
-    pub(super) cel: String,
+    pub(super) node: Node,
     /// Its range in the text.
     pub(super) span: Range<usize>,
     /// True if it does not depend on facts.
@@ -39,8 +37,6 @@ pub(super) struct Checker<'a> {
     pub(super) names: &'a Names,
     pub(super) mistakes: Vec<Mistake>,
     pub(super) variables: BTreeSet<Variable>,
-    /// The facts referred to by the text for CEL's interpreter.
-    pub(super) leaves: Vec<Node>,
     /// The variable of the enclosing loop.
     pub(super) local: Option<(String, Kind)>,
 }
@@ -53,7 +49,7 @@ impl Checker<'_> {
             return self.not_a_condition(typed.kind, typed.span);
         }
         let range = 0..self.text.len();
-        match typed.own? {
+        match typed.node {
             Node::Bool(true) => self.report(
                 Mistake::new(range, "always holds").help("leave `when` out: a route without it always matches"),
             ),
@@ -79,25 +75,19 @@ impl Checker<'_> {
         self.settle(typed)
     }
 
-    /// Evaluates constants now, and wraps a part that only CEL's interpreter can evaluate as soon as its value is
-    /// plain.
+    /// Evaluates plain constants now.
     fn settle(&mut self, mut typed: Typed) -> Option<Typed> {
         let plain = matches!(typed.kind, Kind::Bool | Kind::Int | Kind::Double);
-        if typed.own.is_none() && plain && self.local.is_none() {
-            let Some(part) = Interpreted::new(&typed.cel, &self.leaves) else {
-                return self.report(Mistake::new(typed.span, "CEL cannot read this").help("write it in a simpler way"));
-            };
-            typed.own = Some(Node::Interpreted(Arc::new(part)));
-        }
-        if let Some(node) = typed.own.as_ref().filter(|node| typed.constant && !node.is_constant()) {
-            let Some(value) = node.eval(None).ok().map(Node::from).filter(is_finite) else {
+        if plain && typed.constant && !typed.node.is_constant() {
+            let memory = Memory::default();
+            let value = typed.node.eval(&Scope::new(None, &memory)).ok().map(Node::from);
+            let Some(value) = value.filter(is_finite) else {
                 return self.report(
                     Mistake::new(typed.span, "has no value: a division by zero, or a number beyond all bounds")
                         .help("a condition with such a part would never hold"),
                 );
             };
-            typed.cel = constant(&value);
-            typed.own = Some(value);
+            typed.node = value;
         }
         Some(typed)
     }
@@ -125,14 +115,14 @@ impl Checker<'_> {
         if matches!(node, Node::Int(..0)) || matches!(node, Node::Double(value) if value.is_sign_negative()) {
             span.start = self.range(place.saturating_sub(1)).start;
         }
-        Some(Typed { kind, cel: constant(&node), own: Some(node), span, constant: true })
+        Some(Typed { kind, node, span, constant: true })
     }
 
     fn list(&mut self, expr: &IdedExpr, list: &ListExpr) -> Option<Typed> {
         let (item, elements, span) = self.elements(expr, list)?;
-        let cel = elements.iter().map(|element| &*element.cel).collect::<Vec<_>>().join(", ");
         let constant = elements.iter().all(|element| element.constant);
-        Some(Typed { kind: Kind::List(item), own: None, cel: format!("[{cel}]"), span, constant })
+        let node = Node::List(elements.into_iter().map(|element| element.node).collect());
+        Some(Typed { kind: Kind::List(item), node, span, constant })
     }
 
     /// The elements of a list literal.
@@ -203,40 +193,13 @@ impl Checker<'_> {
         )
     }
 
-    // The text for CEL's interpreter.
-
-    /// A fact, for both kinds of evaluation.
+    /// A part that reads facts of the request.
     pub(super) fn leaf(&mut self, variable: Variable, kind: Kind, node: Node, span: Range<usize>) -> Typed {
         self.variables.insert(variable);
-        let cel = leaf_name(self.leaves.len());
-        self.leaves.push(node.clone());
-        Typed { kind, own: Some(node), cel, span, constant: false }
+        Typed { kind, node, span, constant: false }
     }
 }
 
 fn is_finite(node: &Node) -> bool {
     !matches!(node, Node::Double(value) if !value.is_finite())
-}
-
-/// A constant in CEL's notation.
-pub(super) fn constant(node: &Node) -> String {
-    match node {
-        Node::Bool(value) => value.to_string(),
-        Node::Int(value) => format!("({value})"),
-        Node::Double(value) => format!("({value:?})"),
-        Node::Text(text) => {
-            let mut quoted = String::with_capacity(text.len() + 2);
-            quoted.push('"');
-            for c in text.chars() {
-                match c {
-                    '"' | '\\' => quoted.extend(['\\', c]),
-                    c if c.is_control() => quoted.extend(["\\u", &format!("{:04x}", u32::from(c))]),
-                    c => quoted.push(c),
-                }
-            }
-            quoted.push('"');
-            quoted
-        }
-        _ => String::new(),
-    }
 }

@@ -12,7 +12,7 @@ use super::{
     check::{Checker, Typed},
     hours::{Hours, zone},
     mistake::Mistake,
-    node::{Find, Node},
+    node::{Convert, Each, Find, Loop, Node},
     variables::{FUNCTIONS, GROUPS, Kind, Variable},
 };
 use crate::config;
@@ -74,8 +74,8 @@ impl Checker<'_> {
     /// A text literal.
     fn written(&mut self, expr: &IdedExpr, what: &str) -> Option<(String, Range<usize>)> {
         let typed = self.check(expr)?;
-        match typed.own {
-            Some(Node::Text(text)) => Some((text.into(), typed.span)),
+        match typed.node {
+            Node::Text(text) => Some((text.into(), typed.span)),
             _ => self.report(
                 Mistake::new(typed.span, format!("{what} must be a literal")).help("write it as a text in quotes"),
             ),
@@ -105,10 +105,9 @@ impl Checker<'_> {
 
     fn size(&mut self, value: &IdedExpr, span: Range<usize>) -> Option<Typed> {
         let typed = self.check(value)?;
-        let own = match (typed.kind, typed.own) {
-            (Kind::Text, own) => own.map(|node| Node::Size(Box::new(node))),
-            (Kind::List(_), Some(Node::Fact(Variable::KeyTags))) => Some(Node::Tags),
-            (Kind::List(_), _) => None,
+        let node = match (typed.kind, typed.node) {
+            (Kind::List(_), Node::Fact(Variable::KeyTags)) => Node::Tags,
+            (Kind::Text | Kind::List(_), node) => Node::Size(Box::new(node)),
             (kind, _) => {
                 let shown = self.shown(&typed.span);
                 return self.report(
@@ -117,7 +116,7 @@ impl Checker<'_> {
                 );
             }
         };
-        Some(Typed { kind: Kind::Int, own, cel: format!("size({})", typed.cel), span, constant: typed.constant })
+        Some(Typed { kind: Kind::Int, node, span, constant: typed.constant })
     }
 
     /// Checks that `expr` is a text, for a function called `name`.
@@ -143,10 +142,9 @@ impl Checker<'_> {
         let (text, part) = (text?, part?);
         Some(Typed {
             kind: Kind::Bool,
-            cel: format!("{}.{name}({})", text.cel, part.cel),
             span,
             constant: text.constant && part.constant,
-            own: text.own.zip(part.own).map(|(text, part)| Node::Find(find, Box::new([text, part]))),
+            node: Node::Find(find, Box::new([text.node, part.node])),
         })
     }
 
@@ -162,13 +160,11 @@ impl Checker<'_> {
                     .report(Mistake::new(pattern_span, "not a regular expression").help(format!("the reason: {why}")));
             }
         };
-        let constant = super::check::constant(&Node::Text(pattern.into()));
         Some(Typed {
             kind: Kind::Bool,
-            cel: format!("{}.matches({constant})", text.cel),
             span,
             constant: text.constant,
-            own: text.own.map(|text| Node::Matches(Box::new(text), Box::new(regex))),
+            node: Node::Matches(Box::new(text.node), Box::new(regex)),
         })
     }
 
@@ -180,8 +176,7 @@ impl Checker<'_> {
                     .help("write a number and a unit: \"800ms\", \"1.5s\", \"2m\""),
             );
         };
-        let node = Node::Double(seconds);
-        Some(Typed { kind: Kind::Duration, cel: super::check::constant(&node), own: Some(node), span, constant: true })
+        Some(Typed { kind: Kind::Duration, node: Node::Double(seconds), span, constant: true })
     }
 
     fn convert(&mut self, to: &str, value: &IdedExpr, span: Range<usize>) -> Option<Typed> {
@@ -197,14 +192,13 @@ impl Checker<'_> {
             return self
                 .report(Mistake::new(typed.span, message).help("numbers and texts can be converted into each other"));
         }
-        let own = match (to, typed.kind) {
-            ("double", Kind::Int | Kind::Double | Kind::Seconds) => {
-                typed.own.map(|node| Node::ToDouble(Box::new(node)))
-            }
-            ("int", Kind::Int) | ("string", Kind::Text) => typed.own,
-            _ => None,
+        let node = match (to, typed.kind) {
+            ("int", Kind::Int) | ("string", Kind::Text) => typed.node,
+            ("double", _) => Node::Convert(Convert::Double, Box::new(typed.node)),
+            ("int", _) => Node::Convert(Convert::Int, Box::new(typed.node)),
+            _ => Node::Convert(Convert::Text, Box::new(typed.node)),
         };
-        Some(Typed { kind, own, cel: format!("{to}({})", typed.cel), span, constant: typed.constant })
+        Some(Typed { kind, node, span, constant: typed.constant })
     }
 
     /// A loop over a list: `key.tags.exists(tag, tag.startsWith("eu-"))`.
@@ -243,24 +237,27 @@ impl Checker<'_> {
         let body = if method == "map" { self.check(body) } else { self.condition(body) };
         self.local = None;
         let filter = match filter {
-            Some(filter) => format!("{}, ", filter?.cel),
-            None => String::new(),
+            Some(filter) => Some(filter?.node),
+            None => None,
         };
         let body = body?;
-        let kind = match method {
-            "filter" => list.kind,
+        let (result, kind) = match method {
+            "exists" => (Loop::Exists, Kind::Bool),
+            "all" => (Loop::All, Kind::Bool),
+            "filter" => (Loop::Filter, list.kind),
             "map" => match body.kind.item() {
-                Some(item) => Kind::List(item),
+                Some(item) => (Loop::Map, Kind::List(item)),
                 None => {
                     return self.report(
                         Mistake::new(body.span, "lists hold numbers or texts").help("write one for each value"),
                     );
                 }
             },
-            _ => Kind::Bool,
+            _ => (Loop::ExistsOne, Kind::Bool),
         };
-        let cel = format!("{}.{method}({name}, {filter}{})", list.cel, body.cel);
-        Some(Typed { kind, own: None, cel, span, constant: list.constant && body.constant })
+        let constant = list.constant && body.constant;
+        let each = Each { list: list.node, filter, body: body.node };
+        Some(Typed { kind, node: Node::Each(result, Box::new(each)), span, constant })
     }
 
     /// The start of a part.

@@ -1,9 +1,8 @@
 //! Conditions of routes: CEL text, checked against a closed set of variables and evaluated for each request. Pure.
 //!
 //! CEL's own parser reads the text after a pass over its tokens that reports misplaced ones in clearer words. A walk
-//! over the parser's tree checks names, types and values against the table in `variables`, and builds a small tree that
-//! is evaluated without allocating. Parts that this tree cannot express (loops, conversions of texts, concatenations)
-//! are evaluated by CEL's interpreter; both evaluations have the same semantics.
+//! over the parser's tree checks names, types and values against the table in `variables`, and builds the tree that is
+//! evaluated (`node`). Its semantics are those of CEL; a property test compares it with CEL's interpreter.
 //!
 //! A condition that fails to evaluate for a request (a division by zero, an overflow, an index beyond the end of a
 //! list) is false, unless `&&` or `||` is decided without the failing part.
@@ -29,7 +28,12 @@ use std::{fmt, sync::Arc};
 
 use cel::{Env, common::ast::SourceInfo};
 
-use self::{check::Checker, lexer::Token, node::Node};
+use self::{
+    check::Checker,
+    lexer::Token,
+    node::{Node, Scope},
+    value::Memory,
+};
 pub use self::{
     facts::{Facts, Names},
     mistake::Mistake,
@@ -70,7 +74,6 @@ impl Condition {
             names,
             mistakes: Vec::new(),
             variables: std::collections::BTreeSet::new(),
-            leaves: Vec::new(),
             local: None,
         };
         match checker.whole(&expr) {
@@ -83,7 +86,8 @@ impl Condition {
 
     /// True if the condition is true; false if it fails to evaluate.
     pub fn holds(&self, facts: &dyn Facts) -> bool {
-        self.root.holds(Some(facts)).unwrap_or(false)
+        let memory = Memory::default();
+        self.root.holds(&Scope::new(Some(facts), &memory)).unwrap_or(false)
     }
 
     /// The variables that it refers to, without duplicates.

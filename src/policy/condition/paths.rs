@@ -37,7 +37,7 @@ impl Checker<'_> {
             if let Some(field) = path.get(1) {
                 return self.no_field(kind, first.name, field);
             }
-            return Some(Typed { kind, own: None, cel: first.name.to_owned(), span, constant: false });
+            return Some(Typed { kind, node: Node::Local, span, constant: false });
         }
         match (first.name, &path[1..]) {
             ("headers", [name]) => self.header(name, span),
