@@ -1,17 +1,17 @@
-//! Accounts and engines as written in the file.
+//! Accounts, engines and prices as written in the file.
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, json_schema};
 use serde::Deserialize;
 
 use super::{
-    exporter::Exporter,
     key_source::KeySource,
     keys::AccountLimits,
-    prices::Hourly,
-    scalar::{Dialect, Field, Scrape, Url, Word},
+    mistake::Mistake,
+    scalar::{Dialect, Field, Scalar, Scrape, Url, Word},
     shape::Located,
+    units,
 };
 
 /// An account at a provider.
@@ -62,4 +62,71 @@ pub struct Health {
     pub every: Option<Field<Duration>>,
     /// The longest that a response may take. Default: `2s`.
     pub timeout: Option<Field<Duration>>,
+}
+
+/// The address of an exporter's metrics; `/metrics` if the address has no path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exporter(pub String);
+
+impl Scalar for Exporter {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        let has_credentials = text.split('/').nth(2).is_some_and(|authority| authority.contains('@'));
+        let help = if has_credentials {
+            "exporters with credentials are not supported: let this one answer the gateway without them"
+        } else {
+            "write the address of its metrics, over http or https, such as `http://g1:9400/metrics`"
+        };
+        let Url(url) = Url::read(text).map_err(|_| Mistake::new("not the address of an exporter").help(help))?;
+        let has_path = url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+        Ok(Self(if has_path { url } else { format!("{url}/metrics") }))
+    }
+}
+
+/// The cost of a pool: per token, in US dollars per million, and per hour of its engines. If both are set, requests are
+/// charged per token and the pool's cost is that of its hours.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Prompt tokens that were computed.
+    pub input: Option<Field<f64>>,
+    /// Prompt tokens found in the prefix cache. Default: as `input`.
+    pub cached_input: Option<Field<f64>>,
+    /// Tokens of the answer.
+    pub output: Option<Field<f64>>,
+    /// US dollars per hour for each of its engines without a price of its own, such as `3.00`.
+    pub gpu_hour: Option<Field<Hourly>>,
+}
+
+/// US dollars per hour.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Hourly(pub f64);
+
+impl Scalar for Hourly {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        let help = |mistake: Mistake| match &*mistake.message {
+            "not a number" => mistake.help("write US dollars per hour, such as `3.00`"),
+            _ => mistake,
+        };
+        units::amount(text).map(Self).map_err(help)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": ["number", "string"] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_addresses_are_completed() {
+        let read = |text| Exporter::read(text).map(|Exporter(url)| url);
+        assert_eq!(read("http://G1:9400").unwrap(), "http://g1:9400/metrics");
+        assert_eq!(read("http://g1:9400/gpus").unwrap(), "http://g1:9400/gpus");
+        for text in ["g1:9400", "ftp://g1/metrics"] {
+            assert!(read(text).unwrap_err().help.unwrap().contains("9400/metrics"));
+        }
+        assert!(read("http://me:secret@g1:9400").unwrap_err().help.unwrap().contains("not supported"));
+    }
 }
