@@ -91,7 +91,7 @@ pub struct Budget {
 pub struct Usage {
     /// The folder, used by one gateway only and created if missing. Relative to this file's folder.
     pub path: Field<String>,
-    /// How long the process keeps past days in memory; their files are not deleted. Default: `62d`.
+    /// The time that past days are kept in memory; their files are not deleted. Default: `62d`.
     pub retention: Option<Field<Duration>>,
 }
 

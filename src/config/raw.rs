@@ -102,9 +102,9 @@ pub struct Limits {
     pub in_flight: Option<Field<u64>>,
     /// The longest that a client may take to send its headers. Default: `10s`.
     pub header: Option<Field<Duration>>,
-    /// How long streams may continue after SIGTERM. Default: `30s`.
+    /// The time that streams may continue after SIGTERM. Default: `30s`.
     pub drain: Option<Field<Pause>>,
-    /// How long new connections are accepted after SIGTERM while the gateway reports that it is not ready. Default:
+    /// The time that new connections are accepted after SIGTERM while the gateway reports that it is not ready. Default:
     /// `0s`.
     pub lame_duck: Option<Field<Pause>>,
     /// The queue of requests that wait for capacity in a pool.
@@ -337,7 +337,7 @@ pub struct Cascade {
     pub checks: Option<Located<Vec<Field<Check>>>>,
     /// Tokens of a stream that are held back for the checks. Default: 32.
     pub hold: Option<Field<u64>>,
-    /// How long after its arrival a request may still be sent to the larger pool, such as `8s`. Default: half of the
+    /// The time after its arrival up to which a request may be sent to the larger pool, such as `8s`. Default: half of the
     /// least of two minutes, `bound.ttft` (of a stream), `timeouts.first_token` and `timeouts.total`.
     pub within: Option<Field<Duration>>,
     /// The mean logprob below which an answer fails, such as `-1.2`, for clients that request logprobs.

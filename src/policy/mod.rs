@@ -102,7 +102,7 @@ pub struct Engine {
     pub name: Name,
     /// Base address, without a trailing slash: `http://host:8000/v1`, or the resource's root for Azure.
     pub url: String,
-    /// How requests are addressed and authorised.
+    /// Its API dialect.
     pub dialect: Dialect,
     /// Provider keys, used in rotation; empty if it needs none.
     pub keys: Arc<[Secret]>,
@@ -152,7 +152,7 @@ impl Engine {
     }
 }
 
-/// How an engine is addressed and authorised.
+/// The API dialect of an engine: its paths and its authorisation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// `POST {url}/chat/completions`, `Authorization: Bearer`.
@@ -239,9 +239,9 @@ pub struct Limits {
     pub in_flight: usize,
     /// The longest that a client may take to send its headers.
     pub header: Duration,
-    /// How long streams may continue after SIGTERM.
+    /// The time that streams may continue after SIGTERM.
     pub drain: Duration,
-    /// How long new connections are accepted after SIGTERM while the gateway reports that it is not ready.
+    /// The time that new connections are accepted after SIGTERM while the gateway reports that it is not ready.
     pub lame_duck: Duration,
     /// Most requests that wait for capacity in one pool.
     pub queue_length: usize,

@@ -33,7 +33,7 @@ pub enum Kind {
 /// A limit that a request would have exceeded.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Exceeded {
-    /// Which limit.
+    /// The quantity that the limit applies to.
     pub kind: Kind,
     /// The limit.
     pub limit: u64,

@@ -151,7 +151,7 @@ type Reading = fn(&str) -> String;
 /// resolve it in their own ways.
 ///
 /// # Panics
-/// Where two readings of a path that is taken differ.
+/// If two interpretations of an accepted path differ.
 pub fn fuzz_path(bytes: &[u8]) {
     let Ok(path) = std::str::from_utf8(bytes) else { return };
     let Some(endpoint) = Endpoint::of_path(path) else { return };
