@@ -34,7 +34,7 @@ pub fn quantile(p: f64, a: f64, b: f64) -> f64 {
 
 /// The share of the distribution that lies below `x`: the regularised incomplete beta function, by Lentz's continued fraction
 /// (Press and others, Numerical Recipes, 6.4).
-pub fn share_below(x: f64, a: f64, b: f64) -> f64 {
+fn share_below(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }

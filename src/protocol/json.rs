@@ -46,7 +46,7 @@ pub fn is_json(text: &[u8]) -> bool {
 }
 
 /// True if a raw value has content: it is not `null`, nor an empty string, list or object.
-pub fn says_something(raw: &RawValue) -> bool {
+pub(super) fn says_something(raw: &RawValue) -> bool {
     !matches!(raw.get(), "null" | "\"\"" | "[]" | "{}")
 }
 

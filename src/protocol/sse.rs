@@ -113,7 +113,7 @@ pub struct Event {
 
 impl Event {
     /// An event that carries `data`, which must not contain a line break.
-    pub fn of_data(data: &str) -> Self {
+    pub(super) fn of_data(data: &str) -> Self {
         Self { raw: Bytes::from(format!("data: {data}\n\n")) }
     }
 

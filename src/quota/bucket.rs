@@ -40,12 +40,12 @@ impl Bucket {
     }
 
     /// The limit.
-    pub fn per_minute(&self) -> u64 {
+    pub(super) fn per_minute(&self) -> u64 {
         self.per_minute
     }
 
     /// Changes the limit; recorded usage is kept.
-    pub fn set_limit(&mut self, per_minute: u64, now: Moment) {
+    pub(super) fn set_limit(&mut self, per_minute: u64, now: Moment) {
         self.fill(now);
         self.left += (i128::from(per_minute) - i128::from(self.per_minute)) * PARTS;
         self.per_minute = per_minute;

@@ -175,7 +175,7 @@ impl Weights {
     }
 
     /// The sum that a share of the fitted prompts does not exceed; infinite from the highest one on.
-    pub fn sum_at(&self, share: f32) -> f32 {
+    pub(super) fn sum_at(&self, share: f32) -> f32 {
         let place = share.max(0.0) * self.quantiles.len().saturating_sub(1) as f32;
         match self.quantiles.get(place as usize..) {
             Some([below, above, ..]) => below + (above - below) * place.fract(),

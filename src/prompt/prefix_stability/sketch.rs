@@ -83,7 +83,7 @@ impl Sketch {
     }
 
     /// True if the texts have an estimated half of their content in common.
-    pub fn is_like(&self, other: &Self) -> bool {
+    pub(super) fn is_like(&self, other: &Self) -> bool {
         let (own, others) = (&self.lowest[..self.count], &other.lowest[..other.count]);
         if own.len().min(others.len()) < FEWEST {
             return false;
