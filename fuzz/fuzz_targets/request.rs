@@ -1,4 +1,4 @@
-//! `protocol::request::fuzz_request`, guided by coverage.
+//! `protocol::edits::fuzz_request`, guided by coverage.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::protocol::request::fuzz_request(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::protocol::edits::fuzz_request(bytes));

@@ -4,7 +4,8 @@ use std::{borrow::Cow, ops::Range};
 
 use bytes::Bytes;
 
-use super::request::RequestBody;
+use super::{json, request::RequestBody};
+use crate::types::Endpoint;
 
 /// The changes on the way to a backend.
 #[derive(Copy, Clone, Debug, Default)]
@@ -108,4 +109,26 @@ fn splice(text: &Bytes, mut changes: Vec<(Range<usize>, Cow<'_, [u8]>)>) -> Byte
     }
     out.extend_from_slice(&text[at..]);
     out.into()
+}
+
+/// Fuzz target: reads arbitrary bytes as every kind of body and edits the accepted ones. The result must be JSON again.
+///
+/// # Panics
+/// If an edit breaks a body, or changes one that it should not.
+pub fn fuzz_request(input: &[u8]) {
+    let bytes = Bytes::copy_from_slice(input);
+    for endpoint in Endpoint::ALL {
+        let Ok(body) = RequestBody::json(endpoint, bytes.clone()) else { continue };
+        assert_eq!(body.edited(&Edits::default()), bytes, "a body without edits must stay as it is");
+        let edits = Edits {
+            model: Some("a \"name\""),
+            include_usage: true,
+            drop_cache: true,
+            drop: &["a".to_owned(), "top_k".to_owned()],
+            defaults: &[("b".to_owned(), Bytes::from_static(b"[1]"))],
+        };
+        let edited = body.edited(&edits);
+        assert!(json::members(&edited).is_ok(), "an edit broke the body: {}", String::from_utf8_lossy(&edited));
+    }
+    let _ = RequestBody::form(bytes, "x");
 }

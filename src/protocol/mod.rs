@@ -5,7 +5,7 @@ mod anthropic;
 pub mod canonical;
 pub mod continuation;
 mod demand;
-mod edits;
+pub mod edits;
 pub mod error;
 mod event_facts;
 mod head;

@@ -13,17 +13,22 @@
 
 mod sketch;
 mod tally;
+mod tracked_prompt;
 
 use std::sync::Mutex;
 
-use self::tally::{Divergence, Tally};
 pub use self::{
     sketch::Sketch,
     tally::{CacheReport, PartDivergences, StabilityReport},
+    tracked_prompt::{LazyPrompt, TrackedPrompt},
+};
+use self::{
+    tally::{Divergence, Tally},
+    tracked_prompt::MOST_LIKE,
 };
 use crate::{
     measure::lock,
-    types::{Head, HeadEnd, Located, Part, Prompt},
+    types::{Head, HeadEnd, Part},
 };
 
 /// Number of prompts remembered per caller.
@@ -33,29 +38,6 @@ const MOST_PROMPTS: usize = 16;
 const MOST_BLOCKS: usize = 512;
 /// Number of prompts remembered with the same head.
 const MOST_OF_HEAD: usize = 6;
-
-/// The most prompts with similar heads that are remembered, so that they do not push out others: a head with a changing
-/// value is new each time.
-const MOST_LIKE: usize = 12;
-
-/// Parts of a prompt that are read only if needed.
-pub trait LazyPrompt {
-    /// The sketch of its head.
-    fn sketch(&self) -> Sketch;
-    /// The part that contains the byte `place`.
-    fn locate(&self, place: u64) -> Located;
-}
-
-/// A prompt as it is compared with earlier ones.
-#[derive(Copy, Clone, Debug)]
-pub struct TrackedPrompt<'a> {
-    /// Its blocks.
-    pub prompt: Prompt<'a>,
-    /// Its head.
-    pub head: Head,
-    /// The conversation it belongs to, if its client names one.
-    pub session: Option<u64>,
-}
 
 /// The recent prompts of one caller.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, fmt::Write};
 
 use serde::Serialize;
 
-use super::{MOST_LIKE, TrackedPrompt};
+use super::tracked_prompt::{MOST_LIKE, TrackedPrompt};
 use crate::types::{HeadEnd, Part};
 
 /// Number of prompts over which shares are computed.
