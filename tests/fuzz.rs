@@ -24,8 +24,8 @@ use signalbox::{
     policy::condition::fuzz_condition,
     prompt::tokens::fuzz_tokens,
     protocol::{
-        answer::fuzz_answer, canonical::fuzz_canonical, multipart::fuzz_form, outline::fuzz_outline,
-        request::fuzz_request, rest::fuzz_rest, sse::fuzz_sse, verdict::fuzz_verdict,
+        answer::fuzz_answer, canonical::fuzz_canonical, continuation::fuzz_rest, edits::fuzz_request,
+        multipart::fuzz_form, outline::fuzz_outline, sse::fuzz_sse, verdict::fuzz_verdict,
     },
     store::fuzz_store,
     types::endpoint::fuzz_path,

@@ -7,7 +7,7 @@ mod machine;
 use std::{hint::black_box, sync::Arc, time::Instant};
 
 use clap::Parser;
-use signalbox::prompt::tokens::{Counter, Encoding, Own, Rendered, Source};
+use signalbox::prompt::tokens::{Counter, Encoding, ModelTokenizer, Rendered, TokenizerSlot};
 
 /// Command-line arguments.
 #[derive(clap::Parser)]
@@ -30,12 +30,12 @@ fn main() {
     println!("{}\n", machine::line(&machine::read()));
     println!("| tokenizer | prompt | tokens | step | p50 | p99 |\n|---|---:|---:|---|---:|---:|");
     measure("none", &Counter::new(Arc::default()), rounds);
-    measure("o200k", &Counter::new(Arc::new(Source::open_ai(Encoding::O200k))), rounds);
-    measure("cl100k", &Counter::new(Arc::new(Source::open_ai(Encoding::Cl100k))), rounds);
+    measure("o200k", &Counter::new(Arc::new(TokenizerSlot::open_ai(Encoding::O200k))), rounds);
+    measure("cl100k", &Counter::new(Arc::new(TokenizerSlot::open_ai(Encoding::Cl100k))), rounds);
     match &args.tokenizer {
         Some(path) => {
-            let own = Own::read(&std::fs::read(path).unwrap()).unwrap();
-            measure("own", &Counter::new(Arc::new(Source::own(own))), rounds);
+            let own = ModelTokenizer::read(&std::fs::read(path).unwrap()).unwrap();
+            measure("own", &Counter::new(Arc::new(TokenizerSlot::own(own))), rounds);
         }
         None => println!("\n`--tokenizer FILE` measures a tokenizer.json as well."),
     }

@@ -1,4 +1,4 @@
-//! Coverage-guided target of `protocol::request::fuzz_request`.
+//! Coverage-guided target of `protocol::edits::fuzz_request`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::protocol::request::fuzz_request(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::protocol::edits::fuzz_request(bytes));

@@ -1,4 +1,4 @@
-//! Coverage-guided target of `protocol::rest::fuzz_rest`.
+//! Coverage-guided target of `protocol::continuation::fuzz_rest`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::protocol::rest::fuzz_rest(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::protocol::continuation::fuzz_rest(bytes));

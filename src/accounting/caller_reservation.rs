@@ -14,7 +14,7 @@ use super::{
 use crate::{
     journal::JournalEntry,
     measure::lock,
-    quota::{Exceeded, Grant, Overspent, Reserved, Spent, Stay},
+    quota::{BudgetExceeded, ConcurrencyPermit, Exceeded, SpendReservation, Spent, TokenReservation},
     schedule::predict::OutputForecast,
     telemetry::{KeyMetrics, Stage},
     types::{Fault, Moment, Name, Outcome, wall_clock},
@@ -42,9 +42,9 @@ pub(crate) struct CallerReservation {
 
 #[derive(Default)]
 struct Held {
-    stay: Option<Stay>,
-    tokens: Option<Reserved>,
-    grant: Option<Grant>,
+    stay: Option<ConcurrencyPermit>,
+    tokens: Option<TokenReservation>,
+    grant: Option<SpendReservation>,
     /// What its prompt alone will take.
     prompt: Spent,
 }
@@ -159,7 +159,7 @@ impl CallerReservation {
         limit_headers::put(headers, &self.share.as_ref().map_or(here, |share| share.standing(here, now)));
     }
 
-    fn overspent(&self, exceeded: &Overspent, unix: i64) -> Fault {
+    fn overspent(&self, exceeded: &BudgetExceeded, unix: i64) -> Fault {
         let Caller { id, team, known, .. } = &*self.caller;
         known.refuse(None);
         overspent(id, team.as_deref().unwrap_or_default(), exceeded, unix)

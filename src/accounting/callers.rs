@@ -21,8 +21,8 @@ use super::{
 use crate::{
     measure::lock,
     policy::{self, Policy},
-    quota::{Allowance, Book, Fund, Owners, Tally},
-    redis::{LinkError, attend},
+    quota::{Allowance, BudgetAccount, Owners, Tally, UsageLedger},
+    redis::{LinkError, maintain},
     telemetry::{KeyMetrics, Metrics},
     types::{Moment, Name, wall_clock},
 };
@@ -34,7 +34,7 @@ const DAY: i64 = 86_400;
 #[derive(Default)]
 pub struct Callers {
     pub(super) known: DashMap<Name, Arc<Known>>,
-    pub(super) funds: DashMap<Name, Arc<Fund>>,
+    pub(super) funds: DashMap<Name, Arc<BudgetAccount>>,
     /// Ids of the keys that are revoked, by their hashes: another secret under the same id is another key.
     pub(super) revoked: Mutex<BTreeMap<[u8; 32], Name>>,
     /// Ids of the policy's keys, by their hashes.
@@ -48,7 +48,7 @@ pub struct Callers {
     /// What they are to be told of keys.
     changes: Changes,
     /// What was used, day by day.
-    pub book: Book,
+    pub book: UsageLedger,
     /// Which key each object at a provider belongs to.
     pub(crate) objects: Owners,
     /// What teams had spent when the process began.
@@ -66,7 +66,7 @@ pub(crate) struct Caller {
     /// Its team, where it has one.
     pub(crate) team: Option<Name>,
     /// What its team may spend, where that is limited.
-    pub(super) fund: Option<Arc<Fund>>,
+    pub(super) fund: Option<Arc<BudgetAccount>>,
     pub(super) known: Arc<Known>,
     /// Where its use is counted for metrics.
     pub(crate) metrics: Arc<KeyMetrics>,
@@ -107,7 +107,7 @@ impl Callers {
     fn known(&self, key: &policy::Key, now: Moment) -> Arc<Known> {
         let known = self.known.get(&key.id).map(|known| known.clone());
         if let Some(known) = known {
-            known.allowance.follow(key.limits, now);
+            known.allowance.set_limits(key.limits, now);
             return known;
         }
         let new = Arc::new(Known::new(Allowance::new(key.limits, now)));
@@ -128,10 +128,10 @@ impl Callers {
         for team in &policy.teams {
             let fund = self.funds.get(&team.name).map(|fund| fund.clone());
             if let Some(fund) = fund {
-                fund.follow(team.budget, unix);
+                fund.set_budget(team.budget, unix);
             } else {
                 let before = lock(&self.before).get(&team.name).copied();
-                self.funds.insert(team.name.clone(), Arc::new(Fund::new(team.budget, before, unix)));
+                self.funds.insert(team.name.clone(), Arc::new(BudgetAccount::new(team.budget, before, unix)));
             }
         }
     }
@@ -208,7 +208,7 @@ impl Callers {
         };
         let new = Arc::new(new);
         self.joint.store(Some(new.clone()));
-        let attends = tokio::spawn(attend(Session::new(self.clone(), new.clone(), outgoing)));
+        let attends = tokio::spawn(maintain(Session::new(self.clone(), new.clone(), outgoing)));
         *lock(&new.task) = Some(attends.abort_handle());
         Ok(())
     }
@@ -278,7 +278,7 @@ impl LocalCounts for Callers {
         untold.map(|(hash, id)| (*hash, id.clone())).collect()
     }
 
-    fn funds(&self) -> Vec<(Name, Arc<Fund>)> {
+    fn funds(&self) -> Vec<(Name, Arc<BudgetAccount>)> {
         self.funds.iter().map(|fund| (fund.key().clone(), fund.value().clone())).collect()
     }
 }

@@ -23,7 +23,7 @@ use indexmap::IndexMap;
 use crate::{
     journal::JournalEntry,
     measure::{BudgetState, ErrorBudget, Rate, RateSpan},
-    policy::{End, Fared, Objective, Objectives, Policy},
+    policy::{Objective, Objectives, Policy, RequestEnd, RequestResult},
     telemetry::SloLive,
     types::{Blame, Moment, Name, Outcome},
 };
@@ -78,7 +78,7 @@ impl ErrorBudgets {
         if let Some(route) = line.route.as_ref().and_then(|name| watched.routes.get(name)) {
             route.record(&fared, now);
         }
-        let count = |pool: &Name, fared: &Fared| {
+        let count = |pool: &Name, fared: &RequestResult| {
             if let Some(pool) = watched.pools.get(pool) {
                 pool.record(fared, now);
             }
@@ -88,16 +88,16 @@ impl ErrorBudgets {
             count(pool, &fared);
         }
         for pool in failing(line).filter(|pool| Some(*pool) != answered) {
-            count(pool, &Fared { end: End::Failed, ttft_ms: None, tpot_ms: None, ..fared });
+            count(pool, &RequestResult { end: RequestEnd::Failed, ttft_ms: None, tpot_ms: None, ..fared });
         }
     }
 
     /// Whether a complete answer of this pool kept all objectives of the pool and of its route; where they have none, it did.
     pub(crate) fn in_time(&self, line: &JournalEntry, pool: &str) -> bool {
-        let (watched, fared) = (self.0.load(), fared(line, End::Complete));
+        let (watched, fared) = (self.0.load(), fared(line, RequestEnd::Complete));
         let route = line.route.as_ref().and_then(|name| watched.routes.get(name));
         let all = watched.pools.get(pool).into_iter().chain(route).flat_map(|watch| &watch.budgets);
-        all.map(|(objective, _)| objective.kept(&fared)).all(|kept| kept != Some(false))
+        all.map(|(objective, _)| objective.is_met(&fared)).all(|kept| kept != Some(false))
     }
 
     /// The share of a pool's requests over the last minute that kept its objectives; 1 where there was none.
@@ -159,9 +159,9 @@ fn standings(watched: &IndexMap<Name, Arc<Watch>>, now: Moment) -> Vec<(Name, Ve
 }
 
 /// What came of a request, as far as objectives ask.
-fn fared(line: &JournalEntry, end: End) -> Fared {
+fn fared(line: &JournalEntry, end: RequestEnd) -> RequestResult {
     let reported = line.usage.map(|usage| usage.prompt_tokens).filter(|tokens| *tokens > 0);
-    Fared {
+    RequestResult {
         prompt_tokens: reported.unwrap_or(line.estimated_prompt_tokens),
         streamed: line.stream,
         end,
@@ -172,21 +172,23 @@ fn fared(line: &JournalEntry, end: End) -> Fared {
 }
 
 /// How a request ended; `None` where that does not count.
-fn end(line: &JournalEntry, outcome: Outcome) -> Option<End> {
+fn end(line: &JournalEntry, outcome: Outcome) -> Option<RequestEnd> {
     match outcome {
-        Outcome::Complete => Some(End::Complete),
-        Outcome::ClientGone => Some(End::Left),
-        Outcome::Failed(kind) if line.blame != Some(Blame::Client) && !CALLERS_OWN.contains(&kind) => Some(End::Failed),
+        Outcome::Complete => Some(RequestEnd::Complete),
+        Outcome::ClientGone => Some(RequestEnd::Left),
+        Outcome::Failed(kind) if line.blame != Some(Blame::Client) && !CALLERS_OWN.contains(&kind) => {
+            Some(RequestEnd::Failed)
+        }
         _ => None,
     }
 }
 
 /// The pool that answers for what its request's client saw: the one that answered, or, of a request that ended before there was an
 /// answer, the one that it was at last. None where no engine was to be asked.
-fn responsible(line: &JournalEntry, end: End) -> Option<&Name> {
+fn responsible(line: &JournalEntry, end: RequestEnd) -> Option<&Name> {
     let answered = line.answered.and_then(|at| line.attempts.get(at));
-    let at_last = || line.attempts.last().filter(|_| end != End::Complete);
-    let refused = || line.admission.as_ref().filter(|_| end != End::Complete).map(|admission| &admission.pool);
+    let at_last = || line.attempts.last().filter(|_| end != RequestEnd::Complete);
+    let refused = || line.admission.as_ref().filter(|_| end != RequestEnd::Complete).map(|admission| &admission.pool);
     answered.or_else(at_last).map(|attempt| &attempt.pool).or_else(refused)
 }
 
@@ -214,22 +216,22 @@ impl Watch {
         Self { budgets: objectives.iter().map(budget).collect(), recent: recent.unwrap_or_else(none) }
     }
 
-    fn record(&self, fared: &Fared, now: Moment) {
-        let mut all = fared.end == End::Complete;
+    fn record(&self, fared: &RequestResult, now: Moment) {
+        let mut all = fared.end == RequestEnd::Complete;
         for (objective, budget) in &self.budgets {
-            if let Some(kept) = objective.kept(fared) {
+            if let Some(kept) = objective.is_met(fared) {
                 budget.record(kept, now);
                 all &= kept;
             }
         }
-        if fared.end != End::Left {
+        if fared.end != RequestEnd::Left {
             self.recent.ended.record(1, now);
             self.recent.kept.record(u64::from(all), now);
         }
     }
 
     fn burn(&self, now: Moment) -> f64 {
-        self.budgets.iter().map(|(_, budget)| budget.lately(now)).fold(0.0, f64::max)
+        self.budgets.iter().map(|(_, budget)| budget.recent_burn_rate(now)).fold(0.0, f64::max)
     }
 
     fn state(&self, now: Moment) -> BudgetState {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::quota::{Figures, Standing};
+use crate::quota::{LimitStatus, Standing};
 
 const REQUESTS: [&str; 3] =
     ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"];
@@ -20,7 +20,7 @@ pub(super) fn put(headers: &mut HeaderMap, standing: &Standing) {
         for name in names {
             headers.remove(name);
         }
-        let Some(Figures { limit, remaining, reset }) = figures else { continue };
+        let Some(LimitStatus { limit, remaining, reset }) = figures else { continue };
         let [of, left, until] = names.map(HeaderName::from_static);
         headers.insert(of, limit.into());
         headers.insert(left, remaining.into());
@@ -64,7 +64,7 @@ mod tests {
         headers.insert("x-ratelimit-remaining-tokens", 9.into());
         put(&mut headers, &Standing::default());
         assert_eq!(headers.len(), 1, "without limits of ours all stays as it is");
-        let requests = Some(Figures { limit: 60, remaining: 59, reset: Duration::from_secs(1) });
+        let requests = Some(LimitStatus { limit: 60, remaining: 59, reset: Duration::from_secs(1) });
         put(&mut headers, &Standing { requests, ..Standing::default() });
         assert_eq!(headers.len(), 3);
         assert_eq!(headers["x-ratelimit-remaining-requests"], "59");

@@ -13,7 +13,7 @@ use crate::{
     policy::Policy,
     prompt::{
         Blocks,
-        habits::{self, Begun, Habit, Look, Sketch},
+        prefix_stability::{LazyPrompt, PromptHistory, Sketch, StabilityReport, TrackedPrompt},
     },
     protocol::RequestBody,
     telemetry::{KeyMetrics, NO_KEY},
@@ -26,7 +26,7 @@ const MOST_CALLERS: usize = 256;
 /// The habits of callers.
 #[derive(Default)]
 pub struct PrefixStability {
-    callers: DashMap<Name, Arc<habits::Habits>>,
+    callers: DashMap<Name, Arc<PromptHistory>>,
     /// How many they are: to count them is more than a request should wait for.
     watched: AtomicUsize,
 }
@@ -38,7 +38,7 @@ pub struct PrefixReport {
     pub key: Name,
     /// How they begin.
     #[serde(flatten)]
-    pub habit: Habit,
+    pub habit: StabilityReport,
 }
 
 /// A prompt's words, where they are needed.
@@ -47,7 +47,7 @@ struct Words<'a> {
     head: Head,
 }
 
-impl Look for Words<'_> {
+impl LazyPrompt for Words<'_> {
     fn sketch(&self) -> Sketch {
         Sketch::of(self.body.rendered(), self.head.bytes)
     }
@@ -71,8 +71,8 @@ impl PrefixStability {
             return;
         }
         let Some(habits) = self.of(id) else { return };
-        let begun = Begun { prompt, head: body.head(), session };
-        if let Some(part) = habits.see(&begun, &Words { body, head: begun.head }) {
+        let begun = TrackedPrompt { prompt, head: body.head(), session };
+        if let Some(part) = habits.observe(&begun, &Words { body, head: begun.head }) {
             metrics.prefix_change(part.label());
         }
     }
@@ -87,7 +87,7 @@ impl PrefixStability {
         }
     }
 
-    fn of(&self, id: &str) -> Option<Arc<habits::Habits>> {
+    fn of(&self, id: &str) -> Option<Arc<PromptHistory>> {
         if let Some(known) = self.callers.get(id) {
             return Some(known.clone());
         }
@@ -117,7 +117,7 @@ impl PrefixStability {
     pub fn told(&self, policy: &Policy) -> Vec<PrefixReport> {
         let known = self.callers.iter().filter(|it| is_known(policy, it.key()));
         let known: Vec<_> = known.map(|it| (it.key().clone(), it.value().clone())).collect();
-        let mut all: Vec<_> = known.into_iter().map(|(key, it)| PrefixReport { key, habit: it.told() }).collect();
+        let mut all: Vec<_> = known.into_iter().map(|(key, it)| PrefixReport { key, habit: it.report() }).collect();
         let departed = |it: &PrefixReport| it.habit.departures.iter().map(|it| it.requests).sum::<usize>();
         all.sort_by(|one, other| departed(other).cmp(&departed(one)).then_with(|| one.key.cmp(&other.key)));
         all

@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::limit_headers::written;
 use crate::{
-    quota::{Amount, Exceeded, Kind, Overspent, calendar},
+    quota::{Amount, BudgetExceeded, Exceeded, Kind, calendar},
     types::{Fault, Name},
 };
 
@@ -44,8 +44,8 @@ pub(super) fn refused(id: &Name, exceeded: &Exceeded) -> Fault {
 }
 
 /// The team of the key `id` has nothing left to spend, or nothing that is not reserved.
-pub(super) fn overspent(id: &Name, team: &str, exceeded: &Overspent, unix: i64) -> Fault {
-    let Overspent { budget, renewed, under_way } = exceeded;
+pub(super) fn overspent(id: &Name, team: &str, exceeded: &BudgetExceeded, unix: i64) -> Fault {
+    let BudgetExceeded { budget, renewed, under_way } = exceeded;
     let amount = match budget.amount {
         Amount::Usd(usd) => format!("{usd} USD"),
         Amount::Tokens(tokens) => format!("{tokens} tokens"),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::callers::Callers;
 use crate::{
     journal::{JournalEntry, Reused},
-    prompt::habits::Hits,
+    prompt::prefix_stability::CacheReport,
     quota::{Entry, Spent, Used, calendar},
     telemetry::KeyMetrics,
     types::{Name, Outcome, wall_clock},
@@ -56,7 +56,7 @@ pub(crate) fn count(line: &JournalEntry, outcome: Outcome, metrics: &KeyMetrics)
     for attempt in line.attempts.iter().filter(|attempt| !attempt.usage_estimated) {
         let Some(usage) = &attempt.usage else { continue };
         metrics.usage(usage);
-        if let Some(Hits { prompt, predicted, reported }) = attempt.hits() {
+        if let Some(CacheReport { prompt, predicted, reported }) = attempt.hits() {
             metrics.prefix(prompt, predicted, reported);
         }
     }

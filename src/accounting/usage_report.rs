@@ -84,21 +84,22 @@ impl Callers {
     /// How every team with a budget stands.
     pub fn teams(&self) -> Vec<TeamReport> {
         let unix = wall_clock::seconds();
-        let told = |fund: dashmap::mapref::multiple::RefMulti<'_, Name, std::sync::Arc<crate::quota::Fund>>| {
-            let (budget, spent) = fund.standing(unix);
-            let (budget_usd, budget_tokens) = match budget.amount {
-                Amount::Usd(usd) => (Some(usd), None),
-                Amount::Tokens(tokens) => (None, Some(tokens)),
+        let told =
+            |fund: dashmap::mapref::multiple::RefMulti<'_, Name, std::sync::Arc<crate::quota::BudgetAccount>>| {
+                let (budget, spent) = fund.standing(unix);
+                let (budget_usd, budget_tokens) = match budget.amount {
+                    Amount::Usd(usd) => (Some(usd), None),
+                    Amount::Tokens(tokens) => (None, Some(tokens)),
+                };
+                TeamReport {
+                    team: fund.key().clone(),
+                    per: budget.per.name(),
+                    spent_usd: spent.usd,
+                    spent_tokens: spent.tokens,
+                    budget_usd,
+                    budget_tokens,
+                }
             };
-            TeamReport {
-                team: fund.key().clone(),
-                per: budget.per.name(),
-                spent_usd: spent.usd,
-                spent_tokens: spent.tokens,
-                budget_usd,
-                budget_tokens,
-            }
-        };
         let mut all: Vec<_> = self.funds.iter().map(told).collect();
         all.sort_by(|one, other| one.team.cmp(&other.team));
         all

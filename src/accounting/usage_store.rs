@@ -12,7 +12,9 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    quota::{Amount, Book, Budget, Fund, MOST_OBJECTS, Owned, Owners, Period, Row, Tally, Used, calendar},
+    quota::{
+        Amount, Budget, BudgetAccount, MOST_OBJECTS, Owned, Owners, Period, Row, Tally, UsageLedger, Used, calendar,
+    },
     types::Name,
 };
 
@@ -138,7 +140,7 @@ impl UsageStore {
     }
 
     /// Writes what has changed.
-    pub(super) fn write(&mut self, book: &Book, standing: &Standing, owners: &Owners) {
+    pub(super) fn write(&mut self, book: &UsageLedger, standing: &Standing, owners: &Owners) {
         let changed = book.take_changed();
         let result = changed.iter().try_for_each(|day| self.write_day(book, day)).and_then(|()| {
             let standing = serde_json::to_vec_pretty(standing)?;
@@ -159,7 +161,7 @@ impl UsageStore {
         }
     }
 
-    fn write_day(&self, book: &Book, day: &Name) -> io::Result<()> {
+    fn write_day(&self, book: &UsageLedger, day: &Name) -> io::Result<()> {
         let mut text = Vec::new();
         for row in book.day(day) {
             serde_json::to_writer(&mut text, &row)?;
@@ -259,14 +261,14 @@ pub fn fuzz_usage(bytes: &[u8]) {
         assert!(read_standing(&written).is_ok_and(|again| again == standing), "budgets and revocations change on disk");
         let budget = Budget { amount: Amount::Tokens(u64::MAX), per: Period::Month };
         for tally in standing.teams.values() {
-            let _ = Fund::new(budget, Some(*tally), tally.since).standing(tally.since);
+            let _ = BudgetAccount::new(budget, Some(*tally), tally.since).standing(tally.since);
         }
     }
     let mut rows = Vec::new();
     if rows_of(&String::from_utf8_lossy(bytes), &mut rows).is_err() {
         return;
     }
-    let book = Book::default();
+    let book = UsageLedger::default();
     book.restore(rows.clone());
     book.restore(rows.clone());
     for day in rows.iter().map(|row| &row.entry.day) {
@@ -284,7 +286,7 @@ mod tests {
     use super::*;
     use crate::{quota::Entry, types::object::ObjectKind};
 
-    fn add(book: &Book, day: &str) {
+    fn add(book: &UsageLedger, day: &str) {
         let entry = Entry { day: day.into(), key: "web".into(), ..Entry::default() };
         book.add(entry, &Used { requests: 1, ..Used::default() });
     }
@@ -296,7 +298,7 @@ mod tests {
         let (mut shelf, found) = UsageStore::open(&folder, 0).unwrap();
         assert!(found.rows.is_empty());
         assert!(matches!(UsageStore::open(&folder, 0), Err(KeepError::InUse(_))));
-        let book = Book::default();
+        let book = UsageLedger::default();
         add(&book, "2026-11-20");
         add(&book, "2026-11-21");
         let tally = Tally { since: 7, tokens: 8, picodollars: 9 };
@@ -323,7 +325,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("usage");
         let (mut shelf, _) = UsageStore::open(&folder, 0).unwrap();
-        let book = Book::default();
+        let book = UsageLedger::default();
         add(&book, "2026-11-21");
         fs::create_dir(folder.join("draft")).unwrap();
         let owners = Owners::default();
@@ -342,7 +344,7 @@ mod tests {
         let (mut shelf, _) = UsageStore::open(dir.path(), 0).unwrap();
         let owners = Owners::default();
         owners.note("file-1", ObjectKind::File, &"web".into());
-        shelf.write(&Book::default(), &Standing::default(), &owners);
+        shelf.write(&UsageLedger::default(), &Standing::default(), &owners);
         let path = dir.path().join(OBJECTS);
         let mut text = fs::read(&path).unwrap();
         text.extend_from_slice(b"{\"id\":\"0");
@@ -351,7 +353,7 @@ mod tests {
         let (mut shelf, found) = UsageStore::open(dir.path(), 0).unwrap();
         assert_eq!(found.objects, owners.all());
         owners.note("file-2", ObjectKind::File, &"web".into());
-        shelf.write(&Book::default(), &Standing::default(), &owners);
+        shelf.write(&UsageLedger::default(), &Standing::default(), &owners);
         drop(shelf);
         assert_eq!(UsageStore::open(dir.path(), 0).unwrap().1.objects, owners.all());
     }

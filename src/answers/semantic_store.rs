@@ -20,7 +20,7 @@ use crate::{
     },
     embed,
     measure::lock,
-    protocol::{Draft, LONG_BODY},
+    protocol::{LONG_BODY, PartialAnswer},
     types::Moment,
 };
 
@@ -80,7 +80,7 @@ pub(crate) async fn keep(answers: Arc<Answers>, pending: Pending, answered: Answ
 }
 
 /// A hit was made anew: what was said instead shows whether it was right.
-pub(crate) async fn verify(answers: &Answers, hit: &Hit, anew: &Draft) {
+pub(crate) async fn verify(answers: &Answers, hit: &Hit, anew: &PartialAnswer) {
     let Some(said) = anew.said().filter(|said| said.calls.is_empty()) else { return };
     if let Some((same, source)) = compare(answers, &hit.judged, said.text.to_owned()).await {
         learn(answers, &hit.judged, Said::found(same, source), true);
@@ -136,7 +136,7 @@ fn label(agreement: Agreement) -> Option<(bool, Source)> {
 async fn text_of(record: &Record) -> Option<String> {
     let whole = record.transcript.whole().clone();
     let read = move || {
-        let draft = Draft::whole(&whole)?;
+        let draft = PartialAnswer::whole(&whole)?;
         draft.said().filter(|said| said.calls.is_empty()).map(|said| said.text.to_owned())
     };
     aside(record.transcript.whole().len() > LONG_BODY, read).await?

@@ -23,7 +23,7 @@ pub enum Bypass {
     /// Answers are shared per user, and the request names none.
     User,
     /// The request is ambiguous.
-    Unclear,
+    Ambiguous,
     /// Semantic: it has tools or tool results.
     Tools,
     /// Semantic: it has images, audio or files.
@@ -51,7 +51,7 @@ impl Bypass {
             Self::Audio => "audio",
             Self::Search => "search",
             Self::User => "user",
-            Self::Unclear => "unclear",
+            Self::Ambiguous => "unclear",
             Self::Tools => "tools",
             Self::Media => "media",
             Self::Choices => "choices",

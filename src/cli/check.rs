@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::output;
 use crate::{
     config::{Config, Problems},
-    policy::{Backend, Dialect, Engine, Model, Policy, Pool, Rule, Way, compile, condition::Condition},
+    policy::{Backend, Dialect, Engine, Model, Policy, Pool, RouteChoice, Rule, compile, condition::Condition},
     quota::Amount,
     types::Aim,
 };
@@ -150,12 +150,12 @@ fn when(rule: &Rule) -> String {
 fn decides(rule: &Rule) -> String {
     let percent = |share: &f64| format!("{:.3} %", share * 100.0).replace(".000", "");
     match &rule.way {
-        Way::Pools(_) => "the order".to_owned(),
-        Way::Length(by) => match by.boundary {
+        RouteChoice::Pools(_) => "the order".to_owned(),
+        RouteChoice::Length(by) => match by.boundary {
             Some(tokens) => format!("length, from {tokens} tokens"),
             None => "length, learned".to_owned(),
         },
-        Way::Tiers(tiers) => match &tiers.aim {
+        RouteChoice::Tiers(tiers) => match &tiers.aim {
             Aim::Shares(shares) => {
                 format!("complexity, {}", shares.iter().map(percent).collect::<Vec<_>>().join(" : "))
             }

@@ -18,7 +18,7 @@ use crate::{
     gateway::{Explanation, Parts, explain as explained},
     journal::{AttemptEntry, Explained},
     policy::{Tokenizer, compile},
-    prompt::tokens::{Own, Source},
+    prompt::tokens::{ModelTokenizer, TokenizerSlot},
     types::{Clock, Endpoint, Fault},
 };
 
@@ -95,12 +95,12 @@ pub(super) fn explain(args: &Args) -> io::Result<ExitCode> {
 }
 
 /// The tokenizer, where it is at hand: nothing is downloaded for a question.
-fn source(tokenizer: &Tokenizer) -> Arc<Source> {
-    let own = |path: &Path| std::fs::read(path).ok().and_then(|bytes| Own::read(&bytes).ok());
+fn source(tokenizer: &Tokenizer) -> Arc<TokenizerSlot> {
+    let own = |path: &Path| std::fs::read(path).ok().and_then(|bytes| ModelTokenizer::read(&bytes).ok());
     Arc::new(match tokenizer {
-        Tokenizer::OpenAi(encoding) => Source::open_ai(*encoding),
-        Tokenizer::File(path) => own(path).map_or_else(Source::learned, Source::own),
-        Tokenizer::Learned | Tokenizer::Hub(_) => Source::learned(),
+        Tokenizer::OpenAi(encoding) => TokenizerSlot::open_ai(*encoding),
+        Tokenizer::File(path) => own(path).map_or_else(TokenizerSlot::learned, TokenizerSlot::own),
+        Tokenizer::Learned | Tokenizer::Hub(_) => TokenizerSlot::learned(),
     })
 }
 

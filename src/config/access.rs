@@ -1,5 +1,4 @@
-//! Who may come in, as it is typed: callers' keys or none, operators' credential, the names that a listener answers to, and the sites whose pages
-//! may call.
+//! Access control as written in the file: callers' keys, operators' credentials, host names and allowed web origins.
 
 use std::{fmt, marker::PhantomData, net::SocketAddr};
 
@@ -17,12 +16,12 @@ use super::{
     shape::{Located, Shapes},
 };
 
-/// The keys that may call, or the word that there are none.
+/// The keys that may call, or `none`.
 #[derive(Debug)]
 pub enum Keys {
-    /// `none`: everyone who can connect, and that is meant.
+    /// `none`: keys are deliberately not required, and everyone who can connect may call.
     None(At),
-    /// These.
+    /// The keys.
     List(Located<Vec<Key>>),
 }
 
@@ -67,7 +66,7 @@ impl<'de> Deserialize<'de> for Keys {
 }
 
 impl Keys {
-    /// The keys that are listed, if any.
+    /// The listed keys, if any.
     pub fn list(&self) -> Option<&Located<Vec<Key>>> {
         match self {
             Self::List(keys) => Some(keys),
@@ -75,7 +74,7 @@ impl Keys {
         }
     }
 
-    /// Reads `keys` where the file has it: without a value it is a mistake, and no way to let everyone in.
+    /// Reads `keys` if the file has it. An empty value is an error and never lets everyone in.
     pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
         Self::deserialize(deserializer).map(Some)
     }
@@ -95,17 +94,18 @@ impl JsonSchema for Keys {
     }
 }
 
-/// Where operators connect, and how they are known. Without `token` or `mtls` only a loopback address is taken.
+/// The address for operators and their credentials. Without `token` or `mtls` only a loopback address is accepted.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AdminListener {
     /// The address. Default: `127.0.0.1:4101`.
     pub listen: Option<Field<SocketAddr>>,
-    /// The secret that operators send: `"${SIGNALBOX_ADMIN_TOKEN}"` or `{ file: path }`. Browsers ask for it as a password, with any name.
+    /// The secret that operators send: `"${SIGNALBOX_ADMIN_TOKEN}"` or `{ file: path }`. Browsers ask for it as a
+    /// password, with any user name.
     pub token: Option<KeySource>,
-    /// Operators' certificates. It needs `tls`.
+    /// Client certificates of operators. Requires `tls`.
     pub mtls: Option<Mtls>,
-    /// Names that it is asked for by, beside its address and `localhost`, such as `[signalbox.internal]`.
+    /// Host names under which it may be addressed, besides its address and `localhost`, such as `[signalbox.internal]`.
     pub hosts: Option<Vec<Field<Host>>>,
 }
 
@@ -118,23 +118,23 @@ impl Shapes for AdminListener {
     }
 }
 
-/// Operators' certificates.
+/// Client certificates of operators.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mtls {
-    /// PEM file of roots: only operators are let in that show a certificate of one of them.
+    /// PEM file of root certificates: only operators with a certificate signed by one of them are admitted.
     pub client_roots: Field<String>,
 }
 
-/// Web pages that may call, from other sites.
+/// Web pages of other sites that may call from browsers.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cors {
-    /// The sites, such as `[https://chat.example.com]`.
+    /// The origins, such as `[https://chat.example.com]`.
     pub origins: Located<Vec<Field<Origin>>>,
 }
 
-/// A name, or an address, that a listener is asked for by; without a port.
+/// A host name or address under which a listener is addressed, without a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host(pub String);
 
@@ -151,7 +151,7 @@ impl Scalar for Host {
     }
 }
 
-/// A site, as browsers name it.
+/// A web origin, as browsers send it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin(pub String);
 
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_and_sites_have_one_spelling() {
+    fn hosts_and_origins_are_normalised() {
         assert_eq!(Host::read("Signalbox.Internal"), Ok(Host("signalbox.internal".into())));
         assert_eq!(Host::read("[::1]"), Ok(Host("::1".into())));
         for wrong in ["", "http://h", "h:80", "a b", "*", "*.h", "u@h"] {

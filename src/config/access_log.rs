@@ -1,4 +1,4 @@
-//! The access log as it is typed.
+//! The access log as written in the file.
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
@@ -8,26 +8,27 @@ use super::{
     scalar::{Field, Scalar, choice, choice_schema},
 };
 
-/// A line for each request that is over: who asked for what, where it went, and what came of it; no text of prompts or answers.
+/// A line for each completed request: the caller, the route, the backend and the outcome; no text of prompts or
+/// answers.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessLog {
-    /// `text`, or `json` for an object a line. Default: `text`.
+    /// `text`, or `json` for one object per line. Default: `text`.
     pub format: Option<Field<AccessFormat>>,
-    /// The file; rotated ones get `.1`, `.2`, … appended. Without it, the standard output.
+    /// The file; rotated files get `.1`, `.2`, … appended. Default: standard output.
     pub path: Option<Field<String>>,
-    /// Size at which the file is rotated. Default: `64Mi`.
+    /// The size at which the file is rotated. Default: `64Mi`.
     pub max_size: Option<Field<u64>>,
-    /// How many rotated files are kept. Default: 5.
+    /// The number of rotated files that are kept. Default: 5.
     pub keep: Option<Field<u32>>,
 }
 
-/// How a line of the access log is written.
+/// The format of an access log line.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum AccessFormat {
-    /// For people: words, and `name=value`.
+    /// For people: words and `name=value`.
     Text,
-    /// For machines: an object.
+    /// For programs: a JSON object.
     Json,
 }
 

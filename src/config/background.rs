@@ -1,4 +1,4 @@
-//! Traffic of the gateway's own making, as it is typed.
+//! Background traffic as written in the file.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,15 +8,16 @@ use super::{
     shape::Located,
 };
 
-/// Traffic of the gateway's own making, by which it learns: second answers that are compared with the first.
+/// Requests that the gateway sends by itself in order to learn: second answers that are compared with the first.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Background {
-    /// Most that it costs, as a share of what callers' own requests cost, such as `2%`: in US dollars where all pools have prices, else
-    /// in tokens.
+    /// The most that background requests may cost, as a share of the cost of callers' requests, such as `2%`: in US
+    /// dollars if all pools have prices, otherwise in tokens.
     pub budget: Field<Share>,
-    /// The only pools that it may go to. Default: those of the request that it is about.
+    /// The only pools that may receive them. Default: the pools of the original request.
     pub pools: Option<Located<Vec<Field<Word>>>>,
-    /// The pool that compares answers whose words do not show whether they agree. Without one, such pairs teach nothing.
+    /// The pool whose model compares two answers if their words do not show whether they agree. Without it, such pairs
+    /// are not used.
     pub judge: Option<Field<Word>>,
 }

@@ -1,4 +1,4 @@
-//! The cache as it is typed: which answers are kept, for whom and for how long.
+//! The cache as written in the file: which answers are cached, for whom and for how long.
 
 use std::time::Duration;
 
@@ -12,105 +12,109 @@ use super::{
     scalar::{Field, Scalar, Share, Switch, Token, choice, choice_schema},
 };
 
-/// Answers that are kept, to be given again. Without it, none are.
+/// The answer cache. Without it, nothing is cached.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
-    /// Most bytes of memory for all of it, such as `256Mi` (the default).
+    /// The most memory for all cached answers, such as `256Mi` (the default).
     pub memory: Option<Field<u64>>,
-    /// Answers to requests that ask for exactly the same.
+    /// Answers to identical requests.
     pub exact: Option<ExactCache>,
-    /// Answers to requests that mean the same.
+    /// Answers to requests with the same meaning.
     pub semantic: Option<SemanticCache>,
-    /// Whether equal requests that are under way at once share one request to an engine. Default: `on`.
+    /// Merges identical concurrent requests into one upstream request. Default: `on`.
     pub coalesce: Option<Field<Switch>>,
-    /// Kept answers on disk, to be there after a restart. Without it, they are in memory only.
+    /// Stores cached answers on disk, so that they survive a restart. Without it, they are only in memory.
     pub persist: Option<Persist>,
-    /// Kept answers of several gateways, shared through Redis or Valkey. Without it, each has its own.
+    /// Shares cached answers between gateways through Redis or Valkey. Without it, each gateway has its own.
     pub shared: Option<Shared>,
 }
 
-/// Kept answers of several gateways, shared through one server.
+/// Cached answers of several gateways, shared through one server.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shared {
-    /// A Redis or Valkey: `redis://host:6379`, with a password `"redis://:${PASSWORD}@host:6379"`.
+    /// The Redis or Valkey server: `redis://host:6379`, with a password `"redis://:${PASSWORD}@host:6379"`.
     pub url: Field<Token>,
-    /// What all gateways that share have in common, and nobody else knows: it names and seals what they share. At least 16 characters.
+    /// A secret common to all gateways that share answers: it names and encrypts the shared entries. At least 16
+    /// characters.
     pub key: KeySource,
-    /// How long a request waits for an answer from there. Default: `20ms`.
+    /// The longest that a request waits for this server. Default: `20ms`.
     pub timeout: Option<Field<Duration>>,
 }
 
-/// Kept answers on disk, in files for the gateway's own user alone.
+/// Cached answers on disk, in files readable by the gateway's own user only.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Persist {
-    /// The folder, for one gateway alone, made where there is none; its path from this file.
+    /// The folder, used by one gateway only and created if missing. Relative to this file's folder.
     pub path: Field<String>,
-    /// Most bytes of answers on disk, such as `1Gi` (the default); the oldest go first.
+    /// The most disk space, such as `1Gi` (the default); the oldest answers are deleted first.
     pub max_size: Option<Field<u64>>,
     /// The longest that an answer stays on disk, whatever its `ttl`. Default: `7d`.
     pub retention: Option<Field<Duration>>,
 }
 
-/// Answers to requests that ask for exactly the same.
+/// Answers to identical requests.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExactCache {
-    /// How long an answer is kept. Default: `1h`.
+    /// The time to live of an answer. Default: `1h`.
     pub ttl: Option<Field<Duration>>,
-    /// Who shares answers: those who call with one `key` (the default), one `user` of a key as the request names him, or all (`shared`).
+    /// The callers who share answers: those with the same `key` (the default), the same `user` of a key (as the request
+    /// names them), or all (`shared`).
     pub scope: Option<Field<Scope>>,
-    /// Requests with which temperature: `zero` (the default), whose answers are not drawn at random, or `any`.
+    /// The temperatures that are cached: `zero` (the default), whose answers are not sampled at random, or `any`.
     pub temperature: Option<Field<Temperature>>,
-    /// The longest answer that is kept, in bytes, such as `1Mi` (the default).
+    /// The longest answer that is cached, in bytes, such as `1Mi` (the default).
     pub largest: Option<Field<u64>>,
-    /// How a kept answer is streamed: at once (`burst`, the default), or with the pauses it came with (`paced`).
+    /// The replay of streamed answers: at once (`burst`, the default) or with their original pauses (`paced`).
     pub replay: Option<Field<Replay>>,
 }
 
-/// Answers to requests that differ in nothing but the last text of their user, where that means the same.
+/// Answers to requests that differ only in the last user text, if the texts have the same meaning.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SemanticCache {
-    /// The share of hits that may be false, such as `1%` (the default). An answer is given only where it is surer than that.
+    /// The share of hits that may be wrong, such as `1%` (the default). A cached answer is used only if its estimated
+    /// error is below that.
     pub max_false_hit_rate: Option<Field<Share>>,
-    /// How long an answer is kept. Default: `10m`.
+    /// The time to live of an answer. Default: `10m`.
     pub ttl: Option<Field<Duration>>,
-    /// Who shares answers: those who call with one `key` (the default), one `user` of a key as the request names him, or all (`shared`).
-    /// Where no keys are asked for, only `shared` can be meant, and has to be written out.
+    /// The callers who share answers: those with the same `key` (the default), the same `user` of a key (as the request
+    /// names them), or all (`shared`). If keys are not required, `shared` must be set explicitly.
     pub scope: Option<Field<Scope>>,
-    /// How long an answer is kept whose text asks for what soon changes ("today", "latest", "my …"). Without it, none is.
+    /// The time to live of answers to questions about things that soon change ("today", "latest", "my …"). Without it,
+    /// they are not cached.
     pub volatile: Option<Field<Duration>>,
-    /// `serve` (the default), or `shadow`: hits are looked at, and measured, and never given.
+    /// `serve` (the default), or `shadow`: hits are evaluated and measured but never used.
     pub mode: Option<Field<SemanticMode>>,
-    /// What decides whether two texts mean the same, after a small table that is compiled in has found what is near: `built-in` (the
-    /// default), a server (`backend`), or another model on this machine (`fastembed`, `onnx`).
+    /// The model that decides whether two texts have the same meaning, after a small built-in table has found
+    /// candidates: `built-in` (the default), a server (`backend`), or another local model (`fastembed`, `onnx`).
     pub embedder: Option<Embedder>,
 }
 
-/// Which of the caches a model's requests use.
+/// The caches that a model's requests use.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CacheUse {
-    /// Whether equal requests may share answers. Default: `on`, where the policy has such a cache.
+    /// Uses the exact cache. Default: `on`, if the policy has one.
     pub exact: Option<Field<Switch>>,
-    /// Whether requests that mean the same may. Default: `on`, where the policy has such a cache.
+    /// Uses the semantic cache. Default: `on`, if the policy has one.
     pub semantic: Option<Field<Switch>>,
-    /// Whether its answers, and what was asked, may be on disk and with other gateways. Default: `on`, where the policy has that.
+    /// Allows its prompts and answers on disk and on other gateways. Default: `on`, if the policy has that.
     pub persist: Option<Field<Switch>>,
 }
 
-/// What the cache does with the answers to one key's callers.
+/// Cache settings for one key's callers.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyCache {
-    /// Whether they, and what was asked, may be on disk and with other gateways. Default: `on`, where the policy has that.
+    /// Allows their prompts and answers on disk and on other gateways. Default: `on`, if the policy has that.
     pub persist: Option<Field<Switch>>,
 }
 
-/// A kind of value with a fixed set of names.
+/// Implements [`Scalar`] for a type with a fixed set of names.
 macro_rules! choices {
     ($type:ty, $options:expr) => {
         impl Scalar for $type {
@@ -125,41 +129,41 @@ macro_rules! choices {
     };
 }
 
-/// Who shares answers.
+/// The callers who share answers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Those who call with one key.
+    /// Those with the same key.
     Key,
-    /// One end user of a key.
+    /// The same end user of a key.
     User,
     /// All callers.
     Shared,
 }
 
-/// Requests with which temperature share answers.
+/// The temperatures whose requests share answers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Temperature {
-    /// With 0, written out.
+    /// An explicit 0.
     Zero,
-    /// With any, and with none.
+    /// Any, or none.
     Any,
 }
 
-/// How a kept answer is streamed.
+/// The replay of a cached answer as a stream.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Replay {
     /// At once.
     Burst,
-    /// With the pauses that it came with.
+    /// With the original pauses.
     Paced,
 }
 
-/// What is done with hits by meaning.
+/// The use of semantic hits.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum SemanticMode {
-    /// They are given.
+    /// Hits are served.
     Serve,
-    /// They are looked at.
+    /// Hits are only measured.
     Shadow,
 }
 

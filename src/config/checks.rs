@@ -1,4 +1,4 @@
-//! The values of a cascade: the checks that an answer has to pass, and how sure of its words a model has to be.
+//! The values of a cascade: the checks that an answer has to pass, and the least confidence of its tokens.
 
 use schemars::{Schema, json_schema};
 
@@ -18,7 +18,7 @@ impl Scalar for Check {
     }
 }
 
-/// The natural logarithm of a token's probability: zero, or less.
+/// The natural logarithm of a token's probability: at most zero.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Logprob(pub f64);
 

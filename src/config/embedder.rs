@@ -1,4 +1,4 @@
-//! What decides whether two texts mean the same, as it is typed.
+//! The embedder of the semantic cache as written in the file.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use super::{
     shape::{Either, Located, Shapes},
 };
 
-/// The files of a sentence model in ONNX form, as they are on the hub.
+/// The files of a sentence model in ONNX form, as named on the Hugging Face hub.
 pub const MODEL_FILES: [&str; 5] =
     ["model.onnx", "tokenizer.json", "config.json", "special_tokens_map.json", "tokenizer_config.json"];
 
 const FORMS: &str = "`built-in`, `{ backend: { url: \"http://host:8000/v1\", model: NAME } }`, `{ fastembed: NAME }` or `{ onnx: FOLDER }`";
 
-/// An embedder: the one that is compiled in, or another.
+/// An embedder: the built-in one or another.
 pub type Embedder = Either<BuiltIn, OtherEmbedder>;
 
-/// The embedder that is compiled in, by its word.
+/// The built-in embedder.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct BuiltIn;
 
@@ -38,17 +38,18 @@ impl Scalar for BuiltIn {
     }
 }
 
-/// Another embedder than the one that is compiled in: one of the three.
+/// Another embedder than the built-in one: one of the three.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OtherEmbedder {
-    /// A server that speaks OpenAI's `/v1/embeddings`.
+    /// A server with OpenAI's `/v1/embeddings`.
     pub backend: Option<Located<EmbeddingBackend>>,
-    /// A model that fastembed knows, by its name there, such as `BGESmallENV15`; downloaded from the Hugging Face hub once. For builds
-    /// with the feature `fastembed`.
+    /// The name of a model that fastembed supports, such as `BGESmallENV15`; downloaded once from the Hugging Face hub.
+    /// Requires a build with the feature `fastembed`.
     pub fastembed: Option<Field<String>>,
-    /// A folder with a sentence model in ONNX form: `model.onnx`, `tokenizer.json`, `config.json`, `special_tokens_map.json` and
-    /// `tokenizer_config.json`. Its path starts from this file's folder. For builds with the feature `fastembed`.
+    /// A folder with a sentence model in ONNX form: `model.onnx`, `tokenizer.json`, `config.json`,
+    /// `special_tokens_map.json` and `tokenizer_config.json`. Relative to this file's folder. Requires a build with the
+    /// feature `fastembed`.
     pub onnx: Option<Field<String>>,
 }
 
@@ -56,18 +57,18 @@ impl Shapes for OtherEmbedder {
     const EXPECTED: &'static str = "`built-in`, or a mapping with `backend`, `fastembed` or `onnx`";
 }
 
-/// A server that speaks OpenAI's `/v1/embeddings`.
+/// A server with OpenAI's `/v1/embeddings`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EmbeddingBackend {
     /// Base address of its API, such as `http://127.0.0.1:8000/v1`.
     pub url: Field<Url>,
-    /// The model's name there. It should read at least 512 tokens of a text.
+    /// The model's name on that server. It should accept at least 512 tokens.
     pub model: Field<Word>,
-    /// The key it is called with.
+    /// The API key for that server.
     pub key: Option<KeySource>,
-    /// Length of its vectors, for models that let it be chosen. Default: as the model has it.
+    /// The length of its vectors, for models with a configurable length. Default: the model's own.
     pub dimensions: Option<Field<u64>>,
-    /// How long a lookup waits for a vector; what comes later is a miss. Default: `250ms`.
+    /// The longest that a lookup waits for a vector; after that it is a miss. Default: `250ms`.
     pub timeout: Option<Field<Duration>>,
 }

@@ -1,63 +1,132 @@
-//! Accounts and engines, as they are typed.
+//! Accounts, engines and prices as written in the file.
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, json_schema};
 use serde::Deserialize;
 
 use super::{
-    exporter::Exporter,
     key_source::KeySource,
     keys::AccountLimits,
-    prices::Hourly,
-    scalar::{Dialect, Field, Scrape, Url, Word},
+    mistake::Mistake,
+    scalar::{Dialect, Field, Scalar, Scrape, Url, Word},
     shape::Located,
+    units,
 };
 
-/// Who pays.
+/// An account at a provider.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
-    /// Provider keys, used in turn: `"${NAME}"` or `{ file: path }`.
+    /// Provider keys, used in rotation: `"${NAME}"` or `{ file: path }`.
     pub keys: Located<Vec<KeySource>>,
-    /// What all of its keys together may use. Requests that it has no room for go elsewhere, or wait.
+    /// The limits of all its keys together. Requests beyond them go elsewhere or wait.
     pub limits: Option<AccountLimits>,
 }
 
-/// One server process, or one hosted endpoint, that runs models.
+/// An inference server, or a hosted endpoint, that runs models.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Engine {
     /// Base address of its API: `http://host:8000/v1`, or the resource's root for Azure.
     pub url: Field<Url>,
-    /// How it is addressed. Default: `openai`.
+    /// The API dialect: `openai` (the default) or `azure`.
     pub dialect: Option<Field<Dialect>>,
     /// The dated version of Azure's API.
     pub api_version: Option<Field<Word>>,
-    /// The account whose keys it is called with.
+    /// The account whose keys are used for it.
     pub account: Option<Field<Word>>,
-    /// How often its `/metrics` is read, such as `1s`, or `false` for never. Default: every second, over plain http.
+    /// The interval at which its `/metrics` is read, such as `1s`, or `false` for never. Default: every second over
+    /// plain http.
     pub scrape: Option<Field<Scrape>>,
-    /// An active check of whether it is well, such as `{ path: /health }`. Default: none; its answers to requests show it.
+    /// An active health check, such as `{ path: /health }`. Default: none; health is inferred from its responses.
     pub health: Option<Health>,
-    /// Most requests there at once, those that others seem to have put there included. Default: no limit.
+    /// The most concurrent requests, including the estimated requests of other clients. Default: no limit.
     pub max_concurrency: Option<Field<u64>>,
-    /// Size of its KV cache in tokens, such as `400k`, where it does not report it.
+    /// The size of its KV cache in tokens, such as `400k`, if it does not report it.
     pub kv_tokens: Option<Field<u64>>,
-    /// What an hour of it costs in US dollars, busy or not, such as `3.00`.
+    /// Its cost per hour in US dollars, busy or idle, such as `3.00`.
     pub gpu_hour: Option<Field<Hourly>>,
-    /// Where NVIDIA's DCGM exporter has the metrics of its GPUs, such as `http://g1:9400/metrics`.
+    /// The address of NVIDIA's DCGM exporter for its GPUs, such as `http://g1:9400/metrics`.
     pub dcgm: Option<Field<Exporter>>,
 }
 
-/// An active check of an engine: after two failed checks in a row requests avoid it, after one that succeeds they return.
+/// An active health check of an engine: after two failed checks in a row requests avoid it, after one successful check
+/// they return.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Health {
-    /// The path to ask for, at the root of the engine's server. An answer below 400 means that it is well.
+    /// The path on the engine's server. A response status below 400 means healthy.
     pub path: Field<Word>,
-    /// Time between two checks. Default: `5s`.
+    /// The interval between checks. Default: `5s`.
     pub every: Option<Field<Duration>>,
-    /// The longest that an answer may take. Default: `2s`.
+    /// The longest that a response may take. Default: `2s`.
     pub timeout: Option<Field<Duration>>,
+}
+
+/// The address of an exporter's metrics; `/metrics` if the address has no path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exporter(pub String);
+
+impl Scalar for Exporter {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        let has_credentials = text.split('/').nth(2).is_some_and(|authority| authority.contains('@'));
+        let help = if has_credentials {
+            "exporters with credentials are not supported: let this one answer the gateway without them"
+        } else {
+            "write the address of its metrics, over http or https, such as `http://g1:9400/metrics`"
+        };
+        let Url(url) = Url::read(text).map_err(|_| Mistake::new("not the address of an exporter").help(help))?;
+        let has_path = url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+        Ok(Self(if has_path { url } else { format!("{url}/metrics") }))
+    }
+}
+
+/// The cost of a pool: per token, in US dollars per million, and per hour of its engines. If both are set, requests are
+/// charged per token and the pool's cost is that of its hours.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Prompt tokens that were computed.
+    pub input: Option<Field<f64>>,
+    /// Prompt tokens found in the prefix cache. Default: as `input`.
+    pub cached_input: Option<Field<f64>>,
+    /// Tokens of the answer.
+    pub output: Option<Field<f64>>,
+    /// US dollars per hour for each of its engines without a price of its own, such as `3.00`.
+    pub gpu_hour: Option<Field<Hourly>>,
+}
+
+/// US dollars per hour.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Hourly(pub f64);
+
+impl Scalar for Hourly {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        let help = |mistake: Mistake| match &*mistake.message {
+            "not a number" => mistake.help("write US dollars per hour, such as `3.00`"),
+            _ => mistake,
+        };
+        units::amount(text).map(Self).map_err(help)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": ["number", "string"] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_addresses_are_completed() {
+        let read = |text| Exporter::read(text).map(|Exporter(url)| url);
+        assert_eq!(read("http://G1:9400").unwrap(), "http://g1:9400/metrics");
+        assert_eq!(read("http://g1:9400/gpus").unwrap(), "http://g1:9400/gpus");
+        for text in ["g1:9400", "ftp://g1/metrics"] {
+            assert!(read(text).unwrap_err().help.unwrap().contains("9400/metrics"));
+        }
+        assert!(read("http://me:secret@g1:9400").unwrap_err().help.unwrap().contains("not supported"));
+    }
 }

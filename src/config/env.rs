@@ -1,20 +1,20 @@
-//! `${NAME}` and `${NAME:-default}` in the values of the file.
+//! Substitutes `${NAME}` and `${NAME:-default}` in the values of the file.
 
 use std::{borrow::Cow, collections::HashMap};
 
 use super::mistake::Mistake;
 
-/// The variables that a text names, with the values they had when it was read.
+/// The variables that a text refers to, with the values they had when it was read.
 pub(super) struct Vars(HashMap<String, String>);
 
 impl Vars {
-    /// Looks up every variable that `text` may refer to, and no other: the rest of the environment is none of ours.
+    /// Looks up the variables that `text` may refer to, and no others.
     pub(super) fn of(text: &str, var: &dyn Fn(&str) -> Option<String>) -> Self {
         let names = text.split("${").skip(1).map(|rest| &rest[..name_len(rest)]).filter(|name| !name.is_empty());
         Self(names.filter_map(|name| Some((name.to_owned(), var(name)?))).collect())
     }
 
-    /// `text` with its variables filled in; `$${` stands for `${` itself.
+    /// `text` with its variables substituted; `$${` is an escaped `${`.
     pub(super) fn fill<'a>(&self, text: &'a str) -> Result<Cow<'a, str>, Mistake> {
         if !text.contains("${") {
             return Ok(Cow::Borrowed(text));
@@ -58,7 +58,7 @@ impl Vars {
     }
 }
 
-/// Length of the variable's name at the head of `text`.
+/// Length of the variable name at the start of `text`.
 fn name_len(text: &str) -> usize {
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         return 0;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_filled_in_is_told() {
+    fn missing_variables_are_reported() {
         assert_eq!(fill("${B}").unwrap_err().message, "the environment variable `B` is not set");
         for bad in ["${", "${A", "${}", "${1}", "${A-b}", "${A B}", "${:-x}"] {
             assert!(fill(bad).is_err(), "{bad}");

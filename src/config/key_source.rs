@@ -1,4 +1,4 @@
-//! Where secrets are found: the value itself, from the environment at best, or a file.
+//! The source of a secret: the value itself, preferably from the environment, or a file.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,10 +8,10 @@ use super::{
     shape::{Either, Shapes},
 };
 
-/// Where a key is found: the value itself (from the environment, at best), or a file.
+/// The source of a key: the value itself (preferably from the environment) or a file.
 pub type KeySource = Either<Token, KeyFile>;
 
-/// A file that holds a key.
+/// A file that contains a key.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyFile {

@@ -1,4 +1,4 @@
-//! Callers' keys and teams as they are typed: who may call, for what, how much, and what a caller may decide itself.
+//! Callers' keys and teams as written in the file: their access, limits and permissions.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{quota::Period, types::Endpoint};
 
-/// A key that may call; `signalbox key new` makes one.
+/// A key of callers; `signalbox key new` creates one.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
@@ -23,24 +23,24 @@ pub struct Key {
     pub hash: Field<KeyHash>,
     /// The team it belongs to: `key.team` in conditions.
     pub team: Option<Field<Word>>,
-    /// What else it is known by: `key.tags` in conditions.
+    /// Labels: `key.tags` in conditions.
     pub tags: Option<Vec<Field<Word>>>,
-    /// The models that its callers may ask for, such as `[auto, "claude-*"]`. Default: all.
+    /// The models that its callers may request, such as `[auto, "claude-*"]`. Default: all.
     pub models: Option<Located<Vec<Field<Word>>>>,
     /// The endpoints that its callers may use, such as `[chat, embeddings]`. Default: all.
     pub endpoints: Option<Located<Vec<Field<Endpoint>>>>,
-    /// How much its callers may use.
+    /// The limits of its callers.
     pub limits: Option<KeyLimits>,
-    /// How urgent its requests are where there is no room at once, from 0 to 9. Default: 5.
+    /// The priority of its requests while they wait for capacity, from 0 to 9. Default: 5.
     pub priority: Option<Field<Priority>>,
-    /// What its callers may decide by headers: `cache` for `x-signalbox-cache`, and so on for `session`, `priority`, `pool` and
-    /// `bound-ttft`. Default: nothing.
+    /// The headers that its callers may use: `cache` for `x-signalbox-cache`, likewise `session`, `priority`, `pool`
+    /// and `bound-ttft`. Default: none.
     pub allow: Option<Vec<Field<Allowed>>>,
-    /// What the cache does with the answers to its callers.
+    /// Cache settings for its callers.
     pub cache: Option<KeyCache>,
 }
 
-/// How much the callers of a key may use.
+/// The limits of a key's callers.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyLimits {
@@ -48,30 +48,30 @@ pub struct KeyLimits {
     pub rpm: Option<Field<u64>>,
     /// Tokens per minute, of prompts and answers together, such as `200k`.
     pub tpm: Option<Field<u64>>,
-    /// Requests under way at once.
+    /// Concurrent requests.
     pub concurrency: Option<Field<u64>>,
 }
 
-/// Gateways that count together what keys and teams use, through one server.
+/// Counts the usage of keys and teams across several gateways, through one server.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedLimits {
-    /// A Redis or Valkey: `redis://host:6379`, with a password `"redis://:${PASSWORD}@host:6379"`, with a database of its own
-    /// `redis://host:6379/2`.
+    /// The Redis or Valkey server: `redis://host:6379`, with a password `"redis://:${PASSWORD}@host:6379"`, with a
+    /// database of its own `redis://host:6379/2`.
     pub url: Field<Token>,
-    /// How long a request waits for an answer from there; then the gateway's own count decides. Default: `50ms`.
+    /// The longest that a request waits for this server; after that the gateway's own count decides. Default: `50ms`.
     pub timeout: Option<Field<Duration>>,
 }
 
-/// Callers who have a budget together.
+/// Callers with a common budget.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Team {
-    /// What they may spend. Without it, there is no limit.
+    /// The budget. Without it, there is no limit.
     pub budget: Option<Budget>,
 }
 
-/// What a team may spend: `usd` or `tokens`.
+/// The budget of a team: `usd` or `tokens`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
@@ -79,47 +79,49 @@ pub struct Budget {
     pub usd: Option<Field<f64>>,
     /// Tokens of prompts and answers together, such as `10M`.
     pub tokens: Option<Field<u64>>,
-    /// When it begins anew: at midnight (`day`), or on the first (`month`), in UTC.
+    /// The period after which it is renewed: at midnight (`day`) or on the first of the month (`month`), in UTC.
     pub per: Field<Period>,
-    /// What becomes of requests that it has no room for: `reject` (the default).
+    /// The treatment of requests beyond the budget: `reject` (the default).
     pub on_exceeded: Option<Field<OnExceeded>>,
 }
 
-/// What was used, by day, key and model: where it is kept, with budgets and revocations. Without it, it is lost with the process.
+/// Stores usage by day, key and model on disk, with budgets and revocations. Without it, it is lost with the process.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
-    /// The folder, for one gateway alone, made where there is none; its path from this file.
+    /// The folder, used by one gateway only and created if missing. Relative to this file's folder.
     pub path: Field<String>,
-    /// How long days are remembered by the process; their files stay. Default: `62d`.
+    /// The time that past days are kept in memory; their files are not deleted. Default: `62d`.
     pub retention: Option<Field<Duration>>,
 }
 
-/// Files, uploads, batches and stored responses at providers: each belongs to the key that made it, and is not there for any other.
+/// Files, uploads, batches and stored responses at providers: each belongs to the key that created it and is invisible
+/// to others.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Objects {
-    /// What becomes of requests for one that was made elsewhere, or is no longer remembered: `refuse` (the default), or `allow`.
+    /// The treatment of requests for an object whose owner is unknown, because it was created elsewhere or is no longer
+    /// remembered: `refuse` (the default) or `allow`.
     pub unknown: Option<Field<Unknown>>,
 }
 
-/// What becomes of requests for objects whose owner is not known.
+/// The treatment of requests for objects whose owner is unknown.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// They are answered as if there were none.
+    /// They are answered as if the object did not exist.
     Refuse,
-    /// They are sent on.
+    /// They are forwarded.
     Allow,
 }
 
-/// What becomes of requests that a budget has no room for.
+/// The treatment of requests beyond a budget.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum OnExceeded {
-    /// They are refused.
+    /// They are rejected.
     Reject,
 }
 
-/// The choices, as files write them.
+/// The names of the choices in files.
 const PERIODS: [(&str, Period); 2] = [("day", Period::Day), ("month", Period::Month)];
 const ON_EXCEEDED: [(&str, OnExceeded); 1] = [("reject", OnExceeded::Reject)];
 const UNKNOWN: [(&str, Unknown); 2] = [("refuse", Unknown::Refuse), ("allow", Unknown::Allow)];
@@ -154,7 +156,7 @@ impl Scalar for OnExceeded {
     }
 }
 
-/// What an account at a provider lets us use.
+/// The limits of an account at a provider.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccountLimits {
@@ -164,7 +166,7 @@ pub struct AccountLimits {
     pub tpm: Option<Field<u64>>,
 }
 
-/// How urgent a request is.
+/// The priority of a request.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Priority(pub u8);
 
@@ -177,7 +179,7 @@ impl Scalar for Priority {
     }
 }
 
-/// What a key may decide by headers.
+/// A header that a key's callers may use.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Allowed {
     /// `x-signalbox-cache`
@@ -192,7 +194,7 @@ pub enum Allowed {
     BoundTtft,
 }
 
-/// What may be allowed, as files write it.
+/// The names of the headers in files.
 const ALLOWED: [(&str, Allowed); 5] = [
     ("cache", Allowed::Cache),
     ("session", Allowed::Session),
@@ -202,7 +204,7 @@ const ALLOWED: [(&str, Allowed); 5] = [
 ];
 
 impl Allowed {
-    /// As files write it.
+    /// The name used in files.
     pub fn name(self) -> &'static str {
         ALLOWED.iter().find(|(_, allowed)| *allowed == self).map_or("", |(name, _)| name)
     }

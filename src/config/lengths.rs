@@ -1,10 +1,10 @@
-//! Values that are numbers of tokens, or `auto`.
+//! Values that are a number of tokens or `auto`.
 
 use schemars::{Schema, json_schema};
 
 use super::{mistake::Mistake, scalar::Scalar, units};
 
-/// A kind of value that is a number of tokens, or `auto`.
+/// Defines a type of value that is a number of tokens or `auto`.
 macro_rules! tokens_or_auto {
     ($(#[$about:meta])* $name:ident, $least:literal, $least_words:literal) => {
         $(#[$about])*
@@ -32,13 +32,13 @@ macro_rules! tokens_or_auto {
 }
 
 tokens_or_auto!(
-    /// The tokens that a context holds, or `auto` for what the engine reports.
+    /// The context size in tokens, or `auto` for the size that the engine reports.
     Context,
     16,
     "a context too small for any prompt"
 );
 tokens_or_auto!(
-    /// The tokens from which on a prompt is long, or `auto` for what is learned.
+    /// The number of tokens from which a prompt is long, or `auto` for a learned boundary.
     Boundary,
     1,
     "a boundary below which there is nothing"

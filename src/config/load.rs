@@ -1,4 +1,4 @@
-//! A file, read: its document, the variables it names, and the key files it points to.
+//! Loads a policy file: the document, the variables it refers to, and its key files.
 
 use std::{
     borrow::Cow,
@@ -25,19 +25,19 @@ use super::{
     yaml,
 };
 
-/// The largest file that is taken for a policy.
+/// The largest policy file.
 const MAX_FILE: usize = 4 << 20;
 
-/// A policy file, read whole: what it says can be asked without touching the disk or the environment again.
+/// A loaded policy file. Its values can be read without further access to the disk or the environment.
 pub struct Config {
     name: String,
     document: Document,
     vars: Vars,
     files: HashMap<String, Result<String, Mistake>>,
-    /// The text with the secrets in it masked, for showing.
+    /// The text with its secrets masked, for display.
     shown: Arc<str>,
     hash: String,
-    /// The folder that paths start from, and those of tokenizers and models that cannot be read.
+    /// The folder that relative paths start from, and the tokenizer and model files that cannot be read.
     folder: PathBuf,
     missing: HashMap<String, Mistake>,
     exposed: bool,
@@ -50,7 +50,7 @@ impl std::fmt::Debug for Config {
 }
 
 impl Config {
-    /// Reads the file at `path`, with the variables of this process.
+    /// Reads the file at `path`, with the environment variables of this process.
     pub fn load(path: &Path) -> Result<Self, Problems> {
         let name = path.display().to_string();
         let whole = |problem| Problems::new(&name, "".into(), vec![problem]);
@@ -70,8 +70,8 @@ impl Config {
         let mut config = Self::here(&name, &text)?;
         config.exposed = is_exposed(path, &config.document);
         config.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-        config.look_for_tokenizers();
-        config.look_for_models();
+        config.check_tokenizers();
+        config.check_models();
         Ok(config)
     }
 
@@ -80,14 +80,14 @@ impl Config {
         Self::parse(name, text, &|var| std::env::var(var).ok(), &|path| std::fs::read_to_string(path))
     }
 
-    /// Reads `text` as the file `name`, asking `var` for variables and `file` for the contents of key files.
+    /// Reads `text` as the file `name`; `var` looks up variables and `file` reads key files.
     pub fn parse(
         name: &str,
         text: &str,
         var: &dyn Fn(&str) -> Option<String>,
         file: &dyn Fn(&Path) -> io::Result<String>,
     ) -> Result<Self, Problems> {
-        // A byte order mark would shift every place by its length.
+        // A byte order mark would shift every position by its length.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.len() > MAX_FILE {
             return Err(Problems::new(
@@ -127,12 +127,12 @@ impl Config {
         })
     }
 
-    /// What the file says, as it is typed.
+    /// The parsed document with values not yet interpreted.
     pub fn document(&self) -> &Document {
         &self.document
     }
 
-    /// Whether secrets are typed into the file, and everyone on this machine may read it.
+    /// True if the file contains literal secrets and is readable by everyone on this machine.
     pub fn is_exposed(&self) -> bool {
         self.exposed
     }
@@ -142,14 +142,14 @@ impl Config {
         &self.hash
     }
 
-    /// The value of `field`, its variables filled in.
+    /// The value of `field`, with its variables substituted.
     pub fn read<T: Scalar>(&self, field: &Field<T>) -> Result<T, Problem> {
         let problem = |mistake| Problem::mistake(field.at(), mistake);
         let text = self.vars.fill(field.text()).map_err(problem)?;
         T::read(&text).map_err(|mistake| problem(if *text == *field.text() { mistake } else { discreet(mistake) }))
     }
 
-    /// Where the bytes `range` of the text of `field` stand; all of it where that cannot be told.
+    /// The position of the bytes `range` of the text of `field`; the whole field if that cannot be determined.
     pub fn part<T>(&self, field: &Field<T>, range: Range<usize>) -> At {
         let At { start, len } = field.at();
         let raw = self.shown.get(start..start.saturating_add(len));
@@ -159,12 +159,12 @@ impl Config {
         }
     }
 
-    /// The text of a value that is not of a kind, its variables filled in.
+    /// The text of an untyped value, with its variables substituted.
     pub fn fill<'a>(&self, text: &'a str, at: At) -> Result<Cow<'a, str>, Problem> {
         self.vars.fill(text).map_err(|mistake| Problem::mistake(at, mistake))
     }
 
-    /// The provider key that `source` stands for.
+    /// The provider key from `source`.
     pub fn secret(&self, source: &KeySource) -> Result<Token, Problem> {
         match source {
             Either::Short(field) => self.read(field),
@@ -180,7 +180,7 @@ impl Config {
         }
     }
 
-    /// The tokenizer that `field` names, a file's path completed.
+    /// The tokenizer that `field` names, with an absolute path for a file.
     pub fn tokenizer(&self, field: &Field<Tokenizer>) -> Result<Tokenizer, Problem> {
         match self.read(field)? {
             Tokenizer::File(path) => match self.missing.get(field.text()) {
@@ -191,13 +191,13 @@ impl Config {
         }
     }
 
-    /// The path that `field` names, from this file's folder.
+    /// The path in `field`, relative to this file's folder.
     pub fn path(&self, field: &Field<String>) -> Result<PathBuf, Problem> {
         self.read(field).map(|path: String| self.folder.join(path))
     }
 
-    /// Looks whether the tokenizers' files are there. They are not read: large ones take seconds.
-    fn look_for_tokenizers(&mut self) {
+    /// Checks that the tokenizers' files exist. Does not read them: large ones take seconds.
+    fn check_tokenizers(&mut self) {
         let pools = self.document.pools.iter().flat_map(|named| &named.entries);
         for field in pools.filter_map(|(_, pool)| pool.tokenizer.as_ref()) {
             if let Ok(Tokenizer::File(path)) = self.read(field)
@@ -212,7 +212,7 @@ impl Config {
         }
     }
 
-    /// The folder of a model that `field` names, its path completed.
+    /// The model folder in `field`, relative to this file's folder.
     pub fn model_folder(&self, field: &Field<String>) -> Result<PathBuf, Problem> {
         let folder = self.read(field)?;
         match self.missing.get(field.text()) {
@@ -221,8 +221,8 @@ impl Config {
         }
     }
 
-    /// Looks whether the models' files are there, without reading them.
-    fn look_for_models(&mut self) {
+    /// Checks that the models' files exist, without reading them.
+    fn check_models(&mut self) {
         let Some(field) = embedder(&self.document).and_then(|other| other.onnx.as_ref()) else { return };
         let Ok(folder) = self.read(field).map(|folder| self.folder.join(folder)) else { return };
         let absent = MODEL_FILES.iter().find_map(|name| {
@@ -239,13 +239,13 @@ impl Config {
         }
     }
 
-    /// These problems, told with this file's lines.
+    /// The problems together with this file's text.
     pub fn problems(&self, problems: Vec<Problem>) -> Problems {
         Problems::new(&self.name, Arc::clone(&self.shown), problems)
     }
 }
 
-/// A policy that is no file, with the variables and files of this process.
+/// A policy without a file, with the variables and files of this process.
 impl std::str::FromStr for Config {
     type Err = Problems;
 
@@ -254,12 +254,12 @@ impl std::str::FromStr for Config {
     }
 }
 
-/// A folder can be opened, and yet not be read.
+/// A folder can be opened but not read.
 fn readable(file: &std::fs::File) -> io::Result<()> {
     if file.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(()) }
 }
 
-/// A mistake about a value from the environment: only fixed words are safe to repeat.
+/// Redacts a mistake about a value from the environment: only fixed texts are safe to repeat.
 fn discreet(mistake: Mistake) -> Mistake {
     let fixed = |words: Cow<'static, str>| matches!(words, Cow::Borrowed(_)).then_some(words);
     Mistake {
@@ -277,13 +277,13 @@ fn unreadable(error: &io::Error) -> Problem {
     Problem::whole(format!("this file cannot be read: {}", plain(error))).help(help)
 }
 
-/// The system's word for an error, without its number.
+/// The system's description of an error, without its number.
 pub fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
-/// Reads arbitrary bytes as a policy file, for fuzzing: it may refuse them, and must not panic.
+/// Fuzz target: reads arbitrary bytes as a policy file, which may be rejected but must not panic.
 pub fn fuzz_config(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let var = |name: &str| name.len().is_multiple_of(2).then(|| "value".to_owned());

@@ -1,4 +1,4 @@
-//! The text as it may be shown: secrets that were typed into it are overwritten, and every place stays where it is.
+//! Masks secrets in the text for display; all positions stay the same.
 
 use std::fmt;
 
@@ -14,19 +14,19 @@ use super::{
     yaml::options,
 };
 
-/// `text` with provider keys, plaintext keys of callers and credentials in addresses overwritten, however short they are. This looks at
-/// the bare YAML, not at the document, because it is wanted most where there is no document.
+/// `text` with provider keys, callers' plaintext keys and credentials in addresses masked, however short they are.
+/// Works on the bare YAML rather than the document, because it is needed most when the document cannot be parsed.
 pub(super) fn masked(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     match serde_saphyr::from_str_with_options::<Placed>(text, options()) {
         Ok(placed) => cover(&placed, false, &mut bytes),
         Err(_) => cover_text(&mut bytes),
     }
-    // Whole characters were overwritten; if a place was off, showing nothing beats showing a secret.
+    // Whole characters were masked; if a position was wrong, an empty text is safer than a secret.
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// `message` without what `shown` hides of `text`: parsers quote what they cannot read.
+/// `message` without the parts of `text` that `shown` hides: parsers quote what they cannot read.
 pub(super) fn discreet(message: &str, text: &str, shown: &str) -> String {
     let hidden = text.bytes().zip(shown.bytes()).map(|(byte, shown)| if byte == shown { b' ' } else { byte });
     let hidden = String::from_utf8(hidden.collect()).unwrap_or_default();
@@ -42,7 +42,7 @@ enum Loose {
     Map(Vec<(Spanned<String>, Placed)>),
 }
 
-/// A value, where it is used, and where it is written: elsewhere, if by an alias.
+/// A value, the place where it is used, and the place where it is written (different for an alias).
 struct Placed {
     value: Loose,
     at: [At; 2],
@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for Placed {
     }
 }
 
-/// Where the tags and anchors before a value begin: a secret may begin like one.
+/// The start of the tags and anchors before a value: a secret may begin like one.
 fn with_tags(bytes: &[u8], start: usize) -> usize {
     let before = bytes.get(..start).unwrap_or_default().trim_ascii_end();
     let word = before
@@ -69,7 +69,7 @@ fn with_tags(bytes: &[u8], start: usize) -> usize {
     }
 }
 
-/// Overwrites what is a secret in `placed`, which stands where one is expected or not.
+/// Masks the secrets in `placed`; `secret` says that a secret is expected at this place.
 fn cover(placed: &Placed, secret: bool, bytes: &mut [u8]) {
     match &placed.value {
         Loose::Scalar(text) => {
@@ -80,7 +80,7 @@ fn cover(placed: &Placed, secret: bool, bytes: &mut [u8]) {
                 if typed {
                     cover_value(range);
                 } else if text.contains([':', '=', ' ']) {
-                    // A colon without its space makes one word of a name and its value.
+                    // A colon without a space makes one scalar of a name and its value.
                     cover_named(range);
                 }
             }
@@ -203,7 +203,7 @@ mod tests {
         }
     }
     #[test]
-    fn what_a_parser_quotes_of_a_secret_is_covered() {
+    fn secrets_quoted_by_a_parser_are_covered() {
         let text = "key: *abc1\nurl: http://h\n]";
         assert_eq!(discreet("unknown anchor 'abc1' at http", text, &masked(text)), "unknown anchor '***' at http");
     }

@@ -1,9 +1,9 @@
-//! Secrets in text that is no YAML: found by the names before them, line by line, and overwritten at any length.
+//! Masks secrets in text that is not valid YAML: finds them by the names before them, line by line, at any length.
 
-/// A run of letters and digits this long may be a key, whatever stands before it.
+/// A run of letters and digits of this length may be a key, wherever it appears.
 const SUSPICIOUS: usize = 20;
 
-/// Names of values that are secrets, without dashes and underscores.
+/// Names of secret values, without dashes and underscores.
 const SECRET: [&str; 12] = [
     "key",
     "keys",
@@ -18,15 +18,15 @@ const SECRET: [&str; 12] = [
     "bearer",
     "credential",
 ];
-/// Endings of such names: `provider_api_key`, `client_secret`.
+/// Suffixes of such names: `provider_api_key`, `client_secret`.
 const ENDINGS: [&str; 6] = ["apikey", "accesskey", "secretkey", "secret", "password", "token"];
-/// Names that are near to one of them and hold something else.
+/// Similar names whose values are not secret.
 const HARMLESS: [&str; 2] = ["firsttoken", "tokens"];
-/// What a caller's key, or a file that holds a key, says beside the secret.
+/// Names beside the secret in a caller's key or in a key file entry.
 const BESIDE: [&str; 12] =
     ["id", "file", "team", "tags", "models", "endpoints", "limits", "priority", "allow", "cache", "keys", "hash"];
 
-/// Whether the value of this name is a secret, the name misspelt or not.
+/// True if the value of this name is a secret, even if the name is misspelt.
 pub(super) fn is_secret(name: &str) -> bool {
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     if name.is_empty() || HARMLESS.contains(&&*name) {
@@ -36,12 +36,12 @@ pub(super) fn is_secret(name: &str) -> bool {
     ENDINGS.iter().any(|ending| name.ends_with(ending)) || SECRET.iter().any(near)
 }
 
-/// Whether a value of this name, in a mapping that stands where a secret is expected, is one.
+/// True if the value of this name is a secret, in a mapping where a secret is expected.
 pub(super) fn is_secret_within(name: &str) -> bool {
     !BESIDE.contains(&name) || is_secret(name)
 }
 
-/// Overwrites a secret but for the variables in it: `${NAME}` is worth seeing, its default is not.
+/// Masks a secret except for the variables in it: `${NAME}` is shown, its default is not.
 pub(super) fn cover_value(bytes: &mut [u8]) {
     let quotes = |byte: &u8| matches!(byte, b'"' | b'\'' | b' ' | b'\n' | b'\r');
     let is_bare = matches!(bytes.iter().position(|byte| !quotes(byte)), Some(start) if variable(&bytes[start..])
@@ -61,7 +61,8 @@ pub(super) fn cover_value(bytes: &mut [u8]) {
     }
 }
 
-/// How much of a variable at the head of `bytes` may be shown, beside the brace at its end, and its length.
+/// The length that may be shown of a variable at the start of `bytes`, apart from the closing brace, and its whole
+/// length.
 fn variable(bytes: &[u8]) -> Option<(usize, usize)> {
     let inner = bytes.strip_prefix(b"${")?;
     let end = inner.iter().position(|byte| matches!(byte, b'}' | b'\n'))?;
@@ -73,28 +74,28 @@ fn variable(bytes: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// Overwrites all but the ends of lines.
+/// Masks everything but line ends.
 pub(super) fn fill(bytes: &mut [u8]) {
     bytes.iter_mut().filter(|byte| !matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b'*');
 }
 
-/// What the lines after the name of a secret are, as long as they are indented deeper than it.
+/// The context of the lines after the name of a secret that are indented deeper.
 #[derive(Copy, Clone)]
 struct Below {
     indent: usize,
-    /// Text to the end, whatever it looks like.
+    /// A block scalar: all of it is masked.
     block: bool,
-    /// Every name holds a secret.
+    /// A mapping of headers: the value of every name is secret.
     headers: bool,
 }
 
-/// Overwrites what is a secret in `bytes`, or may be one.
+/// Masks the secrets and possible secrets in `bytes`.
 pub(super) fn cover_text(bytes: &mut [u8]) {
     cover_named(bytes);
     cover_suspicious(bytes);
 }
 
-/// Overwrites the values of names that secrets have.
+/// Masks the values of names of secrets.
 pub(super) fn cover_named(bytes: &mut [u8]) {
     let (mut below, mut quote) = (None, None);
     for line in bytes.split_inclusive_mut(|byte| *byte == b'\n') {
@@ -105,7 +106,7 @@ pub(super) fn cover_named(bytes: &mut [u8]) {
     }
 }
 
-/// Overwrites the rest of a quoted secret; the quote, where it does not end here either.
+/// Masks the rest of a quoted secret; returns the quote if it does not end here either.
 fn cover_quoted(line: &mut [u8], quote: u8) -> Option<u8> {
     let end = closing(line, quote);
     let len = line.len();
@@ -122,7 +123,7 @@ fn closing(bytes: &[u8], quote: u8) -> Option<usize> {
     })
 }
 
-/// Overwrites the secrets of a line. Gives the quote of one that does not end on it.
+/// Masks the secrets of a line; returns the quote of one that does not end on it.
 fn cover_line(line: &mut [u8], below: &mut Option<Below>) -> Option<u8> {
     cover_credentials(line);
     let indent = line.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
@@ -148,7 +149,7 @@ fn cover_line(line: &mut [u8], below: &mut Option<Below>) -> Option<u8> {
     let mut at = start;
     while at < line.len() {
         let Some(found) = name_at(line, at) else {
-            // On to the next word.
+            // Continues with the next word.
             at += line[at..].iter().take_while(|byte| part_of_name(**byte)).count().max(1);
             continue;
         };
@@ -168,7 +169,7 @@ fn cover_line(line: &mut [u8], below: &mut Option<Below>) -> Option<u8> {
     None
 }
 
-/// Overwrites the rest of a line; the quote that is still open after it.
+/// Masks the rest of a line; returns the quote that is still open after it.
 fn cover_to_end(rest: &mut [u8]) -> Option<u8> {
     let said = rest.trim_ascii();
     if said.is_empty() || is_hash(said) {
@@ -181,7 +182,7 @@ fn cover_to_end(rest: &mut [u8]) -> Option<u8> {
     open
 }
 
-/// Whether a value is the hash of a key, which is no secret.
+/// True if a value is the hash of a key, which is not secret.
 fn is_hash(said: &[u8]) -> bool {
     said.strip_prefix(b"\"").unwrap_or(said).starts_with(b"blake3:")
 }
@@ -189,9 +190,9 @@ fn is_hash(said: &[u8]) -> bool {
 /// A name within a line.
 struct Found {
     name: String,
-    /// Where its value begins.
+    /// The start of its value.
     value: usize,
-    /// Whether it is an entry of a mapping, as YAML has it.
+    /// True if it is an entry of a YAML mapping.
     is_entry: bool,
 }
 
@@ -215,7 +216,7 @@ fn name_at(line: &[u8], at: usize) -> Option<Found> {
     let (signs, is_entry) = match sign {
         b':' if !more.starts_with(b"//") => (1, ends || quote.is_some()),
         b'=' if more.first() != Some(&b'=') => (1, false),
-        // The colon was forgotten.
+        // The colon is missing.
         _ if spaces > 0 && *sign != b'#' && SECRET.contains(&&*name) => (0, false),
         _ => return None,
     };
@@ -224,7 +225,7 @@ fn name_at(line: &[u8], at: usize) -> Option<Found> {
     Some(Found { name, value, is_entry })
 }
 
-/// Overwrites what stands before the `@` of an address.
+/// Masks the credentials before the `@` of an address.
 pub(super) fn cover_credentials(line: &mut [u8]) {
     let Some(start) = memchr::memmem::find(line, b"://").map(|at| at + 3) else { return };
     if let Some(end) = line[start..].iter().rposition(|byte| *byte == b'@') {
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn no_setting_of_a_policy_is_taken_for_a_secret_by_mistake() {
+    fn ordinary_settings_are_not_masked() {
         let secrets = ["key", "keys", "hash", "token", "api_key"];
         let schema: serde_json::Value = serde_json::from_str(&crate::config::schema()).unwrap();
         let mut objects = vec![&schema];
@@ -304,7 +305,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_a_secret_is_made_of_none_of_it_is_left(
+        fn no_part_of_a_secret_is_left(
             secret in "[!-#%-~]{1,12}",
             form in proptest::sample::select(vec![
                 "a: [\nkey: {}\n", "a: [\n\"token\": \"{}\"\n", "a: [\nx: { url: h, api_key: {} }\n", "a: [\npassword: '{}'\n",

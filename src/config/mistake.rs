@@ -1,10 +1,10 @@
-//! A mistake in a value, the place of a value, and the word that was likely meant: what every reader of values needs.
+//! An error in a value, its position, and suggestions for misspelt words.
 
 use std::borrow::Cow;
 
 use serde_saphyr::{Location, Spanned};
 
-/// Where something stands in the file, in bytes.
+/// A position in the file, in bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct At {
     /// Offset of its first byte.
@@ -20,7 +20,7 @@ impl<T> From<&Spanned<T>> for At {
 }
 
 impl At {
-    /// The place that the parser names.
+    /// The position reported by the parser.
     pub(super) fn of(location: &Location) -> Self {
         let span = location.span();
         let bytes = |n: Option<u64>| n.and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
@@ -28,29 +28,29 @@ impl At {
     }
 }
 
-/// What is wrong with a value, without saying the value: it may have come from the environment.
+/// An error in a value. Does not repeat the value, which may come from the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// What is wrong.
+    /// The error.
     pub message: Cow<'static, str>,
-    /// How to mend it.
+    /// The remedy.
     pub help: Option<Cow<'static, str>>,
 }
 
 impl Mistake {
-    /// A mistake without a mend.
+    /// An error without a remedy.
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
         Self { message: message.into(), help: None }
     }
 
-    /// With a way to mend it.
+    /// Adds the remedy.
     #[must_use]
     pub fn help(self, help: impl Into<Cow<'static, str>>) -> Self {
         Self { help: Some(help.into()), ..self }
     }
 }
 
-/// The candidate most like `word`, where one is near enough to be meant.
+/// The candidate most similar to `word`, if one is similar enough.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_names_are_found() {
+    fn similar_names_are_found() {
         assert_eq!(nearest("smal", ["large", "small"]), Some("small"));
         assert_eq!(nearest("xyz", ["large", "small"]), None);
     }

@@ -1,4 +1,4 @@
-//! The policy file: read from YAML with the place of every value kept, so that whatever is wrong can be pointed at.
+//! The policy file, read from YAML with the position of every value, so that errors point to their place.
 
 pub mod access;
 pub mod access_log;
@@ -8,7 +8,6 @@ mod checks;
 pub mod embedder;
 pub mod engines;
 mod env;
-mod exporter;
 mod key_source;
 pub mod keys;
 mod lengths;
@@ -19,7 +18,6 @@ mod mistake;
 pub mod objectives;
 pub mod otel;
 mod place;
-mod prices;
 mod problem;
 pub mod raw;
 mod scalar;
@@ -34,13 +32,12 @@ mod yaml;
 pub use self::{
     access_log::AccessFormat,
     checks::Logprob,
-    exporter::Exporter,
+    engines::{Exporter, Hourly, Price},
     key_source::{KeyFile, KeySource},
     lengths::{Boundary, Context},
     load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},
     objectives::{Prompts, Target},
-    prices::{Hourly, Price},
     problem::{Problem, Problems},
     scalar::{
         Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Predicted, Scalar, Scrape, Share, Switch, Token,

@@ -1,4 +1,4 @@
-//! What a pool or a route is to keep to, as it is typed: latencies by percentile, and availability.
+//! Service-level objectives as written in the file: latency percentiles and availability.
 
 use std::time::Duration;
 
@@ -12,36 +12,36 @@ use super::{
     units,
 };
 
-/// What nearly all requests are to keep to.
+/// A service-level objective.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Objective {
-    /// The requests that it is for, by the length of their prompts, such as `prompt.tokens < 512`. Default: all.
+    /// The requests that it covers, by the length of their prompts, such as `prompt.tokens < 512`. Default: all.
     pub when: Option<Field<Prompts>>,
     /// Time to the first token.
     pub ttft: Option<Located<Percentiles>>,
     /// Time per further token.
     pub tpot: Option<Located<Percentiles>>,
-    /// The share of requests to answer in full, such as `99.5%`. What is a client's own fault does not count.
+    /// The share of requests that must be answered completely, such as `99.5%`. Errors of clients do not count.
     pub availability: Option<Field<Target>>,
 }
 
-/// What a measure is not to exceed, for so many requests in a hundred.
+/// Upper limits of a latency, by percentile.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Percentiles {
-    /// For 50 requests in 100.
+    /// For 50 % of requests.
     pub p50: Option<Field<Duration>>,
-    /// For 90 requests in 100.
+    /// For 90 % of requests.
     pub p90: Option<Field<Duration>>,
-    /// For 95 requests in 100.
+    /// For 95 % of requests.
     pub p95: Option<Field<Duration>>,
-    /// For 99 requests in 100.
+    /// For 99 % of requests.
     pub p99: Option<Field<Duration>>,
 }
 
 impl Percentiles {
-    /// Those that are set: the name of each, the share of requests that it is for, and its limit.
+    /// The percentiles that are set: name, share of requests and limit.
     pub fn set(&self) -> impl Iterator<Item = (&'static str, f64, &Field<Duration>)> {
         let all =
             [("p50", 0.5, &self.p50), ("p90", 0.9, &self.p90), ("p95", 0.95, &self.p95), ("p99", 0.99, &self.p99)];
@@ -49,17 +49,17 @@ impl Percentiles {
     }
 }
 
-/// Prompts of some lengths.
+/// A range of prompt lengths.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prompts {
-    /// Those of so many tokens, or more.
+    /// The least number of tokens.
     pub from: u64,
-    /// Those of fewer tokens.
+    /// The exclusive upper bound in tokens.
     pub under: Option<u64>,
 }
 
 impl Prompts {
-    /// Whether a prompt of so many tokens is among them.
+    /// True if a prompt of `tokens` tokens is in the range.
     pub fn contain(&self, tokens: u64) -> bool {
         tokens >= self.from && self.under.is_none_or(|under| tokens < under)
     }
@@ -90,7 +90,7 @@ impl Scalar for Prompts {
     }
 }
 
-/// A share of requests, neither none nor all of them.
+/// A share of requests between 0 and 1, exclusive.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Target(pub f64);
 
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompts_are_told_by_their_length() {
+    fn prompt_ranges_are_parsed() {
         let read = |text| Prompts::read(text).map(|prompts| (prompts.from, prompts.under));
         assert_eq!(read("prompt.tokens < 512"), Ok((0, Some(512))));
         assert_eq!(read(" prompt.tokens<=511 "), Ok((0, Some(512))));

@@ -1,4 +1,4 @@
-//! Where traces and measurements go, as it is typed.
+//! OpenTelemetry export as written in the file.
 
 use std::time::Duration;
 
@@ -11,23 +11,24 @@ use super::{
     shape::Named,
 };
 
-/// OpenTelemetry, over OTLP in its HTTP form (protobuf).
+/// Export of traces and metrics with OpenTelemetry, as OTLP over HTTP (protobuf).
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Otel {
-    /// The collector's base address, such as `http://127.0.0.1:4318`: traces go to `/v1/traces` there, measurements to `/v1/metrics`.
+    /// The collector's base address, such as `http://127.0.0.1:4318`: traces go to `/v1/traces`, metrics to
+    /// `/v1/metrics`.
     pub endpoint: Field<Url>,
-    /// Headers that it asks for, such as `{ authorization: "Bearer ${TOKEN}" }`.
+    /// Headers for the collector, such as `{ authorization: "Bearer ${TOKEN}" }`.
     pub headers: Option<Named<Field<HeaderText>>>,
-    /// The share of requests whose trace is recorded, where the caller's `traceparent` does not decide it. Default: `100%`.
+    /// The share of requests whose trace is recorded, unless the caller's `traceparent` decides. Default: `100%`.
     pub sample: Option<Field<Share>>,
-    /// The service's name. Default: `signalbox`.
+    /// The service name. Default: `signalbox`.
     pub service: Option<Field<Word>>,
-    /// How often measurements are sent. Default: `60s`.
+    /// The interval at which metrics are sent. Default: `60s`.
     pub interval: Option<Field<Duration>>,
 }
 
-/// What may stand in a header; as a rule it is secret.
+/// A header value, which is usually secret.
 #[derive(Clone)]
 pub struct HeaderText(pub String);
 

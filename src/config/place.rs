@@ -1,10 +1,9 @@
-//! Where a part of a value stands in the file: values may be quoted there.
+//! Maps a part of a value to its position in the file, where the value may be quoted.
 
 use std::ops::Range;
 
-/// The bytes of `raw`, a scalar as the file has it, that the bytes `range` of its value `text` were read from. `None`
-/// where one is not found in the other letter by letter: in paragraphs, and where there are escapes other than those of
-/// quotes and backslashes.
+/// The range in `raw`, a scalar as written in the file, of the bytes `range` of its value `text`. `None` if the two do
+/// not match character by character: for folded paragraphs, and for escapes other than those of quotes and backslashes.
 pub(super) fn part(raw: &str, text: &str, range: &Range<usize>) -> Option<Range<usize>> {
     let quote = raw.chars().next().filter(|c| matches!(c, '"' | '\'') && raw.len() > 1 && raw.ends_with(*c));
     let body = if quote.is_some() { &raw[1..raw.len() - 1] } else { raw };
@@ -19,13 +18,13 @@ pub(super) fn part(raw: &str, text: &str, range: &Range<usize>) -> Option<Range<
         end = end.or((place >= range.end).then_some(at));
         let rest = &body[at..];
         let rest = match rest.strip_prefix(['\n', '\r']).filter(|_| matches!(c, ' ' | '\n')) {
-            // A line of the file ends, folded or not, and the next one is indented.
+            // A line ends, folded or not, and the next one is indented.
             Some(next) => next.trim_start_matches(['\n', ' ']),
             None => rest.strip_prefix(twice)?.strip_prefix(c)?,
         };
         at = body.len() - rest.len();
     }
-    // What follows the value is white space, or the two are not the same.
+    // Only white space may follow, otherwise the two do not match.
     if !body[at..].trim().is_empty() {
         return None;
     }
@@ -50,7 +49,7 @@ mod tests {
             let range = part(raw, text, &(start..start + wanted.len())).unwrap();
             assert_eq!(&raw[range], found, "{raw}");
         }
-        // A block, from its first line on.
+        // A block scalar, from its first line on.
         assert_eq!(part("a &&\n    b\n", "a &&\nb\n", &(5..6)), Some(9..10));
         assert_eq!(part("a &&\n    b\n", "a && b\n", &(5..6)), Some(9..10));
         assert_eq!(part("\"a\\tb\"", "a\tb", &(2..3)), None);

@@ -1,4 +1,4 @@
-//! What is wrong with a policy file: told with the place, the line itself, and a way to mend it.
+//! A problem in a policy file, shown with its position, the line itself and a remedy.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -6,20 +6,20 @@ use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
 use super::mistake::{At, Mistake};
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Problem {
-    /// What is wrong.
+    /// The problem.
     pub message: Cow<'static, str>,
-    /// Where; `None` where it is the file as a whole.
+    /// Its position; `None` for the file as a whole.
     pub at: Option<At>,
-    /// How to mend it.
+    /// The remedy.
     pub help: Option<Cow<'static, str>>,
 }
 
 impl Problem {
-    /// A problem with what stands at `at`.
+    /// A problem at the position `at`.
     pub fn at(at: At, message: impl Into<Cow<'static, str>>) -> Self {
         Self { message: message.into(), at: Some(at), help: None }
     }
@@ -29,7 +29,7 @@ impl Problem {
         Self { message: message.into(), at: None, help: None }
     }
 
-    /// With a way to mend it.
+    /// Adds the remedy.
     #[must_use]
     pub fn help(self, help: impl Into<Cow<'static, str>>) -> Self {
         Self { help: Some(help.into()), ..self }
@@ -52,7 +52,7 @@ impl Diagnostic for Problem {
     }
 }
 
-/// Everything found wrong with one file, in the order of its lines.
+/// All problems found in one file, in the order of its lines.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{} in {}", count(.problems.len()), .source_code.name())]
 pub struct Problems {
@@ -65,15 +65,15 @@ fn count(problems: usize) -> String {
 }
 
 impl Problems {
-    /// The `problems` of the file `name` with this `text`, whose secrets are masked already.
+    /// The `problems` of the file `name` with this `text`, whose secrets must be masked already.
     pub fn new(name: &str, text: Arc<str>, mut problems: Vec<Problem>) -> Self {
         problems.sort_by_key(|problem| problem.at.map(|at| at.start));
-        // What is used twice is complained about twice, in the same words.
+        // A value that is used twice yields the same problem twice.
         problems.dedup();
         for at in problems.iter_mut().filter_map(|problem| problem.at.as_mut()) {
             at.start = floor(&text, at.start);
             at.len = floor(&text, at.start + at.len) - at.start;
-            // Of what goes on for lines, the first one is shown.
+            // For a problem that spans lines, the first line is shown.
             let shown = &text[at.start..at.start + at.len];
             at.len = shown.find(['\n', '\r']).unwrap_or(at.len);
         }
@@ -85,7 +85,8 @@ impl Problems {
         self.source_code.name()
     }
 
-    /// Each problem with its line and column, both counted from 1; the first character of the file where it is all of it.
+    /// Each problem with its line and column, both counted from 1; the first character for a problem with the whole
+    /// file.
     pub fn iter(&self) -> impl Iterator<Item = (usize, usize, &Problem)> {
         let text = self.source_code.inner();
         self.problems.iter().map(|problem| {
@@ -96,7 +97,7 @@ impl Problems {
     }
 }
 
-/// The last character boundary of `text` that is not after `at`.
+/// The last character boundary of `text` at or before `at`.
 fn floor(text: &str, at: usize) -> usize {
     text.floor_char_boundary(at.min(text.len()))
 }
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn places_outside_the_text_are_pulled_in() {
+    fn positions_outside_the_text_are_clamped() {
         let far = At { start: 99, len: 99 };
         let inside = At { start: 1, len: 1 };
         let problems = Problems::new("f", "é".into(), vec![Problem::at(far, "a"), Problem::at(inside, "b")]);

@@ -1,4 +1,4 @@
-//! The file as it is typed: one struct a mapping, every value still text with its place.
+//! The file as written: one struct per mapping, with every value as text and position.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,14 +12,12 @@ use super::{
     background::Background,
     caching::{Cache, CacheUse},
     checks::Logprob,
-    engines::{Account, Engine},
-    exporter::Exporter,
+    engines::{Account, Engine, Exporter, Hourly, Price},
     key_source::KeySource,
     keys::{Objects, SharedLimits, Team, Usage},
     lengths::{Boundary, Context},
     objectives::Objective,
     otel::Otel,
-    prices::{Hourly, Price},
     scalar::{Admin, Balance, Expression, Field, Pause, Predicted, Share, Switch, Total, Url, Word},
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
@@ -31,62 +29,64 @@ use crate::types::{Check, Endpoint};
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Signalbox policy")]
 pub struct Document {
-    /// Where clients connect. Default: `127.0.0.1:4100`.
+    /// The address for clients. Default: `127.0.0.1:4100`.
     pub listen: Option<Field<SocketAddr>>,
-    /// Where operators connect (health, metrics), or `off`. Default: `127.0.0.1:4101`. Beyond loopback they need a credential:
-    /// `{ listen: 0.0.0.0:4101, token: "${SIGNALBOX_ADMIN_TOKEN}" }`.
+    /// The address for operators (health, metrics, status page), or `off`. Default: `127.0.0.1:4101`. An address other
+    /// than loopback requires a credential: `{ listen: 0.0.0.0:4101, token: "${SIGNALBOX_ADMIN_TOKEN}" }`.
     pub admin: Option<Either<Admin, AdminListener>>,
-    /// Names that clients ask for it by, beside its address and `localhost`. With it, no other name is answered; without it, any is, but on
-    /// loopback where no keys are asked for.
+    /// Host names under which clients may address it, besides its address and `localhost`. If set, requests for other
+    /// names are rejected. Default: any name, except on loopback without keys.
     pub hosts: Option<Vec<Field<Host>>>,
-    /// Web pages that may call, from other sites. Without it, none.
+    /// Web pages of other sites that may call from browsers. Default: none.
     pub cors: Option<Cors>,
-    /// With it, clients connect over TLS; and operators, where they do not connect on this machine itself.
+    /// TLS for clients, and for operators who do not connect over loopback.
     pub tls: Option<Tls>,
     /// Limits of the gateway itself.
     pub limits: Option<Limits>,
-    /// Deadlines where a model sets none.
+    /// Default deadlines of requests.
     pub timeouts: Option<Timeouts>,
-    /// Where decisions are written. Without it, they are not.
+    /// A journal of decisions. Default: none.
     pub journal: Option<Journal>,
-    /// A line for each request that is over. Without it, there is none; `access_log: {}` writes text to the standard output.
+    /// A line for each completed request. Default: none; `access_log: {}` writes text to standard output.
     pub access_log: Option<AccessLog>,
-    /// Where traces and measurements go, by OpenTelemetry. Without it, nowhere.
+    /// Export of traces and metrics with OpenTelemetry. Default: none.
     pub otel: Option<Otel>,
-    /// What routes with tiers learn of their own traffic.
+    /// Learning from own traffic for routes with tiers.
     pub learning: Option<Learning>,
-    /// Answers that are kept, to be given again. Without it, none are.
+    /// The answer cache. Default: nothing is cached.
     pub cache: Option<Cache>,
-    /// What traffic of the gateway's own making may cost, and where it may go. Without it, there is none.
+    /// The budget and the pools of requests that the gateway sends by itself. Default: it sends none.
     pub background: Option<Background>,
-    /// Who may call. Without it, anyone who can connect; `none` says that this is meant, so that a reload may take keys away.
+    /// The callers' keys. Without it, everyone who can connect may call; `none` states that this is intended, so that a
+    /// reload may remove the keys.
     #[serde(default, deserialize_with = "Keys::present")]
     pub keys: Option<Keys>,
-    /// Callers who have a budget together.
+    /// Teams: callers with a common budget.
     pub teams: Option<Named<Team>>,
-    /// Where it is kept what was used. Without it, it is lost with the process.
+    /// Storage of usage. Default: it is lost with the process.
     pub usage: Option<Usage>,
-    /// Files, uploads, batches and stored responses at providers, which belong to the keys that made them.
+    /// Files, uploads, batches and stored responses at providers, which belong to the keys that created them.
     pub objects: Option<Objects>,
-    /// Who pays: provider keys, used in turn.
+    /// Accounts at providers, with their keys.
     pub accounts: Option<Named<Account>>,
-    /// What runs where. An engine may also be named by its address alone, in a pool.
+    /// The engines by name. A pool may also name an engine by its address.
     pub engines: Option<Named<Engine>>,
-    /// Backends that serve the same purpose.
+    /// Pools: backends that serve the same purpose.
     pub pools: Option<Named<Pool>>,
-    /// What clients may ask for, beside the models of the pools.
+    /// The models that clients may request, besides those of the pools.
     pub models: Option<Named<Model>>,
 }
 
-/// The gateway's own certificate. Its files are looked at every half minute, so that one that was renewed is used without a restart.
+/// The gateway's own certificate. Its files are checked every half minute, so that a renewed certificate is used
+/// without a restart.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
-    /// PEM file of the certificate, and of those between it and its root.
+    /// PEM file of the certificate, followed by its intermediate certificates.
     pub certificate: Field<String>,
     /// PEM file of its private key.
     pub key: Field<String>,
-    /// PEM file of roots. With it, only clients are let in that show a certificate of one of them.
+    /// PEM file of root certificates. If set, only clients with a certificate signed by one of them are admitted.
     pub client_roots: Option<Field<String>>,
 }
 
@@ -94,32 +94,33 @@ pub struct Tls {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Largest request body in bytes, such as `32Mi` (the default).
+    /// The largest request body, in bytes, such as `32Mi` (the default).
     pub body: Option<Field<u64>>,
-    /// Most bytes of all request bodies that are held at once, such as `1Gi` (the default).
+    /// The most memory for all request bodies together, in bytes, such as `1Gi` (the default).
     pub bodies: Option<Field<u64>>,
-    /// Most requests under way at once, such as `10k` (the default).
+    /// The most concurrent requests, such as `10k` (the default).
     pub in_flight: Option<Field<u64>>,
-    /// How long a client may take to send its headers. Default: `10s`.
+    /// The longest that a client may take to send its headers. Default: `10s`.
     pub header: Option<Field<Duration>>,
-    /// How long streams may go on after SIGTERM. Default: `30s`.
+    /// The time that streams may continue after SIGTERM. Default: `30s`.
     pub drain: Option<Field<Pause>>,
-    /// How long connections are still taken after SIGTERM, while the gateway says that it is not ready. Default: `0s`.
+    /// The time that new connections are accepted after SIGTERM while the gateway reports that it is not ready. Default:
+    /// `0s`.
     pub lame_duck: Option<Field<Pause>>,
-    /// Requests that wait for room in a pool.
+    /// The queue of requests that wait for capacity in a pool.
     pub queue: Option<Queue>,
-    /// Limits of keys and budgets of teams that several gateways keep together, through Redis or Valkey. Without it, each counts for
-    /// itself.
+    /// Counts limits of keys and budgets of teams across several gateways, through Redis or Valkey. Default: each
+    /// gateway counts its own.
     pub shared: Option<SharedLimits>,
 }
 
-/// Requests that wait for room in a pool.
+/// The queue of requests that wait for capacity in a pool.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Queue {
-    /// Most that wait for one pool, such as `1k` (the default).
+    /// The most requests that wait for one pool, such as `1k` (the default).
     pub length: Option<Field<u64>>,
-    /// How long each may wait. Default: `30s`; `0s` for not at all.
+    /// The longest that a request waits. Default: `30s`; `0s` disables waiting.
     pub wait: Option<Field<Pause>>,
 }
 
@@ -127,9 +128,10 @@ pub struct Queue {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Timeouts {
-    /// Until the upstream connection stands. Default: `5s`.
+    /// Until the connection to the engine is established. Default: `5s`.
     pub connect: Option<Field<Duration>>,
-    /// Until another backend is asked beside one that has given no token yet. Default: `auto`, 10 s, and more where its prediction says so.
+    /// Until another backend is tried in parallel because the first token is late. Default: `auto`: 10 s, or more if a
+    /// later first token is predicted.
     pub first_token: Option<Field<Predicted>>,
     /// Between two events of a stream. Default: `60s`.
     pub idle: Option<Field<Duration>>,
@@ -137,11 +139,11 @@ pub struct Timeouts {
     pub total: Option<Field<Total>>,
 }
 
-/// Deadlines of a model's requests; those left out are taken from the top of the file.
+/// Deadlines of a model's requests. Default: those at the top of the file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteTimeouts {
-    /// Until another backend is asked beside one that has given no token yet, or `auto`.
+    /// Until another backend is tried in parallel because the first token is late, or `auto`.
     pub first_token: Option<Field<Predicted>>,
     /// Between two events of a stream.
     pub idle: Option<Field<Duration>>,
@@ -149,27 +151,28 @@ pub struct RouteTimeouts {
     pub total: Option<Field<Total>>,
 }
 
-/// Where decisions are written, a line of JSON each.
+/// A journal of decisions, one line of JSON each.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Journal {
-    /// The file; rotated ones get `.1`, `.2`, … appended.
+    /// The file; rotated files get `.1`, `.2`, … appended.
     pub path: Field<String>,
-    /// Size at which it is rotated. Default: `64Mi`.
+    /// The size at which it is rotated. Default: `64Mi`.
     pub max_size: Option<Field<u64>>,
-    /// How many rotated files are kept. Default: 5.
+    /// The number of rotated files that are kept. Default: 5.
     pub keep: Option<Field<u32>>,
-    /// Whether every prompt's language, complexity and keyed hashes are noted too, for `signalbox replay`. Default: `off`.
+    /// Also records every prompt's language, complexity and keyed hashes, for `signalbox replay`. Default: `off`.
     pub facts: Option<Field<Switch>>,
 }
 
-/// What routes with tiers learn of their own traffic: from `POST /v1/feedback`, and from conversations.
+/// Learning from own traffic for routes with tiers: from `POST /v1/feedback` and from conversations.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Learning {
-    /// Where it is kept. Without it, it is lost with the process.
+    /// The file that stores what was learned. Default: it is lost with the process.
     pub file: Option<Field<String>>,
-    /// Whether a conversation that asks the same again counts against the answer before, and one that goes on for it. Default: `off`.
+    /// Counts a repeated question against the previous answer, and a continued conversation in favour of it. Default:
+    /// `off`.
     pub re_ask: Option<Field<Switch>>,
 }
 
@@ -179,57 +182,59 @@ pub struct Learning {
 pub struct Pool {
     /// The model's name upstream, for backends that name none.
     pub model: Option<Field<Word>>,
-    /// What its prompts are counted with: `o200k`, `cl100k`, a `tokenizer.json` (its path from this file), a model on the Hugging Face
-    /// hub such as `Qwen/Qwen2.5-7B-Instruct`, or `learned`. Default: by the model's name for OpenAI's families, else learned.
+    /// The tokenizer for its prompts: `o200k`, `cl100k`, a `tokenizer.json` (relative to this file's folder), a model
+    /// on the Hugging Face hub such as `Qwen/Qwen2.5-7B-Instruct`, or `learned`. Default: by the model's name for
+    /// OpenAI's families, otherwise learned.
     pub tokenizer: Option<Field<Tokenizer>>,
-    /// How a backend is chosen. Default: `least_cost`.
+    /// The balancing strategy. Default: `least_cost`.
     pub balance: Option<Field<Balance>>,
-    /// The endpoints it serves. Default: chat, completions, embeddings.
+    /// The endpoints it supports. Default: chat, completions, embeddings.
     pub speaks: Option<Located<Vec<Field<Endpoint>>>>,
-    /// What its tokens, or the hours of its engines, cost.
+    /// The price of its tokens, or of the hours of its engines.
     pub price: Option<Located<Price>>,
-    /// Tokens of prompt and answer together that its backends take, such as `128k`. Default: `auto`, as they report it.
+    /// The context size of its backends in tokens, for prompt and answer together, such as `128k`. Default: `auto`, the
+    /// size that they report.
     pub context: Option<Field<Context>>,
-    /// What to keep to for nearly all of its requests: error budgets go by it, and backends are chosen by it.
+    /// Service-level objectives: error budgets are derived from them, and backends are chosen to meet them.
     pub objectives: Option<Located<Vec<Located<Objective>>>>,
-    /// Where it runs: addresses, or mappings.
+    /// Its backends: addresses or mappings.
     pub backends: Located<Vec<Backend>>,
 }
 
-/// A backend: an address alone, or a mapping.
+/// A backend: an address, or a mapping.
 pub type Backend = Either<Url, LongBackend>;
 
 /// A model on an engine.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LongBackend {
-    /// Base address of its engine, where that has no name.
+    /// Base address of its engine, if that has no name.
     pub url: Option<Field<Url>>,
-    /// Its engine, by name.
+    /// The name of its engine.
     pub engine: Option<Field<Word>>,
     /// The model's name upstream.
     pub model: Option<Field<Word>>,
-    /// The key its address is called with.
+    /// The API key for its address.
     pub key: Option<KeySource>,
-    /// What an hour of its address costs in US dollars, busy or not.
+    /// The cost of its address per hour in US dollars, busy or idle.
     pub gpu_hour: Option<Field<Hourly>>,
-    /// Where NVIDIA's DCGM exporter has the metrics of its GPUs.
+    /// The address of NVIDIA's DCGM exporter for its GPUs.
     pub dcgm: Option<Field<Exporter>>,
-    /// Whether the model is a `LoRA` adapter. Default: no.
+    /// The model is a `LoRA` adapter. Default: no.
     pub adapter: Option<Field<bool>>,
-    /// The name under which alone clients reach it.
+    /// The only name under which clients reach it.
     #[serde(rename = "as")]
     pub serves: Option<Field<Word>>,
     /// The Azure deployment.
     pub deployment: Option<Field<Word>>,
-    /// Its share of the pool's traffic, such as `5%`. Without it, the balancer decides.
+    /// Its fixed share of the pool's traffic, such as `5%`. Default: the balancer decides.
     pub weight: Option<Field<Share>>,
-    /// The model that it really serves, where others name the same one differently: backends with one name here continue each other's
-    /// broken streams.
+    /// The name of the model that it really serves, if backends name the same model differently: those with the same
+    /// name here continue each other's broken streams.
     pub same_as: Option<Field<Word>>,
-    /// Request fields that it cannot take.
+    /// Request fields that it does not support, to be removed.
     pub drop: Option<Vec<Field<Word>>>,
-    /// Request fields to add where the client sent none.
+    /// Request fields to add if the client sent none.
     pub defaults: Option<Named<Open>>,
 }
 
@@ -237,81 +242,84 @@ impl Shapes for LongBackend {
     const EXPECTED: &'static str = "an address such as `http://host:8000/v1`, or a mapping with `url` or `engine`";
 }
 
-/// A name clients may ask for, and where it goes: `to`, `complexity`, `length`, `alias` or `routes`.
+/// A name that clients may request, and its target: `to`, `complexity`, `length`, `alias` or `routes`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
     /// The pool it goes to.
     pub to: Option<Field<Word>>,
-    /// The pools it goes to by how hard its prompt seems.
+    /// Pools by the estimated complexity of the prompt.
     pub complexity: Option<Complexity>,
-    /// The pools it goes to by the length of its prompt.
+    /// Pools by the length of the prompt.
     pub length: Option<Length>,
-    /// Pools to try in turn where those cannot answer.
+    /// Pools to try in order if those cannot answer.
     pub fallback: Option<Vec<Field<Word>>>,
-    /// Whether the pools after the first also take requests that it has no room for, or would serve late. Default: `on`.
+    /// Also uses the pools after the first for requests that it has no capacity for or would serve late. Default: `on`.
     pub spill: Option<Field<Switch>>,
-    /// Whether another backend may be asked early, beside one whose first token is late; the first answer counts. Default: where its
-    /// pool has no price.
+    /// Hedging: tries another backend in parallel if the first token is late, and uses the first answer. Default: `on`
+    /// if its pool has no price.
     pub hedge: Option<Field<Switch>>,
-    /// Tokens of a stream that are held back, for a second at most: one that breaks off among them is begun anew. Default: none.
+    /// Tokens of a stream that are held back, for a second at most: a stream that breaks within them is restarted
+    /// unseen. Default: none.
     pub hold_back: Option<Field<u64>>,
     /// Its deadlines.
     pub timeouts: Option<RouteTimeouts>,
-    /// What each of its requests is to keep to: one that will hardly do so may be refused at once.
+    /// Limits for each single request: one that will hardly meet them may be rejected at once.
     pub bound: Option<Bound>,
-    /// What to keep to for nearly all of its requests: error budgets go by it.
+    /// Service-level objectives, from which error budgets are derived.
     pub objectives: Option<Located<Vec<Located<Objective>>>>,
-    /// How long its requests may wait for room. Default: `limits.queue.wait`.
+    /// The longest that its requests wait for capacity. Default: `limits.queue.wait`.
     pub queue: Option<Field<Pause>>,
-    /// A larger pool that is asked where an answer is of no use.
+    /// A larger pool that answers if the first answer is unusable.
     pub cascade: Option<Cascade>,
-    /// Which of the policy's caches its requests use.
+    /// The caches that its requests use.
     pub cache: Option<CacheUse>,
-    /// Another name that it stands for.
+    /// The name of another model that it stands for.
     pub alias: Option<Field<Word>>,
-    /// Where it goes, in the long form: the first whose condition holds.
+    /// Routes: the first one whose condition is true is used.
     pub routes: Option<Located<Vec<Located<Route>>>>,
 }
 
-/// A way to go: `to`, `complexity` or `length`.
+/// A route to pools: `to`, `complexity` or `length`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
-    /// Its name in headers and metrics. Default: the model's, with its number where there are several.
+    /// Its name in headers and metrics. Default: the model's name, with a number if there are several routes.
     pub name: Option<Field<Word>>,
-    /// The requests that go this way, as a condition in CEL, such as `prompt.tokens > 8000`. Default: all that come so far.
+    /// The requests of this route, as a CEL condition such as `prompt.tokens > 8000`. Default: all that no earlier
+    /// route took.
     pub when: Option<Field<Expression>>,
     /// The pool it goes to.
     pub to: Option<Field<Word>>,
-    /// The pools it goes to by how hard the prompt seems.
+    /// Pools by the estimated complexity of the prompt.
     pub complexity: Option<Complexity>,
-    /// The pools it goes to by the length of the prompt.
+    /// Pools by the length of the prompt.
     pub length: Option<Length>,
-    /// Pools to try in turn where those cannot answer.
+    /// Pools to try in order if those cannot answer.
     pub fallback: Option<Vec<Field<Word>>>,
-    /// Whether the pools after the first also take requests that it has no room for, or would serve late. Default: `on`.
+    /// Also uses the pools after the first for requests that it has no capacity for or would serve late. Default: `on`.
     pub spill: Option<Field<Switch>>,
-    /// Whether another backend may be asked early, beside one whose first token is late; the first answer counts. Default: where its
-    /// pool has no price.
+    /// Hedging: tries another backend in parallel if the first token is late, and uses the first answer. Default: `on`
+    /// if its pool has no price.
     pub hedge: Option<Field<Switch>>,
-    /// Tokens of a stream that are held back, for a second at most: one that breaks off among them is begun anew. Default: none.
+    /// Tokens of a stream that are held back, for a second at most: a stream that breaks within them is restarted
+    /// unseen. Default: none.
     pub hold_back: Option<Field<u64>>,
     /// Its deadlines.
     pub timeouts: Option<RouteTimeouts>,
-    /// What each of its requests is to keep to: one that will hardly do so may be refused at once.
+    /// Limits for each single request: one that will hardly meet them may be rejected at once.
     pub bound: Option<Bound>,
-    /// What to keep to for nearly all of its requests: error budgets go by it.
+    /// Service-level objectives, from which error budgets are derived.
     pub objectives: Option<Located<Vec<Located<Objective>>>>,
-    /// How long its requests may wait for room. Default: `limits.queue.wait`.
+    /// The longest that its requests wait for capacity. Default: `limits.queue.wait`.
     pub queue: Option<Field<Pause>>,
-    /// A larger pool that is asked where an answer is of no use.
+    /// A larger pool that answers if the first answer is unusable.
     pub cascade: Option<Cascade>,
-    /// Which of the policy's caches its requests use.
+    /// The caches that its requests use.
     pub cache: Option<CacheUse>,
 }
 
-/// What each request is to keep to.
+/// Limits for each single request.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bound {
@@ -319,50 +327,51 @@ pub struct Bound {
     pub ttft: Field<Duration>,
 }
 
-/// A larger pool that is asked where the answer of a smaller one does not pass, before the client has any of it.
+/// A larger pool that answers if the smaller one's answer fails a check, before the client has received any of it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cascade {
     /// The larger pool.
     pub to: Field<Word>,
-    /// What an answer has to pass. Default: all but `logprobs`.
+    /// The checks that an answer has to pass. Default: all but `logprobs`.
     pub checks: Option<Located<Vec<Field<Check>>>>,
-    /// Tokens of a stream that are held back to be looked at. Default: 32.
+    /// Tokens of a stream that are held back for the checks. Default: 32.
     pub hold: Option<Field<u64>>,
-    /// How long after its arrival a request is still sent to the larger pool, such as `8s`. Default: half of the least of two
-    /// minutes, `bound.ttft` (of a stream), `timeouts.first_token` and `timeouts.total`.
+    /// The time after its arrival up to which a request may be sent to the larger pool, such as `8s`. Default: half of the
+    /// least of two minutes, `bound.ttft` (of a stream), `timeouts.first_token` and `timeouts.total`.
     pub within: Option<Field<Duration>>,
-    /// The mean logprob below which an answer does not pass, such as `-1.2`, for clients that ask for logprobs.
+    /// The mean logprob below which an answer fails, such as `-1.2`, for clients that request logprobs.
     pub min_logprob: Option<Field<Logprob>>,
 }
 
-/// Tiers of pools, from the cheapest to the most capable, and what decides between them: one of the four below.
+/// Tiers of pools, from the cheapest to the most capable, and the objective that decides between them: one of the four
+/// below.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Complexity {
     /// The pools, the cheapest first.
     pub tiers: Located<Vec<Field<Word>>>,
-    /// The share of requests that each is to serve, such as `[75%, 25%]`.
+    /// The share of requests for each tier, such as `[75%, 25%]`.
     pub shares: Option<Located<Vec<Field<Share>>>>,
-    /// The mean quality to expect of answers, such as `80%`, at the least cost.
+    /// The mean expected quality of answers, such as `80%`, reached at the least cost.
     pub min_quality: Option<Field<Share>>,
-    /// US dollars that a hundredth of quality is worth, on one request.
+    /// The value in US dollars of one hundredth of quality, per request.
     pub value_per_quality_point: Option<Field<f64>>,
-    /// US dollars that a second of waiting for an answer costs, beside `value_per_quality_point`. Default: nothing.
+    /// The cost in US dollars of a second of waiting for an answer, with `value_per_quality_point`. Default: 0.
     pub value_per_second: Option<Field<f64>>,
-    /// US dollars that the requests of an hour may cost.
+    /// The most that the requests of an hour may cost, in US dollars.
     pub max_spend_per_hour: Option<Field<f64>>,
 }
 
-/// Two pools, by the length of the prompt.
+/// Two pools, chosen by the length of the prompt.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Length {
     /// The pool for short prompts.
     pub short: Field<Word>,
-    /// The pool for long ones.
+    /// The pool for long prompts.
     pub long: Field<Word>,
-    /// The tokens from which on a prompt is long, such as `8k`. Default: `auto`, where the pool for long ones serves it sooner and at
-    /// less cost to others.
+    /// The number of tokens from which a prompt is long, such as `8k`. Default: `auto`, the length from which the pool
+    /// for long prompts serves it sooner and at less cost to others.
     pub boundary: Option<Field<Boundary>>,
 }

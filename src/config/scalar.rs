@@ -1,4 +1,4 @@
-//! One value of the file: its text as written, where it stands, and what it is to be read as.
+//! A single value of the file: its text, its position and its type.
 
 use std::{borrow::Cow, marker::PhantomData, net::SocketAddr, time::Duration};
 
@@ -12,18 +12,18 @@ use super::{
 };
 use crate::types::Endpoint;
 
-/// A kind of value, read from text.
+/// A type of value that is read from text.
 pub trait Scalar: Sized {
-    /// The value that `text`, its variables filled in, stands for.
+    /// Parses `text`, in which variables are already substituted.
     fn read(text: &str) -> Result<Self, Mistake>;
 
-    /// What editors should accept.
+    /// The JSON schema for editors.
     fn schema() -> Schema {
         json_schema!({ "type": "string" })
     }
 }
 
-/// A value of kind `T`, not yet read.
+/// A value of type `T` that is not parsed yet.
 #[derive(Clone, Debug)]
 pub struct Field<T> {
     text: String,
@@ -36,12 +36,12 @@ impl<T> Field<T> {
         Self { text, at, kind: PhantomData }
     }
 
-    /// The text as it stands in the file, before variables are filled in; safe to show.
+    /// The text as written in the file, before variables are substituted; safe to show.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Where it stands.
+    /// Its position.
     pub fn at(&self) -> At {
         self.at
     }
@@ -69,7 +69,7 @@ impl<T: Scalar> JsonSchema for Field<T> {
     }
 }
 
-/// The value called `text` in `options`.
+/// The value with the name `text` in `options`.
 pub(super) fn choice<T: Copy>(text: &str, options: &[(&'static str, T)]) -> Result<T, Mistake> {
     if let Some((_, value)) = options.iter().find(|(name, _)| *name == text) {
         return Ok(*value);
@@ -82,7 +82,7 @@ pub(super) fn choice<T: Copy>(text: &str, options: &[(&'static str, T)]) -> Resu
     }))
 }
 
-/// What matches a value that comes from the environment.
+/// Matches a value that comes from the environment.
 const VARIABLE: &str = r"\$\{";
 
 pub(super) fn choice_schema<T>(options: &[(&'static str, T)]) -> Schema {
@@ -90,7 +90,7 @@ pub(super) fn choice_schema<T>(options: &[(&'static str, T)]) -> Schema {
     json_schema!({ "anyOf": [{ "enum": names }, { "type": "string", "pattern": VARIABLE }] })
 }
 
-/// A kind of value with a fixed set of names.
+/// Implements [`Scalar`] for a type with a fixed set of names.
 macro_rules! choices {
     ($type:ty, $options:expr) => {
         impl Scalar for $type {
@@ -105,27 +105,27 @@ macro_rules! choices {
     };
 }
 
-/// How an engine is addressed.
+/// The API dialect of an engine.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// As OpenAI is.
+    /// OpenAI's.
     OpenAi,
-    /// As Azure is: by deployment and dated version.
+    /// Azure's: by deployment and dated version.
     Azure,
 }
 
-/// How a backend is chosen.
+/// The balancing strategy of a pool.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Balance {
     /// Least cost, counted in tokens in flight.
     LeastCost,
-    /// One after the other.
+    /// One after the other, in order.
     RoundRobin,
     /// Fewest requests in flight.
     LeastRequest,
     /// The less loaded of two drawn at random.
     PowerOfTwo,
-    /// Moving average of latency that rises at once.
+    /// Smallest moving average of latency, which rises at once.
     PeakEwma,
 }
 
@@ -155,7 +155,7 @@ impl Scalar for String {
     }
 }
 
-/// A name that can stand in headers, metrics and paths.
+/// A name that is valid in headers, metrics and paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word(pub String);
 
@@ -169,7 +169,7 @@ impl Scalar for Word {
     }
 }
 
-/// An expression; whether it is one, its compiler tells.
+/// A condition; its compiler validates it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expression(pub String);
 
@@ -179,7 +179,7 @@ impl Scalar for Expression {
     }
 }
 
-/// A duration above nothing.
+/// A duration above zero.
 impl Scalar for Duration {
     fn read(text: &str) -> Result<Self, Mistake> {
         if text == "auto" {
@@ -211,7 +211,7 @@ impl Scalar for Predicted {
     }
 }
 
-/// A duration that may be nothing.
+/// A duration that may be zero.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Pause(pub Duration);
 
@@ -231,14 +231,14 @@ impl Scalar for bool {
     }
 }
 
-/// The time between two readings of an engine's metrics, if they are read: `true` for every second, `false`, or a duration.
+/// The interval between readings of an engine's metrics: `true` for every second, `false` for none, or a duration.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Scrape(pub Option<Duration>);
 
 impl Scrape {
-    /// Every second: engines refresh their gauges no more often than that.
+    /// Every second: engines do not refresh their gauges more often.
     pub const USUAL: Self = Self(Some(Duration::from_secs(1)));
-    /// More often would be a load of its own; what is older says nothing of a queue any more.
+    /// Shorter intervals would be a load on the engine; longer ones are too old to describe a queue.
     const RANGE: std::ops::RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(15);
 }
 
@@ -276,7 +276,7 @@ impl Scalar for Switch {
     }
 }
 
-/// A whole number above nothing, with an optional unit.
+/// A whole number above zero, with an optional unit.
 impl Scalar for u64 {
     fn read(text: &str) -> Result<Self, Mistake> {
         units::size(text)
@@ -320,7 +320,7 @@ impl Scalar for f64 {
     }
 }
 
-/// An address to listen at.
+/// An address to listen on.
 impl Scalar for SocketAddr {
     fn read(text: &str) -> Result<Self, Mistake> {
         let local = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
@@ -331,7 +331,7 @@ impl Scalar for SocketAddr {
     }
 }
 
-/// An address to listen at, or `off`.
+/// An address to listen on, or `off`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Admin(pub Option<SocketAddr>);
 

@@ -1,18 +1,18 @@
-//! The schema that editors complete and check policy files with.
+//! The JSON schema with which editors complete and check policy files.
 
 use super::raw::Document;
 
-/// The JSON schema of policy files, as pretty JSON with a last line break.
+/// The JSON schema of policy files, as indented JSON with a final line break.
 pub fn schema() -> String {
     let schema = schemars::schema_for!(Document);
-    // A schema is a JSON value to begin with: writing it cannot fail.
+    // A schema is a JSON value, so writing it cannot fail.
     format!("{:#}\n", schema.as_value())
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_schema_beside_the_policies_is_fresh() {
+    fn the_schema_file_is_current() {
         let kept = include_str!("../../policies/policy.schema.json");
         assert!(kept == super::schema(), "run `signalbox schema > policies/policy.schema.json`");
     }

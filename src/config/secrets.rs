@@ -1,4 +1,4 @@
-//! Where a policy file has secrets, and whether it gives them away: they are typed into it, and everyone on the machine may read it.
+//! Finds the secrets in a policy file, and checks whether a world-readable file contains literal ones.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{
     shape::Either,
 };
 
-/// Whether everyone on this machine may read the file at `path`, and `document` has secrets typed into it.
+/// True if everyone on this machine may read the file at `path`, and `document` contains literal secrets.
 pub(super) fn is_exposed(path: &Path, document: &Document) -> bool {
     is_world_readable(path) && has_secrets(document)
 }
@@ -21,7 +21,7 @@ fn is_world_readable(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
 }
 
-/// Elsewhere it cannot be told so.
+/// Cannot be determined on other systems.
 #[cfg(not(unix))]
 fn is_world_readable(_: &Path) -> bool {
     false
@@ -37,7 +37,7 @@ fn has_secrets(document: &Document) -> bool {
         || cache.chain(limits).any(|url| url.contains('@') && typed(url))
 }
 
-/// Every key that the file has, or says where to find.
+/// Every key in the file, literal or by reference.
 pub(super) fn key_sources(document: &Document) -> impl Iterator<Item = &KeySource> {
     let accounts = document.accounts.iter().flat_map(|named| &named.entries);
     let pools = document.pools.iter().flat_map(|named| &named.entries);
@@ -54,7 +54,7 @@ pub(super) fn key_sources(document: &Document) -> impl Iterator<Item = &KeySourc
     accounts.flat_map(|(_, account)| &account.keys.value).chain(backends).chain(embedder).chain(shared).chain(admin)
 }
 
-/// The embedder that the file names in the long form.
+/// The embedder, if the file configures another than the built-in one.
 pub(super) fn embedder(document: &Document) -> Option<&OtherEmbedder> {
     match document.cache.as_ref()?.semantic.as_ref()?.embedder.as_ref()? {
         Embedder::Long(other, _) => Some(other),

@@ -1,4 +1,4 @@
-//! The shapes that values take beside plain structs: mappings by name, one of two forms, anything at all.
+//! Generic shapes of values: with position, mappings by name, short or long form, any value.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -14,12 +14,12 @@ use super::{
     scalar::{Field, Scalar},
 };
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Debug)]
 pub struct Located<T> {
     /// The value.
     pub value: T,
-    /// Where it stands.
+    /// Its position.
     pub at: At,
 }
 
@@ -47,9 +47,9 @@ impl<T: JsonSchema> JsonSchema for Located<T> {
 /// A mapping from names that the user chooses, in the order of the file.
 #[derive(Debug)]
 pub struct Named<T> {
-    /// Names and what they stand for.
+    /// Names and values.
     pub entries: Vec<(Field<String>, T)>,
-    /// Where the mapping stands.
+    /// The position of the mapping.
     pub at: At,
 }
 
@@ -100,28 +100,28 @@ impl<T: JsonSchema> JsonSchema for Named<T> {
     }
 }
 
-/// What a value of several shapes may be, in words.
+/// A description of the accepted shapes, for error messages.
 pub trait Shapes {
     /// Completes "expected …".
     const EXPECTED: &'static str;
 
-    /// The short form that YAML takes for `value`: it reads `off` as false.
+    /// The short form of a boolean: YAML reads `off` as false.
     fn word(_value: bool) -> Option<&'static str> {
         None
     }
 }
 
-/// A value written short, as one scalar, or long, as a mapping.
+/// A value in short form, as one scalar, or in long form, as a mapping.
 #[derive(Debug)]
 pub enum Either<S, L> {
     /// The short form.
     Short(Field<S>),
-    /// The long form, and where it stands.
+    /// The long form and its position.
     Long(L, At),
 }
 
 impl<S, L> Either<S, L> {
-    /// Where it stands.
+    /// Its position.
     pub fn at(&self) -> At {
         match self {
             Self::Short(field) => field.at(),
@@ -188,12 +188,12 @@ impl<S: Scalar, L: JsonSchema> JsonSchema for Either<S, L> {
     }
 }
 
-/// Any value, as it would stand in JSON.
+/// Any value, as JSON.
 #[derive(Debug)]
 pub struct Open {
     /// The value.
     pub value: serde_json::Value,
-    /// Where it stands.
+    /// Its position.
     pub at: At,
 }
 

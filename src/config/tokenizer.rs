@@ -1,4 +1,4 @@
-//! How a pool's tokenizer is written: an encoding's name, a file, or a model on the hub.
+//! A pool's tokenizer: the name of an encoding, a file, or a model on the hub.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::{
     scalar::Scalar,
 };
 
-/// Names of what is built in.
+/// Names of the built-in choices.
 const BUILT_IN: [(&str, Tokenizer); 5] = [
     ("learned", Tokenizer::Learned),
     ("o200k", Tokenizer::O200k),
@@ -17,10 +17,10 @@ const BUILT_IN: [(&str, Tokenizer); 5] = [
     ("cl100k", Tokenizer::Cl100k),
     ("cl100k_base", Tokenizer::Cl100k),
 ];
-/// Longest part of a hub name, as the hub has it.
+/// The longest part of a hub name.
 const LONGEST: usize = 96;
 
-/// Where a tokenizer comes from.
+/// The source of a tokenizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tokenizer {
     /// None: bytes per token are learned.
@@ -67,7 +67,8 @@ impl Scalar for Tokenizer {
     }
 }
 
-/// Whether `text` can be half of a hub name. It becomes part of a path, so that what leads elsewhere is refused.
+/// True if `text` is a valid part of a hub name. It becomes part of a path, so anything that leads elsewhere is
+/// rejected.
 fn part(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !text.is_empty()
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_is_told_apart() {
+    fn every_form_is_recognised() {
         for (text, want) in [
             ("o200k", Tokenizer::O200k),
             ("cl100k_base", Tokenizer::Cl100k),
@@ -96,8 +97,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_told_with_a_mend() {
-        for (text, mend) in [
+    fn errors_suggest_a_remedy() {
+        for (text, remedy) in [
             ("o200", "did you mean `o200k`?"),
             ("llama", "`o200k`, `cl100k`"),
             ("./qwen", "name the file itself"),
@@ -107,7 +108,7 @@ mod tests {
             ("", "`o200k`, `cl100k`"),
         ] {
             let help = Tokenizer::read(text).unwrap_err().help.unwrap();
-            assert!(help.contains(mend), "{text}: {help}");
+            assert!(help.contains(remedy), "{text}: {help}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Units as people write them: `500ms`, `8k`, `2Ki`, `25%`.
+//! Values with units: `500ms`, `8k`, `2Ki`, `25%`.
 
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ pub fn duration(text: &str) -> Result<Duration, Mistake> {
         }
         _ => return Err(mistake()),
     };
-    // A century is beyond any deadline and well within what timers can take.
+    // A century is beyond any deadline and well within the range of timers.
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|duration| *duration <= Duration::from_hours(100 * 366 * 24))
         .ok_or_else(|| Mistake::new("a duration of more than a century").help("write a shorter one"))
 }
 
-/// Reads a duration that is more than nothing.
+/// Reads a duration above zero.
 pub(super) fn deadline(text: &str) -> Result<Duration, Mistake> {
     let duration = duration(text)?;
     if duration.is_zero() {
@@ -38,7 +38,7 @@ pub(super) fn deadline(text: &str) -> Result<Duration, Mistake> {
     Ok(duration)
 }
 
-/// Reads a whole number above nothing with an optional `k`, `M`, `G` (thousands) or `Ki`, `Mi`, `Gi` (times 1024).
+/// Reads a whole number above zero with an optional `k`, `M`, `G` (thousands) or `Ki`, `Mi`, `Gi` (times 1024).
 pub fn size(text: &str) -> Result<u64, Mistake> {
     let mistake = || {
         Mistake::new("not a size")
@@ -72,7 +72,7 @@ pub fn size(text: &str) -> Result<u64, Mistake> {
     if size < 1.0 {
         return Err(Mistake::new("a size of nothing").help("leave the key out to keep the default"));
     }
-    // Above 2^53 a float no longer counts in ones.
+    // Above 2^53 an `f64` cannot represent every integer.
     if size.fract() != 0.0 || size > 9_007_199_254_740_992.0 {
         return Err(mistake());
     }
@@ -101,13 +101,13 @@ pub(super) fn amount(text: &str) -> Result<f64, Mistake> {
         .ok_or_else(|| Mistake::new("not a number").help("write US dollars per million tokens, such as `0.15`"))
 }
 
-/// The number at the head of `text`, and what follows it.
+/// The number at the start of `text`, and the rest.
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     (&text[..end], text[end..].trim_start())
 }
 
-/// Digits with at most one point: what YAML and people agree on. No signs, exponents, `inf` or `nan`.
+/// Digits with at most one point, which YAML and people read alike. No signs, exponents, `inf` or `nan`.
 fn decimal(text: &str) -> Option<f64> {
     let plain = text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(|c| c.is_ascii_digit() || c == '.');
     plain.then(|| text.parse::<f64>().ok()).flatten().filter(|number| number.is_finite())

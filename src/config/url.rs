@@ -1,4 +1,4 @@
-//! Addresses of engines: checked, and written one way, so that one server is known as one.
+//! Engine addresses, validated and normalised so that one server has one address.
 
 use super::mistake::Mistake;
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_server_has_one_spelling() {
+    fn addresses_are_normalised() {
         for text in ["http://Host/v1", "http://host:80/v1/", "HTTP://host/v1"] {
             assert_eq!(read(text).unwrap(), "http://host/v1");
         }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_called_is_refused() {
+    fn invalid_addresses_are_rejected() {
         for text in [
             "",
             "10.0.0.1:8000",

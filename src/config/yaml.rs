@@ -1,4 +1,4 @@
-//! From text to the raw document, and from the parser's errors to ours.
+//! Parses YAML into the raw document, and converts the parser's errors to problems.
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::{DeserializeError as Error, Location, MessageFormatter, UserMessageFormatter};
@@ -8,10 +8,10 @@ use super::{
     problem::Problem,
 };
 
-/// Keys that the design names and this version does not have.
+/// Keys that are planned and not supported by this version.
 const LATER: [&str; 6] = ["health", "labels", "limits", "mirror", "prefer", "require"];
 
-/// How YAML is read: no deeper than policies go, because every level takes its share of the stack.
+/// Parser options. The depth is limited to that of policies, because every level uses stack.
 pub(super) fn options() -> serde_saphyr::Options {
     serde_saphyr::options! { with_snippet: false, budget: serde_saphyr::budget! { max_depth: 32 } }
 }
@@ -32,7 +32,7 @@ fn problem(error: &Error, text: &str) -> Problem {
             of(format!("`{field}` is missing here")).help(format!("add `{field}: …` to this mapping"))
         }
         Error::DuplicateMappingKey { key, .. } => {
-            of(key.as_ref().map_or("this key stands here twice".to_owned(), |key| format!("`{key}` stands here twice")))
+            of(key.as_ref().map_or("this key occurs twice".to_owned(), |key| format!("`{key}` occurs twice")))
                 .help("keep one of the two")
         }
         Error::SerdeInvalidType { expected, .. } | Error::SerdeInvalidValue { expected, .. } => {
@@ -54,7 +54,7 @@ fn problem(error: &Error, text: &str) -> Problem {
             of("a second document begins here".to_owned()).help("a policy is one document: remove the `---`")
         }
         other => of(UserMessageFormatter.format_message(other).into_owned())
-            .help("this is not YAML as it should be: check quotes, brackets and indentation"),
+            .help("this is not valid YAML: check quotes, brackets and indentation"),
     }
 }
 
@@ -76,7 +76,7 @@ fn unknown_key(at: At, field: &str, expected: &[&'static str]) -> Problem {
     }
 }
 
-/// The place in bytes; some of the parser's own errors know only the count of characters.
+/// The position in bytes; some of the parser's errors only have a character count.
 fn place(location: Location, text: &str) -> At {
     let span = location.span();
     let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);

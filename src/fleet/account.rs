@@ -7,7 +7,7 @@ use std::sync::{
 
 use crate::{
     policy,
-    quota::{Allowance, KeyRing, RateLimits, Reserved, Standing},
+    quota::{Allowance, KeyRing, RateLimits, Standing, TokenReservation},
     types::{Moment, Name},
 };
 
@@ -43,7 +43,7 @@ impl Account {
     /// Creates the account of `spec`, which has `used` this much so far.
     pub(super) fn new(spec: &policy::Account, used: Arc<Used>) -> Self {
         // Allowance that was refilled since the last use is refilled under the new limits.
-        used.allowance.follow(spec.limits, Moment::default());
+        used.allowance.set_limits(spec.limits, Moment::default());
         let limited = spec.limits != RateLimits::default();
         Self { name: spec.name.clone(), used, limited, keys: KeyRing::new(spec.keys.len()) }
     }
@@ -54,7 +54,7 @@ impl Account {
     }
 
     /// Reserves room for a request. Returns `None` where the limits do not admit it now.
-    pub fn admit(&self, tokens: u64, now: Moment) -> Option<Reserved> {
+    pub fn admit(&self, tokens: u64, now: Moment) -> Option<TokenReservation> {
         self.used.allowance.admit(tokens, now)
     }
 

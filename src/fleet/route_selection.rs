@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Pool, PoolForecast};
 use crate::{
-    policy::{ByLength, Model, Route, Rule, Target, Tiers, Way, condition::Facts},
+    policy::{ByLength, Model, Route, RouteChoice, Rule, Target, Tiers, condition::Facts},
     schedule::{
         boundary::Boundary,
         tiers::{Decision, TierView},
@@ -176,9 +176,9 @@ fn decide(
 ) -> SelectedRoute {
     let (mut length, mut tier) = (None, None);
     let route = match &rule.way {
-        Way::Pools(route) => route,
-        Way::Length(by) => by_length(&rule.name, by, usable, input, &mut length),
-        Way::Tiers(tiers) => by_tiers(&rule.name, tiers, usable, input, pools, &mut tier),
+        RouteChoice::Pools(route) => route,
+        RouteChoice::Length(by) => by_length(&rule.name, by, usable, input, &mut length),
+        RouteChoice::Tiers(tiers) => by_tiers(&rule.name, tiers, usable, input, pools, &mut tier),
     };
     if usable.len() == route.targets.len() {
         return SelectedRoute { route: route.clone(), skipped, too_small: Vec::new(), length, tier };

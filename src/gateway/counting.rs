@@ -4,7 +4,7 @@
 use std::{cell::OnceCell, sync::Arc};
 
 use crate::{
-    prompt::tokens::{Counter, Estimate, Known, Rendered},
+    prompt::tokens::{CountBasis, Counter, Estimate, Rendered},
     protocol::RequestBody,
     types::Tokens,
 };
@@ -66,7 +66,7 @@ impl<'a> Counting<'a> {
     }
 
     /// What is to be learned from once the engine's own count is there, where anything was looked at.
-    pub(super) fn known(&self) -> Option<(Arc<Counter>, Known)> {
+    pub(super) fn known(&self) -> Option<(Arc<Counter>, CountBasis)> {
         self.bounds.get().map(|bounds| (self.counter.clone(), bounds.known))
     }
 

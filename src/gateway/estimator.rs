@@ -12,7 +12,7 @@ use crate::{
     policy::Tokenizer,
     prompt::{
         BlockHasher, Blocks,
-        tokens::{Counter, Source},
+        tokens::{Counter, TokenizerSlot},
     },
     protocol::RequestBody,
     types::Name,
@@ -59,7 +59,7 @@ impl Estimator {
         &self,
         pool: &Name,
         tokenizer: &Tokenizer,
-        source: impl Fn(&Tokenizer) -> Arc<Source>,
+        source: impl Fn(&Tokenizer) -> Arc<TokenizerSlot>,
     ) -> Arc<Counter> {
         let new = || (tokenizer.clone(), Arc::new(Counter::new(source(tokenizer))));
         let mut known = self.counters.entry(pool.clone()).or_insert_with(new);

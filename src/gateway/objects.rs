@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     accounting::Callers,
-    protocol::objects::{self, Place},
+    protocol::objects::{self, ObjectPath},
     types::{Fault, Name, object::ObjectKind},
 };
 
@@ -64,13 +64,13 @@ impl<S> Objects<S> {
         }
         Ok(match objects::of_path(&call.path) {
             None => None,
-            Some(Place::All(kind)) if call.method == Method::POST => {
+            Some(ObjectPath::All(kind)) if call.method == Method::POST => {
                 // What is not stored cannot be asked for.
                 (call.body.member("store") != Some(b"false")).then(|| noted(kind, true))
             }
-            Some(Place::All(kind)) => return Err(no_list(kind)),
-            Some(Place::One(kind, id)) if is_refused(id) => return Err(missing(kind, id)),
-            Some(Place::One(kind, id)) => owners.owner(id).map(|_| noted(kind, false)),
+            Some(ObjectPath::All(kind)) => return Err(no_list(kind)),
+            Some(ObjectPath::One(kind, id)) if is_refused(id) => return Err(missing(kind, id)),
+            Some(ObjectPath::One(kind, id)) => owners.owner(id).map(|_| noted(kind, false)),
         })
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     learning::Learning,
     otel::Exporter,
     policy::{Policy, Tokenizer},
-    prompt::tokens::Source,
+    prompt::tokens::TokenizerSlot,
     telemetry::Metrics,
     types::Clock,
 };
@@ -107,7 +107,7 @@ impl Parts {
 
     /// Makes `snapshot` ready to be served: drops the metrics of what is gone and takes handles for every backend. `source` gives the
     /// tokenizer that a pool's prompts are counted with.
-    pub fn serving(&self, snapshot: Snapshot, source: impl Fn(&Tokenizer) -> Arc<Source>) -> Serving {
+    pub fn serving(&self, snapshot: Snapshot, source: impl Fn(&Tokenizer) -> Arc<TokenizerSlot>) -> Serving {
         Serving::new(snapshot, (&self.metrics, &self.estimator, &self.accounting.callers), source, self.clock.now())
     }
 }

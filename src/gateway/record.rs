@@ -17,7 +17,7 @@ use crate::{
     journal::{DecisionLog, FORM, JournalEntry},
     learning::Learning,
     measure::lock,
-    prompt::tokens::{Counter, Known},
+    prompt::tokens::{CountBasis, Counter},
     quota::Spent,
     telemetry::{InFlight, Metrics, Purpose, Stage},
     types::{
@@ -81,7 +81,7 @@ pub(super) struct Record {
     /// `None` once it is settled.
     line: Mutex<Option<Box<JournalEntry>>>,
     /// What was known of the prompt's tokens, to be compared with the engine's own count.
-    counted: OnceLock<(Arc<Counter>, Known)>,
+    counted: OnceLock<(Arc<Counter>, CountBasis)>,
     /// What answered it.
     served: OnceLock<Served>,
     /// What it took of its caller's limits.
@@ -221,7 +221,7 @@ impl Record {
     }
 
     /// Keeps what was known of the prompt's tokens.
-    pub(super) fn counts(&self, known: (Arc<Counter>, Known)) {
+    pub(super) fn counts(&self, known: (Arc<Counter>, CountBasis)) {
         // It is counted once; a second time would say the same.
         let _ = self.counted.set(known);
     }

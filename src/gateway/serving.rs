@@ -11,7 +11,7 @@ use crate::{
     cache::Origin,
     fleet::Snapshot,
     policy::{self, Tokenizer},
-    prompt::tokens::{Counter, Source},
+    prompt::tokens::{Counter, TokenizerSlot},
     telemetry::{BackendMetrics, Metrics, PoolMetrics},
     types::{Endpoint, Moment},
 };
@@ -39,7 +39,7 @@ impl Serving {
     pub(super) fn new(
         snapshot: Snapshot,
         (metrics, estimator, callers): (&Metrics, &Estimator, &Callers),
-        source: impl Fn(&Tokenizer) -> Arc<Source>,
+        source: impl Fn(&Tokenizer) -> Arc<TokenizerSlot>,
         since: Moment,
     ) -> Self {
         // First of all: what takes the place of others needs their room.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::{
     fleet::{Placement, Pool, Scratch},
     policy::Labels,
-    prompt::habits::Hits,
+    prompt::prefix_stability::CacheReport,
     types::{Candidate, Name, Usage},
 };
 
@@ -158,9 +158,13 @@ impl WeighedCandidate {
 
 impl AttemptEntry {
     /// What its engine reports of its cache, and what was expected of that: by our own count of the prompt, of which that may be more.
-    pub(crate) fn hits(&self) -> Option<Hits> {
+    pub(crate) fn hits(&self) -> Option<CacheReport> {
         let (reported, prompt) = (self.reported_cached_tokens?, self.usage?.prompt_tokens);
-        Some(Hits { prompt, predicted: self.predicted.cached_tokens.min(prompt), reported: reported.min(prompt) })
+        Some(CacheReport {
+            prompt,
+            predicted: self.predicted.cached_tokens.min(prompt),
+            reported: reported.min(prompt),
+        })
     }
 }
 

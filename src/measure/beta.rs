@@ -1,26 +1,26 @@
-//! Beta distributions: what a count of successes says of the rate behind it.
+//! Beta distributions: confidence bounds on a success rate from a count of successes.
 
-/// The interval that holds a rate with `confidence`, after `hits` of `trials` (Clopper and Pearson, Biometrika 1934). Counts may be
-/// broken, where they are weighted. Without trials it is all from 0 to 1.
+/// The interval that contains the rate with probability `confidence`, after `hits` of `trials` (Clopper and Pearson,
+/// Biometrika 1934). Counts may be fractional when samples are weighted. Without trials the interval is `0..=1`.
 pub fn clopper_pearson(hits: f64, trials: f64, confidence: f64) -> (f64, f64) {
     let tail = (1.0 - confidence) / 2.0;
     (lower_bound(hits, trials, tail), upper_bound(hits, trials, tail))
 }
 
-/// The rate that is exceeded with a chance of `tail` at most by none that would give so few hits.
+/// Upper confidence bound: above this rate, so few hits have a probability of `tail` at most.
 pub fn upper_bound(hits: f64, trials: f64, tail: f64) -> f64 {
     if hits >= trials { 1.0 } else { quantile(1.0 - tail, hits + 1.0, trials - hits) }
 }
 
-/// The rate below which so many hits would be seen with a chance of `tail` at most.
+/// Lower confidence bound: below this rate, so many hits have a probability of `tail` at most.
 pub fn lower_bound(hits: f64, trials: f64, tail: f64) -> f64 {
     if hits <= 0.0 { 0.0 } else { quantile(tail, hits, trials - hits + 1.0) }
 }
 
-/// The value below which a share `p` of the distribution with parameters `a` and `b` lies, all positive.
+/// The `p` quantile of the beta distribution with the parameters `a` and `b`, which must be positive.
 pub fn quantile(p: f64, a: f64, b: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
-    // Each round halves the interval: to the last bit that counts.
+    // Each round halves the interval; 60 rounds exhaust the precision of an `f64`.
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
         if share_below(middle, a, b) < p {

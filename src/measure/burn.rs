@@ -1,36 +1,42 @@
-//! How fast the error budget of an objective is used up: good and bad requests over several windows, and what they say together.
+//! The burn rate of an objective's error budget: good and bad requests over several windows, and the state that follows
+//! from them.
 //!
-//! The *burn rate* over a window is the share of bad requests there ÷ the share that the objective allows: at 1 the budget lasts just
-//! for its window of three days, at 20 everything is bad and one in twenty may be.
+//! The *burn rate* over a window is the share of bad requests in it ÷ the share that the objective allows. At 1 the
+//! budget lasts exactly for its window of three days. With one bad request in twenty allowed, the rate is 20 when all
+//! requests are bad.
 //!
-//! When a budget *burns* is told by pairs of windows, as in Google's *Site Reliability Workbook* (chapter 5, “Alerting on SLOs”,
-//! multiwindow, multi-burn-rate alerts): fast at 14.4 over an hour, slow at 6 over six hours, each only while the same holds over a
-//! twelfth of that time, so that it is over soon after its cause is. Two things are ours:
+//! Pairs of windows decide when a budget *burns*, as in Google's *Site Reliability Workbook* (chapter 5, “Alerting on
+//! SLOs”, multiwindow, multi-burn-rate alerts): fast at 14.4 over an hour, slow at 6 over six hours. Both require the
+//! same rate over a window a twelfth as long, so that the state ends soon after its cause. Two rules differ from the
+//! book:
 //!
-//! * The workbook's objectives allow one failure in a thousand. Percentiles of latencies allow so much that 14.4 times as much is
-//!   more than all: a 90th percentile burns at 10 at most. So no more is asked for than three quarters (slow: three tenths) of the way
-//!   from what is allowed to everything. From a 95th percentile on that changes nothing.
-//! * “If a system receives a low number of requests … a single failed request” is enough for any rate (the same chapter, “Low-Traffic
-//!   Services”, which would have artificial requests sent). Here five bad ones in the longer window are the least that burns.
+//! * The workbook's objectives allow one failure in a thousand. Latency percentiles allow so many that 14.4 times as
+//!   many exceeds all requests: a 90th percentile burns at 10 at most. The threshold is therefore at most three
+//!   quarters (slow: three tenths) of the way from the allowed share to all requests. From a 95th percentile upwards
+//!   this changes nothing.
+//! * “If a system receives a low number of requests … a single failed request” is enough for any rate (the same
+//!   chapter, “Low-Traffic Services”, which suggests artificial requests). Here a budget burns only after five bad
+//!   requests in the longer window.
 //!
-//! What burns does so until the shorter window is back within what is allowed, and not only below what set it off. What is routed
-//! elsewhere meanwhile brings no requests, and an empty window is within all bounds: so it is tried again.
+//! A burning budget burns until the shorter window is back within the allowed share, not merely below the threshold.
+//! Traffic routed elsewhere in the meantime leaves the window empty, and an empty window is within the allowed share,
+//! so the pool is tried again.
 
 use std::{sync::Mutex, time::Duration};
 
 use super::lock;
 use crate::types::Moment;
 
-/// Fewer bad requests than these burn nothing.
+/// The least number of bad requests at which a budget can burn.
 pub const FEWEST: u64 = 5;
-/// What was used up counts as such until so much of the budget is left again.
+/// An exhausted budget counts as exhausted until this share of it is left again.
 const RECOVERED: f64 = 0.05;
-/// How often, at most, requests that come in have the state looked at.
+/// The least time between two updates of the state by recorded requests.
 const LOOK: Duration = Duration::from_secs(1);
-/// Seconds of a slot, and slots, of each ring.
+/// Seconds per slot and number of slots of each ring.
 const RINGS: [(u64, usize); 4] = [(5, 60), (60, 60), (300, 72), (3600, 72)];
 
-/// How far back a burn rate looks.
+/// The window of a burn rate.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum BurnSpan {
     /// Five minutes.
@@ -46,7 +52,7 @@ pub enum BurnSpan {
 }
 
 impl BurnSpan {
-    /// Those that are published.
+    /// The spans that are published as metrics.
     pub const PUBLISHED: [Self; 4] = [Self::FiveMinutes, Self::Hour, Self::SixHours, Self::ThreeDays];
 
     /// The name used in metric labels: `5m`, `30m`, `1h`, `6h`, `3d`.
@@ -60,13 +66,13 @@ impl BurnSpan {
         }
     }
 
-    /// Its length.
+    /// The length of the span.
     pub const fn length(self) -> Duration {
         let (ring, slots) = self.reach();
         Duration::from_secs(RINGS[ring].0 * slots)
     }
 
-    /// The ring that it is in, and how many of its slots.
+    /// The index of the ring that covers the span, and the number of its slots.
     const fn reach(self) -> (usize, u64) {
         match self {
             Self::FiveMinutes => (0, 60),
@@ -78,13 +84,13 @@ impl BurnSpan {
     }
 }
 
-/// Two windows that tell together whether a budget burns.
+/// Two windows that decide together whether a budget burns.
 struct Rule {
     long: BurnSpan,
     short: BurnSpan,
-    /// The burn rate in both.
+    /// Threshold of the burn rate in both windows.
     rate: f64,
-    /// Where that is more than so much of the way from what is allowed to everything, that.
+    /// Upper bound of the threshold, as a share of the way from the allowed share to all requests.
     way: f64,
 }
 
@@ -99,14 +105,14 @@ impl Rule {
     }
 }
 
-/// How an objective stands; the worse, the greater.
+/// The state of an objective's budget, ordered from best to worst.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BudgetState {
-    /// Its budget will do.
+    /// The budget lasts.
     Ok,
-    /// Its budget is used up too fast.
+    /// The budget is being used up too fast.
     Burning,
-    /// Its budget is used up.
+    /// The budget is used up.
     Exhausted,
 }
 
@@ -124,7 +130,7 @@ impl BudgetState {
     }
 }
 
-/// What there is to tell of an objective at one moment.
+/// A snapshot of an objective's budget.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct BudgetStanding {
     /// Good requests since the count began.
@@ -133,14 +139,15 @@ pub struct BudgetStanding {
     pub total: u64,
     /// Burn rates over the [published](BurnSpan::PUBLISHED) spans.
     pub burn: [f64; BurnSpan::PUBLISHED.len()],
-    /// What is left of the budget: 1 for all of it, below 0 where more was used than there was.
+    /// The remaining share of the budget: 1 for all of it, below 0 if it was overdrawn.
     pub budget_left: f64,
-    /// What all of it comes to.
+    /// The state that follows.
     pub state: BudgetState,
 }
 
-/// The error budget of one objective: counts in four rings of slots (6 KB), each reused when its turn comes round again. A window
-/// covers between all of its length and one slot less; the half hour is one of the hour's slots.
+/// The error budget of one objective. It counts requests in four rings of slots (6 KB); each slot is reused when the
+/// ring comes round again. A window covers its full length or up to one slot less. The half hour reads half of the
+/// hour's slots.
 #[derive(Debug)]
 pub struct ErrorBudget {
     /// The share of requests that may be bad, above 0.
@@ -172,7 +179,7 @@ struct Ring {
     slots: Box<[Slot]>,
 }
 
-/// The requests of one stretch of time.
+/// The requests of one slot's stretch of time.
 #[derive(Copy, Clone, Debug, Default)]
 struct Slot {
     epoch: u64,
@@ -182,7 +189,7 @@ struct Slot {
 // === impl ErrorBudget ===
 
 impl ErrorBudget {
-    /// A budget of which nothing is used at `now`, for an objective that a share of `target` requests is to keep, below 1.
+    /// An unused budget from `now` on, for an objective that the share `target` (below 1) of requests must meet.
     pub fn new(target: f64, now: Moment) -> Self {
         let rings = RINGS.map(|(seconds, slots)| Ring {
             width: seconds * 1_000_000_000,
@@ -200,16 +207,16 @@ impl ErrorBudget {
         for ring in &mut counts.rings {
             ring.add(good, now);
         }
-        // So that what sets it off is seen, and not only where somebody asks.
+        // Updates the state here too: otherwise a burn would start only when somebody reads it.
         if counts.looked.is_none_or(|looked| now.since(looked) >= LOOK) {
-            self.look(&mut counts, now);
+            self.update_state(&mut counts, now);
         }
     }
 
-    /// All there is to tell.
+    /// The counts, rates and state at `now`.
     pub fn standing(&self, now: Moment) -> BudgetStanding {
         let mut counts = lock(&self.counts);
-        let state = self.look(&mut counts, now);
+        let state = self.update_state(&mut counts, now);
         BudgetStanding {
             good: counts.all.total - counts.all.bad,
             total: counts.all.total,
@@ -219,13 +226,13 @@ impl ErrorBudget {
         }
     }
 
-    /// What it comes to.
+    /// The state at `now`.
     pub fn state(&self, now: Moment) -> BudgetState {
-        self.look(&mut lock(&self.counts), now)
+        self.update_state(&mut lock(&self.counts), now)
     }
 
-    /// The burn rate over the last five minutes; 0 where fewer than [five](FEWEST) requests were bad.
-    pub fn lately(&self, now: Moment) -> f64 {
+    /// The burn rate over the last five minutes; 0 if fewer than [five](FEWEST) requests were bad.
+    pub fn recent_burn_rate(&self, now: Moment) -> f64 {
         let count = lock(&self.counts).over(BurnSpan::FiveMinutes, now);
         if count.bad < FEWEST { 0.0 } else { self.rate(count) }
     }
@@ -234,15 +241,15 @@ impl ErrorBudget {
         if count.total == 0 { 0.0 } else { count.bad as f64 / count.total as f64 / self.allowed }
     }
 
-    /// A budget is for the requests of three days. Of one that is younger it is taken that as many came before, and all were good: the
-    /// first minutes after a start are no measure for days.
+    /// The remaining share of the budget. The budget covers three days of requests. A younger one is assumed to follow
+    /// on as much traffic that was all good, because the first minutes after a start say little about days.
     fn left(&self, counts: &Counts, now: Moment) -> f64 {
         let window = BurnSpan::ThreeDays;
         let known = now.seconds_since(self.began) / window.length().as_secs_f64();
         1.0 - self.rate(counts.over(window, now)) * known.min(1.0)
     }
 
-    fn look(&self, counts: &mut Counts, now: Moment) -> BudgetState {
+    fn update_state(&self, counts: &mut Counts, now: Moment) -> BudgetState {
         counts.looked = Some(now);
         for (at, rule) in RULES.iter().enumerate() {
             let (long, short) = (counts.over(rule.long, now), self.rate(counts.over(rule.short, now)));
@@ -286,7 +293,7 @@ impl Ring {
         if slot.epoch < epoch {
             *slot = Slot { epoch, count: Count::default() };
         }
-        // A slot that is already newer means that this request comes a whole round late.
+        // A newer slot means that this request is late by a whole round.
         if slot.epoch == epoch {
             slot.count.add(good);
         }
@@ -316,7 +323,7 @@ mod tests {
         Moment::from_nanos(seconds * 1_000_000_000)
     }
 
-    /// A request every ten seconds from `from` to `until`, of which a share of `bad` is so, evenly.
+    /// Plays a request every ten seconds from `from` to `until`, of which the share `bad` is bad, spread evenly.
     fn play(budget: &ErrorBudget, from: u64, until: u64, bad: f64) {
         let mut owed = 0.0;
         for second in (from..until).step_by(10) {
@@ -368,16 +375,16 @@ mod tests {
     }
 
     #[test]
-    fn what_gets_no_requests_any_more_is_tried_again() {
+    fn a_budget_without_requests_recovers() {
         let budget = ErrorBudget::new(0.95, at(0));
         play(&budget, 0, HOUR, 1.0);
         assert_eq!(budget.state(at(HOUR)), BudgetState::Burning);
-        assert!(budget.lately(at(HOUR)) > 19.9);
+        assert!(budget.recent_burn_rate(at(HOUR)) > 19.9);
         assert_eq!(budget.state(at(HOUR + 200)), BudgetState::Burning);
         // The fast rule is over after five minutes without any, the slow one after half an hour.
         assert_eq!(budget.state(at(HOUR + 31 * 60)), BudgetState::Ok);
-        assert!(budget.lately(at(HOUR + 31 * 60)) < 1e-9);
-        // Whether that was right, a few requests tell.
+        assert!(budget.recent_burn_rate(at(HOUR + 31 * 60)) < 1e-9);
+        // A few requests decide whether that was right.
         play(&budget, HOUR + 31 * 60, HOUR + 32 * 60, 1.0);
         assert_eq!(budget.state(at(HOUR + 32 * 60)), BudgetState::Burning);
     }
@@ -388,7 +395,7 @@ mod tests {
             let budget = ErrorBudget::new(target, at(0));
             for hour in 0..80 {
                 budget.record(false, at(hour * HOUR));
-                assert!(budget.lately(at(hour * HOUR)) < 1e-9);
+                assert!(budget.recent_burn_rate(at(hour * HOUR)) < 1e-9);
                 let state = budget.state(at(hour * HOUR));
                 assert!(hour > 3 || state == BudgetState::Ok, "{target}: {state:?} after {hour} h");
             }
@@ -456,7 +463,7 @@ mod tests {
         }
 
         #[test]
-        fn what_burns_has_a_reason(shares in prop::collection::vec((1..90_u64, 0.0..1.0_f64), 1..20), target in 0.5..0.9999_f64) {
+        fn a_burning_budget_exceeds_a_threshold(shares in prop::collection::vec((1..90_u64, 0.0..1.0_f64), 1..20), target in 0.5..0.9999_f64) {
             let budget = ErrorBudget::new(target, at(0));
             let mut clock = 0;
             for (minutes, bad) in shares {

@@ -1,4 +1,4 @@
-//! How many tokens a prompt has, by its bytes, learned from what engines report.
+//! A prompt's token count estimated from its bytes, learned from the counts that engines report.
 
 use std::sync::{
     Mutex,
@@ -7,38 +7,38 @@ use std::sync::{
 
 use super::{Rls, lock};
 
-/// Bytes a token before anything was learned: about right for English prose and for code.
+/// Bytes per token before anything was learned: about right for English prose and for code.
 const DEFAULT: f64 = 4.0;
-/// Byte-fallback tokenizers come close to one byte a token.
+/// Byte-fallback tokenizers come close to one byte per token.
 const LOWEST: f64 = 1.0;
-/// Repetitive or heavily escaped text; beyond it the bytes were not text (an image, say).
+/// Repetitive or heavily escaped text. Beyond this the bytes were not text (an image, for example).
 const HIGHEST: f64 = 12.0;
-/// Of prompts of fewer tokens than this nearly all may be the chat template's own, or what was read of them wrongly.
+/// In shorter prompts nearly all tokens may come from the chat template, or the count may be wrong.
 const FEWEST_TOKENS: u64 = 32;
-/// Tokens that templates add, and tokens a byte: how far they stray from none and from the default.
+/// Prior standard deviations of the template's tokens (from 0) and of tokens per byte (from the default).
 const SPREAD: [f64; 2] = [32.0, 0.1];
-/// A chat template adds at most so many tokens.
+/// The most tokens that a chat template adds.
 const LONGEST_TEMPLATE: f64 = 4096.0;
-/// About the last hundred prompts count.
+/// Remembers about the last hundred prompts.
 const FORGETTING: f64 = 0.99;
 
-/// Tokens of a prompt as a linear function of its bytes of text, kept for each model: what turns a body's length into an
-/// estimate of its tokens without running a tokenizer.
+/// Tokens of a prompt as a linear function of its bytes of text, kept per model. It turns a body's length into a token
+/// estimate without running a tokenizer.
 ///
-/// A chat template adds its own tokens to every prompt. A mean of bytes ÷ tokens would take them for a property of the text: an
-/// engine that got only short prompts would seem to have a worse tokenizer than its twin that got the long ones, and any long
-/// prompt to be the longer there.
+/// A chat template adds its own tokens to every prompt. A mean of bytes ÷ tokens would attribute them to the text: an
+/// engine that got only short prompts would seem to have a worse tokenizer than its twin that got the long ones, and
+/// long prompts would be overestimated there.
 #[derive(Debug)]
 pub struct BytesPerToken {
     fit: Mutex<Rls<2>>,
-    /// Bits of what a token has in bytes of text.
+    /// Bits of the bytes per token, as `f64`.
     bits: AtomicU64,
     /// Tokens of the template.
     template: AtomicU32,
 }
 
 impl BytesPerToken {
-    /// Nothing learned yet: 4.0, and no template.
+    /// The initial estimate: 4.0 bytes per token and no template.
     pub fn new() -> Self {
         Self {
             fit: Mutex::new(Rls::new([0.0, 1.0 / DEFAULT], SPREAD, FORGETTING)),
@@ -47,8 +47,8 @@ impl BytesPerToken {
         }
     }
 
-    /// Learns from a prompt of `bytes` bytes of text that the engine counted as `tokens`. A prompt too short to tell,
-    /// or with a ratio no text has, teaches nothing.
+    /// Learns from a prompt of `bytes` bytes of text that the engine counted as `tokens`. Ignores prompts that are too
+    /// short and ratios that no text has.
     pub fn observe(&self, bytes: u64, tokens: u64) {
         let ratio = bytes as f64 / tokens as f64;
         if tokens < FEWEST_TOKENS || !(LOWEST..=HIGHEST).contains(&ratio) {
@@ -63,21 +63,22 @@ impl BytesPerToken {
         self.template.store(template.min(LONGEST_TEMPLATE) as u32, Relaxed);
     }
 
-    /// Bytes of text a token, between 1 and 12.
+    /// Bytes of text per token, between 1 and 12.
     pub fn value(&self) -> f64 {
         f64::from_bits(self.bits.load(Relaxed))
     }
 
-    /// The tokens that `bytes` bytes of text will make, rounded up; about four billion at most.
+    /// The estimated tokens of `bytes` bytes of text, rounded up; about four billion at most.
     pub fn tokens(&self, bytes: u64) -> u64 {
         let tokens = bytes as f64 / self.value();
-        // `ceil` is a call where the processor's own is not to be counted on, and numbers of 64 bits take several steps where one of 32
-        // takes one: decisions ask for every backend.
+        // `ceil` is a function call on targets without SSE4.1, and 64-bit conversions take several instructions where
+        // 32-bit ones take one. Decisions call this for every backend.
         let whole = tokens as u32;
         u64::from(whole) + u64::from(f64::from(whole) < tokens)
     }
 
-    /// The tokens of a prompt with `bytes` bytes of text, or of so much of its beginning: with the template's own.
+    /// The estimated tokens of a prompt with `bytes` bytes of text, or of a prefix of that length, including the
+    /// template.
     pub fn prompt_tokens(&self, bytes: u64) -> u64 {
         if bytes == 0 { 0 } else { self.tokens(bytes) + u64::from(self.template.load(Relaxed)) }
     }
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_told_from_the_text_whatever_the_mix() {
+    fn the_template_is_separated_from_the_text_whatever_the_mix() {
         let tokens = |bytes: u64| 44 + bytes / 3;
         for long in [0.02, 0.5, 1.0] {
             let (ratio, mut dice) = (BytesPerToken::new(), fastrand::Rng::with_seed(1));

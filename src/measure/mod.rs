@@ -1,9 +1,9 @@
-//! Running estimates of what was seen: quantiles over recent windows, decayed means, rates and ratios. Pure: `now` is an
+//! Running estimates of measurements: quantiles over recent windows, decayed means, rates and ratios. Pure: `now` is an
 //! argument, and nothing here reads a clock, waits or does I/O.
 //!
-//! Every estimate is shared by reference between threads and holds its lock, where it has one, for well under a
-//! microsecond. A sample that is not a finite number of the expected sign is dropped: one broken measurement must not
-//! poison a mean for good.
+//! Every estimate is shared by reference between threads and holds its lock, if it has one, for well under a
+//! microsecond. A sample that is not a finite number of the expected sign is dropped, so that one broken measurement
+//! cannot poison a mean.
 
 pub mod beta;
 mod burn;
@@ -26,7 +26,7 @@ pub use self::{
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks `mutex` even after a panic elsewhere: an estimate that missed one sample is still an estimate.
+/// Locks `mutex` even after a panic elsewhere: an estimate that missed one sample is still usable.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! A moving average of latencies that believes bad news at once and good news slowly.
+//! A moving average of latencies that rises at once and falls slowly.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -9,12 +9,12 @@ use crate::types::Moment;
 
 /// The peak-sensitive moving average of Finagle's `PeakEwma` and `tower::load::PeakEwma`, in seconds.
 ///
-/// A sample above the average replaces it; one below is mixed in with the weight `1 − exp(−elapsed / τ)`. While no
-/// samples come, the value decays towards zero, so that a backend shunned for one slow answer is tried again.
+/// A sample above the average replaces it; one below is mixed in with the weight `1 − exp(−elapsed / τ)`. Without
+/// samples the value decays towards zero, so that a backend avoided after one slow answer is tried again.
 ///
-/// The state is one atomic word, so that readers choosing among many backends neither lock nor tear: the average as
-/// `f32` above, the milliseconds of its last update below. Time thus counts in milliseconds, and a silence of more than
-/// 24 days reads as none.
+/// The state is one atomic word, so that readers who compare many backends need no lock and see no torn state: the
+/// average as `f32` above, the milliseconds of its last update below. Time thus has a resolution of milliseconds, and
+/// more than 24 days without a sample read as none.
 #[derive(Debug)]
 pub struct PeakEwma {
     decay: f64,
@@ -22,8 +22,8 @@ pub struct PeakEwma {
 }
 
 impl PeakEwma {
-    /// An average that decays with the time constant `decay` (τ) and starts at `initial` seconds at `now`: what a
-    /// backend is thought to take before it was measured, lest all requests go to the newest one.
+    /// An average that decays with the time constant `decay` (τ) and starts at `initial` seconds at `now`: the latency
+    /// assumed of a backend before it is measured, so that not all requests go to the newest one.
     pub fn new(decay: Duration, initial: f64, now: Moment) -> Self {
         let state = State { value: initial.max(0.0) as f32, at: millis(now) };
         Self { decay: decay.as_secs_f64().max(1e-9), word: AtomicU64::new(state.pack()) }
@@ -61,7 +61,7 @@ impl PeakEwma {
     }
 }
 
-/// What the word holds.
+/// The decoded atomic word.
 #[derive(Copy, Clone)]
 struct State {
     value: f32,
@@ -77,7 +77,7 @@ impl State {
         Self { value: f32::from_bits((word >> 32) as u32), at: word as u32 }
     }
 
-    /// Milliseconds from the last update to `now`; 0 where a thread with an earlier `now` comes second.
+    /// Milliseconds from the last update to `now`; 0 if another thread has updated with a later `now`.
     fn elapsed(self, now: u32) -> u32 {
         let elapsed = now.wrapping_sub(self.at);
         if elapsed > u32::MAX / 2 { 0 } else { elapsed }

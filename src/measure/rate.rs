@@ -1,4 +1,4 @@
-//! How many events, or tokens, went by a second, lately.
+//! Events, or tokens, per second over the recent past.
 
 use std::sync::Mutex;
 
@@ -6,10 +6,10 @@ use super::lock;
 use crate::types::Moment;
 
 const SECOND: u64 = 1_000_000_000;
-/// One bucket a second for the longest span, and one for the second that is not over yet.
+/// One bucket per second of the longest span, and one for the current second.
 const BUCKETS: usize = 61;
 
-/// How far back a rate looks.
+/// The window of a rate.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RateSpan {
     /// The last ten seconds.
@@ -27,7 +27,7 @@ impl RateSpan {
     }
 }
 
-/// Events a second over the last ten seconds or the last minute, from a ring of one-second buckets (1 KB).
+/// Events per second over the last ten seconds or the last minute, from a ring of one-second buckets (1 KB).
 #[derive(Debug)]
 pub struct Rate {
     state: Mutex<State>,
@@ -46,7 +46,7 @@ struct Bucket {
 }
 
 impl Rate {
-    /// A rate that saw nothing yet.
+    /// A rate without events.
     pub fn new() -> Self {
         Self { state: Mutex::new(State { started: None, buckets: [Bucket::default(); BUCKETS] }) }
     }
@@ -65,13 +65,13 @@ impl Rate {
         }
     }
 
-    /// Events in the whole seconds of `span` and in the part of the present one.
+    /// Events in the whole seconds of `span` and in the elapsed part of the current one.
     pub fn total(&self, span: RateSpan, now: Moment) -> u64 {
         lock(&self.state).total(span, now)
     }
 
-    /// Events a second over the whole seconds of `span` and the part of the present one. A rate that is younger than
-    /// the span is taken over its age (of at least a second), so that it is right from the start.
+    /// Events per second over the whole seconds of `span` and the elapsed part of the current one. A rate younger than
+    /// the span is divided by its age (at least one second), so that it is right from the start.
     pub fn per_second(&self, span: RateSpan, now: Moment) -> f64 {
         let state = lock(&self.state);
         let Some(started) = state.started else { return 0.0 };

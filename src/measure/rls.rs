@@ -1,19 +1,20 @@
-//! Recursive least squares: a linear model that learns from one sample at a time and slowly forgets.
+//! Recursive least squares: a linear model that learns from one sample at a time and forgets old samples slowly.
 
-/// An innovation beyond this many predictions is an accident (a stall, a clock step): it moves the model no further.
+/// An innovation beyond this many predictions is an outlier (a stall, a clock step) and is clipped.
 const CLIP: f64 = 4.0;
-/// How the expected error of a sample grows with its size: samples are weighed by `expected^-0.75`. With 1, purely relative
-/// errors, long waits hardly count and are mispredicted where the model is not quite the engine's; with 0, short ones do not.
+/// The exponent by which a sample's expected error grows with its size: samples are weighted by `expected^-0.75`. With
+/// 1 (purely relative errors) long waits hardly count and are mispredicted if the model does not quite match the
+/// engine; with 0 short ones hardly count.
 const ERROR_GROWTH: f64 = 0.75;
-/// Larger inputs than this are not measurements.
+/// The largest input that is accepted as a measurement.
 const LARGEST: f64 = 1e9;
 
 /// A linear model `y = Σ coefficient · x` for quantities that cannot be negative, with exponential forgetting (Haykin,
 /// *Adaptive Filter Theory*, the RLS algorithm; forgetting 0.999 remembers about the last thousand samples).
 ///
-/// Three things keep it sound on live traffic. Coefficients stay at 0 or above: more work never takes less time. The
-/// variance of each coefficient stays at or below its prior's, so that a feature that has not varied for an hour does not
-/// wind up and then jump. And a sample that is not a finite number is dropped.
+/// Three rules keep it stable on live traffic. Coefficients stay at 0 or above: more work never takes less time. The
+/// variance of each coefficient stays at or below its prior's, so that a feature that has not varied for an hour does
+/// not wind up and then jump. A sample that is not a finite number is dropped.
 #[derive(Clone, Debug)]
 pub struct Rls<const N: usize> {
     coefficients: [f64; N],
@@ -23,8 +24,8 @@ pub struct Rls<const N: usize> {
 }
 
 impl<const N: usize> Rls<N> {
-    /// A model that starts from the coefficients `prior`, each uncertain by its `spread` (a standard deviation, above 0),
-    /// and keeps the share `forgetting` (of `0..=1`) of what it knows at each sample.
+    /// A model that starts from the coefficients `prior`, each with the standard deviation `spread` (above 0), and
+    /// keeps the share `forgetting` (in `0..=1`) of its knowledge at each sample.
     pub fn new(prior: [f64; N], spread: [f64; N], forgetting: f64) -> Self {
         let ceiling = spread.map(|spread| spread * spread);
         Self { coefficients: prior, covariance: diagonal(&ceiling), ceiling, forgetting }
@@ -35,12 +36,13 @@ impl<const N: usize> Rls<N> {
         &self.coefficients
     }
 
-    /// What the model makes of `x`.
+    /// The prediction for `x`.
     pub fn predict(&self, x: &[f64; N]) -> f64 {
         dot(&self.coefficients, x)
     }
 
-    /// Learns that `x` led to `y`, where about `expected` (above 0, in the unit of `y`) had been expected.
+    /// Learns that `x` led to `y`. `expected` (above 0, in the unit of `y`) is the order of magnitude that was
+    /// expected.
     pub fn observe(&mut self, x: &[f64; N], y: f64, expected: f64) {
         let sound = |value: f64| value.is_finite() && value.abs() <= LARGEST;
         if !(x.iter().copied().all(sound) && sound(y) && sound(expected) && expected > 0.0) {
@@ -63,8 +65,8 @@ impl<const N: usize> Rls<N> {
         self.bound();
     }
 
-    /// Brings each variance back under its ceiling; rows and columns shrink alike, which keeps the correlations. Rounding
-    /// may cost a variance its sign; then what is known is forgotten, but not the coefficients.
+    /// Limits each variance to its ceiling. Rows and columns shrink alike, which keeps the correlations. If rounding
+    /// makes a variance negative, the covariance is reset and the coefficients are kept.
     fn bound(&mut self) {
         for at in 0..N {
             let variance = self.covariance[at][at];
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn it_finds_the_line_it_is_shown() {
+    fn it_converges_to_the_line() {
         let (mut model, mut dice) = (model(), fastrand::Rng::with_seed(1));
         for _ in 0..2_000 {
             let x = [1.0, 5.0 * dice.f64(), 5.0 * dice.f64()];
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_feature_that_rests_does_not_wind_up() {
+    fn a_constant_feature_does_not_wind_up() {
         let mut model = model();
         for _ in 0..50_000 {
             model.observe(&[1.0, 1.0, 0.0], 0.6, 0.6);
@@ -131,7 +133,7 @@ mod tests {
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
         #[test]
-        fn nothing_breaks_it(samples in prop::collection::vec((prop::array::uniform3(any::<f64>()), any::<f64>(), any::<f64>(), -9..9_i32), 0..100)) {
+        fn coefficients_stay_finite_and_non_negative(samples in prop::collection::vec((prop::array::uniform3(any::<f64>()), any::<f64>(), any::<f64>(), -9..9_i32), 0..100)) {
             let mut model = model();
             for (x, y, expected, scale) in samples {
                 model.observe(&x, y, expected);

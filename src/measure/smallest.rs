@@ -1,14 +1,15 @@
-//! The smallest of what was seen lately: for what can only be slowed down, such as the way to a server.
+//! The smallest of recent samples, for quantities with a fixed minimum and additive delays, such as network round
+//! trips.
 
 use std::{sync::Mutex, time::Duration};
 
 use super::lock;
 use crate::types::Moment;
 
-/// Samples that are remembered.
+/// Number of samples kept.
 const SAMPLES: usize = 8;
 
-/// The smallest of the last eight samples of a span. A sample that is not a finite number above zero is dropped.
+/// The smallest of the last eight samples within a span. A sample that is not a finite number above zero is dropped.
 #[derive(Debug)]
 pub struct Smallest {
     span: Duration,
@@ -22,12 +23,12 @@ struct State {
 }
 
 impl Smallest {
-    /// Nothing seen yet.
+    /// A minimum without samples.
     pub fn new(span: Duration) -> Self {
         Self { span, state: Mutex::default() }
     }
 
-    /// Notes `value`, seen at `now`.
+    /// Records `value`, measured at `now`.
     pub fn record(&self, value: f64, now: Moment) {
         if !(value.is_finite() && value > 0.0) {
             return;
@@ -38,7 +39,7 @@ impl Smallest {
         state.next = (next + 1) % SAMPLES;
     }
 
-    /// The smallest of the span up to `now`; `None` where nothing was seen in it.
+    /// The smallest sample within the span before `now`; `None` if there is none.
     pub fn get(&self, now: Moment) -> Option<f64> {
         let state = lock(&self.state);
         let fresh = state.samples.iter().flatten().filter(|(at, _)| now.since(*at) <= self.span);

@@ -1,12 +1,13 @@
 //! Quantiles, counts and means of durations over the last minute, five minutes and hour.
 //!
-//! The value axis is cut into logarithmic buckets as in DDSketch (Masson, Rim and Lee, VLDB 2019): with growth
-//! γ = (1 + α) / (1 − α), reporting `2γⁱ / (γ + 1)` for the bucket `(γⁱ⁻¹, γⁱ]` is off by at most α. The time axis is
-//! cut into slots: each span is a ring of [`SLOTS`] slots that are reused when their turn comes round again, so a
+//! The value axis is divided into logarithmic buckets as in DDSketch (Masson, Rim and Lee, VLDB 2019): with growth γ =
+//! (1 + α) / (1 − α), reporting `2γⁱ / (γ + 1)` for the bucket `(γⁱ⁻¹, γⁱ]` is off by at most α. The time axis is
+//! divided into slots: each span is a ring of [`SLOTS`] slots that are reused when the ring comes round again, so a
 //! summary covers between 11/12 of its span and all of it.
 //!
-//! A slot stores only the buckets between the smallest and the largest value it saw. Latencies of one backend spread
-//! over about two decades, which is 0.5 KB a slot and 17 KB a window; the bound is 552 buckets a slot, 80 KB a window.
+//! A slot stores only the buckets between the smallest and the largest value it has recorded. Latencies of one backend
+//! spread over about two decades, which is 0.5 KB a slot and 17 KB a window; the bound is 552 buckets a slot, 80 KB a
+//! window.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -15,18 +16,18 @@ use crate::types::Moment;
 
 /// α, the largest relative error of a quantile.
 const ACCURACY: f64 = 0.02;
-/// γ, the ratio of one bucket's upper bound to the next lower one.
+/// γ, the ratio between the upper bounds of neighbouring buckets.
 const GROWTH: f64 = (1.0 + ACCURACY) / (1.0 - ACCURACY);
-/// The smallest value told apart from zero, in seconds.
+/// The smallest value that is distinguished from zero, in seconds.
 const FLOOR: f64 = 1e-6;
-/// The largest value told apart from longer ones, in seconds.
+/// The largest value that is distinguished from longer ones, in seconds.
 const CEILING: f64 = 3600.0;
 /// Buckets from [`FLOOR`] to [`CEILING`].
 const BUCKETS: usize = 552;
 /// Slots in the ring of each span.
 const SLOTS: usize = 12;
 
-/// How far back a summary looks.
+/// The window of a summary.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Span {
     /// The last minute.
@@ -50,7 +51,7 @@ impl Span {
         }
     }
 
-    /// Its length.
+    /// The length of the span.
     pub const fn length(self) -> Duration {
         Duration::from_secs(match self {
             Self::Minute => 60,
@@ -60,7 +61,7 @@ impl Span {
     }
 }
 
-/// What a window saw over one [`Span`]. Times are in seconds; quantiles are within 2 % of the sample at their rank.
+/// A summary of a window over one [`Span`]. Times are in seconds; quantiles are within 2 % of the sample at their rank.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Summary {
     /// Number of samples; never 0.
@@ -84,14 +85,14 @@ impl Summary {
     }
 }
 
-/// Recent durations, in seconds from 1 µs to 1 h; what lies outside counts as the nearer end.
+/// Recent durations, in seconds from 1 µs to 1 h; values outside count as the nearer end.
 #[derive(Debug)]
 pub struct Window {
     rings: Mutex<[Ring; Span::ALL.len()]>,
 }
 
 impl Window {
-    /// A window that saw nothing yet.
+    /// A window without samples.
     pub fn new() -> Self {
         Self { rings: Mutex::new(Span::ALL.map(Ring::new)) }
     }
@@ -108,7 +109,7 @@ impl Window {
         }
     }
 
-    /// What was seen over the `span` up to `now`; `None` when nothing was.
+    /// The summary of the `span` up to `now`; `None` if it has no samples.
     pub fn summary(&self, span: Span, now: Moment) -> Option<Summary> {
         let mut merged = Merged::new();
         lock(&self.rings)[span as usize].merge_into(&mut merged, now);
@@ -116,7 +117,7 @@ impl Window {
     }
 }
 
-/// What several windows saw together over the `span` up to `now`; `None` when that is nothing.
+/// The summary of several windows together over the `span` up to `now`; `None` if they have no samples.
 pub fn merged<'a>(windows: impl IntoIterator<Item = &'a Window>, span: Span, now: Moment) -> Option<Summary> {
     let mut merged = Merged::new();
     for window in windows {
@@ -148,7 +149,7 @@ struct Slot {
     counts: Vec<u32>,
 }
 
-/// Several slots taken together.
+/// The sum of several slots.
 struct Merged {
     count: u64,
     sum: f64,
@@ -169,7 +170,7 @@ impl Ring {
         if slot.epoch < epoch {
             slot.restart(epoch);
         }
-        // A slot that is already newer means that this sample came a whole span late.
+        // A newer slot means that this sample is late by a whole span.
         if slot.epoch == epoch {
             slot.add(bucket, seconds);
         }
@@ -178,7 +179,7 @@ impl Ring {
     fn merge_into(&self, merged: &mut Merged, now: Moment) {
         let newest = now.nanos() / self.width;
         let oldest = newest.saturating_sub(SLOTS as u64 - 1);
-        // A slot newer than `now` was written by a thread whose clock reading was a moment later: it counts.
+        // A slot newer than `now` was written by a thread with a slightly later clock reading: it counts.
         for slot in self.slots.iter().filter(|slot| slot.epoch >= oldest) {
             merged.add(slot);
         }

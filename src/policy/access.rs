@@ -1,53 +1,54 @@
-//! Who may come in: operators' credential, the names that listeners answer to, and what a change of policy must not open by accident.
+//! Access control: operators' credentials, the host names that listeners accept, and the protections that a reload must
+//! not remove by accident.
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use super::{Policy, Secret, Tls};
 use crate::types::Name;
 
-/// How operators are known, and by which names they ask.
+/// The credentials of operators, and the host names of their listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdminAccess {
-    /// The secret that they send.
+    /// The secret that operators send.
     pub token: Option<Secret>,
-    /// PEM file of the roots of their certificates.
+    /// PEM file of root certificates for operators' certificates.
     pub client_roots: Option<PathBuf>,
-    /// Names of the listener beside its address and `localhost`.
+    /// Host names of the listener besides its address and `localhost`.
     pub hosts: Vec<Name>,
 }
 
 impl AdminAccess {
-    /// True if operators are asked who they are.
+    /// True if operators need a credential.
     pub fn asks(&self) -> bool {
         self.token.is_some() || self.client_roots.is_some()
     }
 
-    /// True if a listener that lets operators in by this may let them in by `next` without being opened anew: it cannot begin to ask for
-    /// certificates, or cease to, and it does not cease to ask at all.
+    /// True if a running listener with this access may switch to `next`. It cannot start or stop asking for
+    /// certificates, and must not stop asking for credentials altogether.
     pub fn may_become(&self, next: &Self) -> bool {
         self.client_roots.is_some() == next.client_roots.is_some() && (next.asks() || !self.asks())
     }
 }
 
-/// Mends an address that operators could reach from the network without a credential.
+/// The remedy for an operators' address that the network can reach without a credential.
 pub const CREDENTIAL_HELP: &str = "ask for one, `admin: { listen: 0.0.0.0:4101, token: \"${SIGNALBOX_ADMIN_TOKEN}\" }` \
      (or `mtls: { client_roots: … }`), or listen on this machine alone: `admin: 127.0.0.1:4101`";
 
 impl Policy {
-    /// The gateway's certificate as operators are shown it, who are known by `access`, and whose certificates they are asked for.
+    /// The TLS settings of the operators' listener, whose credentials are `access`.
     pub fn admin_tls(&self, access: &AdminAccess) -> Option<Tls> {
         let tls = self.tls.clone()?;
         let client_roots = access.client_roots.clone().or(tls.client_roots);
         Some(Tls { client_roots, ..tls })
     }
 
-    /// The operators' address, where it can be reached from the network and asks for no credential.
+    /// The operators' address, if the network can reach it without a credential.
     pub fn unguarded_admin(&self) -> Option<SocketAddr> {
         self.admin.filter(|admin| !admin.ip().is_loopback() && !self.admin_access.asks())
     }
 
-    /// What protects no more once `next` takes the place of this policy, and how that can be meant. A file that was half written, or
-    /// emptied, must not let anybody in.
+    /// The protection that would be lost if `next` replaced this policy, and how to state that this is intended. A
+    /// half-written or empty file must not open the gateway.
     pub fn opened_by(&self, next: &Self) -> Option<&'static str> {
         let asks_certificates = |policy: &Self| policy.tls.as_ref().is_some_and(|tls| tls.client_roots.is_some());
         if !self.keys.is_empty() && next.keys.is_empty() && !next.keys_none {
@@ -69,20 +70,20 @@ impl Policy {
         None
     }
 
-    /// What lets more people in than operators may think, in words.
+    /// Warnings about listeners that are more open than operators may think.
     pub fn exposures(&self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut warnings = Vec::new();
         if self.keys.is_empty() && !self.listen.ip().is_loopback() {
-            told.push(format!(
+            warnings.push(format!(
                 "{} is open to the network and no keys are asked for; `signalbox key new` makes one",
                 self.listen
             ));
         }
         let admin = self.admin.filter(|admin| !admin.ip().is_loopback() && self.tls.is_none());
         if let (Some(admin), Some(_)) = (admin, &self.admin_access.token) {
-            told.push(format!("operators send their token to {admin} in the clear; `tls` secures it"));
+            warnings.push(format!("operators send their token to {admin} in the clear; `tls` secures it"));
         }
-        told
+        warnings
     }
 }
 
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_protects_does_not_go_by_itself() {
+    fn a_reload_cannot_remove_protections() {
         let hash = "blake3:0000000000000000000000000000000000000000000000000000000000000000";
         let keys = format!("keys: [{{ id: a, hash: \"{hash}\" }}]\n");
         let restricted = format!("keys: [{{ id: a, hash: \"{hash}\", models: [auto] }}]\n");

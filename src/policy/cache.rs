@@ -1,99 +1,99 @@
-//! Which answers are kept to be given again, for whom and for how long.
+//! Cache settings: which answers are cached, for whom and for how long.
 
 use std::{path::PathBuf, time::Duration};
 
 use super::Secret;
 
-/// What is kept of answers.
+/// The settings of all caches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caching {
-    /// Most bytes of memory for all of it.
+    /// The most memory for all of them, in bytes.
     pub memory: usize,
-    /// Who shares answers to equal requests.
+    /// The callers who share answers to identical requests.
     pub scope: Scope,
-    /// Whether equal requests with any temperature may share an answer; else only those that ask for temperature 0.
+    /// True if identical requests with any temperature share answers; false for temperature 0 only.
     pub any_temperature: bool,
-    /// How answers are kept for equal requests; `None` where they are not.
+    /// The exact cache; `None` if it is off.
     pub exact: Option<Exact>,
-    /// Whether equal requests under way share one request to an engine.
+    /// True if identical concurrent requests share one upstream request.
     pub coalesce: bool,
-    /// How answers are kept for requests that mean the same; `None` where they are not.
+    /// The semantic cache; `None` if it is off.
     pub semantic: Option<Semantic>,
-    /// What decides whether requests mean the same.
-    pub decider: Decider,
-    /// Where they are kept on disk too; `None` where they are not.
+    /// The model that decides whether two texts have the same meaning.
+    pub decider: EmbedderChoice,
+    /// Storage on disk; `None` if it is off.
     pub persist: Option<Persist>,
-    /// With whom they are shared; `None` where with nobody.
+    /// Sharing with other gateways; `None` if it is off.
     pub shared: Option<Shared>,
 }
 
-/// The gateways that kept answers are shared with.
+/// Sharing of cached answers between gateways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shared {
-    /// Address of their server, which may hold a password.
+    /// Address of the server, which may contain a password.
     pub url: Secret,
-    /// What they have in common.
+    /// The secret that the gateways have in common.
     pub key: Secret,
-    /// How long a request waits for an answer from there.
+    /// The longest that a request waits for the server.
     pub timeout: Duration,
 }
 
-/// Where answers are kept on disk.
+/// Storage of answers on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Persist {
     /// The folder.
     pub path: PathBuf,
-    /// Most bytes.
+    /// The most disk space, in bytes.
     pub max_size: u64,
-    /// For how long.
+    /// The longest that an answer is stored.
     pub retention: Duration,
 }
 
 impl Caching {
-    /// Most bytes of each kind of cache: they share the memory alike.
+    /// The memory of each kind of cache, in bytes: they share it equally.
     pub fn room(&self) -> usize {
         let kinds = usize::from(self.exact.is_some()) + usize::from(self.semantic.is_some());
         self.memory / kinds.max(1)
     }
 }
 
-/// How answers are kept for requests that mean the same.
+/// The semantic cache.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Semantic {
-    /// For how long.
+    /// The time to live of an answer.
     pub ttl: Duration,
-    /// The share of false hits that is allowed, of hits: above 0, below 1.
+    /// The allowed share of wrong hits among all hits: above 0, below 1.
     pub max_false_hit_rate: f64,
-    /// Who shares answers.
+    /// The callers who share answers.
     pub scope: Scope,
-    /// For how long where the text asks for what soon changes; `None` where such answers are not kept.
+    /// The time to live of answers to questions about things that soon change; `None` if they are not cached.
     pub volatile: Option<Duration>,
-    /// Whether hits are only looked at, and never given.
+    /// True if hits are only measured, and never served.
     pub shadow: bool,
 }
 
 impl Semantic {
-    /// For how long the answer to a text is kept; `volatile`: whether it asks for what soon changes.
+    /// The time to live of an answer; `volatile` says that the question is about things that soon change.
     pub fn ttl_of(&self, volatile: bool) -> Duration {
         if volatile { self.volatile.unwrap_or_default().min(self.ttl) } else { self.ttl }
     }
 }
 
-/// What decides whether two texts mean the same.
+/// The model that decides whether two texts have the same meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Decider {
-    /// The sentence model that is compiled in.
+pub enum EmbedderChoice {
+    /// The built-in sentence model.
     #[default]
     BuiltIn,
-    /// A server that speaks OpenAI's `/v1/embeddings`.
+    /// A server with OpenAI's `/v1/embeddings`.
     Backend(EmbeddingBackend),
-    /// A model that fastembed knows by this name.
+    /// A model that fastembed supports, by its name there.
     Fastembed(String),
-    /// The model in this folder, in ONNX form.
+    /// A folder with a model in ONNX form.
     Onnx(PathBuf),
 }
 
-impl Decider {
+impl EmbedderChoice {
     /// The name used in policies and metrics.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -105,18 +105,18 @@ impl Decider {
     }
 }
 
-/// A server that speaks OpenAI's `/v1/embeddings`.
+/// A server with OpenAI's `/v1/embeddings`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddingBackend {
     /// Base address of its API.
     pub url: String,
-    /// The model's name there.
+    /// The model's name on that server.
     pub model: String,
-    /// The key it is called with.
+    /// The API key.
     pub key: Option<Secret>,
-    /// Length of its vectors, where it is to be asked for.
+    /// The length of vectors to request, if configured.
     pub dimensions: Option<u64>,
-    /// How long a lookup waits for a vector.
+    /// The longest that a lookup waits for a vector.
     pub timeout: Duration,
 }
 
@@ -132,24 +132,24 @@ impl Default for Semantic {
     }
 }
 
-/// How answers are kept for equal requests.
+/// The exact cache.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Exact {
-    /// For how long.
+    /// The time to live of an answer.
     pub ttl: Duration,
-    /// The longest answer that is kept, in bytes.
+    /// The longest answer that is cached, in bytes.
     pub largest: usize,
-    /// How a kept answer is streamed.
+    /// The replay of a cached answer as a stream.
     pub replay: Replay,
 }
 
-/// Who shares answers.
+/// The callers who share answers.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Those who call with one key.
+    /// Those with the same key.
     #[default]
     Key,
-    /// One end user of a key, as the request's `user` names him.
+    /// The same end user of a key, as named by the request's `user`.
     User,
     /// All callers.
     Shared,
@@ -166,28 +166,28 @@ impl Scope {
     }
 }
 
-/// How a kept answer is streamed.
+/// The replay of a cached answer as a stream.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Replay {
     /// All at once.
     #[default]
     Burst,
-    /// With the pauses that it came with.
+    /// With the original pauses.
     Paced,
 }
 
-/// Which of the policy's caches a route uses.
+/// The caches that a route uses.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct CacheUse {
-    /// Whether equal requests may share answers, kept ones and such as are under way.
+    /// True if identical requests may share answers, both cached ones and those in flight.
     pub exact: bool,
-    /// Whether requests that mean the same may.
+    /// True if requests with the same meaning may share answers.
     pub semantic: bool,
-    /// Whether answers, and what was asked, may be on disk and with other gateways.
+    /// True if prompts and answers may be stored on disk and on other gateways.
     pub persist: bool,
 }
 
-/// Every cache that the policy has.
+/// Every cache of the policy.
 impl Default for CacheUse {
     fn default() -> Self {
         Self { exact: true, semantic: true, persist: true }
@@ -210,7 +210,7 @@ impl Default for Caching {
             coalesce: true,
             semantic: None,
             persist: None,
-            decider: Decider::default(),
+            decider: EmbedderChoice::default(),
             shared: None,
         }
     }

@@ -1,11 +1,12 @@
-//! From a policy file to a [`Policy`]: every name resolved, every default filled in, everything wrong told at once.
+//! Compiles a policy file to a [`Policy`]: resolves every name, fills in every default, and reports all problems at
+//! once.
 
 mod access;
 mod background;
 mod caching;
 mod cascade;
 mod conditions;
-mod decider;
+mod embedder;
 mod engines;
 mod keys;
 mod models;
@@ -20,19 +21,22 @@ mod tiers;
 
 use std::{collections::HashSet, path::PathBuf};
 
-use self::{engines::Engines, reader::Reader, routes::Given};
+use self::{engines::Engines, reader::Reader, routes::RouteContext};
 use super::{
     AccessFormat, AccessLog, Journal, Labels, Learning, Limits, Policy, Timeouts, Tls,
     condition::Names,
     defaults::{JOURNAL_KEEP, JOURNAL_SIZE, LISTEN},
-    offered,
+    implicit_models,
 };
 use crate::config::{
     Config, Either, Field, Pause, Predicted, Problem, Problems, Switch, Total, access::Keys,
     access_log::AccessLog as AccessLogRaw, raw,
 };
 
-/// The policy that `config` describes, or everything that is wrong with it.
+/// Compiles `config`.
+///
+/// # Errors
+/// All problems of the file.
 pub fn compile(config: &Config) -> Result<Policy, Problems> {
     let mut reader = Reader { config, problems: Vec::new(), route_names: HashSet::new() };
     let policy = reader.policy(config.document());
@@ -59,7 +63,7 @@ impl Reader<'_> {
         let mut engines = Engines::declared(self, document, &accounts);
         let mut pools = self.pools(document, &mut engines);
         let (declared, engines) = (engines.declared, engines.list);
-        offered::name_backends(&engines, &mut pools);
+        implicit_models::name_backends(&engines, &mut pools);
         let key_list = document.keys.as_ref().and_then(Keys::list);
         let keys = self.keys(key_list);
         let names = Names {
@@ -67,7 +71,7 @@ impl Reader<'_> {
             routes: self.names_of_routes(document),
             keys: keys.iter().map(|key| key.id.clone()).collect(),
         };
-        let models = self.models(document, &Given { pools: &pools, names, timeouts });
+        let models = self.models(document, &RouteContext { pools: &pools, names, timeouts });
         self.check_key_models(key_list, &models);
         let background = document.background.as_ref().and_then(|raw| self.background(raw, &pools));
         let labels = Labels::new(&engines, declared, &pools);

@@ -1,4 +1,4 @@
-//! What holds where the policy says nothing.
+//! Defaults of the policy.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -7,26 +7,26 @@ use std::{
 
 use super::{AdminAccess, Labels, Learning, Limits, ModelTable, Policy, Timeouts};
 
-/// Where clients connect.
+/// The address for clients.
 pub(super) const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4100);
-/// Where operators connect.
+/// The address for operators.
 pub(super) const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4101);
-/// Size at which the journal is rotated.
+/// The size at which the journal is rotated.
 pub(super) const JOURNAL_SIZE: u64 = 64 << 20;
-/// How many rotated journals are kept.
+/// The number of rotated journals that are kept.
 pub(super) const JOURNAL_KEEP: u32 = 5;
 
-/// Most bytes of kept answers on disk.
+/// The most disk space for cached answers.
 pub(super) const PERSIST_SIZE: u64 = 1 << 30;
-/// For how long they stay there.
+/// The longest that an answer is stored on disk.
 pub(super) const PERSIST_RETENTION: Duration = Duration::from_hours(7 * 24);
 
-/// How long a request waits for an answer that another gateway may have.
+/// The longest that a request waits for answers shared by other gateways.
 pub(super) const SHARED_TIMEOUT: Duration = Duration::from_millis(20);
-/// How long a request waits to hear whether limits that gateways share leave room.
+/// The longest that a request waits for limits shared with other gateways.
 pub(super) const SHARED_LIMITS_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// How long days of usage are remembered: the month that is charged for, and the one before it.
+/// The time that daily usage is kept in memory: the month being charged and the one before.
 pub const USAGE_RETENTION: Duration = Duration::from_hours(62 * 24);
 
 impl Default for Limits {
@@ -50,7 +50,7 @@ impl Default for Timeouts {
     }
 }
 
-/// A policy that serves nothing.
+/// A policy without pools.
 impl Default for Policy {
     fn default() -> Self {
         Self {

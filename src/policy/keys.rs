@@ -1,4 +1,4 @@
-//! Who may call, for which models, how much, and what callers may decide themselves.
+//! Callers' keys: access, limits, teams, and the headers that callers may use.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,10 +9,10 @@ use crate::{
     types::{Endpoint, Name},
 };
 
-/// What a request's priority is where neither its key nor its caller says another.
+/// The default priority of a request.
 pub const PRIORITY: u8 = 5;
 
-/// A key that may call.
+/// A caller's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// Its public name.
@@ -21,71 +21,71 @@ pub struct Key {
     pub hash: [u8; 32],
     /// The team it belongs to, if any.
     pub team: Option<Name>,
-    /// What else it is known by.
+    /// Its tags.
     pub tags: Vec<Name>,
-    /// The models that its callers may ask for; `None` for all.
+    /// The models that its callers may request; `None` for all.
     pub models: Option<Vec<ModelPattern>>,
     /// The endpoints that its callers may use; `None` for all.
     pub endpoints: Option<Vec<Endpoint>>,
-    /// How much its callers may use.
+    /// The limits of its callers.
     pub limits: RateLimits,
-    /// How urgent its requests are, from 0 (last) to 9 (first).
+    /// The priority of its requests, from 0 (last) to 9 (first).
     pub priority: u8,
-    /// What its callers may decide by headers.
+    /// The headers that its callers may use.
     pub allow: Vec<Allowed>,
-    /// Whether the answers to its callers may be on disk and with other gateways.
+    /// True if prompts and answers of its callers may be stored on disk and on other gateways.
     pub persists: bool,
 }
 
-/// Callers who have a budget together.
+/// Callers with a common budget.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Team {
-    /// Their name, as keys have it.
+    /// The name that keys refer to.
     pub name: Name,
-    /// What they may spend.
+    /// The budget.
     pub budget: Budget,
 }
 
-/// The gateways that what callers use is counted with.
+/// The server through which gateways count the usage of callers together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedLimits {
-    /// Address of their server, which may hold a password.
+    /// Address of the server, which may contain a password.
     pub url: Secret,
-    /// How long a request waits for an answer from there.
+    /// The longest that a request waits for the server.
     pub timeout: Duration,
 }
 
-/// Where it is kept what was used, with budgets and revocations.
+/// The storage of usage, with budgets and revocations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// The folder.
     pub path: PathBuf,
-    /// How long days are remembered.
+    /// The time that daily usage is kept in memory.
     pub retention: Duration,
 }
 
-/// An account at a provider: who pays, and what it lets us use.
+/// An account at a provider, with its keys and limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Account {
     /// Its name.
     pub name: Name,
-    /// Its keys, used in turn.
+    /// Its keys, used in rotation.
     pub keys: Vec<Secret>,
-    /// What all of them together may use.
+    /// The limits of all its keys together.
     pub limits: RateLimits,
 }
 
-/// A model's name, or the beginning of names.
+/// A model's name, or a prefix of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelPattern {
-    /// This one.
+    /// Exactly this name.
     Exact(Name),
-    /// All that begin so: `claude-*`.
+    /// All names with this prefix: `claude-*`.
     Prefix(Name),
 }
 
 impl ModelPattern {
-    /// What `text` stands for, as models are named in files.
+    /// Parses a pattern in the notation of files.
     pub fn new(text: &str) -> Self {
         match text.strip_suffix('*') {
             Some(prefix) => Self::Prefix(prefix.into()),
@@ -93,7 +93,7 @@ impl ModelPattern {
         }
     }
 
-    /// Whether it means `model`.
+    /// True if `model` matches.
     pub fn matches(&self, model: &str) -> bool {
         match self {
             Self::Exact(name) => **name == *model,
@@ -112,15 +112,15 @@ impl std::fmt::Display for ModelPattern {
 }
 
 impl Key {
-    /// Whether its callers may ask for `model`.
+    /// True if its callers may request `model`.
     pub fn may_use(&self, model: &str) -> bool {
         self.models.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(model)))
     }
 }
 
 impl Policy {
-    /// Whether a caller may decide `what` by a header: one whose key allows it; and everybody, where nobody is asked for a key and only
-    /// this machine can ask.
+    /// True if a caller may use the header of `what`: if its key allows it, or if keys are not required and only this
+    /// machine can connect.
     pub fn may_decide(&self, key: Option<usize>, what: Allowed) -> bool {
         match key {
             Some(at) => self.keys[at].allow.contains(&what),
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_are_names_or_beginnings() {
+    fn patterns_are_names_or_prefixes() {
         let one = ModelPattern::new("auto");
         assert!(one.matches("auto") && !one.matches("auto-2") && !one.matches("Auto"));
         let many = ModelPattern::new("claude-*");

@@ -1,16 +1,18 @@
-//! What callers are told in the place of names that are addresses.
+//! The names shown to callers in place of addresses.
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{Engine, Pool, offered::free};
+use super::{Engine, Pool, implicit_models::free};
 use crate::types::Name;
 
-/// Names for callers: engines and backends that the policy gives no name go by their address, which is for operators alone.
+/// Names for callers. Engines and backends without a name in the policy are named after their address, which only
+/// operators may see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(Arc<HashMap<Name, Name>>);
 
 impl Labels {
-    /// Labels for the engines from the place `named` on, and for their backends: the pool's name and the backend's number in it.
+    /// Labels for the engines from the index `named` on and for their backends: the pool's name and the backend's
+    /// number in it.
     pub(super) fn new(engines: &[Engine], named: usize, pools: &[Pool]) -> Self {
         let mut taken: Vec<Name> = engines.iter().take(named).map(|engine| engine.name.clone()).collect();
         let mut labels = HashMap::new();
@@ -19,19 +21,19 @@ impl Labels {
                 let label = free(&format!("{}-{}", pool.name, at + 1), |name| taken.iter().any(|it| **it == *name));
                 taken.push(label.clone());
                 labels.insert(backend.name.clone(), label.clone());
-                // An engine goes by the label of its first backend.
+                // An engine has the label of its first backend.
                 labels.entry(engines[backend.engine].name.clone()).or_insert(label);
             }
         }
         Self(Arc::new(labels))
     }
 
-    /// The name of a backend or an engine, as callers may see it.
+    /// The name of a backend or an engine as callers may see it.
     pub fn shown<'a>(&'a self, name: &'a Name) -> &'a Name {
         self.0.get(name).unwrap_or(name)
     }
 
-    /// Each name that callers do not see, and what they see in its place.
+    /// Every hidden name with its label.
     pub fn all(&self) -> Arc<HashMap<Name, Name>> {
         self.0.clone()
     }

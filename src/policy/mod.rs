@@ -1,15 +1,15 @@
-//! What the operator decided, compiled: engines, pools, the models clients may ask for, and where each one goes. Pure.
+//! The compiled policy: engines, pools, the models that clients may request, and their routes. Pure.
 
 pub mod access;
 mod cache;
 mod compile;
 pub mod condition;
 mod defaults;
+mod implicit_models;
 mod keys;
 mod labels;
 mod models;
 mod objectives;
-mod offered;
 mod secret;
 mod simulated;
 mod tokenizer;
@@ -20,13 +20,13 @@ use bytes::Bytes;
 
 pub use self::{
     access::AdminAccess,
-    cache::{CacheUse, Caching, Decider, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
+    cache::{CacheUse, Caching, EmbedderChoice, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
     compile::compile,
     defaults::USAGE_RETENTION,
     keys::{Account, Key, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
     labels::Labels,
-    models::{ByLength, Cascade, Model, ModelTable, Route, Rule, Target, Tiers, Way},
-    objectives::{End, Fared, Measure, Objective, Objectives},
+    models::{ByLength, Cascade, Model, ModelTable, Route, RouteChoice, Rule, Target, Tiers},
+    objectives::{Measure, Objective, Objectives, RequestEnd, RequestResult},
     secret::Secret,
     simulated::{Found, discovered, observing, simulated},
     tokenizer::{Encoding, Tokenizer},
@@ -34,107 +34,107 @@ pub use self::{
 pub use crate::config::{AccessFormat, keys::Allowed};
 use crate::types::{Endpoint, Name, Price, Strategy};
 
-/// A policy, checked whole and ready to serve. Names are resolved to indices, defaults are filled in.
+/// A validated policy, ready to serve. Names are resolved to indices and defaults are filled in.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Where clients connect.
+    /// The address for clients.
     pub listen: SocketAddr,
-    /// Where operators connect (page, metrics, reload); `None` when switched off.
+    /// The address for operators (status page, metrics, reload); `None` if it is off.
     pub admin: Option<SocketAddr>,
-    /// How operators are known there.
+    /// The credentials of operators.
     pub admin_access: AdminAccess,
-    /// The names that clients ask by, beside the address and `localhost`; `None` where any will do.
+    /// The host names that clients may address, besides the address and `localhost`; `None` for any.
     pub hosts: Option<Vec<Name>>,
-    /// Other sites whose pages may call, as browsers name them.
+    /// The web origins that may call from browsers.
     pub origins: Vec<Name>,
-    /// The gateway's own certificate; `None` where connections are in the clear.
+    /// The gateway's own certificate; `None` for plain connections.
     pub tls: Option<Tls>,
-    /// Who may call; empty means anyone.
+    /// The callers' keys; if empty, anyone may call.
     pub keys: Vec<Key>,
-    /// True if the policy says in so many words that there are none.
+    /// True if the policy states explicitly that there are no keys.
     pub keys_none: bool,
     /// Teams with a budget.
     pub teams: Vec<Team>,
-    /// With whom what callers use is counted together; `None` where with nobody.
+    /// The server through which gateways count usage together; `None` if each counts its own.
     pub shared_limits: Option<SharedLimits>,
-    /// Where it is kept what was used; `None` where it is lost with the process.
+    /// The storage of usage; `None` if it is lost with the process.
     pub usage: Option<Usage>,
-    /// True if a key may ask for objects at providers that the gateway does not know the owner of.
+    /// True if a key may request objects at providers whose owner is unknown.
     pub allows_unknown_objects: bool,
-    /// Accounts at providers, by their place in this list.
+    /// Accounts at providers, referred to by index.
     pub accounts: Vec<Account>,
-    /// The engines, by their place in this list.
+    /// The engines, referred to by index.
     pub engines: Vec<Engine>,
-    /// The pools, by their place in this list.
+    /// The pools, referred to by index.
     pub pools: Vec<Pool>,
-    /// What clients may ask for.
+    /// The models that clients may request.
     pub models: ModelTable,
     /// Limits of the gateway itself.
     pub limits: Limits,
-    /// Deadlines where a route sets none.
+    /// Deadlines of routes that set none.
     pub timeouts: Timeouts,
-    /// Where decisions are written, if anywhere.
+    /// The journal of decisions, if any.
     pub journal: Option<Journal>,
-    /// How and where requests that are over are told, if at all.
+    /// The access log, if any.
     pub access_log: Option<AccessLog>,
-    /// Where traces and measurements go, if anywhere.
+    /// The OpenTelemetry export, if any.
     pub otel: Option<Otel>,
-    /// Which answers are kept to be given again; `None` where none are.
+    /// The cache settings; `None` if nothing is cached.
     pub caching: Option<Caching>,
-    /// What routes with tiers learn of their own traffic.
+    /// Learning from own traffic for routes with tiers.
     pub learning: Learning,
-    /// Traffic of the gateway's own making, if there may be any.
+    /// Background requests, if any are allowed.
     pub background: Option<Background>,
-    /// Place of the pool that stands for an existing gateway, where everything passes to that one unchanged.
+    /// Index of the pool that stands for an existing gateway, to which everything is passed unchanged (observe mode).
     pub observed: Option<usize>,
-    /// What callers are told in the place of names that are addresses.
+    /// The names shown to callers in place of addresses.
     pub labels: Labels,
-    /// Whether the engines are simulated.
+    /// True if the engines are simulated.
     pub simulated: bool,
     /// First 12 hex digits of the BLAKE3 hash of the policy's text.
     pub hash: String,
 }
 
-/// An engine: one server process (or one hosted endpoint) that runs models.
+/// An engine: one server process, or one hosted endpoint, that runs models.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Engine {
     /// Its name in logs, metrics and headers.
     pub name: Name,
     /// Base address, without a trailing slash: `http://host:8000/v1`, or the resource's root for Azure.
     pub url: String,
-    /// How requests are addressed and authorised.
+    /// Its API dialect.
     pub dialect: Dialect,
-    /// Provider keys, used in turn; empty when it asks for none.
+    /// Provider keys, used in rotation; empty if it needs none.
     pub keys: Arc<[Secret]>,
-    /// Place of the account that they belong to, if it is called through one.
+    /// Index of the account that the keys belong to, if any.
     pub account: Option<usize>,
-    /// The time between two readings of its `/metrics`; `None` where they are not read.
+    /// The interval at which its `/metrics` is read; `None` if it is not read.
     pub scrape: Option<Duration>,
-    /// Most requests there at once, those of others included, where limited.
+    /// The most concurrent requests, including those of other clients, if limited.
     pub max_concurrency: Option<u32>,
-    /// Size of its KV cache in tokens, where it does not report it itself.
+    /// Size of its KV cache in tokens, if it does not report it.
     pub kv_tokens: Option<u64>,
-    /// US dollars that an hour of it costs, busy or not, where it is paid for so.
+    /// Its cost per hour in US dollars, busy or idle, if it is paid by the hour.
     pub gpu_hour: Option<f64>,
-    /// Where an exporter has the metrics of its GPUs.
+    /// The address of the exporter of its GPU metrics.
     pub dcgm: Option<String>,
-    /// The active check of whether it is well, if there is one.
+    /// The active health check, if any.
     pub health: Option<Health>,
 }
 
 /// An active check of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// The path to ask for, at the root of its server.
+    /// The path on the engine's server.
     pub path: Name,
-    /// Time between two checks.
+    /// The interval between checks.
     pub every: Duration,
-    /// The longest that an answer may take.
+    /// The longest that a response may take.
     pub timeout: Duration,
 }
 
 impl Engine {
-    /// An engine that nothing is said of but where it is; its metrics are not read.
+    /// An engine with defaults for everything but its address; its metrics are not read.
     pub fn at(name: Name, url: String) -> Self {
         Self {
             name,
@@ -152,7 +152,7 @@ impl Engine {
     }
 }
 
-/// How an engine is addressed and authorised.
+/// The API dialect of an engine: its paths and its authorisation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// `POST {url}/chat/completions`, `Authorization: Bearer`.
@@ -164,22 +164,22 @@ pub enum Dialect {
     },
 }
 
-/// A set of backends that serve the same purpose.
+/// A pool: backends that serve the same purpose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pool {
     /// Its name.
     pub name: Name,
-    /// The endpoints its backends speak.
+    /// The endpoints that its backends support.
     pub speaks: Vec<Endpoint>,
-    /// What its prompts are counted with.
+    /// The tokenizer for its prompts.
     pub tokenizer: Tokenizer,
-    /// How a backend is chosen.
+    /// The balancing strategy.
     pub balance: Strategy,
-    /// What its tokens cost, where known.
+    /// The price of its tokens, if known.
     pub price: Option<Price>,
-    /// What it is to keep to.
+    /// Its service-level objectives.
     pub objectives: Objectives,
-    /// Tokens of prompt and answer together that its backends take; `None` as they report it.
+    /// The context size in tokens, for prompt and answer together; `None` for the size that the backends report.
     pub context: Option<u64>,
     /// Its backends.
     pub backends: Vec<Backend>,
@@ -188,43 +188,43 @@ pub struct Pool {
 /// A model on an engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Backend {
-    /// Its name: the engine's, with the model's where the engine has several backends.
+    /// Its name: the engine's, with the model's if the engine has several backends.
     pub name: Name,
-    /// Place of its engine in [`Policy::engines`].
+    /// Index of its engine in [`Policy::engines`].
     pub engine: usize,
-    /// The model's name upstream; `None` passes on what the client asked for.
+    /// The model's name upstream; `None` passes on the requested name.
     pub model: Option<Name>,
-    /// Whether the model is a `LoRA` adapter.
+    /// True if the model is a `LoRA` adapter.
     pub adapter: bool,
-    /// The name under which alone it is asked for; backends without one serve the pool.
+    /// The only name under which it can be requested; backends without one serve the pool.
     pub serves: Option<Name>,
     /// The Azure deployment.
     pub deployment: Option<Name>,
-    /// The model that it really serves, where others name the same one differently.
+    /// The name of the model that it really serves, if backends name the same model differently.
     pub same_as: Option<Name>,
-    /// A fixed share of the pool's traffic in `0..=1`; without one the balancer decides.
+    /// A fixed share of the pool's traffic in `0..=1`; `None` if the balancer decides.
     pub weight: Option<f64>,
-    /// Top-level request fields that it cannot take.
+    /// Top-level request fields that it does not support.
     pub drop: Vec<String>,
-    /// Top-level request fields to add where the client sent none: name and JSON value.
+    /// Top-level request fields to add if the client sent none: name and JSON value.
     pub defaults: Vec<(String, Bytes)>,
 }
 
 impl Backend {
-    /// The model that it serves: backends with the same one may continue each other's streams.
+    /// The identity of its model: backends with the same one may continue each other's streams.
     pub fn identity(&self) -> Option<&Name> {
         self.same_as.as_ref().or(self.model.as_ref())
     }
 }
 
-/// The gateway's own certificate, as files in PEM.
+/// The gateway's own certificate, as PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
-    /// The certificate and those between it and its root.
+    /// The certificate, followed by its intermediate certificates.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// Roots of clients' certificates; `None` where clients are asked for none.
+    /// Root certificates for clients' certificates; `None` if clients need none.
     pub client_roots: Option<PathBuf>,
 }
 
@@ -233,101 +233,103 @@ pub struct Tls {
 pub struct Limits {
     /// Largest request body, in bytes.
     pub body: usize,
-    /// Most bytes of all request bodies that are held at once.
+    /// Most memory for all request bodies together, in bytes.
     pub bodies: usize,
-    /// Most requests under way at once.
+    /// Most concurrent requests.
     pub in_flight: usize,
-    /// How long a client may take to send its headers.
+    /// The longest that a client may take to send its headers.
     pub header: Duration,
-    /// How long streams may go on after SIGTERM.
+    /// The time that streams may continue after SIGTERM.
     pub drain: Duration,
-    /// How long connections are still taken after SIGTERM, while readiness is denied.
+    /// The time that new connections are accepted after SIGTERM while the gateway reports that it is not ready.
     pub lame_duck: Duration,
-    /// Most requests that wait for room in one pool.
+    /// Most requests that wait for capacity in one pool.
     pub queue_length: usize,
-    /// How long each may wait, where its route says nothing else.
+    /// The longest that a request waits, unless its route sets a limit.
     pub queue_wait: Duration,
 }
 
 /// Deadlines of one request.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until the upstream connection stands.
+    /// Until the connection to the engine is established.
     pub connect: Duration,
-    /// Until the first content, reasoning or tool delta of a stream: then another backend is asked beside. `None`: by the prediction.
+    /// Until the first content, reasoning or tool delta of a stream; then another backend is tried in parallel. `None`:
+    /// derived from the prediction.
     pub first_token: Option<Duration>,
     /// Between two events of a stream.
     pub idle: Duration,
-    /// From arrival to the last byte, where limited.
+    /// From arrival to the last byte, if limited.
     pub total: Option<Duration>,
 }
 
-/// What routes with tiers learn of their own traffic.
+/// Learning from own traffic for routes with tiers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Learning {
-    /// Where it is kept, if anywhere.
+    /// The file that stores what was learned, if any.
     pub file: Option<PathBuf>,
-    /// Whether conversations that ask again, or go on, count as labels.
+    /// True if repeated questions and continued conversations count as labels.
     pub re_ask: bool,
 }
 
-/// Traffic of the gateway's own making, by which it learns.
+/// Requests that the gateway sends by itself in order to learn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Background {
-    /// Most that it costs, as a share of what callers' own requests cost; above 0, at most 1.
+    /// The most that they may cost, as a share of the cost of callers' requests; above 0, at most 1.
     pub budget: f64,
-    /// Whether costs are told in US dollars; else in tokens, because a pool has no price.
+    /// True if costs are counted in US dollars; false for tokens, because a pool has no price.
     pub in_dollars: bool,
-    /// The only pools that it may go to; `None` for those of the request that it is about.
+    /// The only pools that may receive them; `None` for those of the original request.
     pub pools: Option<Vec<usize>>,
-    /// Who compares answers.
+    /// The pool and model that compares answers.
     pub judge: Option<Target>,
 }
 
 impl Background {
-    /// Whether it may go to the pool at this place.
+    /// True if the pool with this index may receive them.
     pub fn allows(&self, pool: usize) -> bool {
         self.pools.as_ref().is_none_or(|pools| pools.contains(&pool))
     }
 }
 
-/// Where and how decisions are written.
+/// The journal of decisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Journal {
-    /// The file; rotated ones get `.1`, `.2`, … appended.
+    /// The file; rotated files get `.1`, `.2`, … appended.
     pub path: PathBuf,
-    /// Size at which it is rotated, in bytes.
+    /// The size at which it is rotated, in bytes.
     pub max_size: u64,
-    /// How many rotated files are kept.
+    /// The number of rotated files that are kept.
     pub keep: u32,
-    /// Whether lines have what only some conditions ask (language, complexity), and hashes of prompts' blocks.
+    /// True if lines include values that only some conditions need (language, complexity), and hashes of prompts'
+    /// blocks.
     pub facts: bool,
 }
 
-/// How and where a line is written for each request that is over.
+/// The access log: a line for each completed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessLog {
-    /// How a line is written.
+    /// The format of a line.
     pub format: AccessFormat,
-    /// The file; `None` for the standard output.
+    /// The file; `None` for standard output.
     pub path: Option<PathBuf>,
-    /// Size at which the file is rotated, in bytes.
+    /// The size at which the file is rotated, in bytes.
     pub max_size: u64,
-    /// How many rotated files are kept.
+    /// The number of rotated files that are kept.
     pub keep: u32,
 }
 
-/// Where traces and measurements go: an OpenTelemetry collector.
+/// The export of traces and metrics to an OpenTelemetry collector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Otel {
     /// Its base address, without a trailing slash.
     pub endpoint: String,
-    /// Headers that it asks for.
+    /// Headers for the collector.
     pub headers: Vec<(Name, Secret)>,
     /// The share of new traces that are recorded.
     pub sample: f64,
-    /// The service's name.
+    /// The service name.
     pub service: Name,
-    /// How often measurements are sent.
+    /// The interval at which metrics are sent.
     pub interval: Duration,
 }

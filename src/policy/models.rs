@@ -1,4 +1,4 @@
-//! The names clients may ask for, and the pools behind each.
+//! The names that clients may request, and the routes behind them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,107 +7,108 @@ use indexmap::IndexMap;
 use super::{CacheUse, Objectives, Timeouts, condition::Condition};
 use crate::types::{Aim, Checks, Name};
 
-/// Longest name that is taken for a mistyped one, in bytes.
+/// The longest name for which similar names are searched, in bytes.
 const LONGEST_MISTAKE: usize = 256;
-/// No first token is waited for longer before a larger pool is not worth asking.
+/// The upper limit of the time to the first token from which the latest escalation is derived.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A name that may be asked for, and the ways its requests go.
+/// A model that clients may request, with its rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// At least one; the first whose condition holds, and whose pools can take the prompt, is used.
+    /// At least one; the first rule whose condition is true and whose pools can take the prompt is used.
     pub rules: Vec<Rule>,
 }
 
-/// A way that requests go, and which ones.
+/// A rule: a condition and the routes it leads to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// Its name in headers and metrics.
     pub name: Name,
-    /// The requests that go this way; `None` for all that come so far.
+    /// The condition; `None` for all requests that no earlier rule took.
     pub when: Option<Condition>,
-    /// Where they go.
-    pub way: Way,
+    /// The choice of the route.
+    pub way: RouteChoice,
 }
 
-/// What decides among pools.
+/// The choice between routes.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Way {
-    /// Nothing: there is one order.
+pub enum RouteChoice {
+    /// There is only one.
     Pools(Arc<Route>),
-    /// How hard the prompt seems.
+    /// By the estimated complexity of the prompt.
     Tiers(Arc<Tiers>),
-    /// How long the prompt is.
+    /// By the length of the prompt.
     Length(Arc<ByLength>),
 }
 
 /// Pools from the cheapest to the most capable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tiers {
-    /// What decides between them.
+    /// The objective that decides between them.
     pub aim: Aim,
     /// For each tier the route that begins with it; at least two.
     pub routes: Vec<Arc<Route>>,
 }
 
-/// Two pools, by the length of the prompt.
+/// Two pools, chosen by the length of the prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ByLength {
-    /// The tokens from which on a prompt is long; `None` where that is learned.
+    /// The number of tokens from which a prompt is long; `None` if it is learned.
     pub boundary: Option<u64>,
-    /// Where short prompts go, and where long ones do.
+    /// The routes for short and for long prompts.
     pub routes: [Arc<Route>; 2],
 }
 
-/// Where a request goes: pools in the order they are tried.
+/// A route: pools in the order in which they are tried.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
     /// The route's name in headers and metrics.
     pub name: Name,
     /// At least one pool, the preferred one first.
     pub targets: Vec<Target>,
-    /// Whether those after the first also take what it has no room for, or would serve late; else they are for its failures alone.
+    /// True if pools after the first also take requests that it has no capacity for or would serve late; false if they
+    /// only take over after failures.
     pub spill: bool,
     /// The route's deadlines.
     pub timeouts: Timeouts,
-    /// The time to the first token that each request is to keep to.
+    /// The limit of the time to the first token for each single request.
     pub bound: Option<Duration>,
-    /// What nearly all of its requests are to keep to.
+    /// Its service-level objectives.
     pub objectives: Objectives,
-    /// Whether a second backend may be asked early, beside one that is late; `None`: where its tokens cost nothing.
+    /// True if a second backend may be tried in parallel when the first is late; `None`: if its tokens cost nothing.
     pub hedge: Option<bool>,
-    /// Tokens of a stream that are held back, so that one which breaks off among them can be begun anew.
+    /// Tokens of a stream that are held back, so that a stream that breaks within them can be restarted.
     pub hold_back: Option<u64>,
-    /// How long each can wait for room; `None` as [`Limits`](super::Limits) say.
+    /// The longest that a request waits for capacity; `None` for the default in [`Limits`](super::Limits).
     pub queue: Option<Duration>,
-    /// What is asked instead where an answer is of no use.
+    /// The escalation to a larger pool if an answer is unusable.
     pub cascade: Option<Arc<Cascade>>,
-    /// The tiers that it is one of, from the cheapest to the best; empty where it is none.
+    /// The tiers that it belongs to, from the cheapest to the best; empty if it is not a tier.
     pub tiers: Arc<[Target]>,
-    /// Which of the policy's caches it uses.
+    /// The caches that it uses.
     pub cache: CacheUse,
 }
 
-/// A larger pool that is asked where an answer does not pass.
+/// The escalation to a larger pool if an answer fails a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cascade {
-    /// The pool.
+    /// The larger pool.
     pub to: Target,
-    /// What an answer has to pass.
+    /// The checks that an answer has to pass.
     pub checks: Checks,
-    /// Tokens of a stream that are held back to be looked at.
+    /// Tokens of a stream that are held back for the checks.
     pub hold: u64,
-    /// From the request's arrival to the last moment at which the larger pool is still asked; `None` for
+    /// The latest escalation, as time from the request's arrival; `None` for
     /// [half of what the request has](Route::last_escalation).
     pub within: Option<Duration>,
-    /// The mean logprob below which an answer does not pass, in nats a token; without effect where logprobs are not looked at.
+    /// The mean logprob below which an answer fails, in nats per token; unused if logprobs are not checked.
     pub min_logprob: f64,
 }
 
 impl Model {
-    /// A name whose requests all go the same way.
+    /// A model whose requests all take the same route.
     pub fn plain(route: Route) -> Self {
-        Self { rules: vec![Rule { name: route.name.clone(), when: None, way: Way::Pools(route.into()) }] }
+        Self { rules: vec![Rule { name: route.name.clone(), when: None, way: RouteChoice::Pools(route.into()) }] }
     }
 
     /// Every route that its requests may take, in the order of the rules.
@@ -121,7 +122,7 @@ impl Model {
     }
 }
 
-impl Way {
+impl RouteChoice {
     /// Every route that it may lead to.
     pub fn routes(&self) -> &[Arc<Route>] {
         match self {
@@ -133,7 +134,7 @@ impl Way {
 }
 
 impl Route {
-    /// A route to `targets` without a bound, and with no wait of its own.
+    /// A route to `targets` with defaults for everything else.
     pub fn new(name: Name, targets: Vec<Target>, timeouts: Timeouts) -> Self {
         Self {
             name,
@@ -151,8 +152,8 @@ impl Route {
         }
     }
 
-    /// The targets whose answers may be given to a request that takes this route: the one it would go to first, and those that are
-    /// known to be better. Of pools that merely stand in for one another it is not known which is better.
+    /// The targets whose cached answers are acceptable for a request on this route: its first target, and those known
+    /// to be better. Of pools that are merely fallbacks for one another it is not known which is better.
     pub fn acceptable(&self) -> impl Iterator<Item = &Target> {
         let first = self.targets.first();
         let own = self.tiers.iter().position(|tier| Some(tier) == first);
@@ -160,9 +161,9 @@ impl Route {
         first.into_iter().chain(better).chain(self.cascade.as_ref().map(|cascade| &cascade.to))
     }
 
-    /// The time from a request's arrival after which `cascade` asks no larger pool: where the policy names none, half of what a first
-    /// token may take by the route's bound (streams only: nobody sees the first token of an answer that comes whole) or its timeout,
-    /// or half of what the whole answer may take, whichever is least.
+    /// The time from a request's arrival after which `cascade` no longer escalates. If the policy sets none, it is half
+    /// of the least of the route's `bound` (for streams only: the first token of an unstreamed answer is not visible),
+    /// its first-token timeout, and its total timeout.
     pub fn last_escalation(&self, cascade: &Cascade, streamed: bool) -> Duration {
         let bound = self.bound.filter(|_| streamed);
         let limits = [bound, self.timeouts.first_token, self.timeouts.total];
@@ -171,10 +172,10 @@ impl Route {
     }
 }
 
-/// A pool, or the backends of it that serve one adapter name.
+/// A pool, or those of its backends that serve one name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// Place of the pool in [`Policy::pools`](super::Policy::pools).
+    /// Index of the pool in [`Policy::pools`](super::Policy::pools).
     pub pool: usize,
     /// Only backends that [serve](super::Backend::serves) this name; `None`: only those without such a name.
     pub serves: Option<Name>,
@@ -182,7 +183,7 @@ pub struct Target {
     pub model: Option<Name>,
 }
 
-/// Every name a client may ask for.
+/// Every model that clients may request.
 #[derive(Clone, Debug, Default)]
 pub struct ModelTable {
     exact: IndexMap<Name, Arc<Model>>,
@@ -197,28 +198,28 @@ impl ModelTable {
         Self { exact, wildcards }
     }
 
-    /// What `model` stands for: an exact name first, then the longest matching prefix.
+    /// The model for the requested name: an exact match, otherwise the longest matching prefix.
     pub fn get(&self, model: &str) -> Option<&Arc<Model>> {
         self.exact
             .get(model)
             .or_else(|| self.wildcards.iter().find(|(prefix, _)| model.starts_with(&**prefix)).map(|(_, model)| model))
     }
 
-    /// The rules of all names; those of an alias come again with it.
+    /// The rules of all names; those of an aliased model are repeated.
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         let wildcards = self.wildcards.iter().map(|(_, model)| model);
         self.exact.values().chain(wildcards).flat_map(|model| &model.rules)
     }
 
-    /// The rules that lead to tiers, and these.
+    /// The names of the rules that lead to tiers, with their tiers.
     pub fn tiered(&self) -> impl Iterator<Item = (&Name, &Arc<Tiers>)> {
         self.rules().filter_map(|rule| match &rule.way {
-            Way::Tiers(tiers) => Some((&rule.name, tiers)),
-            Way::Pools(_) | Way::Length(_) => None,
+            RouteChoice::Tiers(tiers) => Some((&rule.name, tiers)),
+            RouteChoice::Pools(_) | RouteChoice::Length(_) => None,
         })
     }
 
-    /// Whether any name leads to the route called `name`.
+    /// True if any model leads to the route `name`.
     pub fn has_route(&self, name: &str) -> bool {
         let wildcards = self.wildcards.iter().map(|(_, model)| model);
         self.exact.values().chain(wildcards).any(|model| model.routes().any(|route| *route.name == *name))
@@ -229,14 +230,15 @@ impl ModelTable {
         self.exact.keys()
     }
 
-    /// The `prefix*` patterns, given without the star, and where they go; longest prefix first.
+    /// The `prefix*` patterns (without the star) with their models; longest prefix first.
     pub fn patterns(&self) -> impl Iterator<Item = (&Name, &Arc<Model>)> {
         self.wildcards.iter().map(|(prefix, model)| (prefix, model))
     }
 
-    /// The known name most like `model`, where one is near enough to be meant.
+    /// The known name most similar to `model`, if one is similar enough.
     pub fn nearest(&self, model: &str) -> Option<&Name> {
-        // Likeness takes time and memory by the product of both lengths, and clients choose this one.
+        // The comparison takes time and memory proportional to the product of both lengths, and clients choose this
+        // one.
         if model.len() > LONGEST_MISTAKE {
             return None;
         }

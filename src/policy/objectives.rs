@@ -1,30 +1,30 @@
-//! What a pool or a route is to keep to for nearly all of its requests, and whether one request has kept to it.
+//! Service-level objectives of pools and routes, and the decision whether one request met them.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{config::Prompts, types::Name};
 
-/// The least share of requests whose limit placement keeps to: it aims at nine in ten.
+/// The least target that placement steers by: nine requests in ten.
 const STEERING: f64 = 0.9;
 
-/// Objectives, each with a name of its own.
+/// Objectives with distinct names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Objectives(Arc<[Objective]>);
 
 /// One objective.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Objective {
-    /// Its name in metrics and on the page: `ttft_p95`, `ttft_p95_under_512`, `availability`.
+    /// Its name in metrics and on the status page: `ttft_p95`, `ttft_p95_under_512`, `availability`.
     pub name: Name,
-    /// What it is about.
+    /// Its measure.
     pub measure: Measure,
-    /// The prompts whose requests it is for.
+    /// The prompts whose requests it covers.
     pub prompts: Prompts,
-    /// The share of requests that are to keep it, between 0 and 1.
+    /// The share of requests that must meet it, between 0 and 1.
     pub target: f64,
 }
 
-/// What an objective is about.
+/// The measure of an objective.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// The first token comes within this time.
@@ -35,52 +35,52 @@ pub enum Measure {
     Availability,
 }
 
-/// What came of a request, as far as objectives ask.
+/// The result of a request, as objectives judge it.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Fared {
+pub struct RequestResult {
     /// Tokens of its prompt.
     pub prompt_tokens: u64,
-    /// Whether it asked for its answer as it is made.
+    /// True if the answer was requested as a stream.
     pub streamed: bool,
-    /// How it ended.
-    pub end: End,
-    /// Milliseconds from its arrival to that.
+    /// The way it ended.
+    pub end: RequestEnd,
+    /// Milliseconds from arrival to the end.
     pub e2e_ms: f64,
-    /// Milliseconds until its first token was handed over, where one was.
+    /// Milliseconds until its first token was delivered, if any was.
     pub ttft_ms: Option<f64>,
-    /// Milliseconds per further token, where there were any.
+    /// Milliseconds per further token, if there were any.
     pub tpot_ms: Option<f64>,
 }
 
-/// How a request ended.
+/// The way a request ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum RequestEnd {
     /// With a complete answer.
     Complete,
-    /// Without one, and not by its client's fault.
+    /// Without a complete answer, and not by the client's fault.
     Failed,
-    /// Its client left.
+    /// The client disconnected.
     Left,
 }
 
 impl Objectives {
-    /// Each of them, in the order of the file.
+    /// The objectives in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Objective> {
         self.0.iter()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The time to the first token that requests are placed to keep; `None` where none is set. What is for some prompts only, or for
-    /// fewer than nine requests in ten, is watched and steers nothing.
+    /// The limit of the time to the first token that placement steers by; `None` if there is none. Objectives for some
+    /// prompts only, or with a target below nine in ten, are observed but do not steer.
     pub fn ttft(&self) -> Option<Duration> {
         self.tightest(|measure| if let Measure::Ttft(within) = measure { Some(within) } else { None })
     }
 
-    /// The same for the time per further token.
+    /// The limit of the time per further token that placement steers by.
     pub fn tpot(&self) -> Option<Duration> {
         self.tightest(|measure| if let Measure::Tpot(within) = measure { Some(within) } else { None })
     }
@@ -98,10 +98,11 @@ impl FromIterator<Objective> for Objectives {
 }
 
 impl Objective {
-    /// Whether a request has kept it; `None` where it says nothing of that request. Latencies count where they were measured, whoever
-    /// ended it. A stream that failed before its first token had none in time, nor had one that was left when that time was over.
-    pub fn kept(&self, request: &Fared) -> Option<bool> {
-        let Fared { prompt_tokens, streamed, end, e2e_ms, ttft_ms, tpot_ms } = *request;
+    /// True if the request met the objective; `None` if the objective does not apply to it. Latencies count if they
+    /// were measured, however the request ended. A stream that failed before its first token missed the limit, as did
+    /// one whose client left after the limit.
+    pub fn is_met(&self, request: &RequestResult) -> Option<bool> {
+        let RequestResult { prompt_tokens, streamed, end, e2e_ms, ttft_ms, tpot_ms } = *request;
         if !self.prompts.contain(prompt_tokens) {
             return None;
         }
@@ -109,15 +110,15 @@ impl Objective {
         match self.measure {
             Measure::Ttft(most) => match (ttft_ms, end) {
                 (Some(took), _) => Some(within(took, most)),
-                (None, End::Failed) if streamed => Some(false),
-                (None, End::Left) if streamed && !within(e2e_ms, most) => Some(false),
+                (None, RequestEnd::Failed) if streamed => Some(false),
+                (None, RequestEnd::Left) if streamed && !within(e2e_ms, most) => Some(false),
                 _ => None,
             },
             Measure::Tpot(most) => tpot_ms.map(|took| within(took, most)),
             Measure::Availability => match end {
-                End::Complete => Some(true),
-                End::Failed => Some(false),
-                End::Left => None,
+                RequestEnd::Complete => Some(true),
+                RequestEnd::Failed => Some(false),
+                RequestEnd::Left => None,
             },
         }
     }
@@ -132,38 +133,38 @@ mod tests {
     }
 
     #[test]
-    fn a_request_keeps_what_it_is_measured_by() {
+    fn requests_meet_or_miss_objectives() {
         let [second, token] = [Duration::from_secs(1), Duration::from_millis(50)];
         let all = Prompts::default();
         let [ttft, tpot, availability] =
             [Measure::Ttft(second), Measure::Tpot(token), Measure::Availability].map(|it| objective(it, 0.95, all));
-        let told = |request: &Fared| [&ttft, &tpot, &availability].map(|it| it.kept(request));
-        let streamed = Fared {
+        let judged = |request: &RequestResult| [&ttft, &tpot, &availability].map(|it| it.is_met(request));
+        let streamed = RequestResult {
             prompt_tokens: 10,
             streamed: true,
-            end: End::Complete,
+            end: RequestEnd::Complete,
             e2e_ms: 3000.0,
             ttft_ms: Some(1000.0),
             tpot_ms: Some(50.1),
         };
-        assert_eq!(told(&streamed), [Some(true), Some(false), Some(true)]);
-        let none = Fared { ttft_ms: None, tpot_ms: None, ..streamed };
-        let whole = Fared { streamed: false, ..none };
-        assert_eq!(told(&whole), [None, None, Some(true)], "an answer that comes whole has no first token");
-        assert_eq!(told(&Fared { end: End::Failed, ..whole }), [None, None, Some(false)]);
-        assert_eq!(told(&Fared { end: End::Failed, ..none }), [Some(false), None, Some(false)]);
-        let cut = Fared { end: End::Failed, tpot_ms: Some(20.0), ..streamed };
-        assert_eq!(told(&cut), [Some(true), Some(true), Some(false)], "its first token came in time");
-        let left = Fared { end: End::Left, ..none };
-        assert_eq!(told(&left), [Some(false), None, None], "it had waited for longer than that");
-        assert_eq!(told(&Fared { e2e_ms: 900.0, ..left }), [None; 3], "nobody knows");
-        assert_eq!(told(&Fared { streamed: false, ..left }), [None; 3]);
+        assert_eq!(judged(&streamed), [Some(true), Some(false), Some(true)]);
+        let none = RequestResult { ttft_ms: None, tpot_ms: None, ..streamed };
+        let whole = RequestResult { streamed: false, ..none };
+        assert_eq!(judged(&whole), [None, None, Some(true)], "an answer that comes whole has no first token");
+        assert_eq!(judged(&RequestResult { end: RequestEnd::Failed, ..whole }), [None, None, Some(false)]);
+        assert_eq!(judged(&RequestResult { end: RequestEnd::Failed, ..none }), [Some(false), None, Some(false)]);
+        let cut = RequestResult { end: RequestEnd::Failed, tpot_ms: Some(20.0), ..streamed };
+        assert_eq!(judged(&cut), [Some(true), Some(true), Some(false)], "its first token came in time");
+        let left = RequestResult { end: RequestEnd::Left, ..none };
+        assert_eq!(judged(&left), [Some(false), None, None], "it had waited for longer than that");
+        assert_eq!(judged(&RequestResult { e2e_ms: 900.0, ..left }), [None; 3], "nobody knows");
+        assert_eq!(judged(&RequestResult { streamed: false, ..left }), [None; 3]);
         let short = objective(ttft.measure, 0.95, Prompts { from: 0, under: Some(10) });
-        assert_eq!(short.kept(&streamed), None);
+        assert_eq!(short.is_met(&streamed), None);
     }
 
     #[test]
-    fn only_what_holds_for_nearly_all_steers() {
+    fn only_objectives_for_nearly_all_requests_steer() {
         let [fast, slow] = [Duration::from_millis(300), Duration::from_secs(3)];
         let (all, short) = (Prompts::default(), Prompts { from: 0, under: Some(512) });
         let objectives: Objectives = [

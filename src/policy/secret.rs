@@ -1,20 +1,20 @@
-//! Provider keys, which are nobody's business.
+//! Secrets such as provider keys.
 
 use std::sync::Arc;
 
 use memchr::memmem;
 
-/// A provider key: its text never appears in logs, errors or dumps.
+/// A secret whose text never appears in logs, errors or debug output.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub Arc<str>);
 
 impl Secret {
-    /// Whether `text` holds it, as what some servers say of a key that they refuse does.
+    /// True if `text` contains it, as error messages of some servers do.
     pub fn is_in(&self, text: &[u8]) -> bool {
         self.find(text).is_some()
     }
 
-    /// `text` with an asterisk for every byte of any of `keys`; `None` where it holds none.
+    /// `text` with every byte of any of `keys` replaced by an asterisk; `None` if it contains none.
     pub fn masked(keys: &[Self], text: &[u8]) -> Option<Vec<u8>> {
         let mut masked: Option<Vec<u8>> = None;
         for key in keys {
@@ -25,7 +25,7 @@ impl Secret {
         masked
     }
 
-    /// Its text, for whom it is meant for.
+    /// Its text, for sending it to its server.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_is_masked_wherever_it_is_quoted() {
+    fn every_key_is_masked_wherever_it_occurs() {
         let keys = ["sk-1", "sk-22", "***", ""].map(|key| Secret(key.into()));
         let masked = |text: &str| Secret::masked(&keys, text.as_bytes()).map(|text| String::from_utf8(text).unwrap());
         assert_eq!(masked("bad key sk-1, not sk-22; sk-1!").as_deref(), Some("bad key ****, not *****; ****!"));

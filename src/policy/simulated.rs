@@ -1,8 +1,9 @@
-//! Policies for when there is no file: over the built-in simulated engines, or over engines found on this machine.
+//! Policies without a file: over the built-in simulated engines, over engines found on this machine, or in front of an
+//! observed gateway.
 
 use super::{
     Backend, Caching, Engine, Exact, Objectives, Policy, Pool, Scope, Semantic, Strategy, Tokenizer,
-    offered::{free, name_backends, table},
+    implicit_models::{free, name_backends, table},
 };
 use crate::{
     config::Scrape,
@@ -16,17 +17,17 @@ pub struct Found {
     pub name: String,
     /// Base address of its API, such as `http://127.0.0.1:8000/v1`.
     pub url: String,
-    /// The models it lists.
+    /// The models that it lists.
     pub models: Vec<String>,
 }
 
-/// The policy over the built-in simulated engines, given the addresses of those of each pool. Asked for as `auto` (small,
-/// then large, then long), `small`, `large` and `long`.
+/// The policy over the built-in simulated engines at the given addresses. Its models are `auto` (small, then large,
+/// then long), `small`, `large` and `long`.
 pub fn simulated(small: &[String], large: &[String], long: &[String]) -> Policy {
-    // To show what it does; nobody's money is at stake.
+    // Demonstrates the cache; no real money is involved.
     let caching = Caching {
         exact: Some(Exact::default()),
-        // Nobody but this machine's users can ask.
+        // Only users of this machine can call.
         semantic: Some(Semantic { scope: Scope::Shared, ..Semantic::default() }),
         ..Caching::default()
     };
@@ -42,8 +43,8 @@ pub fn simulated(small: &[String], large: &[String], long: &[String]) -> Policy 
     finish(policy)
 }
 
-/// The policy over engines found on this machine: a pool for each model, so that engines which share one share its
-/// traffic. Asked for by the models' names, and as `auto` (the first model found, then the others).
+/// The policy over engines found on this machine: one pool per model, so that engines with the same model share its
+/// traffic. Its models are those of the engines and `auto` (the first model found, then the others).
 pub fn discovered(found: &[Found]) -> Policy {
     let mut policy = Policy::default();
     for Found { name, url, models } in found {
@@ -62,8 +63,8 @@ pub fn discovered(found: &[Found]) -> Policy {
     finish(policy)
 }
 
-/// `policy`, where everything passes to the gateway at `url` unchanged: what it says is worked out for each request, and not done. That
-/// gateway is the one backend of a pool of its own, by the name `observed`.
+/// `policy` in observe mode: everything passes unchanged to the gateway at `url`, while the policy's decisions are
+/// computed for each request and not applied. That gateway is the only backend of a pool named `observed`.
 pub fn observing(mut policy: Policy, url: &str) -> Policy {
     let engine = add_engine(&mut policy.engines, "observed", url);
     policy.engines[engine].scrape = None;
@@ -97,7 +98,7 @@ fn backend(engine: usize, model: Option<Name>) -> Backend {
     }
 }
 
-/// A pool without backends would be a dead end, so none is made.
+/// Adds a pool, unless it has no backends.
 fn add_pool(pools: &mut Vec<Pool>, name: &str, backends: Vec<Backend>) {
     if backends.is_empty() {
         return;
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn simulated_engines_stand_in_three_pools() {
+    fn simulated_engines_form_three_pools() {
         let urls = |port: u16| vec![format!("http://127.0.0.1:{port}/v1"), format!("http://127.0.0.1:{}/v1", port + 1)];
         let policy = simulated(&urls(1), &urls(3), &urls(5)[..1]);
         assert!(policy.simulated);

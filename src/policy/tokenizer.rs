@@ -1,17 +1,17 @@
-//! By which tokenizer a pool's prompts are counted.
+//! The tokenizer of a pool.
 
 use std::path::PathBuf;
 
 use super::Backend;
 pub use crate::prompt::tokens::Encoding;
 
-/// Where the tokenizer of a pool's models comes from. A description: nothing is loaded here.
+/// The source of a pool's tokenizer. A description: nothing is loaded here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Tokenizer {
-    /// None is known: tokens are estimated by what backends report.
+    /// Unknown: tokens are estimated from the counts that backends report.
     #[default]
     Learned,
-    /// One of OpenAI's encodings, built in.
+    /// One of OpenAI's built-in encodings.
     OpenAi(Encoding),
     /// A `tokenizer.json`.
     File(PathBuf),
@@ -20,7 +20,8 @@ pub enum Tokenizer {
 }
 
 impl Tokenizer {
-    /// The tokenizer of a pool that names none: OpenAI's, where all its backends have models of OpenAI's families that share one.
+    /// The default tokenizer of a pool: OpenAI's, if the models of all its backends belong to OpenAI families with the
+    /// same encoding.
     pub fn of(backends: &[Backend]) -> Self {
         let encoding = |backend: &Backend| backend.model.as_deref().and_then(Encoding::of_model);
         match backends.first().and_then(encoding) {

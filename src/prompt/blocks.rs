@@ -1,4 +1,4 @@
-//! The chained hashes of a prompt's blocks, by which prompts that begin alike are told.
+//! Chained hashes of a prompt's blocks, which identify prompts with a common prefix.
 
 use std::sync::Arc;
 
@@ -6,34 +6,35 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::types::{Layout, Prompt};
 
-/// How prompts are cut here.
+/// The block layout of all prompts.
 const LAYOUT: Layout = Layout::Growing;
 
-/// Blocks that are hashed, 2 MB of prompt: where two prompts agree for so long, what follows makes no difference to where they go.
+/// The most blocks that are hashed: 2 MB of prompt. If two prompts agree that far, the rest makes no difference to
+/// their placement.
 const MOST: usize = 4096;
 
 /// The longest block, in bytes.
 const LONGEST: usize = 512;
 
-/// Takes the chained hashes of a prompt's whole blocks in one pass over its bytes, however these are cut up:
-/// `h_k = xxh3(block_k)` seeded with `h_{k−1}`, the first with the salt's hash. Equal hashes thus mean an equal beginning. Nothing is
-/// copied but the part of a block that is carried from one push to the next.
+/// Computes the chained hashes of a prompt's whole blocks in one pass over its bytes, which may arrive in any pieces:
+/// `h_k = xxh3(block_k)` seeded with `h_{k−1}`, the first with the salt's hash. Equal hashes thus mean an equal prefix.
+/// Only a block that spans two pushes is copied.
 pub struct BlockHasher {
     chain: u64,
     hashes: Vec<u64>,
     bytes: u64,
-    /// The block that was begun, and how much of it there is.
+    /// The current block, and the number of its bytes received.
     carried: [u8; LONGEST],
     begun: usize,
 }
 
 impl BlockHasher {
-    /// Begins a prompt. `salt` keeps apart what shares no cache: tenants, models, adapters.
+    /// Starts a prompt. `salt` separates prompts that share no cache: tenants, models, adapters.
     pub fn new(salt: &[u8]) -> Self {
         Self { chain: xxh3_64(salt), hashes: Vec::new(), bytes: 0, carried: [0; LONGEST], begun: 0 }
     }
 
-    /// Takes the next bytes of the prompt.
+    /// Adds the next bytes of the prompt.
     pub fn push(&mut self, mut bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         while self.hashes.len() < MOST {
@@ -56,7 +57,7 @@ impl BlockHasher {
         }
     }
 
-    /// The hashes of all whole blocks. A last part of a block has none.
+    /// The hashes of all whole blocks. An incomplete last block has none.
     pub fn finish(self) -> Blocks {
         Blocks { hashes: self.hashes.into(), bytes: self.bytes, layout: LAYOUT }
     }
@@ -67,12 +68,12 @@ impl BlockHasher {
     }
 }
 
-/// Bytes of the block after `blocks` blocks.
+/// Size in bytes of the block after the first `blocks` blocks.
 fn size(blocks: usize) -> usize {
     (LAYOUT.bytes(blocks + 1) - LAYOUT.bytes(blocks)) as usize
 }
 
-/// A prompt's hashes and its length. Cheap to clone; by default, a prompt of which nothing is known.
+/// A prompt's hashes and its length. Cheap to clone; the default is an empty prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
     hashes: Arc<[u64]>,
@@ -86,7 +87,7 @@ impl Blocks {
         Self { hashes, bytes, layout }
     }
 
-    /// The prompt, as the scheduler sees it.
+    /// The scheduler's view of the prompt.
     pub fn prompt(&self) -> Prompt<'_> {
         Prompt { bytes: self.bytes, blocks: &self.hashes, layout: self.layout }
     }
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_most_blocks_bytes_are_only_counted() {
+    fn bytes_beyond_the_block_limit_are_only_counted() {
         let long = text(3 << 20);
         let blocks = hashed(b"", &[&long[..100], &long[100..]]);
         assert_eq!((blocks.prompt().blocks.len(), blocks.prompt().bytes), (MOST, 3 << 20));
@@ -144,7 +145,7 @@ mod tests {
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
         #[test]
-        fn cuts_make_no_difference(length in 0..60_000_usize, mut cuts in prop::collection::vec(0..60_000_usize, 0..40)) {
+        fn push_boundaries_make_no_difference(length in 0..60_000_usize, mut cuts in prop::collection::vec(0..60_000_usize, 0..40)) {
             let text = text(length);
             cuts.extend([0, length]);
             cuts.sort_unstable();

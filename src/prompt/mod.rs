@@ -1,8 +1,9 @@
-//! What can be told of a prompt from its bytes, before any model has read it. Pure, and one pass over the bytes.
+//! Analyses a prompt's bytes before any model has read it: block hashes, complexity, prefix stability and token counts.
+//! Pure, in one pass over the bytes.
 
 mod blocks;
 pub mod complexity;
-pub mod habits;
+pub mod prefix_stability;
 pub mod tokens;
 
 pub use blocks::{BlockHasher, Blocks};

@@ -1,25 +1,26 @@
-//! What one event of a streamed answer, or a whole answer, says: tokens, usage, an end, an error. Read lazily, changed never.
+//! Reads one event of a streamed answer, or a whole answer: tokens, usage, the end, errors. Reads lazily and never
+//! changes bytes.
 
 use serde::Deserialize;
 
-use super::{anthropic, json, openai, responses, seen::Seen};
+use super::{anthropic, event_facts::EventFacts, json, openai, responses};
 use crate::types::{Endpoint, Usage};
 
 /// Reads the data of one event of an answer from `endpoint`.
-pub fn read_event(endpoint: Endpoint, data: &[u8]) -> Seen {
+pub fn read_event(endpoint: Endpoint, data: &[u8]) -> EventFacts {
     if data.trim_ascii() == b"[DONE]" {
-        return Seen { alive: true, done: true, ..Seen::default() };
+        return EventFacts { alive: true, done: true, ..EventFacts::default() };
     }
     let seen = match endpoint {
         Endpoint::Responses => responses::read_event(data),
         Endpoint::Messages => anthropic::read_event(data),
         Endpoint::Chat | Endpoint::Completions => openai::read_event(data),
-        _ => Ok(Seen { alive: true, token: true, ..Seen::default() }),
+        _ => Ok(EventFacts { alive: true, token: true, ..EventFacts::default() }),
     };
-    // An event of an unforeseen shape is passed on as it is; one that is not JSON is of no use to anybody.
+    // An event of an unknown shape is passed on unchanged; one that is not JSON is reported as broken.
     seen.unwrap_or_else(|_| {
         let broken = !json::is_json(data);
-        Seen { alive: !broken, broken, ..Seen::default() }
+        EventFacts { alive: !broken, broken, ..EventFacts::default() }
     })
 }
 
@@ -28,7 +29,8 @@ pub fn read_event(endpoint: Endpoint, data: &[u8]) -> Seen {
 #[error("not JSON")]
 pub struct NotJson;
 
-/// Checks that a whole answer is JSON, and reads its token counts where it has any, as far as its bytes allow; mostly in one pass.
+/// Checks that a whole answer is JSON, and reads its token counts if it has any, limited to what its length allows;
+/// usually in one pass.
 pub fn read_whole(endpoint: Endpoint, body: &[u8]) -> Result<Option<Usage>, NotJson> {
     #[derive(Deserialize)]
     struct Answer<U> {
@@ -42,15 +44,15 @@ pub fn read_whole(endpoint: Endpoint, body: &[u8]) -> Result<Option<Usage>, NotJ
         Endpoint::Messages => usage::<anthropic::RawUsage>(body),
         _ => usage::<openai::RawUsage>(body),
     };
-    // A token takes a byte at least, unless it is of reasoning that the engine keeps to itself.
-    let told = |usage: Usage| usage.within_bytes(body.len() as u64);
-    read.map(|usage| usage.map(told)).or_else(|_| if json::is_json(body) { Ok(None) } else { Err(NotJson) })
+    // A token takes at least one byte, except for reasoning that the engine hides.
+    let limited = |usage: Usage| usage.within_bytes(body.len() as u64);
+    read.map(|usage| usage.map(limited)).or_else(|_| if json::is_json(body) { Ok(None) } else { Err(NotJson) })
 }
 
-/// Reads foreign bytes as an event of every kind. For fuzzing.
+/// Fuzz target: reads arbitrary bytes as an event of every endpoint.
 ///
 /// # Panics
-/// When JSON is taken for something else.
+/// If valid JSON is reported as broken, or invalid JSON as valid.
 pub fn fuzz_answer(input: &[u8]) {
     for endpoint in Endpoint::ALL {
         let seen = read_event(endpoint, input);
@@ -64,11 +66,11 @@ mod tests {
     use super::*;
     use crate::protocol::StreamError;
 
-    fn told(message: &str, status: Option<u16>) -> StreamError {
+    fn stream_error(message: &str, status: Option<u16>) -> StreamError {
         StreamError { message: message.to_owned(), status }
     }
 
-    fn chat(data: &str) -> Seen {
+    fn chat(data: &str) -> EventFacts {
         read_event(Endpoint::Chat, data.as_bytes())
     }
 
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usage_chunk_is_told_from_usage_beside_content() {
+    fn the_usage_chunk_is_distinguished_from_usage_beside_content() {
         let usage = r#""usage":{"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}"#;
         let alone = chat(&format!(r#"{{"choices":[],{usage}}}"#));
         assert!(alone.only_usage);
@@ -115,17 +117,17 @@ mod tests {
     }
 
     #[test]
-    fn ends_errors_and_garbage_are_told_apart() {
+    fn ends_errors_and_garbage_are_distinguished() {
         assert!(chat(" [DONE]").done);
         assert_eq!(
             chat(r#"{"error":{"message":"out of memory","code":500}}"#).error,
-            Some(told("out of memory", Some(500)))
+            Some(stream_error("out of memory", Some(500)))
         );
-        assert_eq!(chat(r#"{"error":"oops"}"#).error, Some(told("\"oops\"", None)));
+        assert_eq!(chat(r#"{"error":"oops"}"#).error, Some(stream_error("\"oops\"", None)));
         assert!(chat("{\"choices\":").broken);
         let finish = chat(r#"{"choices":[{"index":0,"delta":{}},{"index":2,"delta":{},"finish_reason":"stop"}]}"#);
         assert_eq!((finish.choices, finish.finished_choices, finish.finished), (0b101, 0b100, true));
-        let opaque = Seen { alive: true, ..Seen::default() };
+        let opaque = EventFacts { alive: true, ..EventFacts::default() };
         assert_eq!(chat(r#"["a shape nobody foresaw"]"#), opaque);
         assert_eq!(chat(r#"{"choices":"odd"}"#), opaque);
         let odd = chat(r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1.5}}"#);
@@ -149,7 +151,7 @@ mod tests {
         assert!(messages(r#"{"type":"message_stop"}"#).done);
         assert_eq!(
             messages(r#"{"type":"error","error":{"message":"overloaded"}}"#).error,
-            Some(told("overloaded", None))
+            Some(stream_error("overloaded", None))
         );
     }
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::seen::{Seen, StreamError};
+use super::event_facts::{EventFacts, StreamError};
 use crate::types::Usage;
 
 #[derive(Deserialize)]
@@ -48,12 +48,12 @@ impl From<RawUsage> for Usage {
     }
 }
 
-pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
+pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
     let event: Event<'_> = serde_json::from_slice(data)?;
     let token = event.r#type == "content_block_delta";
     let done = event.r#type == "message_stop";
     let usage = event.usage.or_else(|| event.message.and_then(|message| message.usage));
-    Ok(Seen {
+    Ok(EventFacts {
         alive: event.r#type != "ping",
         token,
         text_bytes: event.delta.filter(|_| token).map_or(0, |delta| delta.get().len()),
@@ -61,6 +61,6 @@ pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
         finished: done,
         done,
         error: event.error.and_then(StreamError::read),
-        ..Seen::default()
+        ..EventFacts::default()
     })
 }

@@ -1,4 +1,4 @@
-//! A [`Fault`] as the error object that clients of each API expect.
+//! Renders a [`Fault`] as the error object of each API.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -30,7 +30,7 @@ struct AnthropicInner<'a> {
     message: &'a str,
 }
 
-/// The body of an error answer.
+/// The body of an error response.
 pub fn body(endpoint: Option<Endpoint>, fault: &Fault) -> Bytes {
     let rendered = if endpoint == Some(Endpoint::Messages) {
         let kind = match fault.status.as_u16() {
@@ -56,11 +56,11 @@ pub fn body(endpoint: Option<Endpoint>, fault: &Fault) -> Bytes {
             },
         })
     };
-    // Serialising strings into memory cannot fail; an empty object still is an answer.
+    // Serialising strings into memory cannot fail; an empty object is still valid JSON.
     rendered.unwrap_or_else(|_| b"{}".to_vec()).into()
 }
 
-/// The event that tells of an error within a stream whose head is already sent.
+/// The event that reports an error within a stream whose head was already sent.
 pub fn event(endpoint: Endpoint, fault: &Fault) -> Bytes {
     let body = body(Some(endpoint), fault);
     let name: &[u8] = match endpoint {

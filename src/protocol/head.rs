@@ -1,6 +1,6 @@
-//! Where the parts of a prompt lie in what is hashed of it: how far its head goes, and in which part a byte is.
+//! Locates the parts of a prompt in its hashed bytes: the end of its head, and the part that contains a byte.
 //!
-//! Places are bytes of [`RequestBody::rendered`], one part after the other.
+//! Positions are bytes of [`RequestBody::rendered`], one part after the other.
 
 use memchr::memmem;
 
@@ -10,17 +10,17 @@ use super::{
 };
 use crate::types::{Head, HeadEnd, Located, Part};
 
-/// A breakpoint for the provider's cache, as it is written. Within a string its quotes would be escaped.
+/// A cache breakpoint as written in the body. Within a string its quotes would be escaped.
 const BREAKPOINT: &[u8] = b"\"cache_control\"";
 
-/// How far breakpoints are looked for.
+/// Number of bytes that are searched for breakpoints.
 const SEARCHED: usize = 192 << 10;
 
 /// A top-level member that the model reads.
 struct Piece<'a> {
     name: &'a [u8],
     raw: &'a [u8],
-    /// Where it begins in all that is read.
+    /// Its start in the rendered prompt.
     at: u64,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Piece<'a> {
         self.at + inside(self.raw).len() as u64
     }
 
-    /// Its messages, each with the place where it ends; none where it is no list of them.
+    /// Its messages, each with the position of its end; none if it is not a list of messages.
     fn messages(&self) -> impl Iterator<Item = (&'a [u8], u64)> {
         let (inner, at) = (inside(self.raw).as_ptr() as usize, self.at);
         let is_list = matches!(self.name, b"messages" | b"input");
@@ -42,15 +42,15 @@ impl<'a> Piece<'a> {
 }
 
 impl RequestBody {
-    /// How the prompt begins, as far as that is sent with every request.
+    /// The head of the prompt: the beginning that is sent with every request.
     pub fn head(&self) -> Head {
         if let Some(bytes) = self.first_breakpoint() {
             return Head { bytes, end: HeadEnd::Breakpoint };
         }
-        let mut led = 0;
+        let mut system_end = 0;
         for piece in self.pieces() {
             if matches!(part(piece.name), Part::Tools | Part::System) {
-                led = piece.end();
+                system_end = piece.end();
                 continue;
             }
             let mut first = piece.end();
@@ -59,17 +59,17 @@ impl RequestBody {
                     first = end;
                     break;
                 }
-                led = end;
+                system_end = end;
             }
-            if led == 0 {
-                return Head { bytes: first, end: HeadEnd::Untold };
+            if system_end == 0 {
+                return Head { bytes: first, end: HeadEnd::Unmarked };
             }
             break;
         }
-        Head { bytes: led, end: HeadEnd::System }
+        Head { bytes: system_end, end: HeadEnd::System }
     }
 
-    /// The part in which the byte `place` lies.
+    /// The part that contains the byte `place`.
     pub fn locate(&self, place: u64) -> Located {
         let mut last = Located { part: Part::Prompt, goes_on: false };
         for piece in self.pieces() {
@@ -113,7 +113,8 @@ impl RequestBody {
     }
 }
 
-/// Whether what follows upon the name is what a breakpoint has: the only type that there is, for tools may have an argument of that name.
+/// True if the text after the name is a breakpoint's value. `ephemeral` is the only type; a tool may have an argument
+/// of the same name.
 fn is_breakpoint(rest: &[u8]) -> bool {
     let value = rest.trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start);
     value.and_then(|value| member(value, "type")).and_then(string) == Some(b"ephemeral")
@@ -141,7 +142,7 @@ mod tests {
         RequestBody::json(endpoint, bytes::Bytes::copy_from_slice(text.as_bytes())).expect("a body")
     }
 
-    /// What is read up to `place`.
+    /// The rendered prompt up to `place`.
     fn before(body: &RequestBody, place: u64) -> String {
         let all: Vec<u8> = body.rendered().flatten().copied().collect();
         String::from_utf8(all[..place as usize].to_vec()).unwrap()
@@ -179,21 +180,21 @@ mod tests {
     }
 
     #[test]
-    fn without_a_system_prompt_the_first_message_stands_for_it() {
+    fn without_a_system_prompt_the_head_is_the_first_message() {
         let chat = body(
             Endpoint::Chat,
             r#"{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"user","content":"ho"}]}"#,
         );
         let head = chat.head();
-        assert_eq!((head.end, &*before(&chat, head.bytes)), (HeadEnd::Untold, r#"{"role":"user","content":"hi"}"#));
+        assert_eq!((head.end, &*before(&chat, head.bytes)), (HeadEnd::Unmarked, r#"{"role":"user","content":"hi"}"#));
         let plain = body(Endpoint::Completions, r#"{"model":"m","prompt":"once upon"}"#);
-        assert_eq!((plain.head(), plain.locate(3).part), (Head { bytes: 9, end: HeadEnd::Untold }, Part::Prompt));
+        assert_eq!((plain.head(), plain.locate(3).part), (Head { bytes: 9, end: HeadEnd::Unmarked }, Part::Prompt));
         let form = RequestBody::opaque(bytes::Bytes::from_static(b"x"));
         assert_eq!((form.head().bytes, form.locate(0).part), (0, Part::Prompt));
     }
 
     #[test]
-    fn the_first_breakpoint_ends_it() {
+    fn the_first_breakpoint_ends_the_head() {
         let marked = body(
             Endpoint::Messages,
             r#"{"model":"m","system":[{"type":"text","text":"say \"cache_control\"","cache_control":{"type":"ephemeral"}}],

@@ -1,4 +1,4 @@
-//! One pass over a JSON object: where each top-level member stands, everything else left as it is.
+//! Parses a JSON object in one pass: the position of each top-level member, without decoding values.
 
 use std::{fmt, ops::Range};
 
@@ -8,22 +8,22 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// Most members of one object: each takes more memory here than its few bytes of text may have.
+/// The most members of one object: each takes more memory here than its few bytes of text.
 const MOST_MEMBERS: usize = 4096;
 
-/// A top-level member: where its name (quotes included) and its value stand in the text.
+/// A top-level member: the positions of its name (with quotes) and of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name, where escapes hide it in the text.
+    /// Its unescaped name, if the text contains escapes.
     unescaped: Option<Box<str>>,
-    /// Where the quoted name stands.
+    /// The range of the quoted name.
     pub key: Range<usize>,
-    /// Where the value stands.
+    /// The range of the value.
     pub value: Range<usize>,
 }
 
 impl Member {
-    /// Its name, given the text it was found in.
+    /// Its name; `text` is the text that it was found in.
     pub fn name<'a>(&'a self, text: &'a [u8]) -> &'a [u8] {
         match &self.unescaped {
             Some(name) => name.as_bytes(),
@@ -32,7 +32,7 @@ impl Member {
     }
 }
 
-/// The members of the JSON object in `text`, in order, duplicates included. The whole text is checked to be JSON.
+/// The members of the JSON object in `text`, in order, duplicates included. Validates the whole text.
 pub fn members(text: &[u8]) -> Result<Vec<Member>, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(text);
     let found = reader.deserialize_map(Members { start: text.as_ptr() as usize })?;
@@ -40,18 +40,18 @@ pub fn members(text: &[u8]) -> Result<Vec<Member>, serde_json::Error> {
     Ok(found)
 }
 
-/// Whether `text` is one JSON value.
+/// True if `text` is one JSON value.
 pub fn is_json(text: &[u8]) -> bool {
     serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
 }
 
-/// Whether a raw value says anything: not `null`, nor an empty string, list or object.
-pub(crate) fn says_something(raw: &RawValue) -> bool {
+/// True if a raw value has content: it is not `null`, nor an empty string, list or object.
+pub(super) fn says_something(raw: &RawValue) -> bool {
     !matches!(raw.get(), "null" | "\"\"" | "[]" | "{}")
 }
 
 struct Members {
-    /// Address of the text's first byte: the raw slices that `serde_json` hands out are told apart by theirs.
+    /// Address of the text's first byte, from which the positions of `serde_json`'s raw slices are computed.
     start: usize,
 }
 
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_are_found_where_they_stand() {
+    fn members_are_located() {
         let text = br#" { "model" : "m\u00e9", "x":{"a":[1, 2]} , "mod\u0065l":null } "#;
         let found = members(text).unwrap();
         let shown: Vec<_> = found
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_object_is_refused_with_its_position() {
+    fn a_non_object_is_rejected_with_its_position() {
         for (text, want) in [
             ("{\n \"a\": tru }", "expected ident at line 2 column 10"),
             ("[1]", "invalid type: sequence, expected a JSON object at line 1 column 0"),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_without_end_are_refused() {
+    fn too_many_fields_are_rejected() {
         let with = |count| format!("{{{}}}", vec!["\"\":0"; count].join(","));
         assert_eq!(members(with(MOST_MEMBERS).as_bytes()).unwrap().len(), MOST_MEMBERS);
         let error = members(with(MOST_MEMBERS + 1).as_bytes()).unwrap_err().to_string();

@@ -1,19 +1,20 @@
-//! Whether a JSON value satisfies a JSON schema, as far as that can be said at once and for certain.
+//! Validates a JSON value against a JSON schema, as far as that is cheap and certain.
 //!
-//! Of JSON Schema (draft 2020-12; Wright, Andrews, Hutton, Dennis) the part that structured outputs and tools use: `type`,
-//! `properties`, `required`, `additionalProperties`, `items`, `enum`, `const`, `anyOf`, `allOf`, local `$ref`, and limits on
-//! numbers and on the lengths of strings and lists. Other keywords are passed over, and so is what takes too long to tell:
-//! a value that is valid is never refused, one that is not may pass. There are no patterns, and nothing is fetched.
+//! Supports the part of JSON Schema (draft 2020-12; Wright, Andrews, Hutton, Dennis) that structured outputs and tools
+//! use: `type`, `properties`, `required`, `additionalProperties`, `items`, `enum`, `const`, `anyOf`, `allOf`, local
+//! `$ref`, and limits on numbers and on the lengths of strings and lists. Other keywords are ignored, and so is
+//! everything beyond the step limit: a valid value is never rejected, an invalid one may pass. There are no patterns,
+//! and nothing is fetched.
 
 use serde_json::{Map, Value};
 
-/// Most steps of one check, each a comparison of at most 256 bytes: both the schema and what the model wrote may be of a stranger's
-/// making, and schemas that refer to themselves come to an end so.
+/// The most steps of one check, each a comparison of at most 256 bytes. Schema and value may come from untrusted
+/// parties, and recursive schemas must terminate.
 const MOST_STEPS: usize = 200_000;
-/// Most schemas within each other.
+/// The deepest nesting of schemas.
 const DEEPEST: u32 = 128;
 
-/// Whether `value` satisfies `schema`, or may.
+/// True if `value` satisfies `schema`, or if that cannot be decided.
 pub(super) fn satisfies(value: &Value, schema: &Value) -> bool {
     Checker { root: schema, steps: MOST_STEPS }.check(value, schema, DEEPEST)
 }
@@ -34,11 +35,11 @@ impl<'a> Checker<'a> {
             Value::Object(schema) => schema,
             _ => return true,
         };
-        // What OpenAPI writes for a type that may be null.
+        // OpenAPI's notation for a type that may be null.
         if value.is_null() && schema.get("nullable") == Some(&Value::Bool(true)) {
             return true;
         }
-        // In older drafts a reference stands alone; so it is read here.
+        // In older drafts a reference excludes other keywords; it is read that way here.
         if let Some(reference) = schema.get("$ref") {
             return self.resolve(reference).is_none_or(|schema| self.check(value, schema, depth));
         }
@@ -55,14 +56,15 @@ impl<'a> Checker<'a> {
             }
     }
 
-    /// Takes so many steps, if there are so many left.
+    /// Takes `steps` steps if as many are left.
     fn may(&mut self, steps: usize) -> bool {
         let left = self.steps.checked_sub(steps);
         self.steps = left.unwrap_or(0);
         left.is_some()
     }
 
-    /// Of lists and objects only the kind is compared: all of them could take as long as they are large, each time.
+    /// For lists and objects only the kind is compared: a full comparison could take as long as they are large, each
+    /// time.
     fn one_of(&mut self, value: &Value, all: &[Value]) -> bool {
         if !self.may(size(value).saturating_mul(all.len())) {
             return true;
@@ -97,7 +99,7 @@ impl<'a> Checker<'a> {
             return false;
         }
         let properties = schema.get("properties").and_then(Value::as_object);
-        // By a pattern a property may be known that is in no list.
+        // A property that is not listed may match a pattern.
         let further = schema.get("additionalProperties").filter(|_| !schema.contains_key("patternProperties"));
         object.iter().all(|(name, value)| match properties.and_then(|properties| properties.get(name)).or(further) {
             Some(schema) => self.check(value, schema, depth),
@@ -112,7 +114,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// The steps that it takes to look at a value, without what is in it.
+/// The steps needed to check a value, without its children.
 fn size(value: &Value) -> usize {
     1 + match value {
         Value::String(text) => text.len() / 256,
@@ -139,7 +141,7 @@ fn of_type(value: &Value, schema: &Map<String, Value>) -> bool {
     }
 }
 
-/// Equal as JSON Schema has it: 1 and 1.0 are the same number.
+/// Equality as defined by JSON Schema: 1 and 1.0 are the same number.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
@@ -156,7 +158,7 @@ fn within(count: f64, schema: &Map<String, Value>, least: &str, most: &str) -> b
 }
 
 fn in_range(number: f64, schema: &Map<String, Value>) -> bool {
-    // In older drafts the exclusive ones are flags that change what the others mean.
+    // In older drafts the exclusive ones are flags that change the meaning of the others.
     let flagged =
         ["exclusiveMinimum", "exclusiveMaximum"].iter().any(|name| schema.get(*name).is_some_and(Value::is_boolean));
     flagged
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_schema_asks_for_is_asked_for() {
+    fn supported_keywords_are_enforced() {
         let schema = person();
         let good = json!({
             "name": "Ada", "age": 36.0, "kind": 3.0, "tags": ["x", null], "home": { "city": "Ulm", "road": "1" },
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_for_certain_passes() {
+    fn undecided_values_pass() {
         for schema in [
             json!({ "$ref": "https://example.com/schema.json" }),
             json!({ "$ref": "#/nowhere" }),
@@ -276,7 +278,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_satisfies_its_own_schema_until_a_member_is_missing_added_or_of_another_type(value in values()) {
+        fn a_value_satisfies_exactly_its_own_schema(value in values()) {
             let object = json!({ "a": value });
             let schema = schema_of(&object);
             prop_assert!(satisfies(&object, &schema));
@@ -287,7 +289,7 @@ mod tests {
         }
 
         #[test]
-        fn any_two_values_can_be_held_against_each_other(value in values(), schema in values()) {
+        fn any_value_can_be_checked_against_any_schema(value in values(), schema in values()) {
             satisfies(&value, &schema);
         }
     }

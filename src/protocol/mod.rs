@@ -1,41 +1,41 @@
-//! The wire: what requests and answers look like, read lazily over the bytes they came in.
+//! Wire formats: requests and answers, read lazily from their original bytes.
 
 pub mod answer;
 mod anthropic;
 pub mod canonical;
-mod demanded;
-mod draft;
+pub mod continuation;
+mod demand;
+pub mod edits;
 pub mod error;
+mod event_facts;
 mod head;
 pub mod json;
 mod json_schema;
 pub mod multipart;
 pub mod objects;
 mod openai;
-mod other_models;
 pub mod outline;
+mod partial_answer;
 mod refusal;
 pub mod request;
+mod requirements;
 mod responses;
-pub mod rest;
-mod seen;
-mod splice;
 pub mod sse;
 mod trace_context;
 mod transcript;
 pub mod verdict;
 mod walk;
-mod wanted;
 
-/// Bodies longer than this, in bytes, are read on a thread of their own: they would hold up a worker for more than a quarter of
-/// a millisecond.
+/// Longer bodies, in bytes, are parsed on a separate thread: they would occupy a worker for more than a quarter of a
+/// millisecond.
 pub const LONG_BODY: usize = 128 << 10;
 
 pub use canonical::Canonical;
-pub use draft::{Draft, Said};
+pub use edits::Edits;
+pub use event_facts::{EventFacts, StreamError};
+pub use partial_answer::{AnswerContent, PartialAnswer};
 pub use request::RequestBody;
-pub use seen::{Seen, StreamError};
+pub use requirements::AnswerRequirements;
 pub use sse::{Event, Splitter};
 pub use trace_context::TraceContext;
-pub use transcript::{Gathering, Parts, Transcript, Unkept};
-pub use wanted::Wanted;
+pub use transcript::{Parts, Transcript, TranscriptBuilder, Uncacheable};

@@ -1,7 +1,7 @@
-//! A multipart form (RFC 7578), read strictly, so that a model can be read and renamed without taking the form apart.
+//! Parses a multipart form (RFC 7578) strictly, so that its model can be read and replaced without rebuilding the form.
 //!
-//! Servers differ in how they read what is not quite a form: which of two boundaries or of two fields counts, whether a line feed ends a line,
-//! what a backslash means. What two of them could read in two ways is refused here.
+//! Servers differ in how they read malformed forms: which of two boundaries or of two fields counts, whether a line
+//! feed ends a line, how a backslash is read. Everything that two of them could read differently is rejected here.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use memchr::memmem;
 
 use crate::types::Fault;
 
-/// What is looked for in a form.
+/// The fields of interest in a form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Form {
-    /// Where the content of the field `model` stands.
+    /// The range of the content of the field `model`.
     pub model: Option<Range<usize>>,
     /// True if the field `stream` is `true`.
     pub stream: bool,
@@ -23,10 +23,10 @@ pub struct Form {
     has_stream: bool,
 }
 
-/// The boundary of a form, where `content_type` is that of one; `None` where it is of another kind.
+/// The boundary of a form, if `content_type` is that of a form; `None` for another type.
 ///
 /// # Errors
-/// Where it can be read in several ways, or is a multipart type other than a form.
+/// If the type is ambiguous, or a multipart type other than a form.
 pub fn boundary(content_type: &str) -> Result<Option<String>, Fault> {
     let (kind, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
     let kind = kind.trim().to_ascii_lowercase();
@@ -34,12 +34,12 @@ pub fn boundary(content_type: &str) -> Result<Option<String>, Fault> {
         return Ok(None);
     }
     if !kind.split_once('/').is_some_and(|(kind, of)| is_token(kind) && is_token(of)) {
-        return Err(odd_type("is not one type with its parameters"));
+        return Err(odd_type("is not a single type with parameters"));
     }
     if kind != "multipart/form-data" {
         let all = content_type.to_ascii_lowercase();
         let hidden = all.contains("multipart") || all.contains("boundary");
-        return if hidden { Err(odd_type("is neither a form's nor free of a form's words")) } else { Ok(None) };
+        return if hidden { Err(odd_type("mentions a form but is not 'multipart/form-data'")) } else { Ok(None) };
     }
     let mut boundary = None;
     for parameter in read_parameters(parameters).ok_or_else(|| odd_type("has parameters that cannot be read"))? {
@@ -63,7 +63,7 @@ impl Form {
     /// Reads the form in `bytes`.
     ///
     /// # Errors
-    /// Where something other than a form of plainly named fields is there, or a second `model`.
+    /// If it is not a form of plainly named fields, or has a second `model`.
     pub fn read(bytes: &[u8], boundary: &str) -> Result<Self, Fault> {
         let delimiter = format!("--{boundary}");
         let finder = memmem::Finder::new(&delimiter);
@@ -75,13 +75,13 @@ impl Form {
         loop {
             let rest = &bytes[at..];
             match rest.strip_prefix(b"--") {
-                // Some clients end with two lines.
+                // Some clients end with two line breaks.
                 Some(rest) if rest.iter().all(|byte| matches!(byte, b'\r' | b'\n')) => return Ok(form),
                 Some(_) => return Err(odd("something follows its last boundary")),
                 None if rest.starts_with(b"\r\n") => at += 2,
                 None => return Err(odd("a boundary is not alone on its line")),
             }
-            // Wherever the boundary stands, it must part: some servers look for it in the midst of a line, too.
+            // A boundary anywhere must be a delimiter: some servers also recognise it within a line.
             let end = at + finder.find(&bytes[at..]).ok_or_else(|| odd("it has no last boundary"))?;
             let part =
                 bytes[at..end].strip_suffix(b"\r\n").ok_or_else(|| odd("a boundary is not alone on its line"))?;
@@ -90,7 +90,7 @@ impl Form {
         }
     }
 
-    /// Notes a part, which begins at `start`.
+    /// Records a part, which starts at `start`.
     fn part(&mut self, part: &[u8], start: usize) -> Result<(), Fault> {
         let head = memmem::find(part, b"\r\n\r\n").ok_or_else(|| odd("a part has no head"))?;
         let content = start + head + 4..start + part.len();
@@ -119,23 +119,23 @@ impl Form {
     }
 }
 
-/// True if a field of this name, which is not `model`, may tell a server of a model all the same.
+/// True if a field of this name, other than `model`, may also set the model on some server.
 pub(super) fn names_models(name: &[u8]) -> bool {
     let name = String::from_utf8_lossy(name).to_lowercase();
     name.contains("model") || name.contains("fallback")
 }
 
-/// What is given twice, where servers take the one or the other.
+/// The fault for a field that is given twice, where servers differ in which one they use.
 pub(super) fn twice(name: &str) -> Fault {
     let message = format!("'{name}' is given twice: which one counts would be a guess, so send it once");
     Fault::field(name.to_owned(), message).with_code("duplicate_field")
 }
 
-/// What the head of a part says.
+/// The head of a part.
 struct Head {
     name: String,
     is_file: bool,
-    /// True if its content means what its bytes say.
+    /// True if its content is not transcoded by its character set.
     is_text: bool,
 }
 
@@ -167,7 +167,7 @@ impl Head {
     }
 }
 
-/// The name of a part by its disposition, and whether it is a file.
+/// The name of a part from its disposition, and whether it is a file.
 fn named(disposition: &str) -> Option<(&str, bool)> {
     let (kind, parameters) = disposition.split_once(';')?;
     if !kind.trim().eq_ignore_ascii_case("form-data") {
@@ -191,7 +191,7 @@ fn named(disposition: &str) -> Option<(&str, bool)> {
     Some((name, files != [false; 2]))
 }
 
-/// Parameters, each a name and a value without its quotes; `None` where they can be read in several ways.
+/// Parameters, each a name and a value without its quotes; `None` if they are ambiguous.
 fn read_parameters(mut text: &str) -> Option<Vec<(&str, &str)>> {
     let mut found = Vec::new();
     loop {
@@ -202,7 +202,7 @@ fn read_parameters(mut text: &str) -> Option<Vec<(&str, &str)>> {
         let (name, rest) = text.split_once('=')?;
         let (value, rest) = if let Some(quoted) = rest.strip_prefix('"') {
             let (value, rest) = quoted.split_once('"')?;
-            // An escaped quote ends the text for some servers, and does not for others.
+            // An escaped quote ends the text for some servers but not for others.
             (value, if value.ends_with('\\') { return None } else { rest })
         } else {
             let end = rest.find([';', ' ', '\t']).unwrap_or(rest.len());
@@ -211,7 +211,7 @@ fn read_parameters(mut text: &str) -> Option<Vec<(&str, &str)>> {
         if !is_token(name) || value.contains(char::is_control) {
             return None;
         }
-        // Readers that do not know quotes take what follows a semicolon for a parameter.
+        // Parsers that do not know quotes read the text after a semicolon as a parameter.
         if value.split_once(';').is_some_and(|(_, more)| more.contains('=')) {
             return None;
         }
@@ -233,7 +233,7 @@ fn is_boundary(text: &str) -> bool {
     (1..=70).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || is_mark(byte))
 }
 
-/// True if a part's text is what its bytes are in ASCII.
+/// True if the part's character set keeps ASCII bytes as they are.
 fn has_plain_charset(content_type: &str) -> bool {
     if !content_type.to_ascii_lowercase().contains("charset") {
         return true;
@@ -260,16 +260,17 @@ fn odd(what: &str) -> Fault {
     Fault::client(StatusCode::BAD_REQUEST, "bad_form", message).with_code("invalid_form")
 }
 
-/// A content type, a line feed, and a form: what is found in it stands there, and a form that is taken has no second reading.
+/// Fuzz target: a content type, a line feed, and a form. Fields are found at their true position, and an accepted form
+/// has no second interpretation.
 ///
 /// # Panics
-/// Where a field is found outside of the form, or a lenient reader finds another model.
+/// If a field is found outside of the form, or a lenient parser finds another model.
 pub fn fuzz_form(bytes: &[u8]) {
     let end = memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
     let (content_type, form) = (String::from_utf8_lossy(&bytes[..end]), &bytes[(end + 1).min(bytes.len())..]);
     let Ok(Some(boundary)) = boundary(&content_type) else { return };
     let Ok(read) = Form::read(form, &boundary) else { return };
-    // A reader that takes the boundary wherever it stands, any line end, and names without quotes.
+    // A lenient parser that accepts the boundary anywhere, any line end, and names without quotes.
     let text = String::from_utf8_lossy(form).replace("\r\n", "\n");
     let delimiter = format!("--{boundary}");
     let parts = text.split(&delimiter).filter_map(|part| part.trim_start().split_once("\n\n"));
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn no_second_model_gets_in() {
+    fn a_second_model_is_rejected() {
         for head in [
             "Content-Disposition: form-data; name=\"model\"",
             "Content-Disposition: form-data; name=\"Model\"",
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn the_boundary_parts_wherever_it_stands() {
+    fn the_boundary_delimits_wherever_it_stands() {
         for form in [
             format!("x\r\n{FORM}"),
             format!("\r\n{FORM}"),

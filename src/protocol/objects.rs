@@ -1,4 +1,4 @@
-//! Objects that providers keep: where a path, a request's body and an answer name them.
+//! Objects stored at providers: their ids in paths, request bodies and answers.
 
 use memchr::{memchr, memmem};
 
@@ -8,23 +8,23 @@ use super::{
 };
 use crate::types::object::ObjectKind;
 
-/// What of a provider's objects a path means.
+/// The objects that a path addresses.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
-    /// All of a kind: POST makes another, GET lists them.
+pub enum ObjectPath<'a> {
+    /// All objects of a kind: POST creates one, GET lists them.
     All(ObjectKind),
-    /// One, or what lies below it.
+    /// One object, or a resource below it.
     One(ObjectKind, &'a str),
 }
 
-/// Longest id that is taken for one, in bytes.
+/// The longest id that is accepted, in bytes.
 const LONGEST_ID: usize = 512;
 
 /// Members whose values are ids, at any depth.
 const REFERENCES: [&str; 4] = ["file_id", "file_ids", "input_file_id", "previous_response_id"];
 
-/// What of a provider's objects a canonical `path` means, if anything.
-pub fn of_path(path: &str) -> Option<Place<'_>> {
+/// The objects that a canonical `path` addresses, if any.
+pub fn of_path(path: &str) -> Option<ObjectPath<'_>> {
     let mut segments = path.strip_prefix("/v1/")?.split('/');
     let kind = match segments.next()? {
         "files" => ObjectKind::File,
@@ -35,14 +35,14 @@ pub fn of_path(path: &str) -> Option<Place<'_>> {
         _ => return None,
     };
     match segments.next() {
-        None => Some(Place::All(kind)),
-        // They keep nothing.
+        None => Some(ObjectPath::All(kind)),
+        // These store nothing.
         Some("input_tokens" | "compact") if kind == ObjectKind::Response => None,
-        Some(id) => Some(Place::One(kind, id)),
+        Some(id) => Some(ObjectPath::One(kind, id)),
     }
 }
 
-/// The first object that `body` names and `is_refused`: the field and the id.
+/// The first object in `body` for which `is_refused` returns true: the field and the id.
 pub fn find_reference(body: &RequestBody, mut is_refused: impl FnMut(&str) -> bool) -> Option<(&'static str, String)> {
     let conversation = body.member("conversation");
     let conversation = conversation.and_then(|raw| string(raw).or_else(|| string(member(raw, "id")?))).map(text);
@@ -50,7 +50,7 @@ pub fn find_reference(body: &RequestBody, mut is_refused: impl FnMut(&str) -> bo
         return Some(("conversation", id));
     }
     let json = body.bytes();
-    // Nearly always there is none. An escape may spell a plain letter.
+    // Most bodies contain no reference. An escape may encode a plain letter.
     let may_have = |words: &str| memmem::find(json, words.as_bytes()).is_some();
     if !body.is_json() || !["file_id", "previous_response_id", "\\u00"].into_iter().any(may_have) {
         return None;
@@ -70,7 +70,7 @@ pub fn find_reference(body: &RequestBody, mut is_refused: impl FnMut(&str) -> bo
     None
 }
 
-/// The string that `value` begins with, or those in the list that it begins with. Linear: nothing that nests is looked into.
+/// The string at the start of `value`, or the strings in the list at its start. Linear: nested values are not searched.
 fn strings(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut rest, is_list) = value.strip_prefix(b"[").map_or((value, false), |rest| (rest, true));
     let mut over = false;
@@ -93,18 +93,18 @@ fn text(raw: &[u8]) -> String {
     text
 }
 
-/// The id of the object that an answer is, as far as the answer is there.
+/// The id of the object in an answer, which may be incomplete.
 pub fn id(answer: &[u8]) -> Option<&str> {
     plain(member(answer.trim_ascii_start(), "id")?)
 }
 
-/// The id of the response that an event is about.
+/// The id of the response that an event belongs to.
 pub fn event_id(event: &[u8]) -> Option<&str> {
     let data = event.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"data:"))?;
     plain(member(member(data.trim_ascii(), "response")?, "id")?)
 }
 
-/// The ids of files that came of an object which an answer is: of a batch that is done, or an upload that is complete.
+/// The ids of files that an answer's object has produced: a completed batch or a completed upload.
 pub fn files_made(answer: &[u8]) -> impl Iterator<Item = &str> {
     members(answer.trim_ascii_start()).filter_map(|(name, value)| match name {
         b"output_file_id" | b"error_file_id" => plain(value),
@@ -130,12 +130,12 @@ mod tests {
     #[test]
     fn paths_name_objects() {
         for (path, want) in [
-            ("/v1/files", Some(Place::All(ObjectKind::File))),
-            ("/v1/files/file-1/content", Some(Place::One(ObjectKind::File, "file-1"))),
-            ("/v1/uploads/u/complete", Some(Place::One(ObjectKind::Upload, "u"))),
-            ("/v1/messages/batches", Some(Place::All(ObjectKind::Batch))),
-            ("/v1/messages/batches/b/results", Some(Place::One(ObjectKind::Batch, "b"))),
-            ("/v1/responses/resp_1/input_items", Some(Place::One(ObjectKind::Response, "resp_1"))),
+            ("/v1/files", Some(ObjectPath::All(ObjectKind::File))),
+            ("/v1/files/file-1/content", Some(ObjectPath::One(ObjectKind::File, "file-1"))),
+            ("/v1/uploads/u/complete", Some(ObjectPath::One(ObjectKind::Upload, "u"))),
+            ("/v1/messages/batches", Some(ObjectPath::All(ObjectKind::Batch))),
+            ("/v1/messages/batches/b/results", Some(ObjectPath::One(ObjectKind::Batch, "b"))),
+            ("/v1/responses/resp_1/input_items", Some(ObjectPath::One(ObjectKind::Response, "resp_1"))),
             ("/v1/responses/input_tokens", None),
             ("/v1/messages/count_tokens", None),
             ("/v1/chat/completions", None),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_found_however_they_are_written() {
+    fn references_are_found_in_any_notation() {
         for (json, field) in [
             (r#"{"previous_response_id":"theirs"}"#, "previous_response_id"),
             (r#"{"previous_respons\u0065_id" : "th\u0065irs"}"#, "previous_response_id"),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_name_what_was_made() {
+    fn created_objects_are_found_in_answers() {
         let batch = br#" {"metadata":{"id":"fake","output_file_id":"fake"},"id":"batch_1","output_file_id":"file-2","error_file_id":null}"#;
         assert_eq!(id(batch), Some("batch_1"));
         assert_eq!(files_made(batch).collect::<Vec<_>>(), ["file-2"]);

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
+    event_facts::{EventFacts, StreamError},
     json::says_something,
-    seen::{Seen, StreamError},
 };
 use crate::types::Usage;
 
@@ -83,18 +83,18 @@ impl From<RawUsage> for Usage {
     }
 }
 
-pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
+pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
     let chunk: Chunk<'_> = serde_json::from_slice(data)?;
     let no_choices = chunk.choices.as_ref().is_none_or(Vec::is_empty);
     let error = chunk.error.and_then(StreamError::read);
-    // A count in an odd shape is unknown; it must not hide what else the chunk says.
+    // A count in an unexpected shape is unknown; it must not hide the rest of the chunk.
     let usage = chunk.usage.and_then(|usage| serde_json::from_str::<RawUsage>(usage.get()).ok()).map(Usage::from);
-    let mut seen = Seen {
+    let mut seen = EventFacts {
         alive: true,
         only_usage: no_choices && usage.is_some() && chunk.prompt_filter_results.is_none() && error.is_none(),
         usage,
         error,
-        ..Seen::default()
+        ..EventFacts::default()
     };
     if let Some([choice]) = chunk.choices.as_deref() {
         let text = choice.text.or_else(|| choice.delta.as_ref().and_then(Delta::only_text));
@@ -117,14 +117,14 @@ pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
     Ok(seen)
 }
 
-/// Where a value that was read from `data` stands in it.
+/// The range in `data` of a value that was read from it.
 fn place(value: &RawValue, data: &[u8]) -> Range<usize> {
     let start = value.get().as_ptr().addr() - data.as_ptr().addr();
     start..start + value.get().len()
 }
 
 impl Choice<'_> {
-    /// The bit that stands for its index; those beyond the last bit share it.
+    /// The bit for its index; indices beyond the last bit share it.
     fn bit(&self) -> u64 {
         let index: u32 = self.index.and_then(|index| index.get().parse().ok()).unwrap_or(0);
         1 << index.min(u64::BITS - 1)
@@ -136,7 +136,7 @@ impl Delta<'_> {
         self.reasoning_content.or(self.reasoning).is_some_and(says_something)
     }
 
-    /// Bytes of what the model wrote, unescaped for plain text and as JSON for calls.
+    /// Bytes written by the model, unescaped for plain text and as JSON for calls.
     fn text_bytes(&self) -> usize {
         [
             self.content,
@@ -152,7 +152,7 @@ impl Delta<'_> {
         .sum()
     }
 
-    /// Its content, where it carries nothing else.
+    /// Its content, if it has nothing else.
     fn only_text(&self) -> Option<&RawValue> {
         let others =
             [self.reasoning_content, self.reasoning, self.refusal, self.tool_calls, self.function_call, self.audio];
@@ -160,7 +160,7 @@ impl Delta<'_> {
     }
 }
 
-/// Bytes of a string as it is read, and of anything else as it is written; none of what says nothing.
+/// Bytes of a string when unescaped, and of anything else as written; 0 for empty values.
 fn unescaped_length(raw: &RawValue) -> usize {
     if !says_something(raw) {
         return 0;

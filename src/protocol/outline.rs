@@ -1,7 +1,7 @@
-//! A body's [`Outline`]: what routing needs to know of a request, whatever its dialect (chat, completions, responses, Anthropic
-//! messages), read over the raw bytes into a buffer that is used again.
+//! Extracts a body's [`Outline`]: the features that routing needs, for every dialect (chat, completions, responses,
+//! Anthropic messages), read from the raw bytes into a reused buffer.
 //!
-//! Names of members are compared as they are written; the few that hide a name behind escapes are passed over.
+//! Member names are compared as written; the rare ones with escapes are ignored.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -11,14 +11,15 @@ use super::{
 };
 use crate::types::{Effort, Outline};
 
-/// Of a longer turn only so many bytes of its head and as many of its tail are read, so that time stays bounded.
+/// For longer turns only this many bytes of the head and of the tail are read, so that time stays bounded.
 const END: usize = 32 << 10;
 
-/// From this many tokens on, a budget for thinking is high effort.
+/// A thinking budget from this many tokens on is high effort.
 const HIGH_BUDGET: u64 = 8192;
 
 impl RequestBody {
-    /// Reads the outline into `outline`, whatever stood there. Allocates only while its buffer grows, to 64 KB at most.
+    /// Reads the outline into `outline`, replacing its content. Allocates only while its buffer grows, to 64 KB at
+    /// most.
     pub fn outline(&self, outline: &mut Outline) {
         outline.clear();
         outline.max_tokens = self.max_tokens;
@@ -51,14 +52,14 @@ impl RequestBody {
         }
     }
 
-    /// The kinds of the tools on offer, as they are written; empty for one that names none.
+    /// The kinds of the offered tools as written; empty for a tool that names none.
     pub fn tool_kinds(&self) -> impl Iterator<Item = &[u8]> {
         let tools = self.member("tools").into_iter().flat_map(elements);
         tools.map(|tool| member(tool, "type").and_then(string).unwrap_or_default())
     }
 }
 
-/// A list of messages or items: counts them, and copies the text of the last one that a user wrote.
+/// Counts a list of messages or items, and copies the text of the user's last one.
 fn conversation(raw: &[u8], outline: &mut Outline) {
     let mut last = None;
     for message in elements(raw) {
@@ -115,7 +116,7 @@ fn result(outline: &mut Outline) {
 
 /// A part of a message's content.
 enum Part<'a> {
-    /// The inside of a JSON string.
+    /// The raw inside of a JSON string.
     Text(&'a [u8]),
     Image,
     Audio,
@@ -144,7 +145,7 @@ impl Parts {
     }
 }
 
-/// Hands out the parts of a content: a string, a list of strings, or a list of typed parts.
+/// Calls `each` for the parts of a content: a string, a list of strings, or a list of typed parts.
 fn parts<'a>(content: &'a [u8], each: &mut dyn FnMut(Part<'a>)) {
     if let Some(text) = string(content) {
         return each(Part::Text(text));
@@ -183,7 +184,7 @@ fn content_bytes(content: &[u8]) -> u64 {
     bytes
 }
 
-/// Copies a content's text, its parts on lines of their own: the first [`END`] bytes and the last.
+/// Copies a content's text, one part per line: the first [`END`] bytes and the last.
 fn copy(content: &[u8], outline: &mut Outline) {
     outline.text.clear();
     outline.text_bytes = content_bytes(content);
@@ -205,7 +206,7 @@ fn copy(content: &[u8], outline: &mut Outline) {
     });
 }
 
-/// The last place up to `at` that lies in no escape and in no character.
+/// The last position up to `at` that splits neither an escape nor a character.
 fn whole(text: &[u8], at: usize) -> usize {
     if at >= text.len() {
         return text.len();
@@ -216,7 +217,7 @@ fn whole(text: &[u8], at: usize) -> usize {
     if let Some(escape) = text[near..at].iter().position(|byte| *byte == b'\\') {
         let first = near + escape;
         end = first - text[..first].iter().rev().take_while(|byte| **byte == b'\\').count();
-        // The second half of a pair stays with the first.
+        // The second half of a surrogate pair stays with the first.
         if matches!(text.get(first..first + 4), Some([b'\\', b'u', b'd' | b'D', b'c'..=b'f' | b'C'..=b'F'])) {
             end = end.min(first.saturating_sub(6));
         }
@@ -227,7 +228,7 @@ fn whole(text: &[u8], at: usize) -> usize {
     end
 }
 
-/// `at`, or where the next word begins where `at` lies inside the text: no escape has a space in it.
+/// `at`, or the start of the next word if `at` lies inside the text: no escape contains a space.
 fn after_a_space(text: &[u8], at: usize) -> usize {
     if at == 0 || at >= text.len() {
         return at;
@@ -235,7 +236,7 @@ fn after_a_space(text: &[u8], at: usize) -> usize {
     memchr::memchr(b' ', &text[at..]).map_or(text.len(), |space| at + space)
 }
 
-/// Whether a tool has to be called: not by `auto`, `none`, or nothing said.
+/// True if the client requires a tool call: not for `auto`, `none` or no value.
 fn forced(raw: &[u8]) -> bool {
     let kind = string(raw).or_else(|| member(raw, "type").and_then(string));
     match kind {
@@ -263,7 +264,7 @@ fn effort(raw: &[u8]) -> Effort {
         b"low" => Effort::Low,
         b"medium" => Effort::Medium,
         b"high" | b"xhigh" | b"max" => Effort::High,
-        _ => Effort::Unsaid,
+        _ => Effort::Unspecified,
     }
 }
 
@@ -274,14 +275,14 @@ fn thinking(raw: &[u8]) -> Effort {
             if budget.is_none_or(|tokens| tokens >= HIGH_BUDGET) { Effort::High } else { Effort::Medium }
         }
         Some(b"disabled") => Effort::Minimal,
-        _ => Effort::Unsaid,
+        _ => Effort::Unspecified,
     }
 }
 
-/// Reads foreign bytes as every kind of body and outlines what it accepts, twice into one buffer. For fuzzing.
+/// Fuzz target: outlines arbitrary bytes as every kind of body, twice into one buffer.
 ///
 /// # Panics
-/// When the outline depends on what the buffer held before, or the text is longer than it may be.
+/// If the outline depends on the buffer's earlier content, or the text is too long.
 pub fn fuzz_outline(input: &[u8]) {
     let bytes = bytes::Bytes::copy_from_slice(input);
     let mut used = Outline::of_text("what was there before");
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn tool_loops_are_seen_in_every_dialect() {
+    fn tool_loops_are_recognised_in_every_dialect() {
         for (endpoint, body) in [
             (
                 Endpoint::Chat,
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn other_dialects_say_the_same_in_their_own_words() {
+    fn other_dialects_give_the_same_outline() {
         let plain = outline(Endpoint::Completions, r#"{"model":"m","prompt":["one","two"]}"#);
         assert_eq!((&*plain.text, plain.turns), ("one\ntwo", 1));
         let found = outline(

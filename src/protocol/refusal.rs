@@ -1,110 +1,29 @@
-//! Whether a text begins as answers do that decline: a short list of phrases in eight languages, at the start only.
+//! Recognises a refusal by the beginning of a text: a short list of phrases in eight languages.
 //!
-//! Whether declining was right is not judged. A phrase further on, or one that is not listed, is not seen.
+//! Does not judge whether the refusal was justified. A phrase further on, or one that is not listed, is not recognised.
 
-/// Longest beginning that is looked at, in bytes.
+/// The longest beginning that is checked, in bytes.
 const BEGINNING: usize = 400;
 
-/// What may come before, in any number.
-const OPENERS: [&str; 24] = [
-    "i'm very sorry",
-    "i'm sorry",
-    "i am sorry",
-    "sorry",
-    "my apologies",
-    "i apologize",
-    "i apologise",
-    "unfortunately",
-    "but",
-    "es tut mir leid",
-    "tut mir leid",
-    "entschuldigung",
-    "leider",
-    "aber",
-    "je suis désolé",
-    "désolé",
-    "mais",
-    "lo siento",
-    "pero",
-    "mi dispiace",
-    "desculpe",
-    "很抱歉",
-    "抱歉",
-    "申し訳ありませんが",
-];
+/// Openers that may precede the phrase, in any number; one per line.
+const OPENERS: &str = include_str!("refusal/openers.txt");
 
-/// What declines.
-const PHRASES: [&str; 57] = [
-    "i can't help with",
-    "i cannot help with",
-    "i can not help with",
-    "i can't help you",
-    "i cannot help you",
-    "i can't assist",
-    "i cannot assist",
-    "i can't answer",
-    "i cannot answer",
-    "i can't provide",
-    "i cannot provide",
-    "i can't do that",
-    "i cannot do that",
-    "i can't fulfill",
-    "i cannot fulfill",
-    "i can't comply",
-    "i cannot comply",
-    "i can't create",
-    "i cannot create",
-    "i can't generate",
-    "i cannot generate",
-    "i can't engage",
-    "i cannot engage",
-    "i won't be able to",
-    "i'm unable to",
-    "i am unable to",
-    "i'm not able to",
-    "i am not able to",
-    "i must decline",
-    "i have to decline",
-    "as an ai language model",
-    "as a language model",
-    "as an ai, i can",
-    "as an ai assistant, i can",
-    "ich kann ihnen dabei nicht",
-    "ich kann dir dabei nicht",
-    "ich kann dabei nicht",
-    "ich kann diese anfrage nicht",
-    "ich kann ihre anfrage nicht",
-    "ich bin nicht in der lage",
-    "als ki-sprachmodell",
-    "je ne peux pas vous aider",
-    "je ne peux pas t'aider",
-    "je ne peux pas répondre",
-    "je ne suis pas en mesure",
-    "en tant que modèle de langage",
-    "no puedo ayudar",
-    "no puedo responder",
-    "como modelo de lenguaje",
-    "non posso aiutar",
-    "non posso rispondere",
-    "não posso ajudar",
-    "como modelo de linguagem",
-    "我无法",
-    "我不能",
-    "作为一个人工智能语言模型",
-    "お手伝いできません",
-];
+/// Phrases of refusal, one per line.
+const PHRASES: &str = include_str!("refusal/phrases.txt");
 
-/// Whether `text` begins as a refusal does. The beginning of such a beginning is none yet.
+/// True if `text` begins with a refusal. An incomplete phrase does not count.
 pub(super) fn declines(text: &str) -> bool {
     let text = normalised(text);
-    let mut rest = lead(&text);
-    while let Some(after) = OPENERS.iter().find_map(|opener| rest.strip_prefix(opener)).filter(|after| parted(after)) {
-        rest = lead(after);
+    let mut rest = skip_punctuation(&text);
+    while let Some(after) =
+        OPENERS.lines().find_map(|opener| rest.strip_prefix(opener)).filter(|after| at_word_end(after))
+    {
+        rest = skip_punctuation(after);
     }
-    PHRASES.iter().any(|phrase| rest.starts_with(phrase))
+    PHRASES.lines().any(|phrase| rest.starts_with(phrase))
 }
 
-/// Its beginning without hidden thought, in small letters, with plain apostrophes.
+/// The beginning of the text without hidden reasoning, in lower case, with plain apostrophes.
 fn normalised(text: &str) -> String {
     let text = text.trim_start();
     let spoken =
@@ -116,13 +35,13 @@ fn normalised(text: &str) -> String {
     spoken[..end].to_lowercase().replace('\u{2019}', "'")
 }
 
-/// What follows spaces, signs and marks.
-fn lead(text: &str) -> &str {
+/// The text after leading spaces and punctuation.
+fn skip_punctuation(text: &str) -> &str {
     text.trim_start_matches(|c: char| !c.is_alphanumeric())
 }
 
-/// Whether a word ended here. Chinese and Japanese do not part theirs.
-fn parted(rest: &str) -> bool {
+/// True if a word ended here. Chinese and Japanese do not separate words.
+fn at_word_end(rest: &str) -> bool {
     rest.chars().next().is_none_or(|c| !c.is_alphanumeric() || !c.is_ascii() && c > '\u{2e80}')
 }
 
@@ -131,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_known_by_their_beginning() {
+    fn refusals_are_recognised_by_their_beginning() {
         for text in [
             "I'm sorry, but I can't help with that.",
             "  **Sorry**, I cannot assist with this request.",

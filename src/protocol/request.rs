@@ -1,52 +1,36 @@
-//! What a request's body says of its routing, and the same body with only what must change changed.
+//! Reads the routing fields of a request's body.
 
-use std::{borrow::Cow, ops::Range};
+use std::ops::Range;
 
 use bytes::Bytes;
 use http::StatusCode;
 
 use super::{
     json,
-    multipart::{Form, twice},
-    splice::splice,
+    multipart::{Form, names_models, twice},
     walk::inside,
 };
 use crate::types::{Endpoint, Fault};
 
-/// A request's body and what the gateway read of it. All else stays the bytes that came.
+/// A request's body and the fields that the gateway has read. All other bytes are kept.
 #[derive(Clone, Debug)]
 pub struct RequestBody {
-    bytes: Bytes,
+    pub(super) bytes: Bytes,
     pub(super) members: Vec<json::Member>,
-    /// The model's name, where the body has one.
+    /// The model's name, if the body has one.
     pub model: Option<String>,
-    /// Where that name stands: a JSON string with its quotes, or a multipart field's content.
-    model_at: Option<Range<usize>>,
-    /// Whether the answer shall be streamed.
+    /// The range of that name: a JSON string with its quotes, or a multipart field's content.
+    pub(super) model_at: Option<Range<usize>>,
+    /// True if the answer is to be streamed.
     pub stream: bool,
-    /// Whether the client itself asked for the usage chunk at the end of a stream.
+    /// True if the client itself requested the usage chunk at the end of a stream.
     pub include_usage: bool,
     /// The client's limit on the answer, in tokens.
     pub max_tokens: Option<u64>,
-    /// True if a form has a field by which a server may be told of another model.
-    pub(super) form_names_more: bool,
-    /// Length of what the model will read (messages, prompt, input, tools, instructions), in bytes.
+    /// True if a form has a field that may set another model on some server.
+    form_names_more: bool,
+    /// Bytes of the prompt (messages, prompt, input, tools, instructions).
     pub prompt_bytes: usize,
-}
-
-/// What must change on the way to a backend.
-#[derive(Copy, Clone, Debug, Default)]
-pub struct Edits<'a> {
-    /// The model's name upstream.
-    pub model: Option<&'a str>,
-    /// Whether to ask for the usage chunk.
-    pub include_usage: bool,
-    /// Whether to leave out `cache`, where that is for us.
-    pub drop_cache: bool,
-    /// Top-level members to leave out.
-    pub drop: &'a [String],
-    /// Top-level members to add where there are none.
-    pub defaults: &'a [(String, Bytes)],
 }
 
 /// The members that the model reads, in the order of chat templates.
@@ -57,7 +41,7 @@ impl RequestBody {
     /// A body that is passed on without being read.
     pub fn opaque(bytes: Bytes) -> Self {
         Self {
-            // Sounds and images are no text: what they are worth in tokens is not known.
+            // Audio and images are not text: their size in tokens is unknown.
             prompt_bytes: 0,
             bytes,
             members: Vec::new(),
@@ -121,10 +105,11 @@ impl RequestBody {
                     self.max_tokens = value.count()?.or(self.max_tokens);
                     4
                 }
-                // Servers that take names of fields in any case would read it in the place of the one that was looked at here.
+                // Servers that match field names without regard to case would use it instead of the field that was
+                // checked here.
                 name if name.eq_ignore_ascii_case(b"model") => {
                     let name = value.name();
-                    return Err(Fault::field(name.clone(), format!("'{name}' is no field: write 'model'")));
+                    return Err(Fault::field(name.clone(), format!("'{name}' is not a field: write 'model'")));
                 }
                 b"messages" => {
                     value.list()?;
@@ -166,24 +151,26 @@ impl RequestBody {
         }
     }
 
-    /// What the model will read, as it stands in the body, in the order in which chat templates render it. Lists come without their
-    /// closing bracket: a conversation's next request continues where this one ends. A body that was not read as JSON has none.
+    /// The prompt as it stands in the body, in the order in which chat templates render it. Lists come without their
+    /// closing bracket: a conversation's next request continues where this one ends. Empty for a body that was not read
+    /// as JSON.
     pub fn rendered(&self) -> impl Iterator<Item = &[u8]> {
         self.read_by_the_model().map(|(_, raw)| inside(raw))
     }
 
-    /// The same by members, whole.
+    /// The members that the model reads, each with its name and whole raw value.
     pub(super) fn read_by_the_model(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let named = |wanted: &'static &[u8]| self.members().filter(move |(name, _)| name == wanted);
         RENDERED.iter().flat_map(named)
     }
 
-    /// Its top-level members in their order, each a name (unescaped) and its raw JSON value. A body that was not read as JSON has none.
+    /// The top-level members in order, each an unescaped name and a raw JSON value. Empty for a body that was not read
+    /// as JSON.
     pub fn members(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.members.iter().map(|member| (member.name(&self.bytes), &self.bytes[member.value.clone()]))
     }
 
-    /// Whether the model is asked to think first, which may take it a minute before it says anything.
+    /// True if the request asks for reasoning, which may delay the first output by a minute.
     pub fn asks_to_think(&self) -> bool {
         ["reasoning", "reasoning_effort", "thinking", "thinking_budget"]
             .iter()
@@ -191,82 +178,27 @@ impl RequestBody {
             .any(|value| !matches!(value, b"null" | b"\"none\"" | b"\"minimal\"" | b"false" | b"0"))
     }
 
-    /// The JSON of the top-level member called `name`, as it came; the first where there are several.
+    /// The raw JSON of the top-level member `name`; the first if there are several.
     pub fn member(&self, name: &str) -> Option<&[u8]> {
         self.members().find(|(it, _)| *it == name.as_bytes()).map(|(_, raw)| raw)
     }
 
-    /// The body as it came.
+    /// True if the body was read as JSON.
+    pub fn is_json(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// The name of the first field, other than `model`, that may name a model. For a form it is always `models`.
+    pub fn other_model_field(&self) -> Option<String> {
+        let mut named = self.members().map(|(name, _)| name).filter(|name| *name != b"model" && names_models(name));
+        let name = named.next().map(|name| String::from_utf8_lossy(name).into_owned());
+        name.or_else(|| self.form_names_more.then(|| "models".to_owned()))
+    }
+
+    /// The body as received.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
-
-    /// The body with `edits` made. Where none applies it is the same bytes, not a copy.
-    pub fn edited(&self, edits: &Edits<'_>) -> Bytes {
-        let mut changes: Vec<(Range<usize>, Cow<'_, [u8]>)> = Vec::new();
-        let dropped = |name: &[u8]| {
-            edits.drop.iter().any(|drop| drop.as_bytes() == name) || (edits.drop_cache && name == b"cache")
-        };
-        // A form has no members to be dropped.
-        let renamed =
-            |model: &&str| self.model.as_deref() != Some(*model) && (self.members.is_empty() || !dropped(b"model"));
-        if let (Some(model), Some(at)) = (edits.model.filter(renamed), &self.model_at) {
-            let text = if self.members.is_empty() { model.to_owned() } else { quoted(model) };
-            changes.push((at.clone(), text.into_bytes().into()));
-        }
-        if !self.members.is_empty() {
-            let mut added = Vec::new();
-            if edits.include_usage && !self.include_usage && !dropped(b"stream_options") {
-                match self.members.iter().find(|member| member.name(&self.bytes) == b"stream_options") {
-                    None => added.extend_from_slice(br#","stream_options":{"include_usage":true}"#),
-                    Some(member) => {
-                        let old = &self.bytes[member.value.clone()];
-                        changes.push((member.value.clone(), with_usage(old).into()));
-                    }
-                }
-            }
-            for (name, value) in edits.defaults.iter().filter(|(name, _)| self.member(name).is_none()) {
-                added.push(b',');
-                added.extend_from_slice(quoted(name).as_bytes());
-                added.push(b':');
-                added.extend_from_slice(value);
-            }
-            self.drop_members(&dropped, &mut changes);
-            if let Some(last) = self.members.last().filter(|_| !added.is_empty()) {
-                let end = last.value.end;
-                let kept = self.members.iter().any(|member| !dropped(member.name(&self.bytes)));
-                changes.push((end..end, added.split_off(usize::from(!kept)).into()));
-            }
-        }
-        splice(&self.bytes, changes)
-    }
-
-    /// Removes members together with the comma that parts them from the next one, or from the one before.
-    fn drop_members(&self, dropped: &dyn Fn(&[u8]) -> bool, changes: &mut Vec<(Range<usize>, Cow<'_, [u8]>)>) {
-        let mut kept_end = None;
-        for (at, member) in self.members.iter().enumerate() {
-            if !dropped(member.name(&self.bytes)) {
-                kept_end = Some(member.value.end);
-            } else if let Some(next) = self.members.get(at + 1) {
-                changes.push((member.key.start..next.key.start, Cow::Borrowed(b"")));
-            } else {
-                changes.push((kept_end.unwrap_or(member.key.start)..member.value.end, Cow::Borrowed(b"")));
-            }
-        }
-    }
-}
-
-/// A `stream_options` value that asks for usage, its other members kept.
-fn with_usage(old: &[u8]) -> Vec<u8> {
-    let Ok(mut options) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(old) else {
-        return br#"{"include_usage":true}"#.to_vec();
-    };
-    options.insert("include_usage".to_owned(), true.into());
-    serde_json::Value::Object(options).to_string().into_bytes()
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 fn not_json(bytes: &[u8], error: &serde_json::Error) -> Fault {
@@ -278,7 +210,7 @@ fn not_json(bytes: &[u8], error: &serde_json::Error) -> Fault {
     Fault::client(StatusCode::BAD_REQUEST, "bad_json", message).with_code("invalid_json")
 }
 
-/// A member's value, to be read as the type its name demands.
+/// A member's value, to be read as the type that its name requires.
 struct Value<'a> {
     name: &'a [u8],
     raw: &'a [u8],
@@ -303,7 +235,7 @@ impl Value<'_> {
         Fault { class: "invalid_request_error", ..Fault::field(name, message) }.with_code("invalid_type")
     }
 
-    /// The value itself, where it is short enough to be of help.
+    /// The value itself, if it is short enough to be helpful.
     fn shown(&self) -> String {
         match self.raw {
             b"null" => String::new(),
@@ -372,33 +304,12 @@ impl Value<'_> {
     }
 }
 
-/// Reads foreign bytes as every kind of body, and edits what it accepts. For fuzzing: what comes out must be JSON again.
-///
-/// # Panics
-/// When an edit breaks a body, or changes one that it should not.
-pub fn fuzz_request(input: &[u8]) {
-    let bytes = Bytes::copy_from_slice(input);
-    for endpoint in Endpoint::ALL {
-        let Ok(body) = RequestBody::json(endpoint, bytes.clone()) else { continue };
-        assert_eq!(body.edited(&Edits::default()), bytes, "a body without edits must stay as it is");
-        let edits = Edits {
-            model: Some("a \"name\""),
-            include_usage: true,
-            drop_cache: true,
-            drop: &["a".to_owned(), "top_k".to_owned()],
-            defaults: &[("b".to_owned(), Bytes::from_static(b"[1]"))],
-        };
-        let edited = body.edited(&edits);
-        assert!(json::members(&edited).is_ok(), "an edit broke the body: {}", String::from_utf8_lossy(&edited));
-    }
-    let _ = RequestBody::form(bytes, "x");
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::protocol::edits::{Edits, fuzz_request};
 
     fn chat(text: &str) -> Result<RequestBody, Fault> {
         RequestBody::json(Endpoint::Chat, Bytes::copy_from_slice(text.as_bytes()))
@@ -419,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_our_cache_goes_no_further() {
+    fn the_cache_member_is_not_forwarded() {
         let text = r#"{"model":"a","cache":{"ttl":1},"messages":[1]}"#;
         assert_eq!(edited(text, &Edits::default()), text);
         let edits = Edits { drop_cache: true, ..Edits::default() };
@@ -441,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_is_asked_for_beside_other_stream_options() {
+    fn usage_is_requested_beside_other_stream_options() {
         let edits = Edits { include_usage: true, ..Edits::default() };
         assert_eq!(
             edited(r#"{"model":"a","messages":[1],"stream_options":{"include_usage":false,"x":1}}"#, &edits),
@@ -506,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_reads_comes_in_the_order_of_templates() {
+    fn the_prompt_is_rendered_in_the_order_of_templates() {
         let text = r#"{"messages":[ {"role":"user"} ],"temperature":1,"system":"be \"terse\"","tools":[{"name":"t"}],"model":"a"}"#;
         let other =
             r#"{"model":"b","tools":[{"name":"t"}],"system":"be \"terse\"","messages":[ {"role":"user"} ],"seed":1}"#;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::seen::{Seen, StreamError};
+use super::event_facts::{EventFacts, StreamError};
 use crate::types::Usage;
 
 #[derive(Deserialize)]
@@ -54,7 +54,7 @@ impl From<RawUsage> for Usage {
     }
 }
 
-pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
+pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
     let event: Event<'_> = serde_json::from_slice(data)?;
     let token = event.r#type.rsplit('.').next() == Some("delta");
     let done = matches!(event.r#type, "response.completed" | "response.incomplete" | "response.failed");
@@ -68,7 +68,7 @@ pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
         "response.failed" => event.response.as_ref().and_then(|response| response.error).and_then(StreamError::read),
         _ => None,
     };
-    Ok(Seen {
+    Ok(EventFacts {
         alive: true,
         token,
         reasoning: token && event.r#type.contains("reasoning"),
@@ -77,6 +77,6 @@ pub(super) fn read_event(data: &[u8]) -> Result<Seen, serde_json::Error> {
         finished: done,
         done,
         error,
-        ..Seen::default()
+        ..EventFacts::default()
     })
 }

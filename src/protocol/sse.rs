@@ -1,4 +1,4 @@
-//! Server-sent events: a stream of bytes cut into events without changing a byte.
+//! Server-sent events: splits a stream of bytes into events without changing a byte.
 //!
 //! Follows the WHATWG HTML standard, section 9.2 "Server-sent events": lines end in LF, CRLF or CR, an empty line ends an
 //! event. Chunk boundaries may fall anywhere, also inside CRLF and inside a UTF-8 sequence.
@@ -8,20 +8,21 @@ use std::borrow::Cow;
 use bytes::{Bytes, BytesMut};
 use memchr::memchr2;
 
-/// Cuts a stream of chunks into whole events. An event within one chunk is a slice of it; only what spans chunks is copied.
+/// Splits a stream of chunks into whole events. An event within one chunk is a slice of it; only an event that spans
+/// chunks is copied.
 #[derive(Debug)]
 pub struct Splitter {
-    /// What has arrived and has not been looked at.
+    /// Received bytes that are not scanned yet.
     chunk: Bytes,
     /// The beginning of an event whose end has not arrived.
     partial: BytesMut,
-    /// Whether the present line has no bytes yet.
+    /// True if the current line has no bytes yet.
     line_empty: bool,
-    /// Whether the last byte seen was a CR, to which a following LF belongs.
+    /// True if the last byte was a CR, to which a following LF belongs.
     after_cr: bool,
-    /// Whether the line that this CR ended was empty, and so ends the event.
+    /// True if the line that this CR ended was empty, and so ends the event.
     blank: bool,
-    /// Largest event, in bytes.
+    /// The largest event, in bytes.
     limit: usize,
 }
 
@@ -34,18 +35,18 @@ pub struct TooLong {
 }
 
 impl Splitter {
-    /// A splitter that refuses events longer than `limit` bytes.
+    /// A splitter that rejects events longer than `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self { chunk: Bytes::new(), partial: BytesMut::new(), line_empty: true, after_cr: false, blank: false, limit }
     }
 
-    /// Hands over the next chunk. Call [`next_event`](Self::next_event) until it has no more before the next one.
+    /// Adds the next chunk. Call [`next_event`](Self::next_event) until it returns `None` before adding another.
     pub fn feed(&mut self, chunk: Bytes) {
         debug_assert!(self.chunk.is_empty(), "the chunk before has events left");
         self.chunk = chunk;
     }
 
-    /// The next whole event, its closing empty line included.
+    /// The next whole event, including its closing empty line.
     pub fn next_event(&mut self) -> Result<Option<Event>, TooLong> {
         let end = self.scan();
         let length = self.partial.len() + end.unwrap_or(self.chunk.len());
@@ -65,13 +66,13 @@ impl Splitter {
         }
     }
 
-    /// What is left when the stream has ended: an event without its closing empty line.
+    /// The remainder after the end of the stream: an event without its closing empty line.
     pub fn rest(&mut self) -> Option<Event> {
         let left = self.partial.split().freeze();
         (!left.is_empty()).then_some(Event { raw: left })
     }
 
-    /// How many bytes of the chunk complete the present event.
+    /// The number of bytes of the chunk that complete the current event.
     fn scan(&mut self) -> Option<usize> {
         let chunk = &self.chunk[..];
         let mut at = 0;
@@ -103,20 +104,20 @@ impl Splitter {
     }
 }
 
-/// One event, byte for byte as it came.
+/// One event, byte for byte as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its bytes, the closing empty line included where it came.
+    /// Its bytes, including the closing empty line if it was received.
     pub raw: Bytes,
 }
 
 impl Event {
-    /// An event that carries `data`, which holds no line break.
-    pub(crate) fn of_data(data: &str) -> Self {
+    /// An event that carries `data`, which must not contain a line break.
+    pub(super) fn of_data(data: &str) -> Self {
         Self { raw: Bytes::from(format!("data: {data}\n\n")) }
     }
 
-    /// The value of its `data` field; several are joined by LF. `None` where it has none (a comment, a keep-alive).
+    /// The value of its `data` field; several are joined by LF. `None` if it has none (a comment, a keep-alive).
     pub fn data(&self) -> Option<Cow<'_, [u8]>> {
         let mut found: Option<Cow<'_, [u8]>> = None;
         for line in self.lines() {
@@ -133,7 +134,7 @@ impl Event {
         found
     }
 
-    /// The event with the empty line that it lacks where its stream ended too soon, so that another may follow it.
+    /// The event with its closing empty line added if the stream ended too early, so that another event may follow it.
     #[must_use]
     pub fn closed(self) -> Self {
         let missing: &[u8] = match &*self.raw {
@@ -159,10 +160,10 @@ fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// Runs the splitter over foreign bytes, cut where the first byte says. For fuzzing: it must keep every byte.
+/// Fuzz target: splits arbitrary bytes in chunks of the size in the first byte; every byte must be kept.
 ///
 /// # Panics
-/// When a byte is lost or changed.
+/// If a byte is lost or changed.
 pub fn fuzz_sse(input: &[u8]) {
     let Some((step, bytes)) = input.split_first() else { return };
     let mut splitter = Splitter::new(usize::MAX);
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_lacks_its_end_is_closed() {
+    fn an_incomplete_event_is_closed() {
         for (raw, want) in [
             ("data: a", "data: a\n\n"),
             ("data: a\n", "data: a\n\n"),
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn too_long_an_event_is_refused() {
+    fn a_too_long_event_is_rejected() {
         let mut splitter = Splitter::new(8);
         splitter.feed(Bytes::from_static(b"data: 123456789"));
         assert_eq!(splitter.next_event(), Err(TooLong { limit: 8 }));
@@ -239,7 +240,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_do_not_matter(parts in proptest::collection::vec("(data: ?[a-zé\u{1F600}]{0,6}|: ping|event: x|)(\n|\r\n|\r)(\n|\r\n)?", 0..12), cuts in proptest::collection::vec(0usize..200, 0..8)) {
+        fn chunk_boundaries_do_not_matter(parts in proptest::collection::vec("(data: ?[a-zé\u{1F600}]{0,6}|: ping|event: x|)(\n|\r\n|\r)(\n|\r\n)?", 0..12), cuts in proptest::collection::vec(0usize..200, 0..8)) {
             let stream = parts.concat().into_bytes();
             let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(stream.len())).collect();
             cuts.push(0);

@@ -1,20 +1,20 @@
-//! Where a request belongs in a trace, as the W3C header `traceparent` tells it (Trace Context, level 1).
+//! A request's position in a trace, from the W3C header `traceparent` (Trace Context, level 1).
 
 use std::fmt;
 
 /// A span of a trace.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {
-    /// The trace; not 0.
+    /// The trace id; not 0.
     pub trace: u128,
-    /// The span; not 0.
+    /// The span id; not 0.
     pub span: u64,
-    /// Whether whoever began the trace has it recorded.
+    /// True if the trace's originator records it.
     pub sampled: bool,
 }
 
 impl TraceContext {
-    /// Reads a `traceparent` header; `None` where it is none, as the standard has it: then a new trace begins.
+    /// Parses a `traceparent` header. `None` for an invalid one: the standard then requires a new trace.
     pub fn parse(header: &str) -> Option<Self> {
         let bytes = header.as_bytes();
         let hex = |from: usize, to: usize| {
@@ -22,7 +22,7 @@ impl TraceContext {
             let lower = digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
             lower.then(|| std::str::from_utf8(digits).ok()).flatten()
         };
-        // Later versions may say more, after a dash.
+        // Later versions may add more after a dash.
         if bytes.len() < 55 || [2, 35, 52].iter().any(|at| bytes[*at] != b'-') {
             return None;
         }
@@ -37,7 +37,7 @@ impl TraceContext {
     }
 }
 
-/// As the header has it.
+/// Writes the header's value.
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace, self.span, u8::from(self.sampled))
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_standard_calls_invalid_is_no_context() {
+    fn invalid_headers_are_rejected() {
         let longer = format!("{HEADER}-more");
         assert!(TraceContext::parse(&longer).is_none(), "version 00 says no more");
         assert!(TraceContext::parse(&longer.replacen("00", "01", 1)).is_some());
@@ -80,13 +80,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(trace in 1u128.., span in 1u64.., sampled: bool) {
+        fn a_written_context_is_read_back(trace in 1u128.., span in 1u64.., sampled: bool) {
             let context = TraceContext { trace, span, sampled };
             prop_assert_eq!(TraceContext::parse(&context.to_string()), Some(context));
         }
 
         #[test]
-        fn nothing_makes_it_panic(header in "\\PC{0,70}") {
+        fn arbitrary_headers_do_not_panic(header in "\\PC{0,70}") {
             let _ = TraceContext::parse(&header);
         }
     }

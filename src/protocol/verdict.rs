@@ -1,50 +1,52 @@
-//! Whether an answer is of any use, as far as that shows without a second model.
+//! Checks whether an answer is usable, as far as that can be decided without a second model.
 //!
-//! An answer that is still coming is judged by what there is: what may still turn out well passes. Of several choices, one that fails
-//! is enough. The checks that read the text as language (a refusal, a loop) may be wrong; what they cost then is a second answer.
+//! An answer that is still arriving is judged by its content so far: it passes while it may still become valid. One
+//! failing choice among several is enough. The checks that read the text as language (refusal, repetition) may be
+//! wrong; a false alarm costs a second answer.
 //!
-//! The logprobs of tokens are taken as Gupta et al. found them to tell most ("Language Model Cascades: Token-level uncertainty and
-//! beyond", ICLR 2024): their mean, which does not grow with the length of the answer, and a low quantile, which one bad stretch shows
-//! in where a mean hides it.
+//! The logprob statistics are those that Gupta et al. found most predictive ("Language Model Cascades: Token-level
+//! uncertainty and beyond", ICLR 2024): the mean, which does not grow with the answer's length, and a low quantile,
+//! which shows a bad stretch that the mean hides.
 
 use serde_json::Value;
 
 use super::{
-    draft::{Call, Choice, Draft},
     json_schema::satisfies,
+    partial_answer::{Call, Choice, PartialAnswer},
     refusal::declines,
-    wanted::{Format, Tool, Wanted},
+    requirements::{AnswerRequirements, Format, Tool},
 };
 use crate::types::{Check, Checks};
 
-/// Longest unit of a loop, in bytes: about a paragraph.
+/// The longest unit of a loop, in bytes: about a paragraph.
 const LONGEST_UNIT: usize = 400;
-/// Fewest times in a row, and fewest bytes in all, that make a loop of a repetition.
+/// The fewest repetitions in a row, and the fewest bytes in all, that count as a loop.
 const FEWEST_TURNS: usize = 8;
 const SHORTEST_LOOP: usize = 200;
-/// The quantile of logprobs that is looked at, the tokens that it takes, and how many times as low as the mean it may be.
+/// The quantile of logprobs that is checked, the number of tokens it needs, and the largest factor by which it may be
+/// below the required mean.
 const LOW_QUANTILE: f64 = 0.1;
 const FEWEST_LOGPROBS: usize = 20;
 const LOW_FACTOR: f64 = 4.0;
 
-/// What an answer is held against.
+/// The criteria that an answer must meet.
 #[derive(Clone, Debug)]
-pub struct Bar {
-    /// What is looked at.
+pub struct AnswerCriteria {
+    /// The checks to run.
     pub checks: Checks,
-    /// The lowest mean logprob, in nats a token; without effect where logprobs are not looked at.
+    /// The lowest mean logprob, in nats per token; unused if logprobs are not checked.
     pub min_logprob: f64,
-    /// What the request asks for.
-    pub wanted: Wanted,
+    /// The request's own requirements.
+    pub wanted: AnswerRequirements,
 }
 
-impl Bar {
-    /// The first check that an answer does not pass.
-    pub fn fails(&self, draft: &Draft) -> Option<Check> {
+impl AnswerCriteria {
+    /// The first check that the answer fails.
+    pub fn fails(&self, draft: &PartialAnswer) -> Option<Check> {
         draft.choices.iter().find_map(|choice| self.choice_fails(choice, draft.over))
     }
 
-    /// In an order in which the check that says most comes first.
+    /// The most informative checks come first.
     fn choice_fails(&self, choice: &Choice, over: bool) -> Option<Check> {
         let found: [(Check, &dyn Fn() -> bool); 7] = [
             (Check::Refusal, &|| refuses(choice)),
@@ -60,7 +62,7 @@ impl Bar {
 
     fn misses_tools(&self, choice: &Choice, over: bool) -> bool {
         if cut(choice) {
-            // What was cut is complete in nothing, and not for want of understanding.
+            // A truncated answer is incomplete for its length alone, which another check covers.
             return false;
         }
         let nothing_called = over && self.wanted.must_call && choice.calls.is_empty() && !choice.other;
@@ -98,7 +100,7 @@ fn is_empty(choice: &Choice) -> bool {
     choice.text.trim().is_empty() && choice.calls.is_empty() && choice.refusal.is_empty() && !choice.other
 }
 
-/// Whether one of the tools takes a call. Where the tools are not known, its arguments must be JSON.
+/// True if one of the tools accepts the call. If the tools are unknown, its arguments must be JSON.
 fn takes(tools: Option<&[Tool]>, call: &Call) -> bool {
     let tool = match tools {
         Some(tools) => match tools.iter().find(|tool| tool.name == call.name) {
@@ -107,36 +109,36 @@ fn takes(tools: Option<&[Tool]>, call: &Call) -> bool {
         },
         None => None,
     };
-    // A tool without arguments may be called with nothing at all.
+    // A tool without arguments may be called with an empty string.
     let text = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
     let Ok(arguments) = serde_json::from_str::<Value>(text) else { return false };
     arguments.is_object()
         && tool.and_then(|tool| tool.parameters.as_ref()).is_none_or(|schema| satisfies(&arguments, schema))
 }
 
-/// Whether more text could make a JSON document of this.
+/// True if more text could make this a JSON document.
 fn may_become_json(text: &str) -> bool {
     let open = |text: &str| match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Ok(_) => true,
         Err(error) => error.is_eof(),
     };
-    // Of half a number (`-`, `1.`, `2e+`) the reader says that it is wrong, not that it is too short.
+    // For half a number (`-`, `1.`, `2e+`) the parser reports a syntax error rather than an early end.
     open(text) || open(text.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E')))
 }
 
-/// Whether the text ends in one unit, again and again. A unit without a letter (a line of dashes, zeros) is none.
+/// True if the text ends in repetitions of one unit. A unit without a letter (a line of dashes, zeros) does not count.
 fn loops(text: &str) -> bool {
     let text = text.trim_end().as_bytes();
     (1..=LONGEST_UNIT.min(text.len() / FEWEST_TURNS)).any(|unit| {
         let long = SHORTEST_LOOP.max(unit * FEWEST_TURNS);
         let Some(end) = text.len().checked_sub(long).map(|start| &text[start..]) else { return false };
         let turn = &end[end.len() - unit..];
-        // Each byte is as the one a unit before it.
+        // Each byte equals the one a unit earlier.
         end[unit..] == end[..end.len() - unit] && turn.iter().any(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii())
     })
 }
 
-/// Whether the mean of these logprobs is below `least`, or the lowest tenth of them far below.
+/// True if the mean logprob is below `least`, or the lowest tenth far below it.
 fn unsure(logprobs: &[f64], least: f64) -> bool {
     if logprobs.is_empty() {
         return false;
@@ -154,14 +156,15 @@ fn unsure(logprobs: &[f64], least: f64) -> bool {
     *low < least * LOW_FACTOR
 }
 
-/// Reads foreign bytes as an answer, whole and event by event, and judges it. For fuzzing.
+/// Fuzz target: judges arbitrary bytes as an answer, whole and event by event.
 pub fn fuzz_verdict(input: &[u8]) {
-    let wanted = Wanted { format: Format::Object, tools: Some(Vec::new()), must_call: true, limited: false };
-    let bar = Bar { checks: Check::ALL.into_iter().collect(), min_logprob: -1.0, wanted };
-    if let Some(draft) = Draft::whole(input) {
+    let wanted =
+        AnswerRequirements { format: Format::Object, tools: Some(Vec::new()), must_call: true, limited: false };
+    let bar = AnswerCriteria { checks: Check::ALL.into_iter().collect(), min_logprob: -1.0, wanted };
+    if let Some(draft) = PartialAnswer::whole(input) {
         bar.fails(&draft);
     }
-    let mut draft = Draft::default();
+    let mut draft = PartialAnswer::default();
     for line in input.split(|byte| *byte == b'\n') {
         draft.push(line);
         bar.fails(&draft);
@@ -176,25 +179,29 @@ mod tests {
     use super::*;
     use crate::{protocol::RequestBody, types::Endpoint};
 
-    fn bar(request: &Value) -> Bar {
+    fn bar(request: &Value) -> AnswerCriteria {
         let mut body = json!({ "model": "m", "messages": [1] });
         body.as_object_mut().unwrap().extend(request.as_object().unwrap().clone());
         let body = RequestBody::json(Endpoint::Chat, body.to_string().into()).unwrap();
-        Bar { checks: Check::ALL.into_iter().collect(), min_logprob: -1.0, wanted: Wanted::read(&body) }
+        AnswerCriteria {
+            checks: Check::ALL.into_iter().collect(),
+            min_logprob: -1.0,
+            wanted: AnswerRequirements::read(&body),
+        }
     }
 
     fn whole(request: &Value, choice: &Value) -> Option<Check> {
         let body = json!({ "choices": [choice] }).to_string();
-        bar(request).fails(&Draft::whole(body.as_bytes()).unwrap())
+        bar(request).fails(&PartialAnswer::whole(body.as_bytes()).unwrap())
     }
 
     fn text(request: &Value, text: &str, finish: &str) -> Option<Check> {
         whole(request, &json!({ "message": { "content": text }, "finish_reason": finish }))
     }
 
-    /// What is found while `text` is still coming.
+    /// The result while `text` is still arriving.
     fn coming(request: &Value, text: &str) -> Option<Check> {
-        let mut draft = Draft::default();
+        let mut draft = PartialAnswer::default();
         draft.push(json!({ "choices": [{ "delta": { "content": text } }] }).to_string().as_bytes());
         bar(request).fails(&draft)
     }
@@ -231,11 +238,11 @@ mod tests {
         let mut second = choice("");
         second["index"] = json!(1);
         let body = json!({ "choices": [choice("fine"), second] }).to_string();
-        assert_eq!(bar(&none()).fails(&Draft::whole(body.as_bytes()).unwrap()), Some(Check::Empty));
+        assert_eq!(bar(&none()).fails(&PartialAnswer::whole(body.as_bytes()).unwrap()), Some(Check::Empty));
     }
 
     #[test]
-    fn the_form_asked_for_is_held_to() {
+    fn the_requested_format_is_enforced() {
         let object = json!({ "response_format": { "type": "json_object" } });
         assert_eq!(text(&object, "{\"a\": 1}", "stop"), None);
         assert_eq!(text(&object, "[1]", "stop"), Some(Check::Schema));
@@ -264,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_have_to_be_taken_by_a_tool() {
+    fn calls_must_match_a_tool() {
         let request = tools();
         assert_eq!(whole(&request, &call("weather", "{\"city\":\"Ulm\"}")), None);
         assert_eq!(whole(&request, &call("now", "")), None);
@@ -286,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_are_seen_and_lists_are_not() {
+    fn loops_are_recognised_and_lists_are_not() {
         for unit in ["the ", "I am here to help you. ", "\n- Item: an item of the list", "我不知道。"] {
             assert!(loops(&format!("An answer. {}", unit.repeat(60))), "{unit}");
             assert!(!loops(&unit.repeat(4)), "{unit} is there four times only");
@@ -298,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn low_logprobs_are_seen_in_the_mean_and_in_the_lowest_tenth() {
+    fn low_logprobs_are_recognised_in_the_mean_and_the_lowest_tenth() {
         let sure = vec![-0.1; 40];
         assert!(!unsure(&sure, -1.0) && !unsure(&[], -1.0));
         assert!(unsure(&[-1.5; 40], -1.0) && unsure(&[-3.0], -1.0));
@@ -311,9 +318,9 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_in_the_set_is_looked_at() {
-        let bar = Bar { checks: Checks::default(), ..bar(&none()) };
-        assert_eq!(bar.fails(&Draft::whole(br#"{"choices":[{"message":{"content":""}}]}"#).unwrap()), None);
+    fn only_the_checks_in_the_set_run() {
+        let bar = AnswerCriteria { checks: Checks::default(), ..bar(&none()) };
+        assert_eq!(bar.fails(&PartialAnswer::whole(br#"{"choices":[{"message":{"content":""}}]}"#).unwrap()), None);
     }
 
     proptest! {

@@ -1,16 +1,16 @@
-//! A walk over raw JSON values: elements of lists, members of objects, text of strings, without building any of them.
+//! Iterates over raw JSON values: elements of lists, members of objects, text of strings, without building any of them.
 //!
-//! Made for text that is known to be JSON. Of other text it makes what it can: it ends early, and never panics.
+//! For text that is known to be JSON. On other text it ends early and never panics.
 
 use memchr::{memchr, memchr2};
 
-/// The elements of a raw list; none where it is no list.
+/// The elements of a raw list; none if it is not a list.
 pub(super) fn elements(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut walk = Walk::into(raw, b'[');
     std::iter::from_fn(move || walk.value())
 }
 
-/// The members of a raw object: names as they are written, and raw values; none where it is no object.
+/// The members of a raw object: names as written, and raw values; none if it is not an object.
 pub(super) fn members(raw: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut walk = Walk::into(raw, b'{');
     std::iter::from_fn(move || {
@@ -24,7 +24,7 @@ pub(super) fn member<'a>(raw: &'a [u8], name: &str) -> Option<&'a [u8]> {
     members(raw).find(|(found, _)| *found == name.as_bytes()).map(|(_, value)| value)
 }
 
-/// What stands between the quotes of a raw string, escapes and all.
+/// The raw text between the quotes of a string, with its escapes.
 pub(super) fn string(raw: &[u8]) -> Option<&[u8]> {
     match raw {
         [b'"', inner @ .., b'"'] => Some(inner),
@@ -32,7 +32,7 @@ pub(super) fn string(raw: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// What is read of a raw value where it stands in a prompt: a list without its brackets, a string without its quotes.
+/// The inside of a raw value as it is hashed in a prompt: a list without its brackets, a string without its quotes.
 pub(super) fn inside(raw: &[u8]) -> &[u8] {
     match raw {
         [b'[', inner @ .., b']'] => inner.trim_ascii(),
@@ -41,7 +41,7 @@ pub(super) fn inside(raw: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether a raw value is an empty list or object, or null.
+/// True if a raw value is an empty list or object, or null.
 pub(super) fn is_nothing(raw: &[u8]) -> bool {
     match raw {
         [b'[', inner @ .., b']'] | [b'{', inner @ .., b'}'] => inner.iter().all(u8::is_ascii_whitespace),
@@ -49,7 +49,7 @@ pub(super) fn is_nothing(raw: &[u8]) -> bool {
     }
 }
 
-/// How deep objects nest in a raw value.
+/// The nesting depth of objects in a raw value.
 pub(super) fn depth(raw: &[u8]) -> u32 {
     let (mut at, mut open, mut deepest) = (0, 0_u32, 0);
     while let Some(byte) = raw.get(at) {
@@ -70,7 +70,7 @@ pub(super) fn depth(raw: &[u8]) -> u32 {
     deepest
 }
 
-/// Appends the text of a string's raw inside. What is no valid escape becomes U+FFFD.
+/// Appends the unescaped text of a string's raw inside. An invalid escape becomes U+FFFD.
 pub(super) fn unescape(mut raw: &[u8], out: &mut String) {
     loop {
         let plain = memchr(b'\\', raw).unwrap_or(raw.len());
@@ -93,7 +93,7 @@ pub(super) fn unescape(mut raw: &[u8], out: &mut String) {
     }
 }
 
-/// The character of `\uXXXX`, of which `raw` begins after the `u`; takes the second half of a pair as well.
+/// The character of `\uXXXX`, of which `raw` begins after the `u`; also takes the second half of a surrogate pair.
 fn unicode(raw: &mut &[u8]) -> char {
     let Some(first) = hex(raw) else { return char::REPLACEMENT_CHARACTER };
     *raw = &raw[4..];
@@ -113,7 +113,7 @@ fn hex(raw: &[u8]) -> Option<u32> {
     raw.get(..4)?.iter().try_fold(0, |value, byte| Some(value * 16 + char::from(*byte).to_digit(16)?))
 }
 
-/// Where the string that begins at `at` ends: after its closing quote.
+/// The position after the closing quote of the string that begins at `at`.
 pub(super) fn string_end(text: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     while let Some(rest) = text.get(at..) {
@@ -132,7 +132,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Inside a raw list or object; at the end at once where it does not begin with `opening`.
+    /// Enters a raw list or object; at the end at once if it does not begin with `opening`.
     fn into(raw: &'a [u8], opening: u8) -> Self {
         Self { text: raw, at: if raw.first() == Some(&opening) { 1 } else { raw.len() } }
     }
@@ -156,7 +156,7 @@ impl<'a> Walk<'a> {
         self.text.get(start..self.at)
     }
 
-    /// After the bracket that closes the one at `start`.
+    /// The position after the bracket that closes the one at `start`.
     fn closing(&self, start: usize) -> usize {
         let (mut at, mut open) = (start, 0_usize);
         while let Some(byte) = self.text.get(at) {
@@ -216,7 +216,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_survived(bytes in prop::collection::vec(prop::sample::select(&b"{}[]\",:\\u0a \xff"[..]), 0..60)) {
+        fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(prop::sample::select(&b"{}[]\",:\\u0a \xff"[..]), 0..60)) {
             for value in elements(&bytes).chain(members(&bytes).map(|(_, value)| value)) {
                 prop_assert!(!value.is_empty());
             }

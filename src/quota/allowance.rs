@@ -1,4 +1,4 @@
-//! What one caller may use in a minute and at once, and what it uses at present.
+//! Per-minute and concurrency limits of one caller, with its current usage.
 
 use std::{
     sync::{Arc, Mutex},
@@ -8,67 +8,67 @@ use std::{
 use super::Bucket;
 use crate::{measure::lock, types::Moment};
 
-/// Limits of a caller, or of an account at a provider; `None` where there is none.
+/// Limits of a caller, or of an account at a provider; `None` for no limit.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct RateLimits {
     /// Requests per minute.
     pub rpm: Option<u64>,
     /// Tokens per minute, prompts and answers.
     pub tpm: Option<u64>,
-    /// Requests at once.
+    /// Concurrent requests.
     pub concurrency: Option<u64>,
 }
 
-/// What there is a limit on.
+/// The quantity that a limit applies to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Requests per minute.
     Requests,
     /// Tokens per minute.
     Tokens,
-    /// Requests at once.
+    /// Concurrent requests.
     Concurrency,
 }
 
 /// A limit that a request would have exceeded.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Exceeded {
-    /// Which limit.
+    /// The quantity that the limit applies to.
     pub kind: Kind,
-    /// What it is.
+    /// The limit.
     pub limit: u64,
-    /// What is left of it.
+    /// The remaining amount.
     pub remaining: u64,
-    /// What the request asked for.
+    /// The amount that the request asked for.
     pub asked: u64,
-    /// When there will be enough; `None` where that is never, or nobody can know.
+    /// The time until enough remains; `None` if that never happens or cannot be known.
     pub after: Option<Duration>,
 }
 
-/// One limit as its caller is told of it.
+/// The status of one limit, as reported to its caller.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Figures {
-    /// What it is.
+pub struct LimitStatus {
+    /// The limit.
     pub limit: u64,
-    /// What is left of it now.
+    /// The remaining amount.
     pub remaining: u64,
-    /// The time until all of it is left.
+    /// The time until the whole limit is available again.
     #[serde(skip)]
     pub reset: Duration,
 }
 
-/// How a caller stands.
+/// A caller's usage of its limits.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Standing {
     /// Requests per minute, where limited.
-    pub requests: Option<Figures>,
+    pub requests: Option<LimitStatus>,
     /// Tokens per minute, where limited.
-    pub tokens: Option<Figures>,
-    /// Requests under way.
+    pub tokens: Option<LimitStatus>,
+    /// Requests in flight.
     pub in_flight: u64,
 }
 
-/// What one caller may use, and uses.
+/// The limits of one caller and its usage of them.
 #[derive(Debug)]
 pub struct Allowance(Mutex<State>);
 
@@ -80,27 +80,27 @@ struct State {
     in_flight: u64,
 }
 
-/// A request under way; dropping it ends that.
+/// A slot for a request in flight; dropping it frees the slot.
 #[derive(Debug)]
-pub struct Stay(Arc<Allowance>);
+pub struct ConcurrencyPermit(Arc<Allowance>);
 
-/// Tokens that are reserved for a request; dropping it gives all of them back.
+/// Tokens reserved for a request; dropping the reservation returns all of them.
 #[derive(Debug)]
-pub struct Reserved {
+pub struct TokenReservation {
     allowance: Arc<Allowance>,
     tokens: u64,
 }
 
 impl Allowance {
-    /// Nothing used yet.
+    /// An unused allowance.
     pub fn new(limits: RateLimits, now: Moment) -> Self {
         let bucket = |limit: Option<u64>| limit.map(|limit| Bucket::new(limit, now));
         let (requests, tokens) = (bucket(limits.rpm), bucket(limits.tpm));
         Self(Mutex::new(State { requests, tokens, concurrency: limits.concurrency, in_flight: 0 }))
     }
 
-    /// Goes on under other limits; what was used stays used.
-    pub fn follow(&self, limits: RateLimits, now: Moment) {
+    /// Replaces the limits; recorded usage is kept.
+    pub fn set_limits(&self, limits: RateLimits, now: Moment) {
         let mut state = lock(&self.0);
         let State { requests, tokens, concurrency, .. } = &mut *state;
         *concurrency = limits.concurrency;
@@ -113,11 +113,11 @@ impl Allowance {
         }
     }
 
-    /// Lets one request in.
+    /// Admits one request.
     ///
     /// # Errors
-    /// The limit on requests, per minute or at once, that it would exceed; then nothing is taken.
-    pub fn enter(self: &Arc<Self>, now: Moment) -> Result<Stay, Exceeded> {
+    /// The per-minute or concurrency limit that it would exceed; nothing is taken then.
+    pub fn enter(self: &Arc<Self>, now: Moment) -> Result<ConcurrencyPermit, Exceeded> {
         let mut state = lock(&self.0);
         if let Some(most) = state.concurrency.filter(|most| state.in_flight >= *most) {
             return Err(Exceeded { kind: Kind::Concurrency, limit: most, remaining: 0, asked: 1, after: None });
@@ -126,30 +126,31 @@ impl Allowance {
             take(bucket, Kind::Requests, 1, now)?;
         }
         state.in_flight += 1;
-        Ok(Stay(self.clone()))
+        Ok(ConcurrencyPermit(self.clone()))
     }
 
-    /// Reserves what a request will probably take: `expected` tokens, of which only `certain` ones can make it too large for the limit.
+    /// Reserves the `expected` tokens of a request. If more are expected than the limit allows per minute, only the
+    /// `certain` ones among them can make the request too large.
     ///
     /// # Errors
-    /// The limit on tokens that it would exceed; then nothing is taken.
-    pub fn reserve(self: &Arc<Self>, certain: u64, expected: u64, now: Moment) -> Result<Reserved, Exceeded> {
+    /// The token limit that it would exceed; nothing is taken then.
+    pub fn reserve(self: &Arc<Self>, certain: u64, expected: u64, now: Moment) -> Result<TokenReservation, Exceeded> {
         let mut tokens = expected;
         if let Some(bucket) = &mut lock(&self.0).tokens {
             tokens = within(bucket.per_minute(), certain, expected);
             take(bucket, Kind::Tokens, tokens, now)?;
         }
-        Ok(Reserved { allowance: self.clone(), tokens })
+        Ok(TokenReservation { allowance: self.clone(), tokens })
     }
 
-    /// Whether it lets in a request of so many tokens now. One of more than there may be in a minute goes when nothing else is used: this is
-    /// about an estimate, and the provider has the last word.
+    /// True if a request of `tokens` tokens can be admitted now. A request larger than the limit per minute is admitted
+    /// when nothing else is used: the number is an estimate, and the provider decides.
     pub fn has_room(&self, tokens: u64, now: Moment) -> bool {
         lock(&self.0).has_room(tokens, now)
     }
 
-    /// Lets in a request of so many tokens, if there is room for it; without a place among those at once.
-    pub fn admit(self: &Arc<Self>, tokens: u64, now: Moment) -> Option<Reserved> {
+    /// Admits a request of `tokens` tokens if the per-minute limits have room for it. Takes no concurrency slot.
+    pub fn admit(self: &Arc<Self>, tokens: u64, now: Moment) -> Option<TokenReservation> {
         let mut state = lock(&self.0);
         if !state.has_room(tokens, now) {
             return None;
@@ -157,18 +158,18 @@ impl Allowance {
         for (bucket, count) in state.buckets(tokens) {
             bucket.take(count);
         }
-        Some(Reserved { allowance: self.clone(), tokens })
+        Some(TokenReservation { allowance: self.clone(), tokens })
     }
 
-    /// How it stands.
+    /// The current usage.
     pub fn standing(&self, now: Moment) -> Standing {
         let mut state = lock(&self.0);
-        let figures = |bucket: &mut Option<Bucket>| bucket.as_mut().map(|bucket| Figures::of(bucket, now));
+        let figures = |bucket: &mut Option<Bucket>| bucket.as_mut().map(|bucket| LimitStatus::of(bucket, now));
         let (requests, tokens) = (figures(&mut state.requests), figures(&mut state.tokens));
         Standing { requests, tokens, in_flight: state.in_flight }
     }
 
-    /// Replaces `before` tokens, which were taken, by those that were used.
+    /// Replaces the `before` tokens taken earlier with the `used` ones.
     fn correct(&self, before: u64, used: u64) {
         if let Some(bucket) = &mut lock(&self.0).tokens {
             bucket.give_back(before.saturating_sub(used));
@@ -178,7 +179,7 @@ impl Allowance {
 }
 
 impl State {
-    /// The limits per minute, and what a request of so many tokens takes of each.
+    /// The per-minute limits, each with the amount that a request of `tokens` tokens takes.
     fn buckets(&mut self, tokens: u64) -> impl Iterator<Item = (&mut Bucket, u64)> {
         let requests = self.requests.iter_mut().map(|bucket| (bucket, 1));
         requests.chain(self.tokens.iter_mut().map(move |bucket| (bucket, tokens)))
@@ -192,7 +193,8 @@ impl State {
     }
 }
 
-/// What to ask of a limit for `expected` tokens: no more than all of it, as long as the `certain` ones among them fit.
+/// The number of `expected` tokens to request from a limit: at most all of it, as long as the `certain` ones among them
+/// fit.
 pub fn within(limit: u64, certain: u64, expected: u64) -> u64 {
     expected.min(limit.max(certain))
 }
@@ -206,34 +208,34 @@ fn take(bucket: &mut Bucket, kind: Kind, count: u64, now: Moment) -> Result<(), 
 }
 
 impl Exceeded {
-    /// What there is to tell where `bucket` does not hold `asked` of `kind`.
+    /// The error for a `bucket` that does not hold `asked` units of `kind`.
     pub fn of(kind: Kind, bucket: &mut Bucket, asked: u64, now: Moment) -> Self {
         let (limit, remaining) = (bucket.per_minute(), bucket.remaining(now));
         Self { kind, limit, remaining, asked, after: bucket.wait(asked, now) }
     }
 }
 
-impl Figures {
-    /// What there is to tell of `bucket`.
+impl LimitStatus {
+    /// The status of `bucket`.
     pub fn of(bucket: &mut Bucket, now: Moment) -> Self {
         Self { limit: bucket.per_minute(), remaining: bucket.remaining(now), reset: bucket.reset(now) }
     }
 }
 
-impl Reserved {
-    /// How many are reserved.
+impl TokenReservation {
+    /// Number of reserved tokens.
     pub fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// The request is over, and has used this many: more than that comes back, what is missing is owed.
+    /// Ends the request, which has used `used` tokens. Unused tokens are returned; missing ones become a debt.
     pub fn settle(mut self, used: u64) {
         let before = std::mem::replace(&mut self.tokens, 0);
         self.allowance.correct(before, used);
     }
 }
 
-impl Drop for Reserved {
+impl Drop for TokenReservation {
     fn drop(&mut self) {
         if self.tokens > 0 {
             self.allowance.correct(self.tokens, 0);
@@ -241,8 +243,8 @@ impl Drop for Reserved {
     }
 }
 
-impl Stay {
-    /// The request was not let in after all: it does not count.
+impl ConcurrencyPermit {
+    /// Returns the request to the limit per minute, as if it had never been admitted.
     pub fn cancel(self) {
         if let Some(bucket) = &mut lock(&self.0.0).requests {
             bucket.give_back(1);
@@ -250,7 +252,7 @@ impl Stay {
     }
 }
 
-impl Drop for Stay {
+impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
         lock(&self.0.0).in_flight -= 1;
     }
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_takes_its_turn_and_its_place() {
+    fn a_request_counts_against_rate_and_concurrency() {
         let allowance = allowance(3, 100, 2);
         let first = allowance.enter(at(0)).unwrap();
         let second = allowance.enter(at(0)).unwrap();
@@ -308,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_expected_makes_nothing_too_large() {
+    fn expected_tokens_alone_never_make_a_request_too_large() {
         let allowance = allowance(10, 100, 10);
         assert_eq!(allowance.reserve(101, 300, at(0)).unwrap_err().after, None);
         let reserved = allowance.reserve(10, 300, at(0)).unwrap();
@@ -332,10 +334,10 @@ mod tests {
     }
 
     #[test]
-    fn other_limits_hold_at_once_and_forget_nothing() {
+    fn new_limits_hold_at_once_and_keep_usage() {
         let allowance = allowance(10, 100, 1);
         let _under_way = allowance.enter(at(0)).unwrap();
-        allowance.follow(RateLimits { rpm: Some(5), tpm: None, concurrency: Some(2) }, at(0));
+        allowance.set_limits(RateLimits { rpm: Some(5), tpm: None, concurrency: Some(2) }, at(0));
         let standing = allowance.standing(at(0));
         assert_eq!((standing.requests.unwrap().remaining, standing.tokens, standing.in_flight), (4, None, 1));
         assert!(allowance.enter(at(0)).is_ok());
@@ -343,7 +345,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_dropped_or_settled_nothing_is_lost(
+        fn no_tokens_are_lost_on_drop_or_settle(
             steps in prop::collection::vec((1_u64..500, prop::option::of(0_u64..500)), 0..50),
         ) {
             let allowance = allowance(1_000_000, 1_000_000, 100);

@@ -1,35 +1,38 @@
-//! A token bucket that counts exactly: what was taken too much is given back, and what was used beyond it is owed.
+//! A token bucket with exact counts: unused amounts are returned, and usage beyond the limit becomes a debt.
 //!
-//! It is the leaky bucket as a meter (ITU-T I.371, also known as GCRA in its virtual scheduling form): it holds what may be used in a
-//! minute, and fills evenly. The crate `governor` has the same algorithm, but nothing can be given back there, so that a request could
-//! not be let in by an estimate and settled by its usage.
+//! It is the leaky bucket as a meter (ITU-T I.371, known as GCRA in its virtual scheduling form): it holds the amount
+//! for one minute and fills evenly. The crate `governor` implements the same algorithm but cannot return amounts, so a
+//! request could not be admitted by an estimate and settled by its usage.
 
 use std::time::Duration;
 
 use crate::types::Moment;
 
-/// Parts of one whole: in a nanosecond a bucket for `n` a minute fills by `n` of them, so that no rounding ever adds up.
+/// Parts of one unit. A bucket for `n` per minute fills by `n` parts in a nanosecond, so rounding errors never
+/// accumulate.
 const PARTS: i128 = 60_000_000_000;
 
-/// A limit per minute, and what is left of it.
+/// A limit per minute and its remaining amount.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     per_minute: u64,
-    /// What is left, in parts; below zero where more was used than there was.
+    /// The remaining amount in parts; below zero if more was used than available.
     left: i128,
     at: Moment,
 }
 
 impl Bucket {
-    /// Parts of one in which [`Bucket::used`] is told: coarser than a bucket's own, so that a number of 53 bits holds them.
+    /// Parts of one unit in which [`Bucket::used`] is expressed: coarser than a bucket's own, so that an integer of 53
+    /// bits holds the value.
     const USED_PARTS: u64 = 60_000_000;
 
-    /// A full one.
+    /// A full bucket.
     pub fn new(per_minute: u64, now: Moment) -> Self {
         Self { per_minute, left: i128::from(per_minute) * PARTS, at: now }
     }
 
-    /// One of which so much is used, in parts of one: a bucket for `n` a minute gives back `n` of them in a microsecond.
+    /// A bucket with `used` parts of [`Self::USED_PARTS`] used: a bucket for `n` per minute returns `n` such parts in a
+    /// microsecond.
     pub fn used(per_minute: u64, used: u64, now: Moment) -> Self {
         let mut bucket = Self::new(per_minute, now);
         bucket.left -= i128::from(used) * PARTS / i128::from(Self::USED_PARTS);
@@ -37,41 +40,41 @@ impl Bucket {
     }
 
     /// The limit.
-    pub fn per_minute(&self) -> u64 {
+    pub(super) fn per_minute(&self) -> u64 {
         self.per_minute
     }
 
-    /// Goes on under another limit: what was used stays used.
-    pub(crate) fn set_limit(&mut self, per_minute: u64, now: Moment) {
+    /// Changes the limit; recorded usage is kept.
+    pub(super) fn set_limit(&mut self, per_minute: u64, now: Moment) {
         self.fill(now);
         self.left += (i128::from(per_minute) - i128::from(self.per_minute)) * PARTS;
         self.per_minute = per_minute;
     }
 
-    /// What is left, in whole ones.
+    /// The remaining amount in whole units.
     pub fn remaining(&mut self, now: Moment) -> u64 {
         self.fill(now);
         u64::try_from(self.left / PARTS).unwrap_or(0)
     }
 
-    /// The time until `count` can be taken; `None` where that is more than it ever holds.
+    /// The time until `count` can be taken; `None` if that is more than the bucket ever holds.
     pub fn wait(&mut self, count: u64, now: Moment) -> Option<Duration> {
         self.fill(now);
         (count <= self.per_minute).then(|| self.until(i128::from(count) * PARTS))
     }
 
-    /// The time until it is full.
+    /// The time until the bucket is full.
     pub fn reset(&mut self, now: Moment) -> Duration {
         self.fill(now);
         self.until(self.capacity())
     }
 
-    /// Takes `count`, whether or not there is so much.
+    /// Takes `count`, even if less remains.
     pub fn take(&mut self, count: u64) {
         self.left = self.left.saturating_sub(i128::from(count) * PARTS);
     }
 
-    /// Gives `count` back that was taken before.
+    /// Returns `count` that was taken before.
     pub fn give_back(&mut self, count: u64) {
         self.left = self.left.saturating_add(i128::from(count) * PARTS);
     }
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fills_evenly_and_says_when() {
+    fn it_fills_evenly_and_computes_the_wait() {
         let mut bucket = Bucket::new(60, at(0));
         bucket.take(60);
         assert_eq!((bucket.remaining(at(0)), bucket.wait(1, at(0))), (0, Some(Duration::from_secs(1))));
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_is_waited_for_and_what_comes_back_is_no_more_than_there_was() {
+    fn debts_are_waited_for_and_returns_never_exceed_the_limit() {
         let mut bucket = Bucket::new(100, at(0));
         bucket.take(150);
         assert_eq!((bucket.remaining(at(0)), bucket.wait(10, at(0))), (0, Some(Duration::from_secs(36))));
@@ -126,16 +129,16 @@ mod tests {
     }
 
     #[test]
-    fn what_another_has_counted_stands_for_the_same() {
+    fn a_bucket_from_used_parts_behaves_the_same() {
         let mut own = Bucket::new(90, at(0));
         own.take(120);
         own.fill(at(500));
-        let mut told = Bucket::used(90, 120 * Bucket::USED_PARTS - 500_000 * 90, at(500));
-        assert_eq!((told.left, told.wait(7, at(900))), (own.left, own.wait(7, at(900))));
+        let mut restored = Bucket::used(90, 120 * Bucket::USED_PARTS - 500_000 * 90, at(500));
+        assert_eq!((restored.left, restored.wait(7, at(900))), (own.left, own.wait(7, at(900))));
     }
 
     #[test]
-    fn another_limit_forgets_nothing() {
+    fn a_new_limit_keeps_usage() {
         let mut bucket = Bucket::new(100, at(0));
         bucket.take(80);
         bucket.set_limit(50, at(0));
@@ -146,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_span_of_time_lets_more_through_than_it_may(
+        fn no_span_of_time_exceeds_the_limit(
             limit in 1_u64..1_000_000_000,
             steps in prop::collection::vec((0_u64..20_000, 1_u64..1_000_000, 0_u64..1_000_000), 1..60),
         ) {
@@ -167,7 +170,7 @@ mod tests {
         }
 
         #[test]
-        fn after_the_wait_there_is_enough_and_not_before(
+        fn enough_remains_exactly_after_the_wait(
             limit in 1_u64..1_000_000, taken in 0_u64..2_000_000, count in 1_u64..1_000_000,
         ) {
             let mut bucket = Bucket::new(limit, at(0));

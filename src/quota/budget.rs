@@ -1,5 +1,5 @@
-//! A budget for a day or a month, and what was spent of it. Exact: money is counted in whole parts, so that what is given back leaves no
-//! crumbs.
+//! A budget for a day or a month and the amount spent of it. Exact: money is counted in integer parts, so that returned
+//! reservations leave no rounding errors.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,48 +9,48 @@ use crate::{
     types::{Price, Usage},
 };
 
-/// Parts of a US dollar that are counted: a token at a cent per million is 10,000 of them.
+/// Parts of a US dollar: a token at one cent per million tokens is 10,000 of them.
 const PARTS: f64 = 1e12;
 
-/// What requests used.
+/// The amount that requests used.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Spent {
-    /// Tokens, of prompts and answers together.
+    /// Tokens of prompts and answers together.
     pub tokens: u64,
-    /// What they cost in US dollars, where prices are known.
+    /// Cost in US dollars, where prices are known.
     pub usd: f64,
 }
 
-/// How much may be spent.
+/// The size of a budget.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Amount {
     /// US dollars, at the prices of the policy.
     Usd(f64),
-    /// Tokens, of prompts and answers together.
+    /// Tokens of prompts and answers together.
     Tokens(u64),
 }
 
-/// How much may be spent in a period.
+/// The amount that may be spent in a period.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Budget {
-    /// How much.
+    /// The amount.
     pub amount: Amount,
-    /// Until when.
+    /// The period after which it is renewed.
     pub per: Period,
 }
 
-/// A budget that has no room for a request.
+/// The error for a request that does not fit into a budget.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Overspent {
+pub struct BudgetExceeded {
     /// The budget.
     pub budget: Budget,
-    /// When it begins anew, in seconds since 1970.
+    /// The start of the next period, in seconds since 1970.
     pub renewed: i64,
-    /// True if only requests under way stand in the way: their reservations come back as they end.
+    /// True if only reservations of requests in flight stand in the way: they are returned as those requests end.
     pub under_way: bool,
 }
 
-/// What was spent in one period, to be kept across a restart.
+/// The amount spent in one period, as stored across restarts.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     /// The first second of the period, since 1970.
@@ -61,7 +61,7 @@ pub struct Tally {
     pub picodollars: u64,
 }
 
-/// What gateways that count together tell of a budget: in its own unit, tokens or 10⁻¹² US dollars.
+/// A budget's status, as exchanged between gateways that share it: in its own unit, tokens or 10⁻¹² US dollars.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Statement {
     /// The budget.
@@ -70,98 +70,100 @@ pub struct Statement {
     pub since: i64,
     /// The first second of the one after it.
     pub until: i64,
-    /// What may be spent.
+    /// The size of the budget.
     pub most: u64,
-    /// What was spent here.
+    /// The amount spent by this gateway.
     pub spent: u64,
 }
 
-/// What is spent of a budget, and what is reserved.
+/// The amounts spent and reserved of a budget.
 #[derive(Debug)]
-pub struct Fund(Mutex<State>);
+pub struct BudgetAccount(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     budget: Budget,
     spent: Tally,
-    /// What other gateways have spent in the same period, as far as it is known.
+    /// The amount that other gateways spent in the same period, as far as known.
     elsewhere: Tally,
     reserved: Tally,
 }
 
-/// What is reserved for a request; dropping it gives all of it back.
+/// An amount reserved for a request; dropping the reservation returns all of it.
 #[derive(Debug)]
-pub struct Grant {
-    fund: Arc<Fund>,
+pub struct SpendReservation {
+    account: Arc<BudgetAccount>,
     amount: u64,
     reserved: Option<Tally>,
 }
 
-impl Fund {
-    /// Nothing spent yet; or `before`, where that is of the period of `unix`.
+impl BudgetAccount {
+    /// An account without spending, or with `before` if that belongs to the period of `unix`.
     pub fn new(budget: Budget, before: Option<Tally>, unix: i64) -> Self {
         let since = budget.per.start(unix);
         let spent = before.filter(|before| before.since == since).unwrap_or(Tally { since, ..Tally::default() });
         Self(Mutex::new(State { budget, spent, elsewhere: Tally::default(), reserved: Tally::default() }))
     }
 
-    /// Goes on under another budget. What was spent in the period counts, unless that began anew.
-    pub fn follow(&self, budget: Budget, unix: i64) {
+    /// Replaces the budget. Spending in the period is kept unless a new period has begun.
+    pub fn set_budget(&self, budget: Budget, unix: i64) {
         let mut state = lock(&self.0);
         state.budget = budget;
-        state.roll(unix);
+        state.renew(unix);
     }
 
-    /// Reserves the most that a request may take, or all that is left where that is less but holds `least`.
+    /// Reserves the most that a request may cost, or the whole remainder if that is less but covers `least`.
     ///
-    /// A request that gets its whole maximum cannot overspend. One that gets less leaves nothing for others until it ends, so there is
-    /// one of these at a time, and none after one that overspent. The budget is therefore exceeded by less than the maximum of one request.
+    /// A request with its whole maximum reserved cannot overspend. One with less takes the whole remainder until it
+    /// ends, so there is only one of these at a time, and none after one that overspent. The budget is therefore
+    /// exceeded by less than the maximum of one request.
     ///
     /// # Errors
-    /// The budget that has no room for `least`; then nothing is taken.
-    pub fn reserve(self: &Arc<Self>, least: Spent, most: Spent, unix: i64) -> Result<Grant, Overspent> {
+    /// The budget that cannot cover `least`; nothing is taken then.
+    pub fn reserve(self: &Arc<Self>, least: Spent, most: Spent, unix: i64) -> Result<SpendReservation, BudgetExceeded> {
         let mut state = lock(&self.0);
-        state.roll(unix);
+        state.renew(unix);
         let State { budget, spent, elsewhere, reserved } = &mut *state;
         let counted = |tally: &Tally| budget.amount.counted(tally);
         let gone = counted(spent).saturating_add(counted(elsewhere));
         let unspent = budget.amount.most().saturating_sub(gone);
         let left = unspent.saturating_sub(counted(reserved));
         let least = budget.amount.of(least);
-        // What costs nothing goes on until all is spent.
+        // Requests without cost are admitted until everything is spent.
         if left == 0 || left < least {
             let under_way = unspent > 0 && unspent >= least;
-            return Err(Overspent { budget: *budget, renewed: budget.per.end(unix), under_way });
+            return Err(BudgetExceeded { budget: *budget, renewed: budget.per.end(unix), under_way });
         }
         let mut taken = Tally { since: 0, tokens: most.tokens, picodollars: parts(most.usd) };
         let amount = budget.amount.counted(&taken).clamp(least, left);
         *budget.amount.counted_mut(&mut taken) = amount;
         reserved.add(&taken);
-        Ok(Grant { fund: self.clone(), amount, reserved: Some(taken) })
+        Ok(SpendReservation { account: self.clone(), amount, reserved: Some(taken) })
     }
 
-    /// The budget, and what was spent in the period of `unix`.
+    /// The budget, and the amount spent in the period of `unix` by all gateways.
     pub fn standing(&self, unix: i64) -> (Budget, Spent) {
         let mut state = lock(&self.0);
-        state.roll(unix);
+        state.renew(unix);
         let State { spent, elsewhere, .. } = &*state;
         let tokens = spent.tokens.saturating_add(elsewhere.tokens);
         let picodollars = spent.picodollars.saturating_add(elsewhere.picodollars);
         (state.budget, Spent { tokens, usd: picodollars as f64 / PARTS })
     }
 
-    /// How it stands here, for gateways that count together.
+    /// This gateway's status, for the other gateways that share the budget.
     pub fn statement(&self, unix: i64) -> Statement {
         let mut state = lock(&self.0);
-        state.roll(unix);
+        state.renew(unix);
         let State { budget, spent, .. } = &*state;
-        // A clock that was set back is in the period that has begun.
+        // If the clock was set back, the period that has begun stays current.
         let unix = unix.max(spent.since);
         let (since, until) = (budget.per.start(unix), budget.per.end(unix));
         Statement { budget: *budget, since, until, most: budget.amount.most(), spent: budget.amount.counted(spent) }
     }
 
-    /// What the others answer to `statement`: what was spent `here`, which counts where it is more than is known here, and by `all`.
+    /// Merges the shared state for `statement`: `here` is the amount recorded for this gateway, which counts if it is
+    /// higher than the local one, and `all` the amount of all gateways.
     pub fn learn(&self, statement: &Statement, here: u64, all: u64) {
         let mut state = lock(&self.0);
         let State { budget, spent, elsewhere, .. } = &mut *state;
@@ -173,11 +175,11 @@ impl Fund {
             Amount::Tokens(_) => (&mut spent.tokens, &mut elsewhere.tokens),
         };
         *own = here.max(*own);
-        // Others spend nothing less: a server that says so has lost something.
+        // The others' spending never decreases within a period: a lower value means that the server has lost data.
         *others = all.saturating_sub(here).max(*others);
     }
 
-    /// What is to be kept across a restart: what was spent here.
+    /// The amount to store across a restart: the spending of this gateway.
     pub fn tally(&self) -> Tally {
         lock(&self.0).spent
     }
@@ -185,7 +187,7 @@ impl Fund {
     fn settle(&self, reserved: &Tally, used: Spent, unix: Option<i64>) {
         let mut state = lock(&self.0);
         if let Some(unix) = unix {
-            state.roll(unix);
+            state.renew(unix);
         }
         state.reserved.subtract(reserved);
         state.spent.add(&Tally { since: 0, tokens: used.tokens, picodollars: parts(used.usd) });
@@ -193,8 +195,8 @@ impl Fund {
 }
 
 impl State {
-    /// Begins the period of `unix`, if that is another one. A clock that was set back changes nothing.
-    fn roll(&mut self, unix: i64) {
+    /// Begins the period of `unix` if it is a later one. A clock that was set back changes nothing.
+    fn renew(&mut self, unix: i64) {
         let since = self.budget.per.start(unix);
         if since > self.spent.since {
             self.spent = Tally { since, ..Tally::default() };
@@ -204,7 +206,7 @@ impl State {
 }
 
 impl Amount {
-    /// How much it is, in tokens or in parts of a dollar.
+    /// The size in tokens or in parts of a dollar.
     fn most(self) -> u64 {
         match self {
             Self::Usd(usd) => parts(usd),
@@ -212,7 +214,7 @@ impl Amount {
         }
     }
 
-    /// What `spent` is in its unit.
+    /// The amount `spent` in this budget's unit.
     pub fn of(self, spent: Spent) -> u64 {
         match self {
             Self::Usd(_) => parts(spent.usd),
@@ -255,7 +257,7 @@ impl Tally {
     }
 }
 
-/// No number and what is below zero count as nothing.
+/// NaN and negative values become 0.
 fn parts(usd: f64) -> u64 {
     (usd * PARTS).round() as u64
 }
@@ -267,24 +269,24 @@ impl Spent {
     }
 }
 
-impl Grant {
-    /// How much is reserved, in the budget's unit: tokens or 10⁻¹² US dollars.
+impl SpendReservation {
+    /// The reserved amount in the budget's unit: tokens or 10⁻¹² US dollars.
     pub fn amount(&self) -> u64 {
         self.amount
     }
 
-    /// The request is over, and has used this much.
+    /// Ends the request, which has used `used`.
     pub fn settle(mut self, used: Spent, unix: i64) {
         if let Some(reserved) = self.reserved.take() {
-            self.fund.settle(&reserved, used, Some(unix));
+            self.account.settle(&reserved, used, Some(unix));
         }
     }
 }
 
-impl Drop for Grant {
+impl Drop for SpendReservation {
     fn drop(&mut self) {
         if let Some(reserved) = self.reserved.take() {
-            self.fund.settle(&reserved, Spent::default(), None);
+            self.account.settle(&reserved, Spent::default(), None);
         }
     }
 }
@@ -301,51 +303,55 @@ mod tests {
         Spent { tokens: 10, usd }
     }
 
-    fn fund(amount: Amount) -> Arc<Fund> {
-        Arc::new(Fund::new(Budget { amount, per: Period::Day }, None, 0))
+    fn account(amount: Amount) -> Arc<BudgetAccount> {
+        Arc::new(BudgetAccount::new(Budget { amount, per: Period::Day }, None, 0))
     }
 
     #[test]
     fn a_budget_ends_and_begins_anew() {
-        let fund = fund(Amount::Usd(1.0));
-        fund.reserve(usd(0.5), usd(0.5), 10).unwrap().settle(usd(0.7), 20);
-        let refused = fund.reserve(usd(0.4), usd(0.4), 30).unwrap_err();
+        let account = account(Amount::Usd(1.0));
+        account.reserve(usd(0.5), usd(0.5), 10).unwrap().settle(usd(0.7), 20);
+        let refused = account.reserve(usd(0.4), usd(0.4), 30).unwrap_err();
         assert_eq!((refused.renewed, refused.budget.amount), (DAY, Amount::Usd(1.0)));
-        let held = fund.reserve(usd(0.3), usd(0.3), 30).unwrap();
-        assert!(fund.reserve(usd(0.0), usd(0.0), 30).is_err(), "what is reserved is not there for others");
+        let held = account.reserve(usd(0.3), usd(0.3), 30).unwrap();
+        assert!(account.reserve(usd(0.0), usd(0.0), 30).is_err(), "what is reserved is not there for others");
         drop(held);
-        assert!(fund.reserve(usd(0.3), usd(0.3), 30).is_ok());
-        assert!(fund.reserve(usd(1.0), usd(1.0), DAY).is_ok());
-        assert_eq!(fund.standing(DAY).1, Spent::default());
+        assert!(account.reserve(usd(0.3), usd(0.3), 30).is_ok());
+        assert!(account.reserve(usd(1.0), usd(1.0), DAY).is_ok());
+        assert_eq!(account.standing(DAY).1, Spent::default());
     }
 
     #[test]
-    fn what_ends_in_the_next_period_is_spent_there() {
-        let fund = fund(Amount::Tokens(100));
-        let held = fund.reserve(Spent { tokens: 60, usd: 0.0 }, Spent { tokens: 60, usd: 0.0 }, DAY - 1).unwrap();
+    fn requests_are_charged_to_the_period_in_which_they_end() {
+        let account = account(Amount::Tokens(100));
+        let held = account.reserve(Spent { tokens: 60, usd: 0.0 }, Spent { tokens: 60, usd: 0.0 }, DAY - 1).unwrap();
         assert!(
-            fund.reserve(Spent { tokens: 60, usd: 0.0 }, Spent { tokens: 60, usd: 0.0 }, DAY).is_err(),
+            account.reserve(Spent { tokens: 60, usd: 0.0 }, Spent { tokens: 60, usd: 0.0 }, DAY).is_err(),
             "it is under way still"
         );
         held.settle(Spent { tokens: 50, usd: 0.0 }, DAY + 5);
-        assert_eq!(fund.standing(DAY + 5).1.tokens, 50);
+        assert_eq!(account.standing(DAY + 5).1.tokens, 50);
     }
 
     #[test]
-    fn a_restart_and_a_reload_forget_nothing() {
-        let first = fund(Amount::Tokens(100));
+    fn a_restart_and_a_reload_keep_spending() {
+        let first = account(Amount::Tokens(100));
         first
             .reserve(Spent { tokens: 60, usd: 0.1 }, Spent { tokens: 60, usd: 0.1 }, 5)
             .unwrap()
             .settle(Spent { tokens: 60, usd: 0.1 }, 5);
         let budget = Budget { amount: Amount::Tokens(70), per: Period::Day };
-        let again = Arc::new(Fund::new(budget, Some(first.tally()), 100));
+        let again = Arc::new(BudgetAccount::new(budget, Some(first.tally()), 100));
         assert!(again.reserve(Spent { tokens: 11, usd: 0.0 }, Spent { tokens: 11, usd: 0.0 }, 100).is_err());
-        again.follow(Budget { amount: Amount::Usd(0.15), per: Period::Day }, 100);
+        again.set_budget(Budget { amount: Amount::Usd(0.15), per: Period::Day }, 100);
         assert!(again.reserve(usd(0.06), usd(0.06), 100).is_err() && again.reserve(usd(0.05), usd(0.05), 100).is_ok());
-        assert_eq!(Fund::new(budget, Some(first.tally()), DAY).standing(DAY).1, Spent::default(), "it is another day");
-        // A clock that is set back does not give the budget a second time.
-        again.follow(budget, DAY);
+        assert_eq!(
+            BudgetAccount::new(budget, Some(first.tally()), DAY).standing(DAY).1,
+            Spent::default(),
+            "it is another day"
+        );
+        // A clock that is set back does not renew the budget.
+        again.set_budget(budget, DAY);
         again
             .reserve(Spent { tokens: 70, usd: 0.0 }, Spent { tokens: 70, usd: 0.0 }, DAY)
             .unwrap()
@@ -354,41 +360,42 @@ mod tests {
     }
 
     #[test]
-    fn what_others_spent_counts_and_is_not_kept() {
-        let fund = fund(Amount::Tokens(100));
-        fund.reserve(Spent { tokens: 30, usd: 0.0 }, Spent { tokens: 30, usd: 0.0 }, 5)
+    fn spending_by_others_counts_and_is_not_stored() {
+        let account = account(Amount::Tokens(100));
+        account
+            .reserve(Spent { tokens: 30, usd: 0.0 }, Spent { tokens: 30, usd: 0.0 }, 5)
             .unwrap()
             .settle(Spent { tokens: 30, usd: 0.0 }, 5);
-        let statement = fund.statement(5);
+        let statement = account.statement(5);
         assert_eq!((statement.since, statement.until, statement.most, statement.spent), (0, DAY, 100, 30));
-        // More was told there than is known here: the process ended before it had written that down.
-        fund.learn(&statement, 40, 90);
-        assert_eq!((fund.standing(5).1.tokens, fund.tally().tokens), (90, 40));
-        assert!(fund.reserve(Spent { tokens: 11, usd: 0.0 }, Spent { tokens: 11, usd: 0.0 }, 5).is_err());
-        fund.learn(&statement, 35, 85);
-        assert_eq!((fund.standing(5).1.tokens, fund.tally().tokens), (90, 40), "nothing is taken back");
+        // The shared amount exceeds the local one: the process ended before it had stored its own.
+        account.learn(&statement, 40, 90);
+        assert_eq!((account.standing(5).1.tokens, account.tally().tokens), (90, 40));
+        assert!(account.reserve(Spent { tokens: 11, usd: 0.0 }, Spent { tokens: 11, usd: 0.0 }, 5).is_err());
+        account.learn(&statement, 35, 85);
+        assert_eq!((account.standing(5).1.tokens, account.tally().tokens), (90, 40), "nothing is taken back");
         assert!(
-            fund.reserve(Spent { tokens: 50, usd: 0.0 }, Spent { tokens: 50, usd: 0.0 }, DAY).is_ok(),
+            account.reserve(Spent { tokens: 50, usd: 0.0 }, Spent { tokens: 50, usd: 0.0 }, DAY).is_ok(),
             "it is another day"
         );
-        fund.learn(&statement, 40, 90);
-        assert_eq!(fund.standing(DAY).1.tokens, 0, "what is told of the day before comes too late");
+        account.learn(&statement, 40, 90);
+        assert_eq!(account.standing(DAY).1.tokens, 0, "a report on the day before comes too late");
     }
 
     #[test]
-    fn little_that_is_left_goes_to_one_request_at_a_time() {
-        let fund = fund(Amount::Tokens(100));
+    fn a_small_remainder_goes_to_one_request_at_a_time() {
+        let account = account(Amount::Tokens(100));
         let tokens = |tokens| Spent { tokens, usd: 0.0 };
-        let first = fund.reserve(tokens(5), tokens(70), 0).unwrap();
-        let second = fund.reserve(tokens(5), tokens(70), 0).unwrap();
+        let first = account.reserve(tokens(5), tokens(70), 0).unwrap();
+        let second = account.reserve(tokens(5), tokens(70), 0).unwrap();
         assert_eq!((first.amount(), second.amount()), (70, 30));
-        let refused = fund.reserve(tokens(5), tokens(70), 0).unwrap_err();
+        let refused = account.reserve(tokens(5), tokens(70), 0).unwrap_err();
         assert!(refused.under_way, "nothing is spent yet");
         first.settle(tokens(20), 0);
-        assert_eq!(fund.reserve(tokens(5), tokens(70), 0).unwrap().amount(), 50);
+        assert_eq!(account.reserve(tokens(5), tokens(70), 0).unwrap().amount(), 50);
         second.settle(tokens(76), 0);
-        assert!(!fund.reserve(tokens(5), tokens(70), 0).unwrap_err().under_way, "4 of 100 hold no prompt of 5");
-        assert_eq!(fund.reserve(tokens(4), tokens(70), 0).unwrap().amount(), 4);
+        assert!(!account.reserve(tokens(5), tokens(70), 0).unwrap_err().under_way, "4 of 100 hold no prompt of 5");
+        assert_eq!(account.reserve(tokens(4), tokens(70), 0).unwrap().amount(), 4);
     }
 
     proptest! {
@@ -396,9 +403,9 @@ mod tests {
         fn a_budget_is_exceeded_by_less_than_one_request(
             steps in prop::collection::vec((1_u64..50, 0_u64..500, 0_usize..1000, any::<bool>()), 0..200),
         ) {
-            let fund = fund(Amount::Tokens(2_000));
-            let mut held: Vec<(Grant, u64)> = Vec::new();
-            let settle = |held: &mut Vec<(Grant, u64)>, at: usize| {
+            let account = account(Amount::Tokens(2_000));
+            let mut held: Vec<(SpendReservation, u64)> = Vec::new();
+            let settle = |held: &mut Vec<(SpendReservation, u64)>, at: usize| {
                 let (grant, used) = held.swap_remove(at);
                 grant.settle(Spent { tokens: used, usd: 0.0 }, 0);
             };
@@ -407,7 +414,7 @@ mod tests {
                 if begins {
                     // Whatever a request may take, it takes.
                     let reserve = |tokens| Spent { tokens, usd: 0.0 };
-                    held.extend(fund.reserve(reserve(least), reserve(most), 0).ok().map(|grant| (grant, most)));
+                    held.extend(account.reserve(reserve(least), reserve(most), 0).ok().map(|grant| (grant, most)));
                 } else if !held.is_empty() {
                     let at = at % held.len();
                     settle(&mut held, at);
@@ -416,19 +423,19 @@ mod tests {
             while !held.is_empty() {
                 settle(&mut held, 0);
             }
-            prop_assert!(fund.tally().tokens < 2_000 + 550, "{}", fund.tally().tokens);
+            prop_assert!(account.tally().tokens < 2_000 + 550, "{}", account.tally().tokens);
         }
 
         #[test]
-        fn nothing_is_lost_or_made(
+        fn amounts_are_conserved(
             steps in prop::collection::vec((0_u64..1000, prop::option::of(0_u64..2000)), 0..60),
         ) {
-            let fund = fund(Amount::Usd(1e6));
+            let account = account(Amount::Usd(1e6));
             let (mut held, mut used) = (Vec::new(), 0);
             // Fractions that floats cannot hold.
             let spent = |n: u64| Spent { tokens: n, usd: n as f64 * 1e-7 };
             for (expected, actual) in steps {
-                let grant = fund.reserve(spent(expected), spent(expected), 0).unwrap();
+                let grant = account.reserve(spent(expected), spent(expected), 0).unwrap();
                 match actual {
                     Some(actual) => {
                         grant.settle(spent(actual), 0);
@@ -438,8 +445,8 @@ mod tests {
                 }
             }
             held.clear();
-            prop_assert_eq!(lock(&fund.0).reserved, Tally::default());
-            prop_assert_eq!(fund.tally(), Tally { since: 0, tokens: used, picodollars: used * 100_000 });
+            prop_assert_eq!(lock(&account.0).reserved, Tally::default());
+            prop_assert_eq!(account.tally(), Tally { since: 0, tokens: used, picodollars: used * 100_000 });
         }
     }
 }

@@ -1,18 +1,18 @@
-//! Days and months as budgets and usage count them: in UTC, from seconds since 1970.
+//! Calendar days and months for budgets and usage: in UTC, from seconds since 1970.
 
 use jiff::{ToSpan, civil::Date, tz::TimeZone};
 
-/// A span of time that begins anew by the calendar.
+/// A calendar period.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Period {
     /// From midnight to midnight.
     Day,
-    /// From the first to the last.
+    /// From the first day to the last.
     Month,
 }
 
 impl Period {
-    /// As policies write it.
+    /// The name used in policies.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Day => "day",
@@ -20,7 +20,7 @@ impl Period {
         }
     }
 
-    /// The first second of the period that `unix` lies in.
+    /// The first second of the period that contains `unix`.
     pub fn start(self, unix: i64) -> i64 {
         let date = date(unix);
         seconds(match self {
@@ -29,7 +29,7 @@ impl Period {
         })
     }
 
-    /// The first second of the one after it.
+    /// The first second of the next period.
     pub fn end(self, unix: i64) -> i64 {
         let start = date(self.start(unix));
         let span = match self {
@@ -40,12 +40,12 @@ impl Period {
     }
 }
 
-/// The day of `unix`.
+/// The date of `unix`.
 pub fn date(unix: i64) -> Date {
     jiff::Timestamp::from_second(unix).unwrap_or_default().to_zoned(TimeZone::UTC).date()
 }
 
-/// `unix` as people and machines read it: `2026-12-01T00:00:00Z`.
+/// `unix` in RFC 3339: `2026-12-01T00:00:00Z`.
 pub fn written(unix: i64) -> String {
     jiff::Timestamp::from_second(unix).unwrap_or_default().to_string()
 }

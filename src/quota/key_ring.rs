@@ -1,4 +1,5 @@
-//! The keys of an account at a provider, used in turn. One that the provider refuses is left out for a while, and tried again after it.
+//! The keys of an account at a provider, used in rotation. A key that the provider rejects is left out for a while and
+//! then tried again.
 
 use std::{
     sync::{
@@ -10,12 +11,12 @@ use std::{
 
 use crate::{measure::lock, types::Moment};
 
-/// For how long a key is left out at first.
+/// The first pause of a rejected key.
 const FIRST: Duration = Duration::from_mins(1);
-/// For how long at most: it doubles each time that it is refused again.
+/// The longest pause: it doubles with each further rejection.
 const LONGEST: Duration = Duration::from_mins(10);
 
-/// Which of an account's keys may be used, by their places.
+/// The state of an account's keys, by index.
 #[derive(Debug)]
 pub struct KeyRing {
     turn: AtomicUsize,
@@ -24,48 +25,48 @@ pub struct KeyRing {
 
 #[derive(Copy, Clone, Debug, Default)]
 struct State {
-    /// Refusals since it was last accepted.
+    /// Rejections since it was last accepted.
     refused: u32,
-    /// Until when it is left out.
+    /// The time until which it is left out.
     until: Moment,
 }
 
 impl KeyRing {
-    /// So many keys, all of which may be used.
+    /// A ring of `keys` usable keys.
     pub fn new(keys: usize) -> Self {
         Self { turn: AtomicUsize::new(0), keys: Mutex::new(vec![State::default(); keys]) }
     }
 
-    /// The place of the next key; `None` where every one is left out, or there is none.
+    /// The index of the next usable key; `None` if every key is left out or there is none.
     pub fn next(&self, now: Moment) -> Option<usize> {
         let keys = lock(&self.keys);
         let turn = self.turn.fetch_add(1, Relaxed);
         (0..keys.len()).map(|at| turn.wrapping_add(at) % keys.len()).find(|&at| keys[at].until <= now)
     }
 
-    /// The place of the key that is let in again first, for where there is no other.
+    /// The index of the key whose pause ends first, for use when no other is left.
     pub fn least_refused(&self) -> Option<usize> {
         let keys = lock(&self.keys);
         (0..keys.len()).min_by_key(|&at| keys[at].until)
     }
 
-    /// How many may be used now.
+    /// Number of usable keys.
     pub fn ready(&self, now: Moment) -> usize {
         lock(&self.keys).iter().filter(|key| key.until <= now).count()
     }
 
-    /// How many there are.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         lock(&self.keys).len()
     }
 
-    /// Whether there is none.
+    /// True if there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The provider refused the key at this place. Whether it is that which leaves it out: requests that went with it before are refused
-    /// after it.
+    /// Records that the provider rejected the key at index `key`. Returns true if this call leaves it out: later
+    /// rejections of requests already sent with it return false.
     pub fn refuse(&self, key: usize, now: Moment) -> bool {
         let mut keys = lock(&self.keys);
         let Some(state) = keys.get_mut(key).filter(|state| state.until <= now) else { return false };
@@ -74,7 +75,7 @@ impl KeyRing {
         true
     }
 
-    /// The provider took the key at this place.
+    /// Records that the provider accepted the key at index `key`.
     pub fn accept(&self, key: usize) {
         if let Some(state) = lock(&self.keys).get_mut(key).filter(|state| state.refused > 0) {
             *state = State::default();
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_again_waits_longer_until_it_is_accepted() {
+    fn pauses_double_until_the_key_is_accepted() {
         let ring = KeyRing::new(1);
         let mut now = 0;
         for minutes in [1, 2, 4, 8, 10, 10] {

@@ -1,20 +1,22 @@
-//! What callers may use: rates, requests at once, tokens, budgets. It is reserved before a request goes on, and settled when it is over; what
-//! is reserved and never settled comes back by itself, wherever the request was dropped. Pure: `now` is an argument.
+//! Limits on callers: rates, concurrency, tokens, budgets. Amounts are reserved before a request proceeds and settled
+//! when it ends; a reservation that is never settled is returned when it is dropped. Pure: `now` is an argument.
 
 mod allowance;
-mod book;
 mod bucket;
 mod budget;
 pub mod calendar;
 mod key_ring;
 mod owners;
+mod usage_ledger;
 
 pub use self::{
-    allowance::{Allowance, Exceeded, Figures, Kind, RateLimits, Reserved, Standing, Stay, within},
-    book::{Book, Entry, Row, Used},
+    allowance::{
+        Allowance, ConcurrencyPermit, Exceeded, Kind, LimitStatus, RateLimits, Standing, TokenReservation, within,
+    },
     bucket::Bucket,
-    budget::{Amount, Budget, Fund, Grant, Overspent, Spent, Statement, Tally},
+    budget::{Amount, Budget, BudgetAccount, BudgetExceeded, SpendReservation, Spent, Statement, Tally},
     calendar::Period,
     key_ring::KeyRing,
     owners::{MOST_OBJECTS, Owned, Owners},
+    usage_ledger::{Entry, Row, UsageLedger, Used},
 };

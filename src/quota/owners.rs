@@ -1,4 +1,4 @@
-//! Which key each object at a provider belongs to: the one that made it. Bounded; what was not asked for the longest goes first.
+//! The owner of each object at a provider: the key that created it. Bounded; the least recently used goes first.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,37 +12,37 @@ use crate::{
     types::{Name, object::ObjectKind},
 };
 
-/// Most objects that are remembered: about 20 MB.
+/// The most objects that are remembered: about 20 MB.
 pub const MOST_OBJECTS: usize = 200_000;
 
-/// Owners of objects, by their ids.
+/// The owners of objects, by object id.
 #[derive(Default)]
 pub struct Owners(Mutex<Held>);
 
-/// An object and its owner, as they are written down.
+/// An object and its owner, as stored on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owned {
     /// Hash of the object's id, in hex.
     id: String,
-    /// Id of the key that it belongs to.
+    /// Id of the owning key.
     key: Name,
     /// The object's kind.
     kind: String,
 }
 
-/// An id's hash, so that ids of any length take the same room.
+/// The hash of an id, so that ids of any length take the same space.
 #[derive(Copy, Clone, PartialEq, Eq, Hash)]
 struct ObjectId(u128);
 
 #[derive(Default)]
 struct Held {
     places: HashMap<ObjectId, Place>,
-    /// Objects of one owner and kind, those that were not asked for the longest first. What goes is of the longest list, so that no caller's
-    /// objects push out another's, and no responses push out files.
+    /// The objects of each owner and kind, least recently used first. Eviction takes from the longest list, so that one
+    /// caller's objects do not push out another's, nor responses files.
     lists: HashMap<(Name, ObjectKind), BTreeMap<u64, ObjectId>>,
-    /// Goes up with every use.
+    /// Counts uses.
     turn: u64,
-    /// What is not written down yet.
+    /// Objects that are not stored yet.
     new: Vec<Owned>,
 }
 
@@ -52,7 +52,7 @@ struct Place {
 }
 
 impl ObjectId {
-    /// Ids that differ in case alone are one: a provider may take them so.
+    /// Hashes the id in lower case: a provider may ignore case.
     fn of(id: &str) -> Self {
         let hash = blake3::hash(id.to_ascii_lowercase().as_bytes());
         let (first, _) = hash.as_bytes().split_at(16);
@@ -61,7 +61,7 @@ impl ObjectId {
 }
 
 impl Owners {
-    /// Notes that `owner` made the object `id`. What belongs to somebody stays theirs.
+    /// Records that `owner` created the object `id`. An existing owner is kept.
     pub fn note(&self, id: &str, kind: ObjectKind, owner: &Name) {
         let id = ObjectId::of(id);
         let mut held = lock(&self.0);
@@ -70,17 +70,17 @@ impl Owners {
         }
     }
 
-    /// Whose the object `id` is; `None` where that is not known.
+    /// The owner of the object `id`, if known.
     pub fn owner(&self, id: &str) -> Option<Name> {
         lock(&self.0).used(ObjectId::of(id))
     }
 
-    /// What was noted since this was last asked.
+    /// Takes the objects recorded since the last call.
     pub fn take_new(&self) -> Vec<Owned> {
         std::mem::take(&mut lock(&self.0).new)
     }
 
-    /// Everything, those that were not asked for the longest first.
+    /// All objects, least recently used first.
     pub fn all(&self) -> Vec<Owned> {
         let held = lock(&self.0);
         let mut all: Vec<_> = held.places.iter().collect();
@@ -92,7 +92,7 @@ impl Owners {
         all.into_iter().map(written).collect()
     }
 
-    /// Takes up what was written down.
+    /// Restores stored objects.
     pub fn restore(&self, all: Vec<Owned>) {
         let mut held = lock(&self.0);
         for Owned { id, key, kind } in all {
@@ -104,7 +104,7 @@ impl Owners {
 }
 
 impl Held {
-    /// True if it was not there.
+    /// Returns true if the object was new.
     fn add(&mut self, id: ObjectId, list: (Name, ObjectKind), most: usize) -> bool {
         if self.used(id).is_some() {
             return false;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_its_maker_s() {
+    fn an_object_belongs_to_its_creator() {
         let owners = Owners::default();
         owners.note("file-1", ObjectKind::File, &name("a"));
         owners.note("file-1", ObjectKind::File, &name("b"));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_known_again() {
+    fn stored_owners_are_restored() {
         let owners = Owners::default();
         owners.note("file-1", ObjectKind::File, &name("a"));
         owners.note("resp_1", ObjectKind::Response, &name("b"));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_pushes_out_another_s_objects() {
+    fn eviction_never_takes_another_owner_s_objects() {
         let mut held = Held::default();
         let mut add = |id: u128, owner: &str, kind| held.add(ObjectId(id), (name(owner), kind), 10);
         add(1, "a", ObjectKind::File);
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(held.places.len(), 10);
         assert!(held.used(ObjectId(1)).is_some() && held.used(ObjectId(2)).is_some());
         assert!(held.used(ObjectId(199)).is_some() && held.used(ObjectId(100)).is_none());
-        // What is asked for stays.
+        // A recent use protects an object.
         let oldest = ObjectId(192);
         assert!(held.used(oldest).is_some());
         for id in 200..205 {

@@ -1,9 +1,10 @@
-//! Redis or Valkey, as something that is there or not: whoever asks waits a few milliseconds at most, and nothing at all while it is away.
+//! A connection to Redis or Valkey that may be down: commands wait a few milliseconds at most, and fail at once without
+//! a connection.
 
-mod attend;
 mod link;
+mod session;
 
 pub use self::{
-    attend::{ANSWER, Broken, Session, answered, attend},
-    link::{Absent, Link, LinkError},
+    link::{Link, LinkError, Unavailable},
+    session::{ANSWER, Session, SessionError, maintain, query_within},
 };

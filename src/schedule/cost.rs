@@ -48,7 +48,7 @@
 //!
 //! With `w = 1` and without the other terms this is `Q + u (n + 1)`, and without `Q` it is `LMetric`. Both charge a
 //! fixed price for delaying others, which is too high on an idle engine, where it lengthens the tail, and too low on a
-//! busy one. `benches/README.md` compares them.
+//! busy one. `docs/benchmarks/scheduler.md` compares them.
 
 use crate::types::{Candidate, Strategy};
 

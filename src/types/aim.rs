@@ -1,23 +1,24 @@
-//! What the tiers of a route are for.
+//! The objective that a route's tiers pursue.
 
-/// A route has no more tiers than these; further ones are never used.
+/// The most tiers of a route that are used; further ones are ignored.
 pub const MOST_TIERS: usize = 8;
 
-/// What decides how high the bars between tiers are. The tiers go from the cheapest to the best. A number that is negative,
-/// infinite or not a number counts as 0.
+/// The objective that sets the thresholds between tiers, which are ordered from the cheapest to the best. A number that
+/// is negative, infinite or NaN counts as 0.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Aim {
-    /// The share of requests for each tier, held for each key: parts of their sum. One that is missing counts as 0.
+    /// The share of requests for each tier, held for each key, relative to the sum of all shares. A missing share
+    /// counts as 0.
     Shares(Vec<f64>),
-    /// The mean quality of answers to expect, in `0..=1`, held for each key at the lowest cost.
+    /// The mean expected quality of answers, in `0..=1`, held for each key at the lowest cost.
     MinQuality(f64),
-    /// What a point (0.01) of quality is worth, and what is weighed against it.
+    /// The value of one point (0.01) of quality, weighed against cost and optionally time.
     ValuePerPoint {
-        /// USD a point.
+        /// USD per point.
         usd: f64,
-        /// USD that a second of waiting for the whole answer costs; 0 where only money counts.
+        /// USD per second until the answer is complete; 0 if time has no price.
         second_usd: f64,
     },
-    /// The most USD that all keys' requests together may cost in any hour.
+    /// The most USD that the requests of all keys together may cost in any hour.
     MaxSpendPerHour(f64),
 }

@@ -1,12 +1,12 @@
-//! What the balancer is told of a backend, and the ways in which it may choose among them.
+//! The balancer's view of a backend, and the strategies for choosing one.
 
-/// How a backend is chosen within a pool.
+/// The strategy for choosing a backend within a pool.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strategy {
     /// Least cost, counted in tokens in flight.
     #[default]
     LeastCost,
-    /// One after the other.
+    /// One after the other, in order.
     RoundRobin,
     /// Fewest requests in flight.
     LeastRequest,
@@ -17,7 +17,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// The name used in policies, the journal and on the page.
+    /// The name used in policies, in the journal and on the status page.
     pub const fn name(self) -> &'static str {
         match self {
             Self::LeastCost => "least_cost",
@@ -29,58 +29,62 @@ impl Strategy {
     }
 }
 
-/// A backend as the balancer sees it at one moment, for one request. Plain numbers, so that a decision can be made again.
+/// A backend as the balancer sees it at one moment, for one request. Plain numbers, so that a decision can be replayed.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// Requests of ours on its engine.
+    /// Requests sent by this gateway that are in flight on its engine.
     pub in_flight: u32,
-    /// Requests that others seem to have put there.
+    /// Estimated requests from other clients on the engine.
     pub foreign: u32,
-    /// How many requests its engine computes at once, where that is known.
+    /// Number of requests that its engine computes at once, if known.
     pub slots: Option<u32>,
-    /// Prompt tokens dispatched to its engine that are still to be computed, with those of others that it tells of.
+    /// Prompt tokens queued on its engine: dispatched by this gateway and not yet computed, and those of other clients
+    /// that the engine reports.
     pub queued_tokens: u64,
-    /// Prompt tokens of this request that it would have to compute.
+    /// Prompt tokens of this request that are not in its prefix cache.
     pub uncached_tokens: u64,
-    /// The same of a mean request of the pool.
+    /// Uncached prompt tokens of the pool's mean request.
     pub mean_uncached_tokens: f64,
-    /// Tokens of the answer to expect.
+    /// Expected tokens of the answer.
     pub output_tokens: u64,
-    /// Tokens of a mean answer of the pool: what those who are held up there get.
+    /// Tokens of the pool's mean answer: the expected answers of the requests delayed by this one.
     pub mean_output_tokens: u64,
-    /// Requests that decode there.
+    /// Requests that are decoding there.
     pub decoding: u32,
-    /// The same in streams of mean size: half by their number, half by the tokens promised to all requests there.
+    /// Decoding streams of mean size: half by the number of requests, half by the tokens promised to all requests
+    /// there.
     pub streams: f64,
-    /// Tokens by which its KV cache will be too small for all that was promised, this request included; and the wait for a slot,
-    /// where its slots are known, in prompt tokens.
+    /// Tokens by which its KV cache falls short of what is promised to all requests, this one included, plus the wait
+    /// for a slot in prompt tokens if the number of slots is known.
     pub overflow_tokens: u64,
-    /// The share of its time that its engine lately spent on prompts, 0 to 1.
+    /// The recent share of time that its engine spent on prompts, 0 to 1.
     pub utilisation: f64,
-    /// How many times as long as on the pool's other backends things take on this one.
+    /// Its slowness relative to the pool's other backends: 2 takes twice as long.
     pub speed: f64,
-    /// How near the time per token comes to its limit there (an objective, or four times what the pool's idle engines need): 1
-    /// is at the limit.
+    /// The time per token relative to its limit (an objective, or four times that of the pool's idle engines): 1 is at
+    /// the limit.
     pub strain: f64,
-    /// Prompt tokens that its engine computes in the time of the pool's idle decoding step, at the pace of this request's own.
+    /// Prompt tokens that its engine computes during the pool's idle decoding step, at the rate of this request's own
+    /// tokens.
     pub step_tokens: f64,
-    /// The time to the first token to expect there, in seconds: the median.
+    /// Predicted time to the first token, in seconds: the median.
     pub ttft: f64,
-    /// The same in prompt tokens: what its engine would compute meanwhile, at the pace at which it computes this request's own when it is idle.
+    /// The predicted time to the first token in prompt tokens: the tokens that its idle engine would compute in that
+    /// time, at the rate of this request's own.
     pub ttft_tokens: f64,
-    /// Its 90th percentile.
+    /// The 90th percentile of the predicted time to the first token, in seconds.
     pub ttft_p90: f64,
-    /// The chance that the request's limits are kept there, 0 to 1; 1 where it has none.
+    /// The probability that the request's latency limits are met there, 0 to 1; 1 if it has none.
     pub attainment: f64,
-    /// Peak-sensitive moving average of its latency, in seconds; 0 where the strategy does not weigh it.
+    /// Peak-sensitive moving average of its latency, in seconds; 0 if the strategy does not use it.
     pub latency: f64,
     /// Its fixed share of the pool's traffic in `0..=1`, if it has one.
     pub weight: Option<f64>,
-    /// Whether it is to be used only when all are like it (it failed lately).
+    /// True if it failed recently: it is used only if all candidates are avoided.
     pub avoided: bool,
 }
 
-/// An idle backend of average speed that nothing is known of.
+/// An idle backend of average speed without measurements.
 impl Default for Candidate {
     fn default() -> Self {
         Self {

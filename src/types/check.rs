@@ -1,26 +1,26 @@
-//! What can be looked at in an answer before it is passed on.
+//! The checks on an answer before it is passed on.
 
-/// A way to see that an answer is of no use, without a second model.
+/// A check that recognises an unusable answer without a second model.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Check {
-    /// It does not have the form that was asked for (`response_format`).
+    /// The answer violates the requested format (`response_format`).
     Schema,
-    /// It calls a tool that there is not, or with arguments that the tool does not take.
+    /// It calls an unknown tool, or a tool with arguments that its schema rejects.
     Tools,
-    /// It was cut for its length, by no limit of the client's.
+    /// It was cut off for its length by a limit that the client did not set.
     Length,
-    /// It declines.
+    /// It is a refusal.
     Refusal,
-    /// It says nothing, and calls nothing.
+    /// It has no text and no tool calls.
     Empty,
-    /// The model was not sure of its words, by the logprobs that the client asked for.
+    /// The model was uncertain, by the logprobs that the client requested.
     Logprobs,
     /// It ends in a loop.
     Repetition,
 }
 
 impl Check {
-    /// All of them, in the order of the documentation.
+    /// All checks, in the order of the documentation.
     pub const ALL: [Self; 7] =
         [Self::Schema, Self::Tools, Self::Length, Self::Refusal, Self::Empty, Self::Logprobs, Self::Repetition];
 
@@ -43,7 +43,7 @@ impl Check {
 pub struct Checks(u8);
 
 impl Checks {
-    /// Whether `check` is one of them.
+    /// True if the set contains `check`.
     pub const fn has(self, check: Check) -> bool {
         self.0 & (1 << check as u8) != 0
     }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_has_what_was_put_in() {
+    fn a_set_contains_the_checks_it_was_made_of() {
         let some = Checks::from_iter([Check::Schema, Check::Repetition, Check::Schema]);
         let has: Vec<_> = Check::ALL.into_iter().filter(|check| some.has(*check)).collect();
         assert_eq!(has, [Check::Schema, Check::Repetition]);

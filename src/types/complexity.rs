@@ -1,28 +1,29 @@
-//! How hard a prompt seems, before any model has answered it.
+//! The estimated difficulty of a prompt, before any model has answered it.
 
-/// How many of a score's reasons are kept.
+/// Number of reasons kept with a score.
 pub const REASONS: usize = 4;
 
-/// What was made of a prompt.
+/// The complexity estimate of a prompt.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Complexity {
-    /// The share of prompts, among those that the weights were fitted on, that gain less from a larger model. In `0..=1`.
+    /// The share of prompts, among those that the weights were fitted on, that gain less from a larger model, in
+    /// `0..=1`.
     pub score: f64,
-    /// The quality to expect of a small model's answer, in `0..=1`.
+    /// The expected quality of a small model's answer, in `0..=1`.
     pub quality: f64,
-    /// What a larger model is expected to add to it, in `0..=1`.
+    /// The expected gain of quality from a larger model, in `0..=1`.
     pub gap: f64,
-    /// How far the score can be relied on: 0 for a prompt unlike those the weights were fitted on, up to 1.
+    /// The confidence in the score, from 0 (a prompt unlike those the weights were fitted on) to 1.
     pub confidence: f64,
-    /// What moved the score most, the strongest first; empty names at the end where there is less.
+    /// The features with the largest contributions, the strongest first; unused entries at the end have empty names.
     pub reasons: [Contribution; REASONS],
 }
 
-/// What one feature of a prompt added to its score.
+/// The contribution of one feature to a prompt's score.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Contribution {
     /// The feature's name.
     pub feature: &'static str,
-    /// What it added, in the model's own unit; positive is harder.
+    /// The contribution in the model's own unit; positive is harder.
     pub amount: f64,
 }

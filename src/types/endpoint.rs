@@ -1,6 +1,6 @@
-//! The API paths the gateway knows, and what kind of work each one is.
+//! The API paths that the gateway serves, by kind of work.
 
-/// A kind of work that backends may or may not speak.
+/// A kind of work that a backend may or may not support.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Endpoint {
     /// `/v1/chat/completions`
@@ -43,11 +43,11 @@ impl Endpoint {
         Self::Batches,
     ];
 
-    /// What a backend speaks when its policy does not say: the three that every OpenAI-compatible engine has.
+    /// The endpoints of a backend whose policy names none: the three that every OpenAI-compatible engine has.
     pub const DEFAULT: [Self; 3] = [Self::Chat, Self::Completions, Self::Embeddings];
 
-    /// The endpoint that serves `path`, with any `/v1` prefix still on it. Only a path in canonical form has one: it is forwarded as it is, and
-    /// must mean the same to every server that decodes, collapses or resolves paths.
+    /// The endpoint that serves `path`, which includes its `/v1` prefix. Only a path in canonical form has one: it is
+    /// forwarded unchanged and must mean the same to every server that decodes, collapses or resolves paths.
     pub fn of_path(path: &str) -> Option<Self> {
         if !is_canonical(path) {
             return None;
@@ -59,7 +59,7 @@ impl Endpoint {
             ("completions", None) => Some(Self::Completions),
             ("embeddings", None) => Some(Self::Embeddings),
             ("responses", _) => Some(Self::Responses),
-            // Named one by one: what else lies here, in any spelling, might be batches to a server.
+            // Listed one by one: a server might read another spelling under this path as `batches`.
             ("messages", None | Some("count_tokens")) => Some(Self::Messages),
             ("messages", Some(below)) if below.split('/').next() == Some("batches") => Some(Self::Batches),
             ("audio", _) => Some(Self::Audio),
@@ -72,7 +72,7 @@ impl Endpoint {
         }
     }
 
-    /// True if `path` asks for the endpoint itself, not for an object that was made there before.
+    /// True if `path` addresses the endpoint itself rather than an object that was created there.
     pub fn is_root(self, path: &str) -> bool {
         let rest = path.split_once('/').map_or("", |(_, rest)| rest).split_once('/').map_or("", |(_, rest)| rest);
         match self {
@@ -119,37 +119,39 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint of this name.
+    /// The endpoint with the name `name`.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|endpoint| endpoint.name() == name)
     }
 
-    /// Whether its answers are text that a model writes, token by token.
+    /// True if its answers are text that a model generates token by token.
     pub const fn generates(self) -> bool {
         matches!(self, Self::Chat | Self::Completions | Self::Responses | Self::Messages)
     }
 
-    /// Whether doing the work twice has no effect but its cost, so that it may be tried again elsewhere.
+    /// True if repeating a request has no effect but its cost, so that it may be retried elsewhere.
     pub const fn repeatable(self) -> bool {
         !matches!(self, Self::Responses | Self::Files | Self::Batches | Self::Images)
     }
 }
 
-/// True if `path` has one reading only: segments of plain characters, none of them empty or of dots alone. A `%` is no plain character, nor are
-/// `;`, `\\` and `+`: servers differ in how often, and in what order, they decode them and take them for separators.
+/// True if `path` has one interpretation only: segments of plain characters, none of them empty or made of dots alone.
+/// `%`, `;`, `\\` and `+` are not plain: servers differ in how often and in which order they decode them and treat them
+/// as separators.
 fn is_canonical(path: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:=@".contains(&byte);
     let is_segment = |segment: &str| segment.bytes().all(is_plain) && segment.bytes().any(|byte| byte != b'.');
     path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_segment))
 }
 
-/// A server's way of reading a path.
+/// One server's interpretation of a path.
 type Reading = fn(&str) -> String;
 
-/// Paths of any bytes: whatever is forwarded is classified the same by servers that decode, collapse and resolve it in their own ways.
+/// Fuzz target for paths of any bytes: a path that is forwarded keeps its endpoint on servers that decode, collapse and
+/// resolve it in their own ways.
 ///
 /// # Panics
-/// Where two readings of a path that is taken differ.
+/// If two interpretations of an accepted path differ.
 pub fn fuzz_path(bytes: &[u8]) {
     let Ok(path) = std::str::from_utf8(bytes) else { return };
     let Some(endpoint) = Endpoint::of_path(path) else { return };
@@ -168,7 +170,7 @@ pub fn fuzz_path(bytes: &[u8]) {
     for (how, read) in readings {
         assert_eq!(read(path), path, "{how}");
     }
-    // A server that ignores case, or dots at a segment's end, changes the letters, but not what they mean here.
+    // A server that ignores case, or dots at a segment's end, changes the characters but not the endpoint.
     let loose = path.to_ascii_lowercase();
     assert_eq!(Endpoint::of_path(&loose), Some(endpoint), "in lower case");
     let trimmed: Vec<_> = path.split('/').map(|segment| segment.trim_end_matches('.')).collect();
@@ -191,7 +193,7 @@ fn resolved(path: &str) -> String {
     format!("/{}", kept.join("/"))
 }
 
-/// `text` with its `%XX` decoded once; what is no code stays.
+/// `text` with its `%XX` sequences decoded once; an invalid sequence stays as it is.
 pub fn decoded(text: &str) -> String {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let Some((&byte, after)) = rest.split_first() {
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_with_two_readings_is_none() {
+    fn a_path_with_two_interpretations_is_rejected() {
         for path in [
             "/v1/%62atches",
             "/v1/%2562atches",
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_taken_has_one_reading() {
+    fn an_accepted_path_has_one_interpretation() {
         for path in ["/v1/chat/completions", "/v1/files/a..b/.c.", "/v1/messages/batches/A:1", "/v2/rerank"] {
             assert!(Endpoint::of_path(path).is_some());
             fuzz_path(path.as_bytes());

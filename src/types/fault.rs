@@ -1,32 +1,34 @@
-//! Why a request could not be answered: whose fault it is, and whether another try may help, decided where it is raised.
+//! The error of a request that could not be answered: who is to blame and whether a retry may help, decided where the
+//! error is raised.
 
 use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 
-/// The kind of a fault that the route's own limit on the whole answer caused: no engine is to blame.
+/// Kind: the route's own deadline for the whole answer expired. No engine is to blame.
 pub const DEADLINE: &str = "deadline";
-/// The kind of a fault that came before anything was sent.
+/// Kind: the connection failed before anything was sent.
 pub const UNREACHABLE: &str = "upstream_unreachable";
-/// The kind of a fault that came after the request had left and before an answer began: the request may be what brought the engine down.
+/// Kind: the connection was lost after the request was sent and before an answer began. The request may have crashed
+/// the engine.
 pub const LOST: &str = "connection_lost";
-/// The kind of the fault of an answer that has begun and fell silent.
+/// Kind: the answer began and then stalled.
 pub const STALLED: &str = "stream_stalled";
-/// The kind of a fault that an engine gives because it does not implement the endpoint.
+/// Kind: the engine does not implement the endpoint.
 pub const MISSING: &str = "endpoint_missing";
-/// The kind of a fault that a provider gives because it refuses the operator's key.
+/// Kind: the provider rejected the operator's key.
 pub const DENIED: &str = "upstream_auth";
-/// The kind of a fault that an engine gives because it does not have the model that the policy names.
+/// Kind: the engine does not have the model that the policy names.
 pub const MODEL_MISSING: &str = "model_missing";
-/// The kind of what ended because the gateway did.
+/// Kind: the request ended because the gateway stopped.
 pub const STOPPED: &str = "stopped";
-/// The kind of what a defect of the gateway ended.
+/// Kind: a defect in the gateway ended the request.
 pub const INTERNAL: &str = "internal";
 
-/// Whose fault it is.
+/// The party that caused a fault.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Blame {
-    /// The caller asked for something that cannot be had.
+    /// The caller sent an invalid or impossible request.
     Client,
     /// A backend failed.
     Upstream,
@@ -34,7 +36,7 @@ pub enum Blame {
     Gateway,
 }
 
-/// Whether another try may help.
+/// The kind of retry that may help.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// The same request fails everywhere.
@@ -45,21 +47,21 @@ pub enum Retry {
     LongerContext,
 }
 
-/// An answer from upstream that is passed on as it came.
+/// An upstream answer that is passed on unchanged.
 #[derive(Clone, Debug)]
 pub struct Unmasked {
-    /// Its headers, hop-by-hop ones removed.
+    /// Its headers, without hop-by-hop ones.
     pub headers: http::HeaderMap,
     /// Its body, byte for byte.
     pub body: Bytes,
 }
 
-/// Why a request could not be answered, in the terms of the OpenAI error object.
+/// The reason why a request could not be answered, in the terms of the OpenAI error object.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// HTTP status.
     pub status: http::StatusCode,
-    /// A word of low cardinality for metrics and the journal.
+    /// A low-cardinality word for metrics and the journal.
     pub kind: &'static str,
     /// `error.type`
     pub class: &'static str,
@@ -67,20 +69,20 @@ pub struct Fault {
     pub code: Option<&'static str>,
     /// `error.param`: the field that is wrong.
     pub param: Option<Cow<'static, str>>,
-    /// What is wrong and how to mend it.
+    /// A description of the problem and its remedy.
     pub message: Cow<'static, str>,
-    /// Whose fault it is.
+    /// The party that caused the fault.
     pub blame: Blame,
-    /// Whether another try may help.
+    /// The kind of retry that may help.
     pub retry: Retry,
-    /// What to tell the client about when to come back.
+    /// The `Retry-After` to send to the client.
     pub retry_after: Option<Duration>,
-    /// The upstream's own answer, where the caller should see it unmasked.
+    /// The upstream's own answer, if the caller should receive it unchanged.
     pub unmasked: Option<Box<Unmasked>>,
 }
 
 impl Fault {
-    /// A fault of the caller's: the message says which field is wrong and how to mend it.
+    /// A fault of the caller. The message should name the wrong field and the remedy.
     pub fn client(status: http::StatusCode, kind: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             status,
@@ -101,7 +103,7 @@ impl Fault {
         Self { param: Some(param.into()), ..Self::client(http::StatusCode::BAD_REQUEST, "invalid_request", message) }
     }
 
-    /// A fault of a backend's; another one may do better.
+    /// A fault of a backend; another one may succeed.
     pub fn upstream(status: http::StatusCode, kind: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             class: "upstream_error",
@@ -112,7 +114,7 @@ impl Fault {
         }
     }
 
-    /// A refusal of the gateway's own.
+    /// A rejection by the gateway itself.
     pub fn gateway(status: http::StatusCode, kind: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self { class: "gateway_error", code: Some(kind), blame: Blame::Gateway, ..Self::client(status, kind, message) }
     }

@@ -1,4 +1,4 @@
-//! Plain vocabulary shared by every room: identities, calls, faults, outcomes, usage, money and time.
+//! Plain vocabulary shared by all rooms: calls, faults, outcomes, usage, prices, tokens, engine signals and time.
 
 pub mod aim;
 pub mod candidate;
@@ -34,5 +34,5 @@ pub use signals::{Drafted, Drafting, EngineKind, EngineSignals, GpuSignals};
 pub use tokens::Tokens;
 pub use usage::Usage;
 
-/// A cheap, shared name (of a pool, a backend, an engine, a model).
+/// A cheaply cloned, shared name (of a pool, a backend, an engine, a model).
 pub type Name = std::sync::Arc<str>;

@@ -1,11 +1,11 @@
-//! What tokens cost.
+//! Token prices.
 
 use super::Usage;
 
 /// Prices in US dollars per million tokens.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Price {
-    /// Prompt tokens that had to be computed.
+    /// Prompt tokens that were computed.
     pub input: f64,
     /// Prompt tokens found in the engine's prefix cache.
     pub cached_input: f64,

@@ -1,6 +1,6 @@
-//! What providers keep for callers, and can be asked for by its id.
+//! Objects that providers store for callers and return by id.
 
-/// What kind of object it is.
+/// The kind of a stored object.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectKind {
     /// A file.
@@ -17,7 +17,7 @@ impl ObjectKind {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::File, Self::Upload, Self::Batch, Self::Response];
 
-    /// Its name in files and messages.
+    /// The name used in files and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -27,7 +27,7 @@ impl ObjectKind {
         }
     }
 
-    /// The kind of this name.
+    /// The kind with the name `name`.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }

@@ -1,15 +1,15 @@
-//! How a request ended.
+//! The outcome of a request.
 
 use super::fault::{DEADLINE, INTERNAL, STOPPED};
 
-/// How a request, or one attempt at it, ended.
+/// The outcome of a request, or of one attempt at it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// A complete answer was handed over.
+    /// A complete answer was delivered.
     Complete,
-    /// The client went away before the answer was complete.
+    /// The client disconnected before the answer was complete.
     ClientGone,
-    /// Its answer was given up for a larger model's (an attempt's outcome, never a request's).
+    /// The answer was discarded in favour of a larger model's (an attempt's outcome, never a request's).
     Escalated,
     /// Another attempt at the same request answered first (an attempt's outcome, never a request's).
     Outrun,
@@ -18,12 +18,12 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether it tells of an engine that failed.
+    /// True if the outcome counts as a failure of the engine.
     pub fn blames_engine(self) -> bool {
         matches!(self, Self::Failed(kind) if ![DEADLINE, STOPPED, INTERNAL].contains(&kind))
     }
 
-    /// A word of low cardinality, for metric labels and the journal.
+    /// A low-cardinality word for metric labels and the journal.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Complete => "ok",

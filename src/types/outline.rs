@@ -1,11 +1,11 @@
-//! What a request's body says of the work it asks for, as plain numbers and the text of its last turn.
+//! A request's features as plain numbers, and the text of its last turn.
 
-/// How much reasoning the client asks for.
+/// The reasoning effort that the client requests.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effort {
-    /// It does not say.
+    /// Not specified.
     #[default]
-    Unsaid,
+    Unspecified,
     /// `none` or `minimal`
     Minimal,
     /// `low`
@@ -16,50 +16,51 @@ pub enum Effort {
     High,
 }
 
-/// A request's outline, whatever the dialect it came in. Made to be used again: its buffer keeps its room.
+/// A request's outline, independent of its dialect. Made to be reused: clearing keeps the capacity of its buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
-    /// The last user turn, unescaped; its head and its tail where it is very long.
+    /// The last user turn, unescaped; only its head and tail if it is very long.
     pub text: String,
-    /// Bytes of that turn as it stands in the body, however much of it is in `text`.
+    /// Bytes of that turn as it stands in the body, including what `text` leaves out.
     pub text_bytes: u64,
-    /// A hash of all that users wrote, up to the last turn; 0 where they wrote nothing.
+    /// A hash of all user messages up to and including the last turn; 0 if there are none.
     pub said: u64,
-    /// The same up to the turn before: what [`said`](Self::said) was when that turn was asked.
+    /// The same hash up to the turn before: the value of [`said`](Self::said) in the previous request of the
+    /// conversation.
     pub said_before: u64,
-    /// Messages that users wrote; 1 for a plain prompt.
+    /// Messages by users; 1 for a plain prompt.
     pub turns: u32,
     /// Messages and items of all kinds.
     pub messages: u32,
-    /// Bytes of the system prompt and of instructions.
+    /// Bytes of the system prompt and the instructions.
     pub system_bytes: u64,
-    /// Messages that a model wrote earlier.
+    /// Earlier messages by a model.
     pub answers: u32,
-    /// Their bytes, together.
+    /// Total bytes of these messages.
     pub answer_bytes: u64,
     /// Bytes of the longest of them.
     pub longest_answer: u64,
-    /// Tools on offer.
+    /// Number of tools offered.
     pub tools: u32,
-    /// Whether a tool has to be called.
+    /// True if the client requires a tool call.
     pub tool_forced: bool,
-    /// Results of tools among the messages.
+    /// Tool results among the messages.
     pub tool_results: u32,
-    /// Whether the last message is a tool's result: an agent is at work.
+    /// True if the last message is a tool result: the client is an agent.
     pub in_tool_loop: bool,
-    /// Depth to which objects nest in the asked-for format of the answer: 0 for text, 1 for any JSON object.
+    /// Nesting depth of objects in the requested answer format: 0 for text, 1 for any JSON object.
     pub schema_depth: u32,
     /// Images in all messages.
     pub images: u32,
-    /// Sounds in all messages.
+    /// Audio parts in all messages.
     pub audio: u32,
     /// Files in all messages.
     pub files: u32,
     /// The client's limit on the answer, in tokens.
     pub max_tokens: Option<u64>,
-    /// How much reasoning is asked for.
+    /// The requested reasoning effort.
     pub effort: Effort,
-    /// Whether the answer shall be streamed.
+    /// True if the client requests a stream.
     pub stream: bool,
 }
 
@@ -69,7 +70,7 @@ impl Outline {
         Self { text: text.to_owned(), text_bytes: text.len() as u64, turns: 1, messages: 1, ..Self::default() }
     }
 
-    /// Forgets everything but the room of its buffer.
+    /// Resets everything but the capacity of its buffer.
     pub fn clear(&mut self) {
         let mut text = std::mem::take(&mut self.text);
         text.clear();

@@ -1,15 +1,15 @@
-//! The parts of a prompt, and how much of it an application sends with every request.
+//! The parts of a prompt, and the head that an application sends with every request.
 
 /// A part of what the model reads.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The tools on offer.
     Tools,
-    /// What the operator of an application says: the system prompt, instructions, documents.
+    /// Text by the application's operator: system prompt, instructions, documents.
     System,
     /// A message, counted from 0.
     Message(u32),
-    /// A prompt that is no list of messages.
+    /// A prompt that is not a list of messages.
     Prompt,
 }
 
@@ -25,32 +25,32 @@ impl Part {
     }
 }
 
-/// A place in a prompt.
+/// A position in a prompt.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// The part in which it lies.
+    /// The part that contains it.
     pub part: Part,
-    /// Whether another message follows upon that part.
+    /// True if another message follows that part.
     pub goes_on: bool,
 }
 
-/// How a prompt begins, as far as applications send that with every request.
+/// The beginning of a prompt that an application sends with every request.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// Its length in bytes, of the prompt as it is hashed.
+    /// Its length in bytes of the prompt as hashed.
     pub bytes: u64,
-    /// What it is known by.
+    /// The mark that ends it.
     pub end: HeadEnd,
 }
 
-/// Where the head of a prompt ends.
+/// The mark that ends the head of a prompt.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum HeadEnd {
-    /// With the system prompt, tools before it included.
+    /// The end of the system prompt, including the tools before it.
     System,
-    /// At the first breakpoint that its client has set for the provider's cache.
+    /// The first cache breakpoint that the client set for its provider.
     Breakpoint,
-    /// There is none that could be told from the rest: the end of the first message, or of the whole prompt.
+    /// No mark: the head ends with the first message, or with the whole prompt.
     #[default]
-    Untold,
+    Unmarked,
 }

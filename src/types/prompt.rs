@@ -1,24 +1,24 @@
-//! What the scheduler knows of a prompt: its length, and the chained hashes of its blocks.
+//! The scheduler's view of a prompt: its length and the chained hashes of its blocks.
 
-/// How a prompt is cut into blocks.
+/// The division of a prompt into blocks.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// By bytes: 64 blocks of 64, 64 of 128, 64 of 256, and 512 from there on. Small where prompts part (system prompts,
-    /// greetings), large where they are long.
+    /// Blocks of growing size in bytes: 64 of 64, 64 of 128, 64 of 256, and 512 from there on. Small where prompts
+    /// diverge (system prompts, greetings), large where they are long.
     #[default]
     Growing,
-    /// Equal blocks of so many bytes (at least one).
+    /// Equal blocks of this many bytes (at least one).
     Fixed(u32),
 }
 
-/// Blocks of one size, before they double.
+/// Number of blocks of each size of the growing layout.
 const RUN: u64 = 64;
-/// Sizes of a growing layout's runs, and of all that follows, in bytes.
+/// Block sizes of the growing layout's runs, and of all later blocks, in bytes.
 const SIZES: [u64; 3] = [64, 128, 256];
 const LAST: u64 = 512;
 
 impl Layout {
-    /// Bytes of the first `blocks` blocks.
+    /// Total bytes of the first `blocks` blocks.
     pub const fn bytes(self, blocks: usize) -> u64 {
         let mut left = blocks as u64;
         if let Self::Fixed(size) = self {
@@ -34,7 +34,7 @@ impl Layout {
         bytes + left * LAST
     }
 
-    /// Whole blocks within the first `bytes` bytes.
+    /// Number of whole blocks in the first `bytes` bytes.
     pub const fn blocks(self, bytes: u64) -> usize {
         let mut left = bytes;
         if let Self::Fixed(size) = self {
@@ -58,10 +58,10 @@ impl Layout {
 pub struct Prompt<'a> {
     /// Its length in bytes.
     pub bytes: u64,
-    /// Chained hashes of its whole blocks from the start: equal hashes mean an equal prefix up to the block's end. May be
-    /// fewer than there are blocks; what has no hash is not known to be cached anywhere.
+    /// Chained hashes of its whole blocks from the start: equal hashes mean an equal prefix up to the block's end.
+    /// There may be fewer hashes than blocks; the rest is not known to be cached anywhere.
     pub blocks: &'a [u64],
-    /// How it is cut.
+    /// The division into blocks.
     pub layout: Layout,
 }
 

@@ -1,4 +1,4 @@
-//! What an engine says of itself in its metrics. A gauge it does not have is unknown, never 0.
+//! An engine's state as its metrics report it. A gauge that an engine does not export is unknown, never 0.
 
 /// An inference engine that exports metrics.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,7 +21,7 @@ impl EngineKind {
     /// Every kind.
     pub const ALL: [Self; 6] = [Self::Vllm, Self::Sglang, Self::Tgi, Self::LlamaCpp, Self::TensorRtLlm, Self::LmDeploy];
 
-    /// The name used in logs and on the page.
+    /// The name used in logs and on the status page.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Vllm => "vllm",
@@ -34,11 +34,11 @@ impl EngineKind {
     }
 }
 
-/// What an engine says of itself; `None` for what it does not say, which is never taken for 0. Counters count from the
-/// engine's start.
+/// The metrics that an engine exports. `None` marks one that it does not export, which is never read as 0. Counters
+/// count from the engine's start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineSignals {
-    /// What it is.
+    /// The kind of engine.
     pub kind: EngineKind,
     /// Requests being computed, from all its clients.
     pub running: Option<f64>,
@@ -52,61 +52,61 @@ pub struct EngineSignals {
     pub prefix_queries: Option<f64>,
     /// Counter: prompt tokens found there.
     pub prefix_hits: Option<f64>,
-    /// The share of prompt tokens found, 0 to 1, as the engine itself averages it; see
+    /// The engine's own running average of the share of prompt tokens found, 0 to 1; see
     /// [`EngineSignals::prefix_hit_ratio`].
     pub reported_hit_ratio: Option<f64>,
-    /// Counter: requests interrupted for want of KV cache.
+    /// Counter: requests preempted for lack of KV cache.
     pub preemptions: Option<f64>,
     /// Counter: prompt tokens processed.
     pub prompt_tokens: Option<f64>,
     /// Counter: tokens generated.
     pub generated_tokens: Option<f64>,
-    /// Counter: seconds to first token by its own clock, summed over requests.
+    /// Counter: seconds to the first token as the engine measures them, summed over requests.
     pub ttft_sum: Option<f64>,
     /// Counter: requests that got a first token.
     pub ttft_count: Option<f64>,
     /// Prompt tokens of the requests in its own queue.
     pub queued_tokens: Option<f64>,
-    /// Counter: times that tokens were drafted ahead of the model.
+    /// Counter: speculative drafts.
     pub drafts: Option<f64>,
     /// Counter: tokens of these drafts.
     pub drafted_tokens: Option<f64>,
-    /// Counter: those of them that the model would have said too.
+    /// Counter: drafted tokens that the model accepted.
     pub accepted_tokens: Option<f64>,
-    /// How good its drafts are, as the engine itself averages it.
+    /// The engine's own running average of draft quality.
     pub reported_drafting: Option<Drafting>,
 }
 
-/// How good the tokens are that an engine drafts ahead of its model.
+/// The quality of an engine's speculative decoding.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Drafting {
     /// The share of drafted tokens that were accepted, 0 to 1.
     pub ratio: f64,
-    /// How many of a draft were, on average, without the token that each step of the model gives in any case.
+    /// Mean accepted tokens per draft, without the token that each step of the model yields in any case.
     pub length: Option<f64>,
 }
 
 impl Drafting {
-    /// Whether it hardly pays: a step that checks a draft takes longer than one that does not, and fewer than half of these give anything
-    /// more for it. The share alone does not tell: long drafts have low ones by nature.
+    /// True if speculative decoding hardly pays. A step that verifies a draft takes longer, and here fewer than half of
+    /// the drafts yield an extra token. The accepted share alone does not show this: it is always low for long drafts.
     pub fn is_poor(&self) -> bool {
         self.length.is_some_and(|length| length < 0.5)
     }
 }
 
-/// What an exporter says of the GPUs of one machine.
+/// The state of one machine's GPUs, from a metrics exporter.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct GpuSignals {
-    /// How many there are.
+    /// Number of GPUs.
     pub count: u32,
-    /// The share of its time that a GPU is busy, a mean over all, 0 to 1.
+    /// The share of time that a GPU is busy, averaged over all, 0 to 1.
     pub utilisation: Option<f64>,
-    /// The share of its memory that is in use at the fullest, 0 to 1.
+    /// The share of memory in use on the fullest GPU, 0 to 1.
     pub memory: Option<f64>,
 }
 
 impl EngineSignals {
-    /// An engine that says nothing.
+    /// An engine without any signals.
     pub const fn unknown(kind: EngineKind) -> Self {
         Self {
             kind,
@@ -130,8 +130,8 @@ impl EngineSignals {
         }
     }
 
-    /// The share of prompt tokens found in the prefix cache since the `earlier` scrape, 0 to 1; from the engine's own
-    /// average where it has no counters. `None` when nothing was looked up in between, or the engine started anew.
+    /// The share of prompt tokens found in the prefix cache since the `earlier` scrape, 0 to 1; the engine's own
+    /// average if it has no counters. `None` if nothing was looked up in between or the engine restarted.
     pub fn prefix_hit_ratio(&self, earlier: &Self) -> Option<f64> {
         if let (Some(queries), Some(hits)) = (self.prefix_queries, self.prefix_hits) {
             return share_since((hits, earlier.prefix_hits?), (queries, earlier.prefix_queries?));
@@ -139,14 +139,15 @@ impl EngineSignals {
         self.reported_hit_ratio
     }
 
-    /// Prompt tokens that it had begun to compute in its life, those found in its prefix cache left out. Only of engines that count a
-    /// prompt when they begin with it: most count it when its answer is over, and then it is no news.
+    /// Prompt tokens that the engine has started to compute since its start, without those found in its prefix cache.
+    /// Only for engines that count a prompt when they start it: most count it when its answer is complete, which is too
+    /// late to be useful.
     pub fn begun_tokens(&self) -> Option<f64> {
         (self.kind == EngineKind::Vllm).then_some(())?;
         Some(self.prefix_queries? - self.prefix_hits?)
     }
 
-    /// Whether the engine started anew since the `earlier` scrape: a counter fell.
+    /// True if the engine restarted since the `earlier` scrape: a counter fell.
     pub fn restarted_since(&self, earlier: &Self) -> bool {
         let counters = |signals: &Self| {
             [
@@ -163,15 +164,15 @@ impl EngineSignals {
         counters(self).into_iter().zip(counters(earlier)).any(fell)
     }
 
-    /// First tokens since the `earlier` scrape, and the seconds to them, summed. `None` when there was none in between, or the engine
-    /// started anew.
+    /// The number of first tokens since the `earlier` scrape and their summed latency in seconds. `None` if there were
+    /// none in between or the engine restarted.
     pub fn first_tokens(&self, earlier: &Self) -> Option<(f64, f64)> {
         let requests = self.ttft_count? - earlier.ttft_count?;
         let seconds = self.ttft_sum? - earlier.ttft_sum?;
         (requests > 0.0 && seconds >= 0.0).then_some((requests, seconds))
     }
 
-    /// What it drafted since the `earlier` scrape. `None` when that was nothing, or the engine started anew.
+    /// Speculative decoding since the `earlier` scrape. `None` if nothing was drafted or the engine restarted.
     pub fn drafted(&self, earlier: &Self) -> Option<Drafted> {
         let tokens = self.drafted_tokens? - earlier.drafted_tokens?;
         let accepted = self.accepted_tokens? - earlier.accepted_tokens?;
@@ -181,18 +182,18 @@ impl EngineSignals {
     }
 }
 
-/// What was drafted between two scrapes.
+/// Speculative decoding between two scrapes.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Drafted {
-    /// How often, where the engine counts it.
+    /// Number of drafts, if the engine counts them.
     pub drafts: Option<f64>,
-    /// Tokens.
+    /// Drafted tokens.
     pub tokens: f64,
-    /// Those of them that were accepted.
+    /// Drafted tokens that were accepted.
     pub accepted: f64,
 }
 
-/// The growth of one counter in units of another's; each is given as it is now and as it was.
+/// The growth of one counter divided by another's. Each pair is the current and the earlier value.
 fn share_since((part, part_before): (f64, f64), (whole, whole_before): (f64, f64)) -> Option<f64> {
     let (part, whole) = (part - part_before, whole - whole_before);
     (whole > 0.0 && part >= 0.0).then(|| (part / whole).min(1.0))

@@ -1,28 +1,28 @@
-//! How many tokens a text has, as far as it is known.
+//! Token counts with bounds.
 
-/// A number of tokens between bounds.
+/// A number of tokens with bounds.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// Hardly fewer.
+    /// A lower bound that is rarely wrong.
     pub least: u64,
-    /// The best guess.
+    /// The best estimate.
     pub expected: u64,
-    /// Hardly more.
+    /// An upper bound that is rarely wrong.
     pub most: u64,
 }
 
 impl Tokens {
-    /// A number that was counted.
+    /// An exact count.
     pub const fn exactly(tokens: u64) -> Self {
         Self { least: tokens, expected: tokens, most: tokens }
     }
 
-    /// Whether the bounds leave no doubt.
+    /// True if the count is exact.
     pub const fn is_exact(&self) -> bool {
         self.least == self.most
     }
 
-    /// Whether there are more than `limit`; `None` where the bounds leave it open.
+    /// True if there are more than `limit` tokens, false if not; `None` if the bounds do not decide it.
     pub const fn exceed(&self, limit: u64) -> Option<bool> {
         if self.least > limit {
             Some(true)

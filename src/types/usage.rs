@@ -1,4 +1,4 @@
-//! Tokens, as an answer's `usage` object reports them.
+//! Token counts, as an answer's `usage` object reports them.
 
 /// Token counts of one answer. A count the engine did not report is unknown, never 0.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -15,7 +15,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Usage that comes in parts: Anthropic's prompt tokens at the start, its output tokens at the end.
+    /// Merges usage that arrives in parts: Anthropic reports prompt tokens at the start and output tokens at the end.
     #[must_use]
     pub fn with(self, now: Self) -> Self {
         Self {
@@ -26,19 +26,19 @@ impl Usage {
         }
     }
 
-    /// Tokens of prompt and answer together.
+    /// Tokens of the prompt and the answer together.
     pub fn total(&self) -> u64 {
         self.prompt_tokens.saturating_add(self.completion_tokens)
     }
 
-    /// The same with no more tokens of the answer than it has `bytes`, beside hidden reasoning.
+    /// Limits the answer's tokens, apart from hidden reasoning, to its length of `bytes`.
     #[must_use]
     pub fn within_bytes(self, bytes: u64) -> Self {
         let most = bytes.saturating_add(self.reasoning_tokens.unwrap_or(0));
         Self { completion_tokens: self.completion_tokens.min(most), ..self }
     }
 
-    /// Tokens of the answer that a stream showed; reasoning is among them only where it was shown.
+    /// Tokens of the answer that the stream showed; reasoning counts only if it was shown.
     pub fn shown_tokens(&self, reasoning_shown: bool) -> u64 {
         let hidden = if reasoning_shown { 0 } else { self.reasoning_tokens.unwrap_or(0) };
         self.completion_tokens.saturating_sub(hidden)

@@ -1,5 +1,5 @@
-//! What a layer does to its rows beside products. Sums have a fixed order and nothing is left to the machine's library, so that every
-//! machine makes the same numbers; each function is inlined where the processor's widest registers may be used.
+//! The element-wise arithmetic of a layer. Sums have a fixed order and no system math library is used, so that every
+//! machine computes the same numbers; each function is inlined where the widest registers of the processor may be used.
 
 const LANES: usize = 8;
 
@@ -50,7 +50,7 @@ pub(crate) fn layer_norm(rows: &mut [f32], weight: &[f32], bias: &[f32]) {
     }
 }
 
-/// Makes a row's numbers shares of 1 (softmax).
+/// Normalises a row with softmax, so that it sums to 1.
 #[inline(always)]
 pub(crate) fn softmax(row: &mut [f32]) {
     let most = row.iter().fold(f32::NEG_INFINITY, |most, &x| if x > most { x } else { most });
@@ -71,7 +71,7 @@ pub(crate) fn gelu(numbers: &mut [f32]) {
     }
 }
 
-/// Abramowitz and Stegun, 7.1.26; its error is below 1.5e-7, and rounding adds as much.
+/// Abramowitz and Stegun, 7.1.26; its error is below 1.5e-7, plus as much from rounding.
 #[inline(always)]
 fn erf(x: f32) -> f32 {
     let t = 1.0 / (1.0 + 0.327_591_1 * x.abs());
@@ -79,7 +79,7 @@ fn erf(x: f32) -> f32 {
     (1.0 - polynomial * exp(-x * x)).copysign(x)
 }
 
-/// eˣ for x up to 88, and 0 or next to it below −87 (Cephes' `expf`: a power of two, and a polynomial for what is left).
+/// eˣ for x up to 88, and about 0 below −87 (Cephes' `expf`: a power of two times a polynomial of the rest).
 #[inline(always)]
 fn exp(x: f32) -> f32 {
     const LN_2_HIGH: f32 = 0.693_359_4;
@@ -103,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn exponentials_are_right(x in -87.0f32..88.0) {
+        fn exponentials_are_accurate(x in -87.0f32..88.0) {
             let wanted = f64::from(x).exp();
             prop_assert!((f64::from(exp(x)) / wanted - 1.0).abs() < 1e-6, "{} {}", exp(x), wanted);
         }
@@ -114,7 +114,7 @@ mod tests {
         }
 
         #[test]
-        fn softmax_gives_shares(mut row in prop::collection::vec(-500f32..500.0, 1..70)) {
+        fn softmax_sums_to_one(mut row in prop::collection::vec(-500f32..500.0, 1..70)) {
             let most = row.iter().copied().fold(f32::MIN, f32::max);
             let first = row.iter().position(|x| x.total_cmp(&most).is_eq()).unwrap();
             softmax(&mut row);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn error_functions_and_units_have_their_values() {
+    fn erf_and_gelu_have_known_values() {
         for (x, wanted) in [(0.0, 0.0), (0.5, 0.520_499_9), (-1.0, -0.842_700_8), (2.0, 0.995_322_3), (9.0, 1.0)] {
             assert!((erf(x) - wanted).abs() < 1e-6, "{x}: {}", erf(x));
         }

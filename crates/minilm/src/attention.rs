@@ -1,4 +1,5 @@
-//! Attention: each token's state becomes a mean of all tokens' values, by how well its query meets their keys.
+//! Self-attention: each token's state becomes the mean of all tokens' values, weighted by the products of its query
+//! with their keys.
 
 use pulp::{Arch, NullaryFnOnce};
 
@@ -6,10 +7,11 @@ use crate::arithmetic::softmax;
 
 /// Width of a head.
 pub(crate) const HEAD: usize = 32;
-/// Keys that are met together, so that their sums stay in registers.
+/// Number of keys multiplied together, so that their sums stay in registers.
 const KEYS: usize = 32;
 
-/// Reads queries, keys and values of each token, side by side, and writes the means to `seen`. `scratch` is memory for a head's keys.
+/// Reads the queries, keys and values of each token, side by side, and writes the weighted means to `seen`. `scratch`
+/// is memory for a head's keys.
 pub(crate) fn attend(query_key_value: &[f32], hidden: usize, scratch: &mut Vec<f32>, seen: &mut Vec<f32>) {
     let tokens = query_key_value.len() / (3 * hidden);
     let blocks = tokens.div_ceil(KEYS);
@@ -20,7 +22,7 @@ pub(crate) fn attend(query_key_value: &[f32], hidden: usize, scratch: &mut Vec<f
     Arch::new().dispatch(Attending { all: query_key_value, hidden, tokens, scratch, seen });
 }
 
-/// The work of [`attend`].
+/// The work of [`attend`], for dispatch by instruction set.
 struct Attending<'a> {
     all: &'a [f32],
     hidden: usize,
@@ -46,7 +48,7 @@ fn one_head(all: &[f32], hidden: usize, head: usize, tokens: usize, scratch: &mu
     let (keys, scores) = scratch.split_at_mut(scratch.len() / (HEAD + 1) * HEAD);
     let (keys, _) = keys.as_chunks_mut::<KEYS>();
     let part = |token: usize, which: usize| &all[token * 3 * hidden + which * hidden + head..][..HEAD];
-    // Keys lie by blocks, and in a block by dimension. What is beyond the last stays zero.
+    // Keys are stored in blocks, and by dimension within a block. Unused slots stay zero.
     for token in 0..tokens {
         for (dimension, key) in part(token, 1).iter().enumerate() {
             keys[token / KEYS * HEAD + dimension][token % KEYS] = key * by;
@@ -79,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn means_are_those_of_the_definition() {
+    fn attention_matches_its_definition() {
         for tokens in [1, 2, 31, 32, 33, 65] {
             let hidden = 2 * HEAD;
             let mut random = fastrand::Rng::with_seed(tokens as u64);

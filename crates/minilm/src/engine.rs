@@ -9,7 +9,7 @@ use crate::{
     weights::{Layer, Norm, Rows, Weights},
 };
 
-/// A model, ready to run.
+/// A model ready for inference.
 #[derive(Debug)]
 pub struct Engine<'a> {
     words: Rows<'a>,
@@ -28,7 +28,7 @@ struct Block {
     norm: Norm,
 }
 
-/// Memory that texts of a batch use one after another.
+/// Memory reused by the texts of a batch.
 #[derive(Debug, Default)]
 pub struct Scratch {
     states: Vec<f32>,
@@ -39,13 +39,13 @@ pub struct Scratch {
 }
 
 impl<'a> Engine<'a> {
-    /// Puts the matrices in the order in which they are used.
+    /// Packs the matrices in their order of use.
     pub fn new(weights: Weights<'a>) -> Self {
         let Weights { words, positions, norm, layers } = weights;
         Self { words, positions, norm, layers: layers.into_iter().map(Block::new).collect() }
     }
 
-    /// The mean of the last layer's states. `pieces` are word pieces and positions that the model has.
+    /// The mean of the last layer's states. `pieces` must be word pieces, and no more than the positions, of the model.
     pub fn forward(&self, pieces: &[u32], scratch: &mut Scratch) -> Vec<f32> {
         let hidden = self.words.columns;
         let states = &mut scratch.states;
@@ -94,7 +94,7 @@ impl Block {
     }
 }
 
-/// Adds to states, and normalises what comes of it.
+/// Adds `more` to the states and normalises the sum.
 struct AddAndNorm<'a> {
     states: &'a mut [f32],
     more: &'a [f32],

@@ -1,8 +1,9 @@
-//! Products of numbers and an i8 matrix, with integers inside.
+//! Products of `f32` rows and an `i8` matrix in integer arithmetic.
 //!
-//! Each row of numbers is put on a grid of its own: as fine as sums of 32 bits allow, which is 14 bits and more, so that next to nothing
-//! is lost beside what the weights have lost already. Integers give the same sums in whatever order, so that every machine makes the
-//! same vectors. Two neighbours of a row are multiplied with two weights and added in one instruction (`vpmaddwd`) where there is AVX2.
+//! Each row is quantised with its own scale, as finely as 32-bit sums allow: 14 bits and more, so that the additional
+//! error is negligible beside that of the weights. Integer sums do not depend on their order, so every machine computes
+//! the same vectors. With AVX2, two neighbours of a row are multiplied with two weights and added in one instruction
+//! (`vpmaddwd`).
 
 #[cfg(target_arch = "x86_64")]
 use pulp::x86::V3;
@@ -13,28 +14,28 @@ use crate::{
     weights::Linear,
 };
 
-/// Outputs that are worked out together.
+/// Number of outputs computed together.
 const BLOCK: usize = 16;
-/// Rows that are worked out together: 12 sums, two lots of weights and a number then fill the 16 registers of AVX2.
+/// Number of rows computed together: 12 sums, two vectors of weights and a number then fill the 16 registers of AVX2.
 const TILE: usize = 6;
 
 /// Two neighbours of a row, or two weights of one output.
 type Pair<T> = [T; 2];
 
-/// A matrix of weights, in the order in which they are used.
+/// A weight matrix in its order of use.
 #[derive(Debug)]
 pub(crate) struct Packed {
-    /// For each block of outputs, for each pair of inputs, the two weights of each output.
+    /// For each block of outputs and each pair of inputs, the two weights of each output.
     weights: Vec<[Pair<i8>; BLOCK]>,
-    /// What a weight of each output is worth, and what is added to it.
+    /// The scale of each output's weights, and its bias.
     scales: Vec<f32>,
     bias: Vec<f32>,
     inputs: usize,
-    /// The largest integer that numbers may become without a sum that overflows.
+    /// The largest quantised number whose sums cannot overflow.
     limit: f32,
 }
 
-/// Rows of numbers on their grids.
+/// Quantised rows.
 #[derive(Debug, Default)]
 pub(crate) struct Grid {
     integers: Vec<i16>,
@@ -42,7 +43,7 @@ pub(crate) struct Grid {
 }
 
 impl Packed {
-    /// Matrices over the same inputs as one: their outputs follow one another.
+    /// Joins matrices with the same inputs into one, with their outputs in order.
     pub(crate) fn new(parts: &[&Linear<'_>]) -> Self {
         let inputs = parts[0].rows.columns;
         let bias: Vec<f32> = parts.iter().flat_map(|part| part.bias.iter().copied()).collect();
@@ -60,12 +61,12 @@ impl Packed {
         Self { weights: weights.collect(), scales, bias, inputs, limit: most.min(i16::MAX as usize) as f32 }
     }
 
-    /// Outputs of a row.
+    /// Number of outputs.
     pub(crate) fn outputs(&self) -> usize {
         self.bias.len()
     }
 
-    /// Multiplies each row of `numbers` with the matrix and writes what comes of it, row by row.
+    /// Multiplies each row of `numbers` with the matrix and writes the results row by row.
     pub(crate) fn times(&self, numbers: &[f32], grid: &mut Grid, results: &mut Vec<f32>) {
         grid.set(numbers, self.inputs, self.limit);
         results.clear();
@@ -91,7 +92,7 @@ impl Packed {
             let width = BLOCK.min(outputs - first);
             for tile in (0..grid.scales.len()).step_by(TILE) {
                 let rows = TILE.min(grid.scales.len() - tile);
-                // Beyond the last row that one is taken again, and dropped.
+                // Beyond the last row, that row is repeated and its result dropped.
                 let row = |at: usize| &numbers[(tile + at.min(rows - 1)) * pairs..][..pairs];
                 let sums = sums(weights, std::array::from_fn(row));
                 for (at, sums) in sums.iter().enumerate().take(rows) {
@@ -107,7 +108,7 @@ impl Packed {
     }
 }
 
-/// The sums of a block of outputs for some rows, as any machine can work them out.
+/// The sums of a block of outputs for some rows, in portable code.
 #[inline(always)]
 fn portable<const ROWS: usize>(weights: &[[Pair<i8>; BLOCK]], rows: [&[Pair<i16>]; ROWS]) -> [[i32; BLOCK]; ROWS] {
     let mut sums = [[0; BLOCK]; ROWS];
@@ -116,7 +117,7 @@ fn portable<const ROWS: usize>(weights: &[[Pair<i8>; BLOCK]], rows: [&[Pair<i16>
             let [one, other] = row[at].map(i32::from);
             for (sum, weight) in sums.iter_mut().zip(weights) {
                 let more = one * i32::from(weight[0]) + other * i32::from(weight[1]);
-                // Only numbers that are none reach the end of 32 bits, and nothing is asked of them.
+                // Only NaN inputs can overflow 32 bits, and their results do not matter.
                 *sum = i32::wrapping_add(*sum, more);
             }
         }
@@ -168,7 +169,7 @@ fn avx2<const ROWS: usize>(
 }
 
 impl Grid {
-    /// Puts rows of so many numbers on grids whose largest integer is `limit`.
+    /// Quantises rows of `width` numbers to integers of magnitude `limit` at most.
     fn set(&mut self, numbers: &[f32], width: usize, limit: f32) {
         self.integers.resize(numbers.len(), 0);
         self.scales.clear();
@@ -176,7 +177,7 @@ impl Grid {
     }
 }
 
-/// The work of [`Grid::set`].
+/// The work of [`Grid::set`], for dispatch by instruction set.
 struct Setting<'a> {
     numbers: &'a [f32],
     width: usize,
@@ -209,7 +210,7 @@ mod tests {
     use super::*;
     use crate::weights::Rows;
 
-    /// A matrix of `outputs` by `inputs` and rows of numbers, made of a seed.
+    /// A matrix of `outputs` by `inputs` and rows of numbers, derived from a seed.
     fn made(seed: u64, outputs: usize, inputs: usize, rows: usize) -> (Vec<u8>, Vec<f32>, Vec<f32>, Vec<f32>) {
         let mut random = fastrand::Rng::with_seed(seed);
         let bytes = (0..outputs * inputs).map(|_| random.u8(..)).collect();
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_none_do_no_harm() {
+    fn nan_inputs_do_not_panic() {
         let rows = Rows { bytes: &[1, 2, 3, 4], scales: vec![1.0; 2], columns: 2 };
         let packed = Packed::new(&[&Linear { rows, bias: vec![0.0; 2] }]);
         let mut results = Vec::new();

@@ -1,51 +1,51 @@
-//! The weights of a BERT-like sentence model, out of a safetensors file in which matrices are i8 with a scale for each row.
+//! The weights of a BERT-like sentence model, read from a safetensors file with i8 matrices and one scale per row.
 
 use safetensors::{Dtype, SafeTensors};
 
 use crate::attention::HEAD;
 
-/// More layers, rows or columns than any such model has.
+/// Upper bounds of layers and of rows or columns, beyond any such model.
 const MOST_LAYERS: usize = 64;
 const MOST: usize = 1 << 20;
 
-/// A file does not hold the weights that are wanted.
+/// A file without the expected weights.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WeightsError {
-    /// It cannot be read at all.
-    #[error("no safetensors file: {0}")]
+    /// It is not a safetensors file.
+    #[error("not a safetensors file: {0}")]
     File(String),
-    /// A tensor is missing: its name.
+    /// A tensor is missing.
     #[error("it has no tensor {0}")]
     Missing(String),
-    /// A tensor is of another type or shape.
-    #[error("its tensor {name} is {found}, where {wanted} is wanted")]
+    /// A tensor has another type or shape.
+    #[error("its tensor {name} is {found}, where {wanted} is expected")]
     Kind {
-        /// Which.
+        /// Its name.
         name: String,
-        /// What it is.
+        /// The type and shape found.
         found: String,
-        /// What it would have to be.
+        /// The expected type or shape.
         wanted: String,
     },
-    /// It is of a width that cannot be.
-    #[error("it is {width} wide, which is no multiple of {of}")]
+    /// A width is not supported.
+    #[error("it is {width} wide, which is not a multiple of {of}")]
     Width {
-        /// Its width.
+        /// The width.
         width: usize,
-        /// What it would have to be a multiple of.
+        /// The number it must be a multiple of.
         of: usize,
     },
-    /// A tensor has numbers that are not finite: its name.
+    /// A tensor contains numbers that are not finite.
     #[error("its tensor {0} has numbers that are not finite")]
     Number(String),
 }
 
-/// All weights of a model. Matrices are where they lie in the file.
+/// All weights of a model. Matrices borrow from the file.
 #[derive(Debug)]
 pub struct Weights<'a> {
     /// A row for each word piece.
     pub(crate) words: Rows<'a>,
-    /// A row for each position; the first token type is added, as every text here is of it.
+    /// A row for each position, with the first token type added, which all texts have here.
     pub(crate) positions: Vec<f32>,
     pub(crate) norm: Norm,
     pub(crate) layers: Vec<Layer<'a>>,
@@ -64,7 +64,7 @@ pub(crate) struct Layer<'a> {
     pub(crate) norm: Norm,
 }
 
-/// Rows of i8 with a scale for each.
+/// Rows of i8, each with a scale.
 #[derive(Debug)]
 pub(crate) struct Rows<'a> {
     pub(crate) bytes: &'a [u8],
@@ -72,7 +72,7 @@ pub(crate) struct Rows<'a> {
     pub(crate) columns: usize,
 }
 
-/// A matrix that is multiplied with, and what is added. A row for each output.
+/// A matrix with a row for each output, and its bias.
 #[derive(Debug)]
 pub(crate) struct Linear<'a> {
     pub(crate) rows: Rows<'a>,
@@ -87,7 +87,7 @@ pub(crate) struct Norm {
 }
 
 impl<'a> Weights<'a> {
-    /// Reads a file; whatever it holds, what comes of it has shapes that fit together.
+    /// Reads a file. For any content, the result has consistent shapes.
     pub fn read(file: &'a [u8]) -> Result<Self, WeightsError> {
         let file = File(SafeTensors::deserialize(file).map_err(|error| WeightsError::File(error.to_string()))?);
         let words = file.rows("embeddings.word_embeddings.weight", None, None)?;
@@ -113,23 +113,23 @@ impl<'a> Weights<'a> {
         Ok(Self { words, positions, norm: file.norm("embeddings.LayerNorm", hidden)?, layers })
     }
 
-    /// The length of its vectors.
+    /// The length of the model's vectors.
     pub const fn hidden(&self) -> usize {
         self.words.columns
     }
 
-    /// The longest text that it has positions for, in tokens.
+    /// The longest text in tokens.
     pub const fn longest(&self) -> usize {
         self.positions.len() / self.words.columns
     }
 
-    /// The number of its word pieces.
+    /// Number of word pieces.
     pub const fn pieces(&self) -> usize {
         self.words.scales.len()
     }
 }
 
-/// A file whose tensors are known.
+/// A parsed file.
 struct File<'a>(SafeTensors<'a>);
 
 impl<'a> File<'a> {
@@ -211,7 +211,7 @@ fn kind(name: &str, dtype: Dtype, shape: &[usize], wanted: &str) -> WeightsError
     WeightsError::Kind { name: name.to_owned(), found: format!("{dtype:?} {shape:?}"), wanted: wanted.to_owned() }
 }
 
-/// The number that is meant by the 16 bits of IEEE 754's half precision.
+/// The value of 16 bits of IEEE 754 half precision.
 fn half(bits: u16) -> f32 {
     let (exponent, fraction) = (bits >> 10 & 0x1f, f32::from(bits & 0x3ff));
     let magnitude = match exponent {
@@ -228,13 +228,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_do_not_fit_say_where() {
-        let told = |file: &[u8]| Weights::read(file).unwrap_err().to_string();
-        assert!(told(b"").contains("no safetensors file"));
+    fn errors_name_the_wrong_tensor() {
+        let message = |file: &[u8]| Weights::read(file).unwrap_err().to_string();
+        assert!(message(b"").contains("not a safetensors file"));
         let file = |header: &str, bytes: usize| {
             [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; bytes]].concat()
         };
-        assert!(told(&file("{}", 0)).contains("embeddings.word_embeddings.weight"));
+        assert!(message(&file("{}", 0)).contains("embeddings.word_embeddings.weight"));
         let words = |kind: &str, width: usize, bytes: usize| {
             let name = "embeddings.word_embeddings.weight";
             file(
@@ -245,9 +245,9 @@ mod tests {
                 bytes + 4,
             )
         };
-        assert!(told(&words("F32", 32, 128)).contains("F32 [1, 32], where I8 is wanted"));
-        assert!(told(&words("I8", 31, 31)).contains("31 wide"));
-        assert!(told(&words("I8", 32, 32)).contains("token_type_embeddings"));
+        assert!(message(&words("F32", 32, 128)).contains("F32 [1, 32], where I8 is expected"));
+        assert!(message(&words("I8", 31, 31)).contains("31 wide"));
+        assert!(message(&words("I8", 32, 32)).contains("token_type_embeddings"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use ::redis::{aio::MultiplexedConnection, cmd};
 use super::names::ROOT;
 use crate::{
     measure::lock,
-    redis::{ANSWER, Broken, answered},
+    redis::{ANSWER, SessionError, query_within},
     types::{Name, wall_clock},
 };
 
@@ -72,12 +72,12 @@ pub(super) async fn tell_and_hear(
     changes: &Changes,
     hear: impl Fn(&Words) -> Vec<([u8; 32], Name)>,
     own: &mut MultiplexedConnection,
-) -> Result<(), Broken> {
+) -> Result<(), SessionError> {
     while let Some((hash, word)) = changes.next() {
         tell(&hash, &word, own).await?;
         changes.told(&hash, &word);
     }
-    let listed: HashMap<String, String> = answered(cmd("HGETALL").arg(place()), own, ANSWER).await?;
+    let listed: HashMap<String, String> = query_within(cmd("HGETALL").arg(place()), own, ANSWER).await?;
     let words = listed.iter().filter_map(|(hash, word)| read(hash, word)).collect();
     for (hash, id) in hear(&words) {
         // Any other word is later.
@@ -86,11 +86,11 @@ pub(super) async fn tell_and_hear(
     Ok(())
 }
 
-async fn tell(hash: &[u8; 32], word: &Word, own: &mut MultiplexedConnection) -> Result<(), Broken> {
+async fn tell(hash: &[u8; 32], word: &Word, own: &mut MultiplexedConnection) -> Result<(), SessionError> {
     let mut command = cmd("EVAL");
     command.arg(SCRIPT).arg(1).arg(place()).arg(blake3::Hash::from_bytes(*hash).to_hex().as_str());
     command.arg(u8::from(word.revoked)).arg(word.at).arg(&*word.id);
-    let _: u64 = answered(&command, own, ANSWER).await?;
+    let _: u64 = query_within(&command, own, ANSWER).await?;
     Ok(())
 }
 

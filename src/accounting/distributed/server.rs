@@ -15,7 +15,7 @@ use super::{
 use crate::{
     measure::lock,
     policy::SharedLimits,
-    redis::{Absent, Link, LinkError},
+    redis::{Link, LinkError, Unavailable},
     telemetry::Metrics,
     types::Name,
 };
@@ -74,10 +74,10 @@ impl Joint {
     }
 
     /// Asks whether there is room for a request; `what` it is asked for, in metrics.
-    pub(super) async fn ask(&self, what: &'static str, deal: &Transaction) -> Result<Answer, Absent> {
+    pub(super) async fn ask(&self, what: &'static str, deal: &Transaction) -> Result<Answer, Unavailable> {
         let answer = match self.script.get() {
-            Some(script) => self.link.ask::<Answer>(&deal.command(Some(script)), self.spec.timeout).await,
-            None => Err(Absent::Down),
+            Some(script) => self.link.query::<Answer>(&deal.command(Some(script)), self.spec.timeout).await,
+            None => Err(Unavailable::Down),
         };
         let result = match &answer {
             Ok((0, _)) => "ok",
@@ -91,7 +91,7 @@ impl Joint {
     /// Tells it something when there is time. Waits for nobody.
     pub(super) fn tell(&self, deal: &Transaction) {
         let Some(script) = self.script.get().filter(|_| self.link.is_up()) else {
-            return self.metrics.limits_shared("settle", Absent::Down.label());
+            return self.metrics.limits_shared("settle", Unavailable::Down.label());
         };
         if self.outbox.try_send(deal.command(Some(script))).is_err() {
             self.metrics.limits_shared("settle", "queue");
@@ -100,7 +100,7 @@ impl Joint {
 
     /// Nobody is asked or told any more.
     pub(crate) fn close(&self) {
-        self.link.lower();
+        self.link.clear_connection();
         if let Some(task) = lock(&self.task).take() {
             task.abort();
         }

@@ -16,8 +16,8 @@ use super::{
     transaction::{Answer, SCRIPT, Transaction},
 };
 use crate::{
-    quota::Fund,
-    redis::{self, ANSWER, Absent, Broken, Link, answered},
+    quota::BudgetAccount,
+    redis::{self, ANSWER, Link, SessionError, Unavailable, query_within},
     types::{Name, wall_clock},
 };
 
@@ -39,7 +39,7 @@ pub(crate) trait LocalCounts: Send + Sync {
     fn apply_revocations(&self, words: &Words) -> Vec<([u8; 32], Name)>;
 
     /// The funds of every team with a budget.
-    fn funds(&self) -> Vec<(Name, Arc<Fund>)>;
+    fn funds(&self) -> Vec<(Name, Arc<BudgetAccount>)>;
 }
 
 /// What one gateway does while the server is there.
@@ -62,22 +62,22 @@ impl redis::Session for Session {
         &self.joint.link
     }
 
-    async fn run(&mut self) -> Result<Infallible, Broken> {
+    async fn run(&mut self) -> Result<Infallible, SessionError> {
         let joint = self.joint.clone();
         let mut own = joint.link.connect(Some(ANSWER)).await?;
-        let script = answered(cmd("SCRIPT").arg("LOAD").arg(SCRIPT), &mut own, ANSWER).await?;
+        let script = query_within(cmd("SCRIPT").arg("LOAD").arg(SCRIPT), &mut own, ANSWER).await?;
         // It is named by what it says.
         let _ = joint.script.set(script);
         self.renew(&mut own).await?;
         self.revocations(&mut own).await?;
-        joint.link.raise(own.clone());
+        joint.link.set_connection(own.clone());
         tracing::info!("limits are shared");
         let mut beats = interval(BEAT);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut beat, mut ends) = (0_u32, Vec::with_capacity(BATCH));
         loop {
             tokio::select! {
-                () = joint.link.lost() => return Err(Broken::Silent),
+                () = joint.link.lost() => return Err(SessionError::Silent),
                 () = joint.changed.notified() => self.revocations(&mut own).await?,
                 _ = beats.tick() => {
                     self.revocations(&mut own).await?;
@@ -94,16 +94,16 @@ impl redis::Session for Session {
 }
 
 impl Session {
-    async fn revocations(&self, own: &mut MultiplexedConnection) -> Result<(), Broken> {
+    async fn revocations(&self, own: &mut MultiplexedConnection) -> Result<(), SessionError> {
         let counts = &self.counts;
         revocations::tell_and_hear(counts.changes(), |words| counts.apply_revocations(words), own).await
     }
 
     /// Tells what requests under way hold, and what was spent; learns what others have spent. By the script's text, lest a server that was
     /// told to forget it did not know it any more.
-    async fn renew(&self, own: &mut MultiplexedConnection) -> Result<(), Broken> {
+    async fn renew(&self, own: &mut MultiplexedConnection) -> Result<(), SessionError> {
         for deal in self.joint.roll.renewals() {
-            let _: Answer = answered(&deal.command(None), own, ANSWER).await?;
+            let _: Answer = query_within(&deal.command(None), own, ANSWER).await?;
         }
         let unix = wall_clock::seconds();
         let funds = self.counts.funds();
@@ -114,7 +114,7 @@ impl Session {
             for ((team, _), statement) in funds.iter().zip(&statements) {
                 deal.spend(&spent(team, statement), statement, &self.joint.gateway);
             }
-            let (_, told): Answer = answered(&deal.command(None), own, ANSWER).await?;
+            let (_, told): Answer = query_within(&deal.command(None), own, ANSWER).await?;
             for (((_, fund), statement), told) in funds.iter().zip(&statements).zip(told) {
                 if let [all, here] = told[..] {
                     fund.learn(statement, here, all);
@@ -122,16 +122,16 @@ impl Session {
             }
         }
         if deal.is_empty() {
-            let _: Answer = answered(&deal.command(None), own, ANSWER).await?;
+            let _: Answer = query_within(&deal.command(None), own, ANSWER).await?;
         }
         Ok(())
     }
 
     /// Tells what has ended, all of it at once and in its order.
     async fn settle(&self, ends: &mut Vec<Cmd>) {
-        let told = join_all(ends.iter().map(|end| self.joint.link.ask::<Answer>(end, ANSWER))).await;
+        let told = join_all(ends.iter().map(|end| self.joint.link.query::<Answer>(end, ANSWER))).await;
         for told in told {
-            self.joint.metrics.limits_shared("settle", told.map_or_else(Absent::label, |_| "ok"));
+            self.joint.metrics.limits_shared("settle", told.map_or_else(Unavailable::label, |_| "ok"));
         }
         ends.clear();
     }

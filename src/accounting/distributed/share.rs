@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     measure::lock,
-    quota::{Bucket, Exceeded, Figures, Fund, Kind, Overspent, Spent, Standing, Statement, within},
-    redis::Absent,
+    quota::{Bucket, BudgetAccount, BudgetExceeded, Exceeded, Kind, LimitStatus, Spent, Standing, Statement, within},
+    redis::Unavailable,
     types::Moment,
 };
 
@@ -38,7 +38,7 @@ pub(crate) enum Full {
     /// Of the key.
     Key(Exceeded),
     /// Of its team.
-    Budget(Overspent),
+    Budget(BudgetExceeded),
 }
 
 impl Share {
@@ -89,7 +89,7 @@ impl Share {
     pub(crate) async fn reserve(
         &self,
         (certain, expected): (u64, u64),
-        budget: Option<(&Arc<Fund>, Spent, u64)>,
+        budget: Option<(&Arc<BudgetAccount>, Spent, u64)>,
         (now, unix): (Moment, i64),
     ) -> Result<(), Full> {
         let Names { limits, tokens, .. } = &*self.names;
@@ -120,7 +120,7 @@ impl Share {
             Ok(answer) => answer,
             Err(absent) => {
                 // What was asked too slowly was asked all the same.
-                taken.tokens = if absent == Absent::Late { asked } else { 0 };
+                taken.tokens = if absent == Unavailable::Late { asked } else { 0 };
                 return Ok(());
             }
         };
@@ -139,7 +139,7 @@ impl Share {
             (Some((at, _, statement, room)), _) if refused == at + 1 => {
                 let unspent = room.most.saturating_sub(figure(at, 1));
                 let under_way = unspent > 0 && unspent >= room.least;
-                Err(Full::Budget(Overspent { budget: statement.budget, renewed: statement.until, under_way }))
+                Err(Full::Budget(BudgetExceeded { budget: statement.budget, renewed: statement.until, under_way }))
             }
             (_, Some(mut bucket)) => Err(Full::Key(Exceeded::of(Kind::Tokens, &mut bucket, asked, now))),
             (_, None) => Ok(()),
@@ -147,7 +147,7 @@ impl Share {
     }
 
     /// The request is over, and was settled here. `used`: the tokens it used of those that were reserved; `None` where none were.
-    pub(crate) fn settle(&self, used: Option<u64>, fund: Option<&Arc<Fund>>, unix: i64) {
+    pub(crate) fn settle(&self, used: Option<u64>, fund: Option<&Arc<BudgetAccount>>, unix: i64) {
         let (stay, hold, before) = {
             let mut taken = lock(&self.taken);
             let (before, used) = (taken.tokens, used.unwrap_or(taken.tokens));
@@ -181,7 +181,7 @@ impl Share {
     pub(crate) fn standing(&self, here: Standing, now: Moment) -> Standing {
         let mut taken = lock(&self.taken);
         let Taken { requests_left, tokens_left, .. } = &mut *taken;
-        let figures = |bucket: &mut Option<Bucket>| bucket.as_mut().map(|bucket| Figures::of(bucket, now));
+        let figures = |bucket: &mut Option<Bucket>| bucket.as_mut().map(|bucket| LimitStatus::of(bucket, now));
         Standing {
             requests: figures(requests_left).or(here.requests),
             tokens: figures(tokens_left).or(here.tokens),
@@ -191,9 +191,9 @@ impl Share {
 
     fn budget<'a>(
         &'a self,
-        fund: Option<&'a Arc<Fund>>,
+        fund: Option<&'a Arc<BudgetAccount>>,
         unix: i64,
-    ) -> Option<(&'a TeamNames, &'a Arc<Fund>, Statement, Arc<str>)> {
+    ) -> Option<(&'a TeamNames, &'a Arc<BudgetAccount>, Statement, Arc<str>)> {
         let (team, fund) = self.names.team.as_ref().zip(fund)?;
         let statement = fund.statement(unix);
         let spent = team.spent(&statement)?;
@@ -202,7 +202,7 @@ impl Share {
 }
 
 /// What was asked for is held from now on, unless the server refused it.
-fn keep(entry: Option<&Entry>, answer: &Result<Answer, Absent>) {
+fn keep(entry: Option<&Entry>, answer: &Result<Answer, Unavailable>) {
     if let (Some(entry), Ok((0, _)) | Err(_)) = (entry, answer) {
         entry.keep();
     }

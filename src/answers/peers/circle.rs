@@ -19,7 +19,7 @@ use crate::{
         codec::{self, SemanticEntry},
     },
     policy,
-    redis::{Absent, Link, LinkError},
+    redis::{Link, LinkError, Unavailable},
     types::wall_clock::{millis, now},
 };
 
@@ -148,7 +148,7 @@ impl Circle {
 
     fn send(&self, outgoing: Outgoing) -> Result<(), &'static str> {
         if !self.link.is_up() {
-            return Err(Absent::Down.label());
+            return Err(Unavailable::Down.label());
         }
         let bytes = outgoing.bytes;
         if self.queued.fetch_add(bytes, Relaxed) + bytes > QUEUED || self.outbox.try_send(outgoing).is_err() {
@@ -159,8 +159,8 @@ impl Circle {
     }
 
     /// Gives the server something that was on its way.
-    pub(super) async fn deliver(&self, outgoing: Outgoing) -> Result<(), Absent> {
-        let sent = self.link.ask(&outgoing.command, PATIENCE).await;
+    pub(super) async fn deliver(&self, outgoing: Outgoing) -> Result<(), Unavailable> {
+        let sent = self.link.query(&outgoing.command, PATIENCE).await;
         self.queued.fetch_sub(outgoing.bytes, Relaxed);
         sent
     }

@@ -11,7 +11,7 @@ use crate::{
     cache::Purge,
     measure::lock,
     policy::Policy,
-    redis::{LinkError, attend},
+    redis::{LinkError, maintain},
     telemetry::Metrics,
     types::Clock,
 };
@@ -44,7 +44,7 @@ pub(crate) fn share(
     let circle = Arc::new(circle);
     shared.circle.store(Some(circle.clone()));
     let sends = tokio::spawn(deliver(metrics.clone(), circle.clone(), outgoing));
-    let attends = tokio::spawn(attend(Session::new(local.clone(), (clock, metrics.clone()), circle)));
+    let attends = tokio::spawn(maintain(Session::new(local.clone(), (clock, metrics.clone()), circle)));
     lock(&shared.tasks).extend([sends.abort_handle(), attends.abort_handle()]);
     Ok(())
 }

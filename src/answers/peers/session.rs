@@ -10,7 +10,7 @@ use crate::{
     answers::LocalAnswers,
     cache::{Kept, codec::read_semantic, eligible},
     policy::Semantic,
-    redis::{self, ANSWER, Absent, Broken, Link, answered},
+    redis::{self, ANSWER, Link, SessionError, Unavailable, query_within},
     telemetry::Metrics,
     types::{
         Clock,
@@ -30,7 +30,7 @@ type Read = Option<Vec<(String, Vec<(String, HashMap<String, Vec<u8>>)>)>>;
 pub(super) async fn deliver(metrics: Metrics, circle: Arc<Circle>, mut outgoing: mpsc::Receiver<Outgoing>) {
     while let Some(next) = outgoing.recv().await {
         let what = next.what;
-        let result = circle.deliver(next).await.map_or_else(Absent::label, |()| "ok");
+        let result = circle.deliver(next).await.map_or_else(Unavailable::label, |()| "ok");
         metrics.cache().shared(what, result);
     }
 }
@@ -52,7 +52,7 @@ impl redis::Session for Session {
         &self.circle.link
     }
 
-    async fn run(&mut self) -> Result<Infallible, Broken> {
+    async fn run(&mut self) -> Result<Infallible, SessionError> {
         let circle = self.circle.clone();
         let mut asks = circle.link.connect(Some(ANSWER)).await?;
         let mut reads = circle.link.connect(None).await?;
@@ -61,17 +61,17 @@ impl redis::Session for Session {
         self.catch_up(&mut asks).await?;
         // From the beginning: a server that was set back counts on from an earlier entry. What is known is passed over.
         "0".clone_into(&mut self.last);
-        circle.link.raise(asks.clone());
+        circle.link.set_connection(asks.clone());
         tracing::info!("kept answers are shared");
         loop {
             let question = self.question();
             let read = tokio::select! {
-                () = circle.link.lost() => return Err(Broken::Silent),
+                () = circle.link.lost() => return Err(SessionError::Silent),
                 () = circle.purged.notified() => {
                     self.tell(&mut asks).await?;
                     continue;
                 }
-                read = answered::<Read>(&question, &mut reads, BLOCK + ANSWER) => read?,
+                read = query_within::<Read>(&question, &mut reads, BLOCK + ANSWER) => read?,
             };
             self.take(read, &mut asks).await?;
         }
@@ -91,20 +91,20 @@ impl Session {
     }
 
     /// Tells the server of what was purged here.
-    async fn tell(&self, asks: &mut MultiplexedConnection) -> Result<(), Broken> {
+    async fn tell(&self, asks: &mut MultiplexedConnection) -> Result<(), SessionError> {
         while let Some((pattern, purge)) = self.circle.purges.pending() {
-            let stamp: String = answered(&self.circle.telling(&pattern, &purge), asks, ANSWER).await?;
-            self.circle.purges.told(pattern, stamp.parse().map_err(|_| Broken::Silent)?);
+            let stamp: String = query_within(&self.circle.telling(&pattern, &purge), asks, ANSWER).await?;
+            self.circle.purges.told(pattern, stamp.parse().map_err(|_| SessionError::Silent)?);
             self.metrics.cache().shared("purge", "ok");
         }
         Ok(())
     }
 
     /// Learns what was purged elsewhere, and forgets it here.
-    async fn catch_up(&self, asks: &mut MultiplexedConnection) -> Result<(), Broken> {
+    async fn catch_up(&self, asks: &mut MultiplexedConnection) -> Result<(), SessionError> {
         let mut question = cmd("HGETALL");
         question.arg(self.circle.purges_at());
-        let all: HashMap<Vec<u8>, Vec<u8>> = answered(&question, asks, ANSWER).await?;
+        let all: HashMap<Vec<u8>, Vec<u8>> = query_within(&question, asks, ANSWER).await?;
         // What was written before these is gone by itself.
         let old = now().saturating_sub(millis(LONGEST)) * 1000;
         let mut listed = Vec::with_capacity(all.len());
@@ -114,7 +114,7 @@ impl Session {
                 _ => {
                     let mut deletion = cmd("HDEL");
                     deletion.arg(self.circle.purges_at()).arg(pattern);
-                    let _: u64 = answered(&deletion, asks, ANSWER).await?;
+                    let _: u64 = query_within(&deletion, asks, ANSWER).await?;
                 }
             }
         }
@@ -133,7 +133,7 @@ impl Session {
     }
 
     /// Takes in what others tell.
-    async fn take(&mut self, read: Read, asks: &mut MultiplexedConnection) -> Result<(), Broken> {
+    async fn take(&mut self, read: Read, asks: &mut MultiplexedConnection) -> Result<(), SessionError> {
         let entries: Vec<_> = read.into_iter().flatten().flat_map(|(_, entries)| entries).collect();
         let Some((last, _)) = entries.last() else { return Ok(()) };
         self.last.clone_from(last);

@@ -46,7 +46,7 @@ impl Peers {
         let place = circle.record_at(key);
         let mut question = ::redis::cmd("GET");
         question.arg(&place);
-        let bytes: Vec<u8> = match circle.link.ask(&question, circle.spec.timeout).await {
+        let bytes: Vec<u8> = match circle.link.query(&question, circle.spec.timeout).await {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Some("miss"),
             Err(absent) => return Some(absent.label()),

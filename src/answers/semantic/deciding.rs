@@ -13,7 +13,7 @@ use crate::{
     cache::{EmbedError, Embedder},
     embed::{self, Limits, Worker},
     fleet::Breaker,
-    policy::{Decider, EmbeddingBackend},
+    policy::{EmbedderChoice, EmbeddingBackend},
     upstream::{Client, Embeddings, RemoteEmbedder, embeddings::Source},
 };
 
@@ -29,16 +29,16 @@ const LOCAL: Limits = Limits { threads: 1, queue: 64, batch: 1 };
 /// What decides, as the policy has it.
 #[derive(Debug)]
 pub(super) struct Deciding {
-    of: Decider,
+    of: EmbedderChoice,
     made: OnceCell<Option<Arc<Embedders>>>,
 }
 
 impl Deciding {
-    pub(super) fn new(of: Decider) -> Self {
+    pub(super) fn new(of: EmbedderChoice) -> Self {
         Self { of, made: OnceCell::new() }
     }
 
-    pub(super) fn of(&self) -> &Decider {
+    pub(super) fn of(&self) -> &EmbedderChoice {
         &self.of
     }
 
@@ -66,7 +66,7 @@ impl Deciding {
 
     /// Whether making it may take seconds, or minutes where it is downloaded.
     fn loads(&self) -> bool {
-        matches!(self.of, Decider::Fastembed(_) | Decider::Onnx(_))
+        matches!(self.of, EmbedderChoice::Fastembed(_) | EmbedderChoice::Onnx(_))
     }
 
     /// The embedders, waited for whatever they take; `None` where there are none.
@@ -105,9 +105,9 @@ impl Deciding {
     /// What the policy names instead of what is compiled in.
     async fn other(&self) -> Option<Result<Decides, EmbedError>> {
         match &self.of {
-            Decider::BuiltIn => None,
-            Decider::Backend(backend) => Some(remote(backend)),
-            Decider::Fastembed(_) | Decider::Onnx(_) => {
+            EmbedderChoice::BuiltIn => None,
+            EmbedderChoice::Backend(backend) => Some(remote(backend)),
+            EmbedderChoice::Fastembed(_) | EmbedderChoice::Onnx(_) => {
                 let kind = self.of.name();
                 Some(loaded(self.of.clone()).await.map(|model| Decides {
                     kind,
@@ -123,7 +123,7 @@ impl Deciding {
 
 fn built_in_decides(worker: Arc<Worker>) -> Result<Decides, EmbedError> {
     let id = embed::decider()?.id().to_owned();
-    Ok(Decides { kind: Decider::BuiltIn.name(), id, worker, patience: PATIENCE, breaker: None })
+    Ok(Decides { kind: EmbedderChoice::BuiltIn.name(), id, worker, patience: PATIENCE, breaker: None })
 }
 
 fn remote(backend: &EmbeddingBackend) -> Result<Decides, EmbedError> {
@@ -145,7 +145,7 @@ fn remote(backend: &EmbeddingBackend) -> Result<Decides, EmbedError> {
 }
 
 /// A model on this machine, loaded by a thread of its own: a download that hangs must not hold up the end of the process.
-async fn loaded(of: Decider) -> Result<Arc<dyn Embedder>, EmbedError> {
+async fn loaded(of: EmbedderChoice) -> Result<Arc<dyn Embedder>, EmbedError> {
     let failed = |problem: String| EmbedError { embedder: of.name().to_owned(), problem: problem.into() };
     let (reply, answer) = oneshot::channel();
     let wanted = of.clone();
@@ -157,11 +157,11 @@ async fn loaded(of: Decider) -> Result<Arc<dyn Embedder>, EmbedError> {
 }
 
 #[cfg(feature = "fastembed")]
-fn load(of: &Decider) -> Result<Arc<dyn Embedder>, EmbedError> {
+fn load(of: &EmbedderChoice) -> Result<Arc<dyn Embedder>, EmbedError> {
     let model = match of {
-        Decider::Onnx(folder) => embed::Onnx::of_folder(folder),
-        Decider::Fastembed(name) => embed::Onnx::named(name),
-        Decider::BuiltIn | Decider::Backend(_) => return embed::decider(),
+        EmbedderChoice::Onnx(folder) => embed::Onnx::of_folder(folder),
+        EmbedderChoice::Fastembed(name) => embed::Onnx::named(name),
+        EmbedderChoice::BuiltIn | EmbedderChoice::Backend(_) => return embed::decider(),
     };
     let failed =
         |error: embed::OnnxError| EmbedError { embedder: of.name().to_owned(), problem: error.to_string().into() };
@@ -170,6 +170,6 @@ fn load(of: &Decider) -> Result<Arc<dyn Embedder>, EmbedError> {
 
 /// A policy that names such a model is refused where this is not compiled in.
 #[cfg(not(feature = "fastembed"))]
-fn load(of: &Decider) -> Result<Arc<dyn Embedder>, EmbedError> {
+fn load(of: &EmbedderChoice) -> Result<Arc<dyn Embedder>, EmbedError> {
     Err(EmbedError { embedder: of.name().to_owned(), problem: "this signalbox was built without fastembed".into() })
 }

@@ -20,7 +20,7 @@ use crate::{
     },
     embed::{self, Limits, Worker},
     measure::lock,
-    policy::{Caching, Decider},
+    policy::{Caching, EmbedderChoice},
     types::{Moment, Name},
 };
 
@@ -43,7 +43,7 @@ impl SemanticAnswers {
         Self {
             entries: Semantic::default(),
             built_in: Arc::new(Worker::new(Limits::for_processors(processors), embed::decider)),
-            deciding: ArcSwap::from_pointee(Deciding::new(Decider::default())),
+            deciding: ArcSwap::from_pointee(Deciding::new(EmbedderChoice::default())),
             scopes: Mutex::default(),
             recent: Mutex::default(),
         }
@@ -146,14 +146,14 @@ mod tests {
     use super::*;
     use crate::policy::{self, EmbeddingBackend};
 
-    fn with(decider: Decider) -> Caching {
+    fn with(decider: EmbedderChoice) -> Caching {
         Caching { semantic: Some(policy::Semantic::default()), decider, ..Caching::default() }
     }
 
     #[tokio::test]
     async fn what_is_looked_up_by_is_made_before_the_first_lookup() {
         let meanings = Arc::new(SemanticAnswers::new());
-        meanings.follow(Some(&with(Decider::BuiltIn)));
+        meanings.follow(Some(&with(EmbedderChoice::BuiltIn)));
         let made = async {
             while meanings.embedder().is_none() {
                 tokio::task::yield_now().await;
@@ -164,7 +164,7 @@ mod tests {
 
     #[tokio::test]
     async fn another_embedder_takes_over_and_the_one_before_ends() {
-        let backend = Decider::Backend(EmbeddingBackend {
+        let backend = EmbedderChoice::Backend(EmbeddingBackend {
             url: "http://127.0.0.1:9/v1".to_owned(),
             model: "m".to_owned(),
             key: None,
@@ -180,7 +180,7 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &meanings.embedders().await.unwrap()), "the same goes on");
         let kept = Arc::downgrade(&first);
         drop(first);
-        meanings.follow(Some(&with(Decider::BuiltIn)));
+        meanings.follow(Some(&with(EmbedderChoice::BuiltIn)));
         // Who began to make it sees only now that it is made.
         tokio::task::yield_now().await;
         assert!(kept.upgrade().is_none(), "its threads end with it");

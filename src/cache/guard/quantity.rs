@@ -21,72 +21,7 @@ pub(super) enum What {
 }
 
 /// Units; the first of each line is the normal form.
-const UNITS: &str = "
-km kilometre kilometer kilometres kilometers kms
-metre m meter metres meters mtr
-cm centimetre centimeter centimetres centimeters cms
-mm millimetre millimeter millimetres millimeters
-mile mi miles
-foot feet ft
-inch inches
-yard yards yd
-mph
-kmh kph
-kg kilogram kilograms kgs kilo kilos kilogramme kilogrammes
-gram grams gm gms gramme grammes
-mg milligram milligrams
-lb pound pounds lbs
-ounce ounces oz
-ton tons tonne tonnes
-litre liter litres liters ltr
-ml millilitre milliliter millilitres milliliters
-gallon gallons gal
-cup cups
-celsius centigrade °c
-fahrenheit °f
-kelvin
-degree degrees °
-second seconds sec secs
-ms millisecond milliseconds
-minute minutes min mins
-hour hours hr hrs
-day days
-week weeks
-month months
-year years yr yrs
-century centuries
-kb kilobyte kilobytes
-mb megabyte megabytes
-gb gigabyte gigabytes
-tb terabyte terabytes
-bit bits
-byte bytes
-hz hertz
-khz
-mhz
-ghz
-watt watts
-kw kilowatt kilowatts
-kwh
-volt volts
-amp amps ampere amperes
-calorie calories cal
-kcal
-percent % pct percentage
-usd $ dollar dollars bucks
-eur € euro euros
-gbp £
-jpy ¥ yen
-inr ₹ rs rupee rupees
-lakh lakhs lac lacs
-crore crores
-px pixel pixels
-word words
-sentence sentences
-line lines
-page pages
-paragraph paragraphs
-";
+const UNITS: &str = include_str!("lists/units.txt");
 
 /// Unit at the beginning of `words` and the number of its words: "degrees celsius" is one unit.
 fn unit_of(words: &[String]) -> Option<(&'static str, usize)> {

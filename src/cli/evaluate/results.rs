@@ -1,7 +1,7 @@
 //! What an evaluation found.
 
 use super::learn::Replay;
-use crate::prompt::complexity::curve::{Interval, Worth};
+use crate::prompt::complexity::curve::{Interval, RankingValue};
 
 /// Bootstrap samples.
 pub(super) const DRAWS: usize = 1000;
@@ -12,7 +12,7 @@ pub(super) const NOTHING: &str = "the larger model is not better here: there is 
 /// How one ranking did on one set of prompts.
 pub(super) struct Row {
     pub(super) name: &'static str,
-    pub(super) worth: Worth,
+    pub(super) worth: RankingValue,
     pub(super) apgr: Interval,
     /// What the first row has over this one, in APGR.
     pub(super) ahead: Interval,

@@ -28,7 +28,7 @@ use crate::{
     },
     journal::AttemptEntry,
     policy::Secret,
-    protocol::{LONG_BODY, answer, request::Edits},
+    protocol::{Edits, LONG_BODY, answer},
     types::{
         Clock, Endpoint, Fault, Retry, Usage,
         fault::{LOST, MISSING, UNREACHABLE},

@@ -17,7 +17,7 @@ use crate::{
     },
     journal::CascadeResult,
     policy::{Cascade, Route, Timeouts},
-    protocol::{Draft, Event, LONG_BODY, Seen, Wanted, verdict::Bar},
+    protocol::{AnswerRequirements, Event, EventFacts, LONG_BODY, PartialAnswer, verdict::AnswerCriteria},
     types::{Check, Fault},
 };
 
@@ -46,7 +46,7 @@ enum Found {
 /// What was read of a stream that is held back.
 #[derive(Default)]
 struct Watch {
-    draft: Draft,
+    draft: PartialAnswer,
     /// It said that it is at its end.
     done: bool,
 }
@@ -61,7 +61,7 @@ impl Escalation<'_> {
     /// The answer that the client gets: the first, or a larger model's.
     pub(super) async fn judge(&self, mut first: Committed) -> Committed {
         let to = &self.asked.serving.snapshot.pools[self.cascade.to.pool].spec.name;
-        if !Draft::reads(self.job.call.endpoint) || first.decision.pool == *to {
+        if !PartialAnswer::reads(self.job.call.endpoint) || first.decision.pool == *to {
             return first;
         }
         let until = Instant::now() + self.left(&first.meter);
@@ -102,9 +102,9 @@ impl Escalation<'_> {
         last.saturating_sub(meter.age())
     }
 
-    fn bar(&self) -> impl FnOnce() -> Bar + Send + 'static {
+    fn bar(&self) -> impl FnOnce() -> AnswerCriteria + Send + 'static {
         let (checks, min_logprob, body) = (self.cascade.checks, self.cascade.min_logprob, self.job.call.body.clone());
-        move || Bar { checks, min_logprob, wanted: Wanted::read(&body) }
+        move || AnswerCriteria { checks, min_logprob, wanted: AnswerRequirements::read(&body) }
     }
 
     /// Looks a whole answer through.
@@ -113,7 +113,7 @@ impl Escalation<'_> {
             return Found::Unread;
         }
         let (bar, length) = (self.bar(), body.len().max(self.job.call.body.bytes().len()));
-        let found = aside(length, move || match Draft::whole(&body) {
+        let found = aside(length, move || match PartialAnswer::whole(&body) {
             Some(draft) => bar().fails(&draft).map_or(Found::Good, bad),
             None => Found::Unread,
         });
@@ -199,14 +199,14 @@ impl Escalation<'_> {
 impl Watch {
     /// Holds one more event back.
     async fn next(&mut self, events: &mut Events, meter: &mut Meter) -> Held {
-        let look = |event: &Event, seen: &Seen| {
+        let look = |event: &Event, seen: &EventFacts| {
             meter.read(seen);
             self.take(event, seen);
         };
         events.hold(look).await
     }
 
-    fn take(&mut self, event: &Event, seen: &Seen) {
+    fn take(&mut self, event: &Event, seen: &EventFacts) {
         self.done |= seen.done;
         if let Some(data) = event.data() {
             self.draft.push(&data);

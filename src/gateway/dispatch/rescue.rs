@@ -16,7 +16,7 @@ use crate::{
         relay::{Answer, Broken, Committed, Rescue, Rest},
         stages::Call,
     },
-    protocol::rest::{self, Prefill},
+    protocol::continuation::{self, Prefill},
     schedule::retry::pause,
     types::{EngineKind, Name},
 };
@@ -40,7 +40,7 @@ impl Rescuer {
         {
             return None;
         }
-        if !rest::is_plain_text(job.call.endpoint, &job.call.body) {
+        if !continuation::is_plain_text(job.call.endpoint, &job.call.body) {
             return None;
         }
         let (target, backend) = asked.spot_of(&committed.decision.pool, &committed.decision.backend)?;
@@ -121,7 +121,7 @@ impl Rescuer {
             _ => None,
         };
         let Job { client, estimator, call, headers } = &*self.job;
-        let body = rest::request(call.endpoint, &call.body, prefill, said, tokens)?;
+        let body = continuation::request(call.endpoint, &call.body, prefill, said, tokens)?;
         Some(
             Job {
                 client: client.clone(),

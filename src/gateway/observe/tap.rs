@@ -14,7 +14,7 @@ use crate::{
         relay::{Meter, is_generation},
         reply::is_events,
     },
-    protocol::{Seen, Splitter, answer},
+    protocol::{EventFacts, Splitter, answer},
     types::{Endpoint, Outcome},
 };
 
@@ -89,7 +89,7 @@ impl Tap {
                     };
                     let seen = match event.data() {
                         Some(data) if !data.is_empty() => answer::read_event(self.endpoint, &data),
-                        _ => Seen::default(),
+                        _ => EventFacts::default(),
                     };
                     *complete |= seen.done || seen.finished;
                     self.meter.read(&seen);

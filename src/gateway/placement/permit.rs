@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::state::PlacementState;
 use crate::{
     fleet::Ticket,
-    quota::Reserved,
+    quota::TokenReservation,
     types::{Moment, Usage},
 };
 
@@ -13,12 +13,16 @@ use crate::{
 pub(in crate::gateway) struct EnginePermit {
     ticket: Option<Ticket>,
     /// Given back where nothing says what was used.
-    charge: Option<Reserved>,
+    charge: Option<TokenReservation>,
     state: Arc<PlacementState>,
 }
 
 impl EnginePermit {
-    pub(in crate::gateway) fn new(ticket: Ticket, charge: Option<Reserved>, state: Arc<PlacementState>) -> Self {
+    pub(in crate::gateway) fn new(
+        ticket: Ticket,
+        charge: Option<TokenReservation>,
+        state: Arc<PlacementState>,
+    ) -> Self {
         Self { ticket: Some(ticket), charge, state }
     }
 

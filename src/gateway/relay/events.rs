@@ -13,7 +13,7 @@ use http_body::Body as _;
 
 use crate::{
     policy::Secret,
-    protocol::{Event, Seen, Splitter, StreamError, answer},
+    protocol::{Event, EventFacts, Splitter, StreamError, answer},
     telemetry::BackendMetrics,
     types::{Endpoint, Fault},
 };
@@ -32,7 +32,7 @@ pub(in crate::gateway) struct Events {
     splitter: Splitter,
     endpoint: Endpoint,
     /// Events that were read before the answer was committed.
-    held: VecDeque<(Event, Seen)>,
+    held: VecDeque<(Event, EventFacts)>,
     /// What they take, in bytes.
     held_size: usize,
     /// What broke the stream after them.
@@ -78,7 +78,7 @@ impl Events {
     }
 
     /// Reads until the answer has begun: a token, or a proper end without one. Fails where another backend may still do better.
-    pub(in crate::gateway) async fn commit(&mut self, mut read: impl FnMut(&Seen)) -> Result<(), Fault> {
+    pub(in crate::gateway) async fn commit(&mut self, mut read: impl FnMut(&EventFacts)) -> Result<(), Fault> {
         while self.held_size < MOST_HELD {
             let Some((event, seen)) = poll_fn(|cx| self.poll_upstream(cx)).await.transpose()? else {
                 // An engine that ends a stream without a word gave no answer.
@@ -102,15 +102,15 @@ impl Events {
         Ok(())
     }
 
-    fn keep(&mut self, event: Event, seen: Seen) {
+    fn keep(&mut self, event: Event, seen: EventFacts) {
         // The smallest event is one byte long; what is noted of it is not.
-        self.held_size += event.raw.len() + size_of::<(Event, Seen)>();
+        self.held_size += event.raw.len() + size_of::<(Event, EventFacts)>();
         self.held.push_back((event, seen));
     }
 
     /// Holds one more event back, after those that are held, and shows it to `look`. Whatever becomes of it, nothing is lost: all of it,
     /// an end or a break included, comes again from [`poll_next`](Self::poll_next).
-    pub(in crate::gateway) async fn hold(&mut self, look: impl FnOnce(&Event, &Seen)) -> Held {
+    pub(in crate::gateway) async fn hold(&mut self, look: impl FnOnce(&Event, &EventFacts)) -> Held {
         if self.held_size >= MOST_HELD {
             return Held::Full;
         }
@@ -130,7 +130,7 @@ impl Events {
     }
 
     /// The events that are held back, in their order.
-    pub(in crate::gateway) fn held(&self) -> impl Iterator<Item = &(Event, Seen)> {
+    pub(in crate::gateway) fn held(&self) -> impl Iterator<Item = &(Event, EventFacts)> {
         self.held.iter()
     }
 
@@ -145,7 +145,7 @@ impl Events {
     }
 
     /// The next event, those held first.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, Seen), Fault>>> {
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, EventFacts), Fault>>> {
         match self.held.pop_front() {
             Some(held) => Poll::Ready(Some(Ok(held))),
             None => match self.broken.take() {
@@ -155,7 +155,7 @@ impl Events {
         }
     }
 
-    fn look(&self, event: Event) -> (Event, Seen) {
+    fn look(&self, event: Event) -> (Event, EventFacts) {
         let seen = look(self.endpoint, &event);
         if seen.error.is_none() {
             return (event, seen);
@@ -170,7 +170,7 @@ impl Events {
         }
     }
 
-    fn poll_upstream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, Seen), Fault>>> {
+    fn poll_upstream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, EventFacts), Fault>>> {
         loop {
             match self.splitter.next_event() {
                 Ok(Some(event)) => {
@@ -213,10 +213,10 @@ impl Events {
     }
 }
 
-fn look(endpoint: Endpoint, event: &Event) -> Seen {
+fn look(endpoint: Endpoint, event: &Event) -> EventFacts {
     match event.data() {
         Some(data) if !data.is_empty() => answer::read_event(endpoint, &data),
-        _ => Seen::default(),
+        _ => EventFacts::default(),
     }
 }
 

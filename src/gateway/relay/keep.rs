@@ -15,7 +15,7 @@ use crate::{
         stages::Routed,
     },
     policy::{Exact, Replay},
-    protocol::{Event, Gathering, LONG_BODY, Transcript, Unkept},
+    protocol::{Event, LONG_BODY, Transcript, TranscriptBuilder, Uncacheable},
     types::{Clock, Endpoint, Moment, Name, Price},
 };
 
@@ -130,9 +130,9 @@ impl Keeper {
         self.record.metrics().cache().stored(result);
     }
 
-    async fn kept(&mut self, exact: Option<Exact>, meaning: Option<Box<Pending>>) -> Result<bool, Unkept> {
-        let served = self.record.served().filter(|served| served.passed).ok_or(Unkept::Unfinished)?;
-        let (pool, origin) = self.answered(&served).ok_or(Unkept::Unfinished)?;
+    async fn kept(&mut self, exact: Option<Exact>, meaning: Option<Box<Pending>>) -> Result<bool, Uncacheable> {
+        let served = self.record.served().filter(|served| served.passed).ok_or(Uncacheable::Unfinished)?;
+        let (pool, origin) = self.answered(&served).ok_or(Uncacheable::Unfinished)?;
         let (price, pool) = (pool.spec.price, pool.spec.name.clone());
         let transcript = self.transcript(exact.unwrap_or_default()).await?;
         let now = self.clock.now();
@@ -160,31 +160,31 @@ impl Keeper {
         Ok(self.answers.local.cache.exact.insert(*key, record, ttl, now))
     }
 
-    async fn transcript(&mut self, exact: Exact) -> Result<Transcript, Unkept> {
+    async fn transcript(&mut self, exact: Exact) -> Result<Transcript, Uncacheable> {
         let (endpoint, largest) = (self.endpoint, exact.largest);
         let timed = exact.replay == Replay::Paced;
         let (length, gathered) = match std::mem::replace(&mut self.gathered, Gathered::Nothing) {
-            Gathered::Nothing => return Err(Unkept::Unreadable),
-            Gathered::TooLarge => return Err(Unkept::TooLarge),
+            Gathered::Nothing => return Err(Uncacheable::Unreadable),
+            Gathered::TooLarge => return Err(Uncacheable::TooLarge),
             Gathered::Whole(bytes) => (bytes.len(), Gathered::Whole(bytes)),
             Gathered::Events { events, bytes } => (bytes, Gathered::Events { events, bytes }),
         };
         let make = move || match gathered {
             Gathered::Whole(bytes) => Transcript::of_whole(endpoint, &bytes, largest),
             Gathered::Events { events, .. } => {
-                let mut gathering = Gathering::new(endpoint, timed);
+                let mut gathering = TranscriptBuilder::new(endpoint, timed);
                 for (event, pause) in &events {
                     gathering.push(event, *pause);
                 }
                 gathering.finish(largest)
             }
-            Gathered::Nothing | Gathered::TooLarge => Err(Unkept::Unreadable),
+            Gathered::Nothing | Gathered::TooLarge => Err(Uncacheable::Unreadable),
         };
         if length <= LONG_BODY {
             return make();
         }
         // It would hold up a worker.
-        tokio::task::spawn_blocking(make).await.unwrap_or(Err(Unkept::Unreadable))
+        tokio::task::spawn_blocking(make).await.unwrap_or(Err(Uncacheable::Unreadable))
     }
 
     /// The pool that answered, and its backend as the policy describes it.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Committed, Meter, patience::Patience};
 use crate::{
-    protocol::{Event, Seen, rest::Tailor},
+    protocol::{Event, EventFacts, continuation::StreamAdapter},
     types::{Fault, fault::STALLED},
 };
 
@@ -59,7 +59,7 @@ pub(super) struct Lifeline {
     /// The rest that is being fetched, and the fault that made it necessary.
     fetching: Option<(BoxFuture<'static, Option<Rest>>, Fault)>,
     /// What makes the rest fit, and the fault that made it necessary.
-    tailor: Option<Tailor>,
+    tailor: Option<StreamAdapter>,
     cause: Option<Fault>,
 }
 
@@ -77,7 +77,7 @@ impl Lifeline {
     }
 
     /// Notes what an event from upstream says.
-    fn note(&mut self, data: &[u8], seen: &Seen) {
+    fn note(&mut self, data: &[u8], seen: &EventFacts) {
         if self.rescue.is_none() {
             return;
         }
@@ -105,7 +105,7 @@ impl Lifeline {
     ///
     /// # Errors
     /// The fault of the stream that broke off, where the rest turns out to be of another answer.
-    pub(super) fn pass(&mut self, event: Event, seen: &Seen) -> Result<Option<Bytes>, Fault> {
+    pub(super) fn pass(&mut self, event: Event, seen: &EventFacts) -> Result<Option<Bytes>, Fault> {
         let Some(tailor) = &mut self.tailor else {
             if let Some(data) = event.data() {
                 self.note(&data, seen);
@@ -135,13 +135,13 @@ impl Lifeline {
             return Err(fault);
         };
         // The caller has what a stream before this one said, and this one had not said again.
-        let unrepeated = self.tailor.as_ref().map_or("", Tailor::still_expected);
+        let unrepeated = self.tailor.as_ref().map_or("", StreamAdapter::still_expected);
         said.push_str(unrepeated);
         if self.pattern.is_none() {
             return Err(fault);
         }
         if unrepeated.is_empty() {
-            self.received = meter.received() + self.tailor.as_ref().map_or(0, Tailor::before);
+            self.received = meter.received() + self.tailor.as_ref().map_or(0, StreamAdapter::before);
         }
         let tokens = self.received;
         meter.break_off(&fault);
@@ -178,7 +178,7 @@ impl Lifeline {
         let fault = fault.clone();
         self.fetching = None;
         let Some(Rest { committed, repeats, before, next }) = rest else { return Poll::Ready(Err(fault)) };
-        self.tailor = Some(Tailor::new(self.pattern.as_deref().unwrap_or_default(), &repeats, before));
+        self.tailor = Some(StreamAdapter::new(self.pattern.as_deref().unwrap_or_default(), &repeats, before));
         self.rescue = next;
         self.cause = Some(fault);
         if !repeats.is_empty() {

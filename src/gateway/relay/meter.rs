@@ -13,7 +13,7 @@ use crate::{
         placement::EnginePermit,
         record::{Record, millis},
     },
-    protocol::Seen,
+    protocol::EventFacts,
     telemetry::{BackendMetrics, PoolMetrics, Stage},
     types::{Blame, Clock, Fault, Moment, Name, Outcome, Price, Usage},
 };
@@ -144,7 +144,7 @@ impl Meter {
     }
 
     /// An event came from upstream.
-    pub(in crate::gateway) fn read(&mut self, seen: &Seen) {
+    pub(in crate::gateway) fn read(&mut self, seen: &EventFacts) {
         self.choices |= seen.choices;
         self.reasoning |= seen.reasoning;
         if seen.token {

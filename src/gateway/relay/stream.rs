@@ -17,7 +17,7 @@ use super::{
     patience::Patience,
 };
 use crate::{
-    protocol::{Event, Seen, error},
+    protocol::{Event, EventFacts, error},
     types::{Blame, Fault, Outcome, fault::DEADLINE},
 };
 
@@ -80,7 +80,7 @@ impl Stream {
     }
 
     /// Notes what an event says; what of it goes to the client, if anything.
-    fn pass(&mut self, event: Event, seen: &Seen, held: bool) -> Result<Option<Bytes>, Fault> {
+    fn pass(&mut self, event: Event, seen: &EventFacts, held: bool) -> Result<Option<Bytes>, Fault> {
         if !held {
             self.meter.read(seen);
         }
@@ -124,7 +124,7 @@ impl Stream {
         None
     }
 
-    fn note_end(&mut self, seen: &Seen) {
+    fn note_end(&mut self, seen: &EventFacts) {
         let (begun, finished) = &mut self.choices;
         *begun |= seen.choices;
         *finished |= seen.finished_choices;

@@ -121,9 +121,9 @@ impl Sharing {
             // It would hold up a worker.
             let (endpoint, body) = (call.endpoint, call.body.clone());
             let form = tokio::task::spawn_blocking(move || Canonical::of(endpoint, &body)).await;
-            form.map_err(|_| past(Bypass::Unclear))?
+            form.map_err(|_| past(Bypass::Ambiguous))?
         };
-        let form = form.map_err(|_| past(Bypass::Unclear))?;
+        let form = form.map_err(|_| past(Bypass::Ambiguous))?;
         let headers = address::distinguishing(&call.headers);
         let key = answers.local.cache.keys.load().exact(&cache::KeyParts {
             scope,

@@ -21,7 +21,7 @@ impl Asking<'_> {
         let unread = matches!(self.endpoint, Endpoint::Batches | Endpoint::Files);
         match &self.body.model {
             Some(model) if !key.may_use(model) => Err(refused(key, model)),
-            Some(_) if let Some(other) = self.body.names_other_models() => Err(one_model_only(key, other)),
+            Some(_) if let Some(other) = self.body.other_model_field() => Err(one_model_only(key, other)),
             Some(_) if self.query.is_some_and(may_name_models) => Err(one_model_only(key, "query".to_owned())),
             Some(_) if !unread => Ok(()),
             _ => {

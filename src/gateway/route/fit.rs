@@ -40,7 +40,7 @@ mod tests {
         },
         gateway::counting::Counting,
         policy::Target,
-        prompt::tokens::{Counter, Source},
+        prompt::tokens::{Counter, TokenizerSlot},
         protocol::RequestBody,
         types::Endpoint,
     };
@@ -52,7 +52,7 @@ mod tests {
         let text = "lamp ".repeat(words);
         let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{text}"}}]}}"#);
         let body = RequestBody::json(Endpoint::Chat, body.into()).unwrap();
-        let counter = Arc::new(Counter::new(Arc::new(Source::learned())));
+        let counter = Arc::new(Counter::new(Arc::new(TokenizerSlot::learned())));
         let prompt = Counting::of(&body, words as u64 * 5 / 4, &counter);
         let (exceeds, certain) = (|n| prompt.exceed(n), |n| prompt.surely_exceed(n));
         match fitting(&pools, &targets, max_tokens, &exceeds, &certain) {

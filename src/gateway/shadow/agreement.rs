@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::protocol::Said;
+use crate::protocol::AnswerContent;
 
 /// Answers of so many words at most can be compared word by word.
 const FEW_WORDS: usize = 12;
@@ -10,7 +10,7 @@ const FEW_WORDS: usize = 12;
 const ANNOUNCED: [&str; 4] = ["\\boxed{", "####", "answer is", "answer:"];
 
 /// Whether both say the same; `None` where that takes more than their words.
-pub(super) fn agree(one: &Said<'_>, other: &Said<'_>) -> Option<bool> {
+pub(super) fn agree(one: &AnswerContent<'_>, other: &AnswerContent<'_>) -> Option<bool> {
     if !one.calls.is_empty() && !other.calls.is_empty() {
         return Some(calls(one) == calls(other));
     }
@@ -36,7 +36,7 @@ pub(super) fn agree(one: &Said<'_>, other: &Said<'_>) -> Option<bool> {
     (few && !one.is_empty() && !other.is_empty()).then(|| one == other)
 }
 
-fn calls<'a>(said: &'a Said<'_>) -> Vec<(&'a str, Value)> {
+fn calls<'a>(said: &'a AnswerContent<'_>) -> Vec<(&'a str, Value)> {
     let read = |arguments: &str| serde_json::from_str(arguments).unwrap_or_else(|_| Value::from(arguments));
     let mut calls: Vec<_> = said.calls.iter().map(|(name, arguments)| (*name, read(arguments))).collect();
     calls.sort_by_key(|(name, arguments)| (*name, arguments.to_string()));
@@ -74,8 +74,8 @@ fn result(text: &str) -> Option<Vec<String>> {
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> Said<'_> {
-        Said { text, calls: Vec::new() }
+    fn said(text: &str) -> AnswerContent<'_> {
+        AnswerContent { text, calls: Vec::new() }
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn calls_are_compared_by_what_they_mean() {
-        let call = |arguments| Said { text: "", calls: vec![("weather", arguments)] };
+        let call = |arguments| AnswerContent { text: "", calls: vec![("weather", arguments)] };
         assert_eq!(agree(&call(r#"{"city":"Bonn","days":2}"#), &call(r#"{"days":2, "city":"Bonn"}"#)), Some(true));
         assert_eq!(agree(&call(r#"{"city":"Bonn"}"#), &call(r#"{"city":"Berlin"}"#)), Some(false));
         assert_eq!(agree(&call("{}"), &said("I cannot know the weather")), None);

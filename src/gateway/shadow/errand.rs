@@ -15,7 +15,7 @@ use crate::{
         stages::{Admitted, Call, Routed},
     },
     policy::{Route, Target},
-    protocol::{Draft, RequestBody, request::Edits},
+    protocol::{Edits, PartialAnswer, RequestBody},
     telemetry::Purpose,
     types::{Endpoint, Outcome},
 };
@@ -79,7 +79,7 @@ impl Errands {
         origin: &Origin,
         target: &Target,
         body: RequestBody,
-    ) -> Option<Draft> {
+    ) -> Option<PartialAnswer> {
         // Callers who wait come first.
         if !self.placement.queues.is_empty() {
             return None;
@@ -133,7 +133,7 @@ impl Errands {
         match self.dispatch.call(Admitted { call, asked, first }).await {
             Ok(reply) => {
                 let answer = Limited::new(reply.into_body(), LONGEST).collect().await.ok()?.to_bytes();
-                Draft::whole(&answer)
+                PartialAnswer::whole(&answer)
             }
             Err(fault) => {
                 record.fail(&fault);

@@ -3,7 +3,7 @@
 use serde_json::{json, value::RawValue};
 
 use crate::{
-    protocol::{Draft, RequestBody, Said},
+    protocol::{AnswerContent, PartialAnswer, RequestBody},
     types::Endpoint,
 };
 
@@ -29,7 +29,7 @@ pub(super) enum Judgement {
 pub(super) fn question(
     model: &str,
     request: &RequestBody,
-    [first, second]: [&Said<'_>; 2],
+    [first, second]: [&AnswerContent<'_>; 2],
     swapped: bool,
 ) -> Option<RequestBody> {
     let shown = request.member("messages").or_else(|| request.member("prompt"))?;
@@ -50,7 +50,7 @@ pub(super) fn question(
 }
 
 /// An answer in words: its text, and what it calls.
-fn told(said: &Said<'_>) -> String {
+fn told(said: &AnswerContent<'_>) -> String {
     let mut told = said.text.to_owned();
     for (name, arguments) in &said.calls {
         for part in ["\n[calls ", name, " with ", arguments, "]"] {
@@ -62,7 +62,7 @@ fn told(said: &Said<'_>) -> String {
 
 /// What the judge's answer means: the one of the three words that is in it. `None` where there is none, or more than one: which of
 /// them is meant cannot be told ("B is better than A").
-pub(super) fn read(answer: &Draft, swapped: bool) -> Option<Judgement> {
+pub(super) fn read(answer: &PartialAnswer, swapped: bool) -> Option<Judgement> {
     let said = answer.said()?;
     // Some models think aloud first.
     let verdict = said.text.rsplit("</think>").next()?;
@@ -84,9 +84,9 @@ mod tests {
 
     use super::*;
 
-    fn answer(text: &str) -> Draft {
+    fn answer(text: &str) -> PartialAnswer {
         let body = json!({ "choices": [{ "message": { "content": text }, "finish_reason": "stop" }] });
-        Draft::whole(body.to_string().as_bytes()).unwrap()
+        PartialAnswer::whole(body.to_string().as_bytes()).unwrap()
     }
 
     #[test]

@@ -19,8 +19,8 @@ use crate::{
         stages::{Covered, Routed},
     },
     learning::TierLearning,
-    policy::{Background, Target, Tiers, Way},
-    protocol::{Draft, RequestBody, Splitter},
+    policy::{Background, RouteChoice, Target, Tiers},
+    protocol::{PartialAnswer, RequestBody, Splitter},
     telemetry::{Metrics, PairResult, Purpose},
     types::{Endpoint, Fault},
 };
@@ -97,7 +97,7 @@ impl<S: Step<Covered>> Pairs<S> {
         }
         let model = policy.models.get(call.body.model.as_deref()?)?;
         let rule = model.rules.iter().find(|rule| rule.name == route.name)?;
-        let Way::Tiers(tiers) = &rule.way else { return None };
+        let RouteChoice::Tiers(tiers) = &rule.way else { return None };
         let mut chosen = None;
         call.record.note(|line| {
             chosen = line.explained.as_ref().and_then(|it| it.tier.as_ref()).map(|tier| tier.tier);
@@ -197,13 +197,13 @@ fn qualities(result: PairResult) -> Option<(f32, f32)> {
 }
 
 /// The answer as it passed by.
-fn read(answer: &Bytes, streamed: bool) -> Option<Draft> {
+fn read(answer: &Bytes, streamed: bool) -> Option<PartialAnswer> {
     if !streamed {
-        return Draft::whole(answer);
+        return PartialAnswer::whole(answer);
     }
     let mut splitter = Splitter::new(LONGEST_EVENT);
     splitter.feed(answer.clone());
-    let mut draft = Draft::default();
+    let mut draft = PartialAnswer::default();
     while let Ok(Some(event)) = splitter.next_event() {
         if let Some(data) = event.data() {
             draft.push(&data);

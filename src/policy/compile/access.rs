@@ -1,4 +1,4 @@
-//! Where operators connect and how they are known, the names that clients ask by, and the sites whose pages may call.
+//! Compiles the operators' listener, the accepted host names and the allowed web origins.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Reader<'_> {
-    /// Where operators connect, and how they are known.
+    /// The operators' address and their credentials.
     pub(super) fn admin(&mut self, document: &raw::Document) -> (Option<SocketAddr>, AdminAccess) {
         match &document.admin {
             None => (Some(ADMIN), AdminAccess::default()),
@@ -70,7 +70,7 @@ impl Reader<'_> {
     }
 }
 
-/// The problem of an operators' address that the network can reach, and that asks for nothing.
+/// The problem of an operators' address that the network can reach without a credential.
 fn unguarded(at: At) -> Problem {
     Problem::at(at, "operators could come in from the network without a credential").help(CREDENTIAL_HELP)
 }

@@ -1,21 +1,21 @@
-//! Traffic of the gateway's own making: what it may cost, and where it may go.
+//! Compiles the budget and the pools of background requests.
 
 use super::reader::Reader;
 use crate::{
     config::{Problem, Share, background as raw},
-    policy::{Background, Pool, offered},
+    policy::{Background, Pool, implicit_models},
     types::Endpoint,
 };
 
 impl Reader<'_> {
-    /// What the policy allows of it; `None` where its budget is nothing.
+    /// The background settings; `None` if the budget is zero.
     pub(super) fn background(&mut self, raw: &raw::Background, pools: &[Pool]) -> Option<Background> {
         let budget = self.read(&raw.budget);
         let allowed = raw.pools.as_ref().map(|list| {
             if list.value.is_empty() {
                 self.report(
-                    Problem::at(list.at, "background traffic that may go nowhere")
-                        .help("name the pools that may take it, leave `pools` out, or set `budget: 0%`"),
+                    Problem::at(list.at, "an empty list of pools for background requests")
+                        .help("name the pools that may receive them, leave `pools` out, or set `budget: 0%`"),
                 );
             }
             list.value.iter().filter_map(|field| self.pool_called(field, pools)).collect::<Vec<_>>()
@@ -28,9 +28,9 @@ impl Reader<'_> {
             }
             if pools[pool].backends.iter().any(|backend| backend.model.is_none()) {
                 let message = format!("pool `{}` names no model of its own", field.text());
-                self.report(Problem::at(field.at(), message).help("say which model judges: give that pool a `model`"));
+                self.report(Problem::at(field.at(), message).help("name the judging model: give that pool a `model`"));
             }
-            Some(offered::whole(pool))
+            Some(implicit_models::whole(pool))
         });
         let Share(budget) = budget?;
         let in_dollars = pools.iter().all(|pool| pool.price.is_some());

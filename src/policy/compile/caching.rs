@@ -1,4 +1,4 @@
-//! The cache of a policy, and which part of it a route uses.
+//! Compiles the cache settings of a policy, and those of its routes.
 
 use super::reader::Reader;
 use crate::{
@@ -9,15 +9,15 @@ use crate::{
     },
 };
 
-/// An answer may take this part of the memory at most: it has to fit into one of the cache's shards.
+/// The largest part of the memory that one answer may take, as a divisor: it has to fit into one shard of the cache.
 const LARGEST_PART: u64 = 16;
-/// The shortest key of gateways that share.
+/// The shortest secret of gateways that share answers.
 const LEAST_KEY: usize = 16;
-/// The least that may be on disk, in bytes.
+/// The least disk space, in bytes.
 const LEAST_SIZE: u64 = 1 << 20;
 
 impl Reader<'_> {
-    /// `keyed`: whether callers are asked for keys.
+    /// `keyed` is true if callers need keys.
     pub(super) fn caching(&mut self, raw: Option<&raw::Cache>, keyed: bool) -> Option<Caching> {
         let raw = raw?;
         let default = Caching::default();
@@ -42,13 +42,13 @@ impl Reader<'_> {
             persist: raw.persist.as_ref().and_then(|persist| {
                 if raw.exact.is_none() && raw.semantic.is_none() {
                     self.report(
-                        Problem::at(persist.path.at(), "no answers are kept that could be on disk")
+                        Problem::at(persist.path.at(), "no cache is on whose answers could be stored on disk")
                             .help("add `exact: {}` or `semantic: {}` beside `persist`"),
                     );
                 }
                 self.persist(persist)
             }),
-            decider: self.decider(raw.semantic.as_ref().and_then(|semantic| semantic.embedder.as_ref())),
+            decider: self.embedder(raw.semantic.as_ref().and_then(|semantic| semantic.embedder.as_ref())),
             shared: raw.shared.as_ref().and_then(|shared| self.shared(shared)),
         })
     }
@@ -67,13 +67,13 @@ impl Reader<'_> {
         Some(Shared { url, key, timeout })
     }
 
-    /// The address of a server that gateways share.
+    /// The address of a Redis or Valkey server.
     pub(super) fn redis(&mut self, field: &Field<Token>) -> Option<Secret> {
         let Token(url) = self.read(field)?;
         if !url.starts_with("redis://") {
             self.report(
                 Problem::at(field.at(), "not the address of a Redis or Valkey that can be used here")
-                    .help("write `redis://host:6379`; TLS is a tunnel's affair"),
+                    .help("write `redis://host:6379`; for TLS use a tunnel"),
             );
         }
         Some(Secret(url.into()))
@@ -83,7 +83,7 @@ impl Reader<'_> {
         let path = self.config.path(&raw.path).map_err(|problem| self.report(problem)).ok();
         let max_size = self.or(raw.max_size.as_ref(), PERSIST_SIZE);
         if let Some(field) = raw.max_size.as_ref().filter(|_| max_size < LEAST_SIZE) {
-            self.report(Problem::at(field.at(), "too little for answers to stay").help("write `1Mi` at least"));
+            self.report(Problem::at(field.at(), "too little disk space for answers").help("write `1Mi` at least"));
         }
         let retention = self.or(raw.retention.as_ref(), PERSIST_RETENTION);
         Some(Persist { path: path?, max_size, retention })
@@ -95,15 +95,15 @@ impl Reader<'_> {
         let Share(rate) = self.or(raw.max_false_hit_rate.as_ref(), Share(default.max_false_hit_rate));
         if let Some(field) = raw.max_false_hit_rate.as_ref().filter(|_| rate <= 0.0 || rate >= 0.5) {
             self.report(
-                Problem::at(field.at(), "a rate that no cache can keep, or that nobody can want")
+                Problem::at(field.at(), "not a usable rate of false hits: it must be above 0% and below 50%")
                     .help("write the share of hits that may be false, such as `1%`; `cache: { semantic: off }` in a route uses none"),
             );
         }
         if !keyed && scope != Some(raw::Scope::Shared) {
             let at = raw.scope.as_ref().map(Field::at).or(raw.max_false_hit_rate.as_ref().map(Field::at));
             self.report(
-                Problem::at(at.or(raw.ttl.as_ref().map(Field::at)).unwrap_or_default(), "who shares answers by meaning, where nobody is asked for a key?")
-                    .help("add `keys`, or write `scope: shared` under `semantic`: whoever can connect may then be given what others were answered"),
+                Problem::at(at.or(raw.ttl.as_ref().map(Field::at)).unwrap_or_default(), "a semantic cache without keys needs an explicit `scope`")
+                    .help("add `keys`, or write `scope: shared` under `semantic`: everyone who can connect may then receive answers to others' requests"),
             );
         }
         Semantic {
@@ -121,8 +121,11 @@ impl Reader<'_> {
         let largest = self.or(raw.largest.as_ref(), most.min(default.largest as u64));
         if let Some(field) = raw.largest.as_ref().filter(|_| largest > most) {
             self.report(
-                Problem::at(field.at(), format!("an answer that long would take over the memory of {memory} bytes"))
-                    .help(format!("write {most} at most, or give the cache more `memory`")),
+                Problem::at(
+                    field.at(),
+                    format!("an answer that long would take too much of the memory of {memory} bytes"),
+                )
+                .help(format!("write {most} at most, or give the cache more `memory`")),
             );
         }
         Exact {
@@ -135,7 +138,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Which of the caches a route uses.
+    /// The caches that a route uses.
     pub(super) fn cache_use(&mut self, raw: Option<&raw::CacheUse>) -> CacheUse {
         let mut switch = |field: Option<&Field<Switch>>| self.or(field, Switch(true)).0;
         let Some(raw) = raw else { return CacheUse::default() };

@@ -1,22 +1,22 @@
-//! Cascades: the larger pool, what an answer has to pass, and when it is too late to ask again.
+//! Compiles cascades: the larger pool, the checks, and the latest time to escalate.
 
 use std::sync::Arc;
 
 use super::reader::Reader;
 use crate::{
     config::{Logprob, Problem, raw},
-    policy::{Cascade, Pool, Route, Timeouts, offered},
+    policy::{Cascade, Pool, Route, Timeouts, implicit_models},
     types::{Check, Checks, Endpoint},
 };
 
-/// What is looked at where the policy does not say. All of it can be seen in the answer alone. Logprobs are missing: few clients ask for
-/// them, and how sure a model has to be is nothing that holds for all.
+/// The default checks, all of which need the answer alone. Logprobs are not among them: few clients request them, and
+/// the right threshold depends on the model.
 const USUAL: [Check; 6] = [Check::Schema, Check::Tools, Check::Length, Check::Refusal, Check::Empty, Check::Repetition];
-/// Tokens of a stream that are held back.
+/// Default number of tokens of a stream that are held back.
 const HOLD: u64 = 32;
 
 impl Reader<'_> {
-    /// The cascade that a rule has.
+    /// The cascade of a rule.
     pub(super) fn cascade(
         &mut self,
         raw: Option<&raw::Cascade>,
@@ -30,7 +30,9 @@ impl Reader<'_> {
             && within >= total
         {
             let message = format!("an answer is due {} s after its request came (timeouts.total)", total.as_secs_f64());
-            self.report(Problem::at(field.at(), message).help("leave the larger pool time to answer: write less"));
+            self.report(
+                Problem::at(field.at(), message).help("leave the larger pool time to answer: write a shorter time"),
+            );
         }
         let hold = self.or(raw.hold.as_ref(), HOLD);
         let Logprob(min_logprob) = self.or(raw.min_logprob.as_ref(), Logprob(0.0));
@@ -42,18 +44,18 @@ impl Reader<'_> {
                 Problem::at(raw.to.at(), message).help("a cascade is for these: name a pool that speaks one of them"),
             );
         }
-        Some(Cascade { to: offered::whole(pool), checks, hold, within, min_logprob }.into())
+        Some(Cascade { to: implicit_models::whole(pool), checks, hold, within, min_logprob }.into())
     }
 
     fn checks(&mut self, raw: &raw::Cascade) -> Checks {
         let Some(list) = &raw.checks else {
-            // Who says how sure a model has to be wants it looked at.
+            // A configured `min_logprob` implies its check.
             let logprobs = raw.min_logprob.as_ref().map(|_| Check::Logprobs);
             return USUAL.into_iter().chain(logprobs).collect();
         };
         if list.value.is_empty() {
             self.report(
-                Problem::at(list.at, "a cascade that looks at nothing")
+                Problem::at(list.at, "a cascade without checks")
                     .help("name what an answer has to pass, or leave `checks` out for the usual ones"),
             );
         }
@@ -61,11 +63,11 @@ impl Reader<'_> {
         let logprobs = list.value.iter().find(|field| field.text() == Check::Logprobs.name());
         match (&raw.min_logprob, logprobs) {
             (None, Some(field)) => self.report(
-                Problem::at(field.at(), "how sure does the model have to be?")
-                    .help("say below which mean logprob an answer does not pass: `min_logprob: -1.2`"),
+                Problem::at(field.at(), "the check `logprobs` needs a threshold")
+                    .help("set the mean logprob below which an answer fails: `min_logprob: -1.2`"),
             ),
             (Some(field), None) => self.report(
-                Problem::at(field.at(), "a limit that nothing is held against")
+                Problem::at(field.at(), "`min_logprob` without the check `logprobs`")
                     .help("add `logprobs` to the checks, or leave `min_logprob` out"),
             ),
             _ => {}
@@ -73,9 +75,9 @@ impl Reader<'_> {
         checks
     }
 
-    /// Gives the cascade to those of a rule's routes that begin with a smaller pool: one that is not the larger one itself, nor, among
-    /// `tiers`, comes after it. There the larger pool is the last to stand in for the others too.
-    pub(super) fn cascading(
+    /// Sets the cascade on those of a rule's routes that start with a smaller pool: not with the larger one itself and,
+    /// among `tiers`, not with one after it. In those routes the larger pool also becomes the last fallback.
+    pub(super) fn attach_cascade(
         &mut self,
         routes: &mut [Route],
         tiers: bool,
@@ -98,7 +100,7 @@ impl Reader<'_> {
         }
         if !given {
             let message = format!("pool `{}` answers first already", raw.to.text());
-            self.report(Problem::at(raw.to.at(), message).help("name a larger pool, to be asked where it fails"));
+            self.report(Problem::at(raw.to.at(), message).help("name a larger pool to escalate to"));
         }
     }
 }

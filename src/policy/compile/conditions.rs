@@ -1,4 +1,4 @@
-//! The conditions of a file: compiled, and what is wrong with them told at the very character.
+//! Compiles the conditions of a file, and reports problems at their exact position.
 
 use super::reader::Reader;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Reader<'_> {
-    /// The condition in `field`; `None` after its problems were reported.
+    /// The condition in `field`; `None` after reporting its problems.
     pub(super) fn condition(&mut self, field: &Field<Expression>, names: &Names) -> Option<Condition> {
         let Expression(text) = self.read(field)?;
         let mistakes = match Condition::compile(&text, names) {
@@ -15,10 +15,10 @@ impl Reader<'_> {
             Err(mistakes) => mistakes,
         };
         if text != field.text() {
-            // What a variable of the environment held is not to be shown, and has no place in the file.
+            // The value of an environment variable must not be shown, and has no position in the file.
             self.report(
                 Problem::at(field.at(), "not a condition, once its variables are filled in")
-                    .help("write the condition itself here, to be told what is wrong with it"),
+                    .help("write the condition itself here to see its errors"),
             );
             return None;
         }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use crate::config::{Config, yaml};
 
-    /// A file with a condition where it has a text of another kind: routes are none of this module's business.
+    /// A file with a condition where it has a text of another kind, so that the test is independent of routes.
     #[derive(Default, Deserialize)]
     struct Document {
         journal: Option<Journal>,
@@ -53,8 +53,8 @@ mod tests {
         path: Field<Expression>,
     }
 
-    /// What is reported of the condition in `text`: line, column, the part itself, and the message.
-    fn told(text: &str) -> Vec<(usize, usize, String, String)> {
+    /// The problems reported for the condition in `text`: line, column, the marked part, and the message.
+    fn reported(text: &str) -> Vec<(usize, usize, String, String)> {
         let document: Document = yaml(text).unwrap();
         let var = |name: &str| (name == "N").then(|| "s3cret".to_owned());
         let config = Config::parse("test.yaml", text, &var, &|_| Err(io::ErrorKind::NotFound.into())).unwrap();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_stands_under_the_part_it_is_about() {
+    fn a_problem_marks_its_part() {
         for (text, line, column, part) in [
             ("journal: { path: prompt.tokns > 8000 }", 1, 18, "prompt.tokns"),
             ("# é\njournal:\n  path: request.stream && request.tools   # often\n", 3, 27, "request.tools"),
@@ -80,26 +80,26 @@ mod tests {
             ("journal:\n  path: >\n    request.stream &&\n    request.tools\n", 4, 5, "request.tools"),
             ("journal:\n  path: |\n    request.stream &&\n    request.tools\n", 4, 5, "request.tools"),
             ("journal:\n  path: request.stream &&\n    request.tools\n", 3, 5, "request.tools"),
-            // Where the text is not in the file letter by letter, all of it is meant.
+            // If the text does not match the file character by character, the whole value is marked.
             ("journal: { path: \"request.tools\\t\" }", 1, 18, "\"request.tools\\t\""),
         ] {
-            let told = told(text);
-            let [(told_line, told_column, told_part, _)] = &told[..] else { panic!("{text}: {told:?}") };
-            assert_eq!((*told_line, *told_column, &**told_part), (line, column, part), "{text}");
+            let found = reported(text);
+            let [(line_found, column_found, part_found, _)] = &found[..] else { panic!("{text}: {found:?}") };
+            assert_eq!((*line_found, *column_found, &**part_found), (line, column, part), "{text}");
         }
     }
 
     #[test]
-    fn every_mistake_is_told_and_a_condition_may_go_over_lines() {
-        assert_eq!(told("journal: { path: request.tools && pool.x.queue > 3 }").len(), 2);
-        assert_eq!(told("journal: { path: request.tools > 1 }"), []);
-        assert_eq!(told("journal:\n  path: |\n    request.tools > 1 &&\n    request.stream\n"), []);
+    fn all_mistakes_are_reported_and_conditions_may_span_lines() {
+        assert_eq!(reported("journal: { path: request.tools && pool.x.queue > 3 }").len(), 2);
+        assert_eq!(reported("journal: { path: request.tools > 1 }"), []);
+        assert_eq!(reported("journal:\n  path: |\n    request.tools > 1 &&\n    request.stream\n"), []);
     }
 
     #[test]
-    fn what_a_variable_of_the_environment_holds_is_not_repeated() {
-        let told = told("journal: { path: 'request.modl == \"${N}\"' }");
-        assert_eq!(told.len(), 1);
-        assert!(!format!("{told:?}").contains("s3cret"), "{told:?}");
+    fn values_of_environment_variables_are_not_repeated() {
+        let found = reported("journal: { path: 'request.modl == \"${N}\"' }");
+        assert_eq!(found.len(), 1);
+        assert!(!format!("{found:?}").contains("s3cret"), "{found:?}");
     }
 }

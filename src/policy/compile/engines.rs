@@ -1,4 +1,4 @@
-//! Accounts and engines. An engine is one server: whoever names the same address means the same engine.
+//! Compiles accounts and engines. An engine is one server: the same address always means the same engine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,14 +7,14 @@ use crate::{
     config::{
         At, Exporter, Field, Hourly, KeySource, Problem, Scrape, Token, Url, Word, authority, engines as typed, raw,
     },
-    policy::{Account, Dialect, Engine, Health, Secret, offered::free},
+    policy::{Account, Dialect, Engine, Health, Secret, implicit_models::free},
     quota::RateLimits,
 };
 
-/// The engines so far: first those that the file names, then those that it knows by their address.
+/// The engines found so far: those named in the file, followed by those known by their address.
 pub(super) struct Engines {
     pub(super) list: Vec<Engine>,
-    /// How many of them have names.
+    /// Number of named engines.
     pub(super) declared: usize,
 }
 
@@ -64,7 +64,7 @@ impl Reader<'_> {
                 Dialect::Azure { api_version: version.as_deref().unwrap_or_default().to_owned() }
             }
             dialect => {
-                // A dialect that could not be read has its problem already.
+                // An invalid dialect has been reported already.
                 if let Some(field) = &raw.api_version
                     && (dialect.is_some() || raw.dialect.is_none())
                 {
@@ -100,14 +100,14 @@ impl Reader<'_> {
     fn health(&mut self, raw: &typed::Health) -> Option<Health> {
         let path = self.word(Some(&raw.path))?;
         if !path.starts_with('/') {
-            self.report(Problem::at(raw.path.at(), "not a path").help("begin it with a slash: `/health`"));
+            self.report(Problem::at(raw.path.at(), "not a path").help("start it with a slash: `/health`"));
         }
         let every = self.or(raw.every.as_ref(), Duration::from_secs(5));
         Some(Health { path, every, timeout: self.or(raw.timeout.as_ref(), Duration::from_secs(2)) })
     }
 }
 
-/// How often metrics are read where the policy does not say: engines of one's own speak plain http, hosted ones do not.
+/// The default scrape interval: self-hosted engines are reached over plain http, hosted ones are not.
 fn scraped(url: &str, dialect: &Dialect) -> Scrape {
     let own = *dialect == Dialect::OpenAi && url.starts_with("http://");
     if own { Scrape::USUAL } else { Scrape(None) }
@@ -130,7 +130,7 @@ impl Engines {
         Self { declared: list.len(), list }
     }
 
-    /// The engine at the address `field` of the backend `raw`, new where it was not named before.
+    /// The engine at the address `field` of the backend `raw`; added if it is new.
     pub(super) fn at_url(
         &mut self,
         reader: &mut Reader<'_>,
@@ -170,7 +170,7 @@ impl Engines {
         Some(self.list.len() - 1)
     }
 
-    /// The engine called as `field` says.
+    /// The engine with the name in `field`.
     pub(super) fn named(&self, reader: &mut Reader<'_>, field: &Field<Word>) -> Option<usize> {
         reader.find("engine", field, self.list[..self.declared].iter().map(|engine| &*engine.name))
     }

@@ -1,4 +1,4 @@
-//! Callers' keys: who may call, for which models, and how much.
+//! Compiles callers' keys: access, models and limits.
 
 use std::collections::HashSet;
 
@@ -99,11 +99,11 @@ impl Reader<'_> {
         patterns
     }
 
-    /// Whether what keys may use is there to be asked for.
+    /// Checks that the models of keys exist.
     pub(super) fn check_key_models(&mut self, raw: Option<&Located<Vec<raw::Key>>>, models: &ModelTable) {
         let fields = raw.iter().flat_map(|raw| &raw.value).filter_map(|key| key.models.as_ref());
         for field in fields.flat_map(|models| &models.value) {
-            // What cannot be read, or is no pattern, was told already.
+            // Invalid values and patterns have been reported already.
             let Ok(Word(text)) = self.config.read(field) else { continue };
             if text.strip_suffix('*').unwrap_or(&text).contains('*') {
                 continue;

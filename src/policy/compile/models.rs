@@ -1,4 +1,4 @@
-//! The names clients may ask for: models, aliases and `prefix*` patterns, and what the pools offer besides.
+//! Compiles the names that clients may request: models, aliases, `prefix*` patterns, and the models that pools offer.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -6,18 +6,18 @@ use indexmap::IndexMap;
 
 use super::{
     reader::{Reader, unknown},
-    routes::{Given, RawWay, usual_name},
+    routes::{RawWay, RouteContext, usual_name},
 };
 use crate::{
     config::{Field, Problem, Word, nearest, raw},
     policy::{
         Model, ModelTable, Pool, Target, Timeouts,
-        offered::{self, offered},
+        implicit_models::{self, offered},
     },
     types::Name,
 };
 
-/// The names of the file and what they stand for, while aliases are followed.
+/// The names of the file and their models, for resolving aliases.
 struct Names<'a> {
     entries: &'a [(Field<String>, raw::Model)],
     models: HashMap<&'a str, Arc<Model>>,
@@ -26,9 +26,9 @@ struct Names<'a> {
 }
 
 impl Reader<'_> {
-    pub(super) fn models(&mut self, document: &raw::Document, given: &Given<'_>) -> ModelTable {
-        let &Given { pools, timeouts, .. } = given;
-        let Some(raw) = &document.models else { return offered::table(pools, timeouts) };
+    pub(super) fn models(&mut self, document: &raw::Document, given: &RouteContext<'_>) -> ModelTable {
+        let &RouteContext { pools, timeouts, .. } = given;
+        let Some(raw) = &document.models else { return implicit_models::table(pools, timeouts) };
         if raw.entries.is_empty() {
             self.report(
                 Problem::at(raw.at, "an empty list of models")
@@ -44,10 +44,10 @@ impl Reader<'_> {
             }
         }
         let (mut exact, mut wildcards) = (IndexMap::new(), Vec::new());
-        let mut looped = Vec::new();
+        let mut cyclic = Vec::new();
         for (key, model) in &raw.entries {
             let model = match &model.alias {
-                Some(alias) => self.follow(&names, key.text(), alias, pools, &mut looped),
+                Some(alias) => self.resolve_alias(&names, key.text(), alias, pools, &mut cyclic),
                 None => names.models.get(key.text()).cloned(),
             };
             let Some(model) = model else { continue };
@@ -57,13 +57,13 @@ impl Reader<'_> {
             }
         }
         for (name, targets) in &offered {
-            let plain = || offered::plain(name.clone(), targets.clone(), timeouts);
+            let plain = || implicit_models::plain(name.clone(), targets.clone(), timeouts);
             exact.entry(name.clone()).or_insert_with(plain);
         }
         ModelTable::new(exact, wildcards)
     }
 
-    /// What the routes of the file are called: conditions of one may ask for another.
+    /// The names of the file's routes, which conditions may refer to.
     pub(super) fn names_of_routes(&self, document: &raw::Document) -> Vec<Name> {
         let mut names = Vec::new();
         for (key, model) in document.models.iter().flat_map(|models| &models.entries) {
@@ -90,8 +90,14 @@ impl Reader<'_> {
         name
     }
 
-    /// What an entry stands for that is no alias.
-    fn model(&mut self, key: &Field<String>, name: &Name, raw: &raw::Model, given: &Given<'_>) -> Option<Arc<Model>> {
+    /// The model of an entry that is not an alias.
+    fn model(
+        &mut self,
+        key: &Field<String>,
+        name: &Name,
+        raw: &raw::Model,
+        given: &RouteContext<'_>,
+    ) -> Option<Arc<Model>> {
         let way = RawWay::of_model(key.at(), raw);
         match (way.kinds(), &raw.alias, &raw.routes) {
             (1, None, None) => {
@@ -131,25 +137,25 @@ impl Reader<'_> {
         }
     }
 
-    /// What stands at the end of the aliases that begin with `start`.
-    fn follow(
+    /// Resolves the chain of aliases that begins with `start`.
+    fn resolve_alias(
         &mut self,
         names: &Names<'_>,
         start: &str,
         alias: &Field<Word>,
         pools: &[Pool],
-        looped: &mut Vec<String>,
+        cyclic: &mut Vec<String>,
     ) -> Option<Arc<Model>> {
         let mut path = vec![start.to_owned()];
         let mut alias = alias;
         loop {
             let Word(next) = self.config.read(alias).map_err(|problem| self.report(problem)).ok()?;
             if let Some(from) = path.iter().position(|name| *name == next) {
-                if !looped.contains(&next) {
-                    looped.extend_from_slice(&path[from..]);
+                if !cyclic.contains(&next) {
+                    cyclic.extend_from_slice(&path[from..]);
                     let shown = path[from..].iter().chain([&next]).map(|name| format!("`{name}`")).collect::<Vec<_>>();
                     self.report(
-                        Problem::at(alias.at(), format!("aliases in a circle: {}", shown.join(" → ")))
+                        Problem::at(alias.at(), format!("aliases form a cycle: {}", shown.join(" → ")))
                             .help("let one of them go `to` a pool"),
                     );
                 }
@@ -160,7 +166,7 @@ impl Reader<'_> {
                 if found.is_none() {
                     self.report(names.unknown(&next, alias, pools));
                 }
-                return found.map(|targets| offered::plain(next.into(), targets.clone(), names.timeouts));
+                return found.map(|targets| implicit_models::plain(next.into(), targets.clone(), names.timeouts));
             };
             match &model.alias {
                 Some(further) => alias = further,
@@ -172,7 +178,7 @@ impl Reader<'_> {
 }
 
 impl<'a> Names<'a> {
-    /// The entry that a request for `name` would find: by the name itself; where no pool offers it, by the longest prefix.
+    /// The entry for a request for `name`: the name itself, or the longest prefix if no pool offers the name.
     fn entry(&self, name: &str) -> Option<(&'a str, &'a raw::Model)> {
         let entries = || self.entries.iter().map(|(key, model)| (key.text(), model));
         let pattern = || {

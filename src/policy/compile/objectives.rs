@@ -1,4 +1,4 @@
-//! Objectives of pools and routes.
+//! Compiles the objectives of pools and routes.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Reader<'_> {
                     )));
                 }
                 for (percentile, target, field) in percentiles.set() {
-                    // Read before it is known to be a second one: what is wrong with it is told at once.
+                    // Read before checking for duplicates, so that its own problems are reported too.
                     let within = self.or(Some(field), Duration::MAX);
                     let name = format!("{word}_{percentile}{}", suffix(prompts));
                     self.objective(&mut all, field.at(), name, measure(within), prompts, target);
@@ -63,7 +63,7 @@ impl Reader<'_> {
     }
 }
 
-/// What tells objectives for some prompts from those for all.
+/// The suffix that distinguishes objectives for some prompts from those for all.
 fn suffix(Prompts { from, under }: Prompts) -> String {
     match under {
         Some(under) => format!("_under_{under}"),

@@ -1,4 +1,4 @@
-//! Where traces and measurements go.
+//! Compiles the OpenTelemetry export.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{
     types::Name,
 };
 
-/// How often measurements are sent where the policy does not say, as the SDKs have it.
+/// The default interval of the OpenTelemetry SDKs.
 const INTERVAL: Duration = Duration::from_mins(1);
 
 impl Reader<'_> {

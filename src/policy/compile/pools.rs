@@ -1,4 +1,4 @@
-//! Pools and their backends.
+//! Compiles pools and their backends.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::{
     types::{Endpoint, Name},
 };
 
-/// Request fields that count tokens: their defaults may be written `2Ki`.
+/// Request fields with token counts, whose defaults may be written as `2Ki`.
 const COUNTS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
 
 impl Reader<'_> {
@@ -80,7 +80,7 @@ impl Reader<'_> {
         let Some(raw) = &raw.speaks else { return Endpoint::DEFAULT.to_vec() };
         if raw.value.is_empty() {
             self.report(
-                Problem::at(raw.at, "a pool that speaks nothing")
+                Problem::at(raw.at, "a pool without endpoints")
                     .help("remove `speaks` for chat, completions, embeddings"),
             );
         }
@@ -132,12 +132,12 @@ impl Reader<'_> {
             (None, None) => {
                 self.report(
                     Problem::at(at, "a backend without an engine")
-                        .help("say where it runs: `url: http://host:8000/v1`, or `engine: name`"),
+                        .help("name its address: `url: http://host:8000/v1`, or `engine: name`"),
                 );
                 None
             }
         };
-        // Without an engine the rest is still read, for the problems in it.
+        // Without an engine the rest is still read, to report its problems.
         let backend = self.on_engine(long, at, engine.unwrap_or(usize::MAX), model, engines);
         engine.map(|_| backend)
     }
@@ -170,7 +170,7 @@ impl Reader<'_> {
             );
         }
         Backend {
-            // Named once all of them are known.
+            // Set once all backends are known.
             name: "".into(),
             engine,
             model,
@@ -184,7 +184,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A request field to add, with its variables filled in.
+    /// A request field to add, with its variables substituted.
     fn default(&mut self, (key, raw): &(Field<String>, Open)) -> Option<(String, Bytes)> {
         let mut value = raw.value.clone();
         if let Err(problem) = self.fill(&mut value, raw.at) {
@@ -213,7 +213,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Shares are of the traffic that the same name draws: the pool's, or that of one `as`.
+    /// Checks the weights: shares are of the traffic of one name, the pool's or that of one `as`.
     fn weights(&mut self, raw: &raw::Pool, backends: &[Backend]) {
         let mut names: Vec<_> = backends.iter().map(|backend| &backend.serves).collect();
         names.sort_unstable();
@@ -232,7 +232,7 @@ impl Reader<'_> {
             } else {
                 continue;
             };
-            // Values that could not be read would make this sum a guess.
+            // Unreadable values would make this sum wrong.
             let guess = self.problems.iter().any(|problem| weights(raw).any(|at| problem.at == Some(at)));
             if !guess && backends.len() == raw.backends.value.len() {
                 self.report(problem);
@@ -241,7 +241,7 @@ impl Reader<'_> {
     }
 }
 
-/// Where the pool's weights stand.
+/// The positions of the pool's weights.
 fn weights(raw: &raw::Pool) -> impl Iterator<Item = At> {
     raw.backends.value.iter().filter_map(|backend| match backend {
         Either::Short(_) => None,

@@ -1,4 +1,4 @@
-//! What pools cost, by the token and by the hour of their engines.
+//! Compiles the prices of pools, per token and per hour of their engines.
 
 use super::{engines::Engines, reader::Reader};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Reader<'_> {
-    /// What a pool's tokens cost; `None` where only hours do.
+    /// The price of a pool's tokens; `None` if only hours have a price.
     pub(super) fn token_price(&mut self, raw: &Located<Raw>) -> Option<Price> {
         let Raw { input, cached_input, output, gpu_hour } = &raw.value;
         let of_tokens = [input, cached_input, output].into_iter().any(Option::is_some);
@@ -17,8 +17,8 @@ impl Reader<'_> {
                 if field.is_none() {
                     self.report(
                         Problem::at(raw.at, format!("a price without `{name}`")).help(
-                            "say what a million tokens cost, `{ input: 0.05, output: 0.10 }`, or what an hour of each engine \
-                             does, `{ gpu_hour: 3.00 }`",
+                            "set the price of a million tokens, `{ input: 0.05, output: 0.10 }`, or that of an hour of each engine, \
+                             `{ gpu_hour: 3.00 }`",
                         ),
                     );
                 }
@@ -30,7 +30,7 @@ impl Reader<'_> {
         Some(Price { input, cached_input: cached.unwrap_or(input), output: output? })
     }
 
-    /// Gives the engines of each pool the hourly price that it has for them. An engine's own goes before its pool's.
+    /// Sets the hourly price of each pool's engines. An engine's own price takes precedence.
     pub(super) fn hours<'p>(&mut self, pools: impl Iterator<Item = (&'p raw::Pool, &'p Pool)>, engines: &mut Engines) {
         let mut given: Vec<Option<f64>> = vec![None; engines.list.len()];
         for (raw, pool) in pools {
@@ -55,5 +55,5 @@ impl Reader<'_> {
 
 fn contradiction(field: &Field<Hourly>, engine: &str) -> Problem {
     Problem::at(field.at(), format!("another pool has another price for an hour of engine `{engine}`"))
-        .help("one server has one price: say it once, as the engine's own `gpu_hour`")
+        .help("one server has one price: set it once, as the engine's own `gpu_hour`")
 }

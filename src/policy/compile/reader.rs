@@ -1,4 +1,4 @@
-//! Reads the values of a file one by one, and gathers what is wrong with them.
+//! Reads the values of a file one by one and collects their problems.
 
 use std::collections::HashSet;
 
@@ -7,12 +7,12 @@ use crate::{
     types::Name,
 };
 
-/// Reads values and gathers what is wrong with them. After a problem it goes on with something harmless: the policy is
-/// thrown away, but the rest of the file is still checked.
+/// Reads values and collects their problems. After a problem it continues with a harmless value: the policy is
+/// discarded, but the rest of the file is still checked.
 pub(super) struct Reader<'a> {
     pub(super) config: &'a Config,
     pub(super) problems: Vec<Problem>,
-    /// The names that routes were given so far.
+    /// The route names used so far.
     pub(super) route_names: HashSet<String>,
 }
 
@@ -37,11 +37,11 @@ impl Reader<'_> {
         self.optional(field).map(|Word(word)| word.into())
     }
 
-    /// The name that a user gave something, as the key of a mapping.
+    /// The name of an entry, which is the key of a mapping.
     pub(super) fn name(&mut self, key: &Field<String>) -> Name {
         if key.text().contains("${") {
             self.report(
-                Problem::at(key.at(), "a variable in a name").help("variables are filled in in values, not in names"),
+                Problem::at(key.at(), "a variable in a name").help("variables are substituted in values, not in names"),
             );
         } else if let Err(mistake) = Word::read(key.text()) {
             self.report(Problem::mistake(key.at(), mistake));
@@ -49,7 +49,7 @@ impl Reader<'_> {
         key.text().into()
     }
 
-    /// The place in `names` of what `field` refers to.
+    /// The index in `names` of the name in `field`.
     pub(super) fn find<'n>(
         &mut self,
         kind: &str,
@@ -65,7 +65,7 @@ impl Reader<'_> {
     }
 }
 
-/// A reference to something that is not there. `shown` is what the file says, never what a variable held.
+/// The problem of an unknown name. `shown` is the text in the file, never the value of a variable.
 pub(super) fn unknown(kind: &str, shown: &str, at: At, meant: Option<&str>) -> Problem {
     let problem = Problem::at(at, format!("there is no {kind} `{shown}`"));
     match meant {

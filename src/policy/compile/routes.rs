@@ -1,4 +1,4 @@
-//! The ways that a model's requests go: rules, the pools of each, and what decides among them.
+//! Compiles the routes of models: rules, pools, and the choice between pools.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,23 +9,23 @@ use crate::{
         raw,
     },
     policy::{
-        ByLength, Model, Pool, Route, Rule, Target, Tiers, Timeouts, Way,
+        ByLength, Model, Pool, Route, RouteChoice, Rule, Target, Tiers, Timeouts,
         condition::Names,
-        offered::{self, offered},
+        implicit_models::{self, offered},
     },
     types::Name,
 };
 
-/// What routes are read with.
-pub(super) struct Given<'a> {
+/// The context in which routes are compiled.
+pub(super) struct RouteContext<'a> {
     pub(super) pools: &'a [Pool],
-    /// What conditions may name.
+    /// The names that conditions may use.
     pub(super) names: Names,
-    /// Deadlines where a route sets none.
+    /// Deadlines of routes that set none.
     pub(super) timeouts: Timeouts,
 }
 
-/// A way to go as the file has it: in the model itself, or in its list of routes.
+/// A route as written in the file: in the model itself, or in its list of routes.
 pub(super) struct RawWay<'a> {
     at: At,
     name: Option<&'a Field<Word>>,
@@ -85,12 +85,12 @@ impl<'a> RawWay<'a> {
         }
     }
 
-    /// How many of `to`, `complexity` and `length` it has.
+    /// Number of `to`, `complexity` and `length` that are set.
     pub(super) fn kinds(&self) -> usize {
         usize::from(self.to.is_some()) + usize::from(self.complexity.is_some()) + usize::from(self.length.is_some())
     }
 
-    /// Whether it says nothing beside these.
+    /// True if nothing else is set.
     pub(super) fn is_bare(&self) -> bool {
         self.fallback.is_none()
             && self.spill.is_none()
@@ -111,7 +111,7 @@ impl Reader<'_> {
         &mut self,
         model: &Name,
         routes: &Located<Vec<Located<raw::Route>>>,
-        given: &Given<'_>,
+        given: &RouteContext<'_>,
     ) -> Option<Arc<Model>> {
         if routes.value.is_empty() {
             self.report(Problem::at(routes.at, "a list of routes with none in it").help("add one: `- { to: pool }`"));
@@ -134,11 +134,11 @@ impl Reader<'_> {
                     rules.extend(self.rule(name, &way, given).map(|rule| Rule { when, ..rule }));
                 }
                 0 => self.report(
-                    Problem::at(raw.at, "a route that goes nowhere")
+                    Problem::at(raw.at, "a route without a target")
                         .help("give it `to: pool`, `complexity: { … }` or `length: { … }`"),
                 ),
                 _ => self.report(
-                    Problem::at(raw.at, "a route that goes more than one way")
+                    Problem::at(raw.at, "a route with more than one target")
                         .help("keep one of `to`, `complexity` and `length`"),
                 ),
             }
@@ -146,14 +146,14 @@ impl Reader<'_> {
         (!rules.is_empty()).then(|| Model { rules }.into())
     }
 
-    /// One rule; `name` unless it has one itself.
-    pub(super) fn rule(&mut self, name: Name, raw: &RawWay<'_>, given: &Given<'_>) -> Option<Rule> {
+    /// One rule, called `name` unless it has its own name.
+    pub(super) fn rule(&mut self, name: Name, raw: &RawWay<'_>, given: &RouteContext<'_>) -> Option<Rule> {
         let pools = given.pools;
         let name = self.word(raw.name).unwrap_or(name);
         if !self.route_names.insert(name.to_string()) {
             self.report(
                 Problem::at(raw.name.map_or(raw.at, Field::at), format!("two routes called `{name}`"))
-                    .help("give each a `name` of its own: headers, metrics and what is learned go by it"),
+                    .help("give each its own `name`: headers, metrics and learned values use it"),
             );
         }
         let fallback = self.targets(raw.fallback.unwrap_or_default(), &[], pools);
@@ -179,9 +179,9 @@ impl Reader<'_> {
             let mut targets = self.targets(std::slice::from_ref(to), &fallback, pools);
             targets.extend(fallback);
             let mut routes = [route(targets)];
-            self.cascading(&mut routes, false, raw.cascade, cascade);
+            self.attach_cascade(&mut routes, false, raw.cascade, cascade);
             let [route] = routes;
-            Way::Pools(route.into())
+            RouteChoice::Pools(route.into())
         } else if let Some(complexity) = raw.complexity {
             let tiers = self.targets(&complexity.tiers.value, &fallback, pools);
             let aim = self.aim(complexity)?;
@@ -191,8 +191,8 @@ impl Reader<'_> {
             let standing: Arc<[Target]> = tiers.clone().into();
             let tiered = |targets| Route { tiers: standing.clone(), ..route(targets) };
             let mut routes: Vec<_> = routes.map(tiered).collect();
-            self.cascading(&mut routes, true, raw.cascade, cascade);
-            Way::Tiers(Tiers { aim, routes: routes.into_iter().map(Arc::new).collect() }.into())
+            self.attach_cascade(&mut routes, true, raw.cascade, cascade);
+            RouteChoice::Tiers(Tiers { aim, routes: routes.into_iter().map(Arc::new).collect() }.into())
         } else {
             let length = raw.length?;
             let Boundary(boundary) = self.or(length.boundary.as_ref(), Boundary(None));
@@ -201,8 +201,8 @@ impl Reader<'_> {
             let order =
                 |first: &Target, second: &Target| [first, second].into_iter().chain(&fallback).cloned().collect();
             let mut routes = [route(order(short, long)), route(order(long, short))];
-            self.cascading(&mut routes, false, raw.cascade, cascade);
-            Way::Length(ByLength { boundary, routes: routes.map(Arc::new) }.into())
+            self.attach_cascade(&mut routes, false, raw.cascade, cascade);
+            RouteChoice::Length(ByLength { boundary, routes: routes.map(Arc::new) }.into())
         };
         way.routes().iter().all(|route| !route.targets.is_empty()).then_some(Rule { name, when: None, way })
     }
@@ -222,7 +222,7 @@ impl Reader<'_> {
         Timeouts { connect: top.connect, first_token, idle: self.or(raw.idle.as_ref(), top.idle), total }
     }
 
-    /// The pools that are `called`, none of them twice, nor one of the `others` of the same route.
+    /// The targets for the pools `called`, without duplicates and without the `others` of the same route.
     fn targets<'f>(
         &mut self,
         called: impl IntoIterator<Item = &'f Field<Word>>,
@@ -232,12 +232,12 @@ impl Reader<'_> {
         let mut targets = Vec::new();
         for field in called {
             let Some(pool) = self.pool_called(field, pools) else { continue };
-            let target = offered::whole(pool);
+            let target = implicit_models::whole(pool);
             if targets.contains(&target) || others.contains(&target) {
                 self.report(
                     Problem::at(field.at(), format!("pool `{}` is tried already", field.text())).help("name it once"),
                 );
-            } else if !pools[pool].backends.is_empty() && !offered::open(&pools[pool]) {
+            } else if !pools[pool].backends.is_empty() && !implicit_models::open(&pools[pool]) {
                 self.report(
                     Problem::at(
                         field.at(),
@@ -256,7 +256,7 @@ impl Reader<'_> {
     pub(super) fn pool_called(&mut self, field: &Field<Word>, pools: &[Pool]) -> Option<usize> {
         let count = self.problems.len();
         let pool = self.find("pool", field, pools.iter().map(|pool| &*pool.name));
-        // Where nothing is near, the likeliest slip is a model's name.
+        // If no pool name is similar, the name is probably that of a model.
         if let Some(problem) = self.problems.get_mut(count)
             && offered(pools).contains_key(field.text())
         {
@@ -266,12 +266,12 @@ impl Reader<'_> {
     }
 }
 
-/// The name of a model's route that has none of its own.
+/// The default name of a model's route.
 pub(super) fn usual_name(model: &str, number: usize, many: bool) -> Name {
     if many { format!("{model}.{}", number + 1).into() } else { model.into() }
 }
 
-/// All tiers, `first` first, then those more capable, then those less so, the nearest first.
+/// All tiers: `first`, then the more capable ones in order, then the less capable ones, nearest first.
 fn by_distance(tiers: &[Target], first: usize) -> impl Iterator<Item = Target> {
     (first..tiers.len()).chain((0..first).rev()).map(|at| tiers[at].clone())
 }

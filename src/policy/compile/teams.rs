@@ -1,4 +1,4 @@
-//! Teams and their budgets, where usage is kept, and with whom it is counted.
+//! Compiles teams and their budgets, the storage of usage, and limits shared between gateways.
 
 use super::reader::{Reader, unknown};
 use crate::{
@@ -18,10 +18,10 @@ impl Reader<'_> {
             .flat_map(|keys| &keys.value)
             .filter_map(|key| key.team.as_ref());
         for field in keys {
-            // What cannot be read was told already.
+            // Invalid values have been reported already.
             let Ok(Word(team)) = self.config.read(field) else { continue };
             if names().all(|name| name != team) {
-                // A misspelt one would have no budget.
+                // A misspelt team would have no budget.
                 self.report(unknown("team", field.text(), field.at(), nearest(&team, names())));
             }
         }
@@ -50,8 +50,8 @@ impl Reader<'_> {
             }
             (None, None) => {
                 self.report(
-                    Problem::at(key.at(), format!("team `{}` has a budget of nothing", key.text()))
-                        .help("say how much: `budget: { usd: 500, per: month }`, or `tokens: 10M`"),
+                    Problem::at(key.at(), format!("team `{}` has a budget without an amount", key.text()))
+                        .help("set it: `budget: { usd: 500, per: month }`, or `tokens: 10M`"),
                 );
                 return None;
             }
@@ -73,7 +73,7 @@ impl Reader<'_> {
         let raw = document.limits.as_ref()?.shared.as_ref()?;
         if document.keys.is_none() {
             self.report(
-                Problem::at(raw.url.at(), "nobody is asked for a key, so that there is nothing to count together")
+                Problem::at(raw.url.at(), "keys are not required, so there is nothing to count together")
                     .help("add `keys` with `limits`, or remove `shared` from `limits`"),
             );
         }

@@ -18,9 +18,9 @@ fn policy(text: &str) -> Policy {
 
 fn refused(text: &str) -> Vec<(String, String)> {
     let problems = compile(&config(text)).unwrap_err();
-    let told =
+    let text =
         |problem: &Problem| (problem.message.to_string(), problem.help.as_deref().unwrap_or_default().to_owned());
-    problems.iter().map(|(_, _, problem)| told(problem)).collect()
+    problems.iter().map(|(_, _, problem)| text(problem)).collect()
 }
 
 fn names(policy: &Policy) -> Vec<&str> {
@@ -77,14 +77,14 @@ fn one_address_with_two_keys_is_refused() {
 }
 
 #[test]
-fn names_are_told_apart() {
+fn names_are_distinguished() {
     let policy = policy("pools: { p: { backends: [http://a:1/v1, http://a:1/v2] }, q: { backends: [http://a:1/v1] } }");
     assert_eq!(policy.engines.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["a:1", "a:1-2"]);
     assert_eq!(policy.pools[1].backends[0].name.as_ref(), "a:1-3");
 }
 
 #[test]
-fn the_long_form_says_everything() {
+fn the_long_form_sets_everything() {
     let policy = policy(
         r#"
 listen: localhost:80
@@ -152,24 +152,24 @@ models:
 }
 
 #[test]
-fn aliases_in_a_circle_are_told_once() {
+fn alias_cycles_are_reported_once() {
     let text = format!(
         "{}models:\n  a: {{ alias: b }}\n  b: {{ alias: c }}\n  c: {{ alias: b }}\n",
         "pools: { p: { backends: [http://h/v1] } }\n"
     );
     let [(message, _)] = &refused(&text)[..] else { panic!() };
-    assert_eq!(message, "aliases in a circle: `b` → `c` → `b`");
+    assert_eq!(message, "aliases form a cycle: `b` → `c` → `b`");
 }
 
 #[test]
-fn slips_between_pools_and_models_are_named() {
+fn confusions_of_pools_and_models_are_explained() {
     let text = "pools: { p: { model: qwen, backends: [http://h/v1] } }\nmodels: { a: { to: qwen }, b: { alias: p } }";
     let helps: Vec<_> = refused(text).into_iter().map(|(_, help)| help).collect();
     assert_eq!(helps, ["`qwen` is a model: write `alias: qwen`", "`p` is a pool: write `to: p`"]);
 }
 
 #[test]
-fn weights_leave_no_gap() {
+fn weights_add_up() {
     let text = |a: &str, b: &str| {
         format!("pools: {{ p: {{ backends: [{{ url: http://a/v1{a} }}, {{ url: http://b/v1{b} }}] }} }}")
     };
@@ -184,13 +184,13 @@ fn weights_leave_no_gap() {
 }
 
 #[test]
-fn everything_wrong_is_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let text = "listen: x\nlimits: { body: 0 }\ntimeouts: { first_token: 0s }\npools: { p: { backends: [] } }\nmodels: { a: { to: q } }\n";
     assert_eq!(refused(text).len(), 5);
 }
 
 #[test]
-fn admission_is_said_in_full() {
+fn admission_settings_are_compiled() {
     let policy = policy(
         r#"
 limits: { queue: { length: 2k, wait: 0s } }
@@ -215,7 +215,7 @@ models:
 }
 
 proptest::proptest! {
-    /// Whatever stands where a value should, the compiler answers with problems or a policy.
+    /// For any value at any place, the compiler returns problems or a policy and does not panic.
     #[test]
     fn odd_values_never_panic(value in "[ -~é]{0,12}", place in 0..8_usize) {
         let quoted = serde_json::Value::String(value).to_string();
@@ -238,10 +238,10 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_name_far_too_long_is_no_mistyped_one() {
+fn very_long_names_get_no_suggestion() {
     let policy = policy("pools: { small: { model: qwen, backends: [http://a:8000/v1] } }");
     assert_eq!(policy.models.nearest("qwenn").map(|name| &**name), Some("qwen"));
-    // Measured against every name, this one would take gigabytes.
+    // A comparison of this name with every known one would take gigabytes.
     assert_eq!(policy.models.nearest(&"qwen".repeat(10_000_000)), None);
 }
 
@@ -261,7 +261,7 @@ fn a_pool_has_the_tokenizer_it_names_or_that_of_its_models() {
     assert_eq!(refused, [("not a tokenizer".to_owned(), "did you mean `o200k`?".to_owned())]);
 }
 
-/// The pools that a model's routes begin with, and whether each route has a cascade.
+/// The first pools of a model's routes, and whether each route has a cascade.
 fn cascades(policy: &Policy, model: &str) -> Vec<(usize, bool)> {
     let routes = policy.models.get(model).unwrap().routes();
     routes.map(|route| (route.targets[0].pool, route.cascade.is_some())).collect()
@@ -296,7 +296,7 @@ fn of_tiers_only_those_below_the_larger_one_cascade() {
         let checks = Check::ALL.into_iter().collect();
         let cascade = Cascade { to: target(to), checks, hold: 1, within: None, min_logprob: 0.0 };
         let mut reader = Reader { config: &config, problems: Vec::new(), route_names: HashSet::new() };
-        reader.cascading(&mut routes, tiers, raw, Some(cascade.into()));
+        reader.attach_cascade(&mut routes, tiers, raw, Some(cascade.into()));
         (routes.iter().map(|route| route.cascade.is_some()).collect::<Vec<_>>(), reader.problems.len())
     };
     assert_eq!(given(2, true), (vec![true, true, false], 0));
@@ -307,7 +307,7 @@ fn of_tiers_only_those_below_the_larger_one_cascade() {
 }
 
 #[test]
-fn half_of_what_a_request_has_is_left_to_the_larger_pool() {
+fn half_of_the_deadline_is_left_to_the_larger_pool() {
     let text = "models:\n  a: { to: small, cascade: { to: large } }\n  \
                 b: { to: small, bound: { ttft: 2s }, timeouts: { first_token: 30s, total: 20s }, cascade: { to: large } }\n  \
                 c: { to: small, bound: { ttft: 2s }, cascade: { to: large, within: 9s } }\n";
@@ -324,7 +324,7 @@ fn half_of_what_a_request_has_is_left_to_the_larger_pool() {
 const THREE: &str = "pools:\n  small: { backends: [http://a:8000/v1] }\n  large: { backends: [http://b:8000/v1] }\n  long: { backends: [http://c:8000/v1] }\n";
 
 #[test]
-fn a_cache_has_its_defaults_and_is_used_unless_a_route_says_no() {
+fn a_cache_has_defaults_and_routes_may_opt_out() {
     let plain = policy(THREE);
     assert_eq!(plain.caching, None, "nothing is kept unless the policy says so");
     let with = |cache: &str| policy(&format!("{THREE}cache: {cache}\n")).caching.unwrap();
@@ -346,7 +346,7 @@ fn a_cache_has_its_defaults_and_is_used_unless_a_route_says_no() {
 }
 
 #[test]
-fn answers_on_disk_have_a_folder_beside_the_file_and_whoever_stays_off_it() {
+fn storage_on_disk_has_a_folder_and_keys_may_opt_out() {
     let with = |more: &str| policy(&format!("{THREE}{more}"));
     let kept = with("cache: { exact: {}, persist: { path: kept } }\n").caching.unwrap().persist.unwrap();
     assert_eq!((&*kept.path, kept.max_size, kept.retention), (Path::new("kept"), 1 << 30, Duration::from_hours(168)));
@@ -360,17 +360,17 @@ fn answers_on_disk_have_a_folder_beside_the_file_and_whoever_stays_off_it() {
     assert_eq!((kept.max_size, kept.retention), (2 << 20, Duration::from_hours(1)));
     assert_eq!(route(&policy, "a").cache, CacheUse { persist: false, ..CacheUse::default() });
     assert!(!policy.keys[0].persists);
-    for (cache, told) in [
-        ("{ persist: { path: a } }", "no answers are kept"),
+    for (cache, message) in [
+        ("{ persist: { path: a } }", "no cache is on"),
         ("{ exact: {}, persist: { path: a, max_size: 1Ki } }", "too little"),
     ] {
         let found = refused(&format!("{THREE}cache: {cache}\n"));
-        assert!(found.len() == 1 && found[0].0.contains(told), "{found:?}");
+        assert!(found.len() == 1 && found[0].0.contains(message), "{found:?}");
     }
 }
 
 #[test]
-fn gateways_share_through_a_server_by_a_key_that_nobody_guesses() {
+fn sharing_between_gateways_needs_a_strong_key() {
     let shared = |shared: &str| format!("{THREE}cache: {{ exact: {{}}, shared: {{ {shared} }} }}\n");
     let key = "key: 0123456789abcdef";
     let shared_by =
@@ -378,33 +378,33 @@ fn gateways_share_through_a_server_by_a_key_that_nobody_guesses() {
     assert_eq!((&*shared_by.url.0, &*shared_by.key.0), ("redis://h:1", "0123456789abcdef"));
     assert_eq!(shared_by.timeout, Duration::from_millis(5));
     assert_eq!(format!("{shared_by:?}").matches("[secret]").count(), 2);
-    for (text, told) in [
+    for (text, message) in [
         (format!("url: 'http://h', {key}"), "not the address of a Redis"),
         ("url: 'redis://h', key: short".to_owned(), "can be guessed"),
     ] {
         let found = refused(&shared(&text));
-        assert!(found.len() == 1 && found[0].0.contains(told), "{found:?}");
+        assert!(found.len() == 1 && found[0].0.contains(message), "{found:?}");
     }
 }
 
 #[test]
-fn limits_are_shared_through_a_server_where_there_are_keys() {
+fn shared_limits_need_keys() {
     let keys = format!("keys: [{{ id: a, hash: 'blake3:{}', limits: {{ rpm: 1 }} }}]\n", "0".repeat(64));
     let shared = |url: &str| format!("{THREE}limits: {{ shared: {{ url: '{url}' }} }}\n");
     let found = policy(&format!("{keys}{}", shared("redis://:pass@h:1/2"))).shared_limits.unwrap();
     assert_eq!((&*found.url.0, found.timeout), ("redis://:pass@h:1/2", Duration::from_millis(50)));
     assert!(!format!("{found:?}").contains("pass"));
-    for (text, told) in [
+    for (text, message) in [
         (format!("{keys}{}", shared("rediss://h")), "not the address of a Redis"),
         (shared("redis://h"), "nothing to count together"),
     ] {
         let found = refused(&text);
-        assert!(found.len() == 1 && found[0].0.contains(told), "{found:?}");
+        assert!(found.len() == 1 && found[0].0.contains(message), "{found:?}");
     }
 }
 
 #[test]
-fn answers_are_acceptable_from_where_a_request_would_go_and_from_better_tiers() {
+fn answers_of_the_same_and_of_better_tiers_are_acceptable() {
     let policy = policy(&format!(
         "{THREE}models:\n  plain: {{ to: small, fallback: [large] }}\n  tiers: {{ complexity: {{ tiers: [small, large], shares: [50%, 50%] }}, fallback: [long] }}\n  \
          length: {{ length: {{ short: small, long: long }} }}\n  cascade: {{ to: small, cascade: {{ to: large }} }}\n"
@@ -417,14 +417,14 @@ fn answers_are_acceptable_from_where_a_request_would_go_and_from_better_tiers() 
     assert_eq!(acceptable("tiers"), [vec![0, 1], vec![1]]);
     assert_eq!(acceptable("length"), [[0], [2]]);
     assert_eq!(acceptable("cascade"), [[0, 1]]);
-    // A small tier that cannot take the prompt is left out; what is better than the one that can is still acceptable.
+    // A small tier that cannot take the prompt is left out; better tiers than the one used are still acceptable.
     let tiers = policy.models.get("tiers").unwrap().first().unwrap();
     let cut = Route { targets: tiers.targets[1..].to_vec(), ..Route::clone(tiers) };
     assert_eq!(cut.acceptable().map(|target| target.pool).collect::<Vec<_>>(), [1]);
 }
 
 #[test]
-fn keys_and_teams_say_what_may_be_used() {
+fn keys_and_teams_are_compiled() {
     let hash = blake3::hash(b"x").to_hex();
     let text = format!(
         "teams: {{ search: {{ budget: {{ usd: 500, per: month }} }}, free: {{}} }}\nusage: {{ path: u }}\nkeys:\n  - {{ id: a, hash: 'blake3:{hash}', \

@@ -1,4 +1,4 @@
-//! What decides between tiers: one aim of four, and what it needs.
+//! Compiles the aim of a route's tiers: one of four, with the prices it needs.
 
 use super::reader::Reader;
 use crate::{
@@ -7,11 +7,11 @@ use crate::{
     types::{Aim, aim::MOST_TIERS},
 };
 
-/// How far shares may be from adding up to 1.
+/// Rounding tolerance of the sum of shares.
 const ROUNDING: f64 = 1e-6;
 
 impl Reader<'_> {
-    /// What weighs money needs prices: without them every tier would seem to cost nothing.
+    /// Checks that all tiers have prices if the aim weighs money: without them every tier would seem free.
     pub(super) fn prices(&mut self, raw: &raw::Complexity, aim: &Aim, tiers: &[Target], pools: &[Pool]) {
         if !matches!(aim, Aim::ValuePerPoint { .. } | Aim::MaxSpendPerHour(_)) {
             return;
@@ -28,7 +28,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The one aim that a rule has.
+    /// The aim of a rule.
     pub(super) fn aim(&mut self, raw: &raw::Complexity) -> Option<Aim> {
         let tiers = raw.tiers.value.len();
         if tiers < 2 {
@@ -56,11 +56,11 @@ impl Reader<'_> {
             raw.max_spend_per_hour.as_ref().map(Field::at),
         ];
         let mut given = given.into_iter().flatten();
-        let help = "say one of `shares: [75%, 25%]`, `min_quality: 80%`, `value_per_quality_point: 0.002` and \
+        let help = "set one of `shares: [75%, 25%]`, `min_quality: 80%`, `value_per_quality_point: 0.002` and \
                     `max_spend_per_hour: 12`";
         match (given.next(), given.next()) {
             (None, _) => {
-                self.report(Problem::at(raw.tiers.at, "tiers without an aim: what decides between them?").help(help));
+                self.report(Problem::at(raw.tiers.at, "tiers without an aim to choose between them").help(help));
                 return None;
             }
             (_, Some(second)) => {

@@ -1,6 +1,7 @@
-//! Walks CEL's tree once: what each part is, what is wrong with it, and what it becomes.
+//! Checks a parsed condition in one walk over CEL's tree: types every part, reports mistakes, and builds the tree that
+//! is evaluated.
 
-use std::{collections::BTreeSet, ops::Range, sync::Arc};
+use std::{collections::BTreeSet, ops::Range};
 
 use cel::{
     IdedExpr,
@@ -11,25 +12,23 @@ use super::{
     facts::Names,
     lexer::Token,
     mistake::Mistake,
-    node::{Interpreted, Node, leaf_name},
+    node::{Node, Scope},
     syntax::Partners,
+    value::Memory,
     variables::{Item, Kind, Variable},
 };
 
-/// A part that has passed.
+/// A checked part of a condition.
 pub(super) struct Typed {
     pub(super) kind: Kind,
-    /// To be evaluated directly; `None` for what only CEL's interpreter can.
-    pub(super) own: Option<Node>,
-    /// To be read by CEL's interpreter, every fact replaced by a name.
-    pub(super) cel: String,
-    /// Where it stands.
+    pub(super) node: Node,
+    /// Its range in the text.
     pub(super) span: Range<usize>,
-    /// Whether no fact can change it.
+    /// True if it does not depend on facts.
     pub(super) constant: bool,
 }
 
-/// What the walk knows, and what it has found.
+/// The state of the walk.
 pub(super) struct Checker<'a> {
     pub(super) text: &'a str,
     pub(super) tokens: &'a [Token],
@@ -38,21 +37,19 @@ pub(super) struct Checker<'a> {
     pub(super) names: &'a Names,
     pub(super) mistakes: Vec<Mistake>,
     pub(super) variables: BTreeSet<Variable>,
-    /// The facts that stand in what CEL's interpreter reads.
-    pub(super) leaves: Vec<Node>,
-    /// The variable of the loop around.
+    /// The variable of the enclosing loop.
     pub(super) local: Option<(String, Kind)>,
 }
 
 impl Checker<'_> {
-    /// The whole condition; `None` after a mistake was told.
+    /// The whole condition; `None` after reporting a mistake.
     pub(super) fn whole(&mut self, expr: &IdedExpr) -> Option<Node> {
         let typed = self.check(expr)?;
         if typed.kind != Kind::Bool {
             return self.not_a_condition(typed.kind, typed.span);
         }
         let range = 0..self.text.len();
-        match typed.own? {
+        match typed.node {
             Node::Bool(true) => self.report(
                 Mistake::new(range, "always holds").help("leave `when` out: a route without it always matches"),
             ),
@@ -63,7 +60,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A part; `None` after a mistake in it was told.
+    /// Checks a part; `None` after reporting a mistake in it.
     pub(super) fn check(&mut self, expr: &IdedExpr) -> Option<Typed> {
         let typed = match &expr.expr {
             Expr::Literal(value) => self.literal(expr, value),
@@ -78,24 +75,19 @@ impl Checker<'_> {
         self.settle(typed)
     }
 
-    /// Constants are worked out now; what only CEL's interpreter can evaluate is handed to it as soon as it is a plain value.
+    /// Evaluates plain constants now.
     fn settle(&mut self, mut typed: Typed) -> Option<Typed> {
         let plain = matches!(typed.kind, Kind::Bool | Kind::Int | Kind::Double);
-        if typed.own.is_none() && plain && self.local.is_none() {
-            let Some(part) = Interpreted::new(&typed.cel, &self.leaves) else {
-                return self.report(Mistake::new(typed.span, "CEL cannot read this").help("write it in a simpler way"));
-            };
-            typed.own = Some(Node::Interpreted(Arc::new(part)));
-        }
-        if let Some(node) = typed.own.as_ref().filter(|node| typed.constant && !node.is_constant()) {
-            let Some(value) = node.eval(None).ok().map(Node::from).filter(is_finite) else {
+        if plain && typed.constant && !typed.node.is_constant() {
+            let memory = Memory::default();
+            let value = typed.node.eval(&Scope::new(None, &memory)).ok().map(Node::from);
+            let Some(value) = value.filter(is_finite) else {
                 return self.report(
                     Mistake::new(typed.span, "has no value: a division by zero, or a number beyond all bounds")
                         .help("a condition with such a part would never hold"),
                 );
             };
-            typed.cel = constant(&value);
-            typed.own = Some(value);
+            typed.node = value;
         }
         Some(typed)
     }
@@ -109,30 +101,31 @@ impl Checker<'_> {
             LiteralValue::Double(value) => (Kind::Double, Node::Double(*value.inner())),
             LiteralValue::String(text) => (Kind::Text, Node::Text(text.inner().into())),
             LiteralValue::Null => {
-                return self
-                    .report(Mistake::new(span, "`null` is nothing that a variable can be").help(
-                        "what was not sent is \"\", 0 or false; `\"name\" in headers` asks whether a header was",
-                    ));
+                return self.report(
+                    Mistake::new(span, "`null` is never the value of a variable")
+                        .help("a missing value is \"\", 0 or false; `\"name\" in headers` asks whether a header was"),
+                );
             }
             LiteralValue::Bytes(_) | LiteralValue::UInt(_) => {
-                return self
-                    .report(Mistake::new(span, "no value that a variable can have").help("write a number or a text"));
+                return self.report(
+                    Mistake::new(span, "a kind of value that no variable has").help("write a number or a text"),
+                );
             }
         };
         if matches!(node, Node::Int(..0)) || matches!(node, Node::Double(value) if value.is_sign_negative()) {
             span.start = self.range(place.saturating_sub(1)).start;
         }
-        Some(Typed { kind, cel: constant(&node), own: Some(node), span, constant: true })
+        Some(Typed { kind, node, span, constant: true })
     }
 
     fn list(&mut self, expr: &IdedExpr, list: &ListExpr) -> Option<Typed> {
         let (item, elements, span) = self.elements(expr, list)?;
-        let cel = elements.iter().map(|element| &*element.cel).collect::<Vec<_>>().join(", ");
         let constant = elements.iter().all(|element| element.constant);
-        Some(Typed { kind: Kind::List(item), own: None, cel: format!("[{cel}]"), span, constant })
+        let node = Node::List(elements.into_iter().map(|element| element.node).collect());
+        Some(Typed { kind: Kind::List(item), node, span, constant })
     }
 
-    /// The values of a list that is written out.
+    /// The elements of a list literal.
     pub(super) fn elements(&mut self, expr: &IdedExpr, list: &ListExpr) -> Option<(Item, Vec<Typed>, Range<usize>)> {
         let place = self.place(expr);
         let span = self.range(place).start..self.range(self.partners[place]).end;
@@ -156,20 +149,20 @@ impl Checker<'_> {
         Some((item, elements, span))
     }
 
-    // Places.
+    // Positions.
 
-    /// The token that the parser remembers for a part: its sign, its bracket, or itself.
+    /// The token that the parser records for a part: its operator, its bracket, or itself.
     pub(super) fn place(&self, expr: &IdedExpr) -> usize {
         let start = self.places.offset_for(expr.id).map_or(0, |(start, _)| start as usize);
         self.tokens.partition_point(|token| token.range.end <= start).min(self.tokens.len() - 1)
     }
 
-    /// Where the token at `place` stands.
+    /// The range of the token at index `place`.
     pub(super) fn range(&self, place: usize) -> Range<usize> {
         self.tokens[place.min(self.tokens.len() - 1)].range.clone()
     }
 
-    /// What stands there, for a message; the head of it where it is long.
+    /// The text of a range for a message, shortened if it is long.
     pub(super) fn shown(&self, span: &Range<usize>) -> String {
         let text = &self.text[span.clone()];
         match text.char_indices().nth(40) {
@@ -185,7 +178,7 @@ impl Checker<'_> {
         None
     }
 
-    /// Something that is neither true nor false, where one of them is asked for.
+    /// Reports a part that is not a boolean where one is required.
     pub(super) fn not_a_condition<T>(&mut self, kind: Kind, span: Range<usize>) -> Option<T> {
         let shown = self.shown(&span);
         let help = match kind {
@@ -200,40 +193,13 @@ impl Checker<'_> {
         )
     }
 
-    // What CEL's interpreter reads.
-
-    /// A fact, for both ways of evaluation.
+    /// A part that reads facts of the request.
     pub(super) fn leaf(&mut self, variable: Variable, kind: Kind, node: Node, span: Range<usize>) -> Typed {
         self.variables.insert(variable);
-        let cel = leaf_name(self.leaves.len());
-        self.leaves.push(node.clone());
-        Typed { kind, own: Some(node), cel, span, constant: false }
+        Typed { kind, node, span, constant: false }
     }
 }
 
 fn is_finite(node: &Node) -> bool {
     !matches!(node, Node::Double(value) if !value.is_finite())
-}
-
-/// A constant as CEL writes it.
-pub(super) fn constant(node: &Node) -> String {
-    match node {
-        Node::Bool(value) => value.to_string(),
-        Node::Int(value) => format!("({value})"),
-        Node::Double(value) => format!("({value:?})"),
-        Node::Text(text) => {
-            let mut quoted = String::with_capacity(text.len() + 2);
-            quoted.push('"');
-            for c in text.chars() {
-                match c {
-                    '"' | '\\' => quoted.extend(['\\', c]),
-                    c if c.is_control() => quoted.extend(["\\u", &format!("{:04x}", u32::from(c))]),
-                    c => quoted.push(c),
-                }
-            }
-            quoted.push('"');
-            quoted
-        }
-        _ => String::new(),
-    }
 }

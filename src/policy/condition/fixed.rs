@@ -1,9 +1,9 @@
-//! Facts that are what they are, for tests.
+//! Facts with fixed values, for tests.
 
 use super::Facts;
 use crate::types::Name;
 
-/// Facts of a made-up request; all pools are alike.
+/// The facts of a made-up request; all pools are alike.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FixedFacts {
     pub(crate) tokens: u64,

@@ -1,4 +1,4 @@
-//! Functions and loops: what they take, and what they become.
+//! Checks functions and loops, and builds their nodes.
 
 use std::ops::Range;
 
@@ -12,12 +12,12 @@ use super::{
     check::{Checker, Typed},
     hours::{Hours, zone},
     mistake::Mistake,
-    node::{Find, Node},
+    node::{Convert, Each, Find, Loop, Node},
     variables::{FUNCTIONS, GROUPS, Kind, Variable},
 };
 use crate::config;
 
-/// The most memory that one pattern may take, in bytes.
+/// The most memory of one compiled pattern, in bytes.
 const PATTERN: usize = 1 << 20;
 
 impl Checker<'_> {
@@ -27,7 +27,7 @@ impl Checker<'_> {
         let start = call.target.as_ref().map_or(name.start, |target| self.start(target));
         let span = start..self.range(self.partners[open]).end;
         let target = call.target.as_deref();
-        // By its name in the text: the parser was given another one for `in`.
+        // Matched by the name in the text: the parser was given another one for `in`.
         let text = self.text;
         match (&text[name.clone()], target, &*call.args) {
             ("in", Some(IdedExpr { expr: Expr::Ident(time), .. }), args) if time == "time" => {
@@ -71,13 +71,13 @@ impl Checker<'_> {
         self.report(mistake.meant(alike.or_else(|| config::nearest(called, known())), all))
     }
 
-    /// A text that is written out.
+    /// A text literal.
     fn written(&mut self, expr: &IdedExpr, what: &str) -> Option<(String, Range<usize>)> {
         let typed = self.check(expr)?;
-        match typed.own {
-            Some(Node::Text(text)) => Some((text.into(), typed.span)),
+        match typed.node {
+            Node::Text(text) => Some((text.into(), typed.span)),
             _ => self.report(
-                Mistake::new(typed.span, format!("{what} is written out")).help("write it as a text in quotes"),
+                Mistake::new(typed.span, format!("{what} must be a literal")).help("write it as a text in quotes"),
             ),
         }
     }
@@ -91,24 +91,23 @@ impl Checker<'_> {
         };
         let (range, place) = (self.written(range, "a range of time"), self.written(place, "a time zone"));
         let ((range, range_span), (place, place_span)) = (range?, place?);
-        let told = |mistake: config::Mistake, span| Mistake {
+        let converted = |mistake: config::Mistake, span| Mistake {
             range: span,
             message: mistake.message.into_owned(),
             help: mistake.help.map(Into::into),
         };
-        let zone = zone(&place).map_err(|mistake| self.mistakes.push(told(mistake, place_span))).ok();
+        let zone = zone(&place).map_err(|mistake| self.mistakes.push(converted(mistake, place_span))).ok();
         let hours = Hours::read(&range, zone.clone().unwrap_or(jiff::tz::TimeZone::UTC));
-        let hours = hours.map_err(|mistake| self.mistakes.push(told(mistake, range_span))).ok();
+        let hours = hours.map_err(|mistake| self.mistakes.push(converted(mistake, range_span))).ok();
         zone?;
         Some(self.leaf(Variable::Time, Kind::Bool, Node::Within(Box::new(hours?)), span))
     }
 
     fn size(&mut self, value: &IdedExpr, span: Range<usize>) -> Option<Typed> {
         let typed = self.check(value)?;
-        let own = match (typed.kind, typed.own) {
-            (Kind::Text, own) => own.map(|node| Node::Size(Box::new(node))),
-            (Kind::List(_), Some(Node::Fact(Variable::KeyTags))) => Some(Node::Tags),
-            (Kind::List(_), _) => None,
+        let node = match (typed.kind, typed.node) {
+            (Kind::List(_), Node::Fact(Variable::KeyTags)) => Node::Tags,
+            (Kind::Text | Kind::List(_), node) => Node::Size(Box::new(node)),
             (kind, _) => {
                 let shown = self.shown(&typed.span);
                 return self.report(
@@ -117,10 +116,10 @@ impl Checker<'_> {
                 );
             }
         };
-        Some(Typed { kind: Kind::Int, own, cel: format!("size({})", typed.cel), span, constant: typed.constant })
+        Some(Typed { kind: Kind::Int, node, span, constant: typed.constant })
     }
 
-    /// A text, as what a function named `name` is called on or with.
+    /// Checks that `expr` is a text, for a function called `name`.
     fn text_for(&mut self, name: &str, expr: &IdedExpr) -> Option<Typed> {
         let typed = self.check(expr)?;
         if typed.kind == Kind::Text {
@@ -143,10 +142,9 @@ impl Checker<'_> {
         let (text, part) = (text?, part?);
         Some(Typed {
             kind: Kind::Bool,
-            cel: format!("{}.{name}({})", text.cel, part.cel),
             span,
             constant: text.constant && part.constant,
-            own: text.own.zip(part.own).map(|(text, part)| Node::Find(find, Box::new([text, part]))),
+            node: Node::Find(find, Box::new([text.node, part.node])),
         })
     }
 
@@ -162,13 +160,11 @@ impl Checker<'_> {
                     .report(Mistake::new(pattern_span, "not a regular expression").help(format!("the reason: {why}")));
             }
         };
-        let constant = super::check::constant(&Node::Text(pattern.into()));
         Some(Typed {
             kind: Kind::Bool,
-            cel: format!("{}.matches({constant})", text.cel),
             span,
             constant: text.constant,
-            own: text.own.map(|text| Node::Matches(Box::new(text), Box::new(regex))),
+            node: Node::Matches(Box::new(text.node), Box::new(regex)),
         })
     }
 
@@ -180,8 +176,7 @@ impl Checker<'_> {
                     .help("write a number and a unit: \"800ms\", \"1.5s\", \"2m\""),
             );
         };
-        let node = Node::Double(seconds);
-        Some(Typed { kind: Kind::Duration, cel: super::check::constant(&node), own: Some(node), span, constant: true })
+        Some(Typed { kind: Kind::Duration, node: Node::Double(seconds), span, constant: true })
     }
 
     fn convert(&mut self, to: &str, value: &IdedExpr, span: Range<usize>) -> Option<Typed> {
@@ -197,14 +192,13 @@ impl Checker<'_> {
             return self
                 .report(Mistake::new(typed.span, message).help("numbers and texts can be converted into each other"));
         }
-        let own = match (to, typed.kind) {
-            ("double", Kind::Int | Kind::Double | Kind::Seconds) => {
-                typed.own.map(|node| Node::ToDouble(Box::new(node)))
-            }
-            ("int", Kind::Int) | ("string", Kind::Text) => typed.own,
-            _ => None,
+        let node = match (to, typed.kind) {
+            ("int", Kind::Int) | ("string", Kind::Text) => typed.node,
+            ("double", _) => Node::Convert(Convert::Double, Box::new(typed.node)),
+            ("int", _) => Node::Convert(Convert::Int, Box::new(typed.node)),
+            _ => Node::Convert(Convert::Text, Box::new(typed.node)),
         };
-        Some(Typed { kind, own, cel: format!("{to}({})", typed.cel), span, constant: typed.constant })
+        Some(Typed { kind, node, span, constant: typed.constant })
     }
 
     /// A loop over a list: `key.tags.exists(tag, tag.startsWith("eu-"))`.
@@ -219,8 +213,9 @@ impl Checker<'_> {
     ) -> Option<Typed> {
         let variable_span = self.range(self.place(variable));
         if self.local.is_some() {
-            // Loops within loops could take as long as they like.
-            return self.report(Mistake::new(span, "a loop within a loop").help("put the condition in another way"));
+            // The running time of nested loops would be unbounded.
+            return self
+                .report(Mistake::new(span, "a loop within a loop").help("write the condition without nesting loops"));
         }
         let list = self.check(list)?;
         let Kind::List(item) = list.kind else {
@@ -234,7 +229,7 @@ impl Checker<'_> {
         if GROUPS.contains(&&**name) || name.starts_with('.') {
             return self.report(
                 Mistake::new(variable_span, format!("`{name}` is taken"))
-                    .help("name the variable of a loop otherwise, such as `tag`"),
+                    .help("choose another name for the loop variable, such as `tag`"),
             );
         }
         self.local = Some((name.clone(), item.into()));
@@ -242,27 +237,30 @@ impl Checker<'_> {
         let body = if method == "map" { self.check(body) } else { self.condition(body) };
         self.local = None;
         let filter = match filter {
-            Some(filter) => format!("{}, ", filter?.cel),
-            None => String::new(),
+            Some(filter) => Some(filter?.node),
+            None => None,
         };
         let body = body?;
-        let kind = match method {
-            "filter" => list.kind,
+        let (result, kind) = match method {
+            "exists" => (Loop::Exists, Kind::Bool),
+            "all" => (Loop::All, Kind::Bool),
+            "filter" => (Loop::Filter, list.kind),
             "map" => match body.kind.item() {
-                Some(item) => Kind::List(item),
+                Some(item) => (Loop::Map, Kind::List(item)),
                 None => {
                     return self.report(
                         Mistake::new(body.span, "lists hold numbers or texts").help("write one for each value"),
                     );
                 }
             },
-            _ => Kind::Bool,
+            _ => (Loop::ExistsOne, Kind::Bool),
         };
-        let cel = format!("{}.{method}({name}, {filter}{})", list.cel, body.cel);
-        Some(Typed { kind, own: None, cel, span, constant: list.constant && body.constant })
+        let constant = list.constant && body.constant;
+        let each = Each { list: list.node, filter, body: body.node };
+        Some(Typed { kind, node: Node::Each(result, Box::new(each)), span, constant })
     }
 
-    /// Where a part begins.
+    /// The start of a part.
     fn start(&self, expr: &IdedExpr) -> usize {
         let own = self.range(self.place(expr)).start;
         match &expr.expr {
@@ -275,7 +273,7 @@ impl Checker<'_> {
     }
 }
 
-/// A duration as CEL has it, one or several numbers with their units, in seconds.
+/// A CEL duration, which is one or several numbers with units, in seconds.
 fn seconds(text: &str) -> Option<f64> {
     let mut rest = text.trim();
     let mut sum = 0.0;

@@ -1,4 +1,4 @@
-//! Hours of the week in a time zone: what `time.in` is about.
+//! Hours of the week in a time zone, for `time.in`.
 
 use std::sync::LazyLock;
 
@@ -9,27 +9,28 @@ use jiff::{
 
 use crate::config::{Mistake, nearest};
 
-/// The time zones that are compiled in: no file of the machine is read, and every gateway knows the same ones.
+/// The built-in time zones: no system files are read, and every gateway has the same ones.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const EXAMPLE: &str = "write it like `22:00-06:00`, `mon-fri 09:00-17:00` or `sat,sun`";
 const DAY: u16 = 24 * 60;
 
-/// A range of the day, on some days of the week, somewhere.
+/// A daily time range on some days of the week, in a time zone.
 #[derive(Clone, Debug)]
 pub(super) struct Hours {
     /// Days on which the range begins, from Monday.
     days: [bool; 7],
-    /// The first minute of the day that belongs to it.
+    /// The first minute of the day in the range.
     from: u16,
-    /// The first minute that does not any more; not after `from` where midnight lies between.
+    /// The first minute after the range; if not after `from`, the range spans midnight.
     to: u16,
     zone: TimeZone,
 }
 
 impl Hours {
-    /// Days such as `mon-fri` or `sat,sun` (default: all), and a range such as `22:00-06:00` (default: the whole day).
+    /// Parses days such as `mon-fri` or `sat,sun` (default: all) and a range such as `22:00-06:00` (default: the whole
+    /// day).
     pub(super) fn read(range: &str, zone: TimeZone) -> Result<Self, Mistake> {
         let mut words = range.split_ascii_whitespace();
         let (first, second) = (words.next(), words.next());
@@ -47,8 +48,8 @@ impl Hours {
         Ok(Self { days, from, to, zone })
     }
 
-    /// Whether `unix` seconds since 1970 lie in it.
-    pub(super) fn hold(&self, unix: i64) -> bool {
+    /// True if `unix`, in seconds since 1970, lies in the range.
+    pub(super) fn contains(&self, unix: i64) -> bool {
         let Ok(timestamp) = Timestamp::from_second(unix) else { return false };
         let local = unix + i64::from(self.zone.to_offset(timestamp).seconds());
         // 1970 began on a Thursday.
@@ -61,11 +62,11 @@ impl Hours {
     }
 }
 
-/// The zone of this IANA name.
+/// The time zone with the IANA name `name`.
 pub(super) fn zone(name: &str) -> Result<TimeZone, Mistake> {
     ZONES.get(name).map_err(|_| {
         let known: Vec<_> = ZONES.available().collect();
-        // `Berlin` is far from `Europe/Berlin` in letters only.
+        // `Berlin` and `Europe/Berlin` are dissimilar as strings only.
         let city = known.iter().map(TimeZoneName::as_str).find(|zone| {
             zone.rsplit('/').next().is_some_and(|city| city.eq_ignore_ascii_case(&name.replace(' ', "_")))
         });
@@ -136,7 +137,7 @@ mod tests {
         Hours::read(range, zone(name).unwrap()).unwrap()
     }
 
-    /// Seconds since 1970 of a moment written as RFC 3339 has it.
+    /// Seconds since 1970 of a time in RFC 3339.
     fn at(text: &str) -> i64 {
         text.parse::<Timestamp>().unwrap().as_second()
     }
@@ -152,34 +153,34 @@ mod tests {
             ("05:59:59", true),
             ("06:00:00", false),
         ] {
-            assert_eq!(night.hold(at(&format!("2026-11-21T{time}Z"))), inside, "{time}");
+            assert_eq!(night.contains(at(&format!("2026-11-21T{time}Z"))), inside, "{time}");
         }
     }
 
     #[test]
     fn zones_keep_their_summer_time() {
         let day = hours("09:00-17:00", "Europe/Berlin");
-        assert!(!day.hold(at("2026-01-15T07:30:00Z")), "08:30 in winter");
-        assert!(day.hold(at("2026-07-15T07:30:00Z")), "09:30 in summer");
+        assert!(!day.contains(at("2026-01-15T07:30:00Z")), "08:30 in winter");
+        assert!(day.contains(at("2026-07-15T07:30:00Z")), "09:30 in summer");
         let half = hours("00:00-00:30", "Asia/Kolkata");
-        assert!(half.hold(at("2026-01-14T18:45:00Z")), "00:15 there");
+        assert!(half.contains(at("2026-01-14T18:45:00Z")), "00:15 there");
     }
 
     #[test]
     fn a_range_belongs_to_the_day_it_begins_on() {
         let friday = hours("fri 22:00-06:00", "UTC");
-        assert!(friday.hold(at("2026-11-20T23:00:00Z")), "Friday night");
-        assert!(friday.hold(at("2026-11-21T05:00:00Z")), "Saturday morning");
-        assert!(!friday.hold(at("2026-11-20T05:00:00Z")), "Friday morning");
+        assert!(friday.contains(at("2026-11-20T23:00:00Z")), "Friday night");
+        assert!(friday.contains(at("2026-11-21T05:00:00Z")), "Saturday morning");
+        assert!(!friday.contains(at("2026-11-20T05:00:00Z")), "Friday morning");
         let weekend = hours("Sat,sun", "UTC");
-        assert!(weekend.hold(at("2026-11-22T23:59:59Z")) && !weekend.hold(at("2026-11-23T00:00:00Z")));
+        assert!(weekend.contains(at("2026-11-22T23:59:59Z")) && !weekend.contains(at("2026-11-23T00:00:00Z")));
         let over = hours("sat-mon 00:00-24:00", "UTC");
-        assert!(over.hold(at("2026-11-23T12:00:00Z")) && !over.hold(at("2026-11-24T12:00:00Z")));
+        assert!(over.contains(at("2026-11-23T12:00:00Z")) && !over.contains(at("2026-11-24T12:00:00Z")));
     }
 
     #[test]
-    fn what_is_no_range_is_told() {
-        for (range, told) in [
+    fn invalid_ranges_are_reported() {
+        for (range, message) in [
             ("", "an empty range of time"),
             ("22:00", "`22:00` is no range of time"),
             ("22:00-25:00", "`25:00` is no time of day"),
@@ -191,7 +192,7 @@ mod tests {
             ("mon 09:00-17:00 daily", "`daily` does not belong to a range of time"),
             ("mon 09:00-1é:00", "`1é:00` is no time of day"),
         ] {
-            assert_eq!(Hours::read(range, TimeZone::UTC).unwrap_err().message, told, "{range}");
+            assert_eq!(Hours::read(range, TimeZone::UTC).unwrap_err().message, message, "{range}");
         }
         assert_eq!(zone("Europe/Berlln").unwrap_err().help.unwrap(), "did you mean `Europe/Berlin`?");
         assert_eq!(zone("New York").unwrap_err().help.unwrap(), "did you mean `America/New_York`?");

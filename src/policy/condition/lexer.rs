@@ -1,11 +1,11 @@
-//! From text to words: numbers, texts, names and signs, each with its place.
+//! Splits a condition into tokens with their ranges: numbers, texts, names and signs.
 
 use std::ops::Range;
 
 use super::mistake::Mistake;
 use crate::config;
 
-/// A kind of word.
+/// The kind of a token.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// A number, or a text in quotes.
@@ -14,7 +14,7 @@ pub(super) enum Word {
     Name,
     /// `&&` or `||`.
     Logical,
-    /// Any other sign between two values.
+    /// Any other operator between two values.
     Operator,
     /// `!`
     Not,
@@ -30,7 +30,7 @@ pub(super) enum Word {
     Colon,
 }
 
-/// A word and its place.
+/// A token and its range.
 #[derive(Clone, Debug)]
 pub(super) struct Token {
     pub(super) word: Word,
@@ -63,7 +63,7 @@ const SIGNS: [(&str, Word); 22] = [
     (":", Word::Colon),
 ];
 
-/// Signs that CEL does not know, and what is likely meant.
+/// Signs that CEL does not have, with a correction.
 const SLIPS: [(&str, &str); 15] = [
     ("===", "write `==`"),
     ("!==", "write `!=`"),
@@ -82,10 +82,10 @@ const SLIPS: [(&str, &str); 15] = [
     ("’", "write plain quotes: `'`"),
 ];
 
-/// Names that begin so are our own.
+/// The prefix of internal names.
 pub(super) const RESERVED: &str = "__";
 
-/// The words of `text`.
+/// The tokens of `text`.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Mistake> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -163,7 +163,7 @@ fn number(text: &str, at: usize) -> Result<usize, Mistake> {
         let range = at..at + len + tail;
         return Err(unit(&rest[..len + tail], number, range));
     }
-    // A share in percent; a remainder has a value behind its sign.
+    // A percentage; for a remainder, a value follows the sign.
     let after = rest[len..].strip_prefix('%').map(str::trim_start);
     if let (Some(after), Ok(percent)) = (after, number.parse::<f64>())
         && (after.is_empty() || after.starts_with([')', ',', ']', '&', '|', '?', ':', '=', '<', '>']))
@@ -180,7 +180,7 @@ fn number(text: &str, at: usize) -> Result<usize, Mistake> {
     Ok(len)
 }
 
-/// A number with letters behind it.
+/// A number followed by letters.
 fn unit(written: &str, number: &str, range: Range<usize>) -> Mistake {
     let mistake = |words: &str| Mistake::new(range.clone(), format!("`{written}`: {words}"));
     let digits = written.replace('_', "");
@@ -199,7 +199,7 @@ fn unit(written: &str, number: &str, range: Range<usize>) -> Mistake {
     mistake("no number").help("write it in digits, such as 8000 or 0.5")
 }
 
-/// The quote that opens a text at the head of `rest`, and whether backslashes stand for themselves in it.
+/// The opening quote of a text at the start of `rest`, and whether it is a raw text.
 fn quote(rest: &str) -> Option<(bool, char)> {
     let (raw, rest) = rest.strip_prefix(['r', 'R']).map_or((false, rest), |rest| (true, rest));
     rest.chars().next().filter(|c| matches!(c, '"' | '\'')).map(|quote| (raw, quote))
@@ -236,8 +236,8 @@ fn quoted(text: &str, at: usize, raw: bool, quote: char) -> Result<usize, Mistak
     Err(Mistake::new(at..start, "a text without its closing quote").help(format!("end it with `{quote}`")))
 }
 
-/// How many digits follow `\\` and this letter, and their base; none where no character is told by its code. CEL's parser
-/// must agree: where it sees no text, it takes what stands in the quotes for brackets, as deep as they come.
+/// The number of digits after `\\` and this letter, and their base; 0 if the letter has no numeric code. CEL's parser
+/// must agree: otherwise it would parse the content of the quotes as brackets, to any depth.
 fn code(escaped: char) -> (usize, u32) {
     match escaped {
         'x' | 'X' => (2, 16),

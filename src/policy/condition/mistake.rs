@@ -1,15 +1,15 @@
-//! What is wrong with a part of a condition.
+//! A mistake in a part of a condition.
 
 use std::{fmt::Display, ops::Range};
 
-/// What is wrong with a part of a condition, and how to mend it.
+/// A mistake in a part of a condition, with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// The part, in bytes of the condition's text.
     pub range: Range<usize>,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
-    /// How to mend it.
+    /// The remedy.
     pub help: Option<String>,
 }
 
@@ -23,7 +23,7 @@ impl Mistake {
         Self { help: Some(help.into()), ..self }
     }
 
-    /// With the word that was likely meant, or with all there are.
+    /// Suggests the word that was probably meant, or all possible ones.
     #[must_use]
     pub(super) fn meant(self, meant: Option<impl Display>, otherwise: impl Into<String>) -> Self {
         match meant {

@@ -1,12 +1,11 @@
-//! The conditions of routes: text in CEL, checked against a closed set of variables, evaluated for each request. Pure.
+//! Conditions of routes: CEL text, checked against a closed set of variables and evaluated for each request. Pure.
 //!
-//! CEL's own parser reads the text, after a pass over its words that tells what is misplaced in words of ours. A walk
-//! over the parser's tree checks names, kinds and values against the table in `variables`, and makes of it a small tree
-//! that is evaluated without allocating. What this tree has no form for (loops, conversions of texts, texts put
-//! together) goes to CEL's interpreter; both ways mean the same.
+//! CEL's own parser reads the text after a pass over its tokens that reports misplaced ones in clearer words. A walk
+//! over the parser's tree checks names, types and values against the table in `variables`, and builds the tree that is
+//! evaluated (`node`). Its semantics are those of CEL; a property test compares it with CEL's interpreter.
 //!
-//! What has no value for a request (a division by zero, an overflow, a place beyond the end of a list) does not hold,
-//! unless `&&` or `||` is decided without it.
+//! A condition that fails to evaluate for a request (a division by zero, an overflow, an index beyond the end of a
+//! list) is false, unless `&&` or `||` is decided without the failing part.
 
 mod check;
 mod facts;
@@ -24,14 +23,19 @@ mod variables;
 
 #[cfg(test)]
 mod fixed;
-#[cfg(test)]
-pub(crate) use self::variables::{FUNCTIONS, VARIABLES};
 
 use std::{fmt, sync::Arc};
 
 use cel::{Env, common::ast::SourceInfo};
 
-use self::{check::Checker, lexer::Token, node::Node};
+#[cfg(test)]
+pub(crate) use self::variables::{FUNCTIONS, VARIABLES};
+use self::{
+    check::Checker,
+    lexer::Token,
+    node::{Node, Scope},
+    value::Memory,
+};
 pub use self::{
     facts::{Facts, Names},
     mistake::Mistake,
@@ -41,7 +45,7 @@ pub use self::{
 /// The longest condition, in bytes.
 const LENGTH: usize = 4096;
 
-/// A condition, ready to be evaluated.
+/// A compiled condition.
 #[derive(Clone)]
 pub struct Condition {
     text: Arc<str>,
@@ -50,7 +54,10 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Compiles `text`, or tells what is wrong with it; at least one mistake then.
+    /// Compiles `text`.
+    ///
+    /// # Errors
+    /// At least one mistake.
     pub fn compile(text: &str, names: &Names) -> Result<Self, Vec<Mistake>> {
         if text.len() > LENGTH {
             let range = 0..text.len();
@@ -69,7 +76,6 @@ impl Condition {
             names,
             mistakes: Vec::new(),
             variables: std::collections::BTreeSet::new(),
-            leaves: Vec::new(),
             local: None,
         };
         match checker.whole(&expr) {
@@ -80,17 +86,18 @@ impl Condition {
         }
     }
 
-    /// Whether it holds; what has no value does not.
+    /// True if the condition is true; false if it fails to evaluate.
     pub fn holds(&self, facts: &dyn Facts) -> bool {
-        self.root.holds(Some(facts)).unwrap_or(false)
+        let memory = Memory::default();
+        self.root.holds(&Scope::new(Some(facts), &memory)).unwrap_or(false)
     }
 
-    /// The variables that it refers to, each once.
+    /// The variables that it refers to, without duplicates.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
 
-    /// Its text, as it was written.
+    /// The original text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -116,9 +123,9 @@ impl fmt::Debug for Condition {
     }
 }
 
-/// The tree that CEL's parser makes of `text`, and the places of its parts.
+/// Parses `text` with CEL's parser; returns the tree and the positions of its parts.
 fn parse(text: &str, tokens: &[Token]) -> Result<(cel::IdedExpr, SourceInfo), Mistake> {
-    // `in` is a word of CEL's own: for the parser, `time.in(…)` gets a name of the same length.
+    // `in` is a keyword of CEL, so `time.in(…)` is given another name of the same length for the parser.
     let mut source = text.to_owned();
     for three in tokens.windows(3) {
         let at = three[1].range.clone();
@@ -126,7 +133,7 @@ fn parse(text: &str, tokens: &[Token]) -> Result<(cel::IdedExpr, SourceInfo), Mi
             source.replace_range(at, lexer::RESERVED);
         }
     }
-    // Without macros: loops are checked as they are written, not as what they stand for.
+    // Without macros: loops are checked as written, not in their expanded form.
     Env::default().with_optional_support(false).parser().parse_with_source_info(&source).map_err(|errors| {
         let place = errors.errors.first().map_or(0, |error| offset(text, error.pos));
         let token = tokens.iter().find(|token| token.range.end > place).or(tokens.last());
@@ -137,7 +144,7 @@ fn parse(text: &str, tokens: &[Token]) -> Result<(cel::IdedExpr, SourceInfo), Mi
     })
 }
 
-/// The byte at a line and a column in characters, both counted from 1.
+/// The byte offset of a line and a column in characters, both counted from 1.
 fn offset(text: &str, (line, column): (isize, isize)) -> usize {
     let (line, column) = (usize::try_from(line).unwrap_or(1), usize::try_from(column).unwrap_or(1));
     let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
@@ -145,10 +152,10 @@ fn offset(text: &str, (line, column): (isize, isize)) -> usize {
     start + rest.char_indices().nth(column.saturating_sub(1)).map_or(rest.len(), |(at, _)| at)
 }
 
-/// Reads arbitrary bytes as a condition, for fuzzing: it may refuse them.
+/// Fuzz target: reads arbitrary bytes as a condition, which may be rejected.
 ///
 /// # Panics
-/// Where it refuses them without a word, or with one that is about nothing in the text.
+/// If it is rejected without a mistake, or with one outside of the text.
 pub fn fuzz_condition(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let names =

@@ -1,62 +1,120 @@
-//! A condition as it is evaluated: a small tree, walked without allocating, with CEL's interpreter for what it has no form for.
+//! The evaluated form of a condition: a small tree with the semantics of CEL. Only lists, joined texts and conversions
+//! to text allocate.
 
-use std::sync::Arc;
-
-use cel::{Context, IdedExpr, Value, parser::PrattParser};
 use regex::Regex;
 
 use super::{
     facts::Facts,
     hours::Hours,
-    lexer::RESERVED,
-    value::{Arithmetic, Comparison, Failed, Outcome, Val, arithmetic, compare, count, equal},
+    value::{
+        Arithmetic, Comparison, Failed, Memory, Outcome, Val, arithmetic, compare, count, equal, to_double, to_int,
+        to_text,
+    },
     variables::Variable,
 };
 
-/// Part of a condition. The checker has seen to the types: where one does not fit, nothing holds.
+/// A part of a condition. The checker guarantees the types; a mismatch fails to evaluate.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     Bool(bool),
     Int(i64),
     Double(f64),
     Text(Box<str>),
-    /// A variable that needs no name.
+    /// A variable without a name argument.
     Fact(Variable),
-    /// A measure of the pool at this place.
+    /// A measure of the pool with this index.
     Pool(Variable, usize),
-    /// A measure of the route of this name.
+    /// A measure of the route with this name.
     Route(Variable, Box<str>),
-    /// The header of this name, empty where it was not sent.
+    /// The value of this header, empty if it was not sent.
     Header(Box<str>),
-    /// Whether it was sent.
+    /// True if the header was sent.
     Sent(Box<str>),
     Within(Box<Hours>),
-    /// Whether it is among the key's tags.
+    /// True if the text is among the key's tags.
     Tagged(Box<Node>),
-    /// How many tags the key has.
+    /// Number of the key's tags.
     Tags,
-    /// More prompt tokens than this.
+    /// True if the prompt has more tokens than this.
     MoreTokens(u64),
     OneOf(Box<Node>, Box<[Node]>),
     Not(Box<Node>),
     And(Box<[Node; 2]>),
     Or(Box<[Node; 2]>),
-    /// A condition, the value where it holds, and the one where it does not.
+    /// A condition, the value if it is true, and the value if it is false.
     Choice(Box<[Node; 3]>),
     Compare(Comparison, Box<[Node; 2]>),
     Arithmetic(Arithmetic, Box<[Node; 2]>),
     Negate(Box<Node>),
     Find(Find, Box<[Node; 2]>),
     Matches(Box<Node>, Box<Regex>),
-    /// Characters of a text.
+    /// Number of characters of a text, or of elements of a list.
     Size(Box<Node>),
-    /// Of a number, with a point.
-    ToDouble(Box<Node>),
-    /// What CEL's own interpreter evaluates.
-    Interpreted(Arc<Interpreted>),
+    Convert(Convert, Box<Node>),
+    /// A list literal.
+    List(Box<[Node]>),
+    /// A list, and the index of one of its elements.
+    Index(Box<[Node; 2]>),
+    /// A value, and the list that is searched for it.
+    In(Box<[Node; 2]>),
+    /// The variable of the enclosing loop.
+    Local,
+    Each(Loop, Box<Each>),
 }
 
-/// Where a text is looked for in another.
+/// The type that a value is converted to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Convert {
+    Int,
+    Double,
+    Text,
+}
+
+/// The result of a loop over a list.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Loop {
+    /// True if the body is true for some element.
+    Exists,
+    /// True if the body is true for every element.
+    All,
+    /// True if the body is true for exactly one element.
+    ExistsOne,
+    /// The elements for which the body is true.
+    Filter,
+    /// The values of the body.
+    Map,
+}
+
+/// The parts of a loop.
+#[derive(Clone, Debug)]
+pub(super) struct Each {
+    pub(super) list: Node,
+    /// Skips the elements for which it is false.
+    pub(super) filter: Option<Node>,
+    pub(super) body: Node,
+}
+
+/// The values that a node may read.
+pub(super) struct Scope<'a> {
+    /// `None` while a constant is evaluated.
+    facts: Option<&'a dyn Facts>,
+    /// The current element of the enclosing loop. Loops do not nest.
+    local: Option<Val<'a>>,
+    memory: &'a Memory<'a>,
+}
+
+impl<'a> Scope<'a> {
+    /// The scope of a whole condition; of a constant without `facts`.
+    pub(super) fn new(facts: Option<&'a dyn Facts>, memory: &'a Memory<'a>) -> Self {
+        Self { facts, local: None, memory }
+    }
+
+    fn facts(&self) -> Result<&'a dyn Facts, Failed> {
+        self.facts.ok_or(Failed)
+    }
+}
+
+/// The position at which one text is searched in another.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Find {
     Start,
@@ -65,88 +123,161 @@ pub(super) enum Find {
 }
 
 impl Node {
-    /// Its value; without facts, that of a constant.
-    pub(super) fn eval<'a>(&'a self, facts: Option<&'a dyn Facts>) -> Outcome<'a> {
+    /// Evaluates the node.
+    pub(super) fn eval<'a>(&'a self, scope: &Scope<'a>) -> Outcome<'a> {
         Ok(match self {
             Self::Bool(value) => Val::Bool(*value),
             Self::Int(value) => Val::Int(*value),
             Self::Double(value) => Val::Double(*value),
             Self::Text(text) => Val::Text(text),
-            Self::Fact(variable) => fact(*variable, facts.ok_or(Failed)?)?,
-            Self::Pool(variable, pool) => measure(*variable, *pool, facts.ok_or(Failed)?)?,
-            Self::Route(Variable::RouteBurn, route) => Val::Double(facts.ok_or(Failed)?.route_burn(route)),
-            Self::Route(_, route) => Val::Text(facts.ok_or(Failed)?.route_slo(route)),
-            Self::Header(name) => Val::Text(facts.ok_or(Failed)?.header(name).unwrap_or_default()),
-            Self::Sent(name) => Val::Bool(facts.ok_or(Failed)?.sent(name)),
-            Self::Within(hours) => Val::Bool(hours.hold(facts.ok_or(Failed)?.unix_time())),
+            Self::Fact(variable) if *variable != Variable::KeyTags => fact(*variable, scope.facts()?)?,
+            Self::Pool(variable, pool) => measure(*variable, *pool, scope.facts()?)?,
+            Self::Route(Variable::RouteBurn, route) => Val::Double(scope.facts()?.route_burn(route)),
+            Self::Route(_, route) => Val::Text(scope.facts()?.route_slo(route)),
+            Self::Header(name) => Val::Text(scope.facts()?.header(name).unwrap_or_default()),
+            Self::Sent(name) => Val::Bool(scope.facts()?.sent(name)),
+            Self::Within(hours) => Val::Bool(hours.contains(scope.facts()?.unix_time())),
             Self::Tagged(tag) => {
-                let tag = tag.text(facts)?;
-                Val::Bool(facts.ok_or(Failed)?.key_tags().iter().any(|has| **has == *tag))
+                let tag = tag.text(scope)?;
+                Val::Bool(scope.facts()?.key_tags().iter().any(|has| **has == *tag))
             }
-            Self::Tags => count(facts.ok_or(Failed)?.key_tags().len() as u64),
-            Self::MoreTokens(n) => Val::Bool(facts.ok_or(Failed)?.more_tokens_than(*n)),
+            Self::Tags => count(scope.facts()?.key_tags().len() as u64),
+            Self::MoreTokens(n) => Val::Bool(scope.facts()?.more_tokens_than(*n)),
             Self::OneOf(node, list) => {
-                let value = node.eval(facts)?;
+                let value = node.eval(scope)?;
                 let mut found = false;
-                // All of them, as CEL does: one without a value leaves the whole without one.
+                // Evaluates all of them, as CEL does: if one fails, the whole fails.
                 for item in list {
-                    found |= equal(item.eval(facts)?, value);
+                    found |= equal(item.eval(scope)?, value);
                 }
                 Val::Bool(found)
             }
-            Self::Not(node) => Val::Bool(!node.holds(facts)?),
-            Self::And(parts) => Val::Bool(unless(false, parts, facts)?),
-            Self::Or(parts) => Val::Bool(unless(true, parts, facts)?),
+            Self::Not(node) => Val::Bool(!node.holds(scope)?),
+            Self::And(parts) => Val::Bool(logical(false, parts, scope)?),
+            Self::Or(parts) => Val::Bool(logical(true, parts, scope)?),
             Self::Choice(parts) => {
                 let [condition, yes, no] = &**parts;
-                return if condition.holds(facts)? { yes.eval(facts) } else { no.eval(facts) };
+                return if condition.holds(scope)? { yes.eval(scope) } else { no.eval(scope) };
             }
             Self::Compare(comparison, sides) => {
-                let (left, right) = (sides[0].eval(facts)?, sides[1].eval(facts)?);
-                Val::Bool(compare(*comparison, left, right)?)
+                Val::Bool(compare(*comparison, sides[0].eval(scope)?, sides[1].eval(scope)?)?)
             }
-            Self::Arithmetic(sign, sides) => arithmetic(*sign, sides[0].eval(facts)?, sides[1].eval(facts)?)?,
-            Self::Negate(node) => match node.eval(facts)? {
+            Self::Arithmetic(sign, sides) => {
+                arithmetic(*sign, sides[0].eval(scope)?, sides[1].eval(scope)?, scope.memory)?
+            }
+            Self::Negate(node) => match node.eval(scope)? {
                 Val::Int(value) => Val::Int(value.checked_neg().ok_or(Failed)?),
                 Val::Double(value) => Val::Double(-value),
                 _ => return Err(Failed),
             },
             Self::Find(find, texts) => {
-                let (text, part) = (texts[0].text(facts)?, texts[1].text(facts)?);
+                let (text, part) = (texts[0].text(scope)?, texts[1].text(scope)?);
                 Val::Bool(match find {
                     Find::Start => text.starts_with(part),
                     Find::End => text.ends_with(part),
                     Find::Anywhere => text.contains(part),
                 })
             }
-            Self::Matches(text, pattern) => Val::Bool(pattern.is_match(text.text(facts)?)),
-            Self::Size(text) => count(text.text(facts)?.chars().count() as u64),
-            Self::ToDouble(node) => match node.eval(facts)? {
-                Val::Int(value) => Val::Double(value as f64),
-                Val::Double(value) => Val::Double(value),
-                _ => return Err(Failed),
-            },
-            Self::Interpreted(part) => return part.eval(facts),
+            Self::Matches(text, pattern) => Val::Bool(pattern.is_match(text.text(scope)?)),
+            Self::Local => scope.local.ok_or(Failed)?,
+            _ => return self.eval_rare(scope),
         })
     }
 
-    pub(super) fn holds(&self, facts: Option<&dyn Facts>) -> Result<bool, Failed> {
-        match self.eval(facts)? {
+    /// Evaluates the forms that make texts or lists, apart from the others to keep the stack frame of those small.
+    #[inline(never)]
+    fn eval_rare<'a>(&'a self, scope: &Scope<'a>) -> Outcome<'a> {
+        Ok(match self {
+            Self::Fact(Variable::KeyTags) => {
+                scope.memory.list(scope.facts()?.key_tags().iter().map(|tag| Val::Text(tag)).collect())
+            }
+            Self::Size(of) => count(match of.eval(scope)? {
+                Val::Text(text) => text.chars().count() as u64,
+                Val::List(list) => list.len() as u64,
+                _ => return Err(Failed),
+            }),
+            Self::Convert(Convert::Int, node) => to_int(node.eval(scope)?)?,
+            Self::Convert(Convert::Double, node) => to_double(node.eval(scope)?)?,
+            Self::Convert(Convert::Text, node) => to_text(node.eval(scope)?, scope.memory)?,
+            Self::List(nodes) => {
+                scope.memory.list(nodes.iter().map(|node| node.eval(scope)).collect::<Result<_, _>>()?)
+            }
+            Self::Index(parts) => {
+                let (list, Val::Int(index)) = (parts[0].list(scope)?, parts[1].eval(scope)?) else {
+                    return Err(Failed);
+                };
+                *usize::try_from(index).ok().and_then(|index| list.get(index)).ok_or(Failed)?
+            }
+            Self::In(parts) => {
+                let (value, list) = (parts[0].eval(scope)?, parts[1].list(scope)?);
+                Val::Bool(list.iter().any(|item| equal(*item, value)))
+            }
+            Self::Each(kind, each) => return each.eval(*kind, scope),
+            _ => return Err(Failed),
+        })
+    }
+
+    pub(super) fn holds<'a>(&'a self, scope: &Scope<'a>) -> Result<bool, Failed> {
+        match self.eval(scope)? {
             Val::Bool(value) => Ok(value),
             _ => Err(Failed),
         }
     }
 
-    fn text<'a>(&'a self, facts: Option<&'a dyn Facts>) -> Result<&'a str, Failed> {
-        match self.eval(facts)? {
+    fn text<'a>(&'a self, scope: &Scope<'a>) -> Result<&'a str, Failed> {
+        match self.eval(scope)? {
             Val::Text(text) => Ok(text),
             _ => Err(Failed),
         }
     }
 
-    /// Whether it is written out, not looked up.
+    fn list<'a>(&'a self, scope: &Scope<'a>) -> Result<&'a [Val<'a>], Failed> {
+        match self.eval(scope)? {
+            Val::List(list) => Ok(list),
+            _ => Err(Failed),
+        }
+    }
+
+    /// True if it is a literal number, text, `true` or `false`.
     pub(super) fn is_constant(&self) -> bool {
         matches!(self, Self::Bool(_) | Self::Int(_) | Self::Double(_) | Self::Text(_))
+    }
+}
+
+impl Each {
+    /// Runs the loop. As CEL has it, a failing element does not matter to `exists` and `all` if another one decides.
+    fn eval<'a>(&'a self, kind: Loop, scope: &Scope<'a>) -> Outcome<'a> {
+        let list = self.list.list(scope)?;
+        let (mut found, mut failed, mut results) = (0, false, Vec::new());
+        for item in list {
+            let scope = &Scope { local: Some(*item), ..*scope };
+            if let Some(filter) = &self.filter
+                && !filter.holds(scope)?
+            {
+                continue;
+            }
+            match kind {
+                Loop::Exists | Loop::All => match self.body.holds(scope) {
+                    Ok(value) if value == (kind == Loop::Exists) => return Ok(Val::Bool(value)),
+                    Ok(_) => {}
+                    Err(Failed) => failed = true,
+                },
+                Loop::ExistsOne => found += u32::from(self.body.holds(scope)?),
+                Loop::Filter => {
+                    if self.body.holds(scope)? {
+                        results.push(*item);
+                    }
+                }
+                Loop::Map => results.push(self.body.eval(scope)?),
+            }
+        }
+        match kind {
+            Loop::Exists | Loop::All if failed => Err(Failed),
+            Loop::Exists => Ok(Val::Bool(false)),
+            Loop::All => Ok(Val::Bool(true)),
+            Loop::ExistsOne => Ok(Val::Bool(found == 1)),
+            Loop::Filter | Loop::Map => Ok(scope.memory.list(results)),
+        }
     }
 }
 
@@ -157,17 +288,19 @@ impl From<Val<'_>> for Node {
             Val::Int(value) => Self::Int(value),
             Val::Double(value) => Self::Double(value),
             Val::Text(text) => Self::Text(text.into()),
+            Val::List(list) => Self::List(list.iter().copied().map(Self::from).collect()),
         }
     }
 }
 
-/// `decides` where either part is so, even if the other has no value: the rule of CEL for `&&` and `||`.
-fn unless(decides: bool, parts: &[Node; 2], facts: Option<&dyn Facts>) -> Result<bool, Failed> {
-    let left = parts[0].holds(facts);
+/// Evaluates `&&` or `||` by CEL's rule: if either part equals `decides`, so does the result, even if the other part
+/// fails.
+fn logical<'a>(decides: bool, parts: &'a [Node; 2], scope: &Scope<'a>) -> Result<bool, Failed> {
+    let left = parts[0].holds(scope);
     if left == Ok(decides) {
         return left;
     }
-    let right = parts[1].holds(facts)?;
+    let right = parts[1].holds(scope)?;
     if right == decides { Ok(right) } else { left }
 }
 
@@ -198,66 +331,5 @@ fn measure(variable: Variable, pool: usize, facts: &dyn Facts) -> Outcome<'_> {
         Variable::PoolBurn => Val::Double(facts.burn(pool)),
         Variable::PoolSlo => Val::Text(facts.slo(pool)),
         _ => return Err(Failed),
-    })
-}
-
-/// A part that CEL's interpreter evaluates, in which every fact has been replaced by a name.
-#[derive(Debug)]
-pub(super) struct Interpreted {
-    expr: IdedExpr,
-    /// The names, and what is looked up for them.
-    leaves: Vec<(String, Node)>,
-}
-
-thread_local! {
-    /// CEL's functions. To set them up takes far longer than an evaluation, and they cannot be shared between threads.
-    static FUNCTIONS: Context<'static, 'static> = Context::default();
-}
-
-impl Interpreted {
-    /// `source` with the `leaves` that it refers to; `None` where CEL cannot read it.
-    pub(super) fn new(source: &str, leaves: &[Node]) -> Option<Self> {
-        // Every part of the text stands in brackets, and each of them takes 150 KB of stack in the other parser of CEL
-        // (an unoptimised build); only that other one tells places, which nobody asks for here.
-        let expr = PrattParser::default().parse(source).ok()?;
-        let references = expr.references();
-        let named = leaves.iter().enumerate().map(|(at, leaf)| (leaf_name(at), leaf));
-        let leaves =
-            named.filter(|(name, _)| references.has_variable(name)).map(|(name, leaf)| (name, leaf.clone())).collect();
-        drop(references);
-        Some(Self { expr, leaves })
-    }
-
-    pub(super) fn eval(&self, facts: Option<&dyn Facts>) -> Result<Val<'static>, Failed> {
-        FUNCTIONS.with(|functions| {
-            let mut scope = functions.new_inner_scope();
-            for (name, leaf) in &self.leaves {
-                scope.add_variable_from_value(name.as_str(), value(leaf, facts)?);
-            }
-            match Value::resolve(&self.expr, &scope) {
-                Ok(Value::Bool(value)) => Ok(Val::Bool(value)),
-                Ok(Value::Int(value)) => Ok(Val::Int(value)),
-                Ok(Value::Float(value)) => Ok(Val::Double(value)),
-                _ => Err(Failed),
-            }
-        })
-    }
-}
-
-/// What stands for a fact in the text that CEL reads.
-pub(super) fn leaf_name(at: usize) -> String {
-    format!("{RESERVED}{at}")
-}
-
-fn value(leaf: &Node, facts: Option<&dyn Facts>) -> Result<Value, Failed> {
-    if matches!(leaf, Node::Fact(Variable::KeyTags)) {
-        let tags: Vec<String> = facts.ok_or(Failed)?.key_tags().iter().map(ToString::to_string).collect();
-        return Ok(tags.into());
-    }
-    Ok(match leaf.eval(facts)? {
-        Val::Bool(value) => value.into(),
-        Val::Int(value) => value.into(),
-        Val::Double(value) => value.into(),
-        Val::Text(text) => text.into(),
     })
 }

@@ -1,4 +1,4 @@
-//! Operators: what they take, and what they become.
+//! Checks operators and builds their nodes.
 
 use cel::{
     IdedExpr,
@@ -32,13 +32,13 @@ impl Checker<'_> {
         }
     }
 
-    /// A part that has to be true or false, and not always the same.
+    /// A part that must be a boolean and not constant.
     pub(super) fn condition(&mut self, expr: &IdedExpr) -> Option<Typed> {
         let typed = self.check(expr)?;
         if typed.kind != Kind::Bool {
             return self.not_a_condition(typed.kind, typed.span);
         }
-        if let Some(Node::Bool(value)) = typed.own {
+        if let Node::Bool(value) = typed.node {
             let always = if value { "always holds" } else { "never holds" };
             let shown = self.shown(&typed.span);
             return self.report(
@@ -52,9 +52,8 @@ impl Checker<'_> {
     fn logical(&mut self, and: bool, left: &IdedExpr, right: &IdedExpr) -> Option<Typed> {
         let (left, right) = (self.condition(left), self.condition(right));
         let (left, right) = (left?, right?);
-        let sign = if and { "&&" } else { "||" };
         let build = |parts| if and { Node::And(parts) } else { Node::Or(parts) };
-        Some(pair(Kind::Bool, sign, left, right, build))
+        Some(pair(Kind::Bool, left, right, build))
     }
 
     fn not(&mut self, expr: &IdedExpr, value: &IdedExpr) -> Option<Typed> {
@@ -62,8 +61,7 @@ impl Checker<'_> {
         let typed = self.condition(value)?;
         Some(Typed {
             kind: Kind::Bool,
-            own: typed.own.map(|node| Node::Not(Box::new(node))),
-            cel: format!("!({})", typed.cel),
+            node: Node::Not(Box::new(typed.node)),
             span: start..typed.span.end,
             constant: typed.constant,
         })
@@ -79,8 +77,7 @@ impl Checker<'_> {
         }
         Some(Typed {
             kind: if typed.kind == Kind::Int { Kind::Int } else { Kind::Double },
-            own: typed.own.map(|node| Node::Negate(Box::new(node))),
-            cel: format!("-({})", typed.cel),
+            node: Node::Negate(Box::new(typed.node)),
             span: start..typed.span.end,
             constant: typed.constant,
         })
@@ -98,10 +95,9 @@ impl Checker<'_> {
         }
         Some(Typed {
             kind: kind(yes.kind),
-            cel: format!("({} ? {} : {})", condition.cel, yes.cel, no.cel),
             span: condition.span.start..no.span.end,
             constant: condition.constant && yes.constant && no.constant,
-            own: (|| Some(Node::Choice(Box::new([condition.own?, yes.own?, no.own?]))))(),
+            node: Node::Choice(Box::new([condition.node, yes.node, no.node])),
         })
     }
 
@@ -114,7 +110,7 @@ impl Checker<'_> {
         right: &IdedExpr,
     ) -> Option<Typed> {
         let (left, right) = (self.check(left), self.check(right));
-        let (mut left, mut right) = (left?, right?);
+        let (left, right) = (left?, right?);
         let equality = matches!(comparison, Comparison::Equal | Comparison::NotEqual);
         let fits = match (left.kind, right.kind) {
             (Kind::Bool, Kind::Bool) | (Kind::List(_), Kind::List(_)) => equality && left.kind == right.kind,
@@ -124,15 +120,9 @@ impl Checker<'_> {
         if !fits {
             return self.not_comparable(expr, sign, &left, &right);
         }
-        if let Kind::List(_) = left.kind {
-            // Lists are facts to be looked through, and no values of ours.
-            (left.own, right.own) = (None, None);
-        }
-        if let (Some(left_node), Some(right_node)) = (&left.own, &right.own) {
-            let (left_node, right_node) = (left_node.clone(), right_node.clone());
-            self.compared(comparison, (&left_node, &left.span), (&right_node, &right.span))?;
-        }
-        Some(pair(Kind::Bool, sign, left, right, |sides| compare(comparison, sides)))
+        let (left_node, right_node) = (left.node.clone(), right.node.clone());
+        self.compared(comparison, (&left_node, &left.span), (&right_node, &right.span))?;
+        Some(pair(Kind::Bool, left, right, |sides| compare(comparison, sides)))
     }
 
     fn not_comparable<T>(&mut self, expr: &IdedExpr, sign: &str, left: &Typed, right: &Typed) -> Option<T> {
@@ -144,11 +134,11 @@ impl Checker<'_> {
             return self
                 .report(Mistake::new(range, message).help("only numbers and texts have an order: write `==` or `!=`"));
         }
-        // A constant is more likely the part to be mended.
+        // The constant is more likely the wrong part.
         let (span, of, value) =
             if left.constant && !right.constant { (&left.span, right, left) } else { (&right.span, left, right) };
-        let number = match &value.own {
-            Some(Node::Text(text)) => text.trim().parse::<f64>().ok().map(|_| text.trim().to_owned()),
+        let number = match &value.node {
+            Node::Text(text) => text.trim().parse::<f64>().ok().map(|_| text.trim().to_owned()),
             _ => None,
         };
         let help = match (of.kind, value.kind, number) {
@@ -159,7 +149,7 @@ impl Checker<'_> {
             (Kind::Int | Kind::Double, Kind::Duration, _) => "durations compare with `ttft_p95` only".to_owned(),
             (Kind::Int | Kind::Double, ..) => "compare it with a number".to_owned(),
             (Kind::Text, ..) => "compare it with a text in quotes".to_owned(),
-            (Kind::Bool, ..) => "it holds or does not: write it alone, or with `!` before it".to_owned(),
+            (Kind::Bool, ..) => "it is true or false: write it alone, or with `!` before it".to_owned(),
             (Kind::List(_), ..) => "ask for one of its values: `\"…\" in key.tags`".to_owned(),
             (Kind::Duration, ..) => "compare a measured time with it".to_owned(),
         };
@@ -178,7 +168,7 @@ impl Checker<'_> {
         let place = self.place(expr);
         let left = self.check(left);
         if left.is_none() && sign == "-" && self.range(place).end == self.range(place + 1).start {
-            // What stands before the dash was told of, and is likely one name with what stands after it.
+            // The mistake before the dash was reported; it is probably one name with the part after it.
             return None;
         }
         let right = self.check(right);
@@ -186,25 +176,21 @@ impl Checker<'_> {
         let whole = |typed: &Typed| typed.kind == Kind::Int;
         let point = |typed: &Typed| matches!(typed.kind, Kind::Double | Kind::Seconds);
         match (left.kind, right.kind) {
-            (Kind::Int, Kind::Int) => {
-                Some(pair(Kind::Int, sign, left, right, |sides| Node::Arithmetic(arithmetic, sides)))
-            }
+            (Kind::Int, Kind::Int) => Some(pair(Kind::Int, left, right, |sides| Node::Arithmetic(arithmetic, sides))),
             _ if point(&left) && point(&right) && arithmetic != Arithmetic::Remainder => {
-                Some(pair(Kind::Double, sign, left, right, |sides| Node::Arithmetic(arithmetic, sides)))
+                Some(pair(Kind::Double, left, right, |sides| Node::Arithmetic(arithmetic, sides)))
             }
             (Kind::Text, Kind::Text) | (Kind::List(_), Kind::List(_))
                 if arithmetic == Arithmetic::Add && left.kind == right.kind =>
             {
                 let kind = left.kind;
-                let mut sum = pair(kind, sign, left, right, |_| Node::Bool(false));
-                sum.own = None;
-                Some(sum)
+                Some(pair(kind, left, right, |sides| Node::Arithmetic(arithmetic, sides)))
             }
             _ => {
                 let message = format!("`{sign}` between {} and {}", left.kind.words(), right.kind.words());
                 let (number, other) = if whole(&left) { (&left, &right) } else { (&right, &left) };
-                let help = match &number.own {
-                    Some(Node::Int(value)) if point(other) => format!("write {value}.0"),
+                let help = match &number.node {
+                    Node::Int(value) if point(other) => format!("write {value}.0"),
                     _ if whole(number) && point(other) && arithmetic != Arithmetic::Remainder => {
                         format!("write `double({})`", self.shown(&number.span))
                     }
@@ -229,22 +215,18 @@ impl Checker<'_> {
             let elements = self.elements(list, elements);
             let (typed, (item, elements, span)) = (typed?, elements?);
             self.same_kind(&typed, item)?;
-            if let Some(node) = typed.own.clone() {
-                for element in &elements {
-                    if let Some(element_node) = element.own.clone() {
-                        self.compared(Comparison::Equal, (&node, &typed.span), (&element_node, &element.span))?;
-                    }
-                }
+            let node = typed.node.clone();
+            for element in &elements {
+                let element_node = element.node.clone();
+                self.compared(Comparison::Equal, (&node, &typed.span), (&element_node, &element.span))?;
             }
-            let cel = elements.iter().map(|element| &*element.cel).collect::<Vec<_>>().join(", ");
             let constant = typed.constant && elements.iter().all(|element| element.constant);
-            let nodes: Option<Box<[Node]>> = elements.into_iter().map(|element| element.own).collect();
+            let nodes = elements.into_iter().map(|element| element.node).collect();
             return Some(Typed {
                 kind: Kind::Bool,
-                cel: format!("({} in [{cel}])", typed.cel),
+                node: Node::OneOf(Box::new(node), nodes),
                 span: typed.span.start..span.end,
                 constant,
-                own: (|| Some(Node::OneOf(Box::new(typed.own?), nodes?)))(),
             });
         }
         let list = self.check(list);
@@ -259,13 +241,15 @@ impl Checker<'_> {
                 .report(Mistake::new(list.span, format!("`{shown}` is {}, not a list", list.kind.words())).help(help));
         };
         self.same_kind(&typed, item)?;
-        let tags = matches!(list.own, Some(Node::Fact(Variable::KeyTags)));
+        let node = match list.node {
+            Node::Fact(Variable::KeyTags) => Node::Tagged(Box::new(typed.node)),
+            list => Node::In(Box::new([typed.node, list])),
+        };
         Some(Typed {
             kind: Kind::Bool,
-            cel: format!("({} in {})", typed.cel, list.cel),
+            node,
             span: typed.span.start..list.span.end,
             constant: typed.constant && list.constant,
-            own: typed.own.filter(|_| tags).map(|node| Node::Tagged(Box::new(node))),
         })
     }
 
@@ -282,9 +266,9 @@ impl Checker<'_> {
     /// `"name" in headers`.
     fn sent(&mut self, value: &IdedExpr, headers: &IdedExpr) -> Option<Typed> {
         let typed = self.check(value)?;
-        let Some(Node::Text(name)) = &typed.own else {
+        let Node::Text(name) = &typed.node else {
             return self.report(
-                Mistake::new(typed.span, "the name of a header is written out")
+                Mistake::new(typed.span, "the name of a header must be a literal")
                     .help("write it in quotes: `\"x-tier\" in headers`"),
             );
         };
@@ -315,26 +299,24 @@ impl Checker<'_> {
         let end = self.range(self.partners[self.place(expr)]).end;
         Some(Typed {
             kind: item.into(),
-            own: None,
-            cel: format!("{}[{}]", list.cel, index.cel),
+            node: Node::Index(Box::new([list.node, index.node])),
             span: list.span.start..end,
             constant: list.constant && index.constant,
         })
     }
 }
 
-/// Two sides joined.
-fn pair(kind: Kind, sign: &str, left: Typed, right: Typed, build: impl FnOnce(Box<[Node; 2]>) -> Node) -> Typed {
+/// Combines two sides.
+fn pair(kind: Kind, left: Typed, right: Typed, build: impl FnOnce(Box<[Node; 2]>) -> Node) -> Typed {
     Typed {
         kind,
-        cel: format!("({} {sign} {})", left.cel, right.cel),
         span: left.span.start..right.span.end,
         constant: left.constant && right.constant,
-        own: left.own.zip(right.own).map(|(left, right)| build(Box::new([left, right]))),
+        node: build(Box::new([left.node, right.node])),
     }
 }
 
-/// A comparison; that of the prompt's length with a number written out need not count all of it.
+/// Builds a comparison. One of the prompt's length with a literal does not need a full count.
 fn compare(comparison: Comparison, sides: Box<[Node; 2]>) -> Node {
     let (n, turned) = match *sides {
         [Node::Fact(Variable::PromptTokens), Node::Int(n @ 0..)] => (n.unsigned_abs(), comparison),

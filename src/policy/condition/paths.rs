@@ -1,4 +1,4 @@
-//! Variables by their names: `prompt.tokens`, `headers["x-tier"]`, `pool.small.queue`.
+//! Checks variables by name: `prompt.tokens`, `headers["x-tier"]`, `pool.small.queue`.
 
 use cel::{
     IdedExpr,
@@ -13,21 +13,21 @@ use super::{
 };
 use crate::{config::nearest, types::Name};
 
-/// A name in a path, and the token it is.
+/// A name in a path, and the index of its token.
 pub(super) struct Segment<'a> {
     name: &'a str,
     place: usize,
 }
 
 impl Segment<'_> {
-    /// Whether it names a group of variables, not the variable of a loop.
+    /// True if it names a group of variables rather than a loop variable.
     pub(super) fn is_group(&self) -> bool {
         GROUPS.contains(&self.name)
     }
 }
 
 impl Checker<'_> {
-    /// A variable, a header, a measure of a pool, or the variable of a loop.
+    /// A variable, a header, a measure of a pool or route, or a loop variable.
     pub(super) fn path(&mut self, expr: &IdedExpr) -> Option<Typed> {
         let Some(path) = self.segments(expr) else { return self.field_of_value(expr) };
         let (first, last) = (&path[0], &path[path.len() - 1]);
@@ -37,7 +37,7 @@ impl Checker<'_> {
             if let Some(field) = path.get(1) {
                 return self.no_field(kind, first.name, field);
             }
-            return Some(Typed { kind, own: None, cel: first.name.to_owned(), span, constant: false });
+            return Some(Typed { kind, node: Node::Local, span, constant: false });
         }
         match (first.name, &path[1..]) {
             ("headers", [name]) => self.header(name, span),
@@ -63,7 +63,7 @@ impl Checker<'_> {
             (group, []) if GROUPS.contains(&group) => {
                 let indexed = self.text[span.end..].trim_start().starts_with('[');
                 if indexed && matches!(group, "headers" | "pool" | "route") {
-                    let mistake = Mistake::new(span, format!("what `{group}` is asked for is written out"));
+                    let mistake = Mistake::new(span, format!("the name in `{group}[…]` must be a literal"));
                     return self.report(mistake.help(format!("write a name in quotes: `{group}[\"…\"]`")));
                 }
                 let help = match group {
@@ -86,7 +86,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The names of a path, where it is one; a name in brackets counts like one after a point.
+    /// The names of a path, if it is one; a name in brackets is equivalent to one after a dot.
     pub(super) fn segments<'e>(&self, expr: &'e IdedExpr) -> Option<Vec<Segment<'e>>> {
         let (operand, name, place) = match &expr.expr {
             Expr::Ident(name) => return Some(vec![Segment { name, place: self.place(expr) }]),
@@ -116,18 +116,18 @@ impl Checker<'_> {
         }
         let range = self.range(place);
         self.report(
-            Mistake::new(range, "no name that a header can have")
+            Mistake::new(range, "not a valid name of a header")
                 .help("names of headers are letters, digits and `-`, such as \"x-tier\""),
         )
     }
 
-    /// The place of a pool, or of a route, among those `known`.
+    /// The index of a pool or route among the `known` ones.
     fn place_of(&mut self, kind: &str, known: &[Name], asked: &Segment<'_>) -> Option<usize> {
         if let Some(place) = known.iter().position(|name| **name == *asked.name) {
             return Some(place);
         }
         let mistake = Mistake::new(self.range(asked.place), format!("there is no {kind} `{}`", asked.name));
-        // `pool.with-dash.queue` reads as a difference.
+        // `pool.with-dash.queue` parses as a subtraction.
         let dashed = known.iter().find(|name| {
             name.strip_prefix(asked.name)
                 .is_some_and(|rest| !rest.is_empty() && self.text[self.range(asked.place).end..].starts_with(rest))
@@ -164,7 +164,7 @@ impl Checker<'_> {
         Some(self.leaf(entry.variable, entry.kind, Node::Route(entry.variable, route.name.into()), span))
     }
 
-    /// What a measure of a pool or a route says.
+    /// The table entry of a measure.
     fn measure(&mut self, kind: &str, measure: &Segment<'_>, rest: &[Segment<'_>]) -> Option<&'static Entry> {
         let prefix = format!("{kind}.<name>.");
         let measures = || VARIABLES.iter().filter_map(|entry| Some((entry.name.strip_prefix(&*prefix)?, entry)));
@@ -187,11 +187,11 @@ impl Checker<'_> {
         )
     }
 
-    /// A field of something that is no variable.
+    /// A field of something other than a variable.
     fn field_of_value(&mut self, expr: &IdedExpr) -> Option<Typed> {
         let Expr::Select(select) = &expr.expr else { return None };
         let place = self.place(expr) + 1;
-        // The operand's own mistakes say more.
+        // The operand's own mistakes are more informative.
         if matches!(&select.operand.expr, Expr::Call(call) if call.func_name == operators::INDEX) {
             self.check(&select.operand)?;
         }
@@ -212,7 +212,7 @@ impl Checker<'_> {
         }
         let lone = path.len() == 1;
         let short = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
-        // In a group that there is, only the rest of the name was mistaken.
+        // In a known group only the rest of the name is wrong.
         let group = GROUPS.iter().find(|group| !lone && **group == first.name);
         let known = || {
             let all = VARIABLES.iter().map(|entry| entry.name).filter(|name| !name.contains(['<', '[', '(']));
@@ -242,7 +242,7 @@ impl Checker<'_> {
 }
 
 impl Checker<'_> {
-    /// The name with dashes in which the token at `place` stands, where no space is around them.
+    /// The name with dashes that contains the token at `place`, if no spaces surround the dashes.
     fn dashed(&self, place: usize) -> Option<&str> {
         let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let range = self.range(place);

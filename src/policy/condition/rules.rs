@@ -1,4 +1,5 @@
-//! Comparisons with constants: those that say nothing, and values that a variable never has.
+//! Checks comparisons with constants: rejects those that are always or never true, and values that a variable never
+//! has.
 
 use std::ops::Range;
 
@@ -14,7 +15,7 @@ use crate::config::nearest;
 type Side<'a> = (&'a Node, &'a Range<usize>);
 
 impl Checker<'_> {
-    /// Sees to a comparison of two sides, of which one may be a constant.
+    /// Checks a comparison in which one side may be a constant.
     pub(super) fn compared(&mut self, comparison: Comparison, left: Side<'_>, right: Side<'_>) -> Option<()> {
         let (comparison, subject, value) = match (left.0.is_constant(), right.0.is_constant()) {
             (false, true) => (comparison, left, right),
@@ -89,7 +90,7 @@ impl Checker<'_> {
             return self.report(Mistake::new(span.clone(), format!("{always}: {bounds}")).help(example));
         }
         self.report(
-            Mistake::new(whole, format!("{always}: {bounds}")).help("leave this part out, or mend the comparison"),
+            Mistake::new(whole, format!("{always}: {bounds}")).help("leave this part out, or correct the comparison"),
         )
     }
 
@@ -108,7 +109,7 @@ impl Checker<'_> {
             Variable::PoolSlo | Variable::RouteSlo if !STATES.contains(&text) => {
                 let lower = text.to_lowercase();
                 self.report(
-                    mistake(format!("objectives never stand at \"{text}\""))
+                    mistake(format!("objectives are never in the state \"{text}\""))
                         .meant(nearest(&lower, STATES), "they are `ok`, `burning` or `exhausted`"),
                 )
             }

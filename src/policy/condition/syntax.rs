@@ -1,4 +1,5 @@
-//! Whether words follow each other as they should, told in words of our own: what passes is safe for CEL's parser.
+//! Checks the order of tokens, with clearer messages than CEL's parser; a condition that passes is safe for that
+//! parser.
 
 use super::{
     lexer::{Token, Word},
@@ -8,10 +9,10 @@ use super::{
 /// The deepest nesting of brackets, choices and chains of operators: the checker recurses that deep.
 const DEPTH: usize = 32;
 
-/// The deepest nesting of brackets: each takes 150 KB of stack in CEL's parser (an unoptimised build).
+/// The deepest nesting of brackets: each takes 150 KB of stack in CEL's parser (in unoptimised builds).
 const BRACKETS: usize = 6;
 
-/// Names that CEL keeps for languages it is built into.
+/// Names that CEL reserves for host languages.
 const KEYWORDS: [&str; 17] = [
     "as",
     "break",
@@ -32,11 +33,11 @@ const KEYWORDS: [&str; 17] = [
     "while",
 ];
 
-/// Words that other languages use between values.
+/// Operators of other languages.
 const WORDS: [(&str, &str); 7] =
     [("and", "&&"), ("or", "||"), ("is", "=="), ("equals", "=="), ("eq", "=="), ("gt", ">"), ("lt", "<")];
 
-/// What a bracket is there for.
+/// The purpose of a bracket.
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Bracket {
     Outside,
@@ -46,16 +47,16 @@ enum Bracket {
     Index,
 }
 
-/// A bracket that is open.
+/// An open bracket.
 struct Frame {
     bracket: Bracket,
-    /// Which token opened it.
+    /// The index of the token that opened it.
     opened: usize,
-    /// `?` that wait for their `:`.
+    /// `?` without their `:` so far.
     questions: Vec<usize>,
-    /// Links of the chain at hand: what lies between two `&&`, `||` or commas.
+    /// Length of the current chain, between `&&`, `||` and commas.
     chain: usize,
-    /// All `?` so far: each nests what follows.
+    /// Number of `?` so far: each nests the rest.
     choices: usize,
 }
 
@@ -69,10 +70,10 @@ impl Frame {
     }
 }
 
-/// For each opening bracket, the token that closes it; for all others, themselves.
+/// For each opening bracket the index of the closing one; for all other tokens their own index.
 pub(super) type Partners = Vec<usize>;
 
-/// Reads `tokens` once, left to right.
+/// Checks `tokens` in one pass.
 pub(super) fn check(text: &str, tokens: &[Token]) -> Result<Partners, Mistake> {
     let mut reader = Reader {
         text,
@@ -98,7 +99,7 @@ struct Reader<'a> {
     tokens: &'a [Token],
     frames: Vec<Frame>,
     partners: Partners,
-    /// Whether a value stands just before.
+    /// True if the previous token ends a value.
     operand: bool,
 }
 
@@ -116,7 +117,7 @@ impl Reader<'_> {
         &mut self.frames[last]
     }
 
-    /// Where a value should stand.
+    /// At a position where a value is expected.
     fn value(&mut self, at: usize) -> Result<usize, Mistake> {
         let token = &self.tokens[at];
         match token.word {
@@ -171,12 +172,12 @@ impl Reader<'_> {
         self.tokens.get(at).is_some_and(|token| token.word == Word::Open)
     }
 
-    /// Whether the sign at `at` stands before a value, not between two.
+    /// True if the sign at `at` is a prefix rather than between two values.
     fn is_prefix(&self, at: usize) -> bool {
         at == 0 || !matches!(self.tokens[at - 1].word, Word::Value | Word::Name | Word::Close)
     }
 
-    /// Where a value stands just before.
+    /// At a position after a value.
     fn after_value(&mut self, at: usize) -> Result<usize, Mistake> {
         let token = &self.tokens[at];
         let before = &self.tokens[at - 1];

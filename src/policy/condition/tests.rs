@@ -41,16 +41,16 @@ fn facts() -> FixedFacts {
     }
 }
 
-/// Each mistake under the part it is about.
-fn told(text: &str) -> String {
+/// Each mistake below the part that it marks.
+fn reported(text: &str) -> String {
     let Err(mistakes) = Condition::compile(text, &names()) else { return format!("{text}\n  passes\n") };
-    let mut told = format!("{text}\n");
+    let mut lines = format!("{text}\n");
     for Mistake { range, message, help } in mistakes {
         let (before, under) = (text[..range.start].chars().count(), text[range].chars().count().max(1));
         let help = help.unwrap_or_else(|| "none".to_owned());
-        told.extend([&*" ".repeat(before), &"^".repeat(under), " ", &message, "\n  help: ", &help, "\n"]);
+        lines.extend([&*" ".repeat(before), &"^".repeat(under), " ", &message, "\n  help: ", &help, "\n"]);
     }
-    told
+    lines
 }
 
 const BROKEN: &[&str] = &[
@@ -174,15 +174,15 @@ const BROKEN: &[&str] = &[
 ];
 
 #[test]
-fn what_is_wrong_is_told_where_it_stands() {
-    let told: Vec<_> = BROKEN.iter().map(|text| told(text)).collect();
+fn mistakes_are_reported_at_their_position() {
+    let lines: Vec<_> = BROKEN.iter().map(|text| reported(text)).collect();
     insta::with_settings!({ snapshot_path => "../../../tests/snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!("conditions", told.join("\n"));
+        insta::assert_snapshot!("conditions", lines.join("\n"));
     });
 }
 
 #[test]
-fn long_and_deep_conditions_are_refused_before_they_are_parsed() {
+fn long_and_deep_conditions_are_rejected_before_parsing() {
     let deep = |open: &str, middle: &str, close: &str| [&open.repeat(120), middle, &close.repeat(120)].concat();
     for (text, message) in [
         (format!("request.stream{}", " ".repeat(5000)), "longer than 4096 bytes"),
@@ -193,7 +193,7 @@ fn long_and_deep_conditions_are_refused_before_they_are_parsed() {
         (deep("1 + ", "1", ""), "nested too deep from here on"),
         (deep("", "prompt", ".a"), "nested too deep from here on"),
         (deep("", "key.tags", "[0]"), "nested too deep from here on"),
-        // Were it a text for us and none for CEL's parser, that one would go into the brackets.
+        // If this were a text for the lexer but not for CEL's parser, that parser would descend into the brackets.
         (deep("", "request.model == \"\\u12", "[") + "\"", "`\\u12` stands for nothing"),
         (deep("!", "request.stream", ""), "`!` after `!`"),
     ] {
@@ -201,7 +201,7 @@ fn long_and_deep_conditions_are_refused_before_they_are_parsed() {
     }
     let wide = vec!["key.id == \"web\""; 100].join(" || ");
     assert!(compile(&wide).holds(&facts()));
-    // As deep as it may be, on the stack of a test's thread (2 MB).
+    // The deepest accepted condition must fit on a test thread's stack (2 MB).
     let chain = format!("{}request.model == \"x\"", "\"a\" + ".repeat(28));
     assert!(!compile(&chain).holds(&facts()));
     let deepest = format!("{}request.stream{}", "(".repeat(6), ")".repeat(6));
@@ -209,7 +209,7 @@ fn long_and_deep_conditions_are_refused_before_they_are_parsed() {
 }
 
 #[test]
-fn conditions_hold_or_do_not() {
+fn conditions_are_evaluated() {
     for (text, holds) in [
         ("prompt.tokens > 8000", true),
         ("prompt.tokens > 9000", false),
@@ -262,7 +262,7 @@ fn conditions_hold_or_do_not() {
 }
 
 #[test]
-fn a_condition_knows_what_it_refers_to() {
+fn a_condition_lists_its_variables() {
     let condition = compile("prompt.tokens > 8000 && (request.tools > 0 || key.tags.exists(t, t == headers[\"a\"]))");
     let expected = [Variable::PromptTokens, Variable::RequestTools, Variable::Headers, Variable::KeyTags];
     assert_eq!(condition.variables(), expected);
@@ -283,14 +283,14 @@ fn every_example_of_the_table_compiles_and_refers_to_its_variable() {
 }
 
 mod alike {
-    //! The tree of our own and CEL's interpreter, side by side on made-up conditions and facts.
+    //! Compares the evaluated tree with CEL's interpreter on made-up conditions and facts.
 
     use cel::{Context, Value, parser::PrattParser};
     use proptest::prelude::*;
 
     use super::*;
 
-    /// What CEL's interpreter makes of the same text, every fact given by the name that it has there.
+    /// The result of CEL's interpreter for the same text, with every fact under its name there.
     fn interpreted(text: &str, facts: &FixedFacts) -> Option<bool> {
         let mut context = Context::default();
         let map = |entries: Vec<(&str, Value)>| -> Value {
@@ -337,6 +337,12 @@ mod alike {
         }
     }
 
+    /// The result of the evaluated tree; `None` if it fails.
+    fn evaluated(condition: &Condition, facts: &FixedFacts) -> Option<bool> {
+        let memory = Memory::default();
+        condition.root.holds(&Scope::new(Some(facts), &memory)).ok()
+    }
+
     fn one_of(texts: &'static [&'static str]) -> BoxedStrategy<String> {
         prop::sample::select(texts).prop_map(str::to_owned).boxed()
     }
@@ -347,7 +353,7 @@ mod alike {
 
     fn ints() -> BoxedStrategy<String> {
         let leaf = prop_oneof![
-            3 => one_of(&["prompt.tokens", "request.tools", "request.images", "request.max_tokens", "pool.small.queue", "size(request.model)", "size(key.tags)", "key.tags.map(t, size(t))[0]", "int(pool.small.burn)"]),
+            3 => one_of(&["prompt.tokens", "request.tools", "request.images", "request.max_tokens", "pool.small.queue", "size(request.model)", "size(key.tags)", "key.tags.map(t, size(t))[0]", "key.tags.map(t, size(t))[request.tools]", "int(pool.small.burn)", "int(headers[\"x-tier\"])", "size(key.tags.filter(t, t.contains(\"g\")))"]),
             1 => one_of(&["0", "1", "2", "7", "-3", "9000", "9223372036854775807"]),
         ];
         leaf.prop_recursive(2, 6, 2, |inner| {
@@ -369,7 +375,8 @@ mod alike {
                 "0.5",
                 "0.0",
                 "-1.25",
-                "1e3"
+                "1e3",
+                "double(headers[\"x-tier\"])"
             ]),
             ints().prop_map(|of| format!("double({of})")),
         ];
@@ -390,7 +397,11 @@ mod alike {
             "r'\\d'",
         ]);
         leaf.prop_recursive(1, 3, 2, |inner| {
-            prop_oneof![joined(&["+"], inner.clone().boxed()), ints().prop_map(|of| format!("string({of})"))]
+            prop_oneof![
+                joined(&["+"], inner.clone().boxed()),
+                ints().prop_map(|of| format!("string({of})")),
+                doubles().prop_map(|of| format!("string({of})"))
+            ]
         })
         .boxed()
     }
@@ -402,7 +413,7 @@ mod alike {
             2 => joined(SIGNS, numbers.clone()),
             1 => joined(SIGNS, texts()),
             1 => (prop::sample::select(&["startsWith", "endsWith", "contains"][..]), texts(), texts()).prop_map(|(f, a, b)| format!("{a}.{f}({b})")),
-            1 => one_of(&["request.stream", "\"x-tier\" in headers", "\"x-none\" in headers", "request.model.matches(\"^g.t\")", "key.tags.exists(t, t == request.model)", "key.tags.all(t, 6 / request.images > size(t))"]),
+            1 => one_of(&["request.stream", "\"x-tier\" in headers", "\"x-none\" in headers", "request.model.matches(\"^g.t\")", "key.tags.exists(t, t == request.model)", "key.tags.all(t, 6 / request.images > size(t))", "key.tags.exists(t, 6 / (size(t) - 2) > 1)", "key.tags.exists_one(t, size(t) > request.tools)", "key.tags.filter(t, t != \"\") == [\"eu\"]", "key.tags.map(t, t.startsWith(\"e\"), t + \"!\") != key.tags + [\"eu\"]", "request.model in key.tags.map(t, request.stream ? t : string(size(t)))", "request.tools in key.tags.map(t, size(t))", "\"gpt\" in [request.model, \"x\" + key.team]"]),
             1 => texts().prop_map(|of| format!("{of} in key.tags")),
             1 => (ints(), ints(), ints()).prop_map(|(a, b, c)| format!("{a} in [{b}, {c}]")),
         ];
@@ -422,7 +433,7 @@ mod alike {
             (complexity, ttft_p95, burn) in (0.0..=1.0, 0.0..3.0, 0.0..1e9),
             (stream, tools, images) in (any::<bool>(), 0..3_u64, 0..3_u64),
             model in prop::sample::select(vec!["gpt-4o", "gpt", "", "eu", "ünï"]),
-            tier in prop::sample::select(vec!["gold", "", "4o"]),
+            tier in prop::sample::select(vec!["gold", "", "4o", "7", "-1.5", "1e3"]),
             tags in prop::collection::vec(prop::sample::select(vec!["eu", "gpt", "", "a long one"]), 0..3),
         ) -> FixedFacts {
             FixedFacts {
@@ -439,12 +450,12 @@ mod alike {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
-        /// What the checker lets pass means the same both ways; what it refuses is told inside of the text.
+        /// An accepted condition has the same value in both evaluations; a rejected one has a mistake within its text.
         #[test]
         fn both_ways_of_evaluation_agree(text in bools(), facts in prop::collection::vec(facts(), 4)) {
             match Condition::compile(&text, &names()) {
                 Ok(condition) => for facts in facts {
-                    prop_assert_eq!(condition.root.holds(Some(&facts)).ok(), interpreted(&text, &facts), "{} {:?}", text, facts);
+                    prop_assert_eq!(evaluated(&condition, &facts), interpreted(&text, &facts), "{} {:?}", text, facts);
                 },
                 Err(mistakes) => {
                     prop_assert!(!mistakes.is_empty());

@@ -1,17 +1,40 @@
-//! Values, and what operators make of them, with the semantics of CEL.
+//! Values and operators with the semantics of CEL.
 
-use std::cmp::Ordering;
+use std::{cell::OnceCell, cmp::Ordering};
 
-/// A value, borrowed where it is a text.
+use typed_arena::Arena;
+
+/// A value. Texts and lists are borrowed from the condition, the facts or the [`Memory`] of the evaluation, so that
+/// plain conditions evaluate without allocating.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(super) enum Val<'a> {
     Bool(bool),
     Int(i64),
     Double(f64),
     Text(&'a str),
+    List(&'a [Self]),
 }
 
-/// No value: division by zero, an overflow, a comparison with what is no number.
+/// The texts and lists that operators make during one evaluation; allocated with the first one.
+#[derive(Default)]
+pub(super) struct Memory<'a> {
+    texts: OnceCell<Arena<String>>,
+    lists: OnceCell<Arena<Vec<Val<'a>>>>,
+}
+
+impl<'a> Memory<'a> {
+    #[inline(never)]
+    pub(super) fn text(&'a self, text: String) -> Val<'a> {
+        Val::Text(self.texts.get_or_init(Arena::new).alloc(text))
+    }
+
+    #[inline(never)]
+    pub(super) fn list(&'a self, list: Vec<Val<'a>>) -> Val<'a> {
+        Val::List(self.lists.get_or_init(Arena::new).alloc(list))
+    }
+}
+
+/// Evaluation failed: a division by zero, an overflow, a comparison with NaN, or an index outside of a list.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failed;
 
@@ -28,7 +51,7 @@ pub(super) enum Comparison {
 }
 
 impl Comparison {
-    /// The same with its sides exchanged.
+    /// The same comparison with its sides exchanged.
     pub(super) fn turned(self) -> Self {
         match self {
             Self::Less => Self::More,
@@ -53,7 +76,7 @@ pub(super) fn count(n: u64) -> Val<'static> {
     Val::Int(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
-/// Whole numbers are compared with others as if they had a point; what is no number compares with nothing.
+/// Compares integers with doubles as doubles; NaN is not comparable.
 fn order(left: Val<'_>, right: Val<'_>) -> Option<Ordering> {
     match (left, right) {
         (Val::Bool(left), Val::Bool(right)) => Some(left.cmp(&right)),
@@ -66,23 +89,29 @@ fn order(left: Val<'_>, right: Val<'_>) -> Option<Ordering> {
     }
 }
 
+/// Lists are equal if their elements are, in order.
 pub(super) fn equal(left: Val<'_>, right: Val<'_>) -> bool {
-    order(left, right) == Some(Ordering::Equal)
+    match (left, right) {
+        (Val::List(left), Val::List(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| equal(*left, *right))
+        }
+        _ => order(left, right) == Some(Ordering::Equal),
+    }
 }
 
 pub(super) fn compare(comparison: Comparison, left: Val<'_>, right: Val<'_>) -> Result<bool, Failed> {
-    let order = order(left, right);
     Ok(match comparison {
-        Comparison::Equal => order == Some(Ordering::Equal),
-        Comparison::NotEqual => order != Some(Ordering::Equal),
-        Comparison::Less => order.ok_or(Failed)?.is_lt(),
-        Comparison::AtMost => order.ok_or(Failed)?.is_le(),
-        Comparison::More => order.ok_or(Failed)?.is_gt(),
-        Comparison::AtLeast => order.ok_or(Failed)?.is_ge(),
+        Comparison::Equal => equal(left, right),
+        Comparison::NotEqual => !equal(left, right),
+        Comparison::Less => order(left, right).ok_or(Failed)?.is_lt(),
+        Comparison::AtMost => order(left, right).ok_or(Failed)?.is_le(),
+        Comparison::More => order(left, right).ok_or(Failed)?.is_gt(),
+        Comparison::AtLeast => order(left, right).ok_or(Failed)?.is_ge(),
     })
 }
 
-pub(super) fn arithmetic(sign: Arithmetic, left: Val<'_>, right: Val<'_>) -> Outcome<'static> {
+/// Numbers of one type take all operators; texts and lists can be joined.
+pub(super) fn arithmetic<'a>(sign: Arithmetic, left: Val<'a>, right: Val<'a>, memory: &'a Memory<'a>) -> Outcome<'a> {
     match (left, right) {
         (Val::Int(left), Val::Int(right)) => match sign {
             Arithmetic::Add => left.checked_add(right),
@@ -100,6 +129,40 @@ pub(super) fn arithmetic(sign: Arithmetic, left: Val<'_>, right: Val<'_>) -> Out
             Arithmetic::Divide => Ok(Val::Double(left / right)),
             Arithmetic::Remainder => Err(Failed),
         },
+        (Val::Text(left), Val::Text(right)) if sign == Arithmetic::Add => Ok(memory.text([left, right].concat())),
+        (Val::List(left), Val::List(right)) if sign == Arithmetic::Add => Ok(memory.list([left, right].concat())),
         _ => Err(Failed),
     }
+}
+
+/// Converts a number, or the digits of a text, to a whole number; fractions are cut off.
+pub(super) fn to_int(value: Val<'_>) -> Outcome<'static> {
+    match value {
+        Val::Int(value) => Ok(Val::Int(value)),
+        // CEL excludes both ends of the range, and with them every double that `as` would saturate.
+        Val::Double(value) if value > i64::MIN as f64 && value < i64::MAX as f64 => Ok(Val::Int(value as i64)),
+        Val::Text(text) => text.parse().map(Val::Int).map_err(|_| Failed),
+        _ => Err(Failed),
+    }
+}
+
+/// Converts a number, or the digits of a text, to a double.
+pub(super) fn to_double(value: Val<'_>) -> Outcome<'static> {
+    match value {
+        Val::Int(value) => Ok(Val::Double(value as f64)),
+        Val::Double(value) => Ok(Val::Double(value)),
+        Val::Text(text) => text.parse().map(Val::Double).map_err(|_| Failed),
+        _ => Err(Failed),
+    }
+}
+
+/// Writes a value as text.
+pub(super) fn to_text<'a>(value: Val<'a>, memory: &'a Memory<'a>) -> Outcome<'a> {
+    Ok(memory.text(match value {
+        Val::Bool(value) => value.to_string(),
+        Val::Int(value) => value.to_string(),
+        Val::Double(value) => value.to_string(),
+        text @ Val::Text(_) => return Ok(text),
+        Val::List(_) => return Err(Failed),
+    }))
 }

@@ -1,8 +1,8 @@
-//! The closed set of variables and functions that conditions are written in: one table, for the checker and for the docs.
+//! The closed set of variables and functions of conditions: one table for the checker and the documentation.
 
 use crate::measure::BudgetState;
 
-/// What a value is.
+/// The type of a value.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// True or false.
@@ -15,13 +15,13 @@ pub enum Kind {
     Text,
     /// A measured time in seconds: a number with a point that may also be compared with a [`Kind::Duration`].
     Seconds,
-    /// A time as written: `duration("800ms")`.
+    /// A duration literal: `duration("800ms")`.
     Duration,
-    /// A list of such values.
+    /// A list of values.
     List(Item),
 }
 
-/// What the values of a list are.
+/// The type of a list's elements.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// True or false.
@@ -35,7 +35,7 @@ pub enum Item {
 }
 
 impl Kind {
-    /// In words, with its article.
+    /// The name of the type with its article, for messages.
     pub fn words(self) -> &'static str {
         match self {
             Self::Bool => "true or false",
@@ -48,12 +48,12 @@ impl Kind {
         }
     }
 
-    /// Whether it counts.
+    /// True if it is a number.
     pub(super) fn is_number(self) -> bool {
         matches!(self, Self::Int | Self::Double | Self::Seconds)
     }
 
-    /// As the values of a list, where lists may hold such.
+    /// The type as an element of a list, if lists may contain it.
     pub(super) fn item(self) -> Option<Item> {
         match self {
             Self::Bool => Some(Item::Bool),
@@ -76,9 +76,9 @@ impl From<Item> for Kind {
     }
 }
 
-/// A variable, or a family of them such as the headers.
+/// A variable, or a family of variables such as the headers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "each one is told in the table below")]
+#[expect(missing_docs, reason = "each one is documented in the table below")]
 pub enum Variable {
     PromptTokens,
     PromptComplexity,
@@ -105,20 +105,20 @@ pub enum Variable {
     Time,
 }
 
-/// What there is to say of a variable.
+/// The documentation of a variable.
 #[derive(Copy, Clone, Debug)]
 pub struct Entry {
-    /// Which one.
+    /// The variable.
     pub variable: Variable,
-    /// As it is written; `<name>` stands for a pool's or a route's name.
+    /// Its notation; `<name>` stands for the name of a pool or route.
     pub name: &'static str,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
-    /// The least and the most it can be, where it is a number.
+    /// The least and the greatest value, for numbers.
     pub range: (f64, f64),
-    /// What it says, in a sentence.
+    /// A description in one sentence.
     pub about: &'static str,
-    /// A condition with it.
+    /// An example condition.
     pub example: &'static str,
 }
 
@@ -126,7 +126,7 @@ const ANY: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
 const FROM_0: (f64, f64) = (0.0, f64::INFINITY);
 const TO_1: (f64, f64) = (0.0, 1.0);
 
-/// All variables, in the order of the docs.
+/// All variables, in the order of the documentation.
 #[rustfmt::skip]
 pub(crate) const VARIABLES: [Entry; 23] = {
     use {Kind::{Bool, Double, Int, List, Seconds, Text}, Variable as V};
@@ -139,78 +139,78 @@ pub(crate) const VARIABLES: [Entry; 23] = {
         entry(V::PromptTokens, "prompt.tokens", Int, FROM_0,
             "Tokens of the prompt.", "prompt.tokens > 8000"),
         entry(V::PromptComplexity, "prompt.complexity", Double, TO_1,
-            "How hard the prompt looks, from 0 to 1.", "prompt.complexity > 0.6"),
+            "Estimated complexity of the prompt, from 0 to 1.", "prompt.complexity > 0.6"),
         entry(V::PromptLanguage, "prompt.language", Text, ANY,
-            "The prompt's language as a two-letter code (ISO 639-1), or \"\" where it cannot be told.", "prompt.language == \"de\""),
+            "The prompt's language as a two-letter code (ISO 639-1), or \"\" if unknown.", "prompt.language == \"de\""),
         entry(V::RequestModel, "request.model", Text, ANY,
-            "The model the client asked for.", "request.model.startsWith(\"gpt-\")"),
+            "The model that the client requested.", "request.model.startsWith(\"gpt-\")"),
         entry(V::RequestClass, "request.class", Text, ANY,
-            "\"interactive\" where somebody waits for the answer, or \"batch\".", "request.class == \"batch\""),
+            "\"interactive\" if a person waits for the answer, otherwise \"batch\".", "request.class == \"batch\""),
         entry(V::RequestStream, "request.stream", Bool, ANY,
-            "Whether the answer is to be streamed.", "!request.stream"),
+            "True if the answer is to be streamed.", "!request.stream"),
         entry(V::RequestTools, "request.tools", Int, FROM_0,
-            "How many tools the client offers.", "request.tools > 0"),
+            "Number of tools that the client offers.", "request.tools > 0"),
         entry(V::RequestImages, "request.images", Int, FROM_0,
-            "How many images the prompt has.", "request.images > 0"),
+            "Number of images in the prompt.", "request.images > 0"),
         entry(V::RequestSchema, "request.schema", Bool, ANY,
-            "Whether the answer is to follow a JSON schema.", "request.schema"),
+            "True if the answer must follow a JSON schema.", "request.schema"),
         entry(V::RequestMaxTokens, "request.max_tokens", Int, FROM_0,
-            "The most tokens the client wants of the answer; 0 where it set no limit.", "request.max_tokens > 4000"),
+            "The client's limit of answer tokens; 0 if it set none.", "request.max_tokens > 4000"),
         entry(V::RequestTurns, "request.turns", Int, FROM_0,
-            "How many messages of the conversation are the user's.", "request.turns > 10"),
+            "Number of user messages in the conversation.", "request.turns > 10"),
         entry(V::Headers, "headers[\"name\"]", Text, ANY,
-            "A header of the request, in any case; \"\" where it was not sent. `\"name\" in headers` tells the two apart.", "headers[\"x-tier\"] == \"gold\""),
+            "A header of the request, in any case; \"\" if it was not sent. `\"name\" in headers` distinguishes an empty header from a missing one.", "headers[\"x-tier\"] == \"gold\""),
         entry(V::KeyId, "key.id", Text, ANY,
-            "The caller's key by its `id`; \"\" where there are no keys.", "key.id == \"web\""),
+            "The `id` of the caller's key; \"\" if there are no keys.", "key.id == \"web\""),
         entry(V::KeyTeam, "key.team", Text, ANY,
-            "The team of the caller's key; \"\" where it has none.", "key.team == \"search\""),
+            "The team of the caller's key; \"\" if it has none.", "key.team == \"search\""),
         entry(V::KeyTags, "key.tags", List(Item::Text), ANY,
             "The tags of the caller's key.", "\"internal\" in key.tags"),
         entry(V::PoolTtftP95, "pool.<name>.ttft_p95", Seconds, FROM_0,
-            "95th percentile of a pool's time to the first token, lately, in seconds; 0 while nothing was measured.", "pool.small.ttft_p95 > duration(\"800ms\")"),
+            "Recent 95th percentile of a pool's time to the first token, in seconds; 0 without measurements.", "pool.small.ttft_p95 > duration(\"800ms\")"),
         entry(V::PoolQueue, "pool.<name>.queue", Int, FROM_0,
-            "Requests that wait for room in a pool.", "pool.small.queue > 20"),
+            "Number of requests that wait for capacity in a pool.", "pool.small.queue > 20"),
         entry(V::PoolAttainment, "pool.<name>.attainment", Double, TO_1,
-            "Share of a pool's requests, lately, that kept its objectives; 1 while nothing was measured.", "pool.small.attainment < 0.95"),
+            "Recent share of a pool's requests that met its objectives; 1 without measurements.", "pool.small.attainment < 0.95"),
         entry(V::PoolBurn, "pool.<name>.burn", Double, FROM_0,
-            "How fast a pool uses up its error budgets, over the last five minutes: the highest burn rate of its objectives. 1 is just what is allowed; 0 where it has no objectives, or fewer than five requests missed one.", "pool.small.burn > 2.0"),
+            "The highest burn rate of a pool's objectives over the last five minutes: the speed at which their error budgets are used. 1 uses them exactly; 0 if it has no objectives, or if fewer than five requests missed one.", "pool.small.burn > 2.0"),
         entry(V::PoolSlo, "pool.<name>.slo", Text, ANY,
-            "How a pool's objectives stand, the worst of them: \"ok\", \"burning\" or \"exhausted\"; \"ok\" where it has none.", "pool.small.slo != \"ok\""),
+            "The worst state of a pool's objectives: \"ok\", \"burning\" or \"exhausted\"; \"ok\" if it has none.", "pool.small.slo != \"ok\""),
         entry(V::RouteBurn, "route.<name>.burn", Double, FROM_0,
-            "The same for a route and its own objectives, by the name it has in headers and metrics: its `name`, else the model's, with a number where it has several (`auto.1`, `auto.2`).", "route.chat.burn > 2.0"),
+            "The highest burn rate of a route's own objectives. The route's name is that in headers and metrics: its `name`, or the model's name, with a number if the model has several routes (`auto.1`, `auto.2`).", "route.chat.burn > 2.0"),
         entry(V::RouteSlo, "route.<name>.slo", Text, ANY,
-            "How a route's objectives stand.", "route[\"auto.2\"].slo == \"exhausted\""),
+            "The worst state of a route's objectives.", "route[\"auto.2\"].slo == \"exhausted\""),
         entry(V::Time, "time.in(\"…\", \"zone\")", Bool, ANY,
-            "Whether it is now between two times of day, on these days of the week, in a zone by its IANA name. A range over midnight belongs to the day it begins on.", "time.in(\"mon-fri 22:00-06:00\", \"Europe/Berlin\")"),
+            "True between two times of day, on some days of the week, in an IANA time zone. A range over midnight belongs to the day on which it begins.", "time.in(\"mon-fri 22:00-06:00\", \"Europe/Berlin\")"),
     ]
 };
 
 impl Variable {
-    /// What there is to say of it.
+    /// Its documentation.
     pub fn entry(self) -> &'static Entry {
-        // The table has them in the order of the enum; a test sees to it.
+        // The table is in the order of the enum, which a test checks.
         &VARIABLES[self as usize]
     }
 
-    /// As it is written.
+    /// Its notation.
     pub fn name(self) -> &'static str {
         self.entry().name
     }
 }
 
-/// The first words of variables.
+/// The first segments of variables.
 pub(super) const GROUPS: [&str; 7] = ["prompt", "request", "headers", "key", "pool", "route", "time"];
 
-/// What a request's class can be.
+/// The values of a request's class.
 pub(super) const CLASSES: [&str; 2] = ["interactive", "batch"];
 
-/// How objectives can stand.
+/// The states of objectives.
 pub(super) const STATES: [&str; 3] = {
     let [ok, burning, exhausted] = BudgetState::ALL;
     [ok.label(), burning.label(), exhausted.label()]
 };
 
-/// What is told of a function where it is called wrongly.
+/// The functions with examples, for messages about wrong calls.
 pub(crate) const FUNCTIONS: [(&str, &str); 16] = [
     ("size", "size(request.model)"),
     ("startsWith", "request.model.startsWith(\"gpt-\")"),
@@ -239,6 +239,27 @@ mod tests {
         for (place, entry) in VARIABLES.iter().enumerate() {
             assert_eq!(entry.variable as usize, place, "{}", entry.name);
             assert!(GROUPS.iter().any(|group| entry.name.starts_with(group)), "{}", entry.name);
+        }
+    }
+
+    /// With `SIGNALBOX_UPDATE=1`, `cargo test` writes the table into the README instead.
+    #[test]
+    fn the_readme_lists_every_variable() {
+        const BEGIN: &str = "<!-- variables:begin -->\n";
+        const END: &str = "<!-- variables:end -->";
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+        let readme = std::fs::read_to_string(&path).unwrap();
+        let (before, rest) = readme.split_once(BEGIN).expect("README.md has no variables:begin");
+        let (block, after) = rest.split_once(END).expect("README.md has no variables:end");
+        let rows = VARIABLES.map(|entry| {
+            let cell = |text: &str| text.replace('|', "\\|");
+            format!("| `{}` | {} | `{}` |\n", entry.name, cell(entry.about), cell(entry.example))
+        });
+        let want = format!("\n| Variable | What it says | For example |\n|---|---|---|\n{}\n", rows.concat());
+        if std::env::var_os("SIGNALBOX_UPDATE").is_some() {
+            std::fs::write(&path, format!("{before}{BEGIN}{want}{END}{after}")).unwrap();
+        } else {
+            assert!(block == want, "README.md is behind; run SIGNALBOX_UPDATE=1 cargo test the_readme_lists");
         }
     }
 }

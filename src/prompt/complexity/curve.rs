@@ -1,29 +1,29 @@
-//! What a ranking of prompts is worth: the quality gained as more and more of them go to the large model, hardest first.
+//! The value of a ranking of prompts: the quality gained as more of them go to the large model, hardest first.
 //!
-//! PGR(a) is the share of the gap between the small and the large model's quality that is recovered with the share a of all prompts on
-//! the large one; APGR its mean over all a, 0.5 for chance; CPT(x) the smallest share that recovers x of the gap (`RouteLLM`,
-//! Ong et al., 2024). Prompts that a ranking does not tell apart count in any order alike.
+//! PGR(a) is the share of the gap between the small and the large model's quality that is recovered with the share a of
+//! all prompts on the large one; APGR is its mean over all a, 0.5 for chance; CPT(x) is the smallest share that
+//! recovers x of the gap (`RouteLLM`, Ong et al., 2024). Prompts with equal scores count as if in random order.
 
 /// Prompts in the order in which a ranking sends them to the large model.
 #[derive(Clone, Debug)]
 pub struct Ranking {
     order: Vec<u32>,
-    /// Where in the order each run of equal scores ends.
+    /// The end of each run of equal scores in that order.
     ends: Vec<u32>,
 }
 
-/// A ranking's worth.
+/// The value of a ranking.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
-pub struct Worth {
-    /// The quality a prompt that is gained, mean over all shares: APGR times the mean gap, and sound where there is none.
+pub struct RankingValue {
+    /// Quality gained per prompt, averaged over all shares: APGR times the mean gap, defined even if the gap is zero.
     pub gained: f64,
     /// Mean of PGR over all shares.
     pub apgr: f64,
-    /// Share of prompts on the large model that recovers half of the gap; NaN where none does.
+    /// The share of prompts on the large model that recovers half of the gap; NaN if none does.
     pub cpt50: f64,
-    /// Share that recovers 80 % of it; NaN where none does.
+    /// The share that recovers 80 % of it; NaN if none does.
     pub cpt80: f64,
-    /// Share of the gap recovered with a quarter of the prompts on the large model.
+    /// The share of the gap recovered with a quarter of the prompts on the large model.
     pub pgr25: f64,
 }
 
@@ -40,23 +40,24 @@ impl Ranking {
         Self { order, ends }
     }
 
-    /// What it is worth where the large model adds `gaps`, with each prompt taken `times` over. Parts of the gap are NaN where the large
-    /// model adds nothing altogether.
+    /// The value of the ranking if the large model adds `gaps`, with prompt `i` repeated `times(i)` times. Shares of
+    /// the gap are NaN if the large model adds nothing in total.
     ///
     /// # Panics
-    /// Where there are fewer gaps or times than prompts.
-    pub fn worth(&self, gaps: &[f64], times: impl Fn(usize) -> f64) -> Worth {
+    /// If there are fewer gaps or times than prompts.
+    pub fn worth(&self, gaps: &[f64], times: impl Fn(usize) -> f64) -> RankingValue {
         let (mut total, mut count) = (0.0, 0.0);
         for at in &self.order {
             let at = *at as usize;
             total += gaps[at] * times(at);
             count += times(at);
         }
-        let nothing = Worth { gained: 0.0, apgr: f64::NAN, cpt50: f64::NAN, cpt80: f64::NAN, pgr25: f64::NAN };
+        let nothing = RankingValue { gained: 0.0, apgr: f64::NAN, cpt50: f64::NAN, cpt80: f64::NAN, pgr25: f64::NAN };
         if count <= 0.0 {
             return nothing;
         }
-        // Gains are added up as they are: sums of outcomes of 0 and 1 are exact, and half of them is reached or not.
+        // Gains are summed unnormalised: sums of outcomes of 0 and 1 are exact, so that reaching half of them is
+        // decided exactly.
         let (mut worth, mut x, mut y, mut start) = (nothing, 0.0, 0.0, 0);
         for end in &self.ends {
             let (mut dx, mut dy) = (0.0, 0.0);
@@ -67,7 +68,7 @@ impl Ranking {
             }
             start = *end as usize;
             worth.gained += dx * (y + dy / 2.0) / count;
-            // Within a run of equals the curve is a straight line.
+            // Within a run of equal scores the curve is a straight line.
             let crossing = |height: f64| (y < height && y + dy >= height).then(|| x + dx * (height - y) / dy);
             worth.cpt50 = worth.cpt50.min(crossing(0.5 * total).unwrap_or(f64::NAN));
             worth.cpt80 = worth.cpt80.min(crossing(0.8 * total).unwrap_or(f64::NAN));
@@ -78,21 +79,21 @@ impl Ranking {
             y += dy;
         }
         worth.apgr = worth.gained * count / total;
-        if total > 0.0 { worth } else { Worth { gained: worth.gained, ..nothing } }
+        if total > 0.0 { worth } else { RankingValue { gained: worth.gained, ..nothing } }
     }
 }
 
-/// An interval that holds a figure's true value 95 times of 100.
+/// A 95 % confidence interval.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Interval {
-    /// From here
+    /// Lower bound.
     pub low: f64,
-    /// to here.
+    /// Upper bound.
     pub high: f64,
 }
 
 impl Interval {
-    /// The middle 95 % of what was drawn; NaN where that is too little.
+    /// The middle 95 % of the samples `drawn`; NaN if there are fewer than 20.
     pub fn of(mut drawn: Vec<f64>) -> Self {
         drawn.retain(|value| value.is_finite());
         drawn.sort_by(f64::total_cmp);
@@ -104,9 +105,9 @@ impl Interval {
     }
 }
 
-/// The worth of several rankings of the same prompts in `draws` bootstrap samples, the same ones for each, so that differences are
-/// paired: one list a ranking (Efron, 1979).
-pub fn bootstrap(rankings: &[Ranking], gaps: &[f64], draws: usize, seed: u64) -> Vec<Vec<Worth>> {
+/// The values of several rankings of the same prompts in `draws` bootstrap samples, the same ones for each ranking, so
+/// that differences are paired (Efron, 1979). Returns one list per ranking.
+pub fn bootstrap(rankings: &[Ranking], gaps: &[f64], draws: usize, seed: u64) -> Vec<Vec<RankingValue>> {
     let mut dice = fastrand::Rng::with_seed(seed);
     let mut worths = vec![Vec::with_capacity(draws); rankings.len()];
     let mut times = vec![0_u16; gaps.len()];
@@ -128,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    fn worth(scores: &[f64], gaps: &[f64]) -> Worth {
+    fn worth(scores: &[f64], gaps: &[f64]) -> RankingValue {
         Ranking::new(scores).worth(gaps, |_| 1.0)
     }
 
@@ -136,9 +137,9 @@ mod tests {
     fn chance_is_half_and_an_oracle_is_above_it() {
         let gaps = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0];
         let chance = worth(&[0.0; 8], &gaps);
-        assert_eq!(chance, Worth { gained: 0.125, apgr: 0.5, cpt50: 0.5, cpt80: 0.8, pgr25: 0.25 });
+        assert_eq!(chance, RankingValue { gained: 0.125, apgr: 0.5, cpt50: 0.5, cpt80: 0.8, pgr25: 0.25 });
         let oracle = worth(&gaps, &gaps);
-        assert_eq!(oracle, Worth { gained: 0.875 / 4.0, apgr: 0.875, cpt50: 0.125, cpt80: 0.2, pgr25: 1.0 });
+        assert_eq!(oracle, RankingValue { gained: 0.875 / 4.0, apgr: 0.875, cpt50: 0.125, cpt80: 0.2, pgr25: 1.0 });
         let nothing = worth(&[1.0, 0.0], &[-1.0, 1.0]);
         assert!((nothing.gained + 0.25).abs() < 1e-12, "{nothing:?}");
         assert!([nothing.apgr, nothing.cpt50, nothing.cpt80, nothing.pgr25].iter().all(|part| part.is_nan()));

@@ -1,4 +1,4 @@
-//! The features of a prompt: each a reason why a small model may not do, in a few buckets, larger for harder.
+//! The features of a prompt: each a reason to prefer a larger model, in a few buckets, larger for harder.
 
 use super::{
     lexicon::Cue,
@@ -7,39 +7,39 @@ use super::{
 };
 use crate::types::{Effort, Outline};
 
-/// How many features there are.
+/// Number of features.
 pub const FEATURES: usize = 56;
 
-/// What a feature is of. Form and cues are cheap to add to a prompt, so that together they move its score by no more than
+/// The family of a feature. Form and cues are cheap to add to a prompt, so together they move its score by no more than
 /// [`super::MOST`].
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// How much there is to read and to keep in mind, in plain words: what counts as form or as a cue does not count again here.
+    /// The amount of plain text to read. Text that counts as form or as a cue is not counted again here.
     Length,
-    /// How it is written.
+    /// The form of the writing.
     Form,
     /// Words and phrases.
     Cues,
-    /// What the request asks for beside its text.
+    /// Members of the request beside its text.
     Request,
 }
 
 /// One feature.
 #[derive(Copy, Clone, Debug)]
 pub struct Feature {
-    /// Its name, for reasons and in the file of weights.
+    /// The name, used in reasons and in the weights file.
     pub name: &'static str,
-    /// What it is of.
+    /// The family.
     pub family: Family,
-    /// What it weighs before any data, in units of the gap.
+    /// The weight before any data, in units of the gap.
     pub prior: f32,
-    /// The value at which each bucket begins, above the first.
+    /// The value at which each bucket above the first begins.
     knots: &'static [f32],
     value: fn(&Counts, &Outline) -> f32,
 }
 
 impl Feature {
-    /// Whether there was anything in the data to fit its weight on: the data are plain prompts without tools, turns or images.
+    /// True if its weight is fitted to data. The data are plain prompts without tools, turns or images.
     #[cfg(test)]
     pub(super) fn is_fitted(&self) -> bool {
         self.family != Family::Request
@@ -56,7 +56,7 @@ const fn feature(
     Feature { name, family, prior, knots, value }
 }
 
-/// Counts of cues, many or few.
+/// Knots for frequent and for rare cues.
 const MANY: &[f32] = &[1.0, 2.0, 4.0, 8.0];
 const FEW: &[f32] = &[1.0, 2.0, 4.0];
 
@@ -66,7 +66,7 @@ macro_rules! cue {
     };
 }
 
-/// Every feature.
+/// All features.
 pub const TABLE: [Feature; FEATURES] = [
     feature(
         "words",
@@ -144,7 +144,7 @@ pub const TABLE: [Feature; FEATURES] = [
         o.max_tokens.map_or(0.0, |tokens| tokens as f32)
     }),
     feature("effort", Family::Request, 0.06, &[1.0, 2.0, 3.0], |_, o| match o.effort {
-        Effort::Unsaid | Effort::Minimal => 0.0,
+        Effort::Unspecified | Effort::Minimal => 0.0,
         Effort::Low => 1.0,
         Effort::Medium => 2.0,
         Effort::High => 3.0,
@@ -155,17 +155,17 @@ fn ratio(part: u32, whole: u32) -> f32 {
     part as f32 / whole.max(1) as f32
 }
 
-/// The features of one prompt, and its terms for weights that were learned on own traffic. No allocation.
+/// The features of one prompt, and its terms for weights learned on own traffic. Allocation-free.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Features {
     /// The share of its buckets that each feature has reached, in the order of [`TABLE`]; in `0..=1`.
     pub levels: [f32; FEATURES],
-    /// What single words and pairs of words are in it.
+    /// The hashed words and word pairs.
     pub terms: Terms,
 }
 
 impl Features {
-    /// Reads a request's features, in one pass over the text of its outline.
+    /// Extracts a request's features in one pass over the text of its outline.
     pub fn of(outline: &Outline) -> Self {
         let counts = scan(&outline.text);
         let levels = std::array::from_fn(|at| {

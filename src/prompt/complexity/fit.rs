@@ -1,8 +1,9 @@
-//! Fitting weights to outcomes: ridge regression of the gap on the features' levels, towards a prior, with no weight below zero.
+//! Fits weights to outcomes: ridge regression of the gap on the features' levels, towards a prior, with no weight below
+//! zero.
 //!
-//! Within each benchmark levels and outcomes are taken less their means, so that a feature which merely tells benchmarks apart has
-//! nothing to explain; what differs between benchmarks counts with a small weight (`BETWEEN`). A benchmark counts by the square root
-//! of its size, so that none rules. Equal data give equal weights, bit for bit.
+//! Levels and outcomes are centred within each benchmark, so that a feature which only distinguishes benchmarks
+//! explains nothing; differences between benchmarks count with a small weight (`BETWEEN`). A benchmark counts by the
+//! square root of its size, so that none dominates. Equal data give equal weights, bit for bit.
 
 use super::{
     features::{FEATURES, Features, TABLE},
@@ -10,29 +11,29 @@ use super::{
     weights::{DataSet, Line, PerFeature, Provenance, Support, Weights},
 };
 
-/// How strongly weights are held near the prior.
+/// The strength of the pull towards the prior.
 const RIDGE: f64 = 0.03;
-/// How much of the differences between benchmarks counts.
+/// The weight of differences between benchmarks.
 const BETWEEN: f64 = 0.1;
-/// Prompts with which a benchmark has weight 1.
+/// Number of prompts at which a benchmark has weight 1.
 const USUAL: f64 = 500.0;
-/// The most that one feature may weigh.
+/// The largest weight of a feature.
 const MOST: f64 = 0.12;
-/// Rounds of coordinate descent: it has long converged then.
+/// Rounds of coordinate descent, well beyond convergence.
 const ROUNDS: usize = 300;
-/// Points of the lines from sums to expectations, before neighbours that would fall are joined.
+/// Points of the lines from sums to expectations, before neighbours are merged to keep them rising.
 const BINS: usize = 16;
 /// Steps between the lowest and the highest quantile.
 const QUANTILES: usize = 64;
-/// Rounds in which quantiles and caps settle.
+/// Rounds in which quantiles and caps converge.
 const SETTLING: usize = 20;
 
-/// A prompt with what was made of it.
+/// A prompt with its outcomes.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Which of the benchmarks it is of.
+    /// The index of its benchmark.
     pub set: usize,
-    /// What it is like.
+    /// Its features.
     pub features: Features,
     /// Quality of the small model's answer, in `0..=1`.
     pub small: f64,
@@ -40,21 +41,21 @@ pub struct Sample {
     pub large: f64,
 }
 
-/// Why nothing could be fitted.
+/// The reason why nothing could be fitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FitError {
-    /// There is too little to fit on.
+    /// There are too few prompts.
     #[error("{0} prompts with outcomes are too few to fit on, {FEWEST} are needed")]
     TooFew(usize),
 }
 
-/// Fewest prompts that weights are fitted on.
+/// The fewest prompts that weights are fitted on.
 const FEWEST: usize = 200;
 
 /// Fits weights to `samples` of the benchmarks named in `sets`.
 ///
 /// # Panics
-/// Where a sample is of a benchmark that has no name.
+/// If a sample's benchmark has no name.
 pub fn fit(samples: &[Sample], sets: &[String]) -> Result<Weights, FitError> {
     if samples.len() < FEWEST {
         return Err(FitError::TooFew(samples.len()));
@@ -80,7 +81,7 @@ pub fn fit(samples: &[Sample], sets: &[String]) -> Result<Weights, FitError> {
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         points
     };
-    // What is capped in score depends on the quantiles, and these on what is capped.
+    // The cap on the score depends on the quantiles, and these on the cap.
     let ranked =
         |weights: &Weights| weighed(&|sample| (ranking(&sample.features, weights), sample.large - sample.small));
     for _ in 0..SETTLING {
@@ -97,7 +98,7 @@ pub fn fit(samples: &[Sample], sets: &[String]) -> Result<Weights, FitError> {
     Ok(weights)
 }
 
-/// The weights that are not negative, not above [`MOST`], and lose least: squared error, and the distance from the prior.
+/// The weights in `0..=MOST` that minimise the squared error plus the distance from the prior.
 fn solve(samples: &[Sample], balance: &[f64], prior: &[f64; FEATURES], outcome: impl Fn(&Sample) -> f64) -> PerFeature {
     let total: f64 = samples.iter().map(|sample| balance[sample.set]).sum();
     let (mut squares, mut products) = (vec![[0.0; FEATURES]; FEATURES], [0.0; FEATURES]);
@@ -161,13 +162,13 @@ fn support(samples: &[Sample], balance: &[f64]) -> Support {
     };
     let mut distances: Vec<f32> = samples.iter().map(|sample| support.distance(&sample.features.levels)).collect();
     distances.sort_by(f32::total_cmp);
-    // Nine of ten fitted prompts are fully known; what is half as far again as nearly all of them is not known at all.
+    // Nine of ten fitted prompts have full confidence; beyond 1.5 times the 99th percentile of distances it is 0.
     support.near = rounded(f64::from(distances[distances.len() * 9 / 10]));
     support.far = rounded(1.5 * f64::from(distances[distances.len() * 99 / 100]));
     support
 }
 
-/// A rising line through sorted points (sum, outcome, weight): means of equal shares, neighbours that would fall joined
+/// A rising line through sorted points (sum, outcome, weight): means of equal shares, with falling neighbours merged
 /// (pool adjacent violators: Ayer et al., 1955).
 fn rising(points: &[(f32, f64, f64)]) -> Vec<(f32, f32)> {
     let total: f64 = points.iter().map(|(_, _, weight)| weight).sum();
@@ -197,7 +198,7 @@ fn rising(points: &[(f32, f64, f64)]) -> Vec<(f32, f32)> {
     joined.into_iter().map(|[weight, sum, outcome]| (rounded(sum / weight), rounded(outcome / weight))).collect()
 }
 
-/// Sums at equal shares of the weight, the lowest and the highest included.
+/// The sums at equal shares of the weight, including the lowest and the highest.
 fn quantiles(points: &[(f32, f64, f64)]) -> Vec<f32> {
     let total: f64 = points.iter().map(|(_, _, weight)| weight).sum();
     let (mut found, mut passed) = (Vec::with_capacity(QUANTILES + 1), 0.0);
@@ -207,7 +208,7 @@ fn quantiles(points: &[(f32, f64, f64)]) -> Vec<f32> {
             found.push(*sum);
         }
     }
-    // Rounding may leave the last one out.
+    // Rounding may leave out the last one.
     while found.len() <= QUANTILES {
         found.push(points.last().map_or(0.0, |(sum, _, _)| *sum));
     }
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_prompts_harder_is_found_and_what_names_a_benchmark_is_not() {
+    fn difficulty_is_fitted_and_benchmark_identity_is_not() {
         let weights = fit(&samples(), &names()).unwrap();
         let weight = |name: &str| {
             let at = TABLE.iter().position(|feature| feature.name == name).unwrap();
@@ -278,12 +279,12 @@ mod tests {
         let expected = |sample: &Sample| super::super::score(&sample.features, &weights).gap;
         let mean = |value: &dyn Fn(&Sample) -> f64| samples.iter().map(value).sum::<f64>() / samples.len() as f64;
         let (found, real) = (mean(&expected), mean(&|sample| sample.large - sample.small));
-        // A step between two outcomes is blurred by the bin that it falls into, and by what is capped.
+        // A step between two outcomes is blurred by its bin and by the cap.
         assert!((found - real).abs() < 0.04, "{found} for {real}");
     }
 
     #[test]
-    fn too_few_prompts_are_refused() {
+    fn too_few_prompts_are_rejected() {
         assert_eq!(fit(&samples()[..10], &names()), Err(FitError::TooFew(10)));
     }
 }

@@ -1,17 +1,17 @@
-//! Which braces of a text are LaTeX's, and not a program's.
+//! Distinguishes braces of LaTeX from those of program code.
 
-/// The groups of LaTeX in one line.
+/// The open LaTeX groups of one line.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Groups {
-    /// How many are open.
+    /// Number of open groups.
     open: u32,
-    /// Where the last one ended, if one did.
+    /// The position after the last closed group, if any.
     closed: Option<usize>,
 }
 
 impl Groups {
-    /// Whether the brace at `at` of `line` is of a group, or one that is meant as such, in a formula or a pattern. To be asked of each
-    /// brace of the line, in turn.
+    /// True if the brace at `at` of `line` belongs to a LaTeX group, or is an escaped brace in a formula or a pattern.
+    /// Must be called for each brace of the line in order.
     pub(super) fn take(&mut self, line: &[u8], at: usize) -> bool {
         let before = &line[..at];
         match line[at] {
@@ -24,11 +24,11 @@ impl Groups {
     }
 }
 
-/// Where the option of a LaTeX command may begin at the earliest, so many bytes before its group.
+/// The longest option of a LaTeX command before its group, in bytes.
 const OPTION: usize = 16;
 
-/// Whether a brace after `before` opens a group of LaTeX, and no block of code: it follows a command, what is raised or lowered, or the
-/// group before it, which `closed` there.
+/// True if a brace after `before` opens a LaTeX group rather than a code block: it follows a command, `^` or `_`, or a
+/// group that ended at `closed`.
 fn opens(before: &[u8], closed: Option<usize>) -> bool {
     match before {
         [.., b'^'] => true,
@@ -47,13 +47,14 @@ fn opens(before: &[u8], closed: Option<usize>) -> bool {
     }
 }
 
-/// Whether a text ends in a command of LaTeX. Those of one letter are mostly escapes of something else: `\n`, `\d`, `\u`.
+/// True if a text ends in a LaTeX command. One-letter commands are mostly other escapes: `
+/// `, `\d`, `\u`.
 fn is_command(text: &[u8]) -> bool {
     let name = letters(text);
     name > 1 && text[..text.len() - name].ends_with(b"\\")
 }
 
-/// How many letters a text ends in.
+/// Number of letters at the end of a text.
 fn letters(text: &[u8]) -> usize {
     text.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count()
 }
@@ -62,7 +63,7 @@ fn letters(text: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// Braces of a line that are a program's.
+    /// Number of program braces in a line.
     fn programs(line: &str) -> usize {
         let line = line.as_bytes();
         let mut groups = Groups::default();
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_of_formulas_are_told_from_those_of_programs() {
+    fn braces_of_formulas_are_distinguished_from_those_of_programs() {
         let all_braces = [
             "[&]{ if{a;} else {b;} }",
             "new int[]{1,2}",

@@ -1,10 +1,12 @@
-//! Learning on own traffic: what labels add to the weights that are compiled in, tried in the shadow before it decides anything.
+//! Learns from own traffic: labels adjust the built-in weights, and a new candidate runs in shadow before it decides
+//! anything.
 //!
-//! Two ridge regressions, one of the small and one of the large model's quality, on what the prior's expectations leave unexplained,
-//! over the features' levels and the prompt's hashed words: far from any label, or with few of them, the prior stands. A label may tell
-//! of both models or of the one that served. A candidate is tried on labels that were held back when it was fitted, each fourth of them
-//! in turn (cross-fitting), against what the weights in use made of the same labels before they knew them. It takes their place only if
-//! the lower confidence bound of what it gains is above zero, and one call brings back the weights before it. Memory is bounded by the number of labels kept; all of it can be stored.
+//! Two ridge regressions, one of the small and one of the large model's quality, fit the residuals of the prior's
+//! expectations over the features' levels and the prompt's hashed words. Far from any label, or with few of them, the
+//! prior dominates. A label may cover both models or only the one that served. A candidate is evaluated on held-out
+//! labels, a quarter of them in turn (cross-fitting), against the rank that the weights in use gave the same labels
+//! before they were known. It replaces them only if the lower confidence bound of its gain is above zero, and one call
+//! rolls back to the previous weights. Memory is bounded by the number of labels kept; the whole state can be stored.
 
 use std::collections::VecDeque;
 
@@ -17,18 +19,18 @@ use super::{
     weights::{Learned, Linear, Weights},
 };
 
-/// Labels that are kept: older ones make way.
+/// The most labels that are kept; the oldest are dropped.
 const KEPT: usize = 2000;
-/// Parts of the labels, each of which is held back in turn.
+/// Number of folds, each held out in turn.
 const FOLDS: u64 = 4;
-/// Fewest labels that tell anything.
+/// The fewest labels for a promotion.
 const FEWEST: usize = 100;
-/// Versions that can be gone back to.
+/// The most versions kept for a rollback.
 const VERSIONS: usize = 4;
 /// Standard errors between a gain and its lower bound: one-sided, 90 %.
 const BOUND: f64 = 1.282;
 
-/// Which model served a request.
+/// The model that served a request.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tier {
     /// The small one.
@@ -37,7 +39,7 @@ pub enum Tier {
     Large,
 }
 
-/// What a client says of an answer.
+/// A client's verdict on an answer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -45,13 +47,13 @@ pub enum Verdict {
     Ok,
     /// A stronger model was needed.
     Underpowered,
-    /// A weaker one would have done.
+    /// A weaker model would have sufficed.
     Overprovisioned,
-    /// It was of no use.
+    /// It was unusable.
     Failed,
 }
 
-/// What is known of a prompt after it was answered.
+/// Feedback on a prompt after it was answered.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Label {
     /// Quality of both models' answers, in `0..=1`.
@@ -61,17 +63,17 @@ pub enum Label {
         /// The large one's.
         large: f32,
     },
-    /// What somebody says of the one answer there was.
+    /// A verdict on the one answer that was served.
     Served {
-        /// Who gave it.
+        /// The model that answered.
         tier: Tier,
-        /// How it was.
+        /// The verdict.
         verdict: Verdict,
     },
 }
 
 impl Label {
-    /// What it says of the small and of the large model's quality.
+    /// The quality of the small and of the large model that the label implies.
     fn qualities(self) -> (Option<f32>, Option<f32>) {
         match self {
             Self::Paired { small, large } => (Some(small.clamp(0.0, 1.0)), Some(large.clamp(0.0, 1.0))),
@@ -87,21 +89,21 @@ impl Label {
     }
 }
 
-/// A labelled prompt, as it is kept: nothing of its text.
+/// A labelled prompt as it is kept, without its text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Example {
     row: Row,
-    /// What the prior makes of it: what it ranks by, the small model's quality, the gap.
+    /// The prior's view of it: ranking sums, the small model's quality, the gap.
     prior: (Sums, f32, f32),
     small: Option<f32>,
     large: Option<f32>,
     fold: u64,
-    /// The sum it was ranked by in the shadow: by weights in use that did not know its label.
+    /// The sum it was ranked by in shadow, by weights in use that did not know its label.
     rank: f32,
 }
 
 impl Example {
-    /// What the large model added, as far as it is known: of a model that did not answer the prior speaks.
+    /// The large model's gain, using the prior's expectation for a model that did not answer.
     fn gap(&self) -> f64 {
         let (_, quality, gap) = self.prior;
         f64::from(self.large.unwrap_or((quality + gap).min(1.0)) - self.small.unwrap_or(quality))
@@ -112,18 +114,18 @@ impl Example {
     }
 }
 
-/// What became of a candidate.
+/// The result of an attempt to promote a candidate.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Promotion {
-    /// There are too few labels to tell.
+    /// There are too few labels.
     TooFew,
-    /// It is not sure to be better.
+    /// The candidate is not certainly better; the weights in use stay.
     Kept(Gain),
-    /// It is in use.
+    /// The candidate is in use.
     Promoted(Gain),
 }
 
-/// What a candidate would gain over the weights in use, on held-back labels: in quality a prompt, mean over all shares.
+/// A candidate's gain over the weights in use on held-out labels: quality per prompt, averaged over all shares.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Gain {
     /// The mean.
@@ -132,7 +134,7 @@ pub struct Gain {
     pub lower: f64,
 }
 
-/// Learns for one policy.
+/// The learner of one policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Learner {
     prior: Weights,
@@ -144,7 +146,7 @@ pub struct Learner {
 }
 
 impl Learner {
-    /// Nothing learned yet: `prior` is in use.
+    /// A learner without labels: `prior` is in use.
     pub fn new(prior: Weights) -> Self {
         Self {
             serving: prior.clone(),
@@ -156,7 +158,7 @@ impl Learner {
         }
     }
 
-    /// What was read from a file, made fit for use whatever the file holds.
+    /// Repairs a state read from a file, whatever the file contains.
     #[must_use]
     pub fn restored(mut self) -> Self {
         self.examples.drain(..self.examples.len().saturating_sub(KEPT));
@@ -171,17 +173,17 @@ impl Learner {
         &self.serving
     }
 
-    /// Labels that are kept.
+    /// Number of labels kept.
     pub fn labels(&self) -> usize {
         self.examples.len()
     }
 
-    /// Labels that ever came.
+    /// Number of labels ever received.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Keeps a label. Changes nothing about the weights in use.
+    /// Records a label. Does not change the weights in use.
     pub fn observe(&mut self, features: &Features, label: Label) {
         let (small, large) = label.qualities();
         let prior = score(features, &self.prior);
@@ -194,15 +196,15 @@ impl Learner {
             prior: (Sums::of(features, &self.prior.gap), prior.quality as f32, prior.gap as f32),
             small,
             large,
-            // In turn, and not by a hash of the prompt: where all traffic is a few prompts, each would be held back with all its copies,
-            // and nothing be learned of any.
+            // Folds rotate rather than follow a hash of the prompt. With traffic of a few repeated prompts, a hash
+            // would hold out each prompt together with all its copies, and nothing could be learned about it.
             fold: self.seen % FOLDS,
             rank: ranking(features, &self.serving),
         });
     }
 
-    /// Fits a candidate to the labels, tries it on those held back, and puts it to use if it is better. Takes milliseconds: not for
-    /// the way of a request.
+    /// Fits a candidate to the labels, evaluates it on those held out, and puts it to use if it is better. Takes
+    /// milliseconds: not for the request path.
     pub fn promote(&mut self) -> Promotion {
         if self.examples.len() < FEWEST {
             return Promotion::TooFew;
@@ -234,7 +236,7 @@ impl Learner {
         Promotion::Promoted(gain)
     }
 
-    /// Takes over what a copy of this learner promoted, and keeps the labels that came meanwhile.
+    /// Takes over the promotions of a copy of this learner, and keeps the labels received in the meantime.
     pub fn adopt(&mut self, tried: Self) {
         let fresh = usize::try_from(self.seen.saturating_sub(tried.seen)).unwrap_or(usize::MAX);
         let before = self.examples.len().saturating_sub(fresh);
@@ -248,7 +250,7 @@ impl Learner {
         self.examples.drain(..self.examples.len().saturating_sub(KEPT));
     }
 
-    /// Brings back the weights that were in use before the last promotion; `false` where there are none.
+    /// Restores the weights in use before the last promotion; returns `false` if there are none.
     pub fn rollback(&mut self) -> bool {
         match self.earlier.pop_back() {
             Some(weights) => {
@@ -262,14 +264,15 @@ impl Learner {
         }
     }
 
-    /// The quality a prompt that the weights in use would have gained over none, on labels they did not know: mean over all shares.
+    /// The quality per prompt that the weights in use would have gained on labels that they did not know, averaged over
+    /// all shares.
     pub fn shadow(&self) -> f64 {
         let places = places(self.examples.iter().map(|example| example.rank));
         let gained = self.examples.iter().zip(places).map(|(example, place)| example.gap() * (1.0 - place));
         gained.sum::<f64>() / self.examples.len().max(1) as f64
     }
 
-    /// What is gained by ranking the labels so: how much earlier those go to the large model who gain from it.
+    /// The gain of ranking the labels by `ranks`: prompts that gain from the large model move forward.
     fn gain(&self, ranks: &[f32]) -> Gain {
         let before = places(self.examples.iter().map(|example| example.rank));
         let moved = before.iter().zip(places(ranks.iter().copied())).map(|(before, after)| before - after);
@@ -280,7 +283,7 @@ impl Learner {
         Gain { mean, lower: mean - BOUND * (variance / count).sqrt() }
     }
 
-    /// What the labels say, without those of one part.
+    /// A fit to the labels, leaving out one fold.
     fn candidate(&self, without: Option<u64>) -> Learned {
         let head = |quality: fn(&Example) -> Option<f32>, expected: fn(&Example) -> f32| {
             let known = self.examples.iter().filter(|example| Some(example.fold) != without);
@@ -296,7 +299,7 @@ impl Learner {
     }
 }
 
-/// Where each prompt stands when all are sent to the large model one by one, the highest rank first; in `0..1`.
+/// The position of each prompt, in `0..1`, when all are sent to the large model in order of descending rank.
 fn places(ranks: impl Iterator<Item = f32>) -> Vec<f64> {
     let ranks: Vec<f32> = ranks.collect();
     let mut order: Vec<usize> = (0..ranks.len()).collect();
@@ -313,7 +316,8 @@ mod tests {
     use super::*;
     use crate::types::Outline;
 
-    /// Traffic on which poems need the large model and sums do not, which no prior knows; `noise` of the labels lie.
+    /// Traffic in which poems need the large model and sums do not, which the prior does not know; a share `noise` of
+    /// the labels is wrong.
     fn label(dice: &mut fastrand::Rng, noise: f64, paired: bool) -> (Features, Label) {
         let hard = dice.bool();
         let topic = ["river", "winter", "clock", "garden"][dice.usize(..4)];
@@ -331,7 +335,7 @@ mod tests {
         (features, label)
     }
 
-    fn taught(seed: u64, labels: usize, noise: f64, paired: bool) -> Learner {
+    fn trained(seed: u64, labels: usize, noise: f64, paired: bool) -> Learner {
         let mut learner = Learner::new(Weights::built_in().clone());
         let mut dice = fastrand::Rng::with_seed(seed);
         for _ in 0..labels {
@@ -343,7 +347,7 @@ mod tests {
 
     #[test]
     fn labels_that_come_during_a_try_are_kept() {
-        let mut learner = taught(3, 300, 0.0, true);
+        let mut learner = trained(3, 300, 0.0, true);
         let mut tried = learner.clone();
         assert!(matches!(tried.promote(), Promotion::Promoted(_)));
         let mut dice = fastrand::Rng::with_seed(9);
@@ -364,9 +368,9 @@ mod tests {
     }
 
     #[test]
-    fn what_own_traffic_shows_is_learned_in_spite_of_noise() {
+    fn patterns_of_own_traffic_are_learned_despite_noise() {
         for paired in [true, false] {
-            let mut learner = taught(1, 400, 0.1, paired);
+            let mut learner = trained(1, 400, 0.1, paired);
             assert!(!hard_above_easy(&learner), "observing changes nothing");
             assert!(matches!(learner.promote(), Promotion::Promoted(gain) if gain.lower > 0.0), "{paired}");
             assert!(hard_above_easy(&learner), "{paired}");
@@ -376,15 +380,15 @@ mod tests {
     }
 
     #[test]
-    fn few_labels_and_labels_of_chance_promote_nothing() {
-        assert_eq!(taught(1, 50, 0.0, true).promote(), Promotion::TooFew);
-        let promoted = |seed| matches!(taught(seed, 200, 0.5, true).promote(), Promotion::Promoted(_));
+    fn few_or_random_labels_promote_nothing() {
+        assert_eq!(trained(1, 50, 0.0, true).promote(), Promotion::TooFew);
+        let promoted = |seed| matches!(trained(seed, 200, 0.5, true).promote(), Promotion::Promoted(_));
         assert!((0..20).filter(|seed| promoted(*seed)).count() <= 4, "about two of twenty by chance");
     }
 
     #[test]
-    fn labels_are_bounded_and_all_of_it_can_be_stored() {
-        let mut learner = taught(3, KEPT + 10, 0.1, true);
+    fn labels_are_bounded_and_the_state_can_be_stored() {
+        let mut learner = trained(3, KEPT + 10, 0.1, true);
         assert_eq!(learner.labels(), KEPT);
         learner.promote();
         let stored = serde_json::to_string(&learner).unwrap();
@@ -392,8 +396,8 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_breaks_nothing() {
-        let mut learner = taught(3, KEPT, 0.1, true);
+    fn a_damaged_file_is_repaired() {
+        let mut learner = trained(3, KEPT, 0.1, true);
         let more = learner.examples.clone();
         learner.examples.extend(more);
         learner.examples.iter_mut().for_each(|example| example.fold += 7);
@@ -407,7 +411,7 @@ mod tests {
 
         #[test]
         fn promotion_never_lowers_the_shadow_score(seed in any::<u64>(), noise in 0.0..0.5_f64, paired in any::<bool>()) {
-            let mut learner = taught(seed, 160, noise, paired);
+            let mut learner = trained(seed, 160, noise, paired);
             let before = (learner.shadow(), learner.serving.clone());
             let promoted = matches!(learner.promote(), Promotion::Promoted(_));
             prop_assert_eq!(promoted, learner.serving != before.1);

@@ -1,10 +1,11 @@
-//! How hard a prompt seems before any model has answered it: what a larger model would add, told from the prompt's bytes.
+//! Estimates a prompt's complexity before any model has answered it: the expected quality gain of a larger model, from
+//! the prompt's bytes.
 //!
-//! Additive, and in the direction of harder only: every feature is a reason, no single one decides, and what is cheap to add, cues and
-//! marks of form, moves the score by no more than [`MOST`] and does not count for length as well. Weights that are fitted freely on one
-//! kind of traffic can fall below chance on another; weights that keep their sign and stay near a prior did not ("The Routing
-//! Plateau", `LLMRouterBench`; `docs/benchmarks/complexity.md`). What is predicted is the gap between a large and a small model, not the small
-//! one's failure: what both fail at is not worth a large one.
+//! The score is a sum in which features can only make a prompt harder; no single feature decides. Features that are
+//! cheap to add (cues and form) move the score by no more than [`MOST`] and do not count as length too. Weights fitted
+//! freely on one kind of traffic can fall below chance on another; weights that keep their sign and stay near a prior
+//! did not ("The Routing Plateau", `LLMRouterBench`; `docs/benchmarks/complexity.md`). The target is the gap between a large and a
+//! small model, not the small model's failure: a prompt that both fail at does not justify the large one.
 
 pub mod curve;
 mod features;

@@ -1,24 +1,24 @@
-//! One pass over a prompt's bytes: what its words, sentences, numbers, signs and lines are like.
+//! Counts words, sentences, numbers, signs and lines in one pass over a prompt's bytes.
 //!
-//! Code in fences, quoted lines, documents and reminders between tags, and the middle of very long texts are counted apart: what was
-//! pasted makes a prompt long, not hard.
+//! Code in fences, quoted lines, documents and reminders between tags, and the middle of very long texts are counted
+//! separately: pasted text makes a prompt long, not hard.
 
 use super::{
     latex::Groups,
     lexicon::{self, CUES, is_letter},
 };
 
-/// Of the asker's own text so many bytes at its head and at its tail are looked at; what stands between was pasted.
+/// Bytes of the user's own text that are scanned at its head and at its tail; the text between is taken as pasted.
 const END: usize = 3 << 10;
 
-/// Bits by which different words are counted.
+/// Bits of the sketch that counts distinct words.
 const BITS: usize = 4096;
 
-/// Tags whose content is not the asker's own words.
+/// Tags whose content is not the user's own text.
 const TAGS: [&[u8]; 8] =
     [b"system-reminder", b"document", b"documents", b"context", b"file", b"files", b"attachment", b"search_results"];
 
-/// The bytes of words, in lower case; 0 for all others.
+/// Word bytes in lower case; 0 for all other bytes.
 const FOLDED: [u8; 256] = {
     let (mut table, mut at) = ([0; 256], 0);
     while at < table.len() {
@@ -31,10 +31,10 @@ const FOLDED: [u8; 256] = {
     table
 };
 
-/// What was counted in a prompt.
+/// The counts of a prompt.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
-    /// Those that nothing else below counts: no cues, variables, calls, indices or commands of LaTeX. Length is told by these.
+    /// Words that no other count includes: no cues, variables, calls, indices or LaTeX commands. These measure length.
     pub(super) words: u32,
     pub(super) all_words: u32,
     pub(super) letters: u32,
@@ -61,16 +61,16 @@ pub(super) struct Counts {
     pub(super) latex: u32,
     pub(super) code_marks: u32,
     pub(super) list_items: u32,
-    /// Letters of other scripts than Latin.
+    /// Letters of scripts other than Latin.
     pub(super) foreign: u32,
     pub(super) trace_lines: u32,
-    /// Bytes in fences, and of quoted and pasted text.
+    /// Bytes in fences, and bytes of quoted and pasted text.
     pub(super) fenced: u32,
     pub(super) quoted: u32,
     pub(super) cues: [u32; CUES],
 }
 
-/// Counts what is in `text`.
+/// Counts the features of `text`.
 pub(super) fn scan(text: &str) -> Counts {
     let bytes = text.as_bytes();
     let own: usize = lines(bytes).filter(|(_, kind)| *kind == Kind::Own).map(|(line, _)| line.len()).sum();
@@ -94,7 +94,7 @@ pub(super) fn scan(text: &str) -> Counts {
     pass.finish()
 }
 
-/// Whose a line is.
+/// The origin of a line.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Kind {
     Own,
@@ -102,10 +102,10 @@ enum Kind {
     Quoted,
 }
 
-/// The lines of a text, each with its line break, and whose they are.
+/// The lines of a text with their line breaks, and the origin of each.
 fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], Kind)> {
     let (mut at, mut fence, mut tag): (usize, Option<Fence>, Option<&[u8]>) = (0, None, None);
-    // Those of which no end follows; each is looked for in vain only once.
+    // Tags without an end tag; each is searched for only once.
     let mut unclosed = [false; TAGS.len()];
     std::iter::from_fn(move || {
         let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
@@ -141,7 +141,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], Kind)> {
     })
 }
 
-/// A fence of code, as in Markdown.
+/// A Markdown code fence.
 #[derive(Copy, Clone)]
 struct Fence {
     mark: u8,
@@ -149,7 +149,7 @@ struct Fence {
 }
 
 impl Fence {
-    /// Three marks or more. What follows those of backticks has none itself: that is code within a line.
+    /// A fence has three marks or more. Text after backticks must not contain another backtick: that is inline code.
     fn opened_by(line: &[u8]) -> Option<Self> {
         let mark = *line.first().filter(|mark| matches!(mark, b'`' | b'~'))?;
         let length = marks(line, mark);
@@ -157,19 +157,19 @@ impl Fence {
         fences.then_some(Self { mark, length })
     }
 
-    /// No fewer marks, and no name of a language at them: people go on in the same line.
+    /// A fence is closed by at least as many marks without a language name. Users may continue on the same line.
     fn is_closed_by(self, line: &[u8]) -> bool {
         let length = marks(line, self.mark);
         length >= self.length && line.get(length).is_none_or(|next| !next.is_ascii_alphanumeric())
     }
 }
 
-/// How many of these a line begins with.
+/// Number of `mark` bytes at the start of a line.
 fn marks(line: &[u8], mark: u8) -> usize {
     line.iter().take_while(|byte| **byte == mark).count()
 }
 
-/// The tag of [`TAGS`] that a line begins with.
+/// The index in [`TAGS`] of the tag that a line begins with.
 fn opened(line: &[u8]) -> Option<usize> {
     let name = line.strip_prefix(b"<")?;
     TAGS.iter().position(|tag| {
@@ -185,13 +185,13 @@ fn closes(line: &[u8], tag: &[u8]) -> bool {
     })
 }
 
-/// What has to be remembered from one stretch of the asker's own text to the next.
+/// The state carried from one stretch of the user's own text to the next.
 struct Pass {
     counts: Counts,
     seen: [u64; BITS / 64],
     in_sentence: u32,
     plain_in_sentence: u32,
-    /// Those of LaTeX in this line.
+    /// The LaTeX groups of the current line.
     groups: Groups,
 }
 
@@ -206,7 +206,7 @@ impl Pass {
         }
     }
 
-    /// A line of the asker's own, or what is looked at of it.
+    /// Scans a line of the user's own text, or the scanned part of it.
     fn own(&mut self, line: &[u8]) {
         let mut cues = lexicon::find(line);
         let mut cue = 0..0;
@@ -243,8 +243,8 @@ impl Pass {
         }
     }
 
-    /// A word and its length in bytes; other scripts' words are told by their characters, two for a word where no spaces part them.
-    /// What is counted otherwise, as a cue or for mathematics and code, does not count for length as well.
+    /// Counts a word and returns its length in bytes. In scripts without spaces, two characters count as a word. Words
+    /// counted as a cue, as mathematics or as code do not count as length too.
     fn word(&mut self, line: &[u8], at: usize, cue: bool) -> usize {
         let (mut hash, mut foreign, mut unspaced, mut end) = (0xCBF2_9CE4_8422_2325_u64, 0, 0, at);
         while let Some(byte) = line.get(end) {
@@ -253,7 +253,8 @@ impl Pass {
                 break;
             }
             hash = (hash ^ u64::from(folded)).wrapping_mul(0x0100_0000_01B3);
-            // Greek, Cyrillic and whatever comes after them begins so; Latin with accents before, punctuation at 0xE2.
+            // Greek, Cyrillic and later scripts start with these bytes; accented Latin lies below them, punctuation
+            // starts at 0xE2.
             foreign += u32::from(matches!(byte, 0xCE..=0xE1));
             unspaced += u32::from(matches!(byte, 0xE3..=0xEF));
             end += 1;
@@ -275,7 +276,7 @@ impl Pass {
         counts.capitalised += u32::from(word[0].is_ascii_uppercase() && self.in_sentence > 1);
         let variable = word.len() == 1 && !matches!(word[0], b'a' | b'A' | b'I' | b'i');
         counts.single_letters += u32::from(variable);
-        // A call or an index, as code has them, and a command of LaTeX. A function of one letter is a formula's.
+        // A call or an index as in code, or a LaTeX command. A one-letter function belongs to a formula.
         let next = line.get(at + word.len());
         let command = at > 0 && line[at - 1] == b'\\';
         counts.code_marks += u32::from(next == Some(&b'(') && word.len() > 1 && !command);
@@ -283,7 +284,7 @@ impl Pass {
         if !(cue || variable || code) {
             counts.words += words;
             self.plain_in_sentence += words;
-            // The upper bits of a product are the well-mixed ones.
+            // The upper bits of a product are well mixed.
             let bit = (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % BITS;
             self.seen[bit / 64] |= 1 << (bit % 64);
         }
@@ -331,7 +332,7 @@ impl Pass {
             b'\\' => counts.latex += u32::from(next.is_some_and(|next| next.is_ascii_alphabetic())),
             b'$' => counts.latex += u32::from(next.is_some_and(|next| next.is_ascii_alphabetic() || next == b'\\')),
             b'_' => {
-                // After a single letter it is a formula's: `a_n`.
+                // After a single letter it belongs to a formula: `a_n`.
                 let name = at >= 2 && line[at - 2..at].iter().copied().all(is_letter);
                 counts.code_marks += u32::from(name && next.is_some_and(is_letter));
             }
@@ -357,7 +358,7 @@ impl Pass {
 
     fn finish(mut self) -> Counts {
         self.end_sentence();
-        // Linear counting (Whang et al. 1990): how many different words leave so many bits clear.
+        // Linear counting (Whang et al. 1990): the number of distinct words that leaves this many bits clear.
         let clear: u32 = self.seen.iter().map(|bits| bits.count_zeros()).sum();
         let share = f64::from(clear.max(1)) / BITS as f64;
         self.counts.distinct_words = ((-share.ln() * BITS as f64).round() as u32).min(self.counts.words);
@@ -365,7 +366,7 @@ impl Pass {
     }
 }
 
-/// Whether a line begins as a list's item does: `-`, `*`, `•`, or a number with a point.
+/// True if a line begins like a list item: `-`, `*`, `•`, or a number with a point.
 fn is_item(line: &[u8]) -> bool {
     let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
     match line.get(digits..) {
@@ -375,7 +376,7 @@ fn is_item(line: &[u8]) -> bool {
     }
 }
 
-/// Whether a line is of a stack trace, as the common languages print them.
+/// True if a line belongs to a stack trace of a common language.
 fn is_trace(line: &[u8]) -> bool {
     let starts = |prefix: &str| line.starts_with(prefix.as_bytes());
     starts("Traceback (")
@@ -402,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn pasted_text_is_counted_apart() {
+    fn pasted_text_is_counted_separately() {
         let own = scan("Fix this.\nThanks.\n");
         let text = "Fix this.\n```rust\nfn prove() { derive(1 + 2); }\n```\n> prove that\n<document index=\"1\">\nprove it\n\
             </document>\n<system-reminder>prove</system-reminder>\nThanks.\n";
@@ -421,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn code_mathematics_and_other_scripts_are_seen() {
+    fn code_mathematics_and_other_scripts_are_recognised() {
         let code = scan("def fit(row_1):\n    return a == b\n");
         assert!(code.code_marks >= 4, "{code:?}");
         let maths = scan(r"Let $x^2 + \frac{1}{2} = 0$.");
@@ -440,7 +441,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived(text in "(?s)([`~<>/ \n.a1é中$'{}\\\\^_\\[\\]*]|document|system-reminder|frac){0,200}") {
+        fn arbitrary_text_does_not_panic(text in "(?s)([`~<>/ \n.a1é中$'{}\\\\^_\\[\\]*]|document|system-reminder|frac){0,200}") {
             let found = scan(&text);
             prop_assert!(found.distinct_words <= found.words && (found.fenced + found.quoted) as usize <= text.len());
         }

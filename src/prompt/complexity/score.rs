@@ -1,4 +1,4 @@
-//! From features and weights to a score, with its reasons.
+//! Computes the complexity score of features under given weights, with the reasons.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,21 +8,21 @@ use super::{
 };
 use crate::types::{Complexity, Contribution, complexity::REASONS};
 
-/// The most that form and cues together move the score, whatever is written: with them a prompt overtakes no more than this share of
-/// the fitted ones. Of the small model's quality they take no more than this share of all that it varies by. The smaller, the less a
-/// prompt can be made to deceive, and the less is told apart (`docs/benchmarks/complexity.md`).
+/// The most that form and cues together can move the score: a prompt can overtake at most this share of the fitted ones
+/// with them. They can lower the small model's quality by at most this share of its range. A smaller cap resists
+/// manipulation better but distinguishes prompts less (`docs/benchmarks/complexity.md`).
 pub const MOST: f32 = 0.45;
 
-/// The most that the members of a request beside its text may add together, in units of the gap.
+/// The most that the request's members beside its text can add together, in units of the gap.
 const MOST_OF_REQUEST: f32 = 0.12;
 
-/// The most that weights learned on own traffic may add or take, in units of the gap.
+/// The most that weights learned on own traffic can add or subtract, in units of the gap.
 const MOST_LEARNED: f32 = 0.5;
 
-/// A prompt's weighed features, in units of the gap.
+/// A prompt's weighted features, in units of the gap.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sums {
-    /// Length, and the request's members.
+    /// Length and the request's members.
     pub(super) base: f32,
     /// Form and cues.
     pub(super) added: f32,
@@ -41,21 +41,21 @@ impl Sums {
         }
     }
 
-    /// All of it, but no more than is [`MOST`] above the base in score; `learned` counts as base.
+    /// The total, limited to [`MOST`] above the base in score; `learned` counts as base.
     pub(super) fn capped(self, learned: f32, weights: &Weights) -> f32 {
         let base = self.base + learned;
         (base + self.added).min(weights.sum_at(weights.quantile(base) + MOST))
     }
 
-    /// The share of the fitted prompts that it is above.
+    /// The share of the fitted prompts with a lower sum.
     fn share(self, learned: f32, weights: &Weights) -> f32 {
-        // Once more, since where quantiles are close a sum's rounding is seen.
+        // Limited again, since rounding of a sum shows where quantiles are close.
         let most = weights.quantile(self.base + learned) + MOST;
         weights.quantile(self.capped(learned, weights)).min(most)
     }
 }
 
-/// What `weights` make of a prompt.
+/// The complexity of a prompt under `weights`.
 pub fn score(features: &Features, weights: &Weights) -> Complexity {
     let (sums, learned) = (Sums::of(features, &weights.gap), learned_gap(features, weights));
     let better = weights.learned.as_ref().map_or(0.0, |learned| linear(features, weights, &learned.quality));
@@ -72,7 +72,7 @@ pub fn score(features: &Features, weights: &Weights) -> Complexity {
     }
 }
 
-/// The sum that prompts are ranked by: what the score is the quantile of.
+/// The sum that prompts are ranked by; the score is its quantile.
 pub fn ranking(features: &Features, weights: &Weights) -> f32 {
     Sums::of(features, &weights.gap).capped(learned_gap(features, weights), weights)
 }
@@ -94,7 +94,7 @@ fn linear(features: &Features, weights: &Weights, linear: &Linear) -> f32 {
     (linear.offset + levels + terms).clamp(-MOST_LEARNED, MOST_LEARNED)
 }
 
-/// The strongest contributions, the strongest first.
+/// The strongest contributions in descending order.
 fn reasons(features: &Features, weights: &Weights, learned: f32) -> [Contribution; REASONS] {
     let mut reasons = [Contribution::default(); REASONS];
     let mut enter = |feature: &'static str, amount: f32| {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_pasted_makes_a_prompt_long_not_hard() {
+    fn pasted_text_makes_a_prompt_long_not_hard() {
         let pasted = "Prove that if the court must first derive the integral, then no more than each theorem follows. "
             .repeat(30);
         let plain = of("Sum this up.");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn confidence_is_low_where_nothing_like_it_was_fitted() {
+    fn confidence_is_low_far_from_the_fitted_prompts() {
         let usual = of("If a train leaves at 3 and drives 60 miles an hour, how far does it come by 5?");
         assert!(usual.confidence > 0.6, "{usual:?}");
         let odd = Outline {
@@ -171,7 +171,7 @@ mod tests {
         assert!(odd.confidence < 0.3, "{odd:?}");
     }
 
-    /// What looks like work and is none: words that count as cues, numbers, mathematics, code.
+    /// Text that imitates work: words that count as cues, numbers, mathematics, code.
     fn lures() -> Vec<String> {
         let more = [
             "42",
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn no_mark_of_a_text_decides_alone() {
+    fn no_single_feature_decides() {
         let weights = Weights::built_in();
         let cheap = |family: Family| matches!(family, Family::Form | Family::Cues);
         for (at, feature) in TABLE.iter().enumerate().filter(|(_, feature)| cheap(feature.family)) {
@@ -246,7 +246,7 @@ mod tests {
             prop_assert!(is_capped(moved), "{moved:?}");
         }
 
-        /// Whatever its text is and whatever was learned: form and cues add no more than the cap.
+        /// For any levels and learned weights, form and cues add no more than the cap.
         #[test]
         fn form_and_cues_add_no_more_than_the_cap(levels in prop::collection::vec(0.0..=1.0_f32, FEATURES), offset in -0.2..0.2_f32) {
             let gap = Linear { offset, ..Linear::default() };

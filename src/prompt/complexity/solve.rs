@@ -8,14 +8,14 @@ use super::{
     weights::{Linear, PerFeature},
 };
 
-/// How strongly everything is held near nothing. Chosen on replays of labels (`docs/benchmarks/complexity.md`).
+/// The strength of the pull towards zero. Chosen on replays of labels (`docs/benchmarks/complexity.md`).
 const RIDGE: f64 = 3.0;
-/// What a level counts for beside a prompt's words, which together have length 1.
+/// The scale of a level relative to a prompt's words, which together have length 1.
 const LEVEL: f32 = 0.13;
-/// Rounds of conjugate gradients at most; with this ridge they are done before.
+/// The most rounds of conjugate gradients; with this ridge they converge earlier.
 const ROUNDS: usize = 40;
 
-/// A prompt's levels, less those of the fitted prompts, and its terms.
+/// A prompt's levels relative to the fitted prompts' means, and its terms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
     levels: Vec<f32>,
@@ -32,7 +32,7 @@ impl Row {
         }
     }
 
-    /// What a linear function makes of it.
+    /// The value of a linear function for this row.
     pub(super) fn times(&self, linear: &Linear) -> f32 {
         let levels: f32 = self.levels.iter().zip(&linear.levels.0).map(|(level, weight)| level * weight).sum();
         let terms = self.terms.iter().filter_map(|place| linear.terms.get(usize::from(*place)));
@@ -56,8 +56,8 @@ impl Row {
     }
 }
 
-/// The linear function with the least squared error and length (conjugate gradients on the normal equations: Hestenes and Stiefel,
-/// 1952). Of no rows it makes nothing.
+/// The linear function with the least squared error plus squared length (conjugate gradients on the normal equations:
+/// Hestenes and Stiefel, 1952). Zero without rows.
 pub(super) fn solve(rows: &[(&Row, f32)]) -> Linear {
     if rows.is_empty() {
         return Linear { terms: vec![0.0; PLACES], ..Linear::default() };
@@ -99,7 +99,7 @@ mod tests {
     use crate::types::Outline;
 
     #[test]
-    fn words_that_come_with_an_outcome_are_found() {
+    fn words_that_predict_an_outcome_are_found() {
         let row = |text: &str| Row::of(&Features::of(&Outline::of_text(text)), &PerFeature::default());
         let (one, other) = (row("red wine"), row("blue sky"));
         let rows: Vec<(&Row, f32)> = (0..40).map(|at| if at % 2 == 0 { (&one, 0.8) } else { (&other, 0.2) }).collect();

@@ -1,10 +1,10 @@
-//! A prompt's words and pairs of words, hashed into a fixed number of places: what weights learned on own traffic tell prompts
-//! apart by (feature hashing: Weinberger et al., 2009).
+//! A prompt's words and word pairs, hashed into a fixed number of places: the inputs of weights learned on own traffic
+//! (feature hashing: Weinberger et al., 2009).
 
-/// Places that words and pairs are hashed into.
+/// Number of places that words and pairs are hashed into.
 pub const PLACES: usize = 4096;
 
-/// Words that are looked at, from the text's beginning.
+/// Number of words read from the text's beginning.
 const WORDS: usize = 400;
 
 /// A set of places, at most two for each word.
@@ -15,12 +15,13 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The terms of a text: words in lower case, numbers all alike, signs each for itself; the first word once more as such.
+    /// The terms of a text: words in lower case, all numbers as one word, each sign as a word; the first word also as a
+    /// term of its own.
     pub(super) fn of(text: &str) -> Self {
         let mut terms = Self { places: [0; 2 * WORDS + 1], count: 0 };
         let mut seen = [0_u64; PLACES / 64];
         let mut add = |hash: u64| {
-            // The upper bits of a product are the well-mixed ones.
+            // The upper bits of a product are well mixed.
             let place = (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % PLACES;
             let (slot, bit) = (place / 64, 1 << (place % 64));
             if seen[slot] & bit == 0 && terms.count < terms.places.len() {
@@ -41,12 +42,12 @@ impl Terms {
         terms
     }
 
-    /// The places, each once.
+    /// The distinct places.
     pub fn places(&self) -> &[u16] {
         &self.places[..self.count]
     }
 
-    /// What each place counts for, so that long texts weigh no more than short ones.
+    /// The value of each place, which keeps long texts from weighing more than short ones.
     pub fn scale(&self) -> f32 {
         1.0 / (self.count.max(1) as f32).sqrt()
     }
@@ -58,7 +59,7 @@ impl std::fmt::Debug for Terms {
     }
 }
 
-/// What a byte is of.
+/// Byte classes.
 const SPACE: u8 = 0;
 const SIGN: u8 = 1;
 const DIGIT: u8 = 2;
@@ -80,7 +81,7 @@ const CLASSES: [u8; 256] = {
     table
 };
 
-/// FNV-1a over each word in lower case, and over each sign; all numbers are one word.
+/// FNV-1a over each word in lower case and over each sign; all numbers are one word.
 fn hashes(text: &[u8]) -> impl Iterator<Item = u64> {
     let class = |at: usize| text.get(at).map(|byte| CLASSES[usize::from(*byte)]);
     let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0000_01B3);
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_numbers_and_signs_are_parted() {
+    fn words_numbers_and_signs_are_separated() {
         let found: Vec<u64> = hashes(b" It's 42, or 7.5 x_1 ").collect();
         let parted: Vec<u64> = hashes(b"it ' s 6 , OR 1 . 2 x _ 0").collect();
         assert_eq!((found.len(), &found), (12, &parted));

@@ -1,4 +1,4 @@
-//! What each feature weighs, how sums become expectations, and where all of it was learned. Can be stored.
+//! The weights of features, the lines from sums to expectations, and their provenance. Serialisable.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::features::{FEATURES, TABLE};
 
-/// The table that is compiled in, written by `examples/fit_complexity.rs`.
+/// The built-in table, written by `examples/fit_complexity.rs`.
 static BUILT_IN: LazyLock<Weights> = LazyLock::new(|| {
     serde_json::from_str(include_str!("weights.json"))
         .expect("the table that is compiled in can be read: a test reads it")
 });
 
-/// One number for each feature, by name where it is stored: names that are not known are passed over, and a feature without an
-/// entry counts for nothing, so that tables outlive changes of the features.
+/// One number per feature, stored by name. Unknown names are ignored and a missing feature is 0, so that stored tables
+/// survive changes of the features.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "BTreeMap<String, f32>", into = "BTreeMap<String, f32>")]
 pub struct PerFeature(pub [f32; FEATURES]);
@@ -39,12 +39,12 @@ impl From<PerFeature> for BTreeMap<String, f32> {
     }
 }
 
-/// A line through points, level before the first and after the last.
+/// A piecewise linear function, constant before its first and after its last point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Line(pub Vec<(f32, f32)>);
 
 impl Line {
-    /// Its height at `x`; 0 where it has no points.
+    /// The value at `x`; 0 if there are no points.
     pub fn at(&self, x: f32) -> f32 {
         let after = self.0.partition_point(|(left, _)| *left <= x);
         match (after.checked_sub(1).and_then(|at| self.0.get(at)), self.0.get(after)) {
@@ -54,26 +54,26 @@ impl Line {
         }
     }
 
-    /// How far apart its ends are in height.
+    /// The distance between the values at its ends.
     pub fn span(&self) -> f32 {
         self.0.first().zip(self.0.last()).map_or(0.0, |((_, first), (_, last))| (last - first).abs())
     }
 }
 
-/// How far from the fitted prompts a prompt may be.
+/// The region of feature space covered by the fitted prompts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Support {
     /// Mean level of each feature over the fitted prompts.
     pub mean: PerFeature,
-    /// Its standard deviation.
+    /// Standard deviation of each feature.
     pub deviation: PerFeature,
-    /// Up to this distance confidence is 1.
+    /// The distance up to which confidence is 1.
     pub near: f32,
-    /// From this one on it is 0.
+    /// The distance from which confidence is 0.
     pub far: f32,
 }
 
-/// Added to deviations, so that a feature that the data never have is unusual, and not infinitely so.
+/// Added to deviations, so that a feature that never occurs in the data has a finite distance.
 const LEAST_DEVIATION: f32 = 0.05;
 
 impl Support {
@@ -86,23 +86,23 @@ impl Support {
     }
 }
 
-/// What was learned on own traffic: a linear function of levels and terms.
+/// A linear function of levels and terms, learned on own traffic.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Linear {
     /// Added to every prompt.
     pub offset: f32,
-    /// For each feature's level, less its mean over the fitted prompts.
+    /// For each feature's level relative to its mean over the fitted prompts.
     pub levels: PerFeature,
     /// For each place of [`super::Terms`].
     pub terms: Vec<f32>,
 }
 
-/// What own traffic adds to the weights that are compiled in.
+/// The adjustments of the built-in weights learned on own traffic.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Learned {
-    /// To the gap.
+    /// Adjusts the gap.
     pub gap: Linear,
-    /// To the small model's quality.
+    /// Adjusts the small model's quality.
     pub quality: Linear,
 }
 
@@ -111,7 +111,7 @@ pub struct Learned {
 pub struct DataSet {
     /// Its name.
     pub name: String,
-    /// Prompts of it that were used.
+    /// Number of its prompts that were used.
     pub prompts: usize,
     /// Mean quality of the small models' answers.
     pub small: f32,
@@ -119,16 +119,16 @@ pub struct DataSet {
     pub large: f32,
 }
 
-/// Where weights come from.
+/// The origin of weights.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// The program that wrote them.
     pub program: String,
-    /// When, as `YYYY-MM-DD`.
+    /// The date, as `YYYY-MM-DD`.
     pub date: String,
-    /// What they were fitted on.
+    /// The data sets they were fitted on.
     pub data: Vec<DataSet>,
-    /// What stood in the data and was left out, and why.
+    /// Parts of the data that were left out, with the reasons.
     pub left_out: Vec<String>,
 }
 
@@ -137,27 +137,27 @@ pub struct Provenance {
 pub struct Weights {
     /// Its name in decisions and headers.
     pub version: String,
-    /// Where it comes from.
+    /// Its origin.
     pub provenance: Provenance,
-    /// What each feature adds to the gap. Never negative: a feature can only make a prompt harder.
+    /// The weight of each feature in the gap. Never negative: a feature can only make a prompt harder.
     pub gap: PerFeature,
-    /// What each takes from the small model's quality. Never negative.
+    /// The weight of each feature against the small model's quality. Never negative.
     pub hardness: PerFeature,
-    /// From the sum of the one to the expected gap.
+    /// Maps the weighted sum to the expected gap.
     pub gap_line: Line,
-    /// From the sum of the other to the expected quality.
+    /// Maps the hardness sum to the expected quality.
     pub quality_line: Line,
-    /// Sums that equal shares of the fitted prompts do not exceed, from the lowest to the highest.
+    /// The sums at equal shares of the fitted prompts, from the lowest to the highest.
     pub quantiles: Vec<f32>,
-    /// What the fitted prompts were like.
+    /// The region covered by the fitted prompts.
     pub support: Support,
-    /// What was learned since, on own traffic.
+    /// The adjustments learned since on own traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learned: Option<Learned>,
 }
 
 impl Weights {
-    /// The table that is compiled in.
+    /// The built-in table.
     pub fn built_in() -> &'static Self {
         &BUILT_IN
     }
@@ -174,8 +174,8 @@ impl Weights {
         }
     }
 
-    /// The sum that a share of the fitted prompts does not exceed; without bound from the highest one on.
-    pub(crate) fn sum_at(&self, share: f32) -> f32 {
+    /// The sum that a share of the fitted prompts does not exceed; infinite from the highest one on.
+    pub(super) fn sum_at(&self, share: f32) -> f32 {
         let place = share.max(0.0) * self.quantiles.len().saturating_sub(1) as f32;
         match self.quantiles.get(place as usize..) {
             Some([below, above, ..]) => below + (above - below) * place.fract(),

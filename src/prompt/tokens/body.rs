@@ -1,6 +1,7 @@
 //! The members of a request's body that the model reads.
 
-/// What a model reads of a request: each member's raw JSON, empty where there is none. Text is unescaped only while it is counted.
+/// The parts of a request that a model reads: each member's raw JSON, empty if absent. Text is unescaped only while it
+/// is counted.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered<'a> {
     /// Tools, or the older `functions`.
@@ -13,17 +14,17 @@ pub struct Rendered<'a> {
     pub documents: &'a str,
     /// Messages.
     pub messages: &'a str,
-    /// The prompt of a completion: texts, or token numbers.
+    /// The prompt of a completion: texts or token ids.
     pub prompt: &'a str,
-    /// The input of embeddings (texts, or token numbers) or of the Responses API (a text, or items).
+    /// The input of embeddings (texts or token ids) or of the Responses API (a text or items).
     pub input: &'a str,
     /// The query of reranking.
     pub query: &'a str,
 }
 
 impl<'a> Rendered<'a> {
-    /// Picks them from a body's top-level members, each a name and its raw JSON value. Of two of one name the last counts, as in
-    /// most JSON readers. A value that is not UTF-8 is left out: it is no JSON.
+    /// Selects them from a body's top-level members, each a name and its raw JSON value. The last of several with the
+    /// same name counts, as in most JSON readers. A value that is not UTF-8 is left out because it is not JSON.
     pub fn of(members: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Self {
         let mut rendered = Self::default();
         for (name, raw) in members {
@@ -43,7 +44,7 @@ impl<'a> Rendered<'a> {
         rendered
     }
 
-    /// Length of the raw JSON, in bytes: no less than that of the texts in it.
+    /// Length of the raw JSON, in bytes: at least that of the texts in it.
     pub const fn bytes(&self) -> usize {
         self.tools.len()
             + self.system.len()

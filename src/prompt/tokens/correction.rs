@@ -1,4 +1,5 @@
-//! What backends report beside what was counted: templates, tools and tokenizers that are not known here, learned as a line.
+//! Learns the difference between counted and reported tokens as a line: it covers unknown templates, tools and
+//! tokenizers.
 
 use std::sync::{
     Mutex,
@@ -7,16 +8,16 @@ use std::sync::{
 
 use crate::measure::{Rls, lock};
 
-/// Prompts before what was learned is trusted to narrow a range.
+/// Number of prompts after which the learned line narrows a range.
 const ENOUGH: u64 = 20;
-/// A report that many times more or less than counted is about something else (an image, a cut prompt).
+/// A report that differs from the count by more than this factor has another cause (an image, a truncated prompt).
 const FARTHEST: f64 = 8.0;
-/// Where the line may lie.
+/// Bounds of the line's coefficients.
 const OFFSETS: (f64, f64) = (0.0, 4096.0);
 const RATIOS: (f64, f64) = (0.25, 4.0);
-/// How uncertain the line is at first: as many tokens more, and so many times more, as a rule.
+/// Prior standard deviations of the line: tokens of offset, and ratio.
 const SPREAD: [f64; 2] = [64.0, 0.3];
-/// About the last five hundred prompts count.
+/// Remembers about the last five hundred prompts.
 const FORGETTING: f64 = 0.998;
 
 /// `reported = offset + ratio · counted`, learned online by recursive least squares. Read without a lock.
@@ -28,7 +29,7 @@ pub(super) struct Correction {
     samples: AtomicU64,
 }
 
-/// The line as it is at a moment.
+/// A snapshot of the line.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(super) struct Line {
     offset: f64,
@@ -45,10 +46,10 @@ impl Correction {
         }
     }
 
-    /// Learns that what was counted as `counted` tokens was reported as `reported`.
+    /// Learns that `counted` tokens were reported as `reported`.
     pub(super) fn learn(&self, counted: u64, reported: u64) {
         let (x, y) = (counted as f64, reported as f64);
-        // A few tokens of text may well bear a template of a hundred.
+        // A few tokens of text may carry a template of a hundred.
         if counted == 0 || reported == 0 || x > y * FARTHEST || y > x * FARTHEST + OFFSETS.1 {
             return;
         }
@@ -61,7 +62,7 @@ impl Correction {
         self.samples.fetch_add(1, Relaxed);
     }
 
-    /// Whether enough was learned to go by it.
+    /// True if enough prompts were learned from.
     pub(super) fn is_learned(&self) -> bool {
         self.samples.load(Relaxed) >= ENOUGH
     }
@@ -73,19 +74,19 @@ impl Correction {
 }
 
 impl Line {
-    /// Tokens that will be reported where `counted` were counted.
+    /// The expected report for `counted` tokens.
     pub(super) fn at(self, counted: u64) -> u64 {
         if counted == 0 { 0 } else { (self.offset + self.ratio * counted as f64).round() as u64 }
     }
 
-    /// The most that may be counted for no more than `limit` to be reported.
+    /// The most counted tokens for which no more than `limit` are reported.
     pub(super) fn within(self, limit: u64) -> u64 {
         let mut counted = ((limit as f64 + 0.5 - self.offset) / self.ratio).max(0.0) as u64;
         // Rounding may be off by one either way.
         while counted > 0 && self.at(counted) > limit {
             counted -= 1;
         }
-        // Saturated far above any prompt.
+        // Far above any prompt.
         while counted < u64::MAX / 8 && self.at(counted + 1) <= limit {
             counted += 1;
         }
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_about_something_else_teach_nothing() {
+    fn implausible_reports_are_ignored() {
         let correction = Correction::new();
         for (counted, reported) in [(0, 10), (10, 0), (1_000, 20), (1_000, 100_000)] {
             correction.learn(counted, reported);
@@ -127,7 +128,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn limits_are_turned_round_exactly(offset in 0.0..4096.0_f64, ratio in 0.25..4.0_f64, limit in 0_u64..2_000_000) {
+        fn limits_are_inverted_exactly(offset in 0.0..4096.0_f64, ratio in 0.25..4.0_f64, limit in 0_u64..2_000_000) {
             let line = Line { offset, ratio };
             let most = line.within(limit);
             prop_assert!(line.at(most) <= limit);

@@ -1,4 +1,4 @@
-//! Counts the tokens of prompts for one model: by bounds, by estimate, or exactly.
+//! Counts a prompt's tokens for one model: as bounds, as an estimate, or exactly.
 
 use std::{
     ops::ControlFlow,
@@ -9,29 +9,30 @@ use super::{
     body::Rendered,
     correction::{Correction, Line},
     json::Flow,
+    model_tokenizer::{ModelTokenizer, UNKNOWN},
     openai::Encoding,
-    own::{Own, UNKNOWN},
     piece::{LARGEST_IMAGE, LOW_DETAIL, Piece, Template},
     tally::{Tally, Weights},
     walk::pieces,
 };
 
-/// Bytes of text above which counting is taken to need more than half a millisecond (`cargo bench --bench tokens` tells).
+/// Bytes of text above which counting is expected to take more than half a millisecond (measured by `cargo bench
+/// --bench tokens`).
 const ASIDE_OPENAI: u64 = 16 << 10;
 const ASIDE_OWN: u64 = 1 << 10;
 
-/// Where a model's tokenizer is, or will be once it was loaded. Shared by all counters of the model.
+/// A slot for a model's tokenizer, empty until it is loaded. Shared by all counters of the model.
 #[derive(Debug, Default)]
-pub struct Source(OnceLock<Kind>);
+pub struct TokenizerSlot(OnceLock<Kind>);
 
 #[derive(Debug)]
 enum Kind {
     OpenAi(Encoding),
-    Own(Box<Own>),
+    Model(Box<ModelTokenizer>),
 }
 
-impl Source {
-    /// No tokenizer, until one is [put](Self::put).
+impl TokenizerSlot {
+    /// An empty slot, until a tokenizer is [put](Self::put).
     pub const fn learned() -> Self {
         Self(OnceLock::new())
     }
@@ -42,42 +43,43 @@ impl Source {
     }
 
     /// A model's own tokenizer.
-    pub fn own(own: Own) -> Self {
-        Self(OnceLock::from(Kind::Own(Box::new(own))))
+    pub fn own(own: ModelTokenizer) -> Self {
+        Self(OnceLock::from(Kind::Model(Box::new(own))))
     }
 
-    /// Puts the tokenizer in place, for every counter that shares this source. Where there is one already, that one stays.
-    pub fn put(&self, own: Own) {
-        let _ = self.0.set(Kind::Own(Box::new(own)));
+    /// Sets the tokenizer for every counter that shares this slot. An existing one stays.
+    pub fn put(&self, own: ModelTokenizer) {
+        let _ = self.0.set(Kind::Model(Box::new(own)));
     }
 
-    /// Whether texts can be counted exactly.
+    /// True if texts can be counted exactly.
     pub fn is_exact(&self) -> bool {
         self.0.get().is_some()
     }
 }
 
-/// What a prompt seems to have, in tokens, before it is counted.
+/// An estimate of a prompt's tokens before it is counted.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// What to expect.
+    /// The expected number.
     pub expected: u64,
     /// One prompt in 100 has fewer.
     pub lo: u64,
     /// One prompt in 100 has more.
     pub hi: u64,
-    /// A count will give no fewer, for certain.
+    /// A guaranteed lower bound of the count.
     pub at_least: u64,
-    /// A count will give no more, for certain.
+    /// A guaranteed upper bound of the count.
     pub at_most: u64,
-    /// What a count costs.
+    /// The cost of counting.
     pub cost: Cost,
-    /// To [learn](Counter::learn) from, once the backend has reported its own count.
-    pub known: Known,
+    /// The basis to [learn](Counter::learn) from once the backend has reported its own count.
+    pub known: CountBasis,
 }
 
 impl Estimate {
-    /// Whether the prompt has more than `limit` tokens, where that is certain without counting. What it says,
+    /// True or false if it is certain without counting whether the prompt has more than `limit` tokens. The answer
+    /// agrees with
     /// [`Counter::exceeds`] says too.
     pub const fn exceeds(&self, limit: u64) -> Option<bool> {
         if self.at_most <= limit {
@@ -90,60 +92,60 @@ impl Estimate {
     }
 }
 
-/// What counting a prompt costs.
+/// The cost of counting a prompt.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// Bytes of text to be tokenized; 0 where there is no tokenizer.
+    /// Bytes of text to be tokenized; 0 without a tokenizer.
     pub bytes: u64,
-    /// Whether that may take longer than half a millisecond, so that it belongs on a thread that may block.
+    /// True if counting may take longer than half a millisecond and belongs on a thread that may block.
     pub blocks: bool,
 }
 
 /// A count.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Count {
-    /// Tokens as the backend will report them: what was counted, with what was learned of its template.
+    /// Tokens as the backend is expected to report them: the count, corrected by what was learned of its template.
     pub tokens: u64,
     /// Tokens of texts, template and tools, as counted here.
     pub counted: u64,
-    /// To [learn](Counter::learn) from, once the backend has reported its own count.
-    pub known: Known,
+    /// The basis to [learn](Counter::learn) from once the backend has reported its own count.
+    pub known: CountBasis,
 }
 
-/// What was known of a prompt before the backend reported on it.
+/// The count or estimate of a prompt that a backend's report is compared with.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct CountBasis {
     tokens: u64,
     exact: bool,
-    /// Whether all of it was text: nothing is to be learned of what images cost.
+    /// True if the prompt was all text: the tokens of images are not learned.
     text: bool,
 }
 
-/// Counts the tokens of prompts for one model, and learns what its backends report beside what was counted.
+/// Counts the tokens of prompts for one model, and learns from the difference to its backends' reports.
 ///
-/// All methods but [`learn`](Self::learn) may be called at any rate; none keeps anything of a prompt. [`count`](Self::count) and
+/// All methods but [`learn`](Self::learn) may be called at any rate; none keeps any text. [`count`](Self::count) and
 /// [`exceeds`](Self::exceeds) tokenize and may block: see [`Cost`].
 #[derive(Debug)]
 pub struct Counter {
-    source: Arc<Source>,
-    /// Of exact counts.
+    source: Arc<TokenizerSlot>,
+    /// The correction of exact counts.
     counts: Correction,
-    /// Of estimates.
+    /// The correction of estimates.
     estimates: Correction,
 }
 
 impl Counter {
-    /// A counter by the tokenizer of `source`, now or as soon as there is one.
-    pub fn new(source: Arc<Source>) -> Self {
+    /// A counter with the tokenizer of `source`, as soon as it is loaded.
+    pub fn new(source: Arc<TokenizerSlot>) -> Self {
         Self { source, counts: Correction::new(), estimates: Correction::new() }
     }
 
-    /// Whether counts are exact, or estimates as well.
+    /// True if counts are exact, false if they are estimates too.
     pub fn is_exact(&self) -> bool {
         self.source.is_exact()
     }
 
-    /// What `body` seems to have, in one pass over its bytes: no tokenizer runs.
+    /// Estimates the tokens of `body` in one pass over its bytes, without a tokenizer.
     pub fn estimate(&self, body: &Rendered<'_>) -> Estimate {
         let kind = self.source.0.get();
         let sum = Sum::of(body, kind.map_or(&UNKNOWN, Kind::template));
@@ -153,7 +155,7 @@ impl Counter {
         let raw = text + sum.template;
         let expected = estimates.at(raw) + sum.media;
         let (at_least, at_most) = match kind {
-            // Without a tokenizer the estimate is all there is.
+            // Without a tokenizer a count equals the estimate.
             None => (expected, expected),
             Some(kind) => {
                 let (least, most) = kind.certain(&sum.tally);
@@ -168,7 +170,7 @@ impl Counter {
         let aside = match kind {
             None => u64::MAX,
             Some(Kind::OpenAi(_)) => ASIDE_OPENAI,
-            Some(Kind::Own(_)) => ASIDE_OWN,
+            Some(Kind::Model(_)) => ASIDE_OWN,
         };
         let bytes = if kind.is_some() { sum.tally.bytes } else { 0 };
         Estimate {
@@ -178,12 +180,12 @@ impl Counter {
             at_least,
             at_most,
             cost: Cost { bytes, blocks: bytes > aside },
-            known: Known { tokens: raw, exact: false, text: sum.images == 0 },
+            known: CountBasis { tokens: raw, exact: false, text: sum.images == 0 },
         }
     }
 
-    /// The tokens of `body`, exactly where there is a tokenizer: as its texts are tokenized one by one, with the tokens that
-    /// templates put around them, tools, and 85 or 765 tokens an image. The time it takes grows with the text.
+    /// Counts the tokens of `body`, exactly if there is a tokenizer: texts are tokenized one by one, plus the
+    /// template's tokens around them, tools, and 85 or 765 tokens per image. The time grows with the text.
     pub fn count(&self, body: &Rendered<'_>) -> Count {
         let Some(kind) = self.source.0.get() else {
             let Estimate { expected, known, .. } = self.estimate(body);
@@ -195,17 +197,21 @@ impl Counter {
             counted += kind.piece(piece, u64::MAX);
             Flow::Continue(())
         });
-        Count { tokens: self.counts.line().at(counted), counted, known: Known { tokens: counted, exact: true, text } }
+        Count {
+            tokens: self.counts.line().at(counted),
+            counted,
+            known: CountBasis { tokens: counted, exact: true, text },
+        }
     }
 
-    /// Whether `body` has more than `limit` tokens: what [`count`](Self::count) would give, but by bounds where they decide, and
-    /// else counted no further than the limit.
+    /// True if `body` has more than `limit` tokens. The result is that of [`count`](Self::count), but bounds decide if
+    /// they can, and counting stops at the limit.
     pub fn exceeds(&self, body: &Rendered<'_>, limit: u64) -> bool {
         let Some(kind) = self.source.0.get() else { return self.estimate(body).expected > limit };
         let sum = Sum::of(body, kind.template());
         let beside = sum.template + sum.media;
         let line: Line = self.counts.line();
-        // The most that may be counted, and what may be counted of texts.
+        // The most that may be counted, and the part of it for texts.
         let most = line.within(limit);
         let (least_text, most_text) = kind.certain(&sum.tally);
         if most_text + beside <= most {
@@ -224,9 +230,9 @@ impl Counter {
         flow.is_break()
     }
 
-    /// Learns that the backend reported `reported` prompt tokens for what was `known` by an [`Estimate`] or a [`Count`]. A prompt
-    /// with images teaches nothing, nor does a report that is eight times off.
-    pub fn learn(&self, known: Known, reported: u64) {
+    /// Learns that the backend reported `reported` prompt tokens for a prompt with the basis `known` of an [`Estimate`]
+    /// or a [`Count`]. Prompts with images, and reports that are off by a factor of eight, are ignored.
+    pub fn learn(&self, known: CountBasis, reported: u64) {
         if known.text {
             let correction = if known.exact { &self.counts } else { &self.estimates };
             correction.learn(known.tokens, reported);
@@ -234,7 +240,7 @@ impl Counter {
     }
 }
 
-/// What a prompt is made of.
+/// The composition of a prompt.
 #[derive(Debug, Default)]
 struct Sum {
     tally: Tally,
@@ -273,24 +279,24 @@ impl Kind {
         match self {
             Self::OpenAi(Encoding::Cl100k) => &CL100K,
             Self::OpenAi(Encoding::O200k) => &O200K,
-            Self::Own(own) => own.template(),
+            Self::Model(own) => own.template(),
         }
     }
 
-    /// The least and the most tokens of the texts.
+    /// Guaranteed bounds of the texts' tokens.
     fn certain(&self, tally: &Tally) -> (u64, u64) {
         match self {
             Self::OpenAi(_) => (Encoding::least(tally), tally.bytes),
-            Self::Own(own) => (own.least(tally), own.most(tally)),
+            Self::Model(own) => (own.least(tally), own.most(tally)),
         }
     }
 
-    /// Tokens of a piece; any number above `most` where a text has more.
+    /// Tokens of a piece; any number above `most` if a text has more.
     fn piece(&self, piece: Piece<'_>, most: u64) -> u64 {
         match (piece, self) {
             (Piece::Tokens(tokens) | Piece::Media(tokens), _) => tokens,
             (Piece::Text(text), Self::OpenAi(encoding)) => encoding.count(text, most),
-            (Piece::Text(text), Self::Own(own)) => own.count(text, most),
+            (Piece::Text(text), Self::Model(own)) => own.count(text, most),
         }
     }
 }

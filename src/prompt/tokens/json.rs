@@ -1,4 +1,4 @@
-//! JSON that is looked through piece by piece: members, elements and texts are handed out one by one, and nothing is kept.
+//! Visits JSON piece by piece: calls back for members, elements and texts, and keeps nothing.
 
 use std::{fmt, ops::ControlFlow};
 
@@ -8,19 +8,19 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// Whether to go on.
+/// Continue or stop.
 pub(super) type Flow = ControlFlow<()>;
 
-/// Calls `f` with each member of the object `raw`: its name unescaped, its value as it stands. Ends early where `f` says so. What
-/// is no object has no members, and what is broken ends where it breaks.
+/// Calls `f` with each member of the object `raw`: its unescaped name and its raw value. Stops early if `f` breaks. A
+/// value that is not an object has no members, and invalid JSON ends at the error.
 pub(super) fn members<'a>(raw: &'a str, f: &mut dyn FnMut(&str, &'a str) -> Flow) -> Flow {
     let mut visit = Visit { each: f, flow: Flow::Continue(()) };
-    // An error is either our own stop, or text that was no JSON to begin with.
+    // An error is either our own stop, or invalid JSON.
     let _ = serde_json::Deserializer::from_str(raw).deserialize_map(&mut visit);
     visit.flow
 }
 
-/// Calls `f` with each element of the list `raw`, as [`members`] does with an object's.
+/// Calls `f` with each element of the list `raw`, as [`members`] does for objects.
 pub(super) fn elements<'a>(raw: &'a str, f: &mut dyn FnMut(&'a str) -> Flow) -> Flow {
     let mut each = |_: &str, value| f(value);
     let mut visit = Visit { each: &mut each, flow: Flow::Continue(()) };
@@ -28,11 +28,11 @@ pub(super) fn elements<'a>(raw: &'a str, f: &mut dyn FnMut(&'a str) -> Flow) -> 
     visit.flow
 }
 
-/// Calls `f` with the text that the JSON string `raw` stands for. Halves of surrogate pairs become replacement characters.
+/// Calls `f` with the unescaped text of the JSON string `raw`. Lone surrogates become replacement characters.
 pub(super) fn text<T: Default>(raw: &str, f: impl FnOnce(&str) -> T) -> T {
     match raw.as_bytes() {
         [b'"', inner @ .., b'"'] if memchr::memchr(b'\\', inner).is_none() => f(&raw[1..raw.len() - 1]),
-        // As bytes, because as text lone surrogates are refused.
+        // Read as bytes, because lone surrogates are rejected in text.
         [b'"', ..] => serde_json::Deserializer::from_str(raw).deserialize_bytes(Text(f)).unwrap_or_default(),
         _ => T::default(),
     }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_are_handed_out_until_told_to_stop() {
+    fn members_are_visited_until_the_callback_breaks() {
         let mut seen = Vec::new();
         let flow = members(r#" {"a" : [1, 2] , "\u0062":"x\n", "c":{}}"#, &mut |name, raw| {
             seen.push((name.to_owned(), raw));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_or_of_another_kind_ends_quietly() {
+    fn invalid_json_and_other_kinds_end_without_an_error() {
         let count = |raw| {
             let mut count = 0;
             let mut each = |_| {

@@ -16,7 +16,7 @@ pub enum Encoding {
     O200k,
 }
 
-/// Beginnings of models' names, longer ones before shorter ones, with what tiktoken encodes them in.
+/// Prefixes of model names, longer ones before shorter ones, with the encoding that tiktoken uses.
 const MODELS: [(&str, Encoding); 14] = [
     ("gpt-4o", Encoding::O200k),
     ("gpt-4.1", Encoding::O200k),
@@ -35,7 +35,8 @@ const MODELS: [(&str, Encoding); 14] = [
 ];
 
 impl Encoding {
-    /// The encoding of the model called `name`, where it is one of OpenAI's families: `gpt-4o-mini`, `openai/o3`, `ft:gpt-4.1:…`.
+    /// The encoding of the model `name`, if it belongs to one of OpenAI's families: `gpt-4o-mini`, `openai/o3`,
+    /// `ft:gpt-4.1:…`.
     pub fn of_model(name: &str) -> Option<Self> {
         let name = name.rsplit('/').next().unwrap_or(name);
         let name = name.strip_prefix("ft:").unwrap_or(name);
@@ -52,12 +53,12 @@ impl Encoding {
         }
     }
 
-    /// Tokens of `text` alone; what looks like a special token is text. Stops once there are more than `most`, with any number
-    /// above it. Time grows with the text, whatever is in it.
+    /// Tokens of `text` alone; special tokens in it count as text. Stops above `most` with any number above it. The
+    /// time grows linearly with the text, for any content.
     pub(super) fn count(self, text: &str, most: u64) -> u64 {
         let tokenizer = self.tokenizer();
         let mut tokens = 0;
-        // Piece by piece and each one whole: the crate's own `count_till_limit` is not exact near the limit.
+        // Counted piece by piece, each one whole: the crate's own `count_till_limit` is not exact near the limit.
         for piece in tokenizer.split(text) {
             tokens += tokenizer.bpe.count(piece.as_bytes()) as u64;
             if tokens > most {
@@ -74,13 +75,13 @@ impl Encoding {
         }
     }
 
-    /// Tokens that there are for certain. Both encodings begin a piece before every letter that follows white space, and part
-    /// digits from all else, in pieces of at most three.
+    /// A guaranteed lower bound. Both encodings begin a piece before every letter that follows white space, and
+    /// separate digits from everything else, in pieces of at most three.
     pub(super) fn least(tally: &Tally) -> u64 {
         tally.words + tally.digits.div_ceil(3)
     }
 
-    /// What chats take by the account of OpenAI's cookbook ("How to count tokens with tiktoken").
+    /// The template's tokens according to OpenAI's cookbook ("How to count tokens with tiktoken").
     pub(super) const fn template(self) -> Template {
         let function = match self {
             Self::Cl100k => 10,
@@ -96,7 +97,7 @@ mod tests {
 
     /// Counts that OpenAI publishes (the cookbook, and tiktoken's README).
     #[test]
-    fn published_counts_are_met() {
+    fn published_counts_are_reproduced() {
         for (text, cl100k, o200k) in [
             ("antidisestablishmentarianism", 6, 6),
             ("2 + 2 = 4", 7, 7),
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn families_are_known_by_name() {
+    fn families_are_recognised_by_name() {
         use Encoding::{Cl100k, O200k};
         for (name, want) in [
             ("gpt-4o-mini", Some(O200k)),

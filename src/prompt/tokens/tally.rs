@@ -1,11 +1,12 @@
-//! What the bytes of a text tell of its tokens: kinds of characters, counted in one pass, and what tokenizers make of each kind.
+//! Estimates tokens from characters: counts the kinds of characters in one pass, and weights each kind by its usual
+//! number of tokens.
 
-/// Characters of a prompt by kind. Bytes stand for characters: a character beyond ASCII is told by its first byte.
+/// The characters of a prompt by kind. A character beyond ASCII is classified by its first byte.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// All of its texts, in bytes.
+    /// Total bytes of its texts.
     pub bytes: u64,
-    /// How many texts.
+    /// Number of texts.
     pub texts: u64,
     /// ASCII letters at the beginning of a text or after white space.
     pub words: u64,
@@ -17,7 +18,8 @@ pub(super) struct Tally {
     pub marks: u64,
     /// Line feeds.
     pub lines: u64,
-    /// Capitals after small letters, and letters beside digits: rare in prose, frequent in identifiers, hashes and base64.
+    /// Capitals after small letters, and letters next to digits: rare in prose, frequent in identifiers, hashes and
+    /// base64.
     pub mixes: u64,
     /// Characters of two bytes: Latin with accents, Greek, Cyrillic, Arabic, Hebrew.
     pub two: u64,
@@ -29,23 +31,24 @@ pub(super) struct Tally {
     pub four: u64,
 }
 
-/// Tokens that a character of a kind makes on average.
+/// Mean tokens per character of each kind.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Weights {
     pub two: f64,
     pub three: f64,
     pub cjk: f64,
-    /// Of 100 texts, one has fewer tokens than this share of the estimate, and one has more than that.
+    /// The 1st and 99th percentile of the true number of tokens, relative to the estimate.
     pub least: f64,
     pub most: f64,
 }
 
-// How these were got: non-negative least squares of relative errors on 5,479 pieces of 512 bytes and 3,595 of 4,096, counted with
-// tiktoken 0.14 in both encodings. The pieces are prompts of public benchmarks, questions, Rust, C, Python, JavaScript, JSON, TOML,
-// Markdown, base64, hexadecimal digits, and Django's translations into 94 languages. Tokenizers differ little on ASCII and much
-// on the rest, hence a column each. `FOUR` was set by hand: there were too few such characters to fit it. `least` and `most` hold
-// the 1st and 99th percentile of the pieces of 512 bytes (0.71 to 1.66, 0.74 to 1.55, and 0.70 to 2.43 for either encoding by the
-// column between); longer pieces keep within them.
+// Origin of the weights: non-negative least squares of relative errors on 5,479 pieces of 512 bytes and 3,595 of 4,096,
+// counted with tiktoken 0.14 in both encodings. The pieces are prompts of public benchmarks, questions, Rust, C,
+// Python, JavaScript, JSON, TOML, Markdown, base64, hexadecimal digits, and Django's translations into 94 languages.
+// Tokenizers differ little on ASCII and much on the rest, hence one column for each. `FOUR` was set by hand, because
+// there were too few such characters to fit it. `least` and `most` cover the 1st and 99th percentile of the pieces of
+// 512 bytes (0.71 to 1.66, 0.74 to 1.55, and 0.70 to 2.43 for either encoding with the column between); longer pieces
+// stay within them.
 const LETTER: f64 = 0.24;
 const DIGIT: f64 = 0.40;
 const MARK: f64 = 0.48;
@@ -58,15 +61,15 @@ impl Weights {
     pub(super) const CL100K: Self = Self { two: 0.80, three: 1.35, cjk: 1.05, least: 0.7, most: 1.7 };
     /// Of `o200k_base`.
     pub(super) const O200K: Self = Self { two: 0.42, three: 0.44, cjk: 0.73, least: 0.7, most: 1.6 };
-    /// Of a tokenizer that is not known: between the two.
+    /// Of an unknown tokenizer: between the two.
     pub(super) const ANY: Self = Self { two: 0.52, three: 0.56, cjk: 0.85, least: 0.7, most: 2.5 };
 }
 
-/// Bytes that are counted in registers of a byte before they are added up.
+/// Bytes that are counted in one-byte counters before these are summed.
 const RUN: usize = 255;
 
 impl Tally {
-    /// Adds a text that is tokenized by itself.
+    /// Adds a text that is tokenized on its own.
     pub(super) fn add(&mut self, text: &str) {
         let bytes = text.as_bytes();
         let Some((first, rest)) = bytes.split_first() else { return };
@@ -79,7 +82,7 @@ impl Tally {
         }
     }
 
-    /// Adds at most [`RUN`] bytes, given the bytes before each. Without branches, so that the compiler takes many bytes at once.
+    /// Adds at most [`RUN`] bytes, given the byte before each. Branch-free, so that the compiler vectorises it.
     fn run(&mut self, now: &[u8], before: &[u8]) {
         let (mut words, mut letters, mut digits, mut marks, mut lines) = (0_u8, 0_u8, 0_u8, 0_u8, 0_u8);
         let (mut mixes, mut two, mut three, mut cjk, mut four) = (0_u8, 0_u8, 0_u8, 0_u8, 0_u8);
@@ -112,7 +115,7 @@ impl Tally {
         self.four += u64::from(four);
     }
 
-    /// The tokens to expect of the texts; at least one each, and no more than they have bytes.
+    /// The expected tokens of the texts; at least one each, and at most one per byte.
     pub(super) fn weighed(&self, weights: &Weights) -> u64 {
         let kinds = [
             (self.letters, LETTER),
@@ -171,7 +174,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_are_added_up_without_seams(text in "[a-zA-Z0-9 ,\\n\\té你😀]{0,2000}") {
+        fn runs_add_up_exactly(text in "[a-zA-Z0-9 ,\\n\\té你😀]{0,2000}") {
             let mut slow = Tally::default();
             let mut before = ' ';
             for now in text.chars() {

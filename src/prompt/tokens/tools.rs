@@ -1,14 +1,14 @@
-//! How tools are shown to the model.
+//! Renders tools as the model reads them.
 
 use super::{
     json::{Flow, elements, members, text},
     piece::{Piece, Style},
 };
 
-/// How deep schemas are looked into.
+/// The deepest level of schemas that is read.
 const DEEPEST: usize = 12;
-/// Tokens that OpenAI's rendering takes for the list of a function's parameters, for each of them, for each value of an enum, and
-/// once at the end.
+/// Tokens in OpenAI's rendering for the list of a function's parameters, for each parameter, for each value of an enum,
+/// and once at the end.
 const PARAMETERS: u64 = 3;
 const PARAMETER: u64 = 3;
 const VALUE: u64 = 3;
@@ -28,7 +28,7 @@ pub(super) fn tools(raw: &str, style: Style, f: &mut dyn FnMut(Piece<'_>) -> Flo
 }
 
 fn function(tool: &str, tokens: u64, f: &mut dyn FnMut(Piece<'_>) -> Flow) -> Flow {
-    // Chat has the function inside the tool, the Responses API and Anthropic have them in one.
+    // Chat nests the function inside the tool; the Responses API and Anthropic do not.
     let function = member(tool, "function").unwrap_or(tool);
     let Some(name) = member(function, "name") else { return f(Piece::Text(tool)) };
     let mut line = read(name);
@@ -40,7 +40,7 @@ fn function(tool: &str, tokens: u64, f: &mut dyn FnMut(Piece<'_>) -> Flow) -> Fl
     schema.map_or(Flow::Continue(()), |schema| within(schema, 0, f))
 }
 
-/// The parameters that a schema names, in it or further down.
+/// The parameters of a schema, at any depth.
 fn within(schema: &str, depth: usize, f: &mut dyn FnMut(Piece<'_>) -> Flow) -> Flow {
     if depth == DEEPEST {
         return f(Piece::Text(schema));
@@ -66,7 +66,7 @@ fn parameter(name: &str, schema: &str, depth: usize, f: &mut dyn FnMut(Piece<'_>
     let of = member(schema, "type").map_or_else(String::new, read);
     let line = format!("{name}:{of}:{}", sentence(member(schema, "description")));
     let one_of = member(schema, "enum");
-    // The cookbook takes three tokens off where there is an enum: those of the parameter itself.
+    // The cookbook subtracts three tokens for a parameter with an enum: those of the parameter itself.
     f(Piece::Tokens(if one_of.is_some() { 0 } else { PARAMETER }))?;
     f(Piece::Text(&line))?;
     within(schema, depth + 1, f)
@@ -91,7 +91,7 @@ fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     found
 }
 
-/// A text unescaped, anything else as it stands.
+/// A string unescaped, anything else as it stands.
 fn read(raw: &str) -> String {
     if raw.starts_with('"') { text(raw, str::to_owned) } else { raw.to_owned() }
 }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_deeper_is_found() {
+    fn nested_parameters_are_found() {
         let nested = r#"[{"name":"f","parameters":{"properties":{"list":{"type":"array","items":{"properties":{"deep":{"type":"integer"}}}}}}}]"#;
         assert_eq!(shown(nested), "+7|f:|+3|+3|list:array:|+3|+3|deep:integer:|+12");
         let turtles =

@@ -1,4 +1,4 @@
-//! The walk over what a model reads: every text of a request, and the tokens that a chat template puts around them.
+//! Visits everything that a model reads: every text of a request, and the template's tokens around them.
 
 use super::{
     body::Rendered,
@@ -7,9 +7,9 @@ use super::{
     tools,
 };
 
-/// How deep lists and objects are looked into; what lies deeper counts as the JSON it is.
+/// The deepest level of lists and objects that is read; deeper values count as their JSON.
 const DEEPEST: usize = 16;
-/// Members that name, number or sign things, and that no chat template shows the model.
+/// Members with ids and metadata that no chat template shows the model.
 const UNREAD: [&str; 14] = [
     "type",
     "id",
@@ -26,11 +26,11 @@ const UNREAD: [&str; 14] = [
     "data",
     "detail",
 ];
-/// Members that hold images, sounds and files, or say where they are.
+/// Members that contain or refer to images, audio and files.
 const MEDIA: [&str; 9] =
     ["image_url", "image", "input_audio", "audio", "audio_url", "video_url", "file", "file_data", "url"];
 
-/// Calls `f` with every piece of `body` in the order in which templates render it, until `f` stops it.
+/// Calls `f` with every piece of `body` in the order of chat templates, until `f` breaks.
 pub(super) fn pieces(body: &Rendered<'_>, template: &Template, f: &mut dyn FnMut(Piece<'_>) -> Flow) -> Flow {
     let mut walk = Walk { template, f, chat: !body.messages.is_empty() };
     tools::tools(body.tools, template.tools, walk.f)?;
@@ -53,7 +53,7 @@ pub(super) fn pieces(body: &Rendered<'_>, template: &Template, f: &mut dyn FnMut
 struct Walk<'w> {
     template: &'w Template,
     f: &'w mut dyn FnMut(Piece<'_>) -> Flow,
-    /// Whether there was a message, so that a reply is awaited.
+    /// True if there was a message, so that the template opens a reply.
     chat: bool,
 }
 
@@ -70,7 +70,7 @@ impl Walk<'_> {
         text(raw, |text| Some(self.say(text))).unwrap_or(Flow::Continue(()))
     }
 
-    /// A message, or an item of a response's input.
+    /// Visits a message, or an item of a response's input.
     fn message(&mut self, raw: &str) -> Flow {
         self.chat = true;
         self.tokens(self.template.message)?;
@@ -87,7 +87,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Texts, token numbers, lists of either, or items.
+    /// Visits texts, token ids, lists of either, or items.
     fn plain(&mut self, raw: &str, depth: usize) -> Flow {
         match raw.as_bytes().first() {
             Some(b'"') => {
@@ -96,13 +96,13 @@ impl Walk<'_> {
             }
             Some(b'[') if depth < DEEPEST => elements(raw, &mut |element| self.plain(element, depth + 1)),
             Some(b'{') => self.message(raw),
-            // Within a list a number is a token.
+            // Within a list a number is a token id.
             Some(b'0'..=b'9') if depth > 0 => self.tokens(1),
             _ => Flow::Continue(()),
         }
     }
 
-    /// What a message says: a text, or parts.
+    /// Visits a message's content: a text or parts.
     fn content(&mut self, raw: &str, depth: usize) -> Flow {
         match raw.as_bytes().first() {
             Some(b'"') => self.unescaped(raw),
@@ -125,13 +125,13 @@ impl Walk<'_> {
                 });
                 (self.f)(Piece::Media(if low { LOW_DETAIL } else { IMAGE }))
             }
-            // What a tool was called with is shown as the JSON it is.
+            // The arguments of a tool call are shown as their JSON.
             "input" | "arguments" if raw.starts_with('{') => self.say(raw),
             _ => self.content(raw, depth),
         }
     }
 
-    /// Where an image or a document comes from: a text where it says so.
+    /// Visits the source of an image or a document: its text if it has one.
     fn source(&mut self, raw: &str, depth: usize) -> Flow {
         let (mut written, mut data) = (false, "");
         let _ = members(raw, &mut |key, value| {
@@ -146,10 +146,10 @@ impl Walk<'_> {
     }
 }
 
-/// Walks over foreign bytes as every member of a request. For fuzzing.
+/// Fuzz target: visits arbitrary bytes as every member of a request.
 ///
 /// # Panics
-/// When there is more text than JSON.
+/// If there is more text than JSON.
 pub fn fuzz_tokens(input: &[u8]) {
     let Ok(raw) = std::str::from_utf8(input) else { return };
     for style in [Style::Namespace { function: 7 }, Style::Json] {
@@ -164,7 +164,7 @@ pub fn fuzz_tokens(input: &[u8]) {
                 Flow::Continue(())
             });
             assert!(flow.is_continue());
-            // A half of a surrogate pair is six bytes of JSON and up to nine of replacement characters.
+            // A lone surrogate is six bytes of JSON and up to nine of replacement characters.
             assert!(bytes <= 2 * raw.len() + "system".len(), "{bytes} bytes of text from {}", raw.len());
         }
     }

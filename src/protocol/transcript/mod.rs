@@ -1,14 +1,14 @@
-//! A complete answer in both of its forms: whole, and as the events of a stream. Either can be made of the other.
+//! A complete answer in both of its forms, whole and as the events of a stream, each convertible into the other.
 
-mod gather;
+mod builder;
 mod parts;
 mod replay;
 mod whole;
 
 pub use self::{
-    gather::Gathering,
+    builder::TranscriptBuilder,
     parts::Parts,
-    whole::{Transcript, Unkept},
+    whole::{Transcript, Uncacheable},
 };
 
 #[cfg(test)]

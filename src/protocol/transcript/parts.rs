@@ -1,4 +1,4 @@
-//! A complete answer taken apart into plain values, to be written down, and put together from such.
+//! Converts a complete answer to plain values for storage, and back.
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -7,20 +7,20 @@ use serde_json::value::RawValue;
 use super::whole::{Piece, TEXTS, Transcript};
 use crate::types::{Endpoint, Usage};
 
-/// What a complete answer consists of.
+/// The stored parts of a complete answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parts<'a> {
-    /// Whether it is one of chat; else of completions.
+    /// True for chat; false for completions.
     pub chat: bool,
     /// The whole answer as JSON.
     pub whole: &'a [u8],
-    /// Token counts as the engine gave them.
+    /// Token counts as reported by the engine.
     pub usage: Option<Usage>,
-    /// How its texts came: choice, member, length in bytes, microseconds since the piece before.
+    /// The pieces in which its texts arrived: choice, member, length in bytes, microseconds since the previous piece.
     pub pieces: Vec<[u32; 4]>,
 }
 
-/// What every whole answer has.
+/// The members that every whole answer has.
 #[derive(Deserialize)]
 struct Shape<'a> {
     #[serde(borrow)]
@@ -28,7 +28,7 @@ struct Shape<'a> {
 }
 
 impl Transcript {
-    /// What it consists of.
+    /// The answer as parts.
     pub fn parts(&self) -> Parts<'_> {
         let piece = |piece: &Piece| [piece.choice, piece.text.into(), piece.length, piece.pause];
         Parts {
@@ -39,7 +39,7 @@ impl Transcript {
         }
     }
 
-    /// The answer that consists of these; `None` where no answer does.
+    /// The answer with these parts; `None` if they are not a valid answer.
     pub fn of_parts(parts: &Parts<'_>) -> Option<Self> {
         let shape: Shape<'_> = serde_json::from_slice(parts.whole).ok()?;
         let piece = |&[choice, text, length, pause]: &[u32; 4]| {
@@ -49,6 +49,6 @@ impl Transcript {
         let endpoint = if parts.chat { Endpoint::Chat } else { Endpoint::Completions };
         let pieces: Option<Box<[_]>> = parts.pieces.iter().map(piece).collect();
         let whole = Bytes::copy_from_slice(parts.whole);
-        (!shape.choices.is_empty()).then_some(Self::of_kept(endpoint, whole, parts.usage, pieces?))
+        (!shape.choices.is_empty()).then_some(Self::restored(endpoint, whole, parts.usage, pieces?))
     }
 }

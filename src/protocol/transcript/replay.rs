@@ -1,4 +1,4 @@
-//! A kept answer as the events of a stream.
+//! Replays a cached answer as the events of a stream.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use super::whole::{TEXTS, Transcript, calls};
 use crate::{protocol::Event, types::Endpoint};
 
 impl Transcript {
-    /// The answer as a stream: events, each with the pause before it. The usage comes with it where it is asked for; `paced`: in the
-    /// pieces in which it came, where these were noted, else each text as one and without pauses.
+    /// The answer as a stream of events, each with the pause before it. Includes usage if `include_usage`. If `paced`,
+    /// texts come in their original pieces and pauses, if recorded; otherwise each text is one event without pauses.
     pub fn events(&self, include_usage: bool, paced: bool) -> Vec<(Duration, Event)> {
         let Ok(Value::Object(mut head)) = serde_json::from_slice(self.whole()) else { return Vec::new() };
         let usage = head.remove("usage");
@@ -29,14 +29,14 @@ impl Transcript {
             let pause = Duration::from_micros(piece.pause.into());
             let place = usize::from(piece.text);
             if let Some(text) = part.cut(place, piece.length as usize) {
-                let choice = part.saying(self.endpoint, place, &text);
+                let choice = part.choice_with(self.endpoint, place, &text);
                 replay.choice(pause, &choice);
             }
         }
         for part in &mut parts {
             for place in 0..TEXTS.len() {
                 if let Some(text) = part.cut(place, usize::MAX) {
-                    let choice = part.saying(self.endpoint, place, &text);
+                    let choice = part.choice_with(self.endpoint, place, &text);
                     replay.choice(Duration::ZERO, &choice);
                 }
             }
@@ -51,14 +51,14 @@ impl Transcript {
     }
 }
 
-/// A choice of a whole answer, taken apart to be streamed.
+/// A choice of a whole answer, prepared for streaming.
 struct Part {
     index: Value,
-    /// What its first event says; `None` for a completion.
+    /// The delta of its first event; `None` for a completion.
     opening: Option<Map<String, Value>>,
-    /// What is left of its texts, by their places in [`TEXTS`].
+    /// The remainder of its texts, by their positions in [`TEXTS`].
     texts: [String; TEXTS.len()],
-    /// What its last event says.
+    /// The content of its last event.
     closing: Map<String, Value>,
 }
 
@@ -98,15 +98,15 @@ impl Part {
         Some(Self { index, opening, texts, closing })
     }
 
-    /// Takes the next `length` bytes of a text, whole characters; `None` where nothing is left of it.
+    /// Takes the next `length` bytes of a text, rounded up to whole characters; `None` if nothing is left.
     fn cut(&mut self, text: usize, length: usize) -> Option<String> {
         let left = self.texts.get_mut(text).filter(|left| !left.is_empty())?;
         let rest = left.split_off(left.ceil_char_boundary(length.min(left.len())));
         Some(std::mem::replace(left, rest)).filter(|text| !text.is_empty())
     }
 
-    /// The choice of an event that says so much of a text.
-    fn saying(&self, endpoint: Endpoint, place: usize, text: &str) -> Value {
+    /// The choice of an event with this piece of a text.
+    fn choice_with(&self, endpoint: Endpoint, place: usize, text: &str) -> Value {
         if endpoint == Endpoint::Chat {
             json!({ "index": self.index, "delta": { TEXTS[place]: text }, "finish_reason": null })
         } else {
@@ -115,9 +115,9 @@ impl Part {
     }
 }
 
-/// Events on their way out.
+/// The events produced so far.
 struct Replay {
-    /// What every event says.
+    /// The members common to all events.
     head: Map<String, Value>,
     endpoint: Endpoint,
     include_usage: bool,
@@ -126,7 +126,7 @@ struct Replay {
 
 impl Replay {
     fn choice(&mut self, pause: Duration, choice: &Value) {
-        // Who asked for usage finds the member in every event of OpenAI's own streams.
+        // In OpenAI's own streams with usage, every event has this member.
         let usage = (self.include_usage && self.endpoint == Endpoint::Chat).then_some(Value::Null);
         self.event(pause, json!([choice]), usage);
     }

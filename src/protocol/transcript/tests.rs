@@ -11,8 +11,8 @@ use crate::{
 
 const LARGE: usize = 1 << 20;
 
-fn gather(endpoint: Endpoint, events: &[&str]) -> Result<Transcript, Unkept> {
-    let mut gathering = Gathering::new(endpoint, true);
+fn gather(endpoint: Endpoint, events: &[&str]) -> Result<Transcript, Uncacheable> {
+    let mut gathering = TranscriptBuilder::new(endpoint, true);
     for event in events {
         gathering.push(&Event::of_data(event), Duration::from_millis(10));
     }
@@ -24,7 +24,7 @@ fn whole(transcript: &Transcript) -> Value {
 }
 
 fn again(transcript: &Transcript, paced: bool) -> Transcript {
-    let mut gathering = Gathering::new(transcript.endpoint(), true);
+    let mut gathering = TranscriptBuilder::new(transcript.endpoint(), true);
     transcript.events(true, paced).iter().for_each(|(pause, event)| gathering.push(event, *pause));
     gathering.finish(LARGE).unwrap()
 }
@@ -35,7 +35,7 @@ fn chunk(choice: &str) -> String {
     )
 }
 
-fn answered(finish: &str) -> Result<Transcript, Unkept> {
+fn answered(finish: &str) -> Result<Transcript, Uncacheable> {
     let events = [
         chunk(r#"{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"finish_reason":null}"#),
         chunk(r#"{"index":0,"delta":{"reasoning_content":"Hm"},"finish_reason":null}"#),
@@ -69,7 +69,7 @@ fn a_stream_becomes_the_whole_answer() {
 }
 
 #[test]
-fn the_whole_answer_becomes_a_stream_with_its_pauses_or_at_once() {
+fn a_whole_answer_is_replayed_with_or_without_pauses() {
     let transcript = answered("\"stop\"").unwrap();
     let texts = |paced| -> Vec<(u128, String)> {
         let events = transcript.events(true, paced);
@@ -96,37 +96,37 @@ fn the_whole_answer_becomes_a_stream_with_its_pauses_or_at_once() {
 #[test]
 fn only_complete_answers_are_kept() {
     for (finish, want) in [
-        ("\"length\"", Unkept::FinishReason),
-        ("\"content_filter\"", Unkept::FinishReason),
-        ("\"tool_calls\"", Unkept::FinishReason),
-        ("null", Unkept::Unfinished),
+        ("\"length\"", Uncacheable::FinishReason),
+        ("\"content_filter\"", Uncacheable::FinishReason),
+        ("\"tool_calls\"", Uncacheable::FinishReason),
+        ("null", Uncacheable::Unfinished),
     ] {
         assert_eq!(answered(finish), Err(want), "{finish}");
     }
     let begun = chunk(r#"{"index":0,"delta":{"content":"a"},"finish_reason":null}"#);
     let stop = chunk(r#"{"index":0,"delta":{},"finish_reason":"stop"}"#);
     let other = chunk(r#"{"index":1,"delta":{"content":"b"}}"#);
-    assert_eq!(gather(Endpoint::Chat, &[&begun]), Err(Unkept::Unfinished));
-    assert_eq!(gather(Endpoint::Chat, &[&begun, &other, &stop]), Err(Unkept::Unfinished), "one of two choices");
-    assert_eq!(gather(Endpoint::Chat, &[&begun, r#"{"error":{"message":"x"}}"#, &stop]), Err(Unkept::Unfinished));
-    assert_eq!(gather(Endpoint::Chat, &[&begun, "<html>", &stop]), Err(Unkept::Unreadable));
-    assert_eq!(gather(Endpoint::Chat, &["[DONE]"]), Err(Unkept::Unreadable));
+    assert_eq!(gather(Endpoint::Chat, &[&begun]), Err(Uncacheable::Unfinished));
+    assert_eq!(gather(Endpoint::Chat, &[&begun, &other, &stop]), Err(Uncacheable::Unfinished), "one of two choices");
+    assert_eq!(gather(Endpoint::Chat, &[&begun, r#"{"error":{"message":"x"}}"#, &stop]), Err(Uncacheable::Unfinished));
+    assert_eq!(gather(Endpoint::Chat, &[&begun, "<html>", &stop]), Err(Uncacheable::Unreadable));
+    assert_eq!(gather(Endpoint::Chat, &["[DONE]"]), Err(Uncacheable::Unreadable));
     assert!(gather(Endpoint::Chat, &[&begun, &stop]).is_ok(), "every choice has ended");
     let whole = |body: &str| Transcript::of_whole(Endpoint::Chat, body.as_bytes(), 100).map(|_| ());
     assert_eq!(whole(r#"{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}"#), Ok(()));
     assert_eq!(
         whole(r#"{"choices":[{"message":{"content":"a"},"finish_reason":"length"}]}"#),
-        Err(Unkept::FinishReason)
+        Err(Uncacheable::FinishReason)
     );
     assert_eq!(
         whole(r#"{"choices":[{"message":{"refusal":"I will not"},"finish_reason":"stop"}]}"#),
-        Err(Unkept::Refused)
+        Err(Uncacheable::Refused)
     );
-    assert_eq!(whole(r#"{"choices":[{"message":{"content":"a"}}]}"#), Err(Unkept::Unfinished));
-    assert_eq!(whole(r#"{"error":{"message":"a"},"choices":[]}"#), Err(Unkept::Unfinished));
-    assert_eq!(whole(r#"{"choices":[{"finish_reason":"stop"}]}"#), Err(Unkept::Unreadable));
-    assert_eq!(whole("[1]"), Err(Unkept::Unreadable));
-    assert_eq!(whole(&" ".repeat(101)), Err(Unkept::TooLarge));
+    assert_eq!(whole(r#"{"choices":[{"message":{"content":"a"}}]}"#), Err(Uncacheable::Unfinished));
+    assert_eq!(whole(r#"{"error":{"message":"a"},"choices":[]}"#), Err(Uncacheable::Unfinished));
+    assert_eq!(whole(r#"{"choices":[{"finish_reason":"stop"}]}"#), Err(Uncacheable::Unreadable));
+    assert_eq!(whole("[1]"), Err(Uncacheable::Unreadable));
+    assert_eq!(whole(&" ".repeat(101)), Err(Uncacheable::TooLarge));
 }
 
 #[test]
@@ -163,9 +163,10 @@ fn message() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// What a client puts together from the stream is the whole answer, and the other way round, however the stream was cut.
+    /// The answer that a client builds from the stream equals the whole answer and vice versa, however the stream was
+    /// split.
     #[test]
-    fn both_forms_say_the_same(messages in proptest::collection::vec(message(), 1..4), usage in proptest::option::of((0..99_u64, 0..99_u64)), seconds in any::<bool>()) {
+    fn both_forms_are_equivalent(messages in proptest::collection::vec(message(), 1..4), usage in proptest::option::of((0..99_u64, 0..99_u64)), seconds in any::<bool>()) {
         let choices = messages.iter().zip(0..).map(|(message, index)| json!({ "index": index, "message": message, "finish_reason": "stop", "logprobs": null }));
         let mut answer = json!({ "id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": choices.collect::<Vec<_>>() });
         if let Some((prompt, completion)) = usage {
@@ -184,9 +185,9 @@ proptest! {
         prop_assert_eq!(whole(&first), answer);
     }
 
-    /// Foreign events are gathered or refused, never more than came.
+    /// Arbitrary events are accepted or rejected, and the answer never grows beyond its input.
     #[test]
-    fn foreign_events_do_no_harm(events in proptest::collection::vec("\\{\"choices\":\\[(\\{\"index\":[01],\"(delta|text|logprobs)\":(\\{\"content\":\"a\"\\}|\"b\"|null|\\[1\\]),\"finish_reason\":(\"stop\"|null)\\})?\\]\\}", 0..6)) {
+    fn arbitrary_events_do_not_panic(events in proptest::collection::vec("\\{\"choices\":\\[(\\{\"index\":[01],\"(delta|text|logprobs)\":(\\{\"content\":\"a\"\\}|\"b\"|null|\\[1\\]),\"finish_reason\":(\"stop\"|null)\\})?\\]\\}", 0..6)) {
         for endpoint in [Endpoint::Chat, Endpoint::Completions] {
             if let Ok(transcript) = gather(endpoint, &events.iter().map(String::as_str).collect::<Vec<_>>()) {
                 prop_assert!(transcript.events(true, true).len() > 1);

@@ -1,54 +1,54 @@
-//! A complete answer as it is kept, and what makes an answer fit to be kept.
+//! A complete answer as it is cached, and the conditions for caching it.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use crate::types::{Endpoint, Usage};
 
-/// The members of a delta or a choice whose texts are streamed bit by bit, in the order in which they are given again.
+/// The members of a delta or a choice whose texts are streamed piece by piece, in replay order.
 pub(super) const TEXTS: [&str; 5] = ["reasoning_content", "reasoning", "refusal", "content", "text"];
 
 /// A complete answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transcript {
     pub(super) endpoint: Endpoint,
-    /// The whole answer as JSON. Its usage says that the whole prompt was cached.
+    /// The whole answer as JSON. Its usage reports the whole prompt as cached.
     whole: Bytes,
-    /// Token counts as the engine gave them.
+    /// Token counts as reported by the engine.
     usage: Option<Usage>,
-    /// How its texts came, where that was asked for.
+    /// The pieces in which its texts arrived, if recorded.
     pub(super) pieces: Box<[Piece]>,
 }
 
-/// A bit of text as it came.
+/// A piece of text as it arrived.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(super) struct Piece {
-    /// Place of its choice, and of its member in [`TEXTS`].
+    /// Indices of its choice and of its member in [`TEXTS`].
     pub(super) choice: u32,
     pub(super) text: u8,
-    /// In bytes.
+    /// Length in bytes.
     pub(super) length: u32,
-    /// Microseconds since the piece before.
+    /// Microseconds since the previous piece.
     pub(super) pause: u32,
 }
 
-/// Why an answer is not kept.
+/// The reason why an answer is not cached.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Unkept {
-    /// It broke off, or reported an error.
+pub enum Uncacheable {
+    /// It broke off or reported an error.
     Unfinished,
-    /// It ended for another reason than that the model was done.
+    /// Its finish reason is not `stop`.
     FinishReason,
-    /// The model declined.
+    /// The model refused.
     Refused,
     /// It is longer than the limit.
     TooLarge,
-    /// It has a form that is not known.
+    /// Its shape is unknown.
     Unreadable,
 }
 
-impl Unkept {
-    /// A word of low cardinality, for metric labels.
+impl Uncacheable {
+    /// A low-cardinality word for metric labels.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Unfinished => "unfinished",
@@ -61,69 +61,73 @@ impl Unkept {
 }
 
 impl Transcript {
-    /// An answer that came whole, if it is complete and its JSON no longer than `largest` bytes.
+    /// An answer received whole, if it is complete and its JSON no longer than `largest` bytes.
     ///
     /// # Errors
-    /// [`Unkept`] where it is not to be given again.
-    pub fn of_whole(endpoint: Endpoint, body: &[u8], largest: usize) -> Result<Self, Unkept> {
+    /// [`Uncacheable`] if it must not be replayed.
+    pub fn of_whole(endpoint: Endpoint, body: &[u8], largest: usize) -> Result<Self, Uncacheable> {
         if body.len() > largest {
-            return Err(Unkept::TooLarge);
+            return Err(Uncacheable::TooLarge);
         }
         match serde_json::from_slice(body) {
             Ok(Value::Object(answer)) => Self::of(endpoint, answer, largest),
-            _ => Err(Unkept::Unreadable),
+            _ => Err(Uncacheable::Unreadable),
         }
     }
 
-    pub(super) fn of(endpoint: Endpoint, mut answer: Map<String, Value>, largest: usize) -> Result<Self, Unkept> {
+    pub(super) fn of(endpoint: Endpoint, mut answer: Map<String, Value>, largest: usize) -> Result<Self, Uncacheable> {
         if answer.get("error").is_some_and(says_something) {
-            return Err(Unkept::Unfinished);
+            return Err(Uncacheable::Unfinished);
         }
-        let choices = answer.get("choices").and_then(Value::as_array).ok_or(Unkept::Unreadable)?;
+        let choices = answer.get("choices").and_then(Value::as_array).ok_or(Uncacheable::Unreadable)?;
         if choices.is_empty() {
-            return Err(Unkept::Unreadable);
+            return Err(Uncacheable::Unreadable);
         }
         let said = if endpoint == Endpoint::Chat { "message" } else { "text" };
         for choice in choices {
             if choice["finish_reason"] != "stop" {
-                return Err(if choice["finish_reason"].is_null() { Unkept::Unfinished } else { Unkept::FinishReason });
+                return Err(if choice["finish_reason"].is_null() {
+                    Uncacheable::Unfinished
+                } else {
+                    Uncacheable::FinishReason
+                });
             }
             if !(choice[said].is_object() || choice[said].is_string()) {
-                return Err(Unkept::Unreadable);
+                return Err(Uncacheable::Unreadable);
             }
             if choice[said].get("refusal").is_some_and(says_something) {
-                return Err(Unkept::Refused);
+                return Err(Uncacheable::Refused);
             }
         }
-        let usage = answer.get_mut("usage").and_then(cached);
-        let whole = serde_json::to_vec(&answer).map_err(|_| Unkept::Unreadable)?;
+        let usage = answer.get_mut("usage").and_then(mark_cached);
+        let whole = serde_json::to_vec(&answer).map_err(|_| Uncacheable::Unreadable)?;
         if whole.len() > largest {
-            return Err(Unkept::TooLarge);
+            return Err(Uncacheable::TooLarge);
         }
         Ok(Self { endpoint, whole: whole.into(), usage, pieces: Box::default() })
     }
 
-    /// One that was kept.
-    pub(super) fn of_kept(endpoint: Endpoint, whole: Bytes, usage: Option<Usage>, pieces: Box<[Piece]>) -> Self {
+    /// An answer restored from storage.
+    pub(super) fn restored(endpoint: Endpoint, whole: Bytes, usage: Option<Usage>, pieces: Box<[Piece]>) -> Self {
         Self { endpoint, whole, usage, pieces }
     }
 
-    /// The endpoint that gave it.
+    /// The endpoint that produced it.
     pub fn endpoint(&self) -> Endpoint {
         self.endpoint
     }
 
-    /// The whole answer as JSON. Its usage says that the whole prompt was cached.
+    /// The whole answer as JSON. Its usage reports the whole prompt as cached.
     pub fn whole(&self) -> &Bytes {
         &self.whole
     }
 
-    /// Token counts as the engine gave them.
+    /// Token counts as reported by the engine.
     pub fn usage(&self) -> Option<Usage> {
         self.usage
     }
 
-    /// What it takes, in bytes.
+    /// Its size in memory, in bytes.
     pub fn bytes(&self) -> usize {
         self.whole.len() + size_of_val(&*self.pieces) + size_of::<Self>()
     }
@@ -135,8 +139,8 @@ pub(super) fn calls(message: &mut Map<String, Value>) -> impl Iterator<Item = &m
     calls.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// Reads token counts, and makes them say that the whole prompt was cached.
-fn cached(usage: &mut Value) -> Option<Usage> {
+/// Reads the token counts, and rewrites them to report the whole prompt as cached.
+fn mark_cached(usage: &mut Value) -> Option<Usage> {
     let count = |usage: &Value, path: &str| usage.pointer(path).and_then(Value::as_u64);
     let prompt_tokens = count(usage, "/prompt_tokens")?;
     let read = Usage {

@@ -2,7 +2,7 @@
 
 use super::{entry::Entries, line::Particulars};
 use crate::policy::{
-    Policy, Way,
+    Policy, RouteChoice,
     condition::{Condition, Variable},
 };
 
@@ -27,7 +27,7 @@ pub fn unknown(policy: &Policy, entries: &Entries) -> Vec<Unknown> {
     let mut all: Vec<Unknown> = Vec::new();
     for rule in policy.models.rules() {
         let asked = rule.when.as_ref().map_or(&[][..], Condition::variables).iter().copied();
-        let tiers = matches!(rule.way, Way::Tiers(_)).then_some(Variable::PromptComplexity);
+        let tiers = matches!(rule.way, RouteChoice::Tiers(_)).then_some(Variable::PromptComplexity);
         for variable in asked.chain(tiers) {
             let Some(mend) = lacking(variable, entries) else { continue };
             let unknown = Unknown { rule: rule.name.to_string(), what: variable.name(), mend };

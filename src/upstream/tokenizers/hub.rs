@@ -9,7 +9,7 @@ use std::{
 use http_body_util::{BodyExt, Limited};
 
 use super::{LARGEST, LoadError, parse, read};
-use crate::prompt::tokens::Own;
+use crate::prompt::tokens::ModelTokenizer;
 
 const ENDPOINT: &str = "https://huggingface.co";
 const FILE: &str = "tokenizer.json";
@@ -43,7 +43,7 @@ impl Hub {
     }
 
     /// Loads the tokenizer of the model `name` (`org/name`) from the cache folder, or downloads it.
-    pub(super) async fn load(&self, name: &str) -> Result<Own, LoadError> {
+    pub(super) async fn load(&self, name: &str) -> Result<ModelTokenizer, LoadError> {
         let folder = self.cache.join(format!("models--{}", name.replace('/', "--")));
         let looked_in = folder.clone();
         let found = tokio::task::spawn_blocking(move || cached(&looked_in)).await.map_err(|_| LoadError::BrokenOff)?;
@@ -53,7 +53,7 @@ impl Hub {
         }
     }
 
-    async fn download(&self, name: &str, folder: PathBuf) -> Result<Own, LoadError> {
+    async fn download(&self, name: &str, folder: PathBuf) -> Result<ModelTokenizer, LoadError> {
         let url = format!("{}/{name}/resolve/main/{FILE}", self.endpoint);
         let unreachable = |error: &dyn std::error::Error| LoadError::Unreachable(url.clone(), error.to_string());
         // A second installation is rejected and harmless: the first one stays.

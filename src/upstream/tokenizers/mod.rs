@@ -12,7 +12,7 @@ use std::{
 pub use self::hub::Hub;
 use crate::{
     policy::Tokenizer,
-    prompt::tokens::{Own, OwnError, Source},
+    prompt::tokens::{ModelTokenizer, TokenizerError, TokenizerSlot},
 };
 
 /// Most tokenizers in memory; one takes tens of megabytes.
@@ -36,7 +36,7 @@ enum LoadError {
     TooLarge,
     /// The file is not a tokenizer.
     #[error(transparent)]
-    NotOne(#[from] OwnError),
+    NotOne(#[from] TokenizerError),
     /// The hub does not answer.
     #[error("{0} does not answer: {1}")]
     Unreachable(String, String),
@@ -54,7 +54,7 @@ enum LoadError {
 #[derive(Debug)]
 pub struct Tokenizers {
     hub: Arc<Hub>,
-    known: Mutex<HashMap<Tokenizer, Arc<Source>>>,
+    known: Mutex<HashMap<Tokenizer, Arc<TokenizerSlot>>>,
 }
 
 impl Tokenizers {
@@ -66,10 +66,10 @@ impl Tokenizers {
     /// Source of `tokenizer`, returned immediately. A file or a hub model is loaded in the background, once per
     /// process. If that fails, one warning is logged and the source stays without a tokenizer. Must be called within a
     /// Tokio runtime.
-    pub fn source(&self, tokenizer: &Tokenizer) -> Arc<Source> {
+    pub fn source(&self, tokenizer: &Tokenizer) -> Arc<TokenizerSlot> {
         match tokenizer {
-            Tokenizer::Learned => return Arc::new(Source::learned()),
-            Tokenizer::OpenAi(encoding) => return Arc::new(Source::open_ai(*encoding)),
+            Tokenizer::Learned => return Arc::new(TokenizerSlot::learned()),
+            Tokenizer::OpenAi(encoding) => return Arc::new(TokenizerSlot::open_ai(*encoding)),
             Tokenizer::File(_) | Tokenizer::Hub(_) => {}
         }
         let source = {
@@ -82,7 +82,7 @@ impl Tokenizers {
             }
             if known.len() >= MOST {
                 tracing::warn!(?tokenizer, "tokenizer: not loaded, since {MOST} are loaded already");
-                return Arc::new(Source::learned());
+                return Arc::new(TokenizerSlot::learned());
             }
             known.entry(tokenizer.clone()).or_default().clone()
         };
@@ -109,7 +109,7 @@ impl Tokenizers {
 }
 
 /// Reads a tokenizer's file on a blocking thread.
-async fn read(path: PathBuf) -> Result<Own, LoadError> {
+async fn read(path: PathBuf) -> Result<ModelTokenizer, LoadError> {
     let load = move || {
         let bytes = bytes(&path).map_err(|error| LoadError::File { path: path.display().to_string(), error })?;
         parse(&bytes)
@@ -123,8 +123,8 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn parse(bytes: &[u8]) -> Result<Own, LoadError> {
-    if bytes.len() > LARGEST { Err(LoadError::TooLarge) } else { Ok(Own::read(bytes)?) }
+fn parse(bytes: &[u8]) -> Result<ModelTokenizer, LoadError> {
+    if bytes.len() > LARGEST { Err(LoadError::TooLarge) } else { Ok(ModelTokenizer::read(bytes)?) }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ async fn hub(cache: &Path) -> (Hub, Arc<AtomicUsize>) {
     (Hub::new(&endpoint, cache.to_owned()), asked)
 }
 
-async fn loaded(source: &Source) {
+async fn loaded(source: &TokenizerSlot) {
     while !source.is_exact() {
         tokio::task::yield_now().await;
     }
@@ -70,7 +70,7 @@ async fn the_revision_in_use_is_taken_from_the_cache() {
 async fn loading_errors_name_their_reason() {
     let cache = tempfile::tempdir().unwrap();
     let (hub, _) = hub(cache.path()).await;
-    let message = |error: Result<Own, LoadError>| error.unwrap_err().to_string();
+    let message = |error: Result<ModelTokenizer, LoadError>| error.unwrap_err().to_string();
     let refused = message(hub.load("meta/gated").await);
     assert!(refused.contains("401") && refused.contains("name the file"), "{refused}");
     assert!(message(hub.load("acme/page").await).starts_with("not a tokenizer.json"));

@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 
 /// A byte-level BPE of 260 tokens, in the format of `tokenizer.json`: all bytes, and four merges.
-fn tiny() -> Own {
+fn tiny() -> ModelTokenizer {
     let mut vocab: Vec<String> = (0..=255_u8).map(|byte| byte_char(byte).to_string()).collect();
     let merges = [["t", "h"], ["th", "e"], ["Ġ", "the"], ["a", "n"]];
     vocab.extend(merges.iter().map(|[a, b]| format!("{a}{b}")));
@@ -19,10 +19,10 @@ fn tiny() -> Own {
         "model": { "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
             "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "vocab": vocab, "merges": merges },
     });
-    Own::read(json.to_string().as_bytes()).unwrap()
+    ModelTokenizer::read(json.to_string().as_bytes()).unwrap()
 }
 
-/// The character that stands for a byte in byte-level vocabularies.
+/// The character for a byte in byte-level vocabularies.
 fn byte_char(byte: u8) -> char {
     let printable = |byte: u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     if printable(byte) {
@@ -33,18 +33,18 @@ fn byte_char(byte: u8) -> char {
 }
 
 fn counter(encoding: Encoding) -> Counter {
-    Counter::new(Arc::new(Source::open_ai(encoding)))
+    Counter::new(Arc::new(TokenizerSlot::open_ai(encoding)))
 }
 
 fn own() -> Counter {
-    Counter::new(Arc::new(Source::own(tiny())))
+    Counter::new(Arc::new(TokenizerSlot::own(tiny())))
 }
 
 fn chat(messages: &str) -> Rendered<'_> {
     Rendered { messages, ..Rendered::default() }
 }
 
-/// The messages of OpenAI's cookbook, counted there by its own function and by the API.
+/// The messages of OpenAI's cookbook, whose counts come from its own function and from the API.
 const JARGON: &str = r#"[
   {"role":"system","content":"You are a helpful, pattern-following assistant that translates corporate jargon into plain English."},
   {"role":"system","name":"example_user","content":"New synergies will help drive top-line growth."},
@@ -81,7 +81,7 @@ fn escapes_are_counted_as_the_text_they_stand_for() {
 }
 
 #[test]
-fn images_count_by_their_detail_and_teach_nothing() {
+fn images_count_by_their_detail_and_are_not_learned_from() {
     let counter = counter(Encoding::O200k);
     let image = chat(
         r#"[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAAAAAA"}}]}]"#,
@@ -102,7 +102,7 @@ fn own_tokenizers_count_texts_and_a_template() {
     // " the" is one token, "an" is one, and " b" has two.
     let body = chat(r#"[{"role":"an","content":"the the b"}]"#);
     assert_eq!(counter.count(&body).tokens, 4 + 1 + (1 + 1 + 2) + 3, "truncation in the file is switched off");
-    assert!(Own::read(b"{}").is_err() && Own::read(b"").is_err());
+    assert!(ModelTokenizer::read(b"{}").is_err() && ModelTokenizer::read(b"").is_err());
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn long_texts_are_counted_in_parts_without_an_error() {
 }
 
 #[test]
-fn without_a_tokenizer_what_is_reported_is_learned() {
-    let source = Arc::new(Source::learned());
+fn without_a_tokenizer_reports_are_learned() {
+    let source = Arc::new(TokenizerSlot::learned());
     let counter = Counter::new(source.clone());
     let text = "The quick brown fox jumps over the lazy dog. ";
     let bodies: Vec<String> =
@@ -143,7 +143,7 @@ fn without_a_tokenizer_what_is_reported_is_learned() {
 }
 
 #[test]
-fn what_templates_add_is_learned_on_top_of_the_count() {
+fn template_tokens_are_learned_on_top_of_the_count() {
     let counter = counter(Encoding::Cl100k);
     let raw = counter.count(&chat(JARGON)).counted;
     for n in 1..200 {
@@ -157,7 +157,7 @@ fn what_templates_add_is_learned_on_top_of_the_count() {
     assert!(!counter.exceeds(&chat(JARGON), count.tokens) && counter.exceeds(&chat(JARGON), count.tokens - 1));
 }
 
-/// Texts of every script, with what hostile JSON has.
+/// Texts of every script, including hostile JSON.
 fn text() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         "[a-zA-Z ,.]{0,200}",
@@ -196,14 +196,14 @@ proptest! {
         let messages = serde_json::Value::from(messages).to_string();
         for counter in [counter(Encoding::Cl100k), counter(Encoding::O200k), own(), Counter::new(Arc::default())] {
             for n in 0..learned {
-                counter.learn(Known { tokens: 100 * n, exact: true, text: true }, 120 * n + 30);
+                counter.learn(CountBasis { tokens: 100 * n, exact: true, text: true }, 120 * n + 30);
             }
             agree(&counter, &messages)?;
         }
     }
 
     #[test]
-    fn hostile_json_is_counted_without_harm(messages in "(\\[|\\{|\\}|\\]|,|:|\"|\"role\":|\"content\":|\"image_url\":|\\\\ud83d|\\\\u0000|\\\\|null|[0-9]|é|a b ){0,60}") {
+    fn hostile_json_does_not_panic(messages in "(\\[|\\{|\\}|\\]|,|:|\"|\"role\":|\"content\":|\"image_url\":|\\\\ud83d|\\\\u0000|\\\\|null|[0-9]|é|a b ){0,60}") {
         for counter in [counter(Encoding::O200k), own()] {
             agree(&counter, &messages)?;
         }

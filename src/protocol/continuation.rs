@@ -1,8 +1,9 @@
-//! The rest of an answer that broke off: the request for it, and its events in the place of the first stream's.
+//! Continues an answer that broke off: builds the request for the rest, and adapts its events to the first stream.
 //!
-//! A model can be asked to go on from what it has said, where its server lets the last message be the model's own; or the same
-//! request is sent again, and what was said already is taken out of the new answer, if that begins with it to the letter. Either
-//! way the caller sees one answer: one role, one id, no word twice.
+//! A model can be asked to continue its own text if its server accepts the assistant's message as the last one.
+//! Otherwise the same request is sent again, and the text already sent is removed from the new answer, provided that
+//! the new answer begins with exactly that text. In both cases the caller receives one answer: one role, one id, no
+//! text twice.
 
 use std::borrow::Cow;
 
@@ -12,16 +13,16 @@ use serde_json::{Map, Value};
 use super::RequestBody;
 use crate::types::Endpoint;
 
-/// How a server is asked to go on.
+/// The way in which a server is asked to continue.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Prefill {
-    /// A last message of the assistant's, and the word to continue it (vLLM, `SGLang`).
+    /// A last message by the assistant, and a flag to continue it (vLLM, `SGLang`).
     Flagged,
-    /// A last message of the assistant's (llama.cpp).
+    /// A last message by the assistant (llama.cpp).
     Plain,
 }
 
-/// Members that leave an answer its text and nothing else, whatever their value.
+/// Members with which an answer is still only its text, whatever their value.
 const HARMLESS: [&str; 22] = [
     "model",
     "messages",
@@ -46,7 +47,7 @@ const HARMLESS: [&str; 22] = [
     "service_tier",
     "ignore_eos",
 ];
-/// Others that do with these values alone.
+/// Further members for which that holds with these values alone.
 const HARMLESS_AS: [(&str, &[&str]); 11] = [
     ("tools", &["null", "[]"]),
     ("functions", &["null", "[]"]),
@@ -61,8 +62,8 @@ const HARMLESS_AS: [(&str, &[&str]); 11] = [
     ("suffix", &["null", "\"\""]),
 ];
 
-/// Whether an answer to this request is its text and nothing else, so that it can be taken up where it broke off. What is not known may
-/// be a grammar, which would begin anew.
+/// True if an answer to this request is only its text, so that it can be continued where it broke off. An unknown
+/// member could be a grammar, which would start again from its beginning.
 pub fn is_plain_text(endpoint: Endpoint, body: &RequestBody) -> bool {
     let plain = |(name, value): (&[u8], &[u8])| {
         HARMLESS.iter().any(|it| it.as_bytes() == name)
@@ -73,7 +74,7 @@ pub fn is_plain_text(endpoint: Endpoint, body: &RequestBody) -> bool {
     matches!(endpoint, Endpoint::Chat | Endpoint::Completions) && body.members().all(plain)
 }
 
-/// The request that asks for what follows `said`, which took about `tokens`. `None` where this request cannot ask so.
+/// The request for the text after `said`, which took about `tokens` tokens. `None` if this request cannot be continued.
 pub fn request(
     endpoint: Endpoint,
     body: &RequestBody,
@@ -85,7 +86,7 @@ pub fn request(
     match endpoint {
         Endpoint::Chat => {
             let messages = members.get_mut("messages")?.as_array_mut()?;
-            // The last word is the caller's, or there is one of the model's already that is being continued.
+            // Either the last message is the caller's, or it is the model's and is already being continued.
             if messages.last()?.get("role")? == "assistant" {
                 return None;
             }
@@ -110,25 +111,26 @@ pub fn request(
     RequestBody::json(endpoint, serde_json::to_vec(&members).ok()?.into()).ok()
 }
 
-/// The new answer does not begin with what was said already.
+/// The new answer does not begin with the text already sent.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("asked again, the model gave another answer")]
-pub struct Differs;
+#[error("the repeated request produced a different answer")]
+pub struct Mismatch;
 
-/// Fits the events of the rest to those that were sent.
+/// Adapts the events of the new stream to those already sent.
 #[derive(Debug)]
-pub struct Tailor {
-    /// What every event of the first stream says of itself.
+pub struct StreamAdapter {
+    /// The identifying members of the first stream's events.
     own: Map<String, Value>,
-    /// What the new answer must repeat before it goes on, and how much of that it has.
+    /// The text that the new answer must repeat before it continues, and the length already repeated.
     expected: String,
     repeated: usize,
-    /// Tokens that were said already, which the usage of the rest does not know of.
+    /// Tokens already sent, which the usage of the new stream does not include.
     before: u64,
 }
 
-impl Tailor {
-    /// For a first stream of which `event` was one; of the rest, `expected` comes again first, and `before` tokens are not counted.
+impl StreamAdapter {
+    /// Adapts to a first stream with an event like `event`. The new stream repeats `expected` first, and its usage
+    /// lacks `before` tokens.
     pub fn new(event: &[u8], expected: &str, before: u64) -> Self {
         let own: Map<String, Value> = serde_json::from_slice(event).unwrap_or_default();
         let named = |name: &str| matches!(name, "id" | "created" | "model" | "system_fingerprint" | "object");
@@ -136,23 +138,23 @@ impl Tailor {
         Self { own, expected: expected.to_owned(), repeated: 0, before }
     }
 
-    /// What the caller has of the answer and the new stream has not said yet.
+    /// The text that the caller has and the new stream has not repeated yet.
     pub fn still_expected(&self) -> &str {
         &self.expected[self.repeated..]
     }
 
-    /// Tokens that were said before all of this stream.
+    /// Tokens sent before this stream.
     pub fn before(&self) -> u64 {
         self.before
     }
 
-    /// An event of the rest as one of the first stream; `None` where the caller has all of it already.
+    /// Converts an event of the new stream into one of the first stream; `None` if the caller already has all of it.
     ///
     /// # Errors
-    /// [`Differs`] where what was said already does not come again.
-    pub fn fit(&mut self, data: &[u8]) -> Result<Option<Bytes>, Differs> {
+    /// [`Mismatch`] if the new stream does not repeat the text already sent.
+    pub fn fit(&mut self, data: &[u8]) -> Result<Option<Bytes>, Mismatch> {
         if data.trim_ascii() == b"[DONE]" {
-            return if self.still_expected().is_empty() { Ok(Some(event("[DONE]"))) } else { Err(Differs) };
+            return if self.still_expected().is_empty() { Ok(Some(event("[DONE]"))) } else { Err(Mismatch) };
         }
         let Ok(mut chunk) = serde_json::from_slice::<Map<String, Value>>(data) else { return Ok(None) };
         chunk.extend(self.own.clone());
@@ -163,7 +165,7 @@ impl Tailor {
         Ok(says_something.then(|| event(&Value::Object(chunk).to_string())))
     }
 
-    /// Adds what was said already to the usage of the rest; whether there is any.
+    /// Adds the tokens already sent to the usage; returns true if there is usage.
     fn count(&self, chunk: &mut Map<String, Value>) -> bool {
         let Some(usage) = chunk.get_mut("usage").and_then(Value::as_object_mut) else { return false };
         let count = |usage: &Map<String, Value>, name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -178,7 +180,7 @@ impl Tailor {
         true
     }
 
-    fn choice(&mut self, choice: &mut Value) -> Result<bool, Differs> {
+    fn choice(&mut self, choice: &mut Value) -> Result<bool, Mismatch> {
         let finished = choice.get("finish_reason").is_some_and(|reason| !reason.is_null());
         if let Some(delta) = choice.get_mut("delta").and_then(Value::as_object_mut) {
             delta.remove("role");
@@ -190,24 +192,24 @@ impl Tailor {
         };
         let mut more = false;
         if let Some(Value::String(text)) = holder.get_mut(name) {
-            let rest = self.past(text)?.into_owned();
+            let rest = self.unsent(text)?.into_owned();
             more = !rest.is_empty();
             *text = rest;
         }
         if finished && !self.still_expected().is_empty() {
-            return Err(Differs);
+            return Err(Mismatch);
         }
         Ok(more || finished)
     }
 
-    /// What of `text` the caller does not have yet.
-    fn past<'a>(&mut self, text: &'a str) -> Result<Cow<'a, str>, Differs> {
+    /// The part of `text` that the caller does not have yet.
+    fn unsent<'a>(&mut self, text: &'a str) -> Result<Cow<'a, str>, Mismatch> {
         let left = self.still_expected();
         if left.starts_with(text) {
             self.repeated += text.len();
             return Ok("".into());
         }
-        let rest = text.strip_prefix(left).ok_or(Differs)?;
+        let rest = text.strip_prefix(left).ok_or(Mismatch)?;
         self.repeated = self.expected.len();
         Ok(rest.into())
     }
@@ -217,8 +219,8 @@ fn event(data: &str) -> Bytes {
     Bytes::from(format!("data: {data}\n\n"))
 }
 
-/// Entry for fuzzers: the first event is the stream's that broke off, its text what was said, and the others are the rest. What comes out
-/// can be read, and names nobody but the first.
+/// Fuzz target: the first event belongs to the broken stream and its text is the text already sent; the other events
+/// are the rest. The output must be readable and carry only the first stream's id.
 #[doc(hidden)]
 pub fn fuzz_rest(input: &[u8]) {
     let mut splitter = super::Splitter::new(1 << 20);
@@ -230,7 +232,7 @@ pub fn fuzz_rest(input: &[u8]) {
     let said = serde_json::from_slice::<Value>(&first).ok();
     let said = said.and_then(|value| value["choices"][0]["delta"]["content"].as_str().map(str::to_owned));
     for (expected, before) in [(said.unwrap_or_default(), 0), (String::new(), 3)] {
-        let mut tailor = Tailor::new(&first, &expected, before);
+        let mut tailor = StreamAdapter::new(&first, &expected, before);
         for event in events.by_ref() {
             let Some(data) = event.data() else { continue };
             let Ok(fitted) = tailor.fit(&data) else { break };
@@ -257,7 +259,7 @@ mod tests {
             .into_bytes()
     }
 
-    /// The text that a caller reads out of the fitted events.
+    /// The text that a caller reads from the adapted events.
     fn text(events: &[Bytes]) -> String {
         let read = |event: &Bytes| {
             let data = std::str::from_utf8(event).unwrap().trim_start_matches("data: ").trim_end().to_owned();
@@ -273,7 +275,7 @@ mod tests {
         br#"{"id":"old","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"a"}}]}"#;
 
     #[test]
-    fn what_makes_more_of_an_answer_than_text_is_left_alone() {
+    fn only_plain_text_answers_are_continued() {
         let plain = |more: &str| {
             let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"hi"}}]{more}}}"#);
             is_plain_text(Endpoint::Chat, &RequestBody::json(Endpoint::Chat, body.into()).unwrap())
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_goes_on_where_the_answer_broke_off() {
+    fn a_request_continues_where_the_answer_broke_off() {
         let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":60,"x":1.50}"#;
         let body = RequestBody::json(Endpoint::Chat, body.into()).unwrap();
         let more = request(Endpoint::Chat, &body, Some(Prefill::Flagged), "Hel\"lo", 40).unwrap();
@@ -305,8 +307,8 @@ mod tests {
     }
 
     #[test]
-    fn the_usage_is_that_of_both() {
-        let mut tailor = Tailor::new(FIRST, "", 40);
+    fn usage_covers_both_streams() {
+        let mut tailor = StreamAdapter::new(FIRST, "", 40);
         let usage =
             br#"{"id":"new","choices":[],"usage":{"prompt_tokens":50,"completion_tokens":20,"total_tokens":70}}"#;
         let fitted = tailor.fit(usage).unwrap().unwrap();
@@ -315,9 +317,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the chunks: the caller has either the whole answer once, or is told that it is another one.
+        /// For any chunks, the caller receives the whole answer once, or an error that the answers differ.
         #[test]
-        fn no_answer_is_glued_to_another(
+        fn different_answers_are_never_joined(
             pieces in prop::collection::vec("[a-z \u{e4}\u{1F600}]{0,4}", 1..20),
             cut in 0usize..40,
             other in prop::option::of(0usize..20),
@@ -328,9 +330,9 @@ mod tests {
             if let Some(at) = other.filter(|at| *at < again.len()) {
                 again[at].push('#');
             }
-            let mut tailor = Tailor::new(FIRST, &said, 0);
+            let mut tailor = StreamAdapter::new(FIRST, &said, 0);
             let mut events = Vec::new();
-            let mut fits = || -> Result<(), Differs> {
+            let mut fits = || -> Result<(), Mismatch> {
                 for piece in &again {
                     events.extend(tailor.fit(&chunk(piece, None))?);
                 }

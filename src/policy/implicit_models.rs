@@ -1,4 +1,5 @@
-//! The names that pools offer by themselves: their backends' models and adapters, and `auto` where no model is set up.
+//! The models that pools offer without configuration: their backends' models and adapters, and `auto` if no models are
+//! configured.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -7,10 +8,10 @@ use indexmap::IndexMap;
 use super::{Backend, Engine, Model, ModelTable, Pool, Route, Target, Timeouts};
 use crate::types::Name;
 
-/// The name that stands for whatever there is, in a policy that sets up no models.
+/// The name for any pool, in a policy without models.
 pub(super) const AUTO: &str = "auto";
 
-/// The upstream's model names and the backends' own (`as`), each with its pools in the order of the policy.
+/// The upstream model names and the backends' own names (`as`), each with its pools in the order of the policy.
 pub(super) fn offered(pools: &[Pool]) -> IndexMap<Name, Vec<Target>> {
     let mut names: IndexMap<Name, Vec<Target>> = IndexMap::new();
     for (pool, backend) in pools.iter().enumerate().flat_map(|(at, pool)| pool.backends.iter().map(move |it| (at, it)))
@@ -28,17 +29,17 @@ pub(super) fn offered(pools: &[Pool]) -> IndexMap<Name, Vec<Target>> {
     names
 }
 
-/// The pool at `pool`, without the backends that have a name of their own.
+/// The pool with this index, without backends that have their own name.
 pub(super) fn whole(pool: usize) -> Target {
     Target { pool, serves: None, model: None }
 }
 
-/// Whether a route to the pool as a whole finds a backend.
+/// True if a route to the pool as a whole has a backend.
 pub(super) fn open(pool: &Pool) -> bool {
     pool.backends.iter().any(|backend| backend.serves.is_none())
 }
 
-/// What can be asked for where no model is set up: `auto`, and what the pools offer.
+/// The models of a policy without configured models: `auto`, and those that the pools offer.
 pub(super) fn table(pools: &[Pool], timeouts: Timeouts) -> ModelTable {
     let mut models = IndexMap::new();
     let auto: Vec<_> = pools.iter().enumerate().filter(|(_, pool)| open(pool)).map(|(at, _)| whole(at)).collect();
@@ -52,12 +53,12 @@ pub(super) fn table(pools: &[Pool], timeouts: Timeouts) -> ModelTable {
     ModelTable::new(models, Vec::new())
 }
 
-/// A name that stands for `targets` and nothing else.
+/// A model with `targets` and defaults for everything else.
 pub(super) fn plain(name: Name, targets: Vec<Target>, timeouts: Timeouts) -> Arc<Model> {
     Model::plain(Route::new(name, targets, timeouts)).into()
 }
 
-/// Names every backend after its engine, adding what tells it apart where the engine has several.
+/// Names every backend after its engine, with a suffix if the engine has several.
 pub(super) fn name_backends(engines: &[Engine], pools: &mut [Pool]) {
     let mut uses = vec![0_usize; engines.len()];
     for backend in pools.iter().flat_map(|pool| &pool.backends) {
@@ -75,12 +76,12 @@ pub(super) fn name_backends(engines: &[Engine], pools: &mut [Pool]) {
     }
 }
 
-/// What the backend serves, in the word that its users know it by.
+/// The name of the backend's model, for users.
 fn what(backend: &Backend) -> Option<&Name> {
     backend.serves.as_ref().or(backend.model.as_ref()).or(backend.deployment.as_ref())
 }
 
-/// `wanted`, or where that is taken, `wanted-2` and so on.
+/// `wanted`, or `wanted-2` and so on if it is taken.
 pub(super) fn free(wanted: &str, taken: impl Fn(&str) -> bool) -> Name {
     if !taken(wanted) {
         return wanted.into();

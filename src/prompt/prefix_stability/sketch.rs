@@ -1,20 +1,21 @@
-//! A few hashes by which texts are told that have most of their words in common, wherever these stand.
+//! A sketch of a text's words: a few hashes that identify texts with most words in common, in any order.
 //!
-//! The text is cut where its own bytes say so, so that what was put in at one place changes only the cuts near it; of the pieces' hashes the
-//! lowest are kept (bottom-k, Broder 1997).
+//! The text is split at content-defined boundaries, so that an insertion changes only the pieces near it; the lowest
+//! hashes of the pieces are kept (bottom-k, Broder 1997).
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Hashes that are kept.
+/// Number of hashes kept.
 const KEPT: usize = 16;
-/// Of a text only so many bytes are looked at.
+/// Number of bytes of a text that are read.
 pub(super) const READ: usize = 8 << 10;
 /// The shortest and the longest piece, in bytes.
 const SHORTEST: usize = 8;
 const LONGEST: usize = 64;
-/// A piece ends where these bits of the rolling hash are 0: after 16 bytes or so, by the last 16 bytes alone.
+/// A piece ends when these bits of the rolling hash are 0: after 16 bytes on average, depending on the last 16 bytes
+/// alone.
 const CUT: u64 = 0xF << 12;
-/// Fewer pieces than this say nothing.
+/// The fewest pieces for a comparison.
 const FEWEST: usize = 4;
 
 /// A random number for each byte.
@@ -33,16 +34,16 @@ const fn gear() -> [u64; 256] {
     table
 }
 
-/// What is remembered of a text, to be compared with others'.
+/// The sketch of a text.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sketch {
-    /// The lowest hashes, each once, in order.
+    /// The lowest distinct hashes, in order.
     lowest: [u32; KEPT],
     count: usize,
 }
 
 impl Sketch {
-    /// The sketch of the first `bytes` bytes of a text that comes in parts.
+    /// The sketch of the first `bytes` bytes of a text that is given in parts.
     pub fn of<'a>(parts: impl Iterator<Item = &'a [u8]>, bytes: u64) -> Self {
         let mut sketch = Self::default();
         let mut left = READ.min(usize::try_from(bytes).unwrap_or(READ));
@@ -81,13 +82,13 @@ impl Sketch {
         self.lowest[place] = hash;
     }
 
-    /// Whether at least half of both texts is in the other, as far as that can be told.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
+    /// True if the texts have an estimated half of their content in common.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
         let (own, others) = (&self.lowest[..self.count], &other.lowest[..other.count]);
         if own.len().min(others.len()) < FEWEST {
             return false;
         }
-        // Among the lowest of both together those that both have are the share that they have in common.
+        // Among the lowest hashes of both together, those in both estimate the common share.
         let (mut one, mut two, mut seen, mut common) = (0, 0, 0, 0);
         while seen < KEPT && (one < own.len() || two < others.len()) {
             let (left, right) = (own.get(one), others.get(two));
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_changes_little() {
+    fn insertions_change_little() {
         let rules = "You are the assistant of a shop. Answer in one paragraph, cite the page, and never promise a refund. \
                      When you do not know, say so and offer to ask a colleague. Prices are in euros.";
         let one = format!("Now it is 2026-11-22T10:41:33Z. {rules}");
@@ -135,7 +136,7 @@ mod tests {
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
         #[test]
-        fn likeness_is_mutual_and_sees_through_insertions(seed in 0..1000_u64, count in 60..800_usize, at in 0..60_usize, put in "[a-z0-9]{1,24}") {
+        fn similarity_is_symmetric_and_survives_insertions(seed in 0..1000_u64, count in 60..800_usize, at in 0..60_usize, put in "[a-z0-9]{1,24}") {
             let text = words(seed, count);
             let place = text.char_indices().filter(|(_, it)| *it == ' ').nth(at).map_or(0, |(place, _)| place);
             let changed = format!("{}{put}{}", &text[..place], &text[place..]);

@@ -1,22 +1,22 @@
-//! How much a request may make an engine do: how many answers, how long each, and whether what it reads stands in the body.
+//! The work that a request may demand of an engine: the number and length of answers, and input from outside the body.
 
 use memchr::memmem;
 
 use super::{RequestBody, walk};
 use crate::types::Endpoint;
 
-/// Most answers to one request that are reserved for.
+/// The most answers to one request that are reserved for.
 const MOST_CHOICES: u64 = 1024;
-/// Members that say how many answers are wanted.
+/// Members that set the number of answers.
 const CHOICES: [&[u8]; 7] =
     [b"n", b"best_of", b"n_cmpl", b"num_completions", b"num_generations", b"num_return_sequences", b"candidate_count"];
 /// Members that limit each answer, in tokens.
 const LIMITS: [&[u8]; 6] =
     [b"max_tokens", b"max_completion_tokens", b"max_output_tokens", b"max_new_tokens", b"n_predict", b"num_predict"];
-/// Members by which the engine reads what does not stand in the body.
+/// Members that make the engine read input from outside the body.
 const REFERENCES: [&[u8]; 5] =
     [b"previous_response_id", b"conversation", b"web_search_options", b"data_sources", b"plugins"];
-/// Parts of a prompt that are no text.
+/// Non-text parts of a prompt.
 const MEDIA: [&[u8]; 8] = [
     b"\"image_url\"",
     b"\"image\"",
@@ -29,8 +29,8 @@ const MEDIA: [&[u8]; 8] = [
 ];
 
 impl RequestBody {
-    /// Answers that the engine is asked to write to it: `n` or `best_of` under any of their names, for each of several prompts. At most
-    /// 1024, for engines refuse more.
+    /// The number of answers requested: `n` or `best_of` under any of their names, times the number of prompts. At most
+    /// 1024, because engines reject more.
     pub fn choices(&self, endpoint: Endpoint) -> u64 {
         let asked = |(name, raw): (&[u8], &[u8])| {
             let counts = CHOICES.contains(&name);
@@ -46,20 +46,20 @@ impl RequestBody {
         each.saturating_mul(prompts.max(1)).min(MOST_CHOICES)
     }
 
-    /// The most tokens that one answer may have by the client's own word: the largest of its limits, for engines differ in which they
-    /// obey. `None` where it sets none.
+    /// The most tokens that one answer may have according to the client: the largest of its limits, because engines
+    /// differ in which one they apply. `None` if it sets none.
     pub fn declared_tokens(&self) -> Option<u64> {
         let limits = self.members().filter(|(name, raw)| LIMITS.contains(name) && *raw != b"null");
         let count = |raw: &[u8]| match serde_json::from_slice::<f64>(raw) {
             Ok(count) if count >= 0.0 => count as u64,
-            // A negative limit is none, for engines that take it.
+            // A negative limit means no limit on engines that accept it.
             _ => u64::MAX,
         };
         limits.map(|(_, raw)| count(raw)).max().filter(|most| *most < u64::MAX)
     }
 
-    /// True if the engine reads more than stands in the body: images, sounds, files, what the web says, or an earlier conversation that it
-    /// has kept. Else a prompt has no more tokens than the body has bytes.
+    /// True if the engine reads input from outside the body: images, audio, files, web results, or an earlier
+    /// conversation that it has stored. Otherwise a prompt has no more tokens than the body has bytes.
     pub fn reads_elsewhere(&self, endpoint: Endpoint) -> bool {
         let referred = || self.members().any(|(name, raw)| REFERENCES.contains(&name) && raw != b"null");
         let attached = || MEDIA.iter().any(|media| memmem::find(self.bytes(), media).is_some());
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_and_their_limits_are_read_under_any_of_their_names() {
+    fn answer_counts_and_limits_are_read_under_all_their_names() {
         let chat = |more: &str| {
             let body = format!(r#"{{"model":"m","messages":[1]{more}}}"#);
             RequestBody::json(Endpoint::Chat, body.into()).unwrap()
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_that_bring_more_than_their_bytes_are_known() {
+    fn prompts_with_input_from_elsewhere_are_recognised() {
         let reads = |messages: &str, more: &str| {
             let body = format!(r#"{{"model":"m","messages":{messages}{more}}}"#);
             RequestBody::json(Endpoint::Chat, body.into()).unwrap().reads_elsewhere(Endpoint::Chat)

@@ -1,4 +1,4 @@
-//! What decides whether two texts mean the same.
+//! Compiles the embedder of the semantic cache.
 
 use std::time::Duration;
 
@@ -8,37 +8,37 @@ use crate::{
         At, Either, Field, Problem, Url, Word,
         embedder::{self as raw, OtherEmbedder},
     },
-    policy::{Decider, EmbeddingBackend},
+    policy::{EmbedderChoice, EmbeddingBackend},
 };
 
-/// How long a lookup waits for a vector where the policy does not say.
+/// The default for the longest that a lookup waits for a vector.
 const TIMEOUT: Duration = Duration::from_millis(250);
-/// The longest vectors that models make.
+/// The longest vectors of any model.
 const LONGEST: u64 = 16_384;
 
 impl Reader<'_> {
-    pub(super) fn decider(&mut self, raw: Option<&raw::Embedder>) -> Decider {
+    pub(super) fn embedder(&mut self, raw: Option<&raw::Embedder>) -> EmbedderChoice {
         match raw {
-            None => Decider::default(),
+            None => EmbedderChoice::default(),
             Some(Either::Short(word)) => {
                 self.read(word);
-                Decider::BuiltIn
+                EmbedderChoice::BuiltIn
             }
-            Some(Either::Long(other, at)) => self.other_decider(other, *at),
+            Some(Either::Long(other, at)) => self.other_embedder(other, *at),
         }
     }
 
-    fn other_decider(&mut self, raw: &OtherEmbedder, at: At) -> Decider {
+    fn other_embedder(&mut self, raw: &OtherEmbedder, at: At) -> EmbedderChoice {
         let OtherEmbedder { backend, fastembed, onnx } = raw;
         let decider = match (backend, fastembed, onnx) {
-            (Some(backend), None, None) => self.embedding_backend(&backend.value).map(Decider::Backend),
+            (Some(backend), None, None) => self.embedding_backend(&backend.value).map(EmbedderChoice::Backend),
             (None, Some(name), None) => self.fastembed(name),
             (None, None, Some(folder)) => self.onnx(folder),
             _ => {
                 let message = if backend.is_none() && fastembed.is_none() && onnx.is_none() {
-                    "an embedder that is none"
+                    "an embedder without a kind"
                 } else {
-                    "several embedders, and only one can decide"
+                    "more than one kind of embedder"
                 };
                 self.report(Problem::at(at, message).help("name one: `backend`, `fastembed` or `onnx`"));
                 None
@@ -55,7 +55,7 @@ impl Reader<'_> {
             raw.dimensions.as_ref().filter(|_| dimensions.is_some_and(|it| !(2..=LONGEST).contains(&it)))
         {
             self.report(
-                Problem::at(field.at(), "vectors of a length that no model makes")
+                Problem::at(field.at(), "a vector length that no model has")
                     .help(format!("write 2 to {LONGEST}, or leave it to the model")),
             );
         }
@@ -64,20 +64,20 @@ impl Reader<'_> {
         Some(EmbeddingBackend { url, model, key, dimensions, timeout })
     }
 
-    fn fastembed(&mut self, field: &Field<String>) -> Option<Decider> {
+    fn fastembed(&mut self, field: &Field<String>) -> Option<EmbedderChoice> {
         self.is_built_in(field);
         let name = self.read(field)?;
         #[cfg(feature = "fastembed")]
         if let Err(problem) = known(&name, field) {
             self.report(problem);
         }
-        Some(Decider::Fastembed(name))
+        Some(EmbedderChoice::Fastembed(name))
     }
 
-    fn onnx(&mut self, field: &Field<String>) -> Option<Decider> {
+    fn onnx(&mut self, field: &Field<String>) -> Option<EmbedderChoice> {
         self.is_built_in(field);
         match self.config.model_folder(field) {
-            Ok(folder) => Some(Decider::Onnx(folder)),
+            Ok(folder) => Some(EmbedderChoice::Onnx(folder)),
             Err(problem) => {
                 self.report(problem);
                 None
@@ -85,7 +85,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Sees that this program has what runs such models.
+    /// Checks that this build can run such models.
     fn is_built_in(&mut self, field: &Field<String>) {
         if !cfg!(feature = "fastembed") {
             self.report(
@@ -96,7 +96,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether fastembed knows the model.
+/// Checks that fastembed knows the model.
 #[cfg(feature = "fastembed")]
 fn known(name: &str, field: &Field<String>) -> Result<(), Problem> {
     if name.parse::<fastembed::EmbeddingModel>().is_ok() {
@@ -129,7 +129,7 @@ mod tests {
         Config::parse("test.yaml", &text, &var, &|_| Err(io::ErrorKind::NotFound.into())).unwrap()
     }
 
-    fn decider(embedder: &str) -> Decider {
+    fn decider(embedder: &str) -> EmbedderChoice {
         let policy: Policy = compile(&config(embedder)).unwrap_or_else(|problems| panic!("{problems:?}"));
         policy.caching.unwrap().decider
     }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn an_embedder_is_built_in_unless_the_policy_names_another() {
-        assert_eq!(decider("built-in"), Decider::BuiltIn);
+        assert_eq!(decider("built-in"), EmbedderChoice::BuiltIn);
         let backend = EmbeddingBackend {
             url: "http://e:1/v1".to_owned(),
             model: "bge".to_owned(),
@@ -148,7 +148,10 @@ mod tests {
             dimensions: None,
             timeout: TIMEOUT,
         };
-        assert_eq!(decider("{ backend: { url: http://e:1/v1/, model: bge } }"), Decider::Backend(backend.clone()));
+        assert_eq!(
+            decider("{ backend: { url: http://e:1/v1/, model: bge } }"),
+            EmbedderChoice::Backend(backend.clone())
+        );
         let all = "{ backend: { url: http://e:1/v1, model: bge, key: \"${K}\", dimensions: 512, timeout: 100ms } }";
         let wanted = EmbeddingBackend {
             key: Some(Secret("s3cret".into())),
@@ -156,14 +159,14 @@ mod tests {
             timeout: Duration::from_millis(100),
             ..backend
         };
-        assert_eq!(decider(all), Decider::Backend(wanted.clone()));
+        assert_eq!(decider(all), EmbedderChoice::Backend(wanted.clone()));
         assert!(!format!("{wanted:?}").contains("s3cret"));
     }
 
     #[test]
-    fn what_is_no_embedder_is_told() {
-        assert!(refused("{}").contains("an embedder that is none"));
-        assert!(refused("{ onnx: a, fastembed: b }").contains("only one can decide"));
+    fn invalid_embedders_are_reported() {
+        assert!(refused("{}").contains("an embedder without a kind"));
+        assert!(refused("{ onnx: a, fastembed: b }").contains("more than one kind"));
         assert!(refused("minilm").contains("not an embedder"));
     }
 
@@ -171,16 +174,16 @@ mod tests {
     #[test]
     fn models_on_this_machine_need_the_feature() {
         for embedder in ["{ onnx: models/minilm }", "{ fastembed: BGESmallENV15 }"] {
-            let told = refused(embedder);
-            assert!(told.contains("built without fastembed") && told.contains("--features fastembed"), "{told}");
+            let found = refused(embedder);
+            assert!(found.contains("built without fastembed") && found.contains("--features fastembed"), "{found}");
         }
     }
 
     #[cfg(feature = "fastembed")]
     #[test]
     fn models_on_this_machine_are_named() {
-        assert_eq!(decider("{ fastembed: BGESmallENV15 }"), Decider::Fastembed("BGESmallENV15".to_owned()));
-        assert_eq!(decider("{ onnx: models/minilm }"), Decider::Onnx("models/minilm".into()));
+        assert_eq!(decider("{ fastembed: BGESmallENV15 }"), EmbedderChoice::Fastembed("BGESmallENV15".to_owned()));
+        assert_eq!(decider("{ onnx: models/minilm }"), EmbedderChoice::Onnx("models/minilm".into()));
         assert!(refused("{ fastembed: BGESmalENV15 }").contains("did you mean `BGESmallENV15`?"));
         assert!(refused("{ fastembed: zzz }").contains("a model that fastembed does not know"));
     }

@@ -1,4 +1,4 @@
-//! What an event of a streamed answer may say, whichever API it is of.
+//! The facts read from one event of a streamed answer, for every API.
 
 use std::ops::Range;
 
@@ -8,44 +8,44 @@ use serde_json::value::RawValue;
 use super::json;
 use crate::types::Usage;
 
-/// What one event of a stream says.
+/// The facts read from one event of a stream.
 #[expect(clippy::struct_excessive_bools, reason = "each is a separate thing that an event may say, in any combination")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct EventFacts {
     /// It carries content, reasoning or a tool call: the answer has begun.
     pub token: bool,
-    /// Some of that is reasoning, shown as it comes.
+    /// Part of that is visible reasoning.
     pub reasoning: bool,
     /// It is a sign of life: anything but a keep-alive.
     pub alive: bool,
-    /// Bytes of text that it carries.
+    /// Bytes of text in it.
     pub text_bytes: usize,
-    /// Where the text of the only choice stands in its data, as a JSON string, where that is all it carries.
+    /// The range in its data of the only choice's text, as a JSON string, if the event carries nothing else.
     pub text_at: Option<Range<usize>>,
     /// Token counts that it reports.
     pub usage: Option<Usage>,
-    /// It carries usage and nothing else, so that a client which did not ask for it need not see it.
+    /// It carries only usage, so it is hidden from a client that did not request usage.
     pub only_usage: bool,
-    /// The answer, or one of its choices, is complete as to its content (a finish reason was given).
+    /// The answer, or one of its choices, has its complete content (a finish reason was given).
     pub finished: bool,
-    /// The choices that it speaks of, a bit for each index.
+    /// The choices in it, one bit per index.
     pub choices: u64,
-    /// Those of them that it finishes.
+    /// The choices that it finishes, one bit per index.
     pub finished_choices: u64,
-    /// The stream is at its end.
+    /// It ends the stream.
     pub done: bool,
     /// It reports an error.
     pub error: Option<StreamError>,
-    /// Its data is not JSON, so that no client could read it.
+    /// Its data is not JSON, so no client could read it.
     pub broken: bool,
 }
 
 /// An error that an engine reports within a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamError {
-    /// What it says.
+    /// The error message.
     pub message: String,
-    /// The HTTP status that it names as its code, where it does.
+    /// The HTTP status that the error gives as its code, if any.
     pub status: Option<u16>,
 }
 

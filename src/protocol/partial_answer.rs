@@ -1,4 +1,4 @@
-//! An answer as far as it has come: what each of its choices says, gathered from events or read whole.
+//! An answer that is still arriving: the content of each choice, accumulated from events or read from a whole body.
 
 use std::borrow::Cow;
 
@@ -8,39 +8,39 @@ use serde_json::value::RawValue;
 use super::json::says_something;
 use crate::types::Endpoint;
 
-/// Most choices, and most calls of one choice, that are told apart; those beyond are not looked at.
+/// The most choices, and the most calls of one choice, that are read; further ones are ignored.
 const MOST: usize = 128;
 
-/// What an answer of `/v1/chat/completions` or `/v1/completions` says so far.
+/// The content so far of an answer from `/v1/chat/completions` or `/v1/completions`.
 #[derive(Clone, Debug, Default)]
-pub struct Draft {
-    /// Its choices, in the order in which they began.
+pub struct PartialAnswer {
+    /// Its choices, in order of first appearance.
     pub(super) choices: Vec<Choice>,
-    /// Whether it is known to go on no further.
+    /// True if the answer is known to be complete.
     pub(super) over: bool,
-    /// How many events brought something of it.
+    /// Number of events that added content.
     pieces: u64,
 }
 
-/// One of its choices.
+/// One choice of an answer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Choice {
     index: u64,
-    /// What it says, reasoning left out.
+    /// Its text, without reasoning.
     pub(super) text: String,
-    /// Why it declines, in the field for that.
+    /// The content of its `refusal` field.
     pub(super) refusal: String,
-    /// What it calls.
+    /// Its tool calls.
     pub(super) calls: Vec<Call>,
-    /// Why it ended, once it has.
+    /// Its finish reason, once it has ended.
     pub(super) finish: Option<String>,
-    /// The logprob of each token, where they were asked for.
+    /// The logprob of each token, if requested.
     pub(super) logprobs: Vec<f64>,
-    /// It says something of a kind that is not read here, such as sound.
+    /// True if it has content of a kind that is not read here, such as audio.
     pub(super) other: bool,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Call {
     index: u64,
@@ -57,10 +57,10 @@ struct Answer<'a> {
 #[derive(Deserialize)]
 struct RawChoice<'a> {
     index: Option<u64>,
-    /// Of an event.
+    /// Present in an event.
     #[serde(borrow)]
     delta: Option<Message<'a>>,
-    /// Of a whole answer.
+    /// Present in a whole answer.
     #[serde(borrow)]
     message: Option<Message<'a>>,
     #[serde(borrow)]
@@ -79,7 +79,7 @@ struct Message<'a> {
     refusal: Option<Cow<'a, str>>,
     #[serde(borrow)]
     tool_calls: Option<Vec<RawCall<'a>>>,
-    /// How tools were called before there were several.
+    /// The older form, from before several tools could be called.
     #[serde(borrow)]
     function_call: Option<Function<'a>>,
     #[serde(borrow)]
@@ -91,7 +91,7 @@ struct RawCall<'a> {
     index: Option<u64>,
     #[serde(borrow)]
     function: Option<Function<'a>>,
-    /// A tool of another kind, whose input is no JSON.
+    /// A tool of another kind, whose input is not JSON.
     #[serde(borrow)]
     custom: Option<&'a RawValue>,
 }
@@ -104,7 +104,7 @@ struct Function<'a> {
     arguments: Option<Cow<'a, str>>,
 }
 
-/// Logprobs as chat has them, and as completions do.
+/// Logprobs in the forms of chat and of completions.
 #[derive(Deserialize)]
 struct Logprobs {
     content: Option<Vec<Logprob>>,
@@ -116,13 +116,13 @@ struct Logprob {
     logprob: f64,
 }
 
-impl Draft {
-    /// Whether answers of `endpoint` can be read here.
+impl PartialAnswer {
+    /// True if answers of `endpoint` can be read here.
     pub fn reads(endpoint: Endpoint) -> bool {
         matches!(endpoint, Endpoint::Chat | Endpoint::Completions)
     }
 
-    /// A whole answer; `None` where its shape is not known.
+    /// Reads a whole answer; `None` if its shape is unknown.
     pub fn whole(body: &[u8]) -> Option<Self> {
         let mut draft = Self::default();
         draft.add(body).ok()?;
@@ -130,7 +130,7 @@ impl Draft {
         (!draft.choices.is_empty()).then_some(draft)
     }
 
-    /// Takes in the data of one more event. What is not understood is passed over.
+    /// Adds the data of one more event. Unknown data is ignored.
     pub fn push(&mut self, data: &[u8]) {
         if data.trim_ascii() == b"[DONE]" {
             self.over = true;
@@ -139,17 +139,17 @@ impl Draft {
         }
     }
 
-    /// How many events brought something of it: no fewer tokens have come.
+    /// Number of events that added content: a lower bound of the tokens received.
     pub fn pieces(&self) -> u64 {
         self.pieces
     }
 
-    /// Whether nothing of it could be read.
+    /// True if nothing could be read.
     pub fn is_blank(&self) -> bool {
         self.choices.is_empty()
     }
 
-    /// Whether it is known to go on no further.
+    /// True if the answer is known to be complete.
     pub fn is_over(&self) -> bool {
         self.over
     }
@@ -172,30 +172,30 @@ impl Draft {
     }
 }
 
-/// What a complete answer says.
+/// The content of a complete answer.
 #[derive(Clone, Debug)]
-pub struct Said<'a> {
-    /// Its text, or why it declines.
+pub struct AnswerContent<'a> {
+    /// Its text, or its refusal.
     pub text: &'a str,
-    /// The tools it calls, and with what.
+    /// The name and arguments of each tool call.
     pub calls: Vec<(&'a str, &'a str)>,
 }
 
-impl Draft {
-    /// What it says, where it is one choice that came to its own end and is of words or calls alone.
-    pub fn said(&self) -> Option<Said<'_>> {
+impl PartialAnswer {
+    /// Its content, if it has one choice that ended by itself and consists of text and function calls alone.
+    pub fn said(&self) -> Option<AnswerContent<'_>> {
         let [choice] = &self.choices[..] else { return None };
         let ended = matches!(choice.finish.as_deref(), Some("stop" | "tool_calls" | "function_call"));
         if !ended || choice.other {
             return None;
         }
         let text = if choice.text.is_empty() { &choice.refusal } else { &choice.text };
-        Some(Said { text, calls: choice.calls.iter().map(|call| (&*call.name, &*call.arguments)).collect() })
+        Some(AnswerContent { text, calls: choice.calls.iter().map(|call| (&*call.name, &*call.arguments)).collect() })
     }
 }
 
 impl Choice {
-    /// Takes in what is new; whether it brought anything.
+    /// Adds new content; returns true if there was any.
     fn add(&mut self, raw: RawChoice<'_>) -> bool {
         let before = (self.text.len(), self.refusal.len(), self.calls.len());
         let mut more = false;
@@ -205,7 +205,7 @@ impl Choice {
         self.text += raw.text.as_deref().unwrap_or_default();
         if let Some(logprobs) = raw.logprobs.and_then(|raw| serde_json::from_str::<Logprobs>(raw.get()).ok()) {
             let chat = logprobs.content.into_iter().flatten().map(|token| token.logprob);
-            // The first token of a prompt that is echoed has none.
+            // The first token of an echoed prompt has no logprob.
             self.logprobs.extend(chat.chain(logprobs.token_logprobs.into_iter().flatten().flatten()));
         }
         for message in [raw.delta, raw.message].into_iter().flatten() {
@@ -226,7 +226,7 @@ impl Choice {
         more || before != (self.text.len(), self.refusal.len(), self.calls.len())
     }
 
-    /// Text, or a list of parts some of which are text.
+    /// Adds the content if it is a string; marks it as other content if not.
     fn content(&mut self, raw: Option<&RawValue>) {
         let Some(raw) = raw.filter(|raw| says_something(raw)) else { return };
         match serde_json::from_str::<Cow<'_, str>>(raw.get()) {
@@ -265,8 +265,8 @@ impl Choice {
 mod tests {
     use super::*;
 
-    fn streamed(events: &[&str]) -> Draft {
-        let mut draft = Draft::default();
+    fn streamed(events: &[&str]) -> PartialAnswer {
+        let mut draft = PartialAnswer::default();
         for event in events {
             draft.push(event.as_bytes());
         }
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn events_add_up_to_the_whole() {
+    fn streamed_events_equal_the_whole_answer() {
         let draft = streamed(&[
             r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#,
             r#"{"choices":[{"index":0,"delta":{"content":"a\n"},"logprobs":{"content":[{"token":"a","logprob":-0.5}]}}]}"#,
@@ -285,33 +285,34 @@ mod tests {
             "no json",
             r#"{"choices":[],"usage":{}}"#,
         ]);
-        let whole = Draft::whole(
+        let whole = PartialAnswer::whole(
             br#"{"choices":[{"index":0,"message":{"content":"a\nb"},"finish_reason":"stop","logprobs":{"content":[{"logprob":-0.5}]}},
                 {"index":1,"message":{"content":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{\"x\":1}"}},{"id":"d","function":{"name":"g","arguments":""}}]}}]}"#,
         )
         .unwrap();
         for (part, all) in draft.choices.iter().zip(&whole.choices) {
-            let told = |choice: &Choice| {
+            let content = |choice: &Choice| {
                 let calls: Vec<_> = choice.calls.iter().map(|it| (it.name.clone(), it.arguments.clone())).collect();
                 (choice.text.clone(), calls, choice.finish.clone(), choice.logprobs.clone())
             };
-            assert_eq!(told(part), told(all));
+            assert_eq!(content(part), content(all));
         }
         assert!(whole.over && !draft.over, "one choice has not ended");
         assert_eq!((draft.pieces(), draft.choices[1].finished_calls().len()), (5, 1));
     }
 
     #[test]
-    fn other_shapes_are_read_as_far_as_they_go() {
-        let completion = Draft::whole(
+    fn other_shapes_are_read_partially() {
+        let completion = PartialAnswer::whole(
             br#"{"choices":[{"text":"a","index":0,"logprobs":{"token_logprobs":[null,-1.5]},"finish_reason":"length"}]}"#,
         )
         .unwrap();
         assert_eq!((&*completion.choices[0].text, &completion.choices[0].logprobs[..]), ("a", &[-1.5][..]));
-        let parts = Draft::whole(br#"{"choices":[{"message":{"content":[{"type":"text","text":"a"}]}}]}"#).unwrap();
+        let parts =
+            PartialAnswer::whole(br#"{"choices":[{"message":{"content":[{"type":"text","text":"a"}]}}]}"#).unwrap();
         assert!(parts.choices[0].other && parts.choices[0].text.is_empty());
         for unknown in [&b"[1]"[..], b"{}", br#"{"choices":[]}"#, br#"{"choices":[{"message":"odd"}]}"#, b"<html>"] {
-            assert!(Draft::whole(unknown).is_none());
+            assert!(PartialAnswer::whole(unknown).is_none());
         }
         assert!(streamed(&["[DONE]"]).is_over() && streamed(&[]).is_blank());
     }

@@ -7,53 +7,56 @@ use super::{
     tally::{Tally, Weights},
 };
 
-/// Long texts are tokenized in parts of about this many bytes, so that little memory is needed and counting can stop early.
+/// Long texts are tokenized in parts of about this many bytes, so that little memory is needed and counting can stop
+/// early.
 const PART: usize = 4096;
-/// How far behind that a good place for a cut is looked for.
+/// The distance after a part's nominal end within which a good split point is searched.
 const SEARCH: usize = 4096;
-/// Normalisation to NFKC makes of a byte beyond ASCII at most so many (Unicode's FAQ on normalisation).
+/// NFKC normalisation expands a byte beyond ASCII to at most this many (Unicode's FAQ on normalisation).
 const EXPANSION: u64 = 11;
-/// Words between which every tokenizer that can be cut at spaces must count the same in parts and as a whole.
+/// A text that every tokenizer which can be split at spaces must count the same in parts and as a whole.
 const PROBE: &str = "the quick brown fox jumps over the lazy dog";
 
 /// A model's own tokenizer, ready to count.
-pub struct Own {
+pub struct ModelTokenizer {
     tokenizer: Tokenizer,
-    /// Whether a part is given the space that it begins with. Tokenizers that put a space before every text make one too many
+    /// True if a part keeps its leading space. Tokenizers that prepend a space to every text would count one too many
     /// otherwise.
     with_space: bool,
-    /// The most beginnings of words in one token; `None` where that says nothing of the number of tokens.
+    /// The most word starts in one token; `None` if that does not bound the number of tokens.
     words: Option<u64>,
-    /// Whether texts are normalised, and may grow.
+    /// True if texts are normalised and may grow.
     normalises: bool,
     template: Template,
 }
 
-/// A file is no tokenizer.
+/// A file is not a usable tokenizer.
 #[derive(Debug, thiserror::Error)]
 #[error("not a tokenizer.json that can be used: {0}")]
-pub struct OwnError(String);
+pub struct TokenizerError(String);
 
-impl std::fmt::Debug for Own {
+impl std::fmt::Debug for ModelTokenizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Own").field("words", &self.words).field("template", &self.template).finish_non_exhaustive()
     }
 }
 
-impl Own {
-    /// Reads the text of a `tokenizer.json`. Takes up to seconds for large vocabularies. Truncation and padding in it are
+impl ModelTokenizer {
+    /// Reads the text of a `tokenizer.json`. Takes up to seconds for large vocabularies. Truncation and padding are
     /// switched off.
-    pub fn read(json: &[u8]) -> Result<Self, OwnError> {
-        let mut tokenizer = Tokenizer::from_bytes(json).map_err(|error| OwnError(error.to_string()))?;
-        tokenizer.with_truncation(None).map_err(|error| OwnError(error.to_string()))?;
+    pub fn read(json: &[u8]) -> Result<Self, TokenizerError> {
+        let mut tokenizer = Tokenizer::from_bytes(json).map_err(|error| TokenizerError(error.to_string()))?;
+        tokenizer.with_truncation(None).map_err(|error| TokenizerError(error.to_string()))?;
         tokenizer.with_padding(None);
         let special = tokenizer.get_post_processor().map_or(0, |it| it.added_tokens(false)) as u64;
         let mut own = Self {
             with_space: true,
             words: words(&tokenizer),
             normalises: tokenizer.get_normalizer().is_some(),
-            // A template like ChatML, the most common one: `<|im_start|>role\n…<|im_end|>\n`, and `<|im_start|>assistant\n` at the end. The
-            // file's own chat template is not run: what it adds beside is learned.
+            // A template like ChatML, the most common one: `<|im_start|>role
+            // …<|im_end|>
+            // `, and `<|im_start|>assistant
+            // ` at the end. The file's own chat template is not run: its additional tokens are learned.
             template: Template { message: 4, name: 1, reply: 3, plain: special, tools: Style::Json },
             tokenizer,
         };
@@ -68,13 +71,12 @@ impl Own {
         Ok(own)
     }
 
-    /// Tokens of `text` alone, without those that begin and end a text. Stops once there are more than `most`, with any number
-    /// above it.
+    /// Tokens of `text` alone, without those that begin and end a text. Stops above `most` with any number above it.
     ///
-    /// Texts of more than [`PART`] bytes are counted in parts. A cut between two words of ASCII letters changes nothing for the
-    /// tokenizers in use, since none joins words there (those with multi-word tokens aside, which may count one more a cut).
-    /// Where there is no such place for [`SEARCH`] bytes, as in Chinese, the cut is made at a line's end or at any character,
-    /// and may count two tokens more or fewer: one in 500.
+    /// Texts of more than [`PART`] bytes are counted in parts. A split between two words of ASCII letters changes
+    /// nothing for common tokenizers, because none joins words there (except those with multi-word tokens, which may
+    /// count one more per split). Without such a place for [`SEARCH`] bytes, as in Chinese, the text is split at a
+    /// line's end or at any character, which may count two tokens more or fewer: one in 500.
     pub(super) fn count(&self, text: &str, most: u64) -> u64 {
         let (mut tokens, mut rest) = (0, text);
         while !rest.is_empty() && tokens <= most {
@@ -90,18 +92,18 @@ impl Own {
         if let Ok(encoding) = self.tokenizer.encode_fast(text, false) {
             return encoding.len() as u64;
         }
-        // A pattern gave up, or an unknown character has no token.
+        // The pattern failed, or an unknown character has no token.
         let mut tally = Tally::default();
         tally.add(text);
         tally.weighed(&Weights::ANY)
     }
 
-    /// Tokens that there are for certain.
+    /// A guaranteed lower bound.
     pub(super) fn least(&self, tally: &Tally) -> u64 {
         self.words.map_or(0, |most| tally.words / most)
     }
 
-    /// Tokens that there are at most: no more than bytes, and one that may be put before each part of a text.
+    /// A guaranteed upper bound: the number of bytes, plus one token that may be prepended to each part of a text.
     pub(super) fn most(&self, tally: &Tally) -> u64 {
         let growth = if self.normalises { tally.foreign() * (EXPANSION - 1) } else { 0 };
         tally.bytes + growth + tally.texts + tally.bytes / PART as u64
@@ -112,11 +114,11 @@ impl Own {
     }
 }
 
-/// The template that is assumed where no tokenizer is known.
+/// The template that is assumed without a tokenizer.
 pub(super) const UNKNOWN: Template = Template { message: 4, name: 1, reply: 3, plain: 0, tools: Style::Json };
 
-/// Where the first part of `text` ends: before a space between two ASCII letters, before a line feed after a letter or a digit,
-/// or at any character.
+/// The end of the first part of `text`: before a space between two ASCII letters, before a line feed after a letter or
+/// a digit, or at any character.
 fn cut(text: &str) -> usize {
     if text.len() <= PART + SEARCH {
         return text.len();
@@ -130,8 +132,8 @@ fn cut(text: &str) -> usize {
     found.unwrap_or_else(|| text.floor_char_boundary(PART))
 }
 
-/// The most beginnings of words in any token, for BPE without a normaliser that could remove some: then a text has at least its
-/// words, divided by this, of tokens. Each ASCII letter must have a token, or unknown ones may be fused.
+/// The most word starts in any token, for BPE without a normaliser that could remove some: a text then has at least its
+/// number of words divided by this many tokens. Each ASCII letter must have a token, because unknown ones may be fused.
 fn words(tokenizer: &Tokenizer) -> Option<u64> {
     let tame = |normaliser: &serde_json::Value| {
         normaliser["type"].as_str().is_some_and(|kind| matches!(kind, "NFC" | "NFD" | "NFKC" | "NFKD"))
@@ -151,7 +153,7 @@ fn words(tokenizer: &Tokenizer) -> Option<u64> {
     Some(most.unwrap_or(0).max(1))
 }
 
-/// ASCII letters after white space, as byte-level and `SentencePiece` vocabularies write it.
+/// Number of ASCII letters after white space, in the notation of byte-level and `SentencePiece` vocabularies.
 fn beginnings(token: &str) -> u64 {
     let white = |c: char| c.is_whitespace() || matches!(c, 'Ġ' | 'Ċ' | 'ĉ' | 'č' | '▁');
     let pairs = token.chars().zip(token.chars().skip(1));

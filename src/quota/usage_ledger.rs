@@ -1,4 +1,4 @@
-//! What was used, by day, key, model as asked for and model as served. Bounded: too many names of models share one row.
+//! Usage by day, key, requested model and served model. Bounded: beyond the limit, further model names share one row.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,44 +13,44 @@ use crate::{
     types::{Name, Usage},
 };
 
-/// Most rows that are kept; one takes about 300 bytes.
+/// The most rows that are kept; one takes about 300 bytes.
 const MOST: usize = 20_000;
-/// What takes the place of models' names beyond that.
+/// The name that replaces model names beyond that.
 const OTHER: &str = "other";
 
-/// What one row of usage is about.
+/// The dimensions of a row of usage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Entry {
     /// The day in UTC: `2026-11-21`.
     pub day: Name,
-    /// The key's id; empty where nobody is asked for a key.
+    /// The key's id; empty if keys are not required.
     pub key: Name,
     /// The key's team; empty where it has none.
     pub team: Name,
-    /// The model as it was asked for; empty where a request names none.
+    /// The requested model; empty if the request names none.
     pub model: Name,
-    /// The model as it was served; empty where no engine answered.
+    /// The served model; empty if no engine answered.
     pub served: Name,
 }
 
-/// What was used.
+/// Usage counts.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Used {
     /// Requests that ended.
     pub requests: u64,
-    /// Of these, the ones that got no complete answer.
+    /// Requests without a complete answer.
     pub failed: u64,
-    /// Of these, the ones that were answered from the cache, or by another's answer.
+    /// Requests answered from the cache or by another request's answer.
     pub reused: u64,
-    /// Tokens of prompts, as engines counted them.
+    /// Prompt tokens, as engines counted them.
     pub prompt_tokens: u64,
-    /// Of these, the ones that were in their prefix caches.
+    /// Prompt tokens found in the engines' prefix caches.
     pub cached_tokens: u64,
-    /// Tokens of answers, as engines counted them.
+    /// Answer tokens, as engines counted them.
     pub completion_tokens: u64,
-    /// Tokens, by our estimate, of answers that ended before their engines had counted; in none of the counts above.
+    /// Estimated tokens of answers that ended before their engines reported usage; in none of the counts above.
     pub estimated_tokens: u64,
-    /// What all of it cost in US dollars, where prices are known.
+    /// Total cost in US dollars, where prices are known.
     pub cost_usd: f64,
 }
 
@@ -89,80 +89,80 @@ impl Used {
         for (count, more) in counts {
             *count = count.saturating_add(more);
         }
-        // JSON has no infinity: a file with one could not be read again.
+        // JSON has no infinity: a file with one could not be read back.
         self.cost_usd = (self.cost_usd + cost_usd).clamp(f64::MIN, f64::MAX);
     }
 }
 
-/// A row of it.
+/// A row of usage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What it is about.
+    /// The dimensions.
     #[serde(flatten)]
     pub entry: Entry,
-    /// What was used.
+    /// The counts.
     #[serde(flatten)]
     pub used: Used,
 }
 
-/// Everything that was used in the days that are remembered.
+/// The usage of all days that are kept.
 #[derive(Debug, Default)]
-pub struct Book(Mutex<Pages>);
+pub struct UsageLedger(Mutex<Rows>);
 
 #[derive(Debug, Default)]
-struct Pages {
+struct Rows {
     rows: BTreeMap<Entry, Used>,
     /// Days that changed since they were last taken.
     changed: BTreeSet<Name>,
 }
 
-impl Book {
-    /// Adds what was used.
+impl UsageLedger {
+    /// Adds usage to a row.
     pub fn add(&self, entry: Entry, used: &Used) {
-        let mut pages = lock(&self.0);
-        pages.changed.insert(entry.day.clone());
-        let full = pages.rows.len() >= MOST && !pages.rows.contains_key(&entry);
+        let mut state = lock(&self.0);
+        state.changed.insert(entry.day.clone());
+        let full = state.rows.len() >= MOST && !state.rows.contains_key(&entry);
         let entry = if full { Entry { model: OTHER.into(), served: OTHER.into(), ..entry } } else { entry };
-        pages.rows.entry(entry).or_default().add(used);
+        state.rows.entry(entry).or_default().add(used);
     }
 
-    /// Adds rows that were kept elsewhere.
+    /// Adds rows that were stored earlier.
     pub fn restore(&self, rows: impl IntoIterator<Item = Row>) {
-        let mut pages = lock(&self.0);
+        let mut state = lock(&self.0);
         for Row { entry, used } in rows {
-            pages.rows.entry(entry).or_default().add(&used);
+            state.rows.entry(entry).or_default().add(&used);
         }
     }
 
-    /// Forgets the days before the one of `unix`.
+    /// Deletes the days before the day of `unix`.
     pub fn forget_before(&self, unix: i64) {
         let first = Entry { day: calendar::date(unix).to_string().into(), ..Entry::default() };
-        let mut pages = lock(&self.0);
-        pages.rows = pages.rows.split_off(&first);
-        pages.changed = pages.changed.split_off(&first.day);
+        let mut state = lock(&self.0);
+        state.rows = state.rows.split_off(&first);
+        state.changed = state.changed.split_off(&first.day);
     }
 
-    /// The rows for which `wanted` says so, by day and key.
+    /// The rows whose entry satisfies `wanted`, by day and key.
     pub fn rows(&self, wanted: impl Fn(&Entry) -> bool) -> Vec<Row> {
-        let pages = lock(&self.0);
-        let rows = pages.rows.iter().filter(|(entry, _)| wanted(entry));
+        let state = lock(&self.0);
+        let rows = state.rows.iter().filter(|(entry, _)| wanted(entry));
         rows.map(|(entry, used)| Row { entry: entry.clone(), used: *used }).collect()
     }
 
     /// The rows of one day, by key.
     pub fn day(&self, day: &Name) -> Vec<Row> {
-        let pages = lock(&self.0);
-        let rows = pages.rows.range(Entry { day: day.clone(), ..Entry::default() }..);
+        let state = lock(&self.0);
+        let rows = state.rows.range(Entry { day: day.clone(), ..Entry::default() }..);
         let rows = rows.take_while(|(entry, _)| entry.day == *day);
         rows.map(|(entry, used)| Row { entry: entry.clone(), used: *used }).collect()
     }
 
-    /// The days that changed since this was last asked.
+    /// Takes the set of days that changed since the last call.
     pub fn take_changed(&self) -> BTreeSet<Name> {
         std::mem::take(&mut lock(&self.0).changed)
     }
 
-    /// Has days count as changed, because what was taken of them could not be kept.
+    /// Marks days as changed again after they could not be stored.
     pub fn put_back(&self, days: BTreeSet<Name>) {
         lock(&self.0).changed.extend(days);
     }
@@ -184,38 +184,38 @@ mod tests {
 
     #[test]
     fn rows_add_up_and_days_are_forgotten() {
-        let book = Book::default();
-        book.add(entry("2026-11-20", "a"), &one(5));
-        book.add(entry("2026-11-21", "a"), &one(7));
-        book.add(entry("2026-11-21", "a"), &one(9));
-        assert_eq!(book.take_changed().len(), 2);
-        assert!(book.take_changed().is_empty());
-        let rows = book.day(&"2026-11-21".into());
+        let ledger = UsageLedger::default();
+        ledger.add(entry("2026-11-20", "a"), &one(5));
+        ledger.add(entry("2026-11-21", "a"), &one(7));
+        ledger.add(entry("2026-11-21", "a"), &one(9));
+        assert_eq!(ledger.take_changed().len(), 2);
+        assert!(ledger.take_changed().is_empty());
+        let rows = ledger.day(&"2026-11-21".into());
         assert_eq!((rows.len(), rows[0].used.requests, rows[0].used.prompt_tokens), (1, 2, 16));
         assert!((rows[0].used.cost_usd - 1.0).abs() < 1e-9);
-        book.forget_before(1_795_219_200);
-        assert_eq!(book.rows(|_| true).len(), 1);
+        ledger.forget_before(1_795_219_200);
+        assert_eq!(ledger.rows(|_| true).len(), 1);
     }
 
     #[test]
     fn callers_cannot_grow_it_without_end() {
-        let book = Book::default();
+        let ledger = UsageLedger::default();
         for number in 0..MOST + 50 {
-            book.add(entry("2026-11-21", &number.to_string()), &one(1));
+            ledger.add(entry("2026-11-21", &number.to_string()), &one(1));
         }
-        let rows = book.rows(|_| true);
+        let rows = ledger.rows(|_| true);
         assert_eq!(rows.len(), MOST + 1);
         assert_eq!(rows.iter().map(|row| row.used.requests).sum::<u64>(), MOST as u64 + 50);
     }
 
     #[test]
     fn a_row_is_read_as_it_was_written() {
-        let book = Book::default();
-        book.add(entry("2026-11-21", "a"), &one(5));
-        let text = serde_json::to_string(&book.rows(|_| true)[0]).unwrap();
-        let other = Book::default();
+        let ledger = UsageLedger::default();
+        ledger.add(entry("2026-11-21", "a"), &one(5));
+        let text = serde_json::to_string(&ledger.rows(|_| true)[0]).unwrap();
+        let other = UsageLedger::default();
         other.restore([serde_json::from_str(&text).unwrap()]);
-        assert_eq!(other.rows(|_| true), book.rows(|_| true));
+        assert_eq!(other.rows(|_| true), ledger.rows(|_| true));
         assert!(other.take_changed().is_empty(), "what was read need not be written");
     }
 }

@@ -1,26 +1,26 @@
-//! What a request asks of its answer's form: a JSON document, a schema, tools to choose from, a limit.
+//! The requirements of a request on its answer: JSON, a schema, tools, a length limit.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::RequestBody;
 
-/// Longest list of tools, and longest schema, that is read, in bytes: as a tree it takes many times that.
+/// The longest list of tools, and the longest schema, that is read, in bytes: as a tree it takes many times that.
 const LONGEST: usize = 1 << 20;
 
-/// What a request asks of its answer's form.
+/// The requirements of a request on its answer.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct AnswerRequirements {
     pub(super) format: Format,
-    /// The tools that may be called; `None` where the request names none, or not all of them in a known way.
+    /// The offered tools; `None` if the request offers none, or some have an unknown shape.
     pub(super) tools: Option<Vec<Tool>>,
-    /// Whether one has to be.
+    /// True if one of them must be called.
     pub(super) must_call: bool,
-    /// Whether the client limits the answer's length.
+    /// True if the client limits the answer's length.
     pub(super) limited: bool,
 }
 
-/// The form of the text.
+/// The required format of the text.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Format {
     #[default]
@@ -35,7 +35,7 @@ pub(super) enum Format {
 #[derive(Clone, Debug)]
 pub(super) struct Tool {
     pub(super) name: String,
-    /// The schema of its arguments, where it has one.
+    /// The schema of its arguments, if it has one.
     pub(super) parameters: Option<Value>,
 }
 
@@ -66,8 +66,8 @@ struct RawFunction {
     parameters: Option<Value>,
 }
 
-impl Wanted {
-    /// Reads it from a request. What has a shape that is not known, or is too long, asks for nothing.
+impl AnswerRequirements {
+    /// Reads the requirements from a request. A member of an unknown shape, or one that is too long, is ignored.
     pub fn read(body: &RequestBody) -> Self {
         let member = |name: &str| body.member(name).filter(|raw| *raw != b"null" && raw.len() <= LONGEST);
         let format = member("response_format").and_then(|raw| serde_json::from_slice::<RawFormat>(raw).ok());
@@ -96,9 +96,9 @@ mod tests {
     use super::*;
     use crate::types::Endpoint;
 
-    fn wanted(more: &str) -> Wanted {
+    fn wanted(more: &str) -> AnswerRequirements {
         let body = format!(r#"{{"model":"m","messages":[1]{more}}}"#);
-        Wanted::read(&RequestBody::json(Endpoint::Chat, body.into()).unwrap())
+        AnswerRequirements::read(&RequestBody::json(Endpoint::Chat, body.into()).unwrap())
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_known_shape_asks_for_nothing() {
+    fn unknown_shapes_are_ignored() {
         for odd in [
             "",
             r#","response_format":{"type":"text"}"#,
@@ -128,7 +128,7 @@ mod tests {
             r#","tools":[{"type":"web_search"}],"tool_choice":"required""#,
             r#","tool_choice":{"type":"allowed_tools"}"#,
         ] {
-            let Wanted { format, tools, must_call, limited } = wanted(odd);
+            let AnswerRequirements { format, tools, must_call, limited } = wanted(odd);
             assert!(matches!(format, Format::Any) && tools.is_none() && !must_call && !limited, "{odd}");
         }
     }

@@ -1,23 +1,23 @@
-//! The events of a stream, put together to the answer that they are.
+//! Builds a whole answer from the events of a stream.
 //!
-//! As the OpenAI SDKs do it: strings are joined, lists with an `index` are merged by it, other lists are extended, objects are merged
-//! member by member (`accumulate_delta` in `openai-python`, `lib/streaming/_deltas.py`).
+//! Merges as the OpenAI SDKs do: strings are joined, lists with an `index` are merged by it, other lists are extended,
+//! objects are merged member by member (`accumulate_delta` in `openai-python`, `lib/streaming/_deltas.py`).
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::whole::{Piece, TEXTS, Transcript, Unkept, calls, says_something};
+use super::whole::{Piece, TEXTS, Transcript, Uncacheable, calls, says_something};
 use crate::{protocol::Event, types::Endpoint};
 
-/// Strings that are said once or again, and never joined.
-const SAID_ONCE: [&str; 4] = ["role", "type", "id", "object"];
+/// Strings that are sent once or repeated, and never joined.
+const NEVER_JOINED: [&str; 4] = ["role", "type", "id", "object"];
 
-/// A stream's answer as far as it has come.
+/// The part of a streamed answer that has arrived.
 #[derive(Debug)]
-pub struct Gathering {
+pub struct TranscriptBuilder {
     endpoint: Endpoint,
-    /// Whether the pauses between its texts are noted.
+    /// True if the pauses between its texts are recorded.
     timed: bool,
     answer: Map<String, Value>,
     /// By their indices.
@@ -25,11 +25,11 @@ pub struct Gathering {
     pieces: Vec<Piece>,
     pause: Duration,
     done: bool,
-    unkept: Option<Unkept>,
+    uncacheable: Option<Uncacheable>,
 }
 
-impl Gathering {
-    /// Nothing yet of an answer from `endpoint`; `timed` where it may be given again with its pauses.
+impl TranscriptBuilder {
+    /// An empty answer from `endpoint`; `timed` records pauses, so that it can be replayed with them.
     pub fn new(endpoint: Endpoint, timed: bool) -> Self {
         Self {
             endpoint,
@@ -39,11 +39,11 @@ impl Gathering {
             pieces: Vec::new(),
             pause: Duration::ZERO,
             done: false,
-            unkept: None,
+            uncacheable: None,
         }
     }
 
-    /// Takes in an event that came so long after the one before.
+    /// Adds an event that arrived `pause` after the previous one.
     pub fn push(&mut self, event: &Event, pause: Duration) {
         self.pause += pause;
         let Some(data) = event.data().filter(|data| !data.is_empty()) else { return };
@@ -53,24 +53,24 @@ impl Gathering {
         }
         match serde_json::from_slice(&data) {
             Ok(Value::Object(chunk)) if !chunk.get("error").is_some_and(says_something) => self.chunk(chunk),
-            Ok(Value::Object(_)) => self.unkept = Some(Unkept::Unfinished),
-            _ => self.unkept = Some(Unkept::Unreadable),
+            Ok(Value::Object(_)) => self.uncacheable = Some(Uncacheable::Unfinished),
+            _ => self.uncacheable = Some(Uncacheable::Unreadable),
         }
     }
 
     fn chunk(&mut self, mut chunk: Map<String, Value>) {
         let choices = chunk.remove("choices");
-        merge_said(&mut self.answer, chunk);
+        merge_whole(&mut self.answer, chunk);
         match choices {
             None | Some(Value::Null) => {}
             Some(Value::Array(choices)) => choices.into_iter().for_each(|choice| self.choice(choice)),
-            Some(_) => self.unkept = Some(Unkept::Unreadable),
+            Some(_) => self.uncacheable = Some(Uncacheable::Unreadable),
         }
     }
 
     fn choice(&mut self, choice: Value) {
         let Value::Object(mut choice) = choice else {
-            self.unkept = Some(Unkept::Unreadable);
+            self.uncacheable = Some(Uncacheable::Unreadable);
             return;
         };
         let index = choice.remove("index").and_then(|index| index.as_u64()).unwrap_or(0);
@@ -78,9 +78,9 @@ impl Gathering {
             self.choices.push((index, Map::new()));
             self.choices.len() - 1
         });
-        self.note(&choice, at);
+        self.record_pieces(&choice, at);
         if let Some(Value::Object(delta)) = choice.get("delta") {
-            self.note(delta, at);
+            self.record_pieces(delta, at);
         }
         let known = &mut self.choices[at].1;
         for name in ["delta", "logprobs", "text"] {
@@ -89,11 +89,11 @@ impl Gathering {
                 merge(known.entry(name).or_insert(Value::Null), new, name);
             }
         }
-        merge_said(known, choice);
+        merge_whole(known, choice);
     }
 
-    /// Notes how long the texts of `of` are.
-    fn note(&mut self, of: &Map<String, Value>, choice: usize) {
+    /// Records the lengths of the texts in `of`.
+    fn record_pieces(&mut self, of: &Map<String, Value>, choice: usize) {
         for (text, name) in TEXTS.iter().enumerate().filter(|_| self.timed) {
             let Some(Value::String(piece)) = of.get(*name).filter(|piece| says_something(piece)) else { continue };
             let pause = std::mem::take(&mut self.pause).as_micros();
@@ -109,17 +109,19 @@ impl Gathering {
     /// The answer, if it is complete and its JSON no longer than `largest` bytes.
     ///
     /// # Errors
-    /// [`Unkept`] where it is not to be given again.
-    pub fn finish(mut self, largest: usize) -> Result<Transcript, Unkept> {
-        if let Some(unkept) = self.unkept {
-            return Err(unkept);
+    /// [`Uncacheable`] if it must not be replayed.
+    pub fn finish(mut self, largest: usize) -> Result<Transcript, Uncacheable> {
+        if let Some(uncacheable) = self.uncacheable {
+            return Err(uncacheable);
         }
         let mut choices = Vec::with_capacity(self.choices.len());
         for (index, choice) in self.choices {
             let mut whole = Map::from_iter([("index".to_owned(), Value::from(index))]);
             whole.extend(choice);
             if self.endpoint == Endpoint::Chat {
-                let Some(Value::Object(message)) = whole.get_mut("message") else { return Err(Unkept::Unreadable) };
+                let Some(Value::Object(message)) = whole.get_mut("message") else {
+                    return Err(Uncacheable::Unreadable);
+                };
                 message.entry("role").or_insert_with(|| "assistant".into());
                 message.entry("content").or_insert(Value::Null);
                 calls(message).for_each(|call| drop(call.remove("index")));
@@ -127,7 +129,7 @@ impl Gathering {
             choices.push(Value::Object(whole));
         }
         if !self.done && choices.iter().any(|choice| choice["finish_reason"].is_null()) {
-            return Err(Unkept::Unfinished);
+            return Err(Uncacheable::Unfinished);
         }
         let usage = self.answer.remove("usage").filter(|usage| !usage.is_null());
         if self.endpoint == Endpoint::Chat {
@@ -143,8 +145,8 @@ impl Gathering {
     }
 }
 
-/// Takes in members that are said as wholes, over and over or once.
-fn merge_said(known: &mut Map<String, Value>, new: Map<String, Value>) {
+/// Merges members that are sent as wholes, once or repeatedly.
+fn merge_whole(known: &mut Map<String, Value>, new: Map<String, Value>) {
     for (name, value) in new {
         if !value.is_null() || !known.contains_key(&name) {
             known.insert(name, value);
@@ -152,11 +154,11 @@ fn merge_said(known: &mut Map<String, Value>, new: Map<String, Value>) {
     }
 }
 
-/// Adds what is `new` to what is known of a member called `name`.
+/// Merges `new` into the known value of the member `name`.
 fn merge(known: &mut Value, new: Value, name: &str) {
     match (known, new) {
         (_, Value::Null) => {}
-        (Value::String(known), Value::String(new)) if !SAID_ONCE.contains(&name) => known.push_str(&new),
+        (Value::String(known), Value::String(new)) if !NEVER_JOINED.contains(&name) => known.push_str(&new),
         (Value::Object(known), Value::Object(new)) => {
             for (name, value) in new {
                 let known = known.entry(&*name).or_insert(Value::Null);
