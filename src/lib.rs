@@ -11,7 +11,7 @@
 //! | 10 | [`cli`] | commands |
 //! | 9 | [`server`] | listeners, reload, drain, what operators ask |
 //! | 8 | [`gateway`], [`loadgen`] | the walk; a client that asks servers and measures what callers see |
-//! | 7 | [`upstream`] | HTTP to engines, and what they say of themselves |
+//! | 7 | [`upstream`], [`journal_replay`] | HTTP to engines, and what they report of themselves; recorded traffic under another policy |
 //! | 6 | [`sim`], [`embed`], [`store`], [`otel`] | simulated engines: a pure model, the same behind HTTP, and policies compared on it; vectors of texts; records on disk; traces to a collector |
 //! | 5 | [`fleet`], [`cache`] | engines and backends as they live: load, tickets, readings; answers that are given again |
 //! | 4 | [`schedule`], [`policy`] | which backend; what the operator decided |
@@ -31,6 +31,7 @@ pub mod config;
 pub mod embed;
 pub mod fleet;
 pub mod gateway;
+pub mod journal_replay;
 pub mod loadgen;
 pub mod measure;
 pub mod otel;

@@ -16,7 +16,6 @@ mod serve;
 mod share;
 mod simulate;
 mod top;
-mod unpack;
 mod usage;
 
 use std::{io, path::PathBuf, process::ExitCode};

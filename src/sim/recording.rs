@@ -1,18 +1,12 @@
 //! A file of recorded traffic, opened: gzip or not, in whichever of the formats it is.
 
-use std::{
-    io::{self, Read},
-    path::Path,
-    time::Duration,
+use std::{path::Path, time::Duration};
+
+use super::{
+    gzip,
+    trace::{Arrival, MOONCAKE_BLOCK_TOKENS, TraceError, azure, journal, mooncake},
 };
-
-use flate2::read::MultiGzDecoder;
-
-use super::trace::{Arrival, MOONCAKE_BLOCK_TOKENS, TraceError, azure, journal, mooncake};
 use crate::config::{Problem, Problems, plain};
-
-/// What every gzip file begins with.
-const GZIP: [u8; 2] = [0x1F, 0x8B];
 
 /// Tokens of an engine's blocks where the trace knows of none.
 const USUAL_BLOCK_TOKENS: u32 = 16;
@@ -74,7 +68,7 @@ pub struct Recording {
 impl Recording {
     /// Reads the trace at `path`, in the format that its first line is of unless one is given.
     pub fn open(path: &Path, format: Option<Format>) -> Result<Self, Problems> {
-        let bytes = unpacked(path).map_err(|error| {
+        let bytes = gzip::read(path).map_err(|error| {
             let mend = "check the path; `excerpt` in place of a file stands for made-up arrivals";
             problem(path, format!("this file cannot be read: {}", plain(&error)), mend)
         })?;
@@ -115,17 +109,6 @@ impl Recording {
     pub fn span(&self) -> Duration {
         self.arrivals.last().map_or(Duration::ZERO, |last| last.at)
     }
-}
-
-/// What is in a file, gzip or not.
-pub(super) fn unpacked(path: &Path) -> io::Result<Vec<u8>> {
-    let bytes = std::fs::read(path)?;
-    if !bytes.starts_with(&GZIP) {
-        return Ok(bytes);
-    }
-    let mut unpacked = Vec::new();
-    MultiGzDecoder::new(&*bytes).read_to_end(&mut unpacked)?;
-    Ok(unpacked)
 }
 
 fn unreadable(path: &Path, format: Format, error: &TraceError) -> Problems {

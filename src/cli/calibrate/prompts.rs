@@ -9,9 +9,9 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::{
-    cli::unpack,
     config::{Problem, plain},
     protocol::RequestBody,
+    sim::gzip,
     types::{Endpoint, Outline},
 };
 
@@ -25,7 +25,7 @@ const FORM: &str = "a line that begins with `{` is JSON: `{\"prompt\": …}`, or
 
 /// The outlines of all prompts in the file at `path`, or on the standard input where that is `-`, as `each` makes them.
 pub(super) fn open<T>(path: &Path, each: impl Fn(&Outline) -> T) -> Result<Vec<T>, Problem> {
-    let opened = if path == Path::new("-") { unpack::unpack(io::stdin()) } else { unpack::open(path) };
+    let opened = if path == Path::new("-") { gzip::reader(io::stdin()) } else { gzip::open(path) };
     opened.map_err(|error| unread(&error)).and_then(|file| read(file, LARGEST, each))
 }
 
@@ -105,7 +105,7 @@ mod tests {
 
     /// The texts of a file's prompts, or what is wrong with it and how to mend it.
     fn texts(file: &[u8]) -> Result<Vec<String>, (String, String)> {
-        let unpacked = unpack::unpack(io::Cursor::new(file.to_vec())).unwrap();
+        let unpacked = gzip::reader(io::Cursor::new(file.to_vec())).unwrap();
         read(unpacked, 1 << 20, |outline| outline.text.clone())
             .map_err(|problem| (problem.message.into_owned(), problem.help.unwrap_or_default().into_owned()))
     }

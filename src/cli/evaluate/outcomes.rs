@@ -2,16 +2,15 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
 use serde::Deserialize;
 
 use crate::{
-    cli::unpack,
     config::{Problem, Problems, plain},
     prompt::complexity::{Features, fit::Sample},
+    sim::gzip,
 };
 
 /// A large model that is worse than a small one by more than this on a whole task was scored wrongly there.
@@ -81,7 +80,7 @@ impl Outcomes {
             }
         }
         for path in files {
-            let bytes = read(path).map_err(|error| {
+            let bytes = gzip::read(path).map_err(|error| {
                 problem(path, format!("this file cannot be read: {}", plain(&error)), "check the path")
             })?;
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -203,12 +202,6 @@ fn quality(score: f64, name: &str) -> Result<f64, (String, String)> {
         return Ok(score);
     }
     Err((format!("a quality of {score} for `{name}`"), "qualities are from 0 to 1".to_owned()))
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    unpack::open(path)?.read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 fn problem(path: &Path, message: String, help: impl Into<std::borrow::Cow<'static, str>>) -> Problems {

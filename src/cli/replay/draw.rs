@@ -7,7 +7,7 @@ use plotters::chart::SeriesLabelPosition;
 use super::{report, results::Results};
 use crate::{
     cli::plot::{self, Axis, Line, Panel},
-    sim::rehearsal::Tally,
+    journal_replay::Tally,
 };
 
 /// Draws `results` into `file`.

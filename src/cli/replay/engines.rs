@@ -5,13 +5,9 @@ use std::{collections::BTreeMap, path::Path};
 use crate::{
     cli::progress,
     config::{Problem, Problems},
+    journal_replay::{FEWEST, Journal, Learned, Watched, learn, watch},
     policy::Policy,
-    sim::{
-        Profile,
-        machines::Machines,
-        rehearsal::{FEWEST, Journal, Learned, Watched, learn, watch},
-        spread::spread,
-    },
+    sim::{Profile, machines::Machines, spread::spread},
 };
 
 /// What stands for the engines of one policy, in its order.

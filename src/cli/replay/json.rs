@@ -6,9 +6,9 @@ use super::{
     engines::{Fleet, From, Machine},
     results::{Column, Results},
 };
-use crate::sim::{
-    estimate::Estimate,
-    rehearsal::{Error, Tally},
+use crate::{
+    journal_replay::{Error, Tally},
+    sim::estimate::Estimate,
 };
 
 /// All figures; those that there are not are `null`.

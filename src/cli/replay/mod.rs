@@ -21,16 +21,13 @@ use self::{
 use super::{output, progress};
 use crate::{
     config::{Config, Problem, Problems},
+    journal_replay::{Entries, Journal, Missing, Play, Played, Tally, recorded, unrecorded},
     policy::{Policy, compile},
-    sim::{
-        machines::Machines,
-        rehearsal::{Entries, Journal, Missing, Play, Played, Tally, recorded, unknown},
-        spread::spread,
-    },
+    sim::{machines::Machines, spread::spread},
 };
 
 pub(super) fn replay(args: &Args) -> io::Result<ExitCode> {
-    let results = match rehearse(args) {
+    let results = match price(args) {
         Ok(results) => results,
         Err(problems) => {
             output::complain(&output::report(&problems));
@@ -51,7 +48,7 @@ pub(super) fn replay(args: &Args) -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn rehearse(args: &Args) -> Result<Results, Problems> {
+fn price(args: &Args) -> Result<Results, Problems> {
     let policy = Config::load(&args.policy).and_then(|config| compile(&config))?;
     let was = args.was.as_deref().map(|file| Config::load(file).and_then(|config| compile(&config))).transpose()?;
     let policies: Vec<&Policy> = was.iter().chain([&policy]).collect();
@@ -120,12 +117,14 @@ fn gather(played: impl Iterator<Item = Played>) -> (Vec<Tally>, Missing, Vec<u32
 
 /// Refuses a policy that asks what the journal can tell of no request.
 fn known(file: &Path, policy: &Policy, entries: &Entries) -> Result<(), Problems> {
-    let problems: Vec<Problem> = unknown(policy, entries)
+    let problems: Vec<Problem> = unrecorded(policy, entries)
         .into_iter()
-        .map(|unknown| {
-            let message =
-                format!("the rule `{}` asks `{}`, which the journal has of no request", unknown.rule, unknown.what);
-            Problem::whole(message).help(format!("{}; or let it see nothing there, with `--anyway`", unknown.mend))
+        .map(|unrecorded| {
+            let message = format!(
+                "the rule `{}` asks `{}`, which the journal has of no request",
+                unrecorded.rule, unrecorded.variable
+            );
+            Problem::whole(message).help(format!("{}; or let it see nothing there, with `--anyway`", unrecorded.help))
         })
         .collect();
     if problems.is_empty() { Ok(()) } else { Err(problem(file, problems)) }

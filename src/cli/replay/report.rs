@@ -8,7 +8,8 @@ use super::{
 };
 use crate::{
     cli::output,
-    sim::{estimate::number, rehearsal::Error},
+    journal_replay::{Error, Tally},
+    sim::estimate::number,
 };
 
 pub(super) fn text(results: &Results) -> String {
@@ -140,13 +141,11 @@ fn calibration(results: &Results) -> String {
         return "How far such a play is from what happens is told with `--was`, the policy that ran.\n\n".to_owned();
     };
     let shares = results.pools().into_iter().map(|pool| {
-        let of = |tally: &crate::sim::rehearsal::Tally| tally.share(&pool) * 100.0;
+        let of = |tally: &Tally| tally.share(&pool) * 100.0;
         (was.estimate(&of).mean - of(&results.happened)).abs()
     });
     let shares = shares.fold(0.0, f64::max);
-    let ratio = |of: &dyn Fn(&crate::sim::rehearsal::Tally) -> f64| {
-        signed((was.estimate(of).mean / of(&results.happened) - 1.0) * 100.0, 1)
-    };
+    let ratio = |of: &dyn Fn(&Tally) -> f64| signed((was.estimate(of).mean / of(&results.happened) - 1.0) * 100.0, 1);
     let cost = match results.happened.cost {
         Some(cost) if cost > 0.0 => format!(", cost {} %", ratio(&|tally| tally.cost.unwrap_or(f64::NAN))),
         _ => String::new(),

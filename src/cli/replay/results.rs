@@ -4,11 +4,9 @@ use std::path::PathBuf;
 
 use super::engines::Fleet;
 use crate::{
+    journal_replay::{Entries, Journal, Missing, Tally},
     policy::Policy,
-    sim::{
-        estimate::Estimate,
-        rehearsal::{Entries, Journal, Missing, Tally},
-    },
+    sim::estimate::Estimate,
 };
 
 /// Everything that the report and the plot tell.

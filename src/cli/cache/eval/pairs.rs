@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use crate::{
     cache::replay::Pair,
-    cli::unpack,
     config::{Problem, Problems, plain},
+    sim::gzip,
 };
 
 /// Longest line that is read, in bytes.
@@ -38,7 +38,7 @@ struct Line {
 pub(super) fn open(path: &Path, most: usize) -> Result<Vec<Labelled>, Problems> {
     let unread =
         |error: io::Error| problem(path, format!("this file cannot be read: {}", plain(&error)), "check the path");
-    let mut file = unpack::open(path).map_err(unread)?;
+    let mut file = gzip::open(path).map_err(unread)?;
     let mut pairs = Vec::new();
     let mut bytes = Vec::new();
     let mut number = 0;

@@ -8,7 +8,7 @@ use std::{
 use super::line::{FORM, Line};
 use crate::{
     config::{Problem, Problems, plain},
-    sim::recording::unpacked,
+    sim::gzip,
 };
 
 /// What journals hold.
@@ -51,7 +51,7 @@ impl Journal {
     }
 
     fn take(&mut self, path: &Path) -> Result<(), Problems> {
-        let bytes = unpacked(path).map_err(|error| {
+        let bytes = gzip::read(path).map_err(|error| {
             let problem = Problem::whole(format!("this file cannot be read: {}", plain(&error)))
                 .help("name a journal: where it is, the policy says in `journal: { path: … }`");
             Problems::new(&path.display().to_string(), "".into(), vec![problem])

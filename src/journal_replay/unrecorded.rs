@@ -8,13 +8,13 @@ use crate::policy::{
 
 /// Something that a policy asks, and the journal has of no request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unknown {
+pub struct Unrecorded {
     /// What asks: a rule, by its name.
     pub rule: String,
     /// What is asked, as conditions write it.
-    pub what: &'static str,
+    pub variable: &'static str,
     /// How a journal comes to have it.
-    pub mend: &'static str,
+    pub help: &'static str,
 }
 
 const FORM: &str = "journals of this release have it: gather a new one";
@@ -23,16 +23,16 @@ const BUDGETS: &str = "error budgets run over days and are not played: ask `pool
 const NEVER: &str = "headers are never noted: put another condition in its place";
 
 /// What `policy` asks that `entries` have of no request.
-pub fn unknown(policy: &Policy, entries: &Entries) -> Vec<Unknown> {
-    let mut all: Vec<Unknown> = Vec::new();
+pub fn unrecorded(policy: &Policy, entries: &Entries) -> Vec<Unrecorded> {
+    let mut all: Vec<Unrecorded> = Vec::new();
     for rule in policy.models.rules() {
         let asked = rule.when.as_ref().map_or(&[][..], Condition::variables).iter().copied();
         let tiers = matches!(rule.way, Way::Tiers(_)).then_some(Variable::PromptComplexity);
         for variable in asked.chain(tiers) {
-            let Some(mend) = lacking(variable, entries) else { continue };
-            let unknown = Unknown { rule: rule.name.to_string(), what: variable.name(), mend };
-            if !all.contains(&unknown) {
-                all.push(unknown);
+            let Some(help) = lacking(variable, entries) else { continue };
+            let unrecorded = Unrecorded { rule: rule.name.to_string(), variable: variable.name(), help };
+            if !all.contains(&unrecorded) {
+                all.push(unrecorded);
             }
         }
     }

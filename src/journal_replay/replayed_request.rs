@@ -38,7 +38,7 @@ const MOST_KEYS: usize = 10_000;
 pub type Missing = BTreeMap<String, u64>;
 
 /// Sends the requests of a journal by the rules of a policy.
-pub(super) struct Replayed {
+pub(super) struct PolicyRouter {
     /// By the number of the request.
     entries: Vec<Arc<Entry>>,
     missing: Rc<RefCell<Missing>>,
@@ -48,7 +48,7 @@ pub(super) struct Replayed {
     scratch: RefCell<Scratch>,
 }
 
-impl Replayed {
+impl PolicyRouter {
     pub(super) fn new(entries: Vec<Arc<Entry>>, missing: Rc<RefCell<Missing>>, seed: u64) -> Self {
         Self {
             entries,
@@ -61,7 +61,7 @@ impl Replayed {
     }
 }
 
-impl Router for Replayed {
+impl Router for PolicyRouter {
     fn direct(&mut self, number: u32, request: &Request, scene: &Scene<'_>) -> Option<Directed> {
         let entry = &*self.entries[number as usize];
         let policy = &scene.snapshot.policy;
@@ -71,7 +71,7 @@ impl Router for Replayed {
             return None;
         }
         let model = policy.models.get(name)?;
-        let traveller = Traveller { house: self, entry, request, scene, policy, key };
+        let replayed = ReplayedRequest { router: self, entry, request, scene, policy, key };
         let route = match entry.named_pool.as_deref().map(|named| policy.pools.iter().position(|it| *it.name == *named))
         {
             Some(Some(pool)) => {
@@ -80,7 +80,7 @@ impl Router for Replayed {
                 Arc::new(Route { targets, cascade: None, tiers: Arc::default(), ..Route::clone(model.first()?) })
             }
             Some(None) => return None,
-            None => way::find(model, &traveller, &scene.snapshot.pools).ok()?.route,
+            None => way::find(model, &replayed, &scene.snapshot.pools).ok()?.route,
         };
         Some(Directed {
             route,
@@ -90,8 +90,8 @@ impl Router for Replayed {
     }
 }
 
-struct Traveller<'a> {
-    house: &'a Replayed,
+struct ReplayedRequest<'a> {
+    router: &'a PolicyRouter,
     entry: &'a Entry,
     request: &'a Request,
     scene: &'a Scene<'a>,
@@ -99,9 +99,9 @@ struct Traveller<'a> {
     key: Option<usize>,
 }
 
-impl Traveller<'_> {
+impl ReplayedRequest<'_> {
     fn misses(&self, what: &str) {
-        *self.house.missing.borrow_mut().entry(what.to_owned()).or_default() += 1;
+        *self.router.missing.borrow_mut().entry(what.to_owned()).or_default() += 1;
     }
 
     /// What the journal has of it, or what stands for it where it has nothing.
@@ -122,7 +122,7 @@ impl Traveller<'_> {
     }
 }
 
-impl Facts for Traveller<'_> {
+impl Facts for ReplayedRequest<'_> {
     fn tokens(&self) -> u64 {
         self.entry.prompt_tokens.into()
     }
@@ -242,7 +242,7 @@ impl Facts for Traveller<'_> {
     }
 }
 
-impl Asks for Traveller<'_> {
+impl Asks for ReplayedRequest<'_> {
     fn speaks(&self, pool: usize) -> bool {
         self.policy.pools[pool].speaks.contains(&self.entry.endpoint)
     }
@@ -271,12 +271,12 @@ impl Asks for Traveller<'_> {
             ttft_limit: None,
             tpot_limit: None,
         };
-        let (_, outlook) = pool.peek(&ask, self.scene.now, &mut self.house.scratch.borrow_mut())?;
+        let (_, outlook) = pool.peek(&ask, self.scene.now, &mut self.router.scratch.borrow_mut())?;
         Some(outlook).filter(|outlook| !outlook.avoided)
     }
 
     fn boundary(&self, rule: &Name) -> Arc<Boundary> {
-        self.house.boundaries.borrow_mut().entry(rule.clone()).or_default().clone()
+        self.router.boundaries.borrow_mut().entry(rule.clone()).or_default().clone()
     }
 
     fn teaches(&self) -> bool {
@@ -285,7 +285,7 @@ impl Asks for Traveller<'_> {
 
     fn tier(&self, rule: &Name, tiers: &Tiers, views: &[TierView]) -> Decision {
         let new = || Arc::new(Tierings::new(&tiers.aim, tiers.routes.len(), MOST_KEYS));
-        let tierings = self.house.tierings.borrow_mut().entry(rule.clone()).or_insert_with(new).clone();
+        let tierings = self.router.tierings.borrow_mut().entry(rule.clone()).or_insert_with(new).clone();
         let particulars = self.entry.particulars.as_ref();
         let known = |of: fn(&Particulars) -> Option<&String>| particulars.and_then(of).and_then(|text| hash(text));
         let session = known(|it| it.session.as_ref());
@@ -295,7 +295,7 @@ impl Asks for Traveller<'_> {
             session: session.or_else(|| known(|it| it.said.as_ref())),
             continues: known(|it| it.said_before.as_ref()).filter(|_| session.is_none() && !tool_loop),
             tool_loop,
-            chance: self.house.dice.borrow_mut().f64(),
+            chance: self.router.dice.borrow_mut().f64(),
         };
         tierings.decide(&self.ranked(), &context, views, self.scene.now)
     }

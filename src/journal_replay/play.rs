@@ -4,8 +4,8 @@ use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc, time::Duration
 
 use super::{
     entry::{BLOCK_TOKENS, Entries, Entry, Kept},
+    replayed_request::{Missing, PolicyRouter},
     tally::{End, Ended, Limits},
-    traveller::{Missing, Replayed},
 };
 use crate::{
     policy::{Objectives, Policy},
@@ -71,7 +71,7 @@ impl Play {
             ..Setting::default()
         };
         let missing = Rc::new(RefCell::default());
-        let router = Replayed::new(sent, Rc::clone(&missing), seed);
+        let router = PolicyRouter::new(sent, Rc::clone(&missing), seed);
         let mut gateway = Gateway::with(self.policy.clone(), Box::new(router), &profiles, seed << 8);
         let outcomes = run(&setting, &requests, &mut [&mut gateway as &mut dyn Scheduler]);
         let mut numbers = (0_u32..).zip(&requests).zip(&outcomes);
@@ -202,8 +202,8 @@ mod tests {
     use super::*;
     use crate::{
         config::Config,
+        journal_replay::{Journal, Tally},
         policy::compile,
-        sim::rehearsal::{Journal, Tally},
     };
 
     /// A journal of `count` requests, `gap` milliseconds apart, each changed by `more`.

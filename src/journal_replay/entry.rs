@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Tokens of the blocks that stand for prompts.
-pub const BLOCK_TOKENS: u32 = 16;
+pub(super) const BLOCK_TOKENS: u32 = 16;
 
 /// A request of a journal.
 #[derive(Clone, Debug)]
