@@ -11,7 +11,7 @@
 //! | 10 | [`cli`] | commands |
 //! | 9 | [`server`] | listeners, reload, drain, what operators ask |
 //! | 8 | [`gateway`], [`loadgen`] | the walk; a client that asks servers and measures what callers see |
-//! | 7 | [`upstream`], [`journal_replay`] | HTTP to engines, and what they report of themselves; recorded traffic under another policy |
+//! | 7 | [`upstream`], [`journal_replay`], [`lab`] | HTTP to engines, and what they report of themselves; recorded traffic under another policy; offline evaluation |
 //! | 6 | [`sim`], [`embed`], [`store`], [`otel`] | simulated engines: a pure model, the same behind HTTP, and policies compared on it; vectors of texts; records on disk; traces to a collector |
 //! | 5 | [`fleet`], [`cache`] | engines and backends as they live: load, tickets, readings; answers that are given again |
 //! | 4 | [`schedule`], [`policy`] | which backend; what the operator decided |
@@ -32,6 +32,7 @@ pub mod embed;
 pub mod fleet;
 pub mod gateway;
 pub mod journal_replay;
+pub mod lab;
 pub mod loadgen;
 pub mod measure;
 pub mod otel;

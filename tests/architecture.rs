@@ -11,7 +11,7 @@ use rules::{House, breaches, test_breaches};
 use source::Source;
 
 /// A room may import only from rooms on lower floors. `lib.rs` and `main.rs` are the roof.
-const FLOORS: [(&str, u32); 22] = [
+const FLOORS: [(&str, u32); 23] = [
     ("types", 0),
     ("measure", 1),
     ("protocol", 2),
@@ -29,6 +29,7 @@ const FLOORS: [(&str, u32); 22] = [
     ("store", 6),
     ("otel", 6),
     ("journal_replay", 7),
+    ("lab", 7),
     ("upstream", 7),
     ("gateway", 8),
     ("loadgen", 8),

@@ -1,8 +1,8 @@
 //! The weights with the least loss on weighed candidates.
 
-use signalbox::cache::{
-    confidence::{FEATURES, SIGNS},
-    replay::Query,
+use signalbox::{
+    cache::confidence::{FEATURES, SIGNS},
+    lab::cache_replay::Query,
 };
 
 /// The share of queries with a partner that the weights stand for: low, for a budget that is kept there is kept where more repeat.

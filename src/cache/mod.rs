@@ -15,7 +15,6 @@ pub mod index;
 mod kept;
 mod key;
 mod record;
-pub mod replay;
 pub mod semantic;
 mod tags;
 

@@ -22,8 +22,6 @@ use std::{io, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-pub use self::evaluate::fit_files;
-
 /// A latency-aware model router and gateway that speaks the OpenAI API.
 #[derive(Debug, Parser)]
 #[command(name = "signalbox", version, arg_required_else_help = true)]

@@ -6,7 +6,6 @@ mod minilm;
 mod onnx;
 mod static_table;
 mod unit;
-mod vectors;
 mod wordpiece;
 mod worker;
 
@@ -15,7 +14,6 @@ pub use self::onnx::{Onnx, OnnxError};
 pub use self::{
     built_in::{decider, reads_whole, recall},
     unit::normalise,
-    vectors::{BuiltInVectors, built_in_vectors},
     worker::{Counts, Limits, Make, Worker, WorkerError},
 };
 

@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::{
-    learn::FEWEST,
-    results::{DRAWS, NOTHING, Results, Row, Set},
+use crate::{
+    cli::output,
+    lab::evaluate::{DRAWS, FEWEST, NOTHING, Results, Row, Set},
+    prompt::complexity::curve::Interval,
 };
-use crate::{cli::output, prompt::complexity::curve::Interval};
 
 /// The ranking that others are compared with.
 const OURS: &str = "signalbox";

@@ -4,8 +4,14 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::results::{Family, Point, Results};
-use crate::{cache::replay::Interval, cli::output, measure::beta::clopper_pearson};
+use crate::{
+    cli::output,
+    lab::{
+        cache_eval::{Family, Point, Results},
+        cache_replay::Interval,
+    },
+    measure::beta::clopper_pearson,
+};
 
 pub(super) fn text(results: &Results) -> String {
     let Results { pairs, same, stored, queries, partners, without, decider, .. } = results;

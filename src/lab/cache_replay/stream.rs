@@ -166,7 +166,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::cache::replay::Half;
+    use crate::lab::cache_replay::Half;
 
     fn pair(a: &str, b: &str, same: bool) -> Pair {
         Pair { a: a.into(), b: b.into(), same }

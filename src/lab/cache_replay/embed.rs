@@ -1,12 +1,15 @@
-//! Vectors of many texts by both built-in embedders, for what is looked into offline.
+//! Vectors of many texts by both built-in embedders.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
     thread,
 };
 
-use super::built_in::{decider, reads_whole, recall};
-use crate::cache::{EmbedError, Embedder, replay::Vectors};
+use super::stream::Vectors;
+use crate::{
+    cache::{EmbedError, Embedder},
+    embed::{decider, reads_whole, recall},
+};
 
 /// Vectors of texts, in their order.
 #[derive(Clone, Debug, Default)]

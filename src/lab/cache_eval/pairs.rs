@@ -8,8 +8,8 @@ use std::{
 use serde::Deserialize;
 
 use crate::{
-    cache::replay::Pair,
     config::{Problem, Problems, plain},
+    lab::cache_replay::Pair,
     sim::gzip,
 };
 

@@ -12,7 +12,7 @@ use crate::prompt::complexity::{
 /// The replays of each kind of traffic: the kind of their labels, and how many. One-sided labels are cheap, and each tells less.
 const KINDS: [(&str, usize); 3] = [("paired", 1000), ("one-sided", 1000), ("one-sided", 2000)];
 /// Prompts that a replay takes at least: as many at least are left to test on as there are labels.
-pub(super) const FEWEST: usize = 2 * KINDS[0].1 + 1;
+pub(crate) const FEWEST: usize = 2 * KINDS[0].1 + 1;
 /// After how many labels each a candidate is tried.
 const EVERY: usize = 250;
 /// Replays, each of other labels.
@@ -25,20 +25,20 @@ const NOISE: f64 = 0.1;
 const TRIED: f64 = 0.2;
 
 /// What replays of one kind of label came to, mean over seeds.
-pub(super) struct Replay {
-    pub(super) name: String,
-    pub(super) kind: &'static str,
-    pub(super) labels: usize,
+pub(crate) struct Replay {
+    pub(crate) name: String,
+    pub(crate) kind: &'static str,
+    pub(crate) labels: usize,
     /// APGR of the prior on what was not learned from.
-    pub(super) before: f64,
+    pub(crate) before: f64,
     /// APGR of the weights in use at the end.
-    pub(super) after: f64,
+    pub(crate) after: f64,
     /// The 95 % interval of what lies between them, over draws of labels from these prompts: what other prompts would do is not in it. Not a
     /// number where all draws are alike.
-    pub(super) gain: Interval,
-    pub(super) promotions: f64,
+    pub(crate) gain: Interval,
+    pub(crate) promotions: f64,
     /// Pairs of models that it is the sum of.
-    pub(super) pairs: usize,
+    pub(crate) pairs: usize,
 }
 
 /// One replay. Sums of runs are of qualities, so that a pair of models whose gap is next to nothing counts for next to nothing.
