@@ -15,7 +15,7 @@ use axum::{
 use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
 
-use super::{Control, guard, keys, page::page, state::State, watchers};
+use super::{Control, guard, keys, page::page, state::State, state_broadcast};
 use crate::{
     cache::{ExactKey, Purge},
     gateway::{REMEMBERED, refuse, wrong_method},
@@ -69,19 +69,19 @@ async fn ready(Extract(control): Extract<Arc<Control>>) -> Response {
 }
 
 async fn metrics(Extract(control): Extract<Arc<Control>>) -> Response {
-    ([(header::CONTENT_TYPE, CONTENT_TYPE)], control.house.metrics()).into_response()
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], control.app.metrics()).into_response()
 }
 
 async fn metrics_if_allowed(Extract(control): Extract<Arc<Control>>, headers: HeaderMap) -> Response {
-    match refuse(&control.house.live.load(), &headers) {
+    match refuse(&control.app.live.load(), &headers) {
         Some(refusal) => refusal,
-        None => ([(header::CONTENT_TYPE, CONTENT_TYPE)], control.house.public_metrics()).into_response(),
+        None => ([(header::CONTENT_TYPE, CONTENT_TYPE)], control.app.public_metrics()).into_response(),
     }
 }
 
 /// The present state, made where it may take its time.
 pub(super) async fn state_json(control: Arc<Control>) -> Option<String> {
-    let make = move || serde_json::to_string(&State::of(&control.house, control.is_draining())).ok();
+    let make = move || serde_json::to_string(&State::of(&control.app, control.is_draining())).ok();
     tokio::task::spawn_blocking(make).await.ok().flatten()
 }
 
@@ -94,20 +94,20 @@ async fn state(Extract(control): Extract<Arc<Control>>) -> Response {
 
 /// The same once a second, as events.
 async fn events(Extract(control): Extract<Arc<Control>>) -> Response {
-    let Some(updates) = control.watchers.join(control.stopping()) else {
-        let message = format!("{} are watching already: ask for /admin/state now and then", watchers::MOST);
+    let Some(updates) = control.state_events.subscribe(control.stopping()) else {
+        let message = format!("{} are watching already: ask for /admin/state now and then", state_broadcast::MOST);
         return (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "error": { "message": message } }))).into_response();
     };
     Sse::new(updates).keep_alive(KeepAlive::default()).into_response()
 }
 
 async fn decisions(Extract(control): Extract<Arc<Control>>) -> Response {
-    let last = control.house.desk.last(100);
+    let last = control.app.desk.last(100);
     Json(last.iter().map(|line| &**line).collect::<Vec<_>>()).into_response()
 }
 
 async fn decision(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>) -> Response {
-    let Some(line) = control.house.desk.find(&id) else {
+    let Some(line) = control.app.desk.find(&id) else {
         let message = format!("no decision '{id}' is remembered: the last {REMEMBERED} are");
         return (StatusCode::NOT_FOUND, Json(json!({ "error": { "message": message } }))).into_response();
     };
@@ -116,7 +116,7 @@ async fn decision(Extract(control): Extract<Arc<Control>>, Path(id): Path<String
 
 /// How every route with tiers stands, and the weights that prompts are scored by.
 async fn complexity(Extract(control): Extract<Arc<Control>>) -> Response {
-    let desk = &control.house.desk;
+    let desk = &control.app.desk;
     let routes: serde_json::Map<_, _> = desk
         .standings(desk.clock.now())
         .into_iter()
@@ -139,7 +139,7 @@ async fn roll_back(Extract(control): Extract<Arc<Control>>, Query(asked): Query<
     let Some(route) = asked.get("route").cloned() else {
         return refuse(StatusCode::BAD_REQUEST, "name the route: ?route=NAME".to_owned()).into_response();
     };
-    let lessons = control.house.desk.lessons.clone();
+    let lessons = control.app.desk.lessons.clone();
     let name = route.clone();
     // It writes a file.
     let back = tokio::task::spawn_blocking(move || lessons.roll_back(&name)).await.ok().flatten();
@@ -165,7 +165,7 @@ async fn purge(Extract(control): Extract<Arc<Control>>, Query(asked): Query<Hash
     };
     let purge = Purge { caller: asked.get("key").cloned(), route: asked.get("route").cloned(), entry };
     // It looks at every entry.
-    let desk = control.house.desk.clone();
+    let desk = control.app.desk.clone();
     let gone = tokio::task::spawn_blocking(move || desk.forget(&purge)).await.unwrap_or(0);
     Json(json!({ "purged": gone })).into_response()
 }

@@ -34,7 +34,7 @@ pub(super) async fn operators(control: Arc<Control>, listen: SocketAddr, request
     if is_probe(&request) {
         return next.run(request).await;
     }
-    let access = control.house.admin_access.load_full();
+    let access = control.app.admin_access.load_full();
     match refused(&access, listen, &request) {
         Some(refusal) => refusal,
         None => next.run(request).await,
@@ -111,7 +111,7 @@ fn refusal(status: StatusCode, message: &str) -> Response {
 /// Lets clients through: not what was sent to a foreign name, nor what a page of another site sends to an API that is open to whoever can
 /// connect, which on this machine alone means every page in its browser. Where sites are named whose pages may call, `with_cors` answers.
 pub(super) async fn clients(control: &Control, with_cors: &Router, request: Request, next: Next) -> Response {
-    let serving = control.house.live.load();
+    let serving = control.app.live.load();
     let policy = &serving.snapshot.policy;
     if let Some(fault) = foreign(policy, &request) {
         return reply_to(None, "", &fault);

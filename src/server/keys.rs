@@ -26,14 +26,14 @@ pub(super) fn routes(control: Arc<Control>) -> Router {
 }
 
 async fn keys(Extract(control): Extract<Arc<Control>>) -> Response {
-    let (desk, serving) = (&control.house.desk, control.house.live.load());
+    let (desk, serving) = (&control.app.desk, control.app.live.load());
     let keys = desk.callers.keys(&serving.snapshot.policy, desk.clock.now());
     Json(json!({ "keys": keys, "teams": desk.callers.teams() })).into_response()
 }
 
 /// How callers' prompts begin, and what to do where they depart early.
 async fn prompt_cache(Extract(control): Extract<Arc<Control>>) -> Response {
-    let (desk, serving) = (&control.house.desk, control.house.live.load());
+    let (desk, serving) = (&control.app.desk, control.app.live.load());
     Json(json!({ "callers": desk.habits.told(&serving.snapshot.policy) })).into_response()
 }
 
@@ -48,9 +48,9 @@ async fn restore(control: Extract<Arc<Control>>, id: Path<String>) -> Response {
 async fn change(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>, revoked: bool) -> Response {
     // A reload meanwhile might bring another key of this name.
     let _alone = control.reloading.lock().await;
-    let serving = control.house.live.load();
+    let serving = control.app.live.load();
     let policy = &serving.snapshot.policy;
-    let callers = &control.house.desk.callers;
+    let callers = &control.app.desk.callers;
     let done = if revoked { callers.revoke(policy, &id) } else { callers.restore(policy, &id) };
     if !done {
         let what = if revoked { "in the policy" } else { "that was revoked" };
@@ -59,7 +59,7 @@ async fn change(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>,
     tracing::warn!(key = id, revoked, "a key was {}", if revoked { "revoked" } else { "let in again" });
     let writing = control.clone();
     // On disk before it is told, where it is kept.
-    let _ = tokio::task::spawn_blocking(move || writing.house.write_usage()).await;
+    let _ = tokio::task::spawn_blocking(move || writing.app.write_usage()).await;
     Json(json!({ "key": id, "revoked": revoked, "kept": callers.is_kept() })).into_response()
 }
 
@@ -82,7 +82,7 @@ async fn usage(Extract(control): Extract<Arc<Control>>, Query(asked): Query<Hash
             && is("key", &entry.key)
             && is("team", &entry.team)
     };
-    let rows = control.house.desk.callers.book.rows(wanted);
+    let rows = control.app.desk.callers.book.rows(wanted);
     match asked.get("format").map(String::as_str) {
         None | Some("jsonl") => ([(header::CONTENT_TYPE, "application/x-ndjson")], jsonl(&rows)).into_response(),
         Some("csv") => ([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], csv(&rows)).into_response(),

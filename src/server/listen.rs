@@ -1,5 +1,5 @@
-//! The door: accepts connections, sets `TCP_NODELAY`, shakes hands where there is a certificate, bounds how long a client may take over
-//! its headers, and drains.
+//! The listener: accepts connections, sets `TCP_NODELAY`, completes TLS handshakes, bounds the time a client may take over its headers,
+//! and drains.
 
 use std::{
     io,
@@ -32,7 +32,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tower::ServiceExt;
 
-use super::{patient::Patient, tls::Certificate};
+use super::{tls::Certificate, write_timeout::WriteTimeout};
 use crate::{protocol::error, types::Fault};
 
 /// How long a client may take nothing of what is written to it.
@@ -69,7 +69,7 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Tasks {
 }
 
 /// What all connections of a listener have in common.
-struct Door {
+struct Listener {
     app: Router,
     builder: auto::Builder<Tasks>,
     /// How long a client may take over its handshake, and over its headers.
@@ -116,7 +116,7 @@ pub(super) async fn serve(
     let mut builder = auto::Builder::new(tasks.clone());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(header);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30)));
-    let door = Arc::new(Door { app, builder, header, stop: stop.clone() });
+    let listener_state = Arc::new(Listener { app, builder, header, stop: stop.clone() });
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -125,7 +125,7 @@ pub(super) async fn serve(
         match accepted {
             Ok((stream, _)) => {
                 let acceptor = certificate.as_ref().and_then(|certificate| certificate.acceptor());
-                tasks.spawn(door.clone().connection(stream, acceptor, graceful.watcher()));
+                tasks.spawn(listener_state.clone().connection(stream, acceptor, graceful.watcher()));
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
@@ -139,13 +139,13 @@ pub(super) async fn serve(
     Leftover { tasks, drained }
 }
 
-impl Door {
+impl Listener {
     async fn connection(self: Arc<Self>, stream: TcpStream, acceptor: Option<TlsAcceptor>, watcher: Watcher) {
         // Without it, small events wait for the client's acknowledgement: 40 ms each.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
-        let Some(acceptor) = acceptor else { return self.converse(Patient::new(stream, UNREAD), watcher).await };
+        let Some(acceptor) = acceptor else { return self.converse(WriteTimeout::new(stream, UNREAD), watcher).await };
         let mut stop = self.stop.clone();
         let secured = tokio::select! {
             secured = timeout(self.header, secured(stream, &acceptor)) => secured,
@@ -190,7 +190,7 @@ impl Door {
 const HANDSHAKE: u8 = 22;
 
 /// A connection after its handshake; `None` where there was none. Who speaks in the clear is told so.
-async fn secured(mut stream: TcpStream, acceptor: &TlsAcceptor) -> Option<TlsStream<Patient<TcpStream>>> {
+async fn secured(mut stream: TcpStream, acceptor: &TlsAcceptor) -> Option<TlsStream<WriteTimeout<TcpStream>>> {
     let mut first = [0];
     if stream.peek(&mut first).await.is_ok_and(|seen| seen > 0) && first != [HANDSHAKE] {
         let message = "this address is served over TLS: ask it by https://";
@@ -204,7 +204,7 @@ async fn secured(mut stream: TcpStream, acceptor: &TlsAcceptor) -> Option<TlsStr
         let _ = tokio::io::copy(&mut stream.take(LONGEST_READ), &mut tokio::io::sink()).await;
         return None;
     }
-    let handshake = acceptor.accept(Patient::new(stream, UNREAD)).await;
+    let handshake = acceptor.accept(WriteTimeout::new(stream, UNREAD)).await;
     handshake.inspect_err(|error| tracing::debug!(%error, "a handshake failed")).ok()
 }
 

@@ -1,26 +1,26 @@
 //! The process: listeners, reload, drain, and what operators ask.
 
 mod admin;
+mod app;
 mod costs;
 mod guard;
-mod house;
+mod h2_stall_guard;
 mod keys;
 mod listen;
+mod metrics_snapshot;
 mod origin;
 mod page;
-mod patient;
-mod readings;
+mod pool_health;
+mod reachability;
 mod reload;
 mod run;
 mod state;
+mod state_broadcast;
 mod tls;
-mod unread;
-mod vigil;
-mod vitals;
-mod watchers;
+mod write_timeout;
 
 pub use self::{
-    house::OpenError,
+    app::OpenError,
     run::{Bound, Options, RunError, run},
 };
 
@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, watch};
 
-use self::{house::House, watchers::Watchers};
+use self::{app::App, state_broadcast::StateBroadcast};
 use crate::policy::Policy;
 
 /// Loads the policy anew; the error is a text for people, with file, line and caret.
@@ -36,13 +36,13 @@ pub type Loader = Box<dyn Fn() -> Result<Policy, String> + Send + Sync>;
 
 /// The process's switches: reload and stop.
 struct Control {
-    house: House,
+    app: App,
     /// `None` where there is no file to load again.
     loader: Option<Loader>,
     /// One reload at a time.
     reloading: Mutex<()>,
     stop: watch::Sender<bool>,
-    watchers: Watchers,
+    state_events: StateBroadcast,
 }
 
 impl Control {
@@ -64,13 +64,13 @@ impl Control {
             // Reading files blocks.
             Some(_) => tokio::task::spawn_blocking(move || {
                 let policy = control.loader.as_ref().map_or_else(|| Err(String::new()), |load| load())?;
-                let serving = control.house.live.load();
+                let serving = control.app.live.load();
                 if let Some(reason) = serving.snapshot.policy.opened_by(&policy) {
                     tracing::warn!(hash = policy.hash, "a policy was refused, the one before stays in force: {reason}");
                     return Ok(Err(format!("the policy was refused: {reason}")));
                 }
                 let (hash, exposures) = (policy.hash.clone(), policy.exposures());
-                control.house.replace(policy).map_err(|error| error.to_string())?;
+                control.app.replace(policy).map_err(|error| error.to_string())?;
                 for exposure in exposures {
                     tracing::warn!("{exposure}");
                 }
@@ -82,14 +82,14 @@ impl Control {
         match &result {
             Ok(Ok(hash)) => {
                 tracing::info!(%hash, "the policy was loaded anew");
-                vigil::check(&self.house);
+                reachability::check_credentials(&self.app);
             }
             // Told already.
             Ok(Err(_)) => {}
             Err(error) => tracing::error!("the policy was not loaded, the one before stays in force\n{error}"),
         }
         let result = result.flatten();
-        self.house.desk.metrics.config_reload(result.is_ok());
+        self.app.desk.metrics.config_reload(result.is_ok());
         result
     }
 }

@@ -16,7 +16,8 @@ use tokio::{
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    Control, House, Loader, OpenError, admin, guard, listen, reload, unread::Unread, vigil, watchers::Watchers,
+    App, Control, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listen, reachability, reload,
+    state_broadcast::StateBroadcast,
 };
 use crate::{
     gateway::{Inquiry, Models, Observer, Reply, reply_to, walk},
@@ -99,11 +100,11 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let (file, loader) = source.unzip();
     let stop = watch::Sender::new(false);
     let control = Arc::new(Control {
-        house: House::open(policy)?,
+        app: App::open(policy)?,
         loader,
         reloading: Mutex::default(),
         stop,
-        watchers: Watchers::default(),
+        state_events: StateBroadcast::default(),
     });
     if let Some(file) = &file
         && let Err(error) = reload::on_change(control.clone(), file)
@@ -117,26 +118,26 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let admin_task = operators.zip(bound.admin).map(|(listener, at)| {
         let app = admin::admin(control.clone(), at);
         // What does not leave the machine needs no securing, and no name that a certificate is for; unless certificates are asked for.
-        let certificate = (secured || !at.ip().is_loopback()).then(|| control.house.admin_certificate.clone());
+        let certificate = (secured || !at.ip().is_loopback()).then(|| control.app.admin_certificate.clone());
         let serving = listen::serve(listener, app, certificate, limits.header, Duration::from_secs(1), admin_closed);
         tokio::spawn(async move { serving.await.end().await })
     });
     let (close, closed) = watch::channel(false);
     on_signal(control.clone(), limits.lame_duck, close)?;
-    tend(&control);
+    maintain(&control);
     let watched = control.clone();
-    vigil::keep(move || (watched.house.registry.engines(), watched.house.desk.clock.now()));
-    vigil::check(&control.house);
+    reachability::watch(move || (watched.app.registry.engines(), watched.app.desk.clock.now()));
+    reachability::check_credentials(&control.app);
     let watched = control.clone();
-    tokio::spawn(async move { watched.watchers.tend(|| admin::state_json(watched.clone())).await });
+    tokio::spawn(async move { watched.state_events.run(|| admin::state_json(watched.clone())).await });
     ready(bound)?;
 
-    let certificate = Some(control.house.certificate.clone());
-    let left = listen::serve(api, app(&control), certificate, limits.header, limits.drain, closed).await;
+    let certificate = Some(control.app.certificate.clone());
+    let left = listen::serve(api, api_router(&control), certificate, limits.header, limits.drain, closed).await;
     let drained = left.drained;
     if !drained {
         tracing::warn!("the drain limit is over: requests still under way are cut (limits.drain)");
-        control.house.desk.cut();
+        control.app.desk.cut();
     }
     left.end().await;
     // Nobody receives when there is no admin listener.
@@ -144,16 +145,16 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     if let Some(task) = admin_task {
         let _ = task.await;
     }
-    control.house.close().await;
+    control.app.close().await;
     Ok(drained)
 }
 
-fn app(control: &Arc<Control>) -> Router {
-    let house = &control.house;
-    let unread = Arc::new(Unread::default());
-    let looking = unread.clone();
-    tokio::spawn(async move { looking.tend(listen::UNREAD).await });
-    let (live, desk, client) = (house.live.clone(), house.desk.clone(), house.client.clone());
+fn api_router(control: &Arc<Control>) -> Router {
+    let app = &control.app;
+    let stall_guard = Arc::new(StallGuard::default());
+    let sweeper = stall_guard.clone();
+    tokio::spawn(async move { sweeper.run(listen::UNREAD).await });
+    let (live, desk, client) = (app.live.clone(), app.desk.clone(), app.client.clone());
     let router = if live.load().snapshot.policy.observed.is_some() {
         // Every path is that gateway's own.
         Router::new().fallback_service(any_service(Observer::new(live, desk, client)))
@@ -164,12 +165,12 @@ fn app(control: &Arc<Control>) -> Router {
             .merge(Inquiry::router(live, desk))
             .merge(admin::public(control.clone()))
     };
-    let with_cors = router.clone().layer(guard::cors(control.house.live.clone()));
+    let with_cors = router.clone().layer(guard::cors(control.app.live.clone()));
     router
         .layer(middleware::from_fn({
             let control = control.clone();
             move |request: Request, next: Next| {
-                let (control, with_cors, unread) = (control.clone(), with_cors.clone(), unread.clone());
+                let (control, with_cors, stall_guard) = (control.clone(), with_cors.clone(), stall_guard.clone());
                 async move {
                     let is_http1 = request.version() < Version::HTTP_2;
                     let hang_up = request.extensions().get().cloned().unwrap_or_default();
@@ -178,7 +179,7 @@ fn app(control: &Arc<Control>) -> Router {
                         // The next request is better sent to another gateway.
                         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                     }
-                    if is_http1 { response } else { response.map(|body| unread.watch(body, hang_up)) }
+                    if is_http1 { response } else { response.map(|body| stall_guard.watch(body, hang_up)) }
                 }
             }
         }))
@@ -202,7 +203,7 @@ const TENDED: Duration = Duration::from_secs(30);
 const USAGE_WRITTEN: Duration = Duration::from_secs(2);
 
 /// Tends the cache by meaning, the book of usage and what engines' hours cost, until the process ends.
-fn tend(control: &Arc<Control>) {
+fn maintain(control: &Arc<Control>) {
     let writing = control.clone();
     tokio::spawn(async move {
         let mut tick = tokio::time::interval(USAGE_WRITTEN);
@@ -211,8 +212,8 @@ fn tend(control: &Arc<Control>) {
             tick.tick().await;
             let writing = writing.clone();
             let _ = tokio::task::spawn_blocking(move || {
-                writing.house.write_usage();
-                writing.house.accrue();
+                writing.app.write_usage();
+                writing.app.accrue();
             })
             .await;
         }
@@ -222,16 +223,16 @@ fn tend(control: &Arc<Control>) {
         let mut tick = tokio::time::interval(TENDED);
         loop {
             tick.tick().await;
-            let desk = control.house.desk.clone();
+            let desk = control.app.desk.clone();
             // It may take long.
             let _ = tokio::task::spawn_blocking(move || desk.meanings.tend(desk.clock.now())).await;
             let _alone = control.reloading.lock().await;
             let again = control.clone();
-            let tend = move || {
-                again.house.tend_disk();
-                again.house.tend_certificate();
+            let retry = move || {
+                again.app.reopen_persisted_cache();
+                again.app.reload_certificates();
             };
-            let _ = tokio::task::spawn_blocking(tend).await;
+            let _ = tokio::task::spawn_blocking(retry).await;
         }
     });
 }

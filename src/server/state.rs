@@ -13,7 +13,7 @@ use self::{
     pools::{CostState, PoolState, Pools, RouteState},
     tiers::{TieredState, tiered},
 };
-use super::house::House;
+use super::app::App;
 use crate::{
     fleet::Pool,
     gateway::Line,
@@ -132,27 +132,27 @@ struct DecisionState {
 }
 
 impl State {
-    /// The state of `house` now. It looks at every backend: not on a worker.
-    pub(super) fn of(house: &House, draining: bool) -> Self {
-        let now = house.desk.clock.now();
-        let serving = house.live.load();
+    /// The state of `app` now. It looks at every backend: not on a worker.
+    pub(super) fn of(app: &App, draining: bool) -> Self {
+        let now = app.desk.clock.now();
+        let serving = app.live.load();
         let policy = &serving.snapshot.policy;
-        let recent = house.desk.last(FORESEEN);
-        let gathered = Pools::new(house, &serving, &recent, now);
-        let mut budgets = house.desk.slos.pools(now);
+        let recent = app.desk.last(FORESEEN);
+        let gathered = Pools::new(app, &serving, &recent, now);
+        let mut budgets = app.desk.slos.pools(now);
         let mut slo = |pool: &Pool| {
             let own = budgets.iter_mut().find(|(name, _)| *name == pool.spec.name);
             own.map(|(_, slo)| std::mem::take(slo)).unwrap_or_default()
         };
         let pools = serving.snapshot.pools.iter().enumerate();
         let pools: Vec<_> = pools.map(|(at, pool)| gathered.state(at, pool, slo(pool))).collect();
-        let routes = house.desk.slos.routes(now).into_iter();
+        let routes = app.desk.slos.routes(now).into_iter();
         let routes: Vec<_> = routes.map(|(name, slo)| RouteState { name, slo }).collect();
-        let cache = policy.caching.as_ref().map(|_| cache(house, policy, now));
+        let cache = policy.caching.as_ref().map(|_| cache(app, policy, now));
         let shadow = cache.as_ref().and_then(|cache| cache.false_hits.as_ref()).map_or(0, |it| it.shadow_scopes);
         let health = Health::of(&pools, &routes, draining, shadow);
         let cost = gathered.cost();
-        let ratios = house.desk.metrics.prefix_hits().ratios();
+        let ratios = app.desk.metrics.prefix_hits().ratios();
         Self {
             version: env!("CARGO_PKG_VERSION"),
             hash: policy.hash.clone(),
@@ -164,17 +164,17 @@ impl State {
             api: api(policy),
             model: policy.models.names().next().cloned(),
             asks_keys: !policy.keys.is_empty(),
-            in_flight: house.desk.metrics.in_flight(),
+            in_flight: app.desk.metrics.in_flight(),
             requests: Requests {
-                total: house.desk.metrics.requests_total(),
-                per_second: house.desk.rate.per_second(RateSpan::TenSeconds, now),
+                total: app.desk.metrics.requests_total(),
+                per_second: app.desk.rate.per_second(RateSpan::TenSeconds, now),
             },
             cost,
             cache,
             prefix: ratios.map(|(predicted, reported)| Prefix { predicted, reported }),
             pools,
             routes,
-            tiered: tiered(house, policy, now),
+            tiered: tiered(app, policy, now),
             decisions: recent.iter().take(DECISIONS).map(|line| decision(line)).collect(),
         }
     }
@@ -186,22 +186,22 @@ fn api(policy: &Policy) -> String {
     format!("{scheme}://{}", policy.listen)
 }
 
-fn cache(house: &House, policy: &Policy, now: Moment) -> CacheState {
-    let metrics = house.desk.metrics.cache();
+fn cache(app: &App, policy: &Policy, now: Moment) -> CacheState {
+    let metrics = app.desk.metrics.cache();
     let tier = |live: telemetry::CacheLive| {
         let (lookups, hits) = metrics.rates(live.tier);
         let hit_rate = (lookups > 0).then(|| hits as f64 / lookups as f64);
         CacheTier { tier: live.tier, lookups, hits, hit_rate, entries: live.entries, bytes: live.bytes }
     };
-    let false_hits = house.false_hits(policy, now).map(|live| FalseHits {
+    let false_hits = app.false_hits(policy, now).map(|live| FalseHits {
         labels: live.labels,
         rate: live.rate,
         lower: live.lower,
         upper: live.upper,
         shadow_scopes: live.shadow_scopes,
     });
-    let tiers = house.caches(policy).into_iter().map(tier).collect();
-    let embedder = house.desk.meanings.embedder();
+    let tiers = app.caches(policy).into_iter().map(tier).collect();
+    let embedder = app.desk.meanings.embedder();
     CacheState { tiers, saved_usd: metrics.saved_usd(), false_hits, embedder }
 }
 

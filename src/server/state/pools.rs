@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::super::{house::House, vitals::hidden_queue};
+use super::super::{app::App, pool_health::hidden_queue};
 use crate::{
     fleet::{Backend, Pool},
     gateway::{Line, Serving},
@@ -180,7 +180,7 @@ pub(super) struct Pools<'a> {
 }
 
 impl<'a> Pools<'a> {
-    pub(super) fn new(house: &House, serving: &'a Serving, recent: &'a [Arc<Line>], now: Moment) -> Self {
+    pub(super) fn new(app: &App, serving: &'a Serving, recent: &'a [Arc<Line>], now: Moment) -> Self {
         let pools = &serving.snapshot.pools;
         let meters: Vec<Vec<_>> = pools
             .iter()
@@ -194,7 +194,7 @@ impl<'a> Pools<'a> {
         Self {
             totals: meters.iter().map(|own| own.iter().map(|meter| meter.requests_total()).sum()).collect(),
             answered: meters.iter().map(answers).collect(),
-            live: house.pools(serving, now),
+            live: app.pools(serving, now),
             serving,
             meters,
             recent,

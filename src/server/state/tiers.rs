@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::house::House;
+use super::super::app::App;
 use crate::{
     gateway::lessons::Tally,
     policy::{Policy, Tiers},
@@ -25,15 +25,15 @@ pub(super) struct TieredState {
 }
 
 /// Every route of `policy` with tiers that has decided anything, by name.
-pub(super) fn tiered(house: &House, policy: &Policy, now: Moment) -> Vec<TieredState> {
-    let learned = house.desk.lessons.tallies();
+pub(super) fn tiered(app: &App, policy: &Policy, now: Moment) -> Vec<TieredState> {
+    let learned = app.desk.lessons.tallies();
     let state = |(route, standing): (Name, Standing)| {
         let (_, tiers) = policy.models.tiered().find(|(name, _)| **name == route)?;
         let learned = learned.iter().find(|(name, _)| *name == route).map(|(_, tally)| *tally).unwrap_or_default();
         let (aim, pools, wanted) = (aim(&tiers.aim), pools(policy, tiers), wanted(&tiers.aim));
         Some(TieredState { route, aim, pools, wanted, standing, learned })
     };
-    let decided = house.desk.standings(now).into_iter().filter(|(_, standing)| standing.decisions > 0);
+    let decided = app.desk.standings(now).into_iter().filter(|(_, standing)| standing.decisions > 0);
     decided.filter_map(state).collect()
 }
 

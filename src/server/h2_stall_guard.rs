@@ -28,7 +28,7 @@ const LARGEST: usize = 64 << 10;
 
 /// The answers under way.
 #[derive(Default)]
-pub(super) struct Unread {
+pub(super) struct StallGuard {
     answers: DashMap<u64, Arc<Mutex<Answer>>>,
     numbers: AtomicU64,
 }
@@ -47,10 +47,10 @@ struct Answer {
 struct Watched {
     answer: Arc<Mutex<Answer>>,
     number: u64,
-    unread: Arc<Unread>,
+    guard: Arc<StallGuard>,
 }
 
-impl Unread {
+impl StallGuard {
     /// Looks after `body` for as long as it lives.
     pub(super) fn watch(self: &Arc<Self>, body: Body, hang_up: HangUp) -> Body {
         if body.is_end_stream() {
@@ -60,11 +60,11 @@ impl Unread {
         let answer = Arc::new(Mutex::new(answer));
         let number = self.numbers.fetch_add(1, Relaxed);
         self.answers.insert(number, answer.clone());
-        Body::new(Watched { answer, number, unread: self.clone() })
+        Body::new(Watched { answer, number, guard: self.clone() })
     }
 
     /// Gives up, for ever, what was not read for `limit`.
-    pub(super) async fn tend(&self, limit: Duration) {
+    pub(super) async fn run(&self, limit: Duration) {
         let mut tick = tokio::time::interval(LOOK);
         loop {
             tick.tick().await;
@@ -145,7 +145,7 @@ impl http_body::Body for Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.unread.answers.remove(&self.number);
+        self.guard.answers.remove(&self.number);
     }
 }
 
@@ -171,28 +171,28 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_nobody_reads_is_let_go_of_and_what_has_nothing_to_give_is_not() {
-        let unread = Arc::new(Unread::default());
+        let guard = Arc::new(StallGuard::default());
         let (left, waiting) = (Arc::new(()), Arc::new(()));
-        let mut unasked = unread.watch(body(2, left.clone()), HangUp::default());
-        let mut empty = unread.watch(body(1, waiting.clone()), HangUp::default());
+        let mut unasked = guard.watch(body(2, left.clone()), HangUp::default());
+        let mut empty = guard.watch(body(1, waiting.clone()), HangUp::default());
         assert!(unasked.frame().await.is_some() && empty.frame().await.is_some());
         assert!(empty.frame().now_or_never().is_none());
         tokio::time::advance(LIMIT / 2).await;
-        unread.give_up(Instant::now(), LIMIT);
+        guard.give_up(Instant::now(), LIMIT);
         assert_eq!((Arc::strong_count(&left), Arc::strong_count(&waiting)), (2, 2));
         tokio::time::advance(LIMIT / 2).await;
-        unread.give_up(Instant::now(), LIMIT);
+        guard.give_up(Instant::now(), LIMIT);
         assert_eq!((Arc::strong_count(&left), Arc::strong_count(&waiting)), (1, 2));
         assert!(unasked.frame().await.unwrap().is_err(), "it is broken off, not ended");
         drop((unasked, empty));
-        assert!(unread.answers.is_empty());
+        assert!(guard.answers.is_empty());
     }
 
     #[tokio::test]
     async fn a_large_part_is_given_out_in_small_ones() {
-        let unread = Arc::new(Unread::default());
+        let guard = Arc::new(StallGuard::default());
         let whole = Bytes::from((0..LARGEST * 2 + 7).map(|at| at as u8).collect::<Vec<_>>());
-        let mut watched = unread.watch(Body::from(whole.clone()), HangUp::default());
+        let mut watched = guard.watch(Body::from(whole.clone()), HangUp::default());
         let (mut sizes, mut given) = (Vec::new(), Vec::new());
         while let Some(frame) = watched.frame().await {
             let data = frame.unwrap().into_data().unwrap();

@@ -14,14 +14,14 @@ use tokio::{
 };
 
 /// Fails where nothing could be written for `limit`, so that a client that stopped reading does not hold its engine for ever.
-pub(super) struct Patient<S> {
+pub(super) struct WriteTimeout<S> {
     inner: S,
     limit: Duration,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
+impl<S> WriteTimeout<S> {
     pub(super) fn new(inner: S, limit: Duration) -> Self {
         Self { inner, limit, waiting: None }
     }
@@ -37,13 +37,13 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_read(cx, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
         self.bound(cx, written)
@@ -85,7 +85,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_given_up() {
         let (near, far) = duplex(8);
-        let mut near = Patient::new(near, LIMIT);
+        let mut near = WriteTimeout::new(near, LIMIT);
         let began = Instant::now();
         let error = near.write_all(&[0; 9]).await.unwrap_err();
         assert_eq!((error.kind(), began.elapsed()), (io::ErrorKind::TimedOut, LIMIT));
@@ -95,7 +95,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_little_by_little_is_waited_for() {
         let (near, mut far) = duplex(1);
-        let writing = tokio::spawn(async move { Patient::new(near, LIMIT).write_all(&[0; 9]).await });
+        let writing = tokio::spawn(async move { WriteTimeout::new(near, LIMIT).write_all(&[0; 9]).await });
         let began = Instant::now();
         for _ in 0..9 {
             tokio::time::sleep(LIMIT / 2).await;

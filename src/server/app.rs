@@ -32,7 +32,7 @@ use crate::{
 const LAST_SPANS: Duration = Duration::from_millis(750);
 
 /// The parts that requests, operators and reloads share.
-pub(super) struct House {
+pub(super) struct App {
     /// What is being served.
     pub live: Arc<Live>,
     /// Where records end.
@@ -52,7 +52,7 @@ pub(super) struct House {
     scrapers: Scrapers,
 }
 
-/// The house could not be put together.
+/// The app could not be put together.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// No HTTP client.
@@ -97,8 +97,8 @@ pub enum OpenError {
     },
 }
 
-impl House {
-    /// Puts the house together to serve `policy`.
+impl App {
+    /// Puts the app together to serve `policy`.
     pub(super) fn open(policy: Policy) -> Result<Self, OpenError> {
         let clock = Clock::start();
         let desk = Arc::new(Desk::new(clock));
@@ -168,7 +168,7 @@ impl House {
         let other_access_log = before.access_log != policy.access_log;
         let access_log = if other_access_log { open_access_log(&policy, &self.desk)? } else { None };
         let exporter = if other_otel { open_otel(&policy)? } else { None };
-        look_at_links(&policy)?;
+        check_links(&policy)?;
         keep_on_disk(&self.desk, &policy)?;
         share(&self.desk, &policy)?;
         share_limits(&self.desk, &policy).map_err(OpenError::SharedLimits)?;
@@ -221,7 +221,7 @@ impl House {
     }
 
     /// Looks whether the certificate was renewed. Waits for the disk.
-    pub(super) fn tend_certificate(&self) {
+    pub(super) fn reload_certificates(&self) {
         let serving = self.live.load();
         let policy = &serving.snapshot.policy;
         let access = self.admin_access.load();
@@ -238,7 +238,7 @@ impl House {
     }
 
     /// Tries again to have kept answers on disk, where another gateway had the folder. Waits for the disk.
-    pub(super) fn tend_disk(&self) {
+    pub(super) fn reopen_persisted_cache(&self) {
         if let Err(problem) = keep_on_disk(&self.desk, &self.live.load().snapshot.policy) {
             tracing::warn!("{}", OpenError::Disk(problem));
         }
@@ -298,7 +298,7 @@ fn prepare(
 }
 
 /// Whether the servers that the policy names have addresses; whether they are there shows later.
-fn look_at_links(policy: &Policy) -> Result<(), OpenError> {
+fn check_links(policy: &Policy) -> Result<(), OpenError> {
     // What simulated engines say goes nowhere.
     let shared = policy.caching.as_ref().and_then(|caching| caching.shared.as_ref()).filter(|_| !policy.simulated);
     if let Some(shared) = shared {

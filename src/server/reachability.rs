@@ -1,8 +1,8 @@
-//! What an operator should hear of without looking: engines that cannot be reached, or can again; and keys that providers do not take.
+//! What an operator should hear of without sweeper: engines that cannot be reached, or can again; and keys that providers do not take.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use super::house::House;
+use super::app::App;
 use crate::{
     fleet::Engine,
     gateway::check_keys,
@@ -13,33 +13,33 @@ use crate::{
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Tells of those of `engines` that come and go, until the process ends.
-pub(super) fn keep(engines: impl Fn() -> (Vec<Arc<Engine>>, Moment) + Send + 'static) {
+pub(super) fn watch(engines: impl Fn() -> (Vec<Arc<Engine>>, Moment) + Send + 'static) {
     tokio::spawn(async move {
-        let (mut tick, mut vigil) = (tokio::time::interval(LOOK), Vigil::default());
+        let (mut tick, mut reachability) = (tokio::time::interval(LOOK), Reachability::default());
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
             let (engines, now) = engines();
-            vigil.look(&engines, now);
+            reachability.look(&engines, now);
         }
     });
 }
 
 /// Asks providers about the keys that nothing is known of yet, beside all else.
-pub(super) fn check(house: &House) {
-    let serving = house.live.load();
+pub(super) fn check_credentials(app: &App) {
+    let serving = app.live.load();
     if !serving.snapshot.policy.simulated {
-        tokio::spawn(check_keys(serving, house.client.clone(), house.desk.clock));
+        tokio::spawn(check_keys(serving, app.client.clone(), app.desk.clock));
     }
 }
 
 /// Which engines cannot be reached, and since when.
 #[derive(Debug, Default)]
-struct Vigil {
+struct Reachability {
     down: HashMap<Name, Moment>,
 }
 
-impl Vigil {
+impl Reachability {
     fn look(&mut self, engines: &[Arc<Engine>], now: Moment) {
         self.down.retain(|name, _| engines.iter().any(|engine| engine.name == *name));
         for engine in engines {

@@ -15,22 +15,22 @@ pub(super) const MOST: usize = 64;
 const UPDATE: Duration = Duration::from_secs(1);
 
 /// The watchers of one gateway.
-pub(super) struct Watchers {
+pub(super) struct StateBroadcast {
     /// The last state as JSON; empty while nobody watches, lest the next who comes be shown an old one.
     news: watch::Sender<Arc<str>>,
     came: Notify,
     places: Arc<Semaphore>,
 }
 
-impl Default for Watchers {
+impl Default for StateBroadcast {
     fn default() -> Self {
         Self { news: watch::Sender::default(), came: Notify::new(), places: Arc::new(Semaphore::new(MOST)) }
     }
 }
 
-impl Watchers {
+impl StateBroadcast {
     /// The updates for one more watcher, until `stop` says so; `None` where there are too many.
-    pub(super) fn join(
+    pub(super) fn subscribe(
         &self,
         stop: watch::Receiver<bool>,
     ) -> Option<impl Stream<Item = Result<Event, Infallible>> + use<>> {
@@ -44,7 +44,7 @@ impl Watchers {
     }
 
     /// Tells what `state` gives to all who watch, for as long as the process lives.
-    pub(super) async fn tend<F: Future<Output = Option<String>>>(&self, state: impl Fn() -> F) {
+    pub(super) async fn run<F: Future<Output = Option<String>>>(&self, state: impl Fn() -> F) {
         let mut ticks = interval(UPDATE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {

@@ -1,4 +1,4 @@
-//! What is true now, for metrics: put together from everything that lives in the house.
+//! What is true now, for metrics: put together from everything that lives in the app.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::{
+    app::App,
     costs::spending,
-    house::House,
-    vitals::{hidden_queue, vitals},
+    pool_health::{hidden_queue, vitals},
 };
 use crate::{
     fleet::{BreakerState, Pool, Snapshot},
@@ -19,7 +19,7 @@ use crate::{
     types::{Moment, Name},
 };
 
-impl House {
+impl App {
     /// The metrics page.
     pub(super) fn metrics(&self) -> String {
         self.accrue();
