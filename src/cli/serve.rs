@@ -50,7 +50,7 @@ pub(super) struct Args {
 enum Behind {
     Policy(PathBuf),
     /// Simulated engines in the place of the policy's.
-    StandIns(PathBuf, Arc<sim::StandIns>),
+    Substitutes(PathBuf, Arc<sim::Substitutes>),
     Found(Vec<policy::Found>),
     /// An existing gateway, and no policy.
     Observed,
@@ -107,14 +107,14 @@ async fn run(args: Args) -> io::Result<ExitCode> {
 fn source(behind: &Behind, given: Given) -> Option<(PathBuf, Loader)> {
     let (file, engines) = match behind {
         Behind::Policy(file) => (file, None),
-        Behind::StandIns(file, engines) => (file, Some(engines.clone())),
+        Behind::Substitutes(file, engines) => (file, Some(engines.clone())),
         Behind::Found(_) | Behind::Simulated(_) | Behind::Observed => return None,
     };
     let (path, runtime) = (file.clone(), Handle::current());
     let loader: Loader = Box::new(move || {
         let policy = given.over(load(&path)?);
         match &engines {
-            Some(engines) => runtime.block_on(stand_in(engines, policy)),
+            Some(engines) => runtime.block_on(substitute(engines, policy)),
             None => Ok(policy),
         }
     });
@@ -130,8 +130,8 @@ async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
         if !args.simulate {
             return Ok((policy, Behind::Policy(file)));
         }
-        let engines = Arc::new(sim::StandIns::default());
-        return Ok((stand_in(&engines, policy).await?, Behind::StandIns(file, engines)));
+        let engines = Arc::new(sim::Substitutes::default());
+        return Ok((substitute(&engines, policy).await?, Behind::Substitutes(file, engines)));
     }
     let defaults = given.over(Policy::default());
     if given.observe.is_some() {
@@ -206,11 +206,11 @@ fn load(file: &Path) -> Result<Policy, String> {
     read.map_err(|problems| output::report(&problems))
 }
 
-async fn stand_in(engines: &sim::StandIns, policy: Policy) -> Result<Policy, String> {
+async fn substitute(engines: &sim::Substitutes, policy: Policy) -> Result<Policy, String> {
     if policy.journal.is_some() || policy.learning.file.is_some() {
         tracing::warn!("nothing is written to `journal` and `learning.file`: what simulated engines say is made up");
     }
-    engines.stand_in(policy).await.map_err(|error| cannot_start(&error))
+    engines.substitute(policy).await.map_err(|error| cannot_start(&error))
 }
 
 fn cannot_start(error: &io::Error) -> String {
@@ -230,7 +230,7 @@ fn write_ready(file: &Path, bound: Bound) -> io::Result<()> {
 fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + use<> {
     let behind = match behind {
         Behind::Policy(file) => format!("the policy {} ({})", file.display(), policy.hash),
-        Behind::StandIns(file, _) => {
+        Behind::Substitutes(file, _) => {
             format!("the policy {} ({}) over SIMULATED engines: the answers are made up", file.display(), policy.hash)
         }
         Behind::Found(found) => {

@@ -100,8 +100,8 @@ impl Play {
     }
 
     fn ended(&self, gateway: &Gateway, number: u32, request: &Request, outcome: &Outcome) -> Ended {
-        let told = gateway.told(number);
-        let pool = told.sent.map(|(pool, _)| &self.policy.pools[pool]);
+        let disposition = gateway.disposition(number);
+        let pool = disposition.sent.map(|(pool, _)| &self.policy.pools[pool]);
         let prompt_tokens = u64::from(outcome.prompt_tokens);
         let usage = Usage {
             prompt_tokens,
@@ -120,7 +120,7 @@ impl Play {
             end: match outcome.end {
                 outcome::End::Answered => End::Answered,
                 outcome::End::Left => End::Left,
-                outcome::End::Refused => End::Refused(told.refused.unwrap_or("refused").to_owned()),
+                outcome::End::Refused => End::Refused(disposition.refused.unwrap_or("refused").to_owned()),
                 outcome::End::Cut | outcome::End::Open => End::Failed,
             },
             limits: pool.map(|pool| self.limits(&pool.name)),
@@ -270,8 +270,8 @@ mod tests {
         let (tally, played) = tally(&tiers, &known);
         assert!((tally.share("large") - 0.3).abs() < 0.05, "{tally:?}");
         assert!(played.missing.is_empty());
-        let told = tiers.run(&entries(50, 150, |_| json!({})), 1).missing;
-        assert_eq!(told.get("prompt.complexity"), Some(&50));
+        let missing = tiers.run(&entries(50, 150, |_| json!({})), 1).missing;
+        assert_eq!(missing.get("prompt.complexity"), Some(&50));
     }
 
     #[test]

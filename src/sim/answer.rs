@@ -1,7 +1,7 @@
 //! What a simulated engine will say, decided before the first token: text in pieces, its kind and why it ends.
 
 use super::{
-    ask::{Ask, Kind, Prompt},
+    api_request::{ApiRequest, Kind, Prompt},
     job::Job,
     problem::Problem,
     profile::Profile,
@@ -20,7 +20,7 @@ pub(super) struct Answer {
 }
 
 /// Plans every choice of `ask`: for each prompt in order, its `n` answers, each with the job that an engine is given.
-pub(super) fn plan(ask: &Ask, profile: &Profile) -> Result<Vec<(Answer, Job)>, Problem> {
+pub(super) fn plan(ask: &ApiRequest, profile: &Profile) -> Result<Vec<(Answer, Job)>, Problem> {
     let mut choices = Vec::with_capacity(ask.prompts.len() * ask.n);
     for prompt in &ask.prompts {
         let room = room(ask, prompt, profile)?;
@@ -39,7 +39,7 @@ pub(super) fn plan(ask: &Ask, profile: &Profile) -> Result<Vec<(Answer, Job)>, P
 }
 
 /// Tokens an answer to `prompt` may have.
-fn room(ask: &Ask, prompt: &Prompt, profile: &Profile) -> Result<u32, Problem> {
+fn room(ask: &ApiRequest, prompt: &Prompt, profile: &Profile) -> Result<u32, Problem> {
     let longest = profile.longest();
     let least = ask.most.unwrap_or(1);
     match longest.checked_sub(prompt.tokens) {
@@ -55,7 +55,7 @@ fn room(ask: &Ask, prompt: &Prompt, profile: &Profile) -> Result<u32, Problem> {
 }
 
 impl Answer {
-    fn new(ask: &Ask, room: u32, seed: u64) -> Self {
+    fn new(ask: &ApiRequest, room: u32, seed: u64) -> Self {
         let (mut pieces, tool) = match &ask.kind {
             Kind::Json(value) => (Pieces::of(&value.to_string()), None),
             Kind::Tool { name, arguments } => (Pieces::of(&arguments.to_string()), Some(name.clone())),
@@ -89,7 +89,7 @@ mod tests {
     fn answer(more: &Value, headers: &HeaderMap) -> Result<(Answer, Job), Problem> {
         let mut body = json!({"model": "sim", "messages": [{"role": "user", "content": "Tell me about trains."}]});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let ask = Ask::chat(body.to_string().as_bytes(), headers)?;
+        let ask = ApiRequest::chat(body.to_string().as_bytes(), headers)?;
         plan(&ask, &Profile::small()).map(|mut all| all.remove(0))
     }
 
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_header_gives_the_exact_length() {
         let headers =
-            [(super::super::ask::OUTPUT_TOKENS.parse().unwrap(), "777".parse().unwrap())].into_iter().collect();
+            [(super::super::api_request::OUTPUT_TOKENS.parse().unwrap(), "777".parse().unwrap())].into_iter().collect();
         let (answer, job) = answer(&json!({}), &headers).unwrap();
         assert_eq!((answer.pieces.count(), job.output_tokens, answer.finish), (777, 777, "stop"));
     }
@@ -133,8 +133,9 @@ mod tests {
     #[test]
     fn what_does_not_fit_the_context_is_refused() {
         for (prompt, body) in [("40000", json!({})), ("32768", json!({})), ("30000", json!({"max_tokens": 5_000}))] {
-            let headers =
-                [(super::super::ask::PROMPT_TOKENS.parse().unwrap(), prompt.parse().unwrap())].into_iter().collect();
+            let headers = [(super::super::api_request::PROMPT_TOKENS.parse().unwrap(), prompt.parse().unwrap())]
+                .into_iter()
+                .collect();
             assert!(matches!(answer(&body, &headers), Err(Problem::Context { limit: 32_768, .. })), "{prompt} {body}");
         }
     }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    ask::texts,
+    api_request::texts,
     problem::Problem,
     text::{hash, tokens},
 };

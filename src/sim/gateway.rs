@@ -12,10 +12,10 @@ use std::{
 
 use super::{
     Gauges, Profile,
+    attempt::{Attempt, signals},
     cluster::{Answer, AttemptId, Command, Scheduler},
-    flight::{Flight, signals},
-    hall::Hall,
-    open::{Chosen, Open},
+    open_request::{Chosen, OpenRequest},
+    queues::Queues,
     router::{Directed, Fixed, Meter, Router, Scene},
     traffic::Request,
 };
@@ -33,7 +33,7 @@ use crate::{
     types::{Layout, Moment, Name, Usage},
 };
 
-pub use super::flight::{NO_BACKEND, NO_ROUTE, Told};
+pub use super::attempt::{Disposition, NO_BACKEND, NO_ROUTE};
 
 /// Bytes of a token of simulated prompts. The gateway does not know; it learns.
 pub(super) const TOKEN_BYTES: u64 = 4;
@@ -49,10 +49,10 @@ pub struct Gateway {
     dice: fastrand::Rng,
     scratch: Scratch,
     /// By attempt.
-    flights: Vec<Option<Flight>>,
+    attempts: Vec<Option<Attempt>>,
     /// Requests that have not begun to be answered, or are being.
-    open: HashMap<u32, Open>,
-    hall: Hall,
+    open: HashMap<u32, OpenRequest>,
+    queues: Queues,
     /// When those who wait look next whether time has made room.
     look_at: Moment,
     /// Which of its pools each route with limits used last.
@@ -60,7 +60,7 @@ pub struct Gateway {
     hedges: Budget,
     /// When first tokens are late: of which requests.
     late: BinaryHeap<Reverse<(Moment, u32)>>,
-    told: HashMap<u32, Told>,
+    dispositions: HashMap<u32, Disposition>,
     /// Most requests that each engine had at once.
     busiest: Vec<u32>,
 }
@@ -80,7 +80,7 @@ impl Gateway {
         let metrics = Metrics::new();
         Self {
             meters: policy.pools.iter().map(|pool| Meter::new(metrics.pool(&pool.name))).collect(),
-            hall: Hall::new(policy.pools.len(), policy.limits.queue_length),
+            queues: Queues::new(policy.pools.len(), policy.limits.queue_length),
             snapshot: Snapshot::new(policy, &registry),
             router,
             engines,
@@ -89,12 +89,12 @@ impl Gateway {
             look_at: Moment::default(),
             dice: fastrand::Rng::with_seed(seed),
             scratch: Scratch::default(),
-            flights: Vec::new(),
+            attempts: Vec::new(),
             open: HashMap::new(),
             spills: HashMap::new(),
             hedges: hedge::budget(),
             late: BinaryHeap::new(),
-            told: HashMap::new(),
+            dispositions: HashMap::new(),
             busiest: vec![0; profiles.len()],
         }
     }
@@ -105,8 +105,8 @@ impl Gateway {
     }
 
     /// What it made of the request of this number.
-    pub fn told(&self, number: u32) -> Told {
-        self.told.get(&number).copied().unwrap_or_default()
+    pub fn disposition(&self, number: u32) -> Disposition {
+        self.dispositions.get(&number).copied().unwrap_or_default()
     }
 
     /// Most requests that each engine had at once, by its place.
@@ -115,7 +115,7 @@ impl Gateway {
     }
 
     fn refuse(&mut self, number: u32, reason: &'static str, out: &mut Vec<Command>) {
-        self.told.entry(number).or_default().refused = Some(reason);
+        self.dispositions.entry(number).or_default().refused = Some(reason);
         self.open.remove(&number);
         out.push(Command::Refuse(number));
     }
@@ -131,7 +131,7 @@ impl Gateway {
                 return self.refuse(number, Shed::Slo.label(), out);
             }
             // Who comes now does not pass those who wait.
-            if self.hall.is_empty() && !chosen.held && self.launch(now, number, &chosen, false, out) {
+            if self.queues.is_empty() && !chosen.held && self.launch(now, number, &chosen, false, out) {
                 return;
             }
         }
@@ -177,7 +177,7 @@ impl Gateway {
         let (forecast, blocks) = (placement.forecast, open.blocks().clone());
         let taken = Ticket::take_if_room(learned, outputs, backend.clone(), forecast, blocks, now);
         let Some(ticket) = taken else { return false };
-        open.tries(target, placement.backend, self.flights.len() as AttemptId);
+        open.tries(target, placement.backend, self.attempts.len() as AttemptId);
         let whole = open.whole();
         if !beside {
             self.hedges.earn();
@@ -195,10 +195,10 @@ impl Gateway {
         }
         let engine = backend.spec.engine;
         self.busiest[engine] = self.busiest[engine].max(backend.engine.load.in_flight());
-        self.told.entry(number).or_default().sent = Some((place, placement.backend));
+        self.dispositions.entry(number).or_default().sent = Some((place, placement.backend));
         let (pool, backend) = (place, placement.backend);
-        let flight = Flight { request: number, ticket, engine, pool, backend, first_token: None, whole };
-        self.flights.push(Some(flight));
+        let sent = Attempt { request: number, ticket, engine, pool, backend, first_token: None, whole };
+        self.attempts.push(Some(sent));
         out.push(Command::Send { request: number, engine });
         true
     }
@@ -218,8 +218,8 @@ impl Gateway {
         let Some(open) = self.open.get_mut(&number) else { return };
         open.awaited = None;
         for &attempt in open.attempts().iter().filter(|&&attempt| Some(attempt) != but) {
-            if let Some(flight) = self.flights[attempt as usize].take() {
-                flight.ticket.give_up(now);
+            if let Some(sent) = self.attempts[attempt as usize].take() {
+                sent.ticket.give_up(now);
                 out.push(Command::Cancel(attempt));
             }
         }
@@ -227,8 +227,8 @@ impl Gateway {
 
     /// An attempt failed: the request goes elsewhere, unless its answer had begun.
     fn fail(&mut self, now: Moment, attempt: AttemptId, failure: Failure, out: &mut Vec<Command>) {
-        let Some(flight) = self.flights[attempt as usize].take() else { return };
-        let Flight { request, first_token, ticket, engine, pool, backend, .. } = flight;
+        let Some(sent) = self.attempts[attempt as usize].take() else { return };
+        let Attempt { request, first_token, ticket, engine, pool, backend, .. } = sent;
         ticket.give_up(now);
         let longest = self.profiles.get(engine).map_or(u32::MAX, Profile::longest);
         if self.open.get(&request).is_some_and(|open| open.tokens() > longest) {
@@ -244,7 +244,7 @@ impl Gateway {
         if first_token.is_some() {
             self.open.remove(&request);
         } else if let Some(open) = self.open.get(&request)
-            && open.attempts().iter().all(|&attempt| self.flights[attempt as usize].is_none())
+            && open.attempts().iter().all(|&attempt| self.attempts[attempt as usize].is_none())
         {
             // Else the other of two tries goes on.
             self.enter(now, request, out);
@@ -257,22 +257,22 @@ impl Scheduler for Gateway {
     fn arrive(&mut self, now: Moment, number: u32, request: &Request, out: &mut Vec<Command>) {
         let bytes = u64::from(request.job.prompt_tokens) * TOKEN_BYTES;
         let blocks = Blocks::new(request.job.blocks.clone(), bytes, self.layout);
-        let waiting: Vec<usize> = self.hall.depths().collect();
+        let waiting: Vec<usize> = self.queues.depths().collect();
         let (snapshot, meters) = (&self.snapshot, &*self.meters);
         let scene = Scene { now, snapshot, meters, waiting: &waiting, prompt: blocks.prompt() };
         let Some(Directed { route, priority, max_tokens }) = self.router.direct(number, request, &scene) else {
             return self.refuse(number, NO_ROUTE, out);
         };
-        let open = Open::new(request, blocks, route, priority, max_tokens, &self.snapshot.pools, now);
+        let open = OpenRequest::new(request, blocks, route, priority, max_tokens, &self.snapshot.pools, now);
         self.open.insert(number, open);
         self.enter(now, number, out);
     }
 
     fn first_token(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
-        if let Some(Some(flight)) = self.flights.get_mut(attempt as usize) {
-            flight.first_token = Some(now);
-            flight.ticket.first_token(now);
-            let (request, pool) = (flight.request, flight.pool);
+        if let Some(Some(sent)) = self.attempts.get_mut(attempt as usize) {
+            sent.first_token = Some(now);
+            sent.ticket.first_token(now);
+            let (request, pool) = (sent.request, sent.pool);
             if let Some(open) = self.open.get(&request) {
                 self.meters[pool].ttft(now.seconds_since(open.arrived()), now);
             }
@@ -282,16 +282,16 @@ impl Scheduler for Gateway {
     }
 
     fn streamed(&mut self, attempt: AttemptId, tokens: u32) {
-        if let Some(Some(flight)) = self.flights.get_mut(attempt as usize) {
-            flight.ticket.streamed(tokens.into());
+        if let Some(Some(sent)) = self.attempts.get_mut(attempt as usize) {
+            sent.ticket.streamed(tokens.into());
         }
     }
 
     fn finished(&mut self, now: Moment, attempt: AttemptId, answer: Answer, out: &mut Vec<Command>) {
-        let Some(flight) = self.flights[attempt as usize].take() else { return };
-        let Some(open) = self.open.remove(&flight.request) else { return };
-        self.told.entry(flight.request).or_default().sent = Some((flight.pool, flight.backend));
-        self.snapshot.pools[flight.pool].backends[flight.backend].succeeded(now);
+        let Some(sent) = self.attempts[attempt as usize].take() else { return };
+        let Some(open) = self.open.remove(&sent.request) else { return };
+        self.dispositions.entry(sent.request).or_default().sent = Some((sent.pool, sent.backend));
+        self.snapshot.pools[sent.pool].backends[sent.backend].succeeded(now);
         let tokens = u64::from(answer.output_tokens);
         let usage = Usage {
             prompt_tokens: open.blocks().prompt().bytes / TOKEN_BYTES,
@@ -299,14 +299,14 @@ impl Scheduler for Gateway {
             completion_tokens: tokens,
             reasoning_tokens: None,
         };
-        let first = flight.first_token.filter(|_| !flight.whole && tokens > 1);
+        let first = sent.first_token.filter(|_| !sent.whole && tokens > 1);
         let tpot = first.map(|first| now.seconds_since(first) / (tokens - 1) as f64);
-        let objectives = &self.snapshot.pools[flight.pool].spec.objectives;
-        let ttft = flight.first_token.map(|first| first.since(open.arrived()));
+        let objectives = &self.snapshot.pools[sent.pool].spec.objectives;
+        let ttft = sent.first_token.map(|first| first.since(open.arrived()));
         let in_time = objectives.ttft().is_none_or(|most| ttft.is_none_or(|ttft| ttft <= most));
         let fast = objectives.tpot().is_none_or(|most| tpot.is_none_or(|tpot| tpot <= most.as_secs_f64()));
-        self.meters[flight.pool].ended(in_time && fast, now);
-        flight.ticket.finish(Some(&usage), tpot, now);
+        self.meters[sent.pool].ended(in_time && fast, now);
+        sent.ticket.finish(Some(&usage), tpot, now);
         self.seat(now, out);
     }
 
@@ -320,7 +320,7 @@ impl Scheduler for Gateway {
 
     fn left(&mut self, now: Moment, number: u32, out: &mut Vec<Command>) {
         self.cancel(now, number, None, out);
-        self.hall.leave(number);
+        self.queues.leave(number);
         self.open.remove(&number);
         self.seat(now, out);
     }

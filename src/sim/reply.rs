@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use super::{
     answer::Answer,
-    ask::Ask,
-    desk::{Beat, News, Seat},
+    api_request::ApiRequest,
+    engine_task::{JobHandle, JobUpdate, Progress},
     problem::Problem,
 };
 
 /// A response that is being computed. Dropping it cancels what is left of it.
 pub(super) struct Reply {
-    ask: Ask,
+    ask: ApiRequest,
     answers: Vec<Answer>,
-    seat: Seat,
+    handle: JobHandle,
     id: u64,
     created: u64,
     /// For each answer, once it is finished, its prompt's tokens that were found in the prefix cache.
@@ -26,16 +26,16 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// The response to `ask`, whose jobs wait at `seat` in the order of `answers`.
-    pub(super) fn new(ask: Ask, answers: Vec<Answer>, seat: Seat) -> Self {
+    /// The response to `ask`, whose jobs wait at `handle` in the order of `answers`.
+    pub(super) fn new(ask: ApiRequest, answers: Vec<Answer>, handle: JobHandle) -> Self {
         let cached = vec![None; answers.len()];
-        Self { ask, answers, seat, id: fastrand::u64(..), created: unix_seconds(), cached, ended: false }
+        Self { ask, answers, handle, id: fastrand::u64(..), created: unix_seconds(), cached, ended: false }
     }
 
     /// Waits for everything; the object that a request without `stream` gets.
     pub(super) async fn whole(mut self) -> Result<Value, Problem> {
-        while let Some(beat) = self.seat.next().await {
-            self.note(beat);
+        while let Some(update) = self.handle.next().await {
+            self.note(update);
         }
         if self.cached.contains(&None) {
             return Err(Problem::Stopped);
@@ -57,8 +57,8 @@ impl Reply {
             if self.ended {
                 return None;
             }
-            match self.seat.next().await {
-                Some(beat) => self.frames(beat, &mut frames),
+            match self.handle.next().await {
+                Some(update) => self.frames(update, &mut frames),
                 None if self.cached.contains(&None) => {
                     self.ended = true;
                     return Some(Err(Problem::Stopped));
@@ -75,27 +75,29 @@ impl Reply {
         Some(Ok(frames.into()))
     }
 
-    fn note(&mut self, beat: Beat) {
-        if let (News::Finished { cached_tokens }, Some(cached)) = (beat.news, self.cached.get_mut(beat.choice)) {
+    fn note(&mut self, update: JobUpdate) {
+        if let (Progress::Finished { cached_tokens }, Some(cached)) =
+            (update.progress, self.cached.get_mut(update.choice))
+        {
             *cached = Some(cached_tokens);
         }
     }
 
-    /// Appends the events that `beat` brings.
-    fn frames(&mut self, beat: Beat, frames: &mut String) {
-        self.note(beat);
-        let Some(answer) = self.answers.get(beat.choice) else { return };
-        match beat.news {
-            News::Token(index) => {
+    /// Appends the events that `update` brings.
+    fn frames(&mut self, update: JobUpdate, frames: &mut String) {
+        self.note(update);
+        let Some(answer) = self.answers.get(update.choice) else { return };
+        match update.progress {
+            Progress::Token(index) => {
                 if index == 0 && self.ask.chat {
                     let delta = match &answer.tool {
                         Some(name) => json!({"role": "assistant", "content": null, "tool_calls": [{
-                            "index": 0, "id": self.call_id(beat.choice), "type": "function",
+                            "index": 0, "id": self.call_id(update.choice), "type": "function",
                             "function": {"name": name, "arguments": ""}
                         }]}),
                         None => json!({"role": "assistant", "content": ""}),
                     };
-                    self.delta(beat.choice, &delta, None, frames);
+                    self.delta(update.choice, &delta, None, frames);
                 }
                 let piece = answer.pieces.get(index);
                 if !piece.is_empty() {
@@ -103,10 +105,10 @@ impl Reply {
                         Some(_) => json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}),
                         None => json!({"content": piece}),
                     };
-                    self.delta(beat.choice, &delta, None, frames);
+                    self.delta(update.choice, &delta, None, frames);
                 }
             }
-            News::Finished { .. } => self.delta(beat.choice, &json!({}), Some(answer.finish), frames),
+            Progress::Finished { .. } => self.delta(update.choice, &json!({}), Some(answer.finish), frames),
         }
     }
 

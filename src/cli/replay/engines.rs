@@ -7,7 +7,7 @@ use crate::{
     config::{Problem, Problems},
     journal_replay::{FEWEST, Journal, Learned, Watched, learn, watch},
     policy::Policy,
-    sim::{Profile, machines::Machines, spread::spread},
+    sim::{Profile, engines_file::EnginesFile, parallel::parallel_map},
 };
 
 /// What stands for the engines of one policy, in its order.
@@ -36,25 +36,25 @@ pub(super) enum From {
 }
 
 /// Learns every engine of `policies` that the journal saw, each set of backends once.
-pub(super) fn learn_all(journal: &Journal, policies: &[&Policy], machines: &Machines) -> Vec<Fleet> {
+pub(super) fn learn_all(journal: &Journal, policies: &[&Policy], engines_file: &EnginesFile) -> Vec<Fleet> {
     let watched = watch(journal);
     let mut wanted: Vec<Vec<String>> = Vec::new();
     for policy in policies {
         for engine in 0..policy.engines.len() {
             let backends = backends(policy, engine);
-            if machines.said(policy, engine).is_none() && !wanted.contains(&backends) {
+            if engines_file.said(policy, engine).is_none() && !wanted.contains(&backends) {
                 wanted.push(backends);
             }
         }
     }
     let bar = progress::bar(wanted.len() as u64, "engines learned");
-    let learned = spread(&wanted, || bar.inc(1), |backends| learn(&together(&watched, backends)));
+    let learned = parallel_map(&wanted, || bar.inc(1), |backends| learn(&together(&watched, backends)));
     bar.finish_and_clear();
     let learned: BTreeMap<Vec<String>, Option<Learned>> = wanted.into_iter().zip(learned).collect();
     let fleet = |policy: &&Policy| {
         let machine = |engine: usize| {
             let backends = backends(policy, engine);
-            let from = match (machines.said(policy, engine), learned.get(&backends)) {
+            let from = match (engines_file.said(policy, engine), learned.get(&backends)) {
                 (Some(profile), _) => From::Said(profile),
                 (None, Some(Some(learned))) => From::Journal(Box::new(limited(policy, engine, learned))),
                 _ => From::Nowhere(answers(&together(&watched, &backends))),

@@ -23,7 +23,7 @@ use crate::{
     config::{Config, Problem, Problems},
     journal_replay::{Entries, Journal, Missing, Play, Played, Tally, recorded, unrecorded},
     policy::{Policy, compile},
-    sim::{machines::Machines, spread::spread},
+    sim::{engines_file::EnginesFile, parallel::parallel_map},
 };
 
 pub(super) fn replay(args: &Args) -> io::Result<ExitCode> {
@@ -52,9 +52,9 @@ fn price(args: &Args) -> Result<Results, Problems> {
     let policy = Config::load(&args.policy).and_then(|config| compile(&config))?;
     let was = args.was.as_deref().map(|file| Config::load(file).and_then(|config| compile(&config))).transpose()?;
     let policies: Vec<&Policy> = was.iter().chain([&policy]).collect();
-    let machines = match &args.engines {
-        Some(file) => Machines::load(file, &policies)?,
-        None => Machines::default(),
+    let engines_file = match &args.engines {
+        Some(file) => EnginesFile::load(file, &policies)?,
+        None => EnginesFile::default(),
     };
     let journal = Journal::open(&args.journals)?;
     let entries = Entries::of(&journal);
@@ -67,7 +67,7 @@ fn price(args: &Args) -> Result<Results, Problems> {
             known(file, was, &entries)?;
         }
     }
-    let fleets = learn_all(&journal, &policies, &machines);
+    let fleets = learn_all(&journal, &policies, &engines_file);
     for (fleet, file) in fleets.iter().zip(args.was.iter().chain([&args.policy])) {
         fleet.check(file)?;
     }
@@ -82,7 +82,7 @@ fn price(args: &Args) -> Result<Results, Problems> {
     let jobs: Vec<(&Play, u64)> =
         plays.iter().flat_map(|play| (1..=args.seeds).map(move |seed| (play, seed))).collect();
     let bar = progress::bar(jobs.len() as u64, "plays");
-    let played = spread(&jobs, || bar.inc(1), |(play, seed)| play.run(&entries, *seed));
+    let played = parallel_map(&jobs, || bar.inc(1), |(play, seed)| play.run(&entries, *seed));
     bar.finish_and_clear();
     let happened = Tally::of(&recorded(&entries, &plays[0]));
     let mut columns: Vec<Column> = Vec::new();

@@ -8,7 +8,7 @@ use plotters::chart::SeriesLabelPosition;
 use super::results::{Played, Results};
 use crate::{
     cli::plot::{self, Axis, Line, Panel, mark},
-    sim::study::ENOUGH,
+    sim::experiment::ENOUGH,
 };
 
 /// The results as SVG.

@@ -20,10 +20,10 @@ use crate::{
     policy::{Objectives, Policy, Route, compile},
     sim::{
         Profile,
+        engines_file::EnginesFile,
+        experiment::{SEARCH, Subject, Traffic, goodput, play_all},
         figures::Slo,
-        machines::Machines,
         recording::{Format, Recording},
-        study::{SEARCH, Subject, Traffic, goodput, play_all},
         trace::{Arrival, excerpt},
     },
 };
@@ -73,15 +73,15 @@ fn prepare(args: &Args) -> Result<Prepared, Problems> {
         let route = route(file, &policy, args.model.as_deref())?;
         policies.push((file, policy, route));
     }
-    let machines = match &args.engines {
-        Some(file) => Machines::load(file, &policies.iter().map(|(_, policy, _)| policy).collect::<Vec<_>>())?,
-        None => Machines::default(),
+    let engines_file = match &args.engines {
+        Some(file) => EnginesFile::load(file, &policies.iter().map(|(_, policy, _)| policy).collect::<Vec<_>>())?,
+        None => EnginesFile::default(),
     };
     let (trace, recording) = recorded(&args.trace, args.trace_format)?;
     let mut subjects = Vec::with_capacity(policies.len());
     for (file, policy, route) in policies {
-        let profiles = machines.profiles(&policy, recording.format.block_tokens());
-        let changes = machines.changes(&policy);
+        let profiles = engines_file.profiles(&policy, recording.format.block_tokens());
+        let changes = engines_file.changes(&policy);
         let slos = slos(args, &policy, &route);
         let subject = Subject { policy, route, profiles, slos, changes };
         fits(args, file, &subject, &recording.arrivals)?;

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::sim::{
     estimate::{Estimate, number, paired},
+    experiment::{Carried, ENOUGH},
     figures::{Figures, Slo},
-    study::{Carried, ENOUGH},
 };
 
 pub(super) fn text(results: &Results) -> String {

@@ -4,9 +4,9 @@ use std::{path::PathBuf, time::Duration};
 
 use crate::sim::{
     estimate::{Estimate, mean},
+    experiment::{Carried, Subject},
     figures::Figures,
     recording::Recording,
-    study::{Carried, Subject},
 };
 
 /// Everything that the report and the plot tell.

@@ -26,7 +26,7 @@ impl Gateway {
         let deadline = now.plus(time.max(Duration::from_nanos(1)));
         let pool = open.route().targets[preferred].pool;
         let due = due(now, chosen.map_or(0.0, |chosen| chosen.placement.forecast.work.prefill));
-        let Ok(displaced) = self.hall.join(pool, number, open.priority(), due, deadline, now) else {
+        let Ok(displaced) = self.queues.join(pool, number, open.priority(), due, deadline, now) else {
             // There may be room that nobody who waits can use.
             return self.give_up(now, number, Shed::Full, out);
         };
@@ -56,31 +56,31 @@ impl Gateway {
 
     /// Seats those who wait and for whom there is room now.
     pub(super) fn seat(&mut self, now: Moment, out: &mut Vec<Command>) {
-        if self.hall.is_empty() {
+        if self.queues.is_empty() {
             return;
         }
-        let mut hall = mem::take(&mut self.hall);
-        hall.seat(&mut Seating { gateway: self, out }, now);
-        self.hall = hall;
+        let mut queues = mem::take(&mut self.queues);
+        queues.seat(&mut Seating { gateway: self, out }, now);
+        self.queues = queues;
     }
 
     /// Ends the waits whose time is over, and has those who wait look whether time has made room.
     pub(super) fn pass_time(&mut self, now: Moment, out: &mut Vec<Command>) {
-        for number in self.hall.expired(now) {
+        for number in self.queues.expired(now) {
             if self.open.get(&number).is_some_and(|open| open.ends_late) {
                 self.refuse(number, Shed::Slo.label(), out);
             } else {
                 self.give_up(now, number, Shed::Timeout, out);
             }
         }
-        if !self.hall.is_empty() && self.look_at <= now {
+        if !self.queues.is_empty() && self.look_at <= now {
             self.seat(now, out);
             self.look_again(now, out);
         }
     }
 }
 
-/// A gateway without its hall, while those who wait there are looked at.
+/// A gateway without its queues, while those who wait there are looked at.
 struct Seating<'a> {
     gateway: &'a mut Gateway,
     out: &'a mut Vec<Command>,

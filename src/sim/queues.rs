@@ -9,16 +9,16 @@ use crate::{
 
 /// The queues of all pools, by their places in the policy.
 #[derive(Default)]
-pub(super) struct Hall {
-    lines: Vec<Queue<u32>>,
+pub(super) struct Queues {
+    queues: Vec<Queue<u32>>,
     /// Where each request waits, by its number.
     places: HashMap<u32, (usize, Key)>,
 }
 
-impl Hall {
+impl Queues {
     /// One queue of at most `length` for each of so many pools.
     pub(super) fn new(pools: usize, length: usize) -> Self {
-        Self { lines: (0..pools).map(|_| Queue::new(length)).collect(), places: HashMap::new() }
+        Self { queues: (0..pools).map(|_| Queue::new(length)).collect(), places: HashMap::new() }
     }
 
     /// Whether nobody waits.
@@ -28,7 +28,7 @@ impl Hall {
 
     /// How many wait for each pool.
     pub(super) fn depths(&self) -> impl Iterator<Item = usize> + '_ {
-        self.lines.iter().map(Queue::len)
+        self.queues.iter().map(Queue::len)
     }
 
     /// Joins the queue of `pool`; who had to leave for it, or `Err` where there is no place.
@@ -42,7 +42,7 @@ impl Hall {
         now: Moment,
     ) -> Result<Option<u32>, ()> {
         let waiting = Waiting { priority, due, deadline: Some(deadline), item: number };
-        let queued = self.lines[pool].push(now, waiting).map_err(|_| ())?;
+        let queued = self.queues[pool].push(now, waiting).map_err(|_| ())?;
         self.places.insert(number, (pool, queued.key));
         if let Some(displaced) = queued.displaced {
             self.places.remove(&displaced);
@@ -53,13 +53,13 @@ impl Hall {
     /// Leaves its queue, if it is in one.
     pub(super) fn leave(&mut self, number: u32) {
         if let Some((pool, key)) = self.places.remove(&number) {
-            self.lines[pool].remove(key);
+            self.queues[pool].remove(key);
         }
     }
 
     /// Those whose time is over; they wait no more.
     pub(super) fn expired(&mut self, now: Moment) -> Vec<u32> {
-        let gone: Vec<u32> = self.lines.iter_mut().flat_map(|line| line.expired(now)).collect();
+        let gone: Vec<u32> = self.queues.iter_mut().flat_map(|queue| queue.expired(now)).collect();
         for number in &gone {
             self.places.remove(number);
         }
@@ -68,7 +68,7 @@ impl Hall {
 
     /// Seats those who wait and for whom `usher` finds room now.
     pub(super) fn seat(&mut self, usher: &mut impl Usher<u32>, now: Moment) {
-        for number in seat(&mut self.lines, usher, now) {
+        for number in seat(&mut self.queues, usher, now) {
             self.places.remove(&number);
         }
     }

@@ -30,9 +30,9 @@ use tokio::{
 
 use super::{
     answer::{Answer, plan},
-    ask::{Ask, PROMPT_TOKENS, header as count},
-    desk::Desk,
+    api_request::{ApiRequest, PROMPT_TOKENS, header as count},
     embed::Embed,
+    engine_task::EngineTask,
     job::Job,
     problem::Problem,
     profile::Profile,
@@ -60,7 +60,7 @@ pub struct Running {
     pub model: Name,
     /// The machine it plays.
     pub profile: Profile,
-    desk: Arc<Desk>,
+    engine: Arc<EngineTask>,
     task: JoinHandle<()>,
 }
 
@@ -78,7 +78,7 @@ impl Running {
 
     /// Makes every later step take `factor` times as long as the profile says; 1 is its own speed.
     pub fn slow_down(&self, factor: f64) {
-        self.desk.slow_down(factor);
+        self.engine.slow_down(factor);
     }
 
     /// Stops it; when this returns, its port is free and its connections are told to close.
@@ -108,10 +108,10 @@ pub async fn start(profile: Profile, model_name: &str, listener_addr: SocketAddr
     let listener = TcpListener::bind(listener_addr).await?;
     let addr = listener.local_addr()?;
     let model = Name::from(model_name);
-    let desk = Arc::new(Desk::new(profile, u64::from(addr.port())));
-    let face = Face { desk: Arc::clone(&desk), model: Arc::clone(&model), profile, created: unix_seconds() };
-    let task = tokio::spawn(serve(listener, router(face), Arc::clone(&desk)));
-    Ok(Running { addr, model, profile, desk, task })
+    let engine = Arc::new(EngineTask::new(profile, u64::from(addr.port())));
+    let api = EngineApi { engine: Arc::clone(&engine), model: Arc::clone(&model), profile, created: unix_seconds() };
+    let task = tokio::spawn(serve(listener, router(api), Arc::clone(&engine)));
+    Ok(Running { addr, model, profile, engine, task })
 }
 
 /// Starts the built-in engines on free loopback ports: three of `small`, two of `large`, one of `long`.
@@ -129,9 +129,9 @@ pub async fn fleet() -> io::Result<Vec<Group>> {
 }
 
 /// Serves until it is dropped, and with it every connection and the engine.
-async fn serve(listener: TcpListener, router: Router, desk: Arc<Desk>) {
+async fn serve(listener: TcpListener, router: Router, engine: Arc<EngineTask>) {
     let mut tasks = JoinSet::new();
-    tasks.spawn(async move { desk.run().await });
+    tasks.spawn(async move { engine.run().await });
     loop {
         tokio::select! {
             accepted = listener.accept() => {
@@ -152,16 +152,16 @@ async fn serve(listener: TcpListener, router: Router, desk: Arc<Desk>) {
 }
 
 /// What the handlers share.
-struct Face {
-    desk: Arc<Desk>,
+struct EngineApi {
+    engine: Arc<EngineTask>,
     model: Name,
     profile: Profile,
     created: u64,
 }
 
-type Shared = State<Arc<Face>>;
+type Shared = State<Arc<EngineApi>>;
 
-fn router(face: Face) -> Router {
+fn router(api: EngineApi) -> Router {
     Router::new()
         .route("/v1/chat/completions", post(chat))
         .route("/v1/completions", post(completion))
@@ -171,53 +171,53 @@ fn router(face: Face) -> Router {
         .route("/metrics", get(metrics))
         .fallback(async || Problem::Path)
         .layer(DefaultBodyLimit::max(MOST_BYTES))
-        .with_state(Arc::new(face))
+        .with_state(Arc::new(api))
 }
 
-async fn chat(State(face): Shared, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
-    face.reply(Ask::chat(&body, &headers)?).await
+async fn chat(State(api): Shared, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+    api.reply(ApiRequest::chat(&body, &headers)?).await
 }
 
-async fn completion(State(face): Shared, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
-    face.reply(Ask::completion(&body, &headers)?).await
+async fn completion(State(api): Shared, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+    api.reply(ApiRequest::completion(&body, &headers)?).await
 }
 
-async fn embeddings(State(face): Shared, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+async fn embeddings(State(api): Shared, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
     let embed = Embed::read(&body, count(&headers, PROMPT_TOKENS)?)?;
-    face.serves(&embed.model)?;
+    api.serves(&embed.model)?;
     let jobs = embed.inputs.iter().map(|(_, tokens)| Job { prompt_tokens: *tokens, ..Job::default() });
-    let seat = face.desk.seat(jobs.collect());
-    let mut seat = seat.map_err(|refusal| Problem::refused(refusal, "input"))?;
-    while seat.next().await.is_some() {}
+    let handle = api.engine.submit(jobs.collect());
+    let mut handle = handle.map_err(|refusal| Problem::refused(refusal, "input"))?;
+    while handle.next().await.is_some() {}
     Ok(Json(embed.answer()).into_response())
 }
 
-async fn models(State(face): Shared) -> Response {
+async fn models(State(api): Shared) -> Response {
     let model = json!({
-        "id": &*face.model,
+        "id": &*api.model,
         "object": "model",
-        "created": face.created,
+        "created": api.created,
         "owned_by": "signalbox-simulated",
-        "root": &*face.model,
+        "root": &*api.model,
         "parent": null,
-        "max_model_len": face.profile.longest(),
+        "max_model_len": api.profile.longest(),
     });
     Json(json!({"object": "list", "data": [model]})).into_response()
 }
 
-async fn metrics(State(face): Shared) -> Response {
-    let (gauges, meters) = face.desk.report();
-    let page = prom::page(&face.model, &face.profile, &gauges, &meters);
+async fn metrics(State(api): Shared) -> Response {
+    let (gauges, meters) = api.engine.report();
+    let page = prom::page(&api.model, &api.profile, &gauges, &meters);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response()
 }
 
-impl Face {
-    async fn reply(&self, ask: Ask) -> Result<Response, Problem> {
+impl EngineApi {
+    async fn reply(&self, ask: ApiRequest) -> Result<Response, Problem> {
         self.serves(&ask.model)?;
         let (answers, jobs): (Vec<Answer>, Vec<Job>) = plan(&ask, &self.profile)?.into_iter().unzip();
-        let seat = self.desk.seat(jobs).map_err(|refusal| Problem::refused(refusal, "prompt"))?;
+        let handle = self.engine.submit(jobs).map_err(|refusal| Problem::refused(refusal, "prompt"))?;
         let stream = ask.stream;
-        let reply = Reply::new(ask, answers, seat);
+        let reply = Reply::new(ask, answers, handle);
         if !stream {
             return Ok(Json(reply.whole().await?).into_response());
         }

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::Mutex;
 
-use super::{Profile, Running, face::ANY_MODEL, start};
+use super::{Profile, Running, http_server::ANY_MODEL, start};
 use crate::{
     policy::{Dialect, Policy, Pool},
     types::Name,
@@ -19,14 +19,14 @@ const LONG: u64 = 200_000;
 
 /// Simulated engines by the names of those they stand in for. They stop when this is dropped.
 #[derive(Debug, Default)]
-pub struct StandIns {
+pub struct Substitutes {
     // Held while engines start, so that two reloads do not start one twice.
     engines: Mutex<HashMap<Name, Running>>,
 }
 
-impl StandIns {
+impl Substitutes {
     /// `policy` over simulated engines: one for each of its own, those that run already as they are.
-    pub async fn stand_in(&self, mut policy: Policy) -> io::Result<Policy> {
+    pub async fn substitute(&self, mut policy: Policy) -> io::Result<Policy> {
         let mut running = self.engines.lock().await;
         for (at, engine) in policy.engines.iter_mut().enumerate() {
             if !running.contains_key(&engine.name) {

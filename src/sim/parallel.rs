@@ -8,7 +8,7 @@ use std::{
 
 /// Does `work` for every one of `jobs`, on one thread for each processor, and calls `done` after each; the results in the order
 /// of the jobs.
-pub fn spread<J: Sync, R: Send>(jobs: &[J], done: impl Fn() + Sync, work: impl Fn(&J) -> R + Sync) -> Vec<R> {
+pub fn parallel_map<J: Sync, R: Send>(jobs: &[J], done: impl Fn() + Sync, work: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let share = || {
         let mut results = Vec::new();
@@ -36,7 +36,7 @@ mod tests {
     fn results_come_in_the_order_of_the_jobs() {
         let jobs: Vec<u64> = (0..100).collect();
         let done = AtomicUsize::new(0);
-        let results = spread(&jobs, || _ = done.fetch_add(1, Ordering::Relaxed), |job| job * 2);
+        let results = parallel_map(&jobs, || _ = done.fetch_add(1, Ordering::Relaxed), |job| job * 2);
         assert_eq!(results, (0..100).map(|job| job * 2).collect::<Vec<_>>());
         assert_eq!(done.into_inner(), 100);
     }

@@ -7,8 +7,8 @@ use super::{
     cluster::{Change, Scheduler, Setting, run},
     figures::{Figures, Slo, figures},
     gateway::Gateway,
+    parallel::parallel_map,
     replay::replay,
-    spread::spread,
     timed::Timed,
     trace::Arrival,
 };
@@ -114,7 +114,7 @@ pub fn play_all(
             jobs.extend((1..=traffic.seeds).map(|seed| (subject, rate, seed)));
         }
     }
-    let mut played = spread(&jobs, done, |(subject, rate, seed)| subject.play(traffic, *rate, *seed)).into_iter();
+    let mut played = parallel_map(&jobs, done, |(subject, rate, seed)| subject.play(traffic, *rate, *seed)).into_iter();
     let mut seeds = || played.by_ref().take(traffic.seeds as usize).collect::<Vec<_>>();
     subjects.iter().map(|_| rates.iter().map(|_| seeds()).collect()).collect()
 }
@@ -133,7 +133,7 @@ pub fn goodput(
 ) -> Vec<Vec<Carried>> {
     let seeds = traffic.seeds as usize;
     let jobs: Vec<_> = (0..subjects.len()).flat_map(|at| (0..seeds).map(move |seed| (at, seed))).collect();
-    let found = spread(&jobs, done, |&(at, seed)| {
+    let found = parallel_map(&jobs, done, |&(at, seed)| {
         let carries = |rate: usize| played[at][rate][seed].attainment >= ENOUGH;
         let Some(last) = (0..rates.len()).rev().find(|&rate| carries(rate)) else {
             return Carried::Less(rates.first().copied().unwrap_or(f64::NAN));

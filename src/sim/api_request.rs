@@ -83,7 +83,7 @@ pub(super) struct Prompt {
 
 /// A request, understood.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Ask {
+pub(super) struct ApiRequest {
     pub(super) model: String,
     /// Whether it is a chat, not a completion.
     pub(super) chat: bool,
@@ -101,7 +101,7 @@ pub(super) struct Ask {
     pub(super) include_usage: bool,
 }
 
-impl Ask {
+impl ApiRequest {
     /// Reads the body of `/v1/chat/completions`.
     pub(super) fn chat(body: &[u8], headers: &HeaderMap) -> Result<Self, Problem> {
         let body: Body = serde_json::from_slice(body)?;
@@ -287,8 +287,8 @@ mod tests {
 
     use super::*;
 
-    fn chat(body: &Value) -> Result<Ask, Problem> {
-        Ask::chat(body.to_string().as_bytes(), &HeaderMap::new())
+    fn chat(body: &Value) -> Result<ApiRequest, Problem> {
+        ApiRequest::chat(body.to_string().as_bytes(), &HeaderMap::new())
     }
 
     fn tools() -> Value {
@@ -318,10 +318,13 @@ mod tests {
             .map(|(name, count)| (name.parse().unwrap(), count.parse().unwrap()))
             .into_iter()
             .collect();
-        let ask = Ask::completion(br#"{"model": "m", "prompt": ["a", "b"]}"#, &headers).unwrap();
+        let ask = ApiRequest::completion(br#"{"model": "m", "prompt": ["a", "b"]}"#, &headers).unwrap();
         assert_eq!((ask.exact, ask.prompts.len(), ask.prompts[1].tokens), (Some(9), 2, 1234));
         let wrong = [(OUTPUT_TOKENS.parse().unwrap(), "many".parse().unwrap())].into_iter().collect();
-        assert!(matches!(Ask::completion(br#"{"model": "m", "prompt": "a"}"#, &wrong), Err(Problem::Field { .. })));
+        assert!(matches!(
+            ApiRequest::completion(br#"{"model": "m", "prompt": "a"}"#, &wrong),
+            Err(Problem::Field { .. })
+        ));
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Shapes for Profile {
 
 /// Which engine plays what, and what happens when.
 #[derive(Clone, Debug, Default)]
-pub struct Machines {
+pub struct EnginesFile {
     profiles: Vec<(String, Profile)>,
     events: Vec<(Duration, String, Change)>,
 }
@@ -45,7 +45,7 @@ pub struct Machines {
 /// The name that stands for all engines without a line of their own.
 const DEFAULT: &str = "default";
 
-impl Machines {
+impl EnginesFile {
     /// Reads the file at `path`, for these `policies`: a name that none of them has is a mistake.
     pub fn load(path: &Path, policies: &[&Policy]) -> Result<Self, Problems> {
         let name = path.display().to_string();
@@ -180,9 +180,9 @@ mod tests {
         compile(&text.parse::<Config>().unwrap()).unwrap()
     }
 
-    fn read(text: &str) -> Result<Machines, Vec<(String, String)>> {
+    fn read(text: &str) -> Result<EnginesFile, Vec<(String, String)>> {
         let told = |problem: Problem| (problem.message.into_owned(), problem.help.unwrap_or_default().into_owned());
-        Machines::read(text, &[&policy()]).map_err(|problems| problems.into_iter().map(told).collect())
+        EnginesFile::read(text, &[&policy()]).map_err(|problems| problems.into_iter().map(told).collect())
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::{
     types::Moment,
 };
 
-pub(super) struct Open {
+pub(super) struct OpenRequest {
     blocks: Blocks,
     whole: bool,
     session: Option<u64>,
@@ -65,7 +65,7 @@ pub(super) struct Chosen {
     pub(super) weighed: usize,
 }
 
-impl Open {
+impl OpenRequest {
     pub(super) fn new(
         request: &Request,
         blocks: Blocks,

@@ -13,14 +13,14 @@ pub const NO_BACKEND: &str = "no_backend";
 
 /// What the gateway made of a request.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
-pub struct Told {
+pub struct Disposition {
     /// The pool and, in it, the backend that it was sent to last.
     pub sent: Option<(usize, usize)>,
     /// Why it was refused, where it was.
     pub refused: Option<&'static str>,
 }
 
-pub(super) struct Flight {
+pub(super) struct Attempt {
     pub(super) request: u32,
     pub(super) ticket: Ticket,
     pub(super) engine: usize,
