@@ -10,7 +10,7 @@ use signalbox::sim::{Profile, Running, start};
 
 use crate::support::{
     cli::{Ran, run},
-    rehearsal::{compare, replay, traffic},
+    journal_replay::{compare, replay, traffic},
 };
 
 /// Engines whose constants are of nobody's making but this test's.
