@@ -14,7 +14,7 @@ mod pool_health;
 mod reachability;
 mod reload;
 mod run;
-mod state;
+pub(crate) mod state;
 mod state_broadcast;
 mod tls;
 mod write_timeout;

@@ -1,16 +1,20 @@
-//! The present state as the page reads it.
+//! The state of the gateway as `/admin/state` reports it: for the page and for `signalbox top`, which may be of another release. A field that is
+//! missing has its default there.
 
 mod health;
 mod pools;
 mod tiers;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+pub(crate) use self::{
+    health::{Health, Level},
+    pools::{BackendState, CostState, CredentialState, PoolState, Quantiles, RouteState},
+};
 use self::{
-    health::Health,
-    pools::{CostState, PoolState, Pools, RouteState},
+    pools::Pools,
     tiers::{TieredState, tiered},
 };
 use super::app::App;
@@ -29,106 +33,114 @@ const DECISIONS: usize = 30;
 const FORESEEN: usize = 256;
 
 /// Everything the page shows, at one moment.
-#[derive(Serialize)]
-pub(super) struct State {
-    version: &'static str,
-    hash: String,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct State {
+    pub(crate) version: Cow<'static, str>,
+    pub(crate) hash: String,
     /// Since when this policy is in force.
-    loaded_s: f64,
-    uptime_s: f64,
-    simulated: bool,
-    draining: bool,
-    health: Health,
+    pub(crate) loaded_s: f64,
+    pub(crate) uptime_s: f64,
+    pub(crate) simulated: bool,
+    pub(crate) draining: bool,
+    pub(crate) health: Health,
     /// Where callers connect, what they may ask for, and whether they need a key: for whoever sends the first request.
-    api: String,
-    model: Option<Name>,
-    asks_keys: bool,
-    in_flight: u64,
-    requests: Requests,
+    pub(crate) api: String,
+    pub(crate) model: Option<Name>,
+    pub(crate) asks_keys: bool,
+    pub(crate) in_flight: u64,
+    pub(crate) requests: Requests,
     /// `None` where nothing had a price yet.
-    cost: Option<CostState>,
+    pub(crate) cost: Option<CostState>,
     /// `None` where the policy has no cache.
-    cache: Option<CacheState>,
+    pub(crate) cache: Option<CacheState>,
     /// The shares of prompt tokens that were expected to be in engines' prefix caches, and that were; `None` before any were reported.
-    prefix: Option<Prefix>,
-    pools: Vec<PoolState>,
-    routes: Vec<RouteState>,
+    pub(crate) prefix: Option<Prefix>,
+    pub(crate) pools: Vec<PoolState>,
+    pub(crate) routes: Vec<RouteState>,
     /// Routes with tiers.
-    tiered: Vec<TieredState>,
-    decisions: Vec<DecisionState>,
+    #[serde(skip_deserializing)]
+    pub(crate) tiered: Vec<TieredState>,
+    pub(crate) decisions: Vec<DecisionState>,
 }
 
-#[derive(Serialize)]
-struct Requests {
-    total: u64,
-    per_second: f64,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Requests {
+    pub(crate) total: u64,
+    pub(crate) per_second: f64,
 }
 
 /// Shares of the prompt tokens of answers that report cached ones, since the start.
-#[derive(Serialize)]
-struct Prefix {
-    predicted: f64,
-    reported: f64,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Prefix {
+    pub(crate) predicted: f64,
+    pub(crate) reported: f64,
 }
 
 /// The cache since the start.
-#[derive(Serialize)]
-struct CacheState {
-    tiers: Vec<CacheTier>,
-    saved_usd: f64,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct CacheState {
+    pub(crate) tiers: Vec<CacheTier>,
+    pub(crate) saved_usd: f64,
     /// How often hits by meaning were false; `None` where the policy has no such cache.
-    false_hits: Option<FalseHits>,
+    pub(crate) false_hits: Option<FalseHits>,
     /// The embedder that decides which texts mean the same, once there was a text.
-    embedder: Option<String>,
+    pub(crate) embedder: Option<String>,
 }
 
 /// One of its tiers: `exact` (with those who shared a request under way) or `semantic`.
-#[derive(Serialize)]
-struct CacheTier {
-    tier: &'static str,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct CacheTier {
+    pub(crate) tier: Cow<'static, str>,
     /// Requests that looked for an answer there.
-    lookups: u64,
+    pub(crate) lookups: u64,
     /// Those of them that were answered without an engine's work.
-    hits: u64,
-    hit_rate: Option<f64>,
-    entries: u64,
-    bytes: u64,
+    pub(crate) hits: u64,
+    pub(crate) hit_rate: Option<f64>,
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
 }
 
-#[derive(Serialize)]
-struct FalseHits {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FalseHits {
     /// How many labels stand behind it; 0 where none was verified.
-    labels: f64,
-    rate: f64,
-    lower: f64,
-    upper: f64,
-    shadow_scopes: u64,
+    pub(crate) labels: f64,
+    pub(crate) rate: f64,
+    pub(crate) lower: f64,
+    pub(crate) upper: f64,
+    pub(crate) shadow_scopes: u64,
 }
 
-#[derive(Serialize)]
-struct DecisionState {
-    id: Arc<str>,
-    age_s: f64,
-    model: Option<String>,
-    route: Option<Name>,
-    pool: Option<Name>,
-    backend: Option<Name>,
-    reason: Option<&'static str>,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct DecisionState {
+    pub(crate) id: Arc<str>,
+    pub(crate) age_s: f64,
+    pub(crate) model: Option<String>,
+    pub(crate) route: Option<Name>,
+    pub(crate) pool: Option<Name>,
+    pub(crate) backend: Option<Name>,
+    pub(crate) reason: Option<Cow<'static, str>>,
     /// What the cache made of it.
-    cache: Option<&'static str>,
-    status: u16,
-    outcome: &'static str,
+    pub(crate) cache: Option<Cow<'static, str>>,
+    pub(crate) status: u16,
+    pub(crate) outcome: Cow<'static, str>,
     /// The attempts it took.
-    attempts: usize,
-    ttft_ms: Option<f64>,
+    pub(crate) attempts: usize,
+    pub(crate) ttft_ms: Option<f64>,
     /// From dispatch on: the median as predicted, and as seen.
-    predicted_ttft_ms: Option<f64>,
-    upstream_ttft_ms: Option<f64>,
-    tpot_ms: Option<f64>,
-    e2e_ms: f64,
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    cost_usd: Option<f64>,
+    pub(crate) predicted_ttft_ms: Option<f64>,
+    pub(crate) upstream_ttft_ms: Option<f64>,
+    pub(crate) tpot_ms: Option<f64>,
+    pub(crate) e2e_ms: f64,
+    pub(crate) prompt_tokens: Option<u64>,
+    pub(crate) completion_tokens: Option<u64>,
+    pub(crate) cost_usd: Option<f64>,
 }
 
 impl State {
@@ -154,7 +166,7 @@ impl State {
         let cost = gathered.cost();
         let ratios = app.desk.metrics.prefix_hits().ratios();
         Self {
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").into(),
             hash: policy.hash.clone(),
             loaded_s: now.seconds_since(serving.since),
             uptime_s: now.seconds_since(Moment::default()),
@@ -191,7 +203,7 @@ fn cache(app: &App, policy: &Policy, now: Moment) -> CacheState {
     let tier = |live: telemetry::CacheLive| {
         let (lookups, hits) = metrics.rates(live.tier);
         let hit_rate = (lookups > 0).then(|| hits as f64 / lookups as f64);
-        CacheTier { tier: live.tier, lookups, hits, hit_rate, entries: live.entries, bytes: live.bytes }
+        CacheTier { tier: live.tier.into(), lookups, hits, hit_rate, entries: live.entries, bytes: live.bytes }
     };
     let false_hits = app.false_hits(policy, now).map(|live| FalseHits {
         labels: live.labels,
@@ -214,10 +226,10 @@ fn decision(line: &Line) -> DecisionState {
         route: line.route.clone(),
         pool: answered.map(|attempt| attempt.pool.clone()).or_else(|| line.reused.as_ref()?.pool.clone()),
         backend: answered.map(|attempt| attempt.backend.clone()),
-        reason: answered.map(|attempt| attempt.reason),
-        cache: line.reused.as_ref().map(|reused| reused.result),
+        reason: answered.map(|attempt| attempt.reason.into()),
+        cache: line.reused.as_ref().map(|reused| reused.result.into()),
         status: line.status,
-        outcome: line.outcome,
+        outcome: line.outcome.into(),
         attempts: line.attempts.len(),
         ttft_ms: line.ttft_ms,
         predicted_ttft_ms: answered.map(|attempt| attempt.predicted.ttft_ms),

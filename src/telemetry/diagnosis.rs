@@ -1,7 +1,9 @@
 //! What bounds a pool, in a word for machines and in words for people: from how its answers' time is spent, what waits for it, and what its
 //! engines say of themselves.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 /// A KV cache this full leaves no room for the next prompt.
 const FULL: f64 = 0.9;
@@ -34,10 +36,11 @@ pub struct Vitals {
 }
 
 /// What bounds a pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Diagnosis {
     /// One of [`STATES`].
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// The same for people, with what to do about it.
     pub words: String,
 }
@@ -64,7 +67,7 @@ impl Vitals {
 
     /// What bounds it: what keeps requests out goes before what makes them slow.
     pub fn diagnose(&self) -> Diagnosis {
-        let told = |state, words| Diagnosis { state, words };
+        let told = |state: &'static str, words| Diagnosis { state: state.into(), words };
         if self.queue_depth > 0 && self.queue_oldest >= WAITS {
             let words = format!(
                 "{} for room, the first for {:.0} s: more engines, or higher limits where they have any, would help",
@@ -127,7 +130,7 @@ mod tests {
         vitals.kv_usage = Some(0.95);
         assert_eq!(vitals.diagnose().state, "kv-bound");
         (vitals.queue_depth, vitals.queue_oldest) = (1, 0.2);
-        assert_eq!((vitals.diagnose().state, vitals.saturation()), ("kv-bound", 1.0));
+        assert_eq!((&*vitals.diagnose().state, vitals.saturation()), ("kv-bound", 1.0));
         vitals.queue_oldest = 3.0;
         let Diagnosis { state, words } = vitals.diagnose();
         assert_eq!(state, "capacity-bound");

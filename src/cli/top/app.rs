@@ -107,14 +107,14 @@ impl App {
     /// The row that is chosen.
     pub(super) fn row(&self) -> usize {
         let Some(state) = &self.state else { return 0 };
-        let by_id = self.chosen.as_ref().and_then(|id| state.decisions.iter().position(|it| it.id == *id));
+        let by_id = self.chosen.as_ref().and_then(|id| state.decisions.iter().position(|it| *it.id == **id));
         by_id.unwrap_or(self.row).min(self.rows().saturating_sub(1))
     }
 
     fn open(&self) -> Wish {
         let decision = self.state.as_ref().and_then(|state| state.decisions.get(self.row()));
         match (self.screen, decision) {
-            (Screen::Overview | Screen::Decisions, Some(decision)) => Wish::Open(decision.id.clone()),
+            (Screen::Overview | Screen::Decisions, Some(decision)) => Wish::Open(decision.id.to_string()),
             _ => Wish::Nothing,
         }
     }
@@ -146,20 +146,20 @@ impl App {
         let listed = matches!(self.screen, Screen::Overview | Screen::Decisions);
         let decision = self.state.as_ref().filter(|_| listed).and_then(|state| state.decisions.get(self.row));
         // The newest stays the newest.
-        self.chosen = decision.filter(|_| self.row > 0).map(|it| it.id.clone());
+        self.chosen = decision.filter(|_| self.row > 0).map(|it| it.id.to_string());
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::state::Decision, *};
+    use super::{super::state::DecisionState, *};
 
     fn press(app: &mut App, code: KeyCode) -> Wish {
         app.press(KeyEvent::new(code, KeyModifiers::NONE))
     }
 
     fn decided(ids: &[&str]) -> News {
-        let decision = |id: &&str| Decision { id: (*id).to_owned(), ..Decision::default() };
+        let decision = |id: &&str| DecisionState { id: (*id).into(), ..DecisionState::default() };
         News::State(Box::new(State { decisions: ids.iter().map(decision).collect(), ..State::default() }))
     }
 

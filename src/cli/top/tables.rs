@@ -2,8 +2,12 @@
 
 use super::{
     sheet::{Align::Number, Align::Words, Column, Said, Sheet, Tone},
-    state::{Attempt, Backend, Decision, Line, Quantiles, State},
+    state::{Attempt, BackendState, Candidate, DecisionState, Line, PoolState, Quantiles, State},
     words::{NONE, ago, count, dollars, known, millis, percent, plain, rate, seconds},
+};
+use crate::{
+    server::state::{CacheTier, Level},
+    telemetry::SloLive,
 };
 
 /// Troubles that are named one by one.
@@ -11,25 +15,25 @@ const TROUBLES: usize = 4;
 
 /// Whether it is well, and what to look at.
 pub(super) fn verdict(state: &State) -> Vec<Said> {
-    let tone = |level: &str| match level {
-        "bad" => Tone::Bad,
-        "warn" => Tone::Warn,
-        _ => Tone::Good,
+    let tone = |level: Level| match level {
+        Level::Bad => Tone::Bad,
+        Level::Warn => Tone::Warn,
+        Level::Ok => Tone::Good,
     };
-    let sign = match &*state.health.level {
-        "bad" => "✖",
-        "warn" => "▲",
-        _ => "●",
+    let sign = match state.health.level {
+        Level::Bad => "✖",
+        Level::Warn => "▲",
+        Level::Ok => "●",
     };
     let troubles = &state.health.troubles;
     let named = troubles.iter().take(TROUBLES);
     let named = named.map(|it| {
-        let word = if it.level == "bad" { "Bad " } else { "Look" };
-        Said::new(format!("  {word} {}", it.words), tone(&it.level))
+        let word = if it.level == Level::Bad { "Bad " } else { "Look" };
+        Said::new(format!("  {word} {}", it.words), tone(it.level))
     });
     let more = troubles.len().saturating_sub(TROUBLES);
     let more = (more > 0).then(|| Said::new(format!("  and {more} more"), Tone::Soft));
-    let head = Said::new(format!("{sign} {}", state.verdict()), tone(&state.health.level));
+    let head = Said::new(format!("{sign} {}", state.verdict()), tone(state.health.level));
     [head].into_iter().chain(named).chain(more).collect()
 }
 
@@ -52,9 +56,9 @@ pub(super) fn facts(state: &State, width: usize) -> Vec<Said> {
         reused.push(format!("prefix {} (foreseen {})", percent(prefix.reported), percent(prefix.predicted)));
     }
     if let Some(cache) = &state.cache {
-        let tier = |it: &super::state::Tier| {
+        let tier = |it: &CacheTier| {
             let rate = known(it.hit_rate, percent);
-            format!("{} {rate} of {}", it.name, count(it.lookups))
+            format!("{} {rate} of {}", it.tier, count(it.lookups))
         };
         reused.extend(cache.tiers.iter().map(tier));
         if let Some(of) = cache.false_hits.as_ref().filter(|of| of.labels >= 1.0) {
@@ -100,11 +104,11 @@ pub(super) fn pools(state: &State) -> Sheet<14> {
         Column("$/h", Number, 5),
         Column("state", Words, 6),
     ];
-    let row = |pool: &super::state::Pool| {
+    let row = |pool: &PoolState| {
         let [ttft50, ttft95, ttft99] = quantiles(pool.ttft.as_ref());
         let [tpot50, tpot95, tpot99] = quantiles(pool.tpot.as_ref());
         let foreseen = pool.foreseen.as_ref();
-        let flight = pool.backends.iter().map(|backend| backend.in_flight).sum();
+        let flight = pool.backends.iter().map(|backend| u64::from(backend.in_flight)).sum();
         let diagnosis = pool.diagnosis.as_ref().map_or(String::new(), |it| plain(&it.state));
         let tone = match pool.backends.iter().filter(|backend| backend.state == "down").count() {
             0 if pool.queue.depth > 0 => Tone::Warn,
@@ -112,7 +116,7 @@ pub(super) fn pools(state: &State) -> Sheet<14> {
             _ => Tone::Bad,
         };
         let cells = [
-            pool.name.clone(),
+            pool.name.to_string(),
             known(pool.recent_share, percent),
             count(flight),
             count(pool.queue.depth),
@@ -178,7 +182,7 @@ pub(super) fn backends(state: &State) -> Sheet<15> {
         Column("GPU", Number, 3),
         Column("failed", Number, 0),
     ];
-    let row = |(pool, backend): (&str, &Backend)| {
+    let row = |(pool, backend): (&str, &BackendState)| {
         let [p50, p95, p99] = quantiles(backend.ttft.as_ref());
         let [tpot, ..] = quantiles(backend.tpot.as_ref());
         let signals = backend.signals.as_ref();
@@ -190,11 +194,11 @@ pub(super) fn backends(state: &State) -> Sheet<15> {
             _ => Tone::Warn,
         };
         let cells = [
-            backend.name.clone(),
+            backend.name.to_string(),
             pool.to_owned(),
             backend.words(),
             known(backend.share, percent),
-            count(backend.in_flight),
+            count(backend.in_flight.into()),
             known(signals.and_then(|it| it.waiting), |waiting| count(waiting as u64)),
             count(backend.queued_tokens),
             p50,
@@ -226,7 +230,7 @@ pub(super) fn objectives(state: &State, most: usize) -> Sheet<9> {
         Column("left", Number, 0),
     ];
     let times = |burn: f64| format!("{burn:.1}x");
-    let row = |(of, slo): (String, &super::state::Slo)| {
+    let row = |(of, slo): (String, &SloLive)| {
         let tone = match &*slo.state {
             "exhausted" => Tone::Bad,
             "burning" => Tone::Warn,
@@ -237,7 +241,7 @@ pub(super) fn objectives(state: &State, most: usize) -> Sheet<9> {
         let cells = [
             plain(&slo.objective),
             of,
-            if asked { slo.state.clone() } else { "no traffic".to_owned() },
+            if asked { slo.state.to_string() } else { "no traffic".to_owned() },
             known(kept, |kept| format!("{:.1}%", kept * 100.0)),
             format!("{:.1}%", slo.target * 100.0),
             times(slo.burn.five_minutes),
@@ -265,7 +269,7 @@ pub(super) fn decisions(state: &State) -> Sheet<11> {
         Column("in", Number, 5),
         Column("out", Number, 5),
     ];
-    let row = |it: &Decision| {
+    let row = |it: &DecisionState| {
         let tone = match &*it.outcome {
             "ok" => Tone::Plain,
             "client_gone" => Tone::Warn,
@@ -357,10 +361,10 @@ fn candidates(attempt: &Attempt) -> Sheet<11> {
     ];
     let mut all: Vec<_> = attempt.candidates.iter().collect();
     all.sort_by(|one, other| {
-        let cost = |it: &super::state::Candidate| it.cost.unwrap_or(f64::INFINITY);
+        let cost = |it: &Candidate| it.cost.unwrap_or(f64::INFINITY);
         cost(one).total_cmp(&cost(other))
     });
-    let row = |it: &super::state::Candidate| {
+    let row = |it: &Candidate| {
         let chosen = it.backend == attempt.backend;
         let tone = match (chosen, it.avoided) {
             (true, _) => Tone::Good,

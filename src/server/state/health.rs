@@ -1,6 +1,6 @@
 //! Whether all is well, in words: what an operator should look at, the worst first.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::pools::{BackendState, CredentialState, PoolState, RouteState};
 use crate::{measure::BudgetState, telemetry::SloLive, types::Name};
@@ -11,30 +11,32 @@ const LONG_WAIT: f64 = 1.0;
 const OLD_GAUGES: f64 = 10.0;
 
 /// How bad something is.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Level {
+pub(crate) enum Level {
     /// All is well.
     #[default]
     Ok,
     /// Worth a look.
     Warn,
-    /// Callers are hurt, or will be.
+    /// Requests fail or miss their objectives, or will.
     Bad,
 }
 
 /// Whether all is well.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Health {
-    level: Level,
-    troubles: Vec<Trouble>,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Health {
+    pub(crate) level: Level,
+    pub(crate) troubles: Vec<Trouble>,
 }
 
 /// Something to look at.
-#[derive(Debug, PartialEq, Serialize)]
-struct Trouble {
-    level: Level,
-    words: String,
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Trouble {
+    pub(crate) level: Level,
+    pub(crate) words: String,
 }
 
 impl Health {

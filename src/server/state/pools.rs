@@ -1,8 +1,8 @@
 //! Pools and their backends as the page reads them.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::super::{app::App, pool_health::hidden_queue};
 use crate::{
@@ -14,154 +14,165 @@ use crate::{
 };
 
 /// What answers cost over the last minute, by their tokens or by the hours of their engines.
-#[derive(Serialize)]
-pub(super) struct CostState {
-    usd_per_hour: f64,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct CostState {
+    pub(crate) usd_per_hour: f64,
     /// `None` where there were no tokens.
-    usd_per_million_output: Option<f64>,
+    pub(crate) usd_per_million_output: Option<f64>,
 }
 
-#[derive(Serialize)]
-pub(super) struct PoolState {
-    pub(super) name: Name,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct PoolState {
+    pub(crate) name: Name,
     /// What bounds it.
-    diagnosis: Diagnosis,
+    pub(crate) diagnosis: Option<Diagnosis>,
     /// How much of what its engines can do is used, 0 to 1.
-    saturation: f64,
+    pub(crate) saturation: Option<f64>,
     /// By how much first tokens come later than the engine says of which that is most so.
-    hidden_queue_ms: Option<f64>,
+    pub(crate) hidden_queue_ms: Option<f64>,
     /// How each of its objectives stands.
-    pub(super) slo: Vec<SloLive>,
-    balance: &'static str,
+    pub(crate) slo: Vec<SloLive>,
+    pub(crate) balance: Cow<'static, str>,
     /// Its part of all requests since the start.
-    share: Option<f64>,
+    pub(crate) share: Option<f64>,
     /// Its part of the answers of the last minute.
-    recent_share: Option<f64>,
-    pub(super) queue: QueueState,
-    ttft: Option<Quantiles>,
-    tpot: Option<Quantiles>,
-    foreseen: Option<Foreseen>,
-    cost: Option<CostState>,
-    pub(super) backends: Vec<BackendState>,
+    pub(crate) recent_share: Option<f64>,
+    pub(crate) queue: QueueState,
+    pub(crate) ttft: Option<Quantiles>,
+    pub(crate) tpot: Option<Quantiles>,
+    pub(crate) foreseen: Option<Foreseen>,
+    pub(crate) cost: Option<CostState>,
+    pub(crate) backends: Vec<BackendState>,
 }
 
 /// Requests that wait in the gateway for room in a pool.
-#[derive(Serialize)]
-pub(super) struct QueueState {
-    pub(super) depth: u64,
-    pub(super) oldest_s: f64,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct QueueState {
+    pub(crate) depth: u64,
+    pub(crate) oldest_s: f64,
 }
 
 /// How far times to the first token came as they were predicted, upstream and without waits in queues.
-#[derive(Serialize)]
-pub(super) struct Foreseen {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Foreseen {
     /// Medians over the last decisions, in seconds: as predicted, and as seen.
-    predicted_s: f64,
-    seen_s: f64,
+    pub(crate) predicted_s: f64,
+    pub(crate) seen_s: f64,
     /// The mean of |predicted ÷ seen − 1|, lately; `None` before any was judged.
-    error: Option<f64>,
+    pub(crate) error: Option<f64>,
     /// The share at or below their predicted 90th percentile: 0.9 where predictions are right.
-    coverage: Option<f64>,
+    pub(crate) coverage: Option<f64>,
 }
 
-#[derive(Serialize)]
-pub(super) struct BackendState {
-    pub(super) name: Name,
-    pub(super) engine: Name,
-    model: Option<Name>,
-    pub(super) state: &'static str,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct BackendState {
+    pub(crate) name: Name,
+    pub(crate) engine: Name,
+    pub(crate) model: Option<Name>,
+    pub(crate) state: Cow<'static, str>,
     /// Keys that its provider refuses; `None` where it refuses none.
-    pub(super) credential: Option<CredentialState>,
+    pub(crate) credential: Option<CredentialState>,
     /// What the breaker of its engine lets through.
-    pub(super) breaker: &'static str,
-    in_flight: u32,
-    queued_tokens: u64,
-    decoding: u32,
-    weight: Option<f64>,
+    pub(crate) breaker: Cow<'static, str>,
+    pub(crate) in_flight: u32,
+    pub(crate) queued_tokens: u64,
+    pub(crate) decoding: u32,
+    pub(crate) weight: Option<f64>,
     /// The share of prompt tokens that it reported as cached, since the start.
-    prefix_hits: Option<f64>,
+    pub(crate) prefix_hits: Option<f64>,
     /// How often its engine is known to have started anew.
-    restarts: u32,
+    pub(crate) restarts: u32,
     /// Its part of the pool's requests since the start.
-    share: Option<f64>,
-    pub(super) signals: Option<SignalState>,
+    pub(crate) share: Option<f64>,
+    pub(crate) signals: Option<SignalState>,
     /// `None` where no exporter tells of them.
-    gpus: Option<GpuState>,
+    pub(crate) gpus: Option<GpuState>,
     /// To its engine and back.
-    round_trip_ms: Option<f64>,
-    ttft: Option<Quantiles>,
-    tpot: Option<Quantiles>,
-    e2e: Option<Quantiles>,
-    requests: u64,
-    errors: u64,
-    tokens_per_s: f64,
+    pub(crate) round_trip_ms: Option<f64>,
+    pub(crate) ttft: Option<Quantiles>,
+    pub(crate) tpot: Option<Quantiles>,
+    pub(crate) e2e: Option<Quantiles>,
+    pub(crate) requests: u64,
+    pub(crate) errors: u64,
+    pub(crate) tokens_per_s: f64,
 }
 
 /// Keys that a provider refuses.
-#[derive(Serialize)]
-pub(super) struct CredentialState {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct CredentialState {
     /// Whose they are; `None` where they are the engine's own.
-    pub(super) account: Option<Name>,
+    pub(crate) account: Option<Name>,
     /// How many, and of how many.
-    pub(super) refused: usize,
-    pub(super) of: usize,
+    pub(crate) refused: usize,
+    pub(crate) of: usize,
     /// The refusal's HTTP status.
-    pub(super) status: u16,
+    pub(crate) status: u16,
     /// For how long.
-    pub(super) for_s: f64,
+    pub(crate) for_s: f64,
 }
 
-#[derive(Serialize)]
-pub(super) struct SignalState {
-    kind: &'static str,
-    running: Option<f64>,
-    waiting: Option<f64>,
-    kv_usage: Option<f64>,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct SignalState {
+    pub(crate) kind: Cow<'static, str>,
+    pub(crate) running: Option<f64>,
+    pub(crate) waiting: Option<f64>,
+    pub(crate) kv_usage: Option<f64>,
     /// The share of prompt tokens in its prefix cache, as the engine counts.
-    prefix_hits: Option<f64>,
-    preemptions: Option<f64>,
-    queued_tokens: Option<f64>,
+    pub(crate) prefix_hits: Option<f64>,
+    pub(crate) preemptions: Option<f64>,
+    pub(crate) queued_tokens: Option<f64>,
     /// `None` where it drafts nothing.
-    pub(super) drafting: Option<DraftingState>,
-    pub(super) age_s: f64,
+    pub(crate) drafting: Option<DraftingState>,
+    pub(crate) age_s: f64,
 }
 
 /// Speculative decoding over the last minute.
-#[derive(Serialize)]
-pub(super) struct DraftingState {
-    accept_ratio: f64,
-    pub(super) accept_length: Option<f64>,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct DraftingState {
+    pub(crate) accept_ratio: f64,
+    pub(crate) accept_length: Option<f64>,
     /// Whether it hardly pays.
-    pub(super) is_poor: bool,
+    pub(crate) is_poor: bool,
 }
 
 /// The GPUs of an engine's exporter.
-#[derive(Serialize)]
-pub(super) struct GpuState {
-    count: u32,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct GpuState {
+    pub(crate) count: u32,
     /// A mean over them, 0 to 1.
-    utilisation: Option<f64>,
+    pub(crate) utilisation: Option<f64>,
     /// At the fullest of them, 0 to 1.
-    memory: Option<f64>,
-    age_s: f64,
+    pub(crate) memory: Option<f64>,
+    pub(crate) age_s: f64,
 }
 
 /// Over the last minute, in seconds.
-#[derive(Serialize)]
-pub(super) struct Quantiles {
-    p50: f64,
-    p90: f64,
-    p95: f64,
-    p99: f64,
-    count: u64,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Quantiles {
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
+    pub(crate) count: u64,
 }
 
 /// A way that requests of a model go.
-#[derive(Serialize)]
-pub(super) struct RouteState {
-    pub(super) name: Name,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct RouteState {
+    pub(crate) name: Name,
     /// How each of its objectives stands.
-    pub(super) slo: Vec<SloLive>,
+    pub(crate) slo: Vec<SloLive>,
 }
 
 /// What pools are told by, gathered once for all of them.
@@ -219,11 +230,11 @@ impl<'a> Pools<'a> {
         let hidden = pool.backends.iter().filter_map(|it| hidden_queue(self.serving, &it.engine, now));
         PoolState {
             name: pool.spec.name.clone(),
-            diagnosis: live.vitals.diagnose(),
-            saturation: live.vitals.saturation(),
+            diagnosis: Some(live.vitals.diagnose()),
+            saturation: Some(live.vitals.saturation()),
             hidden_queue_ms: hidden.reduce(f64::max).map(|seconds| seconds * 1e3),
             slo,
-            balance: pool.spec.balance.name(),
+            balance: pool.spec.balance.name().into(),
             share: share(total, &self.totals),
             recent_share: share(self.answered[at], &self.answered),
             queue: QueueState { depth: live.queue_depth, oldest_s: live.queue_oldest },
@@ -271,11 +282,11 @@ fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Mom
         name: backend.name().clone(),
         engine: engine.name.clone(),
         model: backend.spec.model.clone(),
-        breaker: backend.worst_own_breaker(now).max(engine.breaker.state(now)).label(),
+        breaker: backend.worst_own_breaker(now).max(engine.breaker.state(now)).label().into(),
         state: match backend.is_up(now) {
-            None => "unknown",
-            Some(true) => "up",
-            Some(false) => "down",
+            None => "unknown".into(),
+            Some(true) => "up".into(),
+            Some(false) => "down".into(),
         },
         credential: backend.credential.refused().map(|refused| CredentialState {
             account: backend.account.as_ref().map(|account| account.name.clone()),
@@ -292,7 +303,7 @@ fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Mom
         restarts: engine.restarts(),
         share: (total > 0).then(|| requests as f64 / total as f64),
         signals: engine.reading().map(|reading| SignalState {
-            kind: reading.signals.kind.name(),
+            kind: reading.signals.kind.name().into(),
             running: reading.signals.running,
             waiting: reading.signals.waiting,
             kv_usage: reading.signals.kv_usage,

@@ -11,8 +11,8 @@ use crate::{
 };
 
 /// A route that sends what seems hard to its better tiers.
-#[derive(Serialize)]
-pub(super) struct TieredState {
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct TieredState {
     route: Name,
     /// What holds its bars, in words.
     aim: String,
