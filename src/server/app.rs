@@ -1,4 +1,4 @@
-//! Everything that lives as long as the process: put together once, and again in part when the policy changes.
+//! The parts of the process that requests, operators and reloads share: built once, and replaced in part on a reload.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -28,77 +28,77 @@ use crate::{
     },
 };
 
-/// How long the last spans and measurements may take to be sent.
+/// Time limit for sending the last spans and measurements at shutdown.
 const LAST_SPANS: Duration = Duration::from_millis(750);
 
-/// The parts that requests, operators and reloads share.
+/// Process-wide state.
 pub(super) struct App {
-    /// What is being served.
+    /// The configuration in force.
     pub live: Arc<Live>,
-    /// Where records end.
+    /// Records of requests: metrics, journal, accounting, learned state.
     pub desk: Arc<Desk>,
-    /// The way out.
+    /// HTTP client for upstream engines.
     pub client: Client,
-    /// What is shown to those who come in.
+    /// Certificate of the API listener.
     pub certificate: Arc<Certificate>,
-    /// The same for operators, of whom it may ask other certificates.
+    /// Certificate of the admin listener, which may require other client certificates.
     pub admin_certificate: Arc<Certificate>,
-    /// How operators are known. It outlives a policy that switches their listener off, which takes a restart.
+    /// Credentials of operators. Kept when a reloaded policy removes the admin listener, since removing it takes a restart.
     pub admin_access: ArcSwap<AdminAccess>,
     pub(super) registry: Registry,
-    /// What the engines' hours have cost.
+    /// Cost of the engines' hours so far.
     accrued: Accrued,
     tokenizers: Tokenizers,
     scrapers: Scrapers,
 }
 
-/// The app could not be put together.
+/// The gateway could not start, or could not apply a policy.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// No HTTP client.
+    /// The HTTP client cannot be set up.
     #[error(transparent)]
     Client(#[from] SetUpError),
-    /// No certificate to show.
+    /// A certificate cannot be loaded.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// What was learned cannot be read.
+    /// The file of learned state cannot be read.
     #[error(transparent)]
     Lessons(#[from] lessons::StoreError),
-    /// Usage cannot be kept.
+    /// Usage cannot be written to its file.
     #[error("usage: {0} (usage.path in the policy)")]
     Usage(#[from] gateway::KeepError),
-    /// Kept answers cannot be on disk.
-    #[error("kept answers: {0} (cache.persist.path in the policy)")]
+    /// The persisted cache cannot be opened.
+    #[error("cached answers on disk: {0} (cache.persist.path in the policy)")]
     Disk(#[from] store::StoreError),
-    /// They cannot be shared.
-    #[error("kept answers: {0} (cache.shared.url in the policy)")]
+    /// The address of the shared cache is invalid.
+    #[error("shared cached answers: {0} (cache.shared.url in the policy)")]
     Shared(#[from] LinkError),
-    /// Limits cannot be shared.
+    /// The address of the shared limits is invalid.
     #[error("limits: {0} (limits.shared.url in the policy)")]
     SharedLimits(LinkError),
-    /// Traces cannot go out.
+    /// The trace exporter cannot be set up.
     #[error("{0} (otel in the policy)")]
     Otel(otel::SetUpError),
-    /// The access log cannot be written.
+    /// The access log cannot be opened.
     #[error("the access log '{path}' cannot be opened: {error} (access_log.path in the policy)")]
     AccessLog {
-        /// The file.
+        /// Its path.
         path: String,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// The journal's file cannot be written.
+    /// The journal cannot be opened.
     #[error("the journal '{path}' cannot be opened: {error} (journal.path in the policy)")]
     Journal {
-        /// The file.
+        /// Its path.
         path: String,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
 }
 
 impl App {
-    /// Puts the app together to serve `policy`.
+    /// Builds the state that serves `policy`.
     pub(super) fn open(policy: Policy) -> Result<Self, OpenError> {
         let clock = Clock::start();
         let desk = Arc::new(Desk::new(clock));
@@ -147,8 +147,8 @@ impl App {
         })
     }
 
-    /// Serves by `policy` from the next request on; what was learned of engines that stay is kept. On an error the old policy
-    /// stays in force. Waits for the disk.
+    /// Applies `policy` to all later requests. State learned about engines that remain is kept. On an error the previous policy
+    /// remains in force. Blocks on the disk.
     pub(super) fn replace(&self, policy: Policy) -> Result<(), OpenError> {
         let old = self.live.load();
         let before = &old.snapshot.policy;
@@ -160,7 +160,7 @@ impl App {
             None if next_access.client_roots.is_some() => None,
             next => prepare(&self.admin_certificate, before.admin_tls(&access).as_ref(), next.as_ref())?,
         };
-        // What may fail comes before anything changes; but for the disk, which puts itself right.
+        // Fallible steps come before the first change. The persisted cache is the exception: it recovers by itself.
         let other_file = before.learning.file != policy.learning.file;
         let stored = policy.learning.file.as_deref().filter(|_| other_file).map(Lessons::read).transpose()?.flatten();
         let (other_journal, other_otel) = (before.journal != policy.journal, before.otel != policy.otel);
@@ -192,7 +192,7 @@ impl App {
             ("usage.path", before.usage.as_ref().map(|it| &it.path) != policy.usage.as_ref().map(|it| &it.path)),
         ] {
             if changed {
-                tracing::warn!("'{what}' changed in the policy: it takes effect after a restart");
+                tracing::warn!("reload: '{what}' changed; it takes effect after a restart");
             }
         }
         if other_file {
@@ -203,13 +203,13 @@ impl App {
         }
         self.desk.lessons.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
         self.desk.follow(&policy);
-        // What the hours of the old one's engines cost, before they go.
+        // Charge the hours of the old policy's engines before they are dropped.
         self.accrued.until(self.desk.clock.now(), &old);
         let serving = Serving::new(Snapshot::new(policy, &self.registry), &self.desk, |it| self.tokenizers.source(it));
         self.scrapers.follow(sources(&serving));
         self.live.swap(serving);
         self.admin_access.store(next_access);
-        // Not before: until then requests come with the keys of the old one.
+        // Only after the swap: until then requests carry the keys of the old policy.
         self.desk.habits.follow(&self.live.load().snapshot.policy);
         if let Some(certificate) = certificate {
             self.certificate.show(certificate);
@@ -220,7 +220,7 @@ impl App {
         Ok(())
     }
 
-    /// Looks whether the certificate was renewed. Waits for the disk.
+    /// Reloads certificates that were renewed on disk. Blocks on the disk.
     pub(super) fn reload_certificates(&self) {
         let serving = self.live.load();
         let policy = &serving.snapshot.policy;
@@ -232,24 +232,24 @@ impl App {
             }
             match certificate.prepare(tls.as_ref()) {
                 Ok(prepared) => certificate.show(prepared),
-                Err(problem) => tracing::warn!("the certificate in use stays: {problem}"),
+                Err(problem) => tracing::warn!("tls: the certificate in use stays: {problem}"),
             }
         }
     }
 
-    /// Tries again to have kept answers on disk, where another gateway had the folder. Waits for the disk.
+    /// Retries to open the persisted cache, in case another gateway held its folder. Blocks on the disk.
     pub(super) fn reopen_persisted_cache(&self) {
         if let Err(problem) = keep_on_disk(&self.desk, &self.live.load().snapshot.policy) {
             tracing::warn!("{}", OpenError::Disk(problem));
         }
     }
 
-    /// Counts what the engines' hours cost up to now.
+    /// Charges the engines' hours up to now.
     pub(super) fn accrue(&self) {
         self.accrued.until(self.desk.clock.now(), &self.live.load());
     }
 
-    /// Writes what was used, and forgets what is too old. Waits for the disk.
+    /// Writes usage to disk and drops entries past their retention. Blocks on the disk.
     pub(super) fn write_usage(&self) {
         self.desk.callers.write(self.usage_retention());
     }
@@ -259,7 +259,7 @@ impl App {
         serving.snapshot.policy.usage.as_ref().map_or(policy::USAGE_RETENTION, |usage| usage.retention)
     }
 
-    /// Writes out what is queued.
+    /// Flushes all queued records.
     pub(super) async fn close(&self) {
         let (desk, retention) = (self.desk.clone(), self.usage_retention());
         let close = move || {
@@ -275,31 +275,31 @@ impl App {
             let _ = tokio::task::spawn_blocking(move || log.close()).await;
         }
         if let Some(journal) = self.desk.journal.swap(None) {
-            // A panic in the writer was logged where it happened.
+            // A panic in the writer was already logged.
             let _ = tokio::task::spawn_blocking(move || journal.close()).await;
         }
     }
 }
 
-/// The certificate to be shown by `next`; `None` for the one in use, where the same files cannot be used at the moment.
+/// Prepares the certificate of `next`. Returns `None`, which keeps the one in use, if unchanged files cannot be loaded now.
 fn prepare(
     certificate: &Certificate,
     before: Option<&policy::Tls>,
     next: Option<&policy::Tls>,
 ) -> Result<Option<Prepared>, TlsError> {
     match certificate.prepare(next) {
-        // It may be half renewed: no reason to refuse all the rest.
+        // A half-written renewal is no reason to reject the rest of the policy.
         Err(problem) if before == next => {
-            tracing::warn!("the certificate in use stays: {problem}");
+            tracing::warn!("tls: the certificate in use stays: {problem}");
             Ok(None)
         }
         prepared => prepared.map(Some),
     }
 }
 
-/// Whether the servers that the policy names have addresses; whether they are there shows later.
+/// Validates the addresses of Redis servers that the policy names. Does not connect.
 fn check_links(policy: &Policy) -> Result<(), OpenError> {
-    // What simulated engines say goes nowhere.
+    // Simulated traffic is never shared.
     let shared = policy.caching.as_ref().and_then(|caching| caching.shared.as_ref()).filter(|_| !policy.simulated);
     if let Some(shared) = shared {
         Link::new(&shared.url.0)?;
@@ -333,7 +333,7 @@ fn open_otel(policy: &Policy) -> Result<Option<Arc<Exporter>>, OpenError> {
     policy.otel.as_ref().map(|spec| Exporter::open(spec).map(Arc::new)).transpose().map_err(OpenError::Otel)
 }
 
-/// The engines that are to be asked how they do.
+/// Engines with a metrics, GPU or health endpoint to poll.
 fn sources(serving: &Serving) -> Vec<Source> {
     let policy = &serving.snapshot.policy;
     let backends = serving.snapshot.pools.iter().flat_map(|pool| &pool.backends);

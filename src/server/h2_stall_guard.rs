@@ -1,5 +1,5 @@
-//! Answers over HTTP/2 that nobody reads. A client that leaves a stream's window at 0 never blocks its connection, and an answer that is not
-//! asked for its next part never looks at its own clocks: so somebody else has to look.
+//! Guard against stalled HTTP/2 responses. A client that keeps a stream's window at 0 does not block its connection, and a body that hyper
+//! does not poll cannot run a timer of its own. A background task therefore sweeps all response bodies.
 
 use std::{
     io,
@@ -20,13 +20,13 @@ use tokio::time::Instant;
 use super::listen::HangUp;
 use crate::measure::lock;
 
-/// How often answers are looked at.
+/// Time between two sweeps.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// The largest part that is given out at once, in bytes: what is given out is not watched any more, while HTTP/2 has it lie.
+/// Largest frame handed to hyper at once, in bytes. The guard cannot observe frames that HTTP/2 already buffers.
 const LARGEST: usize = 64 << 10;
 
-/// The answers under way.
+/// Response bodies in progress.
 #[derive(Default)]
 pub(super) struct StallGuard {
     answers: DashMap<u64, Arc<Mutex<Answer>>>,
@@ -34,16 +34,16 @@ pub(super) struct StallGuard {
 }
 
 struct Answer {
-    /// `None` once it was given up.
+    /// `None` once it was abandoned.
     body: Option<Body>,
-    /// What of it is still to be given out before the next is asked for.
+    /// Rest of the last frame, handed out before the next is polled.
     rest: Bytes,
-    /// Since when its next part could have been asked for; `None` while there is none yet.
+    /// Since when hyper could have polled for more; `None` while the body itself is pending.
     ready: Option<Instant>,
     hang_up: HangUp,
 }
 
-/// An answer that is looked after.
+/// A response body under guard.
 struct Watched {
     answer: Arc<Mutex<Answer>>,
     number: u64,
@@ -51,7 +51,7 @@ struct Watched {
 }
 
 impl StallGuard {
-    /// Looks after `body` for as long as it lives.
+    /// Guards `body` until it is dropped.
     pub(super) fn watch(self: &Arc<Self>, body: Body, hang_up: HangUp) -> Body {
         if body.is_end_stream() {
             return body;
@@ -63,16 +63,16 @@ impl StallGuard {
         Body::new(Watched { answer, number, guard: self.clone() })
     }
 
-    /// Gives up, for ever, what was not read for `limit`.
+    /// Abandons bodies that were not read for `limit`; never returns.
     pub(super) async fn run(&self, limit: Duration) {
         let mut tick = tokio::time::interval(LOOK);
         loop {
             tick.tick().await;
-            self.give_up(Instant::now(), limit);
+            self.sweep(Instant::now(), limit);
         }
     }
 
-    fn give_up(&self, now: Instant, limit: Duration) {
+    fn sweep(&self, now: Instant, limit: Duration) {
         let mut stale = Vec::new();
         for answer in &self.answers {
             let mut answer = lock(&answer);
@@ -81,17 +81,17 @@ impl StallGuard {
             }
             match answer.body.take() {
                 Some(body) => stale.push((body, std::mem::take(&mut answer.rest))),
-                // It was given up before, and its client has not noticed yet: it holds on to the stream.
+                // Abandoned in an earlier sweep, and the client still holds the stream: close its connection.
                 None => answer.hang_up.now(),
             }
         }
-        // What they hold is let go of outside of all locks.
+        // Drop the bodies outside of all locks.
         drop(stale);
     }
 }
 
 impl Answer {
-    /// Gives out what is left of the last part, as far as it may be at once.
+    /// Takes the next frame, at most `LARGEST` bytes, from the rest.
     fn part(&mut self) -> Option<Frame<Bytes>> {
         let size = self.rest.len().min(LARGEST);
         (size > 0).then(|| Frame::data(self.rest.split_to(size)))
@@ -160,7 +160,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_mins(2);
 
-    /// A body that gives `parts` and then waits; dropping it drops the guard.
+    /// A body of `parts` frames that stays pending after them; dropping it drops `guard`.
     fn body(parts: usize, guard: Arc<()>) -> Body {
         let parts = stream::iter(0..parts).chain(stream::pending()).map(move |_| {
             assert!(Arc::strong_count(&guard) > 0);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_nobody_reads_is_let_go_of_and_what_has_nothing_to_give_is_not() {
+    async fn an_unread_body_is_abandoned_and_a_pending_one_is_not() {
         let guard = Arc::new(StallGuard::default());
         let (left, waiting) = (Arc::new(()), Arc::new(()));
         let mut unasked = guard.watch(body(2, left.clone()), HangUp::default());
@@ -178,18 +178,18 @@ mod tests {
         assert!(unasked.frame().await.is_some() && empty.frame().await.is_some());
         assert!(empty.frame().now_or_never().is_none());
         tokio::time::advance(LIMIT / 2).await;
-        guard.give_up(Instant::now(), LIMIT);
+        guard.sweep(Instant::now(), LIMIT);
         assert_eq!((Arc::strong_count(&left), Arc::strong_count(&waiting)), (2, 2));
         tokio::time::advance(LIMIT / 2).await;
-        guard.give_up(Instant::now(), LIMIT);
+        guard.sweep(Instant::now(), LIMIT);
         assert_eq!((Arc::strong_count(&left), Arc::strong_count(&waiting)), (1, 2));
-        assert!(unasked.frame().await.unwrap().is_err(), "it is broken off, not ended");
+        assert!(unasked.frame().await.unwrap().is_err(), "cut, not ended");
         drop((unasked, empty));
         assert!(guard.answers.is_empty());
     }
 
     #[tokio::test]
-    async fn a_large_part_is_given_out_in_small_ones() {
+    async fn a_large_frame_is_split() {
         let guard = Arc::new(StallGuard::default());
         let whole = Bytes::from((0..LARGEST * 2 + 7).map(|at| at as u8).collect::<Vec<_>>());
         let mut watched = guard.watch(Body::from(whole.clone()), HangUp::default());

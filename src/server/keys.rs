@@ -1,4 +1,4 @@
-//! What operators ask about callers: how keys and teams stand, that one is let in no longer or again, what was used, and how their prompts begin.
+//! Admin API for callers: standing of keys and teams, revocation, usage, and the stability of prompt prefixes.
 
 use std::{collections::HashMap, fmt::Write, sync::Arc};
 
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::Control;
 use crate::quota::{Entry, Row, Used};
 
-/// The routes for the admin listener.
+/// Routes of the admin listener.
 pub(super) fn routes(control: Arc<Control>) -> Router {
     Router::new()
         .route("/admin/keys", get(keys))
@@ -31,7 +31,7 @@ async fn keys(Extract(control): Extract<Arc<Control>>) -> Response {
     Json(json!({ "keys": keys, "teams": desk.callers.teams() })).into_response()
 }
 
-/// How callers' prompts begin, and what to do where they depart early.
+/// Stability of each caller's prompt prefixes, with advice where they diverge early.
 async fn prompt_cache(Extract(control): Extract<Arc<Control>>) -> Response {
     let (desk, serving) = (&control.app.desk, control.app.live.load());
     Json(json!({ "callers": desk.habits.told(&serving.snapshot.policy) })).into_response()
@@ -46,7 +46,7 @@ async fn restore(control: Extract<Arc<Control>>, id: Path<String>) -> Response {
 }
 
 async fn change(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>, revoked: bool) -> Response {
-    // A reload meanwhile might bring another key of this name.
+    // A concurrent reload might bring another key with this id.
     let _alone = control.reloading.lock().await;
     let serving = control.app.live.load();
     let policy = &serving.snapshot.policy;
@@ -56,18 +56,18 @@ async fn change(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>,
         let what = if revoked { "in the policy" } else { "that was revoked" };
         return refuse(StatusCode::NOT_FOUND, &format!("there is no key '{id}' {what}: GET /admin/keys lists them"));
     }
-    tracing::warn!(key = id, revoked, "a key was {}", if revoked { "revoked" } else { "let in again" });
+    tracing::warn!(key = id, revoked, "keys: {}", if revoked { "revoked" } else { "restored" });
     let writing = control.clone();
-    // On disk before it is told, where it is kept.
+    // Write to disk before answering, if usage is kept on disk.
     let _ = tokio::task::spawn_blocking(move || writing.app.write_usage()).await;
     Json(json!({ "key": id, "revoked": revoked, "kept": callers.is_kept() })).into_response()
 }
 
-/// What was used: `GET /admin/usage?format=jsonl|csv&from=DAY&to=DAY&key=ID&team=NAME`, days in UTC, both included.
+/// Exports usage: `GET /admin/usage?format=jsonl|csv&from=DAY&to=DAY&key=ID&team=NAME`. Days are in UTC and inclusive.
 async fn usage(Extract(control): Extract<Arc<Control>>, Query(asked): Query<HashMap<String, String>>) -> Response {
     const KNOWN: [&str; 5] = ["format", "from", "to", "key", "team"];
     if let Some(odd) = asked.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-        return refuse(StatusCode::BAD_REQUEST, &format!("there is no '{odd}': there are {}", KNOWN.join(", ")));
+        return refuse(StatusCode::BAD_REQUEST, &format!("unknown parameter '{odd}': expected {}", KNOWN.join(", ")));
     }
     for name in ["from", "to"] {
         if asked.get(name).is_some_and(|day| day.parse::<jiff::civil::Date>().is_err()) {
@@ -124,7 +124,7 @@ fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// A cell as RFC 4180 has it. Spreadsheets run what begins like a formula, and clients name models as they like.
+/// Escapes a cell after RFC 4180. A quote defuses formulas, since spreadsheets run them and clients choose model names.
 fn cell(text: &str) -> String {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let text = if formula { format!("'{text}") } else { text.to_owned() };

@@ -1,4 +1,4 @@
-//! What is true now, for metrics: put together from everything that lives in the app.
+//! Gauges for `/metrics`, gathered from the state of the process at the time of the scrape.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,28 +20,28 @@ use crate::{
 };
 
 impl App {
-    /// The metrics page.
+    /// Text of `/metrics` on the admin listener.
     pub(super) fn metrics(&self) -> String {
         self.accrue();
         let now = self.desk.clock.now();
-        self.desk.metrics.encode(now, &self.reading())
+        self.desk.metrics.encode(now, &self.snapshot())
     }
 
-    /// The same for callers: where they have keys, what others use is none of their business.
+    /// Text of `/metrics` on the API listener: without figures of keys, teams and accounts if callers need keys.
     pub(super) fn public_metrics(&self) -> String {
-        let mut reading = self.reading();
+        let mut snapshot = self.snapshot();
         let serving = self.live.load();
-        reading.labels = serving.snapshot.policy.labels.all();
+        snapshot.labels = serving.snapshot.policy.labels.all();
         if !serving.snapshot.policy.keys.is_empty() {
-            reading.limited.clear();
-            reading.keys.clear();
-            reading.teams.clear();
-            reading.accounts.clear();
+            snapshot.limited.clear();
+            snapshot.keys.clear();
+            snapshot.teams.clear();
+            snapshot.accounts.clear();
         }
-        self.desk.metrics.encode(self.desk.clock.now(), &reading)
+        self.desk.metrics.encode(self.desk.clock.now(), &snapshot)
     }
 
-    fn reading(&self) -> telemetry::Live {
+    fn snapshot(&self) -> telemetry::Live {
         let now = self.desk.clock.now();
         let serving = self.live.load();
         let backends = serving.snapshot.pools.iter().flat_map(|pool| {
@@ -162,13 +162,13 @@ impl App {
 
     pub(super) fn false_hits(&self, policy: &Policy, now: Moment) -> Option<telemetry::FalseHitsLive> {
         policy.caching.as_ref()?.semantic?;
-        let told = self.desk.meanings.false_hits(now);
+        let false_hits = self.desk.meanings.false_hits(now);
         Some(telemetry::FalseHitsLive {
-            rate: told.rate.rate,
-            lower: told.rate.lower,
-            upper: told.rate.upper,
-            labels: told.rate.labels,
-            shadow_scopes: told.shadow_only as u64,
+            rate: false_hits.rate.rate,
+            lower: false_hits.rate.lower,
+            upper: false_hits.rate.upper,
+            labels: false_hits.rate.labels,
+            shadow_scopes: false_hits.shadow_only as u64,
         })
     }
 
@@ -229,8 +229,8 @@ fn accounts(pools: &[Pool], now: Moment) -> Vec<telemetry::AccountLive> {
     all
 }
 
-fn team(told: gateway::TeamTold) -> telemetry::TeamLive {
-    let gateway::TeamTold { team, per, spent_usd, spent_tokens, budget_usd, budget_tokens } = told;
+fn team(report: gateway::TeamTold) -> telemetry::TeamLive {
+    let gateway::TeamTold { team, per, spent_usd, spent_tokens, budget_usd, budget_tokens } = report;
     telemetry::TeamLive { team, per, spent_usd, spent_tokens, budget_usd, budget_tokens }
 }
 
@@ -239,7 +239,7 @@ fn accuracy(of: Accuracy) -> telemetry::AccuracyLive {
     telemetry::AccuracyLive { coverage, relative_error, pinball, baseline_pinball }
 }
 
-/// The most open state of each engine's breakers, for connections and for its models, and how often they were opened, by its name.
+/// For each engine, by name: the most open state of its breakers (for connections and for models), and how often they opened.
 fn breakers(snapshot: &Snapshot, now: Moment) -> HashMap<&str, (BreakerState, u64)> {
     let mut all: HashMap<&str, (BreakerState, u64)> = HashMap::new();
     let mut counted = HashSet::new();
@@ -247,7 +247,7 @@ fn breakers(snapshot: &Snapshot, now: Moment) -> HashMap<&str, (BreakerState, u6
         let engine = &*backend.engine;
         let entry = all.entry(&engine.name).or_insert_with(|| (engine.breaker.state(now), engine.breaker.opened()));
         entry.0 = entry.0.max(backend.worst_own_breaker(now));
-        // Pools that name the same model on the same engine share its breaker.
+        // Pools with the same model on the same engine share its breaker.
         if counted.insert(Arc::as_ptr(&backend.breaker)) {
             entry.1 += backend.breaker.opened();
         }

@@ -1,4 +1,4 @@
-//! How pools and engines do at one moment, gathered from where it is known.
+//! Load and latency of pools and engines at one moment.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,17 +10,17 @@ use crate::{
     types::Moment,
 };
 
-/// What an engine said longer ago than this is not what is.
+/// Age from which an engine's gauges are ignored.
 const OLD: Duration = Duration::from_secs(30);
 
-/// How the pool at the place `at` does; `standing`: who waits for it.
+/// Measures the pool at index `at`; `standing` is its wait queue.
 pub(super) fn vitals(serving: &Serving, at: usize, standing: Option<&Standing>, now: Moment) -> Vitals {
     let pool = &serving.snapshot.pools[at];
     let recent = |window: fn(&Latencies) -> &Window| {
         let meters = (0..pool.backends.len()).map(|backend| window(serving.meter(at, backend).latencies()));
         merged(meters, Span::Minute, now).map(|summary| summary.mean)
     };
-    // An engine that fell silent says nothing of now.
+    // Gauges of an engine that stopped answering are out of date.
     let fresh = |at: Moment| now.since(at) < OLD;
     let readings = pool.backends.iter().filter_map(|backend| backend.engine.reading()).filter(|it| fresh(it.at));
     let count = pool.backends.len().max(1) as f64;
@@ -36,8 +36,8 @@ pub(super) fn vitals(serving: &Serving, at: usize, standing: Option<&Standing>, 
     }
 }
 
-/// The way to a pool's engines and back, in seconds: a mean over the first tokens of the last minute, so that it can be laid beside their
-/// times. `None` where that is not known of any of them.
+/// Mean network round trip to a pool's engines, in seconds, weighted by the first tokens of the last minute so that it is comparable to their
+/// TTFT. `None` if it is known of no engine.
 fn round_trip(serving: &Serving, at: usize, now: Moment) -> Option<f64> {
     let backends = serving.snapshot.pools[at].backends.iter().enumerate();
     let known = backends.filter_map(|(backend, it)| {
@@ -48,7 +48,7 @@ fn round_trip(serving: &Serving, at: usize, now: Moment) -> Option<f64> {
     (count > 0.0).then(|| sum / count)
 }
 
-/// By how many seconds first tokens come later than `engine` itself says.
+/// Seconds by which first tokens are seen later than `engine` itself reports.
 pub(super) fn hidden_queue(serving: &Serving, engine: &Arc<Engine>, now: Moment) -> Option<f64> {
     let own = engine.mean_ttft(now)?;
     let pools = serving.snapshot.pools.iter().enumerate();
@@ -59,7 +59,7 @@ pub(super) fn hidden_queue(serving: &Serving, engine: &Arc<Engine>, now: Moment)
     Some((merged(meters, Span::Minute, now)?.mean - own).max(0.0))
 }
 
-/// The share of the places on a pool's engines that are taken; `None` where any of them takes all that come.
+/// Share of the pool's concurrency limits in use; `None` if an engine has no limit.
 fn filled(serving: &Serving, pool: &Pool) -> Option<f64> {
     let engines = &serving.snapshot.policy.engines;
     let most = pool.backends.iter().map(|backend| engines[backend.spec.engine].max_concurrency).sum::<Option<u32>>()?;

@@ -1,4 +1,4 @@
-//! What an operator should hear of without sweeper: engines that cannot be reached, or can again; and keys that providers do not take.
+//! Warnings for operators: engines that become unreachable or reachable again, and keys that providers refuse.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -9,10 +9,10 @@ use crate::{
     types::{Moment, Name},
 };
 
-/// How often engines are looked at.
+/// Time between two checks.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Tells of those of `engines` that come and go, until the process ends.
+/// Logs changes of reachability of `engines`, until the process ends.
 pub(super) fn watch(engines: impl Fn() -> (Vec<Arc<Engine>>, Moment) + Send + 'static) {
     tokio::spawn(async move {
         let (mut tick, mut reachability) = (tokio::time::interval(LOOK), Reachability::default());
@@ -25,7 +25,7 @@ pub(super) fn watch(engines: impl Fn() -> (Vec<Arc<Engine>>, Moment) + Send + 's
     });
 }
 
-/// Asks providers about the keys that nothing is known of yet, beside all else.
+/// Validates keys that were not used yet with their providers, in the background.
 pub(super) fn check_credentials(app: &App) {
     let serving = app.live.load();
     if !serving.snapshot.policy.simulated {
@@ -33,7 +33,7 @@ pub(super) fn check_credentials(app: &App) {
     }
 }
 
-/// Which engines cannot be reached, and since when.
+/// Unreachable engines, with the time since when.
 #[derive(Debug, Default)]
 struct Reachability {
     down: HashMap<Name, Moment>,
@@ -49,14 +49,14 @@ impl Reachability {
                     self.down.insert(name.clone(), now);
                     tracing::warn!(
                         engine = %name,
-                        "the engine '{name}' cannot be reached: its requests go to other backends, and fail where there is none; \
-                         see whether it runs, and whether its address in the policy is right"
+                        "engine: '{name}' cannot be reached, its requests go to other backends or fail; check that it runs and that its \
+                         address in the policy is right"
                     );
                 }
                 (Some(true), Some(since)) => {
                     self.down.remove(name);
                     let down_s = now.since(since).as_secs();
-                    tracing::warn!(engine = %name, down_s, "the engine '{name}' can be reached again, after {down_s} s");
+                    tracing::warn!(engine = %name, down_s, "engine: '{name}' can be reached again after {down_s} s");
                 }
                 _ => {}
             }

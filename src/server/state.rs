@@ -1,5 +1,5 @@
-//! The state of the gateway as `/admin/state` reports it: for the page and for `signalbox top`, which may be of another release. A field that is
-//! missing has its default there.
+//! State of the gateway as `/admin/state` reports it, to the page and to `signalbox top`. A reader may be of another release: a missing field
+//! has its default there.
 
 mod health;
 mod pools;
@@ -27,34 +27,34 @@ use crate::{
     types::{Moment, Name},
 };
 
-/// How many decisions the page shows.
+/// Decisions that are listed.
 const DECISIONS: usize = 30;
-/// How many of the last ones are looked at for what was predicted of them.
-const FORESEEN: usize = 256;
+/// Decisions over which predicted and observed TTFT are compared.
+const PREDICTED: usize = 256;
 
-/// Everything the page shows, at one moment.
+/// State of the gateway at one moment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct State {
     pub(crate) version: Cow<'static, str>,
     pub(crate) hash: String,
-    /// Since when this policy is in force.
+    /// Seconds since this policy was loaded.
     pub(crate) loaded_s: f64,
     pub(crate) uptime_s: f64,
     pub(crate) simulated: bool,
     pub(crate) draining: bool,
     pub(crate) health: Health,
-    /// Where callers connect, what they may ask for, and whether they need a key: for whoever sends the first request.
+    /// Address of the API, a model to ask for, and whether callers need a key: for the example request of the page.
     pub(crate) api: String,
     pub(crate) model: Option<Name>,
     pub(crate) asks_keys: bool,
     pub(crate) in_flight: u64,
     pub(crate) requests: Requests,
-    /// `None` where nothing had a price yet.
+    /// `None` until a request had a price.
     pub(crate) cost: Option<CostState>,
-    /// `None` where the policy has no cache.
+    /// `None` if the policy has no cache.
     pub(crate) cache: Option<CacheState>,
-    /// The shares of prompt tokens that were expected to be in engines' prefix caches, and that were; `None` before any were reported.
+    /// Prefix cache hits of engines, predicted and reported; `None` until an engine reported any.
     pub(crate) prefix: Option<Prefix>,
     pub(crate) pools: Vec<PoolState>,
     pub(crate) routes: Vec<RouteState>,
@@ -71,7 +71,7 @@ pub(crate) struct Requests {
     pub(crate) per_second: f64,
 }
 
-/// Shares of the prompt tokens of answers that report cached ones, since the start.
+/// Shares of prompt tokens that were predicted and reported as cached, over answers with a report, since the start.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Prefix {
@@ -79,26 +79,26 @@ pub(crate) struct Prefix {
     pub(crate) reported: f64,
 }
 
-/// The cache since the start.
+/// Figures of the cache since the start.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct CacheState {
     pub(crate) tiers: Vec<CacheTier>,
     pub(crate) saved_usd: f64,
-    /// How often hits by meaning were false; `None` where the policy has no such cache.
+    /// Rate of false semantic hits; `None` if the policy has no semantic cache.
     pub(crate) false_hits: Option<FalseHits>,
-    /// The embedder that decides which texts mean the same, once there was a text.
+    /// Id of the embedder that decides; `None` until the first text.
     pub(crate) embedder: Option<String>,
 }
 
-/// One of its tiers: `exact` (with those who shared a request under way) or `semantic`.
+/// A tier of the cache: `exact` (including coalesced requests) or `semantic`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct CacheTier {
     pub(crate) tier: Cow<'static, str>,
-    /// Requests that looked for an answer there.
+    /// Lookups.
     pub(crate) lookups: u64,
-    /// Those of them that were answered without an engine's work.
+    /// Lookups that were answered without an engine.
     pub(crate) hits: u64,
     pub(crate) hit_rate: Option<f64>,
     pub(crate) entries: u64,
@@ -108,7 +108,7 @@ pub(crate) struct CacheTier {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct FalseHits {
-    /// How many labels stand behind it; 0 where none was verified.
+    /// Labels that the rate is based on; 0 if none was verified.
     pub(crate) labels: f64,
     pub(crate) rate: f64,
     pub(crate) lower: f64,
@@ -126,14 +126,14 @@ pub(crate) struct DecisionState {
     pub(crate) pool: Option<Name>,
     pub(crate) backend: Option<Name>,
     pub(crate) reason: Option<Cow<'static, str>>,
-    /// What the cache made of it.
+    /// Result of the cache lookup.
     pub(crate) cache: Option<Cow<'static, str>>,
     pub(crate) status: u16,
     pub(crate) outcome: Cow<'static, str>,
-    /// The attempts it took.
+    /// Number of attempts.
     pub(crate) attempts: usize,
     pub(crate) ttft_ms: Option<f64>,
-    /// From dispatch on: the median as predicted, and as seen.
+    /// TTFT from dispatch on: predicted median, and observed.
     pub(crate) predicted_ttft_ms: Option<f64>,
     pub(crate) upstream_ttft_ms: Option<f64>,
     pub(crate) tpot_ms: Option<f64>,
@@ -144,12 +144,12 @@ pub(crate) struct DecisionState {
 }
 
 impl State {
-    /// The state of `app` now. It looks at every backend: not on a worker.
+    /// Gathers the state of `app`. Visits every backend: not for an async worker.
     pub(super) fn of(app: &App, draining: bool) -> Self {
         let now = app.desk.clock.now();
         let serving = app.live.load();
         let policy = &serving.snapshot.policy;
-        let recent = app.desk.last(FORESEEN);
+        let recent = app.desk.last(PREDICTED);
         let gathered = Pools::new(app, &serving, &recent, now);
         let mut budgets = app.desk.slos.pools(now);
         let mut slo = |pool: &Pool| {
@@ -192,7 +192,7 @@ impl State {
     }
 }
 
-/// Where callers connect, as far as the policy says it.
+/// URL of the API, as far as the policy determines it.
 fn api(policy: &Policy) -> String {
     let scheme = if policy.tls.is_some() { "https" } else { "http" };
     format!("{scheme}://{}", policy.listen)

@@ -1,4 +1,4 @@
-//! Those who watch the page: the state is put together once a second for all of them, and not at all while nobody does.
+//! Broadcast of the state to open pages: built once a second for all subscribers, and not at all without any.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -9,72 +9,72 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-/// How many may watch at once.
+/// Most concurrent subscribers.
 pub(super) const MOST: usize = 64;
 /// Time between two updates.
 const UPDATE: Duration = Duration::from_secs(1);
 
-/// The watchers of one gateway.
+/// Subscribers of the state.
 pub(super) struct StateBroadcast {
-    /// The last state as JSON; empty while nobody watches, lest the next who comes be shown an old one.
-    news: watch::Sender<Arc<str>>,
-    came: Notify,
-    places: Arc<Semaphore>,
+    /// The last state as JSON. Empty without subscribers, so that a new one does not see an old state.
+    latest: watch::Sender<Arc<str>>,
+    subscribed: Notify,
+    permits: Arc<Semaphore>,
 }
 
 impl Default for StateBroadcast {
     fn default() -> Self {
-        Self { news: watch::Sender::default(), came: Notify::new(), places: Arc::new(Semaphore::new(MOST)) }
+        Self { latest: watch::Sender::default(), subscribed: Notify::new(), permits: Arc::new(Semaphore::new(MOST)) }
     }
 }
 
 impl StateBroadcast {
-    /// The updates for one more watcher, until `stop` says so; `None` where there are too many.
+    /// Subscribes until `stop` turns true; `None` if there are too many subscribers.
     pub(super) fn subscribe(
         &self,
         stop: watch::Receiver<bool>,
     ) -> Option<impl Stream<Item = Result<Event, Infallible>> + use<>> {
-        let place = self.places.clone().try_acquire_owned().ok()?;
-        let mut news = self.news.subscribe();
-        if !news.borrow().is_empty() {
-            news.mark_changed();
+        let permit = self.permits.clone().try_acquire_owned().ok()?;
+        let mut latest = self.latest.subscribe();
+        if !latest.borrow().is_empty() {
+            latest.mark_changed();
         }
-        self.came.notify_one();
-        Some(stream::unfold((news, stop, place), next))
+        self.subscribed.notify_one();
+        Some(stream::unfold((latest, stop, permit), next))
     }
 
-    /// Tells what `state` gives to all who watch, for as long as the process lives.
+    /// Publishes `state` once a second while there are subscribers; never returns.
     pub(super) async fn run<F: Future<Output = Option<String>>>(&self, state: impl Fn() -> F) {
         let mut ticks = interval(UPDATE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let Self { news, came, .. } = self;
-            if news.receiver_count() == 0 {
-                news.send_replace(Arc::default());
-                came.notified().await;
-                // Who comes is shown something at once.
+            let Self { latest, subscribed, .. } = self;
+            if latest.receiver_count() == 0 {
+                latest.send_replace(Arc::default());
+                subscribed.notified().await;
+                // The first subscriber gets a state at once.
                 ticks.reset_immediately();
             }
             ticks.tick().await;
             if let Some(state) = state().await {
-                news.send_replace(state.into());
+                latest.send_replace(state.into());
             }
         }
     }
 }
 
-type Place = (watch::Receiver<Arc<str>>, watch::Receiver<bool>, OwnedSemaphorePermit);
+type Subscription = (watch::Receiver<Arc<str>>, watch::Receiver<bool>, OwnedSemaphorePermit);
 
-async fn next((mut news, mut stop, place): Place) -> Option<(Result<Event, Infallible>, Place)> {
+async fn next((mut latest, mut stop, permit): Subscription) -> Option<(Result<Event, Infallible>, Subscription)> {
     loop {
         tokio::select! {
-            changed = news.changed() => changed.ok()?,
-            // The page must not hold up the end of the process.
+            changed = latest.changed() => changed.ok()?,
+            // An open page must not delay the shutdown.
             _ = stop.wait_for(|stop| *stop) => return None,
         }
-        let state = news.borrow_and_update().clone();
+        let state = latest.borrow_and_update().clone();
         if !state.is_empty() {
-            return Some((Ok(Event::default().data(&*state)), (news, stop, place)));
+            return Some((Ok(Event::default().data(&*state)), (latest, stop, permit)));
         }
     }
 }

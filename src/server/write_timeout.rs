@@ -1,4 +1,4 @@
-//! A connection that waits only so long for the other side to take what is written.
+//! A connection whose writes time out.
 
 use std::{
     future::Future,
@@ -13,11 +13,11 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// Fails where nothing could be written for `limit`, so that a client that stopped reading does not hold its engine for ever.
+/// Fails with `TimedOut` if no write succeeds for `limit`, so that a client that stopped reading does not hold an engine for ever.
 pub(super) struct WriteTimeout<S> {
     inner: S,
     limit: Duration,
-    /// Runs while a write waits.
+    /// Runs while a write is pending.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
@@ -83,7 +83,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(10);
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_is_given_up() {
+    async fn a_client_that_reads_nothing_times_out() {
         let (near, far) = duplex(8);
         let mut near = WriteTimeout::new(near, LIMIT);
         let began = Instant::now();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_little_by_little_is_waited_for() {
+    async fn a_client_that_reads_slowly_does_not_time_out() {
         let (near, mut far) = duplex(1);
         let writing = tokio::spawn(async move { WriteTimeout::new(near, LIMIT).write_all(&[0; 9]).await });
         let began = Instant::now();

@@ -126,9 +126,9 @@ async fn a_token_that_changes_holds_from_the_reload_on() {
     gateway.rewrite(&format!("admin: off\n{}", pool(&mock).replace("main", "three")));
     gateway.wait_log("'admin' changed in the policy").await;
     assert_eq!((asked("second").await, asked("").await), (200, 401));
-    let reloads = gateway.log().matches("loaded anew").count();
+    let reloads = gateway.log().matches("reload: policy loaded").count();
     gateway.rewrite(&format!("admin: 127.0.0.1:0\n{}", pool(&mock).replace("main", "four")));
-    until("a reload", async || gateway.log().matches("loaded anew").count() > reloads).await;
+    until("a reload", async || gateway.log().matches("reload: policy loaded").count() > reloads).await;
     assert_eq!((asked("second").await, asked("").await), (200, 401), "whatever came between");
 }
 

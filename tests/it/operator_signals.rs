@@ -192,13 +192,13 @@ async fn engines_that_go_and_come_are_told_once() {
         gateway.get_json("/admin/state").await["pools"][0]["backends"][0]["state"] == "up"
     })
     .await;
-    let down = ["WARN", "the engine 'e' cannot be reached"];
+    let down = ["WARN", "engine: 'e' cannot be reached"];
     assert_eq!(lines(&gateway, &down), 0, "{}", gateway.log());
     let address = mock.stop().await;
     gateway.wait_log(down[1]).await;
     assert_eq!(send(&gateway).await.status, 503);
     let _again = Mock::start_at(address, polite).await;
-    gateway.wait_log("the engine 'e' can be reached again").await;
+    gateway.wait_log("engine: 'e' can be reached again").await;
     assert_eq!(
         (lines(&gateway, &down), lines(&gateway, &["WARN", "can be reached again"])),
         (1, 1),
@@ -214,10 +214,10 @@ async fn an_engine_that_is_not_scraped_is_told_of_by_its_requests() {
     assert_eq!(send(&gateway).await.status, 200);
     let address = mock.stop().await;
     assert_eq!(send(&gateway).await.status, 503);
-    gateway.wait_log("the engine 'e' cannot be reached").await;
+    gateway.wait_log("engine: 'e' cannot be reached").await;
     let _again = Mock::start_at(address, polite).await;
     until("it to be asked again", async || send(&gateway).await.status == 200).await;
-    gateway.wait_log("the engine 'e' can be reached again").await;
+    gateway.wait_log("engine: 'e' can be reached again").await;
 }
 
 #[tokio::test]
@@ -226,7 +226,7 @@ async fn metrics_that_cannot_be_read_are_told_when_that_begins() {
     mock.set_metrics("<html>no metrics here</html>");
     let text = pool(&mock, "").replace("scrape: false", "scrape: 50ms");
     let gateway = Gateway::start(&text).await;
-    gateway.wait_log("the metrics of the engine 'e' cannot be read").await;
+    gateway.wait_log("the metrics of engine: 'e' cannot be read").await;
     assert_eq!(lines(&gateway, &["WARN", "cannot be read"]), 1, "{}", gateway.log());
 }
 

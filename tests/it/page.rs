@@ -108,7 +108,7 @@ async fn watchers_share_the_state_and_are_not_without_end() {
     }
     let refused = client::get(&events).await;
     assert_eq!(refused.status, 503);
-    assert!(refused.text().contains("64 are watching already"), "{}", refused.text());
+    assert!(refused.text().contains("64 subscribers are watching already"), "{}", refused.text());
     assert!(client::get(&gateway.admin("/admin/state")).await.status.is_success(), "the state is there all the same");
     watchers.pop();
     until("a place for another", async || {

@@ -237,7 +237,7 @@ async fn a_folder_has_one_gateway_and_the_next_takes_it_over() {
     let plain = policy.replace(&format!(", persist: {{ path: \"{}\" }}", folder.path().display()), "");
     assert_ne!(plain, policy);
     second.rewrite(&plain);
-    second.wait_log("the policy was loaded anew").await;
+    second.wait_log("reload: policy loaded").await;
     until("the folder to be free", async || {
         let third = Gateway::start(&policy).await;
         third.metrics().await.sum("signalbox_cache_log_up", &[]) > 0.5

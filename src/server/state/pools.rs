@@ -1,4 +1,4 @@
-//! Pools and their backends as the page reads them.
+//! State of pools and their backends in `/admin/state`.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -13,12 +13,12 @@ use crate::{
     types::{Moment, Name},
 };
 
-/// What answers cost over the last minute, by their tokens or by the hours of their engines.
+/// Cost over the last minute, by tokens or by the hours of the engines.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct CostState {
     pub(crate) usd_per_hour: f64,
-    /// `None` where there were no tokens.
+    /// `None` without output tokens.
     pub(crate) usd_per_million_output: Option<f64>,
 }
 
@@ -26,18 +26,18 @@ pub(crate) struct CostState {
 #[serde(default)]
 pub(crate) struct PoolState {
     pub(crate) name: Name,
-    /// What bounds it.
+    /// The resource that limits the pool.
     pub(crate) diagnosis: Option<Diagnosis>,
-    /// How much of what its engines can do is used, 0 to 1.
+    /// Used share of the engines' capacity, 0 to 1.
     pub(crate) saturation: Option<f64>,
-    /// By how much first tokens come later than the engine says of which that is most so.
+    /// Largest difference between observed TTFT and TTFT as an engine reports it.
     pub(crate) hidden_queue_ms: Option<f64>,
-    /// How each of its objectives stands.
+    /// Standing of its objectives.
     pub(crate) slo: Vec<SloLive>,
     pub(crate) balance: Cow<'static, str>,
-    /// Its part of all requests since the start.
+    /// Its share of all requests since the start.
     pub(crate) share: Option<f64>,
-    /// Its part of the answers of the last minute.
+    /// Its share of the answers of the last minute.
     pub(crate) recent_share: Option<f64>,
     pub(crate) queue: QueueState,
     pub(crate) ttft: Option<Quantiles>,
@@ -55,16 +55,16 @@ pub(crate) struct QueueState {
     pub(crate) oldest_s: f64,
 }
 
-/// How far times to the first token came as they were predicted, upstream and without waits in queues.
+/// Accuracy of predicted TTFT, upstream and without queueing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Foreseen {
-    /// Medians over the last decisions, in seconds: as predicted, and as seen.
+    /// Medians over the last decisions, in seconds.
     pub(crate) predicted_s: f64,
     pub(crate) seen_s: f64,
-    /// The mean of |predicted ÷ seen − 1|, lately; `None` before any was judged.
+    /// Mean of |predicted ÷ seen − 1|; `None` until there are observations.
     pub(crate) error: Option<f64>,
-    /// The share at or below their predicted 90th percentile: 0.9 where predictions are right.
+    /// Share of observations at or below their predicted 90th percentile: 0.9 if predictions are calibrated.
     pub(crate) coverage: Option<f64>,
 }
 
@@ -75,24 +75,24 @@ pub(crate) struct BackendState {
     pub(crate) engine: Name,
     pub(crate) model: Option<Name>,
     pub(crate) state: Cow<'static, str>,
-    /// Keys that its provider refuses; `None` where it refuses none.
+    /// Keys that the provider refuses; `None` if it refuses none.
     pub(crate) credential: Option<CredentialState>,
-    /// What the breaker of its engine lets through.
+    /// State of the engine's breaker.
     pub(crate) breaker: Cow<'static, str>,
     pub(crate) in_flight: u32,
     pub(crate) queued_tokens: u64,
     pub(crate) decoding: u32,
     pub(crate) weight: Option<f64>,
-    /// The share of prompt tokens that it reported as cached, since the start.
+    /// Share of prompt tokens reported as cached, since the start.
     pub(crate) prefix_hits: Option<f64>,
-    /// How often its engine is known to have started anew.
+    /// Observed restarts of the engine.
     pub(crate) restarts: u32,
-    /// Its part of the pool's requests since the start.
+    /// Its share of the pool's requests since the start.
     pub(crate) share: Option<f64>,
     pub(crate) signals: Option<SignalState>,
-    /// `None` where no exporter tells of them.
+    /// `None` without a GPU exporter.
     pub(crate) gpus: Option<GpuState>,
-    /// To its engine and back.
+    /// Network round trip to the engine.
     pub(crate) round_trip_ms: Option<f64>,
     pub(crate) ttft: Option<Quantiles>,
     pub(crate) tpot: Option<Quantiles>,
@@ -106,14 +106,14 @@ pub(crate) struct BackendState {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct CredentialState {
-    /// Whose they are; `None` where they are the engine's own.
+    /// The account; `None` for a key of the engine's own.
     pub(crate) account: Option<Name>,
-    /// How many, and of how many.
+    /// Refused keys, and all keys.
     pub(crate) refused: usize,
     pub(crate) of: usize,
-    /// The refusal's HTTP status.
+    /// HTTP status of the refusal.
     pub(crate) status: u16,
-    /// For how long.
+    /// Seconds since the first refusal.
     pub(crate) for_s: f64,
 }
 
@@ -124,11 +124,11 @@ pub(crate) struct SignalState {
     pub(crate) running: Option<f64>,
     pub(crate) waiting: Option<f64>,
     pub(crate) kv_usage: Option<f64>,
-    /// The share of prompt tokens in its prefix cache, as the engine counts.
+    /// Prefix cache hit ratio by the engine's own counters.
     pub(crate) prefix_hits: Option<f64>,
     pub(crate) preemptions: Option<f64>,
     pub(crate) queued_tokens: Option<f64>,
-    /// `None` where it drafts nothing.
+    /// `None` without speculative decoding.
     pub(crate) drafting: Option<DraftingState>,
     pub(crate) age_s: f64,
 }
@@ -139,23 +139,23 @@ pub(crate) struct SignalState {
 pub(crate) struct DraftingState {
     pub(crate) accept_ratio: f64,
     pub(crate) accept_length: Option<f64>,
-    /// Whether it hardly pays.
+    /// True if drafting costs about as much as it gains, or more.
     pub(crate) is_poor: bool,
 }
 
-/// The GPUs of an engine's exporter.
+/// GPUs as an engine's exporter reports them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct GpuState {
     pub(crate) count: u32,
-    /// A mean over them, 0 to 1.
+    /// Mean over the GPUs, 0 to 1.
     pub(crate) utilisation: Option<f64>,
-    /// At the fullest of them, 0 to 1.
+    /// Of the fullest GPU, 0 to 1.
     pub(crate) memory: Option<f64>,
     pub(crate) age_s: f64,
 }
 
-/// Over the last minute, in seconds.
+/// Quantiles over the last minute, in seconds.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Quantiles {
@@ -166,25 +166,25 @@ pub(crate) struct Quantiles {
     pub(crate) count: u64,
 }
 
-/// A way that requests of a model go.
+/// A route with its objectives.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct RouteState {
     pub(crate) name: Name,
-    /// How each of its objectives stands.
+    /// Standing of its objectives.
     pub(crate) slo: Vec<SloLive>,
 }
 
-/// What pools are told by, gathered once for all of them.
+/// Figures of all pools, gathered once.
 pub(super) struct Pools<'a> {
     serving: &'a Serving,
-    /// The meters of the backends of each pool.
+    /// Meters of the backends, by pool.
     meters: Vec<Vec<&'a Arc<BackendMetrics>>>,
-    /// Requests of each pool since the start.
+    /// Requests since the start, by pool.
     totals: Vec<u64>,
-    /// Answers of each pool in the last minute.
+    /// Answers in the last minute, by pool.
     answered: Vec<u64>,
-    /// Their queues, and how good their predictions are.
+    /// Queues and prediction accuracy.
     live: Vec<telemetry::PoolLive>,
     recent: &'a [Arc<Line>],
     now: Moment,
@@ -213,12 +213,12 @@ impl<'a> Pools<'a> {
         }
     }
 
-    /// What the answers of all pools cost.
+    /// Cost of all pools together.
     pub(super) fn cost(&self) -> Option<CostState> {
         cost(self.live.iter().map(|pool| pool.spending).sum())
     }
 
-    /// The state of the pool at this place.
+    /// State of the pool at index `at`.
     pub(super) fn state(&self, at: usize, pool: &Pool, slo: Vec<SloLive>) -> PoolState {
         let Self { now, ref meters, ref live, .. } = *self;
         let (meters, live) = (&meters[at], &live[at]);
@@ -268,7 +268,7 @@ fn foreseen(recent: &[Arc<Line>], pool: &telemetry::PoolLive) -> Option<Foreseen
     })
 }
 
-/// The middle one, the upper of two; `None` where there is none.
+/// The median (the upper one of an even number); `None` for an empty list.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     let middle = values.len() / 2;
     (middle < values.len()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
