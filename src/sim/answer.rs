@@ -1,4 +1,4 @@
-//! What a simulated engine will say, decided before the first token: text in pieces, its kind and why it ends.
+//! Content of a simulated answer, fixed before the first token: text in pieces, kind and finish reason.
 
 use super::{
     api_request::{ApiRequest, Kind, Prompt},
@@ -11,7 +11,7 @@ use super::{
 /// One choice of a response.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answer {
-    /// Its text, or the arguments of the tool it calls, in pieces of one token.
+    /// Its text, or the arguments of its tool call, in pieces of one token.
     pub(super) pieces: Pieces,
     /// The tool it calls.
     pub(super) tool: Option<String>,
@@ -19,7 +19,7 @@ pub(super) struct Answer {
     pub(super) finish: &'static str,
 }
 
-/// Plans every choice of `ask`: for each prompt in order, its `n` answers, each with the job that an engine is given.
+/// Plans every choice of `ask`: for each prompt in order its `n` answers, each with the job for the engine.
 pub(super) fn plan(ask: &ApiRequest, profile: &Profile) -> Result<Vec<(Answer, Job)>, Problem> {
     let mut choices = Vec::with_capacity(ask.prompts.len() * ask.n);
     for prompt in &ask.prompts {
@@ -38,7 +38,7 @@ pub(super) fn plan(ask: &ApiRequest, profile: &Profile) -> Result<Vec<(Answer, J
     Ok(choices)
 }
 
-/// Tokens an answer to `prompt` may have.
+/// Most tokens of an answer to `prompt`.
 fn room(ask: &ApiRequest, prompt: &Prompt, profile: &Profile) -> Result<u32, Problem> {
     let longest = profile.longest();
     let least = ask.most.unwrap_or(1);
@@ -60,8 +60,8 @@ impl Answer {
             Kind::Json(value) => (Pieces::of(&value.to_string()), None),
             Kind::Tool { name, arguments } => (Pieces::of(&arguments.to_string()), Some(name.clone())),
             Kind::Prose => {
-                // A length that is asked for is met to the token; one that is drawn runs on to the end of the sentence.
-                // One more than there is room for is enough to know that it is cut.
+                // A requested length is met to the token; a drawn one extends to the end of the sentence.
+                // One more than fits is enough to detect the cut.
                 let wanted = ask.exact.unwrap_or_else(|| natural_length(seed)).min(room.saturating_add(1));
                 let mut pieces = filler(seed, &ask.model, wanted);
                 pieces.keep(ask.exact.unwrap_or(u32::MAX));
@@ -69,7 +69,7 @@ impl Answer {
             }
         };
         let mut finish = if tool.is_some() { "tool_calls" } else { "stop" };
-        // What is cut off cannot hold a stop sequence, so that the order of the two matters.
+        // Truncate first: a stop sequence in the truncated part does not count.
         let cut = pieces.count() > room;
         pieces.keep(room);
         if tool.is_some() || !pieces.stop_at(&ask.stops) {

@@ -1,4 +1,4 @@
-//! What a chat or completion request asks of a simulated engine, read leniently: unknown fields are ignored.
+//! Chat and completion requests to a simulated engine. Parsed leniently: unknown fields are ignored.
 
 use http::HeaderMap;
 use serde::Deserialize;
@@ -10,17 +10,17 @@ use super::{
     text::{hash, tokens},
 };
 
-/// Header: how many tokens the answer has, in place of a length drawn from the prompt. `max_tokens` still cuts it short.
-/// Structured answers and tool calls keep the length of what they say.
+/// Header: length of the answer in tokens, in place of one drawn from the prompt. `max_tokens` still cuts it. Structured answers and tool
+/// calls keep their own length.
 pub(super) const OUTPUT_TOKENS: &str = "x-sim-output-tokens";
 
-/// Header: how many tokens each prompt counts as, in place of a quarter of its bytes.
+/// Header: length of each prompt in tokens, in place of a quarter of its bytes.
 pub(super) const PROMPT_TOKENS: &str = "x-sim-prompt-tokens";
 
-/// Choices one request may ask for at most.
+/// Most choices of a request.
 const MOST_CHOICES: usize = 16;
 
-/// The parts of the two kinds of body that matter here.
+/// Supported fields of both kinds of body.
 #[derive(Deserialize)]
 struct Body {
     model: String,
@@ -63,10 +63,10 @@ struct Message {
     tool_calls: Value,
 }
 
-/// What the answer is to be.
+/// Kind of the answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// Filler.
+    /// Filler text.
     Prose,
     /// This value, as JSON.
     Json(Value),
@@ -81,19 +81,19 @@ pub(super) struct Prompt {
     pub(super) tokens: u32,
 }
 
-/// A request, understood.
+/// A parsed request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ApiRequest {
     pub(super) model: String,
-    /// Whether it is a chat, not a completion.
+    /// True for a chat, false for a completion.
     pub(super) chat: bool,
     pub(super) prompts: Vec<Prompt>,
-    /// Answers to each prompt.
+    /// Answers per prompt.
     pub(super) n: usize,
     pub(super) kind: Kind,
-    /// Tokens an answer has at most, if the request says.
+    /// Most tokens of an answer, if the request sets it.
     pub(super) most: Option<u32>,
-    /// Tokens an answer has, if a header says.
+    /// Exact tokens of an answer, if a header sets it.
     pub(super) exact: Option<u32>,
     pub(super) stops: Vec<String>,
     pub(super) seed: u64,
@@ -174,8 +174,8 @@ impl ApiRequest {
     }
 }
 
-/// Prompts or inputs: a string, a list of strings, tokens, or a list of lists of tokens; each with its number of tokens
-/// where it came as tokens.
+/// Parses prompts or inputs: a string, a list of strings, tokens, or a list of lists of tokens. Each comes with its number of tokens if it
+/// was given as tokens.
 pub(super) fn texts(given: Value) -> Option<Vec<(String, Option<u32>)>> {
     let one = |given: Value| match given {
         Value::String(text) => Some((text, None)),
@@ -193,7 +193,7 @@ pub(super) fn texts(given: Value) -> Option<Vec<(String, Option<u32>)>> {
     }
 }
 
-/// A count given in a header.
+/// Parses a count in a header.
 pub(super) fn header(headers: &HeaderMap, name: &'static str) -> Result<Option<u32>, Problem> {
     let Some(value) = headers.get(name) else { return Ok(None) };
     match value.to_str().ok().and_then(|value| value.trim().parse().ok()) {
@@ -202,7 +202,7 @@ pub(super) fn header(headers: &HeaderMap, name: &'static str) -> Result<Option<u
     }
 }
 
-/// The conversation as one text: tools first, then role and content in order, as chat templates do.
+/// Renders the conversation as one text: tools first, then role and content in order, as chat templates do.
 fn rendered(messages: &[Message], tools: &[Value]) -> String {
     let mut text = String::new();
     for tool in tools {
@@ -222,7 +222,7 @@ fn rendered(messages: &[Message], tools: &[Value]) -> String {
     text
 }
 
-/// The text of a message's content; a part that is not text leaves only its type.
+/// Appends the text of a message's content; a part that is not text adds only its type.
 fn said(content: &Value, text: &mut String) {
     match content {
         Value::String(said) => text.push_str(said),
@@ -238,8 +238,8 @@ fn said(content: &Value, text: &mut String) {
     }
 }
 
-/// The tool to call, if one is to be: the one `choice` names; with `required` the one the last message names, or else the
-/// first; without a choice the one the last message names, if that is the user's.
+/// Selects the tool to call, if any: the one `choice` names; with `required` the one the last message names, or else the first; without a
+/// choice the one the last message names, if that is the user's.
 fn called<'a>(tools: &'a [Value], choice: &Value, last: &Message) -> Result<Option<&'a Value>, Problem> {
     let name = |tool: &'a Value| tool["function"]["name"].as_str().unwrap_or_default();
     if let Some(wanted) = choice["function"]["name"].as_str() {
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_the_fields_name() {
+    fn invalid_fields_are_refused_by_name() {
         let messages = json!([{"role": "user", "content": "hi"}]);
         for (body, field) in [
             (json!({"model": "m"}), "messages"),

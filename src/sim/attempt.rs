@@ -1,4 +1,4 @@
-//! An attempt of a simulated gateway, what it made of a request in the end, and what engines tell it of themselves.
+//! Attempts of a simulated gateway, the disposition of its requests, and engine signals from simulated gauges.
 
 use super::{Gauges, Profile};
 use crate::{
@@ -6,17 +6,17 @@ use crate::{
     types::{EngineKind, EngineSignals, Moment},
 };
 
-/// Why a request is refused that no rule takes, or for which no backend is left.
+/// Reason of a refusal: no rule matched. [`NO_BACKEND`]: every backend was tried.
 pub const NO_ROUTE: &str = "no_route";
 /// See [`NO_ROUTE`].
 pub const NO_BACKEND: &str = "no_backend";
 
-/// What the gateway made of a request.
+/// Disposition of a request.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Disposition {
-    /// The pool and, in it, the backend that it was sent to last.
+    /// Pool and backend of the last attempt.
     pub sent: Option<(usize, usize)>,
-    /// Why it was refused, where it was.
+    /// Reason of the refusal, if it was refused.
     pub refused: Option<&'static str>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Attempt {
     pub(super) whole: bool,
 }
 
-/// What an engine of this profile says of itself.
+/// Signals as the `/metrics` of an engine with this profile reports them.
 pub(super) fn signals(gauges: &Gauges, profile: Option<&Profile>) -> EngineSignals {
     EngineSignals {
         running: Some(f64::from(gauges.running)),

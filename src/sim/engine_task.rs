@@ -1,4 +1,4 @@
-//! A simulated engine in real time: takes jobs, sleeps from step to step and hands out tokens as they fall due.
+//! Runs a simulated engine in real time: accepts jobs, sleeps from step to step, and delivers tokens when they are due.
 
 use std::{
     collections::HashMap,
@@ -15,28 +15,28 @@ use super::{
 };
 use crate::types::{Clock, Moment};
 
-/// What a waiter hears about one of its jobs.
+/// Progress of one of a handle's jobs.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct JobUpdate {
-    /// Which of its jobs, in the order they were given.
+    /// Index of the job, in the order of submission.
     pub(super) choice: usize,
-    /// What happened.
+    /// The progress.
     pub(super) progress: Progress,
 }
 
-/// What happened to a job.
+/// Progress of a job.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// The token at this place of the answer is computed.
+    /// The token at this index of the answer was computed.
     Token(u32),
-    /// Nothing follows.
+    /// The job is complete.
     Finished {
         /// Prompt tokens found in the prefix cache.
         cached_tokens: u32,
     },
 }
 
-/// The engine and everyone who waits for it.
+/// The engine and the requests that wait for it.
 pub(super) struct EngineTask {
     clock: Clock,
     inner: Mutex<Inner>,
@@ -49,7 +49,7 @@ struct Inner {
     meters: Meters,
 }
 
-/// Who waits for a job.
+/// Receiver of a job's progress.
 struct Waiter {
     updates: mpsc::Sender<JobUpdate>,
     choice: usize,
@@ -58,7 +58,7 @@ struct Waiter {
     last: Option<Moment>,
 }
 
-/// A place at the engine for the jobs of one request. Dropping it cancels those that are not finished, at once.
+/// The jobs of one request. Dropping it cancels those that are not finished, at once.
 pub(super) struct JobHandle {
     engine: Arc<EngineTask>,
     jobs: Vec<JobId>,
@@ -66,13 +66,13 @@ pub(super) struct JobHandle {
 }
 
 impl EngineTask {
-    /// A engine with an idle engine. Nothing moves until [`EngineTask::run`] does.
+    /// An idle engine. It makes no progress until [`EngineTask::run`] is polled.
     pub(super) fn new(profile: Profile, seed: u64) -> Self {
         let inner = Inner { engine: Engine::new(profile, seed), waiters: HashMap::new(), meters: Meters::default() };
         Self { clock: Clock::start(), inner: Mutex::new(inner), wake: Notify::new() }
     }
 
-    /// Keeps the engine going; never ends.
+    /// Runs the engine; never returns.
     pub(super) async fn run(&self) {
         let mut events = Vec::new();
         loop {
@@ -90,7 +90,7 @@ impl EngineTask {
 
     /// Submits the jobs of one request together.
     pub(super) fn submit(self: &Arc<Self>, jobs: Vec<Job>) -> Result<JobHandle, Refusal> {
-        // As many places as there can be updates, so that a reader who lags loses none and holds up nobody.
+        // The channel holds every update there can be, so that a slow reader loses none and blocks no other.
         let places: u64 = jobs.iter().map(|job| u64::from(job.output_tokens) + 1).sum();
         let (sender, updates) = mpsc::channel(places.clamp(1, 1 << 40) as usize);
         let mut handle = JobHandle { engine: Arc::clone(self), jobs: Vec::with_capacity(jobs.len()), updates };
@@ -106,18 +106,18 @@ impl EngineTask {
         Ok(handle)
     }
 
-    /// Makes every step that is not under way yet take `factor` times as long as the profile says.
+    /// Makes every later step take `factor` times as long as the profile says.
     pub(super) fn slow_down(&self, factor: f64) {
         self.lock().engine.slow_down(factor);
     }
 
-    /// What the engine and the engine have measured.
+    /// Gauges of the engine and measured meters.
     pub(super) fn report(&self) -> (Gauges, Meters) {
         let inner = self.lock();
         (inner.engine.gauges(), inner.meters.clone())
     }
 
-    /// Completes the steps that are due and tells whom they concern; when the next one is.
+    /// Completes the steps that are due and delivers their events. Returns the time of the next step.
     fn advance(&self, events: &mut Vec<Event>) -> Option<Moment> {
         let mut inner = self.lock();
         inner.engine.advance(self.clock.now(), events);
@@ -154,7 +154,7 @@ impl Inner {
                 Progress::Finished { cached_tokens }
             }
         };
-        // Full it cannot be; closed it is only for the instant in which its handle is being dropped.
+        // The channel is never full. It is closed only while its handle is being dropped.
         let _ = waiter.updates.try_send(JobUpdate { choice: waiter.choice, progress });
         if matches!(progress, Progress::Finished { .. }) {
             self.waiters.remove(&event.job());
@@ -163,7 +163,7 @@ impl Inner {
 }
 
 impl JobHandle {
-    /// The next progress of any of its jobs; `None` when all are finished.
+    /// The next update of any of its jobs; `None` when all are finished.
     pub(super) async fn next(&mut self) -> Option<JobUpdate> {
         self.updates.recv().await
     }

@@ -1,4 +1,4 @@
-//! The file that says which engine plays what, and what happens to it.
+//! The `--engines` file: profiles of simulated engines, and events during a run.
 
 use std::{path::Path, time::Duration};
 
@@ -11,11 +11,11 @@ use crate::{
     types::Name,
 };
 
-/// The file as it is typed.
+/// The file as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
-    /// By the name of an engine or a pool, or `default`: a built-in profile's name, or the fields of one.
+    /// By name of an engine or a pool, or `default`: name of a built-in profile, or the fields of one.
     engines: Option<Named<Either<Word, Profile>>>,
     events: Option<Vec<Located<RawEvent>>>,
 }
@@ -35,18 +35,18 @@ impl Shapes for Profile {
     const EXPECTED: &'static str = "a built-in profile such as `small`, or a mapping of a profile's fields";
 }
 
-/// Which engine plays what, and what happens when.
+/// Profiles by name, and events.
 #[derive(Clone, Debug, Default)]
 pub struct EnginesFile {
     profiles: Vec<(String, Profile)>,
     events: Vec<(Duration, String, Change)>,
 }
 
-/// The name that stands for all engines without a line of their own.
+/// Name of the entry for all other engines.
 const DEFAULT: &str = "default";
 
 impl EnginesFile {
-    /// Reads the file at `path`, for these `policies`: a name that none of them has is a mistake.
+    /// Reads the file at `path` for `policies`. A name that occurs in none of them is an error.
     pub fn load(path: &Path, policies: &[&Policy]) -> Result<Self, Problems> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
@@ -84,34 +84,34 @@ impl EnginesFile {
         if problems.is_empty() { Ok(machines) } else { Err(problems) }
     }
 
-    /// What the file says of an engine of `policy`: of itself, else of its first pool, else by `default`.
-    pub fn said(&self, policy: &Policy, engine: usize) -> Option<Profile> {
-        let said = |name: &str| self.profiles.iter().find(|(said, _)| said == name).map(|(_, profile)| *profile);
-        let own = said(&policy.engines[engine].name);
-        own.or_else(|| said(first_pool(policy, engine)?)).or_else(|| said(DEFAULT))
+    /// Profile of an engine in the file: by its own name, else by its first pool, else `default`.
+    pub fn profile(&self, policy: &Policy, engine: usize) -> Option<Profile> {
+        let named = |name: &str| self.profiles.iter().find(|(own, _)| own == name).map(|(_, profile)| *profile);
+        let own = named(&policy.engines[engine].name);
+        own.or_else(|| named(first_pool(policy, engine)?)).or_else(|| named(DEFAULT))
     }
 
-    /// What each engine of `policy` plays: as [said](Self::said) of it; else the built-in profile of its first pool's name, else `small`.
-    /// All with blocks of `block_tokens`.
+    /// Profile of each engine of `policy`, with blocks of `block_tokens`: as in the file, else the built-in profile named like its first pool, else
+    /// `small`.
     pub fn profiles(&self, policy: &Policy, block_tokens: u32) -> Vec<Profile> {
         let engines = policy.engines.iter().enumerate().map(|(at, engine)| {
             let built_in = || Profile::named(first_pool(policy, at)?);
-            let profile = self.said(policy, at).or_else(built_in).unwrap_or_default();
-            // Where the policy knows the size of a cache, it is not the simulation's to say.
+            let profile = self.profile(policy, at).or_else(built_in).unwrap_or_default();
+            // A cache size in the policy takes precedence over the profile's.
             let kv_tokens = engine.kv_tokens.map_or(profile.kv_tokens, |kv| u32::try_from(kv).unwrap_or(u32::MAX));
             Profile { kv_tokens, block_tokens, ..profile }
         });
         engines.collect()
     }
 
-    /// What happens to the engines of `policy`, by their places in it.
+    /// Events of the engines of `policy`, by index.
     pub fn changes(&self, policy: &Policy) -> Vec<(Duration, usize, Change)> {
         let place = |name: &str| policy.engines.iter().position(|engine| *engine.name == *name);
         self.events.iter().filter_map(|(at, engine, change)| Some((*at, place(engine)?, *change))).collect()
     }
 }
 
-/// The first pool that an engine is in.
+/// First pool of an engine.
 fn first_pool(policy: &Policy, engine: usize) -> Option<&Name> {
     let mut pools = policy.pools.iter();
     pools.find(|pool| pool.backends.iter().any(|backend| backend.engine == engine)).map(|pool| &pool.name)
@@ -181,12 +181,12 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<EnginesFile, Vec<(String, String)>> {
-        let told = |problem: Problem| (problem.message.into_owned(), problem.help.unwrap_or_default().into_owned());
-        EnginesFile::read(text, &[&policy()]).map_err(|problems| problems.into_iter().map(told).collect())
+        let texts = |problem: Problem| (problem.message.into_owned(), problem.help.unwrap_or_default().into_owned());
+        EnginesFile::read(text, &[&policy()]).map_err(|problems| problems.into_iter().map(texts).collect())
     }
 
     #[test]
-    fn engines_play_what_is_said_of_them_their_pool_or_all() {
+    fn profiles_are_found_by_engine_pool_or_default() {
         let machines = read("engines: { e1: { prefill_ms: 9 }, long: h100-8b, default: large }").unwrap();
         let own = Profile { prefill_ms: 9.0, ..Profile::small() };
         let pool = Profile { kv_tokens: 9_000, ..Profile::h100_8b() };
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_a_mend() {
+    fn errors_have_a_help() {
         let problem = |text| read(text).unwrap_err().remove(0);
         assert_eq!(problem("engines: { lon: small }").1, "did you mean `long`?");
         assert_eq!(problem("engines: { e1: smal }").1, "did you mean `small`?");

@@ -1,4 +1,4 @@
-//! Policies compared: each plays the same recorded traffic, with the same seeds, on the engines that it names.
+//! Comparison of policies: each plays the same recorded traffic with the same seeds on its engines.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,51 +14,51 @@ use super::{
 };
 use crate::policy::{Policy, Route};
 
-/// The share that has to be within the SLO for a rate to count as carried.
+/// SLO attainment from which a rate counts as carried.
 pub const ENOUGH: f64 = 0.9;
 
-/// Halvings of the interval between two rates that were played. Of seven rates from 0.5 to 2, that leaves 3 %.
+/// Bisection steps between two played rates. Between seven rates from 0.5 to 2 that leaves 3 %.
 const STEPS: u32 = 3;
 
-/// A policy under study.
+/// A policy to be compared.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// What it says.
+    /// The policy.
     pub policy: Policy,
-    /// The route that every request takes.
+    /// Route of every request.
     pub route: Arc<Route>,
-    /// What its engines play, in the order of the policy; all with blocks of one size.
+    /// Profiles of its engines, in the order of the policy; all with the same block size.
     pub profiles: Vec<Profile>,
-    /// What is asked of the answers of each.
+    /// SLO of each engine's answers.
     pub slos: Vec<Slo>,
-    /// What happens to them: when, to which, what.
+    /// Time, engine and kind of scheduled events.
     pub changes: Vec<(Duration, usize, Change)>,
 }
 
-/// The traffic that all policies play.
+/// Traffic that every policy plays.
 #[derive(Copy, Clone, Debug)]
 pub struct Traffic<'a> {
-    /// What was recorded.
+    /// The recorded arrivals.
     pub arrivals: &'a [Arrival],
-    /// The longest that a play goes on taking requests.
+    /// Longest time over which a play accepts requests.
     pub limit: Duration,
-    /// Plays of each policy at each rate, seeded from 1.
+    /// Plays of each policy at each rate, with seeds from 1.
     pub seeds: u64,
 }
 
-/// The highest rate that one seed carries.
+/// Highest rate that a policy carries with one seed.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Carried {
-    /// Not even the least rate that was played.
+    /// Below the lowest rate that was played.
     Less(f64),
-    /// This one.
+    /// About this rate.
     About(f64),
-    /// The highest rate that was played, and maybe more.
+    /// At least the highest rate that was played.
     AtLeast(f64),
 }
 
 impl Carried {
-    /// The rate: a bound of it where it was not within the rates that were played.
+    /// The rate, or a bound of it if it lies outside the played rates.
     pub fn rate(self) -> f64 {
         match self {
             Self::Less(rate) | Self::About(rate) | Self::AtLeast(rate) => rate,
@@ -67,7 +67,7 @@ impl Carried {
 }
 
 impl Subject {
-    /// The places of the engines that its route can lead to, in the order of its pools.
+    /// Indexes of the engines that its route can reach, in the order of its pools.
     pub fn engines(&self) -> Vec<usize> {
         let mut engines = Vec::new();
         for target in &self.route.targets {
@@ -81,15 +81,15 @@ impl Subject {
         engines
     }
 
-    /// One play.
+    /// Plays the traffic once.
     pub fn play(&self, traffic: &Traffic<'_>, rate: f64, seed: u64) -> Figures {
         let requests = replay(traffic.arrivals, rate, traffic.limit, seed);
         let setting = Setting {
             engines: self.profiles.clone(),
             changes: self.changes.clone(),
-            // The simulation asks all engines at once: as often as the policy does the one it asks most often.
+            // The simulation scrapes all engines at once, at the shortest interval in the policy.
             scrape: self.policy.engines.iter().filter_map(|engine| engine.scrape).min(),
-            // Engines take seeds that follow one another from here.
+            // The engines take consecutive seeds from here.
             seed: seed << 8,
             ..Setting::default()
         };
@@ -101,7 +101,7 @@ impl Subject {
     }
 }
 
-/// Plays every subject at every rate with every seed, and calls `done` after each play. By subject, by rate, by seed.
+/// Plays every subject at every rate with every seed; calls `done` after each play. Indexed by subject, rate, seed.
 pub fn play_all(
     subjects: &[Subject],
     traffic: &Traffic<'_>,
@@ -119,11 +119,11 @@ pub fn play_all(
     subjects.iter().map(|_| rates.iter().map(|_| seeds()).collect()).collect()
 }
 
-/// Plays of one subject and seed that a search for its goodput takes, at most.
+/// Most plays of one goodput search.
 pub const SEARCH: u64 = STEPS as u64;
 
-/// The highest rate each subject carries with each seed, by bisection between the `rates` that were `played`; calls `done` after
-/// each search. By subject, by seed.
+/// The highest rate that each subject carries with each seed, by bisection between the `played` `rates`; calls `done` after each search.
+/// Indexed by subject, seed.
 pub fn goodput(
     subjects: &[Subject],
     traffic: &Traffic<'_>,

@@ -35,44 +35,44 @@ use crate::{
 
 pub use super::attempt::{Disposition, NO_BACKEND, NO_ROUTE};
 
-/// Bytes of a token of simulated prompts. The gateway does not know; it learns.
+/// Bytes per token of simulated prompts. The gateway is not given it; it learns it.
 pub(super) const TOKEN_BYTES: u64 = 4;
 /// A gateway that runs a policy over simulated engines.
 pub struct Gateway {
     snapshot: Snapshot,
     router: Box<dyn Router>,
-    /// At the places the simulation gives them.
+    /// By index of the simulation.
     engines: Vec<Arc<Engine>>,
     meters: Vec<Meter>,
     layout: Layout,
     profiles: Vec<Profile>,
     dice: fastrand::Rng,
     scratch: Scratch,
-    /// By attempt.
+    /// By attempt id.
     attempts: Vec<Option<Attempt>>,
-    /// Requests that have not begun to be answered, or are being.
+    /// Requests that wait or are being answered, by number.
     open: HashMap<u32, OpenRequest>,
     queues: Queues,
-    /// When those who wait look next whether time has made room.
+    /// Time of the next retry for waiting requests.
     look_at: Moment,
-    /// Which of its pools each route with limits used last.
+    /// Last used target of each route with limits.
     spills: HashMap<Name, usize>,
     hedges: Budget,
-    /// When first tokens are late: of which requests.
+    /// Times at which first tokens become late, with the request.
     late: BinaryHeap<Reverse<(Moment, u32)>>,
     dispositions: HashMap<u32, Disposition>,
-    /// Most requests that each engine had at once.
+    /// Most concurrent requests of each engine.
     busiest: Vec<u32>,
 }
 
 impl Gateway {
-    /// A gateway that sends every request by `route`, a route of `policy`. The policy's engines stand for the simulation's, in the
-    /// same order, of which these are the `profiles`; all have blocks of one size. `seed` decides ties.
+    /// A gateway that sends every request by `route` of `policy`. The policy's engines correspond to `profiles` in order, which all have the
+    /// same block size. `seed` breaks ties.
     pub fn new(policy: Policy, route: &Route, profiles: &[Profile], seed: u64) -> Self {
         Self::with(policy, Box::new(Fixed(Arc::new(route.clone()))), profiles, seed)
     }
 
-    /// The same, where `router` says by which route each goes.
+    /// A gateway whose requests are routed by `router`.
     pub fn with(policy: Policy, router: Box<dyn Router>, profiles: &[Profile], seed: u64) -> Self {
         let registry = Registry::default();
         let block_tokens = profiles.first().map_or(1, |profile| profile.block_tokens);
@@ -99,17 +99,17 @@ impl Gateway {
         }
     }
 
-    /// The policy, alive.
+    /// The running policy.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// What it made of the request of this number.
+    /// Disposition of a request.
     pub fn disposition(&self, number: u32) -> Disposition {
         self.dispositions.get(&number).copied().unwrap_or_default()
     }
 
-    /// Most requests that each engine had at once, by its place.
+    /// Most concurrent requests of each engine, by index.
     pub fn busiest(&self) -> &[u32] {
         &self.busiest
     }
@@ -120,7 +120,7 @@ impl Gateway {
         out.push(Command::Refuse(number));
     }
 
-    /// Sends a request to a backend with room, or lets it wait for one, or refuses it.
+    /// Dispatches a request to a backend with room, queues it, or refuses it.
     fn enter(&mut self, now: Moment, number: u32, out: &mut Vec<Command>) {
         let Some(preferred) = self.open.get(&number).and_then(|open| open.preferred(&self.snapshot.pools)) else {
             return self.refuse(number, NO_BACKEND, out);
@@ -130,7 +130,7 @@ impl Gateway {
             if self.is_hopeless(now, number, &chosen) {
                 return self.refuse(number, Shed::Slo.label(), out);
             }
-            // Who comes now does not pass those who wait.
+            // A new request does not overtake waiting ones.
             if self.queues.is_empty() && !chosen.held && self.launch(now, number, &chosen, false, out) {
                 return;
             }
@@ -138,7 +138,7 @@ impl Gateway {
         self.wait(now, number, preferred, chosen.as_ref(), out);
     }
 
-    /// The best backend with room, in the pool that is to serve the request.
+    /// The best backend with room, in the pool that spill selects.
     fn choose(&mut self, now: Moment, number: u32) -> Option<Chosen> {
         let Self { snapshot, open, dice, scratch, spills, .. } = self;
         let (pools, open) = (&snapshot.pools, open.get(&number)?);
@@ -158,7 +158,7 @@ impl Gateway {
         Some(chosen)
     }
 
-    /// Whether a new request with a bound is better not served at all.
+    /// True if a new request with a TTFT bound is shed, since it would probably miss the bound.
     fn is_hopeless(&mut self, now: Moment, number: u32, chosen: &Chosen) -> bool {
         let Some(open) = self.open.get(&number).filter(|open| open.is_new()) else { return false };
         let Some(bound) = open.bound(now) else { return false };
@@ -167,7 +167,7 @@ impl Gateway {
         shed(Some(attainment), chosen.in_flight, self.dice.f64())
     }
 
-    /// Takes the place that was chosen and sends the request there; false where it is taken.
+    /// Reserves the chosen backend and dispatches the request; false if its room is taken.
     fn launch(&mut self, now: Moment, number: u32, chosen: &Chosen, beside: bool, out: &mut Vec<Command>) -> bool {
         let Some(open) = self.open.get_mut(&number) else { return false };
         let Chosen { target, pool: place, placement, .. } = *chosen;
@@ -203,7 +203,7 @@ impl Gateway {
         true
     }
 
-    /// Asks a second backend of the same pool beside one that is late, where that pays.
+    /// Sends a hedge to a second backend of the same pool, if that pays.
     fn hedge(&mut self, now: Moment, number: u32, awaited: &Awaited, out: &mut Vec<Command>) -> bool {
         let Self { snapshot, open, dice, scratch, .. } = self;
         let Some(open) = open.get(&number) else { return false };
@@ -213,7 +213,7 @@ impl Gateway {
         awaited.pays(&other, now) && self.hedges.take() && self.launch(now, number, &chosen, true, out)
     }
 
-    /// Cancels the attempts at a request, but for the one that answers.
+    /// Cancels the attempts at a request, except the one that answers.
     fn cancel(&mut self, now: Moment, number: u32, but: Option<AttemptId>, out: &mut Vec<Command>) {
         let Some(open) = self.open.get_mut(&number) else { return };
         open.awaited = None;
@@ -225,14 +225,14 @@ impl Gateway {
         }
     }
 
-    /// An attempt failed: the request goes elsewhere, unless its answer had begun.
+    /// Handles a failed attempt: retries elsewhere unless the answer had begun.
     fn fail(&mut self, now: Moment, attempt: AttemptId, failure: Failure, out: &mut Vec<Command>) {
         let Some(sent) = self.attempts[attempt as usize].take() else { return };
         let Attempt { request, first_token, ticket, engine, pool, backend, .. } = sent;
         ticket.give_up(now);
         let longest = self.profiles.get(engine).map_or(u32::MAX, Profile::longest);
         if self.open.get(&request).is_some_and(|open| open.tokens() > longest) {
-            // The engine says 400, which goes to the client as it came and is nobody's fault but its own.
+            // The engine answers 400, which is passed on and is no fault of the engine.
             return self.refuse(request, "context", out);
         }
         self.meters[pool].ended(false, now);
@@ -246,7 +246,7 @@ impl Gateway {
         } else if let Some(open) = self.open.get(&request)
             && open.attempts().iter().all(|&attempt| self.attempts[attempt as usize].is_none())
         {
-            // Else the other of two tries goes on.
+            // Otherwise the other attempt of a hedge goes on.
             self.enter(now, request, out);
         }
         self.seat(now, out);

@@ -1,4 +1,4 @@
-//! Simulated engines behind real HTTP: what is served, and how an engine is started and stopped.
+//! HTTP server of simulated engines: routes, start and stop.
 //!
 //! An engine speaks HTTP/1.1 as vLLM does: `POST /v1/chat/completions`, `/v1/completions` and `/v1/embeddings`,
 //! `GET /v1/models`, `/health` and `/metrics`. Two request headers replay recorded traffic: `x-sim-prompt-tokens: N` lets
@@ -41,24 +41,24 @@ use super::{
 };
 use crate::types::Name;
 
-/// Bytes of a request's body at most: a million tokens are about four million.
+/// Most bytes of a request body; a million tokens are about four million bytes.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The model of an engine that serves whatever it is asked for.
+/// Model name of an engine that accepts any model.
 pub(super) const ANY_MODEL: &str = "*";
-/// How long to wait when the system has no connection to give, before asking again.
+/// Pause before the next accept after a failed one.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The built-in engines: the name of pool, profile and model, and their number.
+/// The built-in engines: name of pool, profile and model, and number of engines.
 const FLEET: [(&str, usize); 3] = [("small", 3), ("large", 2), ("long", 1)];
 
-/// A simulated engine that serves. Dropping it stops it and closes its connections.
+/// A running simulated engine. Dropping it stops it and closes its connections.
 pub struct Running {
-    /// Where it listens.
+    /// Address that it listens on.
     pub addr: SocketAddr,
-    /// The name of the model it plays.
+    /// Name of its model.
     pub model: Name,
-    /// The machine it plays.
+    /// Its profile.
     pub profile: Profile,
     engine: Arc<EngineTask>,
     task: JoinHandle<()>,
@@ -71,17 +71,17 @@ impl std::fmt::Debug for Running {
 }
 
 impl Running {
-    /// Its base URL, without a slash at the end.
+    /// Base URL, without a trailing slash.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
 
-    /// Makes every later step take `factor` times as long as the profile says; 1 is its own speed.
+    /// Makes every later step take `factor` times as long as the profile says; 1 restores the profile's speed.
     pub fn slow_down(&self, factor: f64) {
         self.engine.slow_down(factor);
     }
 
-    /// Stops it; when this returns, its port is free and its connections are told to close.
+    /// Stops the engine. On return its port is free and its connections are closing.
     pub async fn stop(mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
@@ -94,16 +94,16 @@ impl Drop for Running {
     }
 }
 
-/// The engines of one pool of the built-in fleet.
+/// Engines of one pool of the built-in fleet.
 #[derive(Debug)]
 pub struct Group {
-    /// The pool's name, that of its profile too.
+    /// Name of the pool and of its profile.
     pub pool: &'static str,
-    /// Its engines, all of one model.
+    /// Its engines, all with the same model.
     pub engines: Vec<Running>,
 }
 
-/// Starts an engine that plays `profile` and serves `model_name` at `listener_addr` (port 0: any free one).
+/// Starts an engine with `profile` that serves `model_name` at `listener_addr` (port 0: any free port).
 pub async fn start(profile: Profile, model_name: &str, listener_addr: SocketAddr) -> io::Result<Running> {
     let listener = TcpListener::bind(listener_addr).await?;
     let addr = listener.local_addr()?;
@@ -128,7 +128,7 @@ pub async fn fleet() -> io::Result<Vec<Group>> {
     Ok(groups)
 }
 
-/// Serves until it is dropped, and with it every connection and the engine.
+/// Serves until dropped, which ends every connection and the engine.
 async fn serve(listener: TcpListener, router: Router, engine: Arc<EngineTask>) {
     let mut tasks = JoinSet::new();
     tasks.spawn(async move { engine.run().await });
@@ -139,7 +139,7 @@ async fn serve(listener: TcpListener, router: Router, engine: Arc<EngineTask>) {
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 };
-                // Without it tokens would wait for the acknowledgement of the one before. A socket that refuses is served all the same.
+                // Without it, tokens wait for the acknowledgement of the previous one. A failure only makes it slower.
                 let _ = stream.set_nodelay(true);
                 let service = TowerToHyperService::new(router.clone());
                 tasks.spawn(async move {
@@ -151,7 +151,7 @@ async fn serve(listener: TcpListener, router: Router, engine: Arc<EngineTask>) {
     }
 }
 
-/// What the handlers share.
+/// State of the handlers.
 struct EngineApi {
     engine: Arc<EngineTask>,
     model: Name,

@@ -1,4 +1,5 @@
-//! Simulated inference engines: a pure model for virtual clocks, and the same model behind real HTTP when no engine is near.
+//! Simulated inference engines: a pure model on a virtual clock, the same model behind HTTP, and simulated clusters that the gateway's own
+//! scheduling runs on.
 
 mod answer;
 mod api_request;

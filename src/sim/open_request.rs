@@ -1,4 +1,4 @@
-//! A request that a simulated gateway has not answered yet: where it may still go, and what it finds there.
+//! A request in progress at a simulated gateway, and its placement.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -23,45 +23,45 @@ pub(super) struct OpenRequest {
     blocks: Blocks,
     whole: bool,
     session: Option<u64>,
-    /// Tokens of its prompt and its answer.
+    /// Tokens of prompt and answer together.
     tokens: u32,
     max_tokens: Option<u64>,
     priority: u8,
     arrived: Moment,
     route: Arc<Route>,
-    /// How long answers are, by target.
+    /// Output length statistics, by target.
     outputs: Vec<Arc<OutputLengths>>,
-    /// Places of the backends tried, by target.
+    /// Indexes of the backends tried, by target.
     tried: Vec<Vec<usize>>,
-    /// The target it was sent to last.
+    /// Target of the last attempt.
     target: usize,
     attempts: Vec<AttemptId>,
-    /// What is expected of the first try, while a hedge may still be sent.
+    /// Prediction for the first attempt, while a hedge may still be sent.
     pub(super) awaited: Option<Awaited>,
-    /// Whether there was room for it when it came to wait, at an engine with enough to do.
+    /// True if there was room when it was queued, but on an engine that is better left as it is.
     pub(super) kept: bool,
-    /// Whether its answer is of no use once its wait is over.
+    /// True if the answer is worthless after its wait expires.
     pub(super) ends_late: bool,
-    /// Those that wait with the same one find room or none alike.
+    /// Hash of its placement constraints: waiting requests of one kind all find room, or none does.
     pub(super) kind: u64,
 }
 
-/// A choice that nothing was done about yet.
+/// A placement that was not reserved yet.
 #[derive(Copy, Clone)]
 pub(super) struct Chosen {
-    /// Place of the target in the route, and of its pool in the policy.
+    /// Index of the target in the route, and of its pool in the policy.
     pub(super) target: usize,
     pub(super) pool: usize,
     pub(super) placement: Placement,
-    /// Requests on its engine.
+    /// Requests in flight on the engine.
     pub(super) in_flight: u32,
-    /// The chance that the request's limits are kept.
+    /// Probability that the request's limits are met.
     pub(super) attainment: f64,
-    /// Whether its engine failed lately, like all others there.
+    /// True if the engine failed lately, like all others of the pool.
     pub(super) avoided: bool,
-    /// Whether the request is better kept for now.
+    /// True if the request should be held back for now.
     pub(super) held: bool,
-    /// How many backends were weighed.
+    /// Number of backends that were compared.
     pub(super) weighed: usize,
 }
 
@@ -132,19 +132,19 @@ impl OpenRequest {
         self.target
     }
 
-    /// Whether nothing was tried yet.
+    /// True before the first attempt.
     pub(super) fn is_new(&self) -> bool {
         self.attempts.is_empty()
     }
 
-    /// Notes that a backend of a target is tried now.
+    /// Records an attempt at a backend.
     pub(super) fn tries(&mut self, target: usize, backend: usize, attempt: AttemptId) {
         self.tried[target].push(backend);
         self.target = target;
         self.attempts.push(attempt);
     }
 
-    /// The first target that has a backend left.
+    /// Index of the first target with an untried backend.
     pub(super) fn preferred(&self, pools: &[Pool]) -> Option<usize> {
         let left = |(target, tried): (&crate::policy::Target, &Vec<usize>)| {
             pools[target.pool].members(target).any(|member| !tried.contains(&member))
@@ -152,32 +152,32 @@ impl OpenRequest {
         self.route.targets.iter().zip(&self.tried).position(left)
     }
 
-    /// It begins to wait: what counts then is where it may go, and what was tried there.
+    /// Marks it as queued and fixes its kind: route and tried backends.
     pub(super) fn begin_to_wait(&mut self, kept: bool) {
         let mut hasher = DefaultHasher::new();
         (&self.route.name, &self.route.targets, self.route.spill, &self.tried).hash(&mut hasher);
         (self.kept, self.kind) = (kept, hasher.finish());
     }
 
-    /// What is left of the time that the route gives to the first token.
+    /// Rest of the route's bound on TTFT.
     pub(super) fn bound(&self, now: Moment) -> Option<Duration> {
         self.route.bound.map(|bound| bound.saturating_sub(now.since(self.arrived)))
     }
 
-    /// How long it can wait for room, where its route says nothing else of that than `usual`.
+    /// Time that it may wait; `usual` applies if the route does not set one.
     pub(super) fn patience(&self, usual: Duration, now: Moment) -> Patience {
         let left = self.route.timeouts.total.map(|total| total.saturating_sub(now.since(self.arrived)));
         let bound = self.bound(now).filter(|_| self.is_new());
         patience(self.route.queue.unwrap_or(usual), left, bound, self.kept)
     }
 
-    /// What it has to keep to in a pool: on the time to its first token, and on the time per further token.
+    /// Limits on TTFT and TPOT in a pool.
     pub(super) fn limits(&self, target: usize, pools: &[Pool], now: Moment) -> (Option<Duration>, Option<Duration>) {
         let objectives = &pools[self.route.targets[target].pool].spec.objectives;
         (self.bound(now).into_iter().chain(objectives.ttft()).min(), objectives.tpot())
     }
 
-    /// The best backend of a target that was not tried and has room.
+    /// The best untried backend of a target with room.
     pub(super) fn look(
         &self,
         target: usize,

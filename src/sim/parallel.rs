@@ -1,4 +1,4 @@
-//! Work spread over the processors.
+//! Parallel map over the processors.
 
 use std::{
     panic::resume_unwind,
@@ -6,8 +6,7 @@ use std::{
     thread,
 };
 
-/// Does `work` for every one of `jobs`, on one thread for each processor, and calls `done` after each; the results in the order
-/// of the jobs.
+/// Applies `work` to every one of `jobs`, on one thread per processor, and calls `done` after each. Results are in the order of the jobs.
 pub fn parallel_map<J: Sync, R: Send>(jobs: &[J], done: impl Fn() + Sync, work: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let share = || {

@@ -1,4 +1,4 @@
-//! Where simulated requests wait for room: the queues of the gateway, on the simulation's clock.
+//! Wait queues of the simulated gateway, on the simulation's clock.
 
 use std::collections::HashMap;
 
@@ -7,31 +7,31 @@ use crate::{
     types::Moment,
 };
 
-/// The queues of all pools, by their places in the policy.
+/// Queues of all pools, by index of the pool in the policy.
 #[derive(Default)]
 pub(super) struct Queues {
     queues: Vec<Queue<u32>>,
-    /// Where each request waits, by its number.
+    /// Pool and key of each waiting request, by its number.
     places: HashMap<u32, (usize, Key)>,
 }
 
 impl Queues {
-    /// One queue of at most `length` for each of so many pools.
+    /// One queue of at most `length` requests for each of `pools`.
     pub(super) fn new(pools: usize, length: usize) -> Self {
         Self { queues: (0..pools).map(|_| Queue::new(length)).collect(), places: HashMap::new() }
     }
 
-    /// Whether nobody waits.
+    /// True if no request waits.
     pub(super) fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// How many wait for each pool.
+    /// Depth of each queue.
     pub(super) fn depths(&self) -> impl Iterator<Item = usize> + '_ {
         self.queues.iter().map(Queue::len)
     }
 
-    /// Joins the queue of `pool`; who had to leave for it, or `Err` where there is no place.
+    /// Joins the queue of `pool`. Returns the request that was displaced, or `Err` if the queue is full.
     pub(super) fn join(
         &mut self,
         pool: usize,
@@ -57,7 +57,7 @@ impl Queues {
         }
     }
 
-    /// Those whose time is over; they wait no more.
+    /// Removes and returns the requests whose wait expired.
     pub(super) fn expired(&mut self, now: Moment) -> Vec<u32> {
         let gone: Vec<u32> = self.queues.iter_mut().flat_map(|queue| queue.expired(now)).collect();
         for number in &gone {
@@ -66,7 +66,7 @@ impl Queues {
         gone
     }
 
-    /// Seats those who wait and for whom `usher` finds room now.
+    /// Admits the waiting requests that `usher` finds room for.
     pub(super) fn seat(&mut self, usher: &mut impl Usher<u32>, now: Moment) {
         for number in seat(&mut self.queues, usher, now) {
             self.places.remove(&number);

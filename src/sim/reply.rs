@@ -1,4 +1,4 @@
-//! The answers of a simulated engine on the wire: OpenAI's objects, whole or as a stream of events.
+//! Responses of a simulated engine: OpenAI's objects, complete or as server-sent events.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,29 +13,29 @@ use super::{
     problem::Problem,
 };
 
-/// A response that is being computed. Dropping it cancels what is left of it.
+/// A response in progress. Dropping it cancels the rest.
 pub(super) struct Reply {
     ask: ApiRequest,
     answers: Vec<Answer>,
     handle: JobHandle,
     id: u64,
     created: u64,
-    /// For each answer, once it is finished, its prompt's tokens that were found in the prefix cache.
+    /// Cached prompt tokens of each answer; `None` until it is finished.
     cached: Vec<Option<u32>>,
     ended: bool,
 }
 
 impl Reply {
-    /// The response to `ask`, whose jobs wait at `handle` in the order of `answers`.
+    /// The response to `ask`, whose jobs run at `handle` in the order of `answers`.
     pub(super) fn new(ask: ApiRequest, answers: Vec<Answer>, handle: JobHandle) -> Self {
         let cached = vec![None; answers.len()];
         Self { ask, answers, handle, id: fastrand::u64(..), created: unix_seconds(), cached, ended: false }
     }
 
-    /// Waits for everything; the object that a request without `stream` gets.
+    /// Waits for all answers and builds the response object.
     pub(super) async fn whole(mut self) -> Result<Value, Problem> {
         while let Some(update) = self.handle.next().await {
-            self.note(update);
+            self.record(update);
         }
         if self.cached.contains(&None) {
             return Err(Problem::Stopped);
@@ -45,8 +45,8 @@ impl Reply {
         Ok(self.object(object, &Value::Array(choices), Some(&self.usage())))
     }
 
-    /// The events of the response, each chunk of bytes as soon as its token is computed. An error cuts the connection, so
-    /// that an answer which is not complete does not look so.
+    /// Events of the response, each as soon as its token is computed. An error cuts the connection, so that an incomplete answer does not look
+    /// complete.
     pub(super) fn stream(self) -> impl Stream<Item = Result<Bytes, Problem>> {
         stream::unfold(self, |mut reply| async move { reply.next().await.map(|bytes| (bytes, reply)) })
     }
@@ -75,7 +75,7 @@ impl Reply {
         Some(Ok(frames.into()))
     }
 
-    fn note(&mut self, update: JobUpdate) {
+    fn record(&mut self, update: JobUpdate) {
         if let (Progress::Finished { cached_tokens }, Some(cached)) =
             (update.progress, self.cached.get_mut(update.choice))
         {
@@ -83,9 +83,9 @@ impl Reply {
         }
     }
 
-    /// Appends the events that `update` brings.
+    /// Appends the events that `update` causes.
     fn frames(&mut self, update: JobUpdate, frames: &mut String) {
-        self.note(update);
+        self.record(update);
         let Some(answer) = self.answers.get(update.choice) else { return };
         match update.progress {
             Progress::Token(index) => {
@@ -112,7 +112,7 @@ impl Reply {
         }
     }
 
-    /// One event about one choice; a completion's has the text of `delta` alone.
+    /// Appends an event of one choice. For completions only the text of `delta` is used.
     fn delta(&self, index: usize, delta: &Value, finish: Option<&str>, frames: &mut String) {
         let choice = if self.ask.chat {
             json!({"index": index, "delta": delta, "logprobs": null, "finish_reason": finish})
@@ -126,7 +126,7 @@ impl Reply {
     fn frame(&self, choices: &Value, usage: Option<&Value>, frames: &mut String) {
         let object = if self.ask.chat { "chat.completion.chunk" } else { "text_completion" };
         frames.push_str("data: ");
-        // Where usage is asked for, every event has the field, null in all but the last.
+        // With `include_usage` every event has the field; it is null in all but the last.
         let usage = usage.or(self.ask.include_usage.then_some(&Value::Null));
         frames.push_str(&self.object(object, choices, usage).to_string());
         frames.push_str("\n\n");
@@ -166,7 +166,7 @@ impl Reply {
         format!("call_sim{:016x}{index:02}", self.id)
     }
 
-    /// Each prompt counts once, however many answers it has; so does what was cached for the first of them.
+    /// Usage: each prompt counts once, whatever its number of answers; so do the cached tokens of its first answer.
     fn usage(&self) -> Value {
         let prompt: u64 = self.ask.prompts.iter().map(|prompt| u64::from(prompt.tokens)).sum();
         let completion: u64 = self.answers.iter().map(|answer| u64::from(answer.pieces.count())).sum();

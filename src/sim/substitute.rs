@@ -1,4 +1,4 @@
-//! Simulated engines in the place of a policy's own, so that a policy can be tried before its engines are there.
+//! Simulated engines in place of a policy's own, to try a policy before its engines exist.
 
 use std::{
     collections::HashMap,
@@ -14,18 +14,18 @@ use crate::{
     types::Name,
 };
 
-/// A pool whose context is at least this long is taken for one of a long-context model.
+/// Context length from which a pool is taken for a long-context model.
 const LONG: u64 = 200_000;
 
-/// Simulated engines by the names of those they stand in for. They stop when this is dropped.
+/// Simulated engines by the name of the engine they replace. Dropping it stops them.
 #[derive(Debug, Default)]
 pub struct Substitutes {
-    // Held while engines start, so that two reloads do not start one twice.
+    // Locked while engines start, so that two reloads do not start one twice.
     engines: Mutex<HashMap<Name, Running>>,
 }
 
 impl Substitutes {
-    /// `policy` over simulated engines: one for each of its own, those that run already as they are.
+    /// Returns `policy` with every engine replaced by a simulated one. Engines that run already are reused.
     pub async fn substitute(&self, mut policy: Policy) -> io::Result<Policy> {
         let mut running = self.engines.lock().await;
         for (at, engine) in policy.engines.iter_mut().enumerate() {
@@ -42,10 +42,10 @@ impl Substitutes {
             engine.dcgm = None;
         }
         for backend in policy.pools.iter_mut().flat_map(|pool| &mut pool.backends) {
-            // Where an Azure deployment was, there is a model's name now.
+            // The name of an Azure deployment takes the place of the model's.
             backend.model = backend.model.take().or(backend.deployment.take());
         }
-        // What is made up must not be taken for what was seen.
+        // Simulated traffic must not enter the journal or the learned state.
         policy.journal = None;
         policy.learning.file = None;
         policy.simulated = true;
@@ -53,7 +53,7 @@ impl Substitutes {
     }
 }
 
-/// The engine that a pool's name or context suggests; else the first pool of a policy has the small model.
+/// Profile by the pool's name or context; otherwise the small model for the first pool and the large one for the others.
 fn profile(pool: &Pool, place: usize) -> Profile {
     Profile::named(&pool.name).unwrap_or_else(|| match pool.context {
         Some(tokens) if tokens >= LONG => Profile::long(),

@@ -42,7 +42,7 @@ pub(super) fn learn_all(journal: &Journal, policies: &[&Policy], engines_file: &
     for policy in policies {
         for engine in 0..policy.engines.len() {
             let backends = backends(policy, engine);
-            if engines_file.said(policy, engine).is_none() && !wanted.contains(&backends) {
+            if engines_file.profile(policy, engine).is_none() && !wanted.contains(&backends) {
                 wanted.push(backends);
             }
         }
@@ -54,7 +54,7 @@ pub(super) fn learn_all(journal: &Journal, policies: &[&Policy], engines_file: &
     let fleet = |policy: &&Policy| {
         let machine = |engine: usize| {
             let backends = backends(policy, engine);
-            let from = match (engines_file.said(policy, engine), learned.get(&backends)) {
+            let from = match (engines_file.profile(policy, engine), learned.get(&backends)) {
                 (Some(profile), _) => From::Said(profile),
                 (None, Some(Some(learned))) => From::Journal(Box::new(limited(policy, engine, learned))),
                 _ => From::Nowhere(answers(&together(&watched, &backends))),

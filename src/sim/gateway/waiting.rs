@@ -1,4 +1,4 @@
-//! Requests that wait in a simulated gateway: for room, or for an engine that has enough to do.
+//! Waiting requests of a simulated gateway: queued for room, or held back for batching.
 
 use std::{mem, time::Duration};
 
@@ -27,7 +27,7 @@ impl Gateway {
         let pool = open.route().targets[preferred].pool;
         let due = due(now, chosen.map_or(0.0, |chosen| chosen.placement.forecast.work.prefill));
         let Ok(displaced) = self.queues.join(pool, number, open.priority(), due, deadline, now) else {
-            // There may be room that nobody who waits can use.
+            // There may be room that no waiting request can use.
             return self.give_up(now, number, Shed::Full, out);
         };
         out.push(Command::Wake(deadline));
@@ -38,7 +38,7 @@ impl Gateway {
         self.seat(now, out);
     }
 
-    /// Has those who wait look in a while whether time has made room, unless they will do so anyway.
+    /// Schedules a retry of the waiting requests, unless one is scheduled.
     fn look_again(&mut self, now: Moment, out: &mut Vec<Command>) {
         if self.look_at <= now {
             self.look_at = now.plus(LOOK);
@@ -46,7 +46,7 @@ impl Gateway {
         }
     }
 
-    /// Refuses one that can wait no more, unless it was only kept: then it goes to an engine that has enough to do.
+    /// Refuses a request whose wait is over. A request that was only held back is dispatched instead.
     fn give_up(&mut self, now: Moment, number: u32, reason: Shed, out: &mut Vec<Command>) {
         let chosen = self.choose(now, number);
         if !chosen.is_some_and(|chosen| self.launch(now, number, &chosen, false, out)) {
@@ -54,7 +54,7 @@ impl Gateway {
         }
     }
 
-    /// Seats those who wait and for whom there is room now.
+    /// Admits the waiting requests that find room now.
     pub(super) fn seat(&mut self, now: Moment, out: &mut Vec<Command>) {
         if self.queues.is_empty() {
             return;
@@ -64,7 +64,7 @@ impl Gateway {
         self.queues = queues;
     }
 
-    /// Ends the waits whose time is over, and has those who wait look whether time has made room.
+    /// Expires waits, and retries the waiting requests.
     pub(super) fn pass_time(&mut self, now: Moment, out: &mut Vec<Command>) {
         for number in self.queues.expired(now) {
             if self.open.get(&number).is_some_and(|open| open.ends_late) {
@@ -80,7 +80,7 @@ impl Gateway {
     }
 }
 
-/// A gateway without its queues, while those who wait there are looked at.
+/// A gateway while its queues are taken out for a retry.
 struct Seating<'a> {
     gateway: &'a mut Gateway,
     out: &'a mut Vec<Command>,
