@@ -1,4 +1,4 @@
-//! The requests of a journal: what each asked, as far as the journal knows, and what became of it.
+//! Requests of a journal: recorded input and recorded outcome.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -15,42 +15,42 @@ use crate::{
     types::{Endpoint, Layout, Tokens},
 };
 
-/// Tokens of the blocks that stand for prompts.
+/// Block size for recorded prompts, in tokens.
 pub(super) const BLOCK_TOKENS: u32 = 16;
 
-/// A request of a journal.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// When it came, after the first.
+    /// Arrival time after the first request.
     pub at: Duration,
     pub(super) unix_ms: u64,
     pub(super) endpoint: Endpoint,
     pub(super) stream: bool,
     pub(super) model: Option<String>,
     pub(super) key: Option<String>,
-    /// Tokens of its prompt as they were known when it was routed, and as its engine counted them.
+    /// Prompt tokens: the estimate at routing, and the engine's count.
     pub(super) estimated: Tokens,
     pub(super) prompt_tokens: u32,
-    /// Tokens of its answer; `None` where nobody knows.
+    /// Tokens of the answer; `None` if unknown.
     pub(super) output_tokens: Option<u32>,
-    /// Tokens of its prompt that its engine had cached.
+    /// Prompt tokens that its engine had cached.
     pub(super) cached_tokens: u32,
-    /// Of these, the ones that nothing in the journal accounts for: they are taken to be cached wherever it goes.
+    /// Cached tokens that no earlier request in the journal explains: taken to be cached on any engine.
     pub(super) warm_tokens: u32,
-    /// Its blocks of [`BLOCK_TOKENS`], where the journal has their hashes.
+    /// Hashes of its blocks of [`BLOCK_TOKENS`] tokens, if the journal has them.
     pub(super) blocks: Option<Arc<[u64]>>,
-    /// When its client left, after it came.
+    /// Time after its arrival at which the client disconnected.
     pub(super) leaves: Option<Duration>,
     pub(super) particulars: Option<Particulars>,
-    /// The pool that its client named itself.
+    /// Pool that the client named itself.
     pub(super) named_pool: Option<String>,
-    /// Which cache answered it.
+    /// Kind of cache that answered it.
     pub(super) kept: Option<Kept>,
-    /// What became of it.
+    /// Recorded outcome.
     pub(super) was: Was,
 }
 
-/// A cache that answered.
+/// Kinds of cache.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
     Exact,
@@ -58,31 +58,31 @@ pub(super) enum Kept {
     Coalesced,
 }
 
-/// What became of a request.
+/// Recorded outcome of a request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Was {
-    /// The pool that answered, or whose kept answer was given.
+    /// Pool that answered, or whose cached answer was served.
     pub(super) pool: Option<String>,
     pub(super) ttft: Option<f64>,
     pub(super) tpot: Option<f64>,
     pub(super) cost: Option<f64>,
-    /// Why it was refused before it was dispatched.
+    /// Reason of a refusal before dispatch.
     pub(super) refused: Option<String>,
-    /// Whether it was answered whole.
+    /// True if it was answered completely.
     pub(super) answered: bool,
 }
 
-/// The requests that can be played again, and what was left out.
+/// Requests that can be replayed, and counts of those left out.
 #[derive(Clone, Debug, Default)]
 pub struct Entries {
-    /// In the order of their coming.
+    /// In order of arrival.
     pub all: Vec<Arc<Entry>>,
-    /// Lines that were left out, by the reason.
+    /// Lines left out, by reason.
     pub left_out: BTreeMap<&'static str, u64>,
 }
 
 impl Entries {
-    /// The requests of `journal`.
+    /// Extracts the requests of `journal`.
     pub fn of(journal: &Journal) -> Self {
         let mut entries = Self::default();
         let bytes_per_token = bytes_per_token(&journal.lines);
@@ -95,7 +95,7 @@ impl Entries {
                     entry.at = Duration::from_millis(line.time_ms - start);
                     let blocks = entry.blocks.as_deref().unwrap_or_default();
                     let found = blocks.iter().take_while(|block| known.contains(block)).count() as u32 * BLOCK_TOKENS;
-                    // What engines count beside whole blocks is no sign of traffic from before.
+                    // Engines also count partial blocks as cached; that is no sign of earlier traffic.
                     let before = entry.cached_tokens > found + 2 * BLOCK_TOKENS || entry.blocks.is_none();
                     entry.warm_tokens = if before { entry.cached_tokens } else { 0 };
                     known.extend(blocks);
@@ -107,23 +107,23 @@ impl Entries {
         entries
     }
 
-    /// From the first request to the last.
+    /// Time from the first request to the last.
     pub fn span(&self) -> Duration {
         self.all.last().map_or(Duration::ZERO, |last| last.at)
     }
 
-    /// How many were answered from a cache.
+    /// Number of requests answered from a cache.
     pub fn kept(&self) -> usize {
         self.all.iter().filter(|entry| entry.kept.is_some()).count()
     }
 
-    /// Whether the journal has hashes of prompts.
+    /// True if the journal has prompt hashes.
     pub fn has_blocks(&self) -> bool {
         self.all.iter().any(|entry| entry.blocks.is_some())
     }
 }
 
-/// Bytes of a prompt's token, over all answers.
+/// Mean bytes per prompt token, over all answers.
 fn bytes_per_token(lines: &[Line]) -> f64 {
     let known = lines.iter().filter_map(|line| {
         let tokens = line.usage?.prompt_tokens;
@@ -153,7 +153,7 @@ fn entry(line: &Line, bytes_per_token: f64) -> Result<Entry, &'static str> {
         _ => Kept::Exact,
     });
     let refused = line.attempts.is_empty().then_some(line.admission.as_ref()).flatten();
-    // Who left while it waited was refused nothing.
+    // A client that left while it waited was not refused.
     let refused = refused.map(|admission| admission.result.clone()).filter(|result| result != "waiting");
     if kept_by.is_none() && refused.is_none() && line.attempts.is_empty() {
         return Err("never dispatched: limits of keys, clients that left while they waited");
@@ -197,7 +197,7 @@ fn entry(line: &Line, bytes_per_token: f64) -> Result<Entry, &'static str> {
     })
 }
 
-/// Blocks of equally many tokens from the hashes of those that grow: each stands for all up to the end of the growing one that it ends in.
+/// Converts hashes of growing blocks to blocks of equal size: each gets the hash of the growing block that contains its end.
 fn blocks(hashes: &[u64], prompt_tokens: u32, bytes_per_token: f64) -> Arc<[u64]> {
     let whole = prompt_tokens / BLOCK_TOKENS;
     let block = |number: u32| {
@@ -218,9 +218,9 @@ mod tests {
         let (one, other): (Vec<u64>, Vec<u64>) = ((0..40).collect(), (0..20).chain(100..120).collect());
         let (one, other) = (blocks(&one, 700, 4.0), blocks(&other, 700, 4.0));
         assert_eq!((one.len(), other.len()), (40, 40));
-        // 64 bytes are 16 tokens, so that here one growing block is one of ours.
+        // 64 bytes are 16 tokens, so here one growing block equals one block.
         assert_eq!(one.iter().zip(&*other).filter(|(one, other)| one == other).count(), 20);
-        assert_eq!(blocks(&[1, 2], 700, 4.0).len(), 2, "what has no hash is shared with nobody");
+        assert_eq!(blocks(&[1, 2], 700, 4.0).len(), 2, "a block without a hash is not shared");
         assert_eq!(blocks(&[1, 2], 700, 5.0).len(), 1);
     }
 }

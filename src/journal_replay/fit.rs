@@ -1,6 +1,6 @@
-//! A simulated engine that behaves as a real one did: its constants are searched for by playing on it the requests that the real one got,
-//! at their times and with their loads (a pattern search, Hooke and Jeeves 1961, on logarithms; least absolute deviations, so that
-//! stalls do not bend it). What it is worth is told by the last fifth of the requests, which the search never saw.
+//! Fits a simulated engine to a real one. A pattern search (Hooke and Jeeves, 1961) on the logarithms of the profile's constants plays the
+//! recorded requests at their times on a simulated engine and minimises absolute deviations, so that stalls do not bias it. The fit is
+//! validated on the last fifth of the requests, which the search does not see.
 
 use super::{
     observe::{Seen, Watched},
@@ -8,54 +8,54 @@ use super::{
 };
 use crate::sim::Profile;
 
-/// Fewer answers tell too little of an engine.
+/// Fewest answers to fit an engine.
 pub const FEWEST: usize = 20;
-/// The search looks at no more than the last so many requests of its part.
+/// Most requests that the search uses; the latest ones.
 const MOST: usize = 400;
-/// The part of the requests that it does not see.
+/// Reciprocal of the share held out for validation.
 const HELD: usize = 5;
-/// Steps of the search, as factors.
+/// Step sizes of the search, as factors.
 const STEPS: [f64; 6] = [2.0, 1.5, 1.25, 1.12, 1.06, 1.03];
-/// Rounds at one step.
+/// Rounds per step size.
 const ROUNDS: usize = 3;
-/// A limit on requests at once is believed where it explains so much more.
+/// A concurrency limit is accepted if it reduces the loss to this share.
 const CLEARLY: f64 = 0.97;
-/// Where the number of requests that run at once shows no limit.
+/// Concurrency limit if the requests show none.
 const UNLIMITED: u32 = 1024;
-/// Numbers of slots that are tried.
+/// Concurrency limits that are tried.
 const SLOTS: [u32; 16] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256];
 
-/// What was learned of a backend.
+/// A fitted engine.
 #[derive(Clone, Debug)]
 pub struct Learned {
-    /// The engine that behaves as it.
+    /// Profile of the simulated engine.
     pub profile: Profile,
-    /// Answers it was learned from, and those that it was tried on.
+    /// Answers in all, and answers held out for validation.
     pub answers: usize,
     /// See [`answers`](Self::answers).
     pub held_out: usize,
-    /// On the answers that it was not learned from: its times to the first token.
+    /// Error of TTFT on the held-out answers.
     pub ttft: Error,
-    /// The same of times per further token.
+    /// Error of TPOT on the held-out answers.
     pub tpot: Error,
-    /// Most requests that were seen there at once: beyond that, the model only extrapolates.
+    /// Most concurrent requests in the journal: beyond it, the model extrapolates.
     pub most_at_once: usize,
-    /// The share of attempts that failed.
+    /// Share of attempts that failed.
     pub failing: f64,
-    /// The median of answers' lengths, in tokens.
+    /// Median length of answers, in tokens.
     pub output_tokens: u32,
 }
 
-/// How far simulated times are from real ones; not a number where there were none to compare.
+/// Deviation of simulated from real times; NaN without values to compare.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Error {
-    /// Of the medians: 0.1 is 10 % too long.
+    /// Bias of the median: 0.1 is 10 % too long.
     pub bias: f64,
-    /// Of a usual answer, to either side.
+    /// Median absolute deviation, relative.
     pub typical: f64,
 }
 
-/// Learns what `watched` was like; `None` where there were too few answers.
+/// Fits an engine to `watched`; `None` with fewer than [`FEWEST`] answers.
 pub fn learn(watched: &Watched) -> Option<Learned> {
     let answers = watched.seen.iter().filter(|seen| seen.output_tokens.is_some()).count();
     if answers < FEWEST {
@@ -65,12 +65,12 @@ pub fn learn(watched: &Watched) -> Option<Learned> {
     let usual = median(seen.iter().filter_map(|seen| seen.output_tokens.map(f64::from)).collect()) as u32;
     let usual = usual.max(1);
     let known = seen.len() - seen.len() / HELD;
-    let taught = &seen[known.saturating_sub(MOST)..known];
+    let training = &seen[known.saturating_sub(MOST)..known];
     let most_at_once = watched.most_at_once();
-    let profile = search(taught, usual, most_at_once);
+    let profile = search(training, usual, most_at_once);
     let made = play(&profile, &seen[known.saturating_sub(MOST)..], usual);
-    let (own, held) = made.split_at(taught.len());
-    let jitter = jitter(taught, own);
+    let (own, held) = made.split_at(training.len());
+    let jitter = jitter(training, own);
     let later = &seen[known..];
     Some(Learned {
         profile: Profile { jitter, ..profile },
@@ -84,7 +84,7 @@ pub fn learn(watched: &Watched) -> Option<Learned> {
     })
 }
 
-/// The constants that are searched for.
+/// The constants that are searched.
 const FIELDS: [fn(&mut Profile) -> &mut f64; 5] = [
     |profile| &mut profile.step_ms,
     |profile| &mut profile.prefill_ms,
@@ -114,7 +114,7 @@ fn search(seen: &[Seen], usual: u32, most_at_once: usize) -> Profile {
                 break;
             }
         }
-        // Slots show once the rest is about right.
+        // A concurrency limit shows only once the rest is about right.
         if turn == 1 {
             (best, least) = slots(best, least, seen, usual, most_at_once);
         }
@@ -134,7 +134,7 @@ fn slots(profile: Profile, least: f64, seen: &[Seen], usual: u32, most_at_once: 
         .unwrap_or((profile, least))
 }
 
-/// Where the search begins: by the quicker half of the times, which had little to wait for.
+/// Starting point: from the lower quartile of times, which had little queueing.
 fn guess(seen: &[Seen]) -> Profile {
     let quantile = |mut values: Vec<f64>, share: f64| {
         values.sort_by(f64::total_cmp);
@@ -159,7 +159,7 @@ fn guess(seen: &[Seen]) -> Profile {
     }
 }
 
-/// The stray of a step's time, even to both sides, that has the spread which the model leaves unexplained of first tokens.
+/// Jitter of a step's time, uniform to both sides, with the spread of TTFT that the model does not explain.
 fn jitter(seen: &[Seen], made: &[Made]) -> f64 {
     let left: Vec<f64> = seen.iter().zip(made).filter_map(|(seen, made)| difference(seen, made).ttft).collect();
     let middle = median(left.clone());
@@ -169,12 +169,12 @@ fn jitter(seen: &[Seen], made: &[Made]) -> f64 {
 
 fn error(seen: &[Seen], made: &[Made], of: impl Fn(Difference) -> Option<f64>) -> Error {
     let all: Vec<f64> = seen.iter().zip(made).filter_map(|(seen, made)| of(difference(seen, made))).collect();
-    // The median of ratios is near the ratio of medians, and nothing moves it but the model.
+    // The median of ratios is close to the ratio of medians, and robust.
     let bias = median(all.clone()).exp() - 1.0;
     Error { bias, typical: median(all.iter().map(|it| it.abs()).collect()).exp() - 1.0 }
 }
 
-/// Not a number where there are no values.
+/// Median; NaN without values.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
@@ -184,7 +184,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 mod tests {
     use super::*;
 
-    /// What an engine of this profile would have been seen to do under so many requests, `gap` seconds apart on average.
+    /// Observations of an engine with this profile under `count` requests, `gap` seconds apart on average.
     fn seen(profile: &Profile, count: usize, gap: f64) -> Vec<Seen> {
         let mut dice = fastrand::Rng::with_seed(3);
         let mut at = 0.0;

@@ -1,13 +1,13 @@
-//! A line of the journal as it is read back.
+//! Lines of the journal, as far as the replay reads them.
 
 use serde::Deserialize;
 
 use crate::types::Usage;
 
-/// The latest form of lines that is understood here.
+/// Latest format version that is supported.
 pub(super) const FORM: u32 = 2;
 
-/// A line of the journal. What is not asked here is passed over, so that lines may grow.
+/// A line of the journal. Unknown fields are ignored, so that lines may grow.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Line {
@@ -35,7 +35,7 @@ pub(super) struct Line {
     pub(super) cost_usd: Option<f64>,
 }
 
-/// Why it went the way it did.
+/// Explanation of the routing decision.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Explained {
@@ -43,14 +43,14 @@ pub(super) struct Explained {
     pub(super) passed_over: Vec<PassedOver>,
 }
 
-/// A rule that it did not take.
+/// A rule that did not match.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PassedOver {
     pub(super) because: String,
 }
 
-/// What conditions and tiers may ask of it; see the gateway's own of this name.
+/// Facts that conditions and tiers use; see the type of this name in the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct Particulars {
@@ -69,7 +69,7 @@ pub(super) struct Particulars {
     pub(super) blocks: Option<String>,
 }
 
-/// How hard its prompt seemed.
+/// Complexity of the prompt.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct Ranked {
@@ -79,7 +79,7 @@ pub(super) struct Ranked {
     pub(super) confidence: f64,
 }
 
-/// What the cache made of it.
+/// Result of the cache lookup.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Reused {
@@ -87,7 +87,7 @@ pub(super) struct Reused {
     pub(super) pool: Option<String>,
 }
 
-/// How it was let in.
+/// Result of admission.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Admission {
@@ -111,7 +111,7 @@ pub(super) struct Attempt {
     pub(super) outcome: Option<String>,
 }
 
-/// What was expected of it.
+/// Prediction for the attempt.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Predicted {
@@ -119,12 +119,12 @@ pub(super) struct Predicted {
     pub(super) cached_tokens: u64,
 }
 
-/// A hash as the journal writes it.
+/// Parses a hash as the journal writes it.
 pub(super) fn hash(text: &str) -> Option<u64> {
     u64::from_str_radix(text, 16).ok()
 }
 
-/// The hashes of a prompt's blocks as the journal writes them: eight hex digits each.
+/// Parses the hashes of a prompt's blocks: eight hex digits each.
 pub(super) fn block_hashes(text: &str) -> Vec<u64> {
     let hashes = text.as_bytes().chunks_exact(8).map(|part| std::str::from_utf8(part).ok().and_then(hash));
     hashes.map_while(|hash| hash).collect()

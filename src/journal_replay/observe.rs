@@ -1,4 +1,4 @@
-//! What a journal saw of each backend: every attempt, with its load and what came of it.
+//! Observations of each backend in a journal: every attempt with its size, times and outcome.
 
 use std::collections::BTreeMap;
 
@@ -7,40 +7,40 @@ use super::{
     read::Journal,
 };
 
-/// Attempts that say nothing of whether a backend fails.
+/// Outcomes that do not show whether a backend fails.
 const NO_VERDICT: [&str; 5] = ["client_gone", "escalated", "outrun", "stopped", "deadline"];
 
 /// An attempt at a backend. Times are in seconds after the journal's first line.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// When it was dispatched.
+    /// Time of dispatch.
     pub at: f64,
-    /// When it was over.
+    /// Time of its end.
     pub end: f64,
     /// Tokens of its prompt.
     pub prompt_tokens: u32,
-    /// Of these, the ones that were cached.
+    /// Prompt tokens that were cached.
     pub cached_tokens: u32,
-    /// Tokens of its answer; `None` where that did not come to its end.
+    /// Tokens of its answer; `None` if it did not complete.
     pub output_tokens: Option<u32>,
-    /// From its dispatch to its first token; `None` where that was not seen, as with answers that come whole.
+    /// TTFT from dispatch; `None` if not observed, as without streaming.
     pub ttft: Option<f64>,
-    /// The time per further token.
+    /// TPOT.
     pub tpot: Option<f64>,
 }
 
 /// All attempts at one backend.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
-    /// In the order of their dispatch.
+    /// In order of dispatch.
     pub seen: Vec<Seen>,
-    /// Attempts that ended well, and such as failed.
+    /// Attempts that succeeded, and attempts that failed.
     pub ended: u64,
     /// See [`ended`](Self::ended).
     pub failed: u64,
 }
 
-/// What `journal` saw of every backend, by its name.
+/// Collects the observations of every backend in `journal`, by name.
 pub fn watch(journal: &Journal) -> BTreeMap<String, Watched> {
     let mut all: BTreeMap<String, Watched> = BTreeMap::new();
     let start = journal.lines.first().map_or(0, |line| line.time_ms);
@@ -68,7 +68,7 @@ pub fn watch(journal: &Journal) -> BTreeMap<String, Watched> {
 fn seen(line: &Line, attempt: &Attempt, answered: bool, arrived: f64) -> Seen {
     let streamed = line.stream && answered;
     let ttft = attempt.ttft_ms.filter(|_| streamed).map(|ms| ms / 1e3);
-    // The client's first token less the backend's own is what went before the dispatch.
+    // The client's TTFT less the backend's is the time before the dispatch.
     let before = line.ttft_ms.filter(|_| streamed).zip(ttft).map(|(all, own)| all / 1e3 - own);
     let waited = line.admission.as_ref().map_or(0.0, |admission| admission.waited_ms / 1e3);
     let usage = attempt.usage.filter(|_| !attempt.usage_estimated).or(line.usage.filter(|_| answered));
@@ -76,7 +76,7 @@ fn seen(line: &Line, attempt: &Attempt, answered: bool, arrived: f64) -> Seen {
     let cached = usage.and_then(|usage| usage.cached_tokens).or(attempt.reported_cached_tokens);
     let cached = cached.unwrap_or(attempt.predicted.cached_tokens).min(prompt - 1);
     let complete = attempt.outcome.as_deref() == Some("ok");
-    // Journals of before the attempts' own times were written have only the request's.
+    // Older journals lack the attempts' own times and have only the request's.
     let at = arrived + attempt.began_ms.map_or_else(|| before.unwrap_or(waited), |ms| ms / 1e3).max(0.0);
     let end = arrived + attempt.ended_ms.unwrap_or(line.e2e_ms) / 1e3;
     Seen {
@@ -91,12 +91,12 @@ fn seen(line: &Line, attempt: &Attempt, answered: bool, arrived: f64) -> Seen {
 }
 
 impl Watched {
-    /// The share of attempts that failed.
+    /// Share of attempts that failed.
     pub fn failing(&self) -> f64 {
         self.failed as f64 / (self.ended + self.failed).max(1) as f64
     }
 
-    /// Most requests that were there at once.
+    /// Most concurrent requests.
     pub fn most_at_once(&self) -> usize {
         let mut changes: Vec<(f64, i64)> = self.seen.iter().flat_map(|seen| [(seen.at, 1), (seen.end, -1)]).collect();
         changes.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));

@@ -1,4 +1,4 @@
-//! The requests of a journal played by a policy: by its own rules, on engines that behave as those of the journal did.
+//! Plays the requests of a journal by a policy's rules, on engines fitted to those of the journal.
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc, time::Duration};
 
@@ -19,37 +19,37 @@ use crate::{
     types::Usage,
 };
 
-/// What is asked of answers where neither the command line nor the pool says so.
+/// Default limits of answers.
 const USUAL: Limits = Limits { ttft: Duration::from_secs(1), tpot: Duration::from_millis(50) };
 
-/// A policy to be played.
+/// A policy to play.
 #[derive(Clone, Debug)]
 pub struct Play {
-    /// What it says.
+    /// The policy.
     pub policy: Policy,
-    /// What its engines are, in the order of the policy.
+    /// Profiles of its engines, in the order of the policy.
     pub profiles: Vec<Profile>,
-    /// The share of attempts that fail at each.
+    /// Share of attempts that fail, by engine.
     pub failing: Vec<f64>,
-    /// What is asked of the time to the first token, in place of what pools say.
+    /// Limit on TTFT that overrides those of pools.
     pub ttft: Option<Duration>,
-    /// The same of the time per further token.
+    /// Limit on TPOT that overrides those of pools.
     pub tpot: Option<Duration>,
 }
 
-/// What came of a play.
+/// Result of a play.
 #[derive(Clone, Debug, Default)]
 pub struct Played {
     /// By request, in the order of the journal.
     pub ended: Vec<Ended>,
-    /// What the policy asked of requests that the journal does not have.
+    /// Variables that the policy used and the journal lacks.
     pub missing: Missing,
-    /// Most requests that each engine had at once, in the order of the policy.
+    /// Most concurrent requests of each engine, in the order of the policy.
     pub busiest: Vec<u32>,
 }
 
 impl Play {
-    /// What is asked of answers of the pool called `name`.
+    /// Limits for answers of the pool called `name`.
     pub fn limits(&self, name: &str) -> Limits {
         limits(&self.policy, name, self.ttft, self.tpot)
     }
@@ -66,7 +66,7 @@ impl Play {
             engines: profiles.clone(),
             failing: self.failing.clone(),
             scrape: self.policy.engines.iter().filter_map(|engine| engine.scrape).min(),
-            // Engines take seeds that follow one another from here.
+            // The engines take consecutive seeds from here.
             seed: seed << 8,
             ..Setting::default()
         };
@@ -89,7 +89,7 @@ impl Play {
         Played { ended, missing, busiest }
     }
 
-    /// Whether a kept answer would be given again: what was asked before is the same by any policy.
+    /// True if the recorded cache hit would be a hit again: the stored answers do not depend on the policy.
     fn keeps(&self, entry: &Entry) -> bool {
         let Some(caching) = &self.policy.caching else { return false };
         entry.kept.is_some_and(|kept| match kept {
@@ -128,7 +128,7 @@ impl Play {
     }
 }
 
-/// What is asked of answers of the pool called `name`: by the command line, by the pool's objectives, or the usual.
+/// Limits for answers of the pool called `name`: from the command line, else the pool's objectives, else the defaults.
 fn limits(policy: &Policy, name: &str, ttft: Option<Duration>, tpot: Option<Duration>) -> Limits {
     let objectives = policy.pools.iter().find(|pool| *pool.name == *name).map(|pool| &pool.objectives);
     Limits {
@@ -137,7 +137,7 @@ fn limits(policy: &Policy, name: &str, ttft: Option<Duration>, tpot: Option<Dura
     }
 }
 
-/// The requests of the journal as they really ended. What was asked of them is read from `play`, so that both are held to the same.
+/// The recorded outcomes of the requests. Limits come from `play`, so that both are measured alike.
 pub fn recorded(entries: &Entries, play: &Play) -> Vec<Ended> {
     let ended = |entry: &Arc<Entry>| {
         let was = &entry.was;
@@ -163,7 +163,7 @@ pub fn recorded(entries: &Entries, play: &Play) -> Vec<Ended> {
     entries.all.iter().map(ended).collect()
 }
 
-/// Lengths of answers, by the model that was asked for.
+/// Lengths of answers, by requested model.
 fn lengths(entries: &Entries) -> HashMap<&str, Vec<u32>> {
     let mut all: HashMap<&str, Vec<u32>> = HashMap::new();
     for entry in &entries.all {
@@ -206,7 +206,7 @@ mod tests {
         policy::compile,
     };
 
-    /// A journal of `count` requests, `gap` milliseconds apart, each changed by `more`.
+    /// A journal of `count` requests, `gap` milliseconds apart, each modified by `more`.
     fn entries(count: u64, gap: u64, more: impl Fn(u64) -> Value) -> Entries {
         let mut text = String::new();
         for at in 0..count {

@@ -1,4 +1,4 @@
-//! Journals read from files: rotated ones too, and past lines that are damaged.
+//! Reads journals from files, with their rotated files; skips damaged lines.
 
 use std::{
     ffi::OsString,
@@ -11,23 +11,23 @@ use crate::{
     sim::gzip,
 };
 
-/// What journals hold.
+/// Contents of journals.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
-    /// The files that were read.
+    /// Files that were read.
     pub files: Vec<PathBuf>,
-    /// In the order of the requests' coming.
+    /// In order of arrival.
     pub(super) lines: Vec<Line>,
-    /// Lines that could not be read.
+    /// Lines that cannot be parsed.
     pub damaged: u64,
-    /// Where the first of them is, and what is wrong with it.
+    /// Location and error of the first of them.
     pub first_damage: Option<String>,
-    /// Lines of a later release, which may mean something else.
+    /// Lines of a later format version, which are skipped.
     pub later: u64,
 }
 
 impl Journal {
-    /// Reads the journals at `paths`, and with each the files it was rotated to (`.1`, `.2`, …); gzip or not.
+    /// Reads the journals at `paths`, each with its rotated files (`.1`, `.2`, …); gzip or plain.
     pub fn open(paths: &[PathBuf]) -> Result<Self, Problems> {
         let mut journal = Self::default();
         for path in paths {
@@ -76,12 +76,12 @@ impl Journal {
         Ok(())
     }
 
-    /// Lines that could be read.
+    /// Number of lines that were read.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// Whether there is none.
+    /// True without lines.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }

@@ -1,5 +1,5 @@
-//! A request of a journal that asks for its way by another policy: conditions and tiers are answered by what the journal kept. What it
-//! does not have is never guessed in silence: it is noted by its name.
+//! Routing of recorded requests by another policy: conditions and tiers use the facts that the journal recorded. A fact that is missing gets a
+//! neutral value and is counted by name.
 
 use std::{
     cell::RefCell,
@@ -31,15 +31,15 @@ use crate::{
     types::{Complexity, Name, Tokens},
 };
 
-/// Keys that a route with tiers remembers.
+/// Most keys that a route with tiers keeps state for.
 const MOST_KEYS: usize = 10_000;
 
-/// How often each variable was asked for that the journal does not have, by its name.
+/// Number of uses of each variable that the journal lacks, by name.
 pub type Missing = BTreeMap<String, u64>;
 
-/// Sends the requests of a journal by the rules of a policy.
+/// Routes the requests of a journal by the rules of a policy.
 pub(super) struct PolicyRouter {
-    /// By the number of the request.
+    /// By number of the request.
     entries: Vec<Arc<Entry>>,
     missing: Rc<RefCell<Missing>>,
     boundaries: RefCell<HashMap<Name, Arc<Boundary>>>,
@@ -75,7 +75,7 @@ impl Router for PolicyRouter {
         let route = match entry.named_pool.as_deref().map(|named| policy.pools.iter().position(|it| *it.name == *named))
         {
             Some(Some(pool)) => {
-                // Its client named the pool by a header, as it may still do.
+                // The client named the pool in a header, which it still may.
                 let targets = vec![Target { pool, serves: None, model: None }];
                 Arc::new(Route { targets, cascade: None, tiers: Arc::default(), ..Route::clone(model.first()?) })
             }
@@ -100,24 +100,24 @@ struct ReplayedRequest<'a> {
 }
 
 impl ReplayedRequest<'_> {
-    fn misses(&self, what: &str) {
+    fn count_missing(&self, what: &str) {
         *self.router.missing.borrow_mut().entry(what.to_owned()).or_default() += 1;
     }
 
-    /// What the journal has of it, or what stands for it where it has nothing.
-    fn particular<T>(&self, name: &str, of: impl Fn(&Particulars) -> Option<T>) -> Option<T> {
+    /// A recorded fact; counts it as missing if there is none.
+    fn fact<T>(&self, name: &str, of: impl Fn(&Particulars) -> Option<T>) -> Option<T> {
         let known = self.entry.particulars.as_ref().and_then(of);
         if known.is_none() {
-            self.misses(name);
+            self.count_missing(name);
         }
         known
     }
 
     fn ranked(&self) -> Complexity {
-        // The middle, where nothing is known: what is told with it says how often that was.
+        // Neutral values; the count of missing facts shows how often they were used.
         let middle = Ranked { score: 0.5, quality: 0.5, gap: 0.0, confidence: 0.0 };
         let Ranked { score, quality, gap, confidence } =
-            self.particular("prompt.complexity", |it| it.complexity).unwrap_or(middle);
+            self.fact("prompt.complexity", |it| it.complexity).unwrap_or(middle);
         Complexity { score, quality, gap, confidence, ..Complexity::default() }
     }
 }
@@ -129,7 +129,7 @@ impl Facts for ReplayedRequest<'_> {
 
     fn more_tokens_than(&self, n: u64) -> bool {
         let Tokens { least, expected, most } = self.entry.estimated;
-        // By the length alone, it is half to twice that; a closer look was the gateway's own, and would be again.
+        // An estimate from the length alone spans half to twice the count. The gateway would then count exactly, and would again.
         let rough = least == expected / 2 && most == expected.saturating_mul(2);
         let known = if rough { self.entry.prompt_tokens.into() } else { expected };
         self.entry.estimated.exceed(n).unwrap_or(known > n)
@@ -140,9 +140,9 @@ impl Facts for ReplayedRequest<'_> {
     }
 
     fn language(&self) -> &str {
-        let told = self.entry.particulars.as_ref().and_then(|it| it.language.as_deref());
-        told.unwrap_or_else(|| {
-            self.misses("prompt.language");
+        let language = self.entry.particulars.as_ref().and_then(|it| it.language.as_deref());
+        language.unwrap_or_else(|| {
+            self.count_missing("prompt.language");
             ""
         })
     }
@@ -156,7 +156,7 @@ impl Facts for ReplayedRequest<'_> {
             Some("batch") => "batch",
             Some(_) => "interactive",
             None => {
-                self.misses("request.class");
+                self.count_missing("request.class");
                 "interactive"
             }
         }
@@ -167,29 +167,29 @@ impl Facts for ReplayedRequest<'_> {
     }
 
     fn tools(&self) -> u64 {
-        self.particular("request.tools", |it| Some(it.tools)).unwrap_or(0)
+        self.fact("request.tools", |it| Some(it.tools)).unwrap_or(0)
     }
 
     fn images(&self) -> u64 {
-        self.particular("request.images", |it| Some(it.images)).unwrap_or(0)
+        self.fact("request.images", |it| Some(it.images)).unwrap_or(0)
     }
 
     fn schema(&self) -> bool {
-        self.particular("request.schema", |it| Some(it.schema)).unwrap_or(false)
+        self.fact("request.schema", |it| Some(it.schema)).unwrap_or(false)
     }
 
     fn max_tokens(&self) -> u64 {
-        // Asked with every pool that has a limit, too, where no answer means no limit.
-        let told = self.entry.particulars.as_ref();
-        told.and_then(|it| it.max_tokens).unwrap_or(0)
+        // Not counted as missing: pools with a limit read it too, and absent means no limit.
+        let particulars = self.entry.particulars.as_ref();
+        particulars.and_then(|it| it.max_tokens).unwrap_or(0)
     }
 
     fn turns(&self) -> u64 {
-        self.particular("request.turns", |it| Some(it.turns)).unwrap_or(0)
+        self.fact("request.turns", |it| Some(it.turns)).unwrap_or(0)
     }
 
     fn header(&self, name: &str) -> Option<&str> {
-        self.misses(&format!("headers[\"{name}\"]"));
+        self.count_missing(&format!("headers[\"{name}\"]"));
         None
     }
 
@@ -218,22 +218,22 @@ impl Facts for ReplayedRequest<'_> {
     }
 
     fn burn(&self, _: usize) -> f64 {
-        self.misses("pool.<name>.burn");
+        self.count_missing("pool.<name>.burn");
         0.0
     }
 
     fn slo(&self, _: usize) -> &'static str {
-        self.misses("pool.<name>.slo");
+        self.count_missing("pool.<name>.slo");
         "ok"
     }
 
     fn route_burn(&self, _: &str) -> f64 {
-        self.misses("route.<name>.burn");
+        self.count_missing("route.<name>.burn");
         0.0
     }
 
     fn route_slo(&self, _: &str) -> &'static str {
-        self.misses("route.<name>.slo");
+        self.count_missing("route.<name>.slo");
         "ok"
     }
 

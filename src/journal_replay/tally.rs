@@ -1,80 +1,80 @@
-//! The figures of a policy over a journal: as it was, or as it is expected to be.
+//! Metrics of a policy over a journal: recorded or simulated.
 
 use std::time::Duration;
 
-/// What is asked of an answer.
+/// Limits of an answer.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// The time to its first token.
+    /// Limit on TTFT.
     pub ttft: Duration,
-    /// The time per further token.
+    /// Limit on TPOT.
     pub tpot: Duration,
 }
 
-/// One request as it ended.
+/// A request with its outcome.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ended {
-    /// The pool that answered it, or whose kept answer was given.
+    /// Pool that answered, or whose cached answer was served.
     pub pool: Option<String>,
-    /// From its arrival to its first token, in seconds.
+    /// TTFT from arrival, in seconds.
     pub ttft: Option<f64>,
-    /// The time per further token, in seconds.
+    /// TPOT, in seconds.
     pub tpot: Option<f64>,
-    /// In US dollars; `None` where no price is known.
+    /// Cost in US dollars; `None` without a price.
     pub cost: Option<f64>,
-    /// Tokens of its prompt, and of these the ones that its engine had cached.
+    /// Prompt tokens, and those that its engine had cached.
     pub prompt_tokens: u64,
     /// See [`prompt_tokens`](Self::prompt_tokens).
     pub cached_tokens: u64,
-    /// How it ended.
+    /// Its end.
     pub end: End,
-    /// What was asked of it.
+    /// Its limits.
     pub limits: Option<Limits>,
 }
 
-/// How a request ended.
+/// End of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum End {
-    /// An engine answered it.
+    /// Answered by an engine.
     Answered,
-    /// A cache did.
+    /// Answered by a cache.
     Kept,
-    /// Its client left.
+    /// The client disconnected.
     Left,
-    /// It was refused, for this reason.
+    /// Refused, with the reason.
     Refused(String),
-    /// It had no answer, or a broken one.
+    /// No answer, or one that was cut.
     #[default]
     Failed,
 }
 
-/// Figures over many requests.
+/// Metrics over requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// All of them.
+    /// Number of requests.
     pub requests: usize,
-    /// Answers by pool, in the order of their first; kept ones apart.
+    /// Answers of engines by pool, in order of first appearance.
     pub pools: Vec<(String, usize)>,
-    /// How many a cache answered.
+    /// Requests answered by a cache.
     pub kept: usize,
-    /// How many were refused, by the reason.
+    /// Refused requests, by reason.
     pub refused: Vec<(String, usize)>,
-    /// How many had no answer, or a broken one.
+    /// Requests without an answer, or with one that was cut.
     pub failed: usize,
-    /// Times to the first token that engines took, in seconds, rising.
+    /// TTFT of engines' answers, in seconds, ascending.
     pub ttfts: Vec<f64>,
-    /// Times per further token, in seconds, rising.
+    /// TPOT of engines' answers, in seconds, ascending.
     pub tpots: Vec<f64>,
-    /// The share that was answered in time of those whose clients stayed.
+    /// Share answered within the limits, of the requests whose clients stayed.
     pub attainment: f64,
-    /// In US dollars; `None` where no answer had a price.
+    /// Cost in US dollars; `None` if no answer had a price.
     pub cost: Option<f64>,
-    /// The share of prompt tokens that engines had cached.
+    /// Share of prompt tokens that engines had cached.
     pub cached: f64,
 }
 
 impl Tally {
-    /// Of all that `ended`.
+    /// Metrics over `ended`.
     pub fn of(ended: &[Ended]) -> Self {
         let mut tally = Self { requests: ended.len(), ..Self::default() };
         let (mut stayed, mut in_time, mut prompt, mut cached) = (0_u64, 0_u64, 0, 0);
@@ -109,24 +109,24 @@ impl Tally {
         tally
     }
 
-    /// The share of engines' answers that a pool gave, 0 to 1.
+    /// Share of engines' answers that a pool gave, 0 to 1.
     pub fn share(&self, pool: &str) -> f64 {
         let all: usize = self.pools.iter().map(|(_, count)| count).sum();
         let own = self.pools.iter().find(|(name, _)| name == pool).map_or(0, |(_, count)| *count);
         own as f64 / all.max(1) as f64
     }
 
-    /// How many were refused, for whatever reason.
+    /// Number of refused requests.
     pub fn refusals(&self) -> usize {
         self.refused.iter().map(|(_, count)| count).sum()
     }
 
-    /// The time to the first token that this share of answers keeps to, in seconds; not a number where there is none.
+    /// Quantile of TTFT, in seconds; NaN without answers.
     pub fn ttft(&self, share: f64) -> f64 {
         quantile(&self.ttfts, share)
     }
 
-    /// The same of the time per further token.
+    /// Quantile of TPOT, in seconds; NaN without answers.
     pub fn tpot(&self, share: f64) -> f64 {
         quantile(&self.tpots, share)
     }

@@ -1,4 +1,4 @@
-//! One simulated engine under the very requests that a real one got, at the times it got them: how far it is from what was seen.
+//! Plays recorded requests on one simulated engine at their recorded times, and measures the deviation.
 
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
@@ -8,14 +8,14 @@ use crate::{
     types::Moment,
 };
 
-/// Times are compared as ratios; below this many seconds, differences are noise.
+/// Added to both times, in seconds, so that differences far below it do not count.
 const NOISE: f64 = 0.002;
-/// No request counts for more than this, in logarithms: a stall of minutes is not the model's to explain.
+/// Cap on the deviation of a request, as a logarithm: the model does not explain stalls of minutes.
 const MOST: f64 = 1.0;
-/// How long an engine is let go on after the last request came.
+/// Time that the engine may take after the last arrival.
 const PATIENCE: Duration = Duration::from_hours(1);
 
-/// What a simulated engine made of a request, in seconds.
+/// Simulated times of a request, in seconds.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub(super) struct Made {
     pub(super) first: Option<f64>,
@@ -30,10 +30,10 @@ impl Made {
     }
 }
 
-/// Answers of fewer tokens have too few gaps for a mean.
+/// Fewest tokens of an answer for a mean TPOT.
 const FEWEST_TOKENS: u32 = 5;
 
-/// Plays `seen`, in the order of its dispatch, on an engine of this `profile`; `usual` stands for the lengths of answers that nobody knows.
+/// Plays `seen`, in order of dispatch, on an engine with `profile`; `usual` replaces unknown answer lengths.
 pub(super) fn play(profile: &Profile, seen: &[Seen], usual: u32) -> Vec<Made> {
     let mut engine = Engine::new(Profile { jitter: 0.0, kv_tokens: u32::MAX, context_tokens: u32::MAX, ..*profile }, 1);
     let mut made = vec![Made::default(); seen.len()];
@@ -92,16 +92,16 @@ pub(super) fn play(profile: &Profile, seen: &[Seen], usual: u32) -> Vec<Made> {
     made
 }
 
-/// How one request's times differ, as logarithms of ratios, simulated over seen.
+/// Deviation of one request: logarithms of simulated over recorded times.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub(super) struct Difference {
     pub(super) ttft: Option<f64>,
     pub(super) tpot: Option<f64>,
-    /// From the dispatch to the end, of answers that came whole.
+    /// Time from dispatch to end, for answers without streaming.
     pub(super) whole: Option<f64>,
 }
 
-/// How `made` differs from what was `seen`.
+/// Deviation of `made` from `seen`.
 pub(super) fn difference(seen: &Seen, made: &Made) -> Difference {
     let ratio = |made: f64, seen: f64| ((made + NOISE) / (seen + NOISE)).max(f64::MIN_POSITIVE).ln();
     let ttft = seen.ttft.map(|ttft| made.first.map_or(MOST, |first| ratio(first - seen.at, ttft)));
@@ -112,7 +112,7 @@ pub(super) fn difference(seen: &Seen, made: &Made) -> Difference {
     Difference { ttft, tpot, whole }
 }
 
-/// How far `profile` is from all that was seen: the mean of differences without their signs, none of which counts for much.
+/// Loss of `profile`: the mean capped absolute deviation over `seen`.
 pub(super) fn loss(profile: &Profile, seen: &[Seen], usual: u32) -> f64 {
     let made = play(profile, seen, usual);
     let (mut sum, mut count) = (0.0, 0.0);

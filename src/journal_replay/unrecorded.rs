@@ -1,4 +1,4 @@
-//! What a policy asks of requests that a journal cannot tell of any of them.
+//! Variables that a policy uses and a journal lacks.
 
 use super::{entry::Entries, line::Particulars};
 use crate::policy::{
@@ -6,23 +6,23 @@ use crate::policy::{
     condition::{Condition, Variable},
 };
 
-/// Something that a policy asks, and the journal has of no request.
+/// A variable that a rule uses and no recorded request has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unrecorded {
-    /// What asks: a rule, by its name.
+    /// Name of the rule.
     pub rule: String,
-    /// What is asked, as conditions write it.
+    /// Name of the variable in conditions.
     pub variable: &'static str,
-    /// How a journal comes to have it.
+    /// How to record it.
     pub help: &'static str,
 }
 
-const FORM: &str = "journals of this release have it: gather a new one";
+const FORM: &str = "journals of this release record it: gather a new one";
 const FACTS: &str = "gather a journal with `journal: { facts: on }`";
-const BUDGETS: &str = "error budgets run over days and are not played: ask `pool.<name>.attainment` in their place";
-const NEVER: &str = "headers are never noted: put another condition in its place";
+const BUDGETS: &str = "error budgets run over days and are not replayed: use `pool.<name>.attainment` instead";
+const NEVER: &str = "headers are never recorded: use another condition";
 
-/// What `policy` asks that `entries` have of no request.
+/// Variables that `policy` uses and none of `entries` has.
 pub fn unrecorded(policy: &Policy, entries: &Entries) -> Vec<Unrecorded> {
     let mut all: Vec<Unrecorded> = Vec::new();
     for rule in policy.models.rules() {
@@ -39,7 +39,7 @@ pub fn unrecorded(policy: &Policy, entries: &Entries) -> Vec<Unrecorded> {
     all
 }
 
-/// How to come by a `variable`, where no request has it.
+/// How to record `variable`, if no request has it.
 fn lacking(variable: Variable, entries: &Entries) -> Option<&'static str> {
     let none =
         |has: fn(&Particulars) -> bool| !entries.all.iter().filter_map(|entry| entry.particulars.as_ref()).any(has);

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn tokens_come_when_the_model_says_and_the_seat_hears_the_end() {
+    async fn tokens_arrive_when_the_model_says_and_the_end_is_reported() {
         let profile = Profile { jitter: 0.0, ..Profile::small() };
         let engine = Arc::new(EngineTask::new(profile, 1));
         let mut handle = engine.submit(vec![job(100, 3), job(100, 1)]).unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn leaving_the_desk_cancels_every_job() {
+    async fn dropping_the_handle_cancels_every_job() {
         let engine = Arc::new(EngineTask::new(Profile { max_sequences: 1, ..Profile::small() }, 1));
         let handle = engine.submit(vec![job(100, 3), job(100, 1)]).unwrap();
         assert_eq!((engine.report().0.running, engine.report().0.waiting), (1, 1));
