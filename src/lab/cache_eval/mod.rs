@@ -1,4 +1,4 @@
-//! Evaluation of the semantic cache on labelled pairs of prompts: hit rates, and false hits among them, before any evidence of the operator's own traffic.
+//! Evaluation of the semantic cache on labelled pairs of prompts: hit rates and false hits, before any evidence from the operator's traffic.
 
 mod pairs;
 mod results;
@@ -35,7 +35,7 @@ pub(crate) struct Options<'a> {
     pub(crate) volatile: bool,
 }
 
-/// Reads the pairs, embeds their texts and replays them; `progress` makes a bar for so many steps of a kind.
+/// Reads the pairs, embeds their texts and replays them. `progress` makes a bar for a number of steps with a label.
 pub(crate) fn evaluate(
     options: &Options<'_>,
     progress: impl Fn(u64, &str) -> ProgressBar,
@@ -93,7 +93,7 @@ fn replay(
     })
 }
 
-/// Each pair for itself, as if nothing else were stored, by family and budget.
+/// Decides each pair alone, as if nothing else were stored; counts by family and budget.
 fn families(
     pairs: &[Labelled],
     corpus: &Corpus,

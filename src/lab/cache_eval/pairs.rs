@@ -1,4 +1,4 @@
-//! A file of labelled pairs.
+//! Reader for files of labelled pairs.
 
 use std::{
     io::{self, BufRead, Read},
@@ -15,17 +15,17 @@ use crate::{
 
 /// Longest line that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
-/// What a line has to be.
+/// Format of a line.
 const FORM: &str = "a line is `{\"a\": \"…\", \"b\": \"…\", \"same\": true}`, and may have a `family`";
 
-/// A pair, and what it belongs to.
+/// A pair with its family.
 #[derive(Debug)]
 pub(super) struct Labelled {
     pub(super) pair: Pair,
     pub(super) family: Option<String>,
 }
 
-/// A line, as it is written.
+/// A line of the file.
 #[derive(Deserialize)]
 struct Line {
     a: String,
@@ -34,7 +34,7 @@ struct Line {
     family: Option<String>,
 }
 
-/// The first `most` pairs of a file.
+/// Reads the first `most` pairs of a file.
 pub(super) fn open(path: &Path, most: usize) -> Result<Vec<Labelled>, Problems> {
     let unread =
         |error: io::Error| problem(path, format!("this file cannot be read: {}", plain(&error)), "check the path");
@@ -65,7 +65,7 @@ pub(super) fn open(path: &Path, most: usize) -> Result<Vec<Labelled>, Problems> 
     Ok(pairs)
 }
 
-/// What is wrong with a file as a whole.
+/// A problem of the file as a whole.
 pub(super) fn problem(path: &Path, message: String, help: &'static str) -> Problems {
     Problems::new(&path.display().to_string(), "".into(), vec![Problem::whole(message).help(help)])
 }

@@ -1,22 +1,22 @@
-//! What an evaluation found.
+//! Results of an evaluation of the semantic cache.
 
 use crate::lab::cache_replay::{Counts, Rates};
 
-/// All that was found.
+/// All results.
 pub(crate) struct Results {
-    /// Pairs that were read, and how many of them mean the same.
+    /// Pairs that were read, and those that mean the same.
     pub(crate) pairs: usize,
     pub(crate) same: usize,
-    /// Prompts that were stored, prompts that were asked, and how many of these have a partner in the store.
+    /// Stored prompts, queries, and queries with a partner in the store.
     pub(crate) stored: usize,
     pub(crate) queries: usize,
     pub(crate) partners: usize,
-    /// Prompts that the cache passes by.
+    /// Prompts that the cache does not look up.
     pub(crate) without: usize,
-    /// The id of the embedder that decides.
+    /// Id of the embedder that decides.
     pub(crate) decider: String,
     pub(crate) points: Vec<Point>,
-    /// Where the file tells families: a row for each and each budget.
+    /// Rows by family and budget, if the file names families.
     pub(crate) families: Vec<Family>,
 }
 
@@ -28,14 +28,14 @@ pub(crate) struct Point {
     pub(crate) rates: Rates,
 }
 
-/// Pairs of a family at a budget.
+/// Counts of a family at a budget.
 pub(crate) struct Family {
     pub(crate) name: String,
     pub(crate) budget: f64,
-    /// Pairs that differ, and how many of them would be served.
+    /// Pairs that differ, and those of them that would be served.
     pub(crate) different: usize,
     pub(crate) wrong: usize,
-    /// Pairs that mean the same, and how many of them would be served.
+    /// Pairs that mean the same, and those of them that would be served.
     pub(crate) same: usize,
     pub(crate) right: usize,
 }
@@ -45,7 +45,7 @@ impl Family {
         Self { name: name.to_owned(), budget, different: 0, wrong: 0, same: 0, right: 0 }
     }
 
-    /// Takes in a pair.
+    /// Counts a pair.
     pub(crate) fn add(&mut self, same: bool, served: bool) {
         let (all, served_ones) =
             if same { (&mut self.same, &mut self.right) } else { (&mut self.different, &mut self.wrong) };

@@ -1,26 +1,26 @@
-//! Labelled pairs as a graph: texts that mean the same are of one group, texts of one pair of one component.
+//! Labelled pairs as a graph: texts with one meaning form a group, texts linked by pairs form a component.
 
 use std::collections::{HashMap, HashSet};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Two texts, and whether one answer serves both.
+/// Two texts with a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// The one that is stored.
+    /// The stored text.
     pub a: String,
-    /// The one that is asked.
+    /// The query.
     pub b: String,
-    /// Whether the answer to `a` serves `b`.
+    /// True if the answer to `a` serves `b`.
     pub same: bool,
 }
 
-/// Which half of a corpus.
+/// Part of a corpus.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Half {
-    /// What is fitted on.
+    /// Half for fitting.
     Fit,
-    /// What figures come from.
+    /// Half for evaluation.
     Judge,
     /// Both.
     All,
@@ -31,24 +31,24 @@ pub enum Half {
 pub struct Corpus {
     /// Each text once, in the order of the pairs.
     pub texts: Vec<String>,
-    /// The pairs, as numbers of texts.
+    /// Pairs as indexes of texts.
     pub pairs: Vec<(usize, usize, bool)>,
-    /// For each text the group of those that mean the same.
+    /// Group of each text.
     groups: Vec<usize>,
-    /// Pairs of groups that a label says are different, or the same after all.
+    /// Corrected labels of pairs of texts.
     corrected: HashMap<(usize, usize), bool>,
 }
 
-/// A text's number in sheets of labels: equal texts have equal ones everywhere.
+/// Hash that identifies a text in files of labels.
 pub fn fingerprint(text: &str) -> u64 {
     xxh3_64(text.as_bytes())
 }
 
 impl Corpus {
-    /// The graph of `pairs`, or of its half. Halves are parted by component, so that no text and no paraphrase of it is in both; a
-    /// component goes by the hash of its smallest text, whatever the order of the pairs.
+    /// Builds the graph of `pairs`, or of one half. Halves are split by component, so that no text and no paraphrase is in both; a component is
+    /// assigned by the hash of its smallest text, independent of the order of the pairs.
     ///
-    /// `corrections` are labels of pairs by fingerprint that were read again; they hold for the two texts alone.
+    /// `corrections` are revised labels by the fingerprints of both texts; they apply to these two texts alone.
     pub fn of(pairs: &[Pair], half: Half, corrections: &HashMap<(u64, u64), bool>) -> Self {
         let mut numbers: HashMap<&str, usize> = HashMap::new();
         let mut texts: Vec<&str> = Vec::new();
@@ -88,23 +88,23 @@ impl Corpus {
         Self { texts, pairs, groups, corrected }
     }
 
-    /// Whether one answer serves both, as far as the labels tell: texts that no label joins are taken to differ.
+    /// True if one answer serves both by the labels. Texts that no label joins count as different.
     pub fn same(&self, entry: usize, query: usize) -> bool {
         let corrected = self.corrected.get(&(entry, query)).or_else(|| self.corrected.get(&(query, entry)));
         corrected.copied().unwrap_or(self.groups[entry] == self.groups[query])
     }
 
-    /// The groups of some texts.
+    /// Groups of `texts`.
     pub(super) fn groups_of(&self, texts: &[usize]) -> HashSet<usize> {
         texts.iter().map(|text| self.groups[*text]).collect()
     }
 
-    /// Whether a text's group is one of `groups`.
+    /// True if the group of `text` is one of `groups`.
     pub(super) fn has_partner(&self, text: usize, groups: &HashSet<usize>) -> bool {
         groups.contains(&self.groups[text])
     }
 
-    /// The store and the queries of a stream: what stands first in a pair is stored, what stands second and is not stored is asked.
+    /// Splits the texts of a stream: the first of each pair is stored; the second is a query, unless it is stored.
     pub fn sides(&self) -> (Vec<usize>, Vec<usize>) {
         let (mut stored, mut store) = (HashSet::new(), Vec::new());
         for (a, ..) in &self.pairs {
@@ -122,7 +122,7 @@ impl Corpus {
     }
 }
 
-/// The root of a number; the way to it is halved.
+/// Root of an element; halves the path to it (union-find).
 fn root(parents: &mut [usize], mut at: usize) -> usize {
     while parents[at] != at {
         parents[at] = parents[parents[at]];
@@ -131,7 +131,7 @@ fn root(parents: &mut [usize], mut at: usize) -> usize {
     at
 }
 
-/// The root of each of `count` numbers when those of `edges` are joined.
+/// Root of each of `count` elements after joining `edges`.
 fn unite(count: usize, edges: impl Iterator<Item = (usize, usize)>) -> Vec<usize> {
     let mut parents: Vec<usize> = (0..count).collect();
     for (one, other) in edges {

@@ -11,22 +11,22 @@ use crate::{
     embed::{decider, reads_whole, recall},
 };
 
-/// Vectors of texts, in their order.
+/// Vectors of texts, in the order of the texts.
 #[derive(Clone, Debug, Default)]
 pub struct BuiltInVectors {
-    /// By the embedder that recalls.
+    /// By the embedder for recall.
     pub recall: Vectors,
-    /// By the one that decides.
+    /// By the embedder that decides.
     pub decide: Vectors,
-    /// How many texts have none: they were not wanted, are longer than the embedders read, or have no word in them. Zeros stand in
-    /// their places, which are near nothing, as no answer is looked for under such a text.
+    /// Texts without a vector: not wanted, longer than the embedders read, or without a word. Their vectors are zero, which is similar to
+    /// nothing, as the cache does not look them up.
     pub without: usize,
 }
 
-/// Embeds those of `texts` that are `wanted` on so many threads, milliseconds a text, and calls `done` after each.
+/// Embeds those of `texts` that are `wanted` on `threads` threads and calls `done` after each text.
 ///
 /// # Errors
-/// Where what is compiled in is not an embedder.
+/// If a built-in embedder is corrupt.
 pub fn built_in_vectors(
     texts: &[String],
     threads: usize,
@@ -39,7 +39,7 @@ pub fn built_in_vectors(
         let mut made: Vec<(usize, Vec<f32>, Vec<f32>)> = Vec::new();
         while let Some((at, text)) = Some(next.fetch_add(1, Relaxed)).and_then(|at| Some((at, texts.get(at)?))) {
             if wanted(text) && reads_whole(text) {
-                // A text that one of them cannot embed is none that the cache could look up.
+                // The cache cannot look up a text that one of them cannot embed.
                 let pair = one(&*recall, text).and_then(|recall| Ok((recall, one(&*decider, text)?)));
                 made.extend(pair.ok().map(|(recall, decide)| (at, recall, decide)));
             }

@@ -1,24 +1,24 @@
-//! Hit rates and false hits of a replay, for a stream in which a chosen share of the queries has a partner, with intervals.
+//! Hit rates and false hit rates of a replay at a chosen prevalence of queries with a partner, with intervals.
 
 use crate::measure::beta;
 
-/// What became of queries.
+/// Counts of queries by outcome.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Queries with a partner in the store.
     pub with_partner: usize,
-    /// Of these served with an answer that serves.
+    /// Of these, served with a correct answer.
     pub right: usize,
-    /// Of these served with another.
+    /// Of these, served with a wrong answer.
     pub wrong: usize,
     /// Queries without a partner.
     pub without: usize,
-    /// Of these served: each falsely.
+    /// Of these, served, which is always wrong.
     pub false_hits: usize,
 }
 
 impl Counts {
-    /// Takes in a query: whether it had a partner, and whether what it was served with, if it was, serves.
+    /// Counts a query: `partner` if the store has its meaning, `served` with the correctness of the answer.
     pub fn add(&mut self, partner: bool, served: Option<bool>) {
         *(if partner { &mut self.with_partner } else { &mut self.without }) += 1;
         match served {
@@ -29,16 +29,16 @@ impl Counts {
         }
     }
 
-    /// All that were served.
+    /// Number of served queries.
     pub fn hits(&self) -> usize {
         self.right + self.wrong + self.false_hits
     }
 }
 
-/// A rate and the interval that holds it with 95 %.
+/// A rate with its 95 % interval.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Interval {
-    /// As measured.
+    /// Measured rate.
     pub rate: f64,
     /// Lower end.
     pub low: f64,
@@ -49,22 +49,22 @@ pub struct Interval {
 /// Rates at a prevalence.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Rates {
-    /// Hits by queries.
+    /// Hits per query.
     pub hit_rate: Interval,
-    /// False hits by hits.
+    /// False hits per hit.
     pub per_hit: Interval,
-    /// False hits by queries.
+    /// False hits per query.
     pub per_request: Interval,
-    /// Hits that were counted.
+    /// Number of hits.
     pub hits: usize,
 }
 
-/// How many draws intervals are made of.
+/// Samples per interval.
 const DRAWS: usize = 4_000;
 
-/// The rates where `prevalence` of the queries have a partner: each query was replayed once, and those with and those without one are
-/// weighed to that share. Intervals are of draws from the posteriors of the three rates that make them up (Jeffreys' prior), taken at
-/// fixed places, so that equal counts give equal ends.
+/// Rates if `prevalence` of the queries have a partner. Queries with and without one were replayed once each and are weighted to that share.
+/// Intervals come from samples of the posteriors of the three underlying rates (Jeffreys' prior) at quasi-random points, so that equal counts
+/// give equal intervals.
 pub fn at_prevalence(counts: &Counts, prevalence: f64) -> Rates {
     let share = |part: usize, all: usize| if all == 0 { 0.0 } else { part as f64 / all as f64 };
     let join = |right: f64, wrong: f64, falsely: f64| {
@@ -78,7 +78,7 @@ pub fn at_prevalence(counts: &Counts, prevalence: f64) -> Rates {
     );
     let posterior = |part: usize, all: usize| {
         let (a, b) = (part as f64 + 0.5, (all - part) as f64 + 0.5);
-        // A table of quantiles, since each takes many steps.
+        // Tabulated, since each quantile takes many steps.
         let table: Vec<f64> = (0..=400).map(|at| beta::quantile((f64::from(at) + 0.5) / 401.0, a, b)).collect();
         move |p: f64| table[((p * 401.0) as usize).min(400)]
     };
@@ -99,7 +99,7 @@ pub fn at_prevalence(counts: &Counts, prevalence: f64) -> Rates {
 }
 
 impl Interval {
-    /// What was measured, between the ends that 95 % of the draws lie within.
+    /// The measured rate between the 2.5 % and 97.5 % quantiles of the samples.
     fn of(rate: f64, mut draws: Vec<f64>) -> Self {
         draws.sort_by(f64::total_cmp);
         let (low, high) = (draws[DRAWS / 40], draws[DRAWS - DRAWS / 40]);
@@ -107,7 +107,7 @@ impl Interval {
     }
 }
 
-/// The `at`-th number of Halton's sequence (Numerische Mathematik, 1960).
+/// Element `at` of Halton's sequence (Numerische Mathematik, 1960).
 fn halton(mut at: usize, base: usize) -> f64 {
     let (mut value, mut part) = (0.0, 1.0);
     while at > 0 {

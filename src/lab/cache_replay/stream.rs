@@ -1,4 +1,4 @@
-//! Queries over a store, and for each the candidates that the recall stage finds, with all that a decision asks.
+//! Queries against a store, with the candidates of the recall stage and the inputs of a decision.
 
 use super::{
     corpus::{Corpus, Pair},
@@ -9,10 +9,10 @@ use crate::cache::{
     guard::{Comparison, Traits, compare},
 };
 
-/// How many candidates the recall stage hands on.
+/// Candidates that the recall stage returns.
 const CANDIDATES: usize = 8;
 
-/// Unit vectors, one after the other.
+/// Unit vectors in one buffer.
 #[derive(Clone, Debug, Default)]
 pub struct Vectors {
     dimensions: usize,
@@ -20,23 +20,23 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    /// Of `values`, each vector `dimensions` long.
+    /// Wraps `values`, a sequence of vectors of length `dimensions`.
     pub fn new(dimensions: usize, values: Vec<f32>) -> Self {
         Self { dimensions, values }
     }
 
-    /// The vector of a text.
+    /// Vector of a text.
     pub fn of(&self, text: usize) -> &[f32] {
         &self.values[text * self.dimensions..(text + 1) * self.dimensions]
     }
 
-    /// Cosine of two.
+    /// Cosine similarity of two texts.
     pub fn cosine(&self, one: usize, other: usize) -> f32 {
         dot(self.of(one), self.of(other))
     }
 }
 
-/// Eight sums side by side, so that the compiler uses wide registers.
+/// Eight parallel sums, so that the compiler vectorises.
 fn dot(one: &[f32], other: &[f32]) -> f32 {
     let mut sums = [0.0f32; 8];
     for (a, b) in one.chunks_exact(8).zip(other.chunks_exact(8)) {
@@ -47,33 +47,33 @@ fn dot(one: &[f32], other: &[f32]) -> f32 {
     sums.iter().sum()
 }
 
-/// An entry that was found for a query.
+/// A stored entry found for a query.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The entry, as the number of its text.
+    /// Index of its text.
     pub entry: usize,
-    /// Its similarities.
+    /// Similarities.
     pub signals: Signals,
-    /// The texts beside each other.
+    /// Comparison of the two texts.
     pub comparison: Comparison,
-    /// Whether its answer serves, by the labels.
+    /// True if its answer serves the query, by the labels.
     pub same: bool,
 }
 
-/// A query and what was found for it.
+/// A query with its candidates.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// The number of its text.
+    /// Index of its text.
     pub text: usize,
-    /// Whether the store holds a text that means the same.
+    /// True if the store holds a text with the same meaning.
     pub partner: bool,
-    /// What recall found, the most similar by the embedder that decides first.
+    /// Candidates, the most similar by the deciding embedder first.
     pub candidates: Vec<Candidate>,
 }
 
 impl Query {
-    /// The second text of a pair asked where the store holds nothing but the first: their similarities by the embedder
-    /// that recalls and by the one that decides. Text 0 is stored, text 1 is asked.
+    /// A query with the second text of a pair against a store of only the first, given their similarities by both embedders. Text 0 is stored,
+    /// text 1 is the query.
     pub fn alone(pair: &Pair, recall: f32, similarity: f32) -> Self {
         let candidate = Candidate {
             entry: 0,
@@ -84,15 +84,15 @@ impl Query {
         Self { text: 1, partner: pair.same, candidates: vec![candidate] }
     }
 
-    /// Whether the embedder that decides is asked for it.
+    /// True if the deciding embedder is consulted.
     pub fn asks_decider(&self, prior: &Prior, budget: f32) -> bool {
         let (scope, entry) = (Shift::scope(), Shift::entry());
         let open = |it: &Candidate| is_open(prior, &scope, &entry, it.signals.recall, &it.comparison, budget);
         self.candidates.iter().any(open)
     }
 
-    /// What it is served with where `budget` is the share of hits that may be false, before any evidence of the scope and of the entry:
-    /// of the candidates that may be given the one that is surest.
+    /// Candidate that is served if `budget` is the allowed share of false hits, before any evidence of scope and entry: the one with the highest
+    /// confidence.
     pub fn served(&self, prior: &Prior, budget: f32) -> Option<&Candidate> {
         let hits = self.candidates.iter().filter_map(|candidate| {
             let Candidate { signals, comparison, .. } = candidate;
@@ -105,18 +105,18 @@ impl Query {
     }
 }
 
-/// Queries over one store.
+/// Queries against one store.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// How many texts are stored.
+    /// Number of stored texts.
     pub stored: usize,
-    /// The queries in the order of the pairs.
+    /// Queries, in the order of the pairs.
     pub queries: Vec<Query>,
 }
 
 impl Stream {
-    /// All queries of a corpus over all of its stored texts. `recall` and `decide` are the vectors of its texts, in their order.
-    /// Candidates below `floor` by recall are not looked at. `progress` is called after each query.
+    /// Runs all queries of a corpus against all of its stored texts. `recall` and `decide` are the vectors of its texts. Candidates below `floor`
+    /// by recall are dropped. `progress` is called after each query.
     pub fn of(corpus: &Corpus, recall: &Vectors, decide: &Vectors, floor: f32, mut progress: impl FnMut()) -> Self {
         let (store, asked) = corpus.sides();
         let traits: Vec<Traits> = corpus.texts.iter().map(|text| Traits::of(text)).collect();
@@ -151,7 +151,7 @@ impl Stream {
         Self { stored: store.len(), queries: queries.collect() }
     }
 
-    /// What becomes of the queries with a budget.
+    /// Counts the outcomes of the queries at a budget.
     pub fn counts(&self, prior: &Prior, budget: f32) -> Counts {
         let mut counts = Counts::default();
         for query in &self.queries {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_served_with_what_is_near_and_not_kept_apart() {
+    fn a_query_is_served_with_similar_entries_unless_guards_differ() {
         let pairs = [
             pair("How do I reset my router?", "how do i reset my router", true),
             pair("How do I bake 2 loaves of bread?", "How do I bake 3 loaves of bread?", false),
@@ -183,14 +183,14 @@ mod tests {
         let mut looked_at = 0;
         let stream = Stream::of(&corpus, &near, &near, 0.8, || looked_at += 1);
         assert_eq!((stream.stored, stream.queries.len(), looked_at), (2, 2, 2));
-        assert!(stream.queries.iter().all(|query| query.candidates.len() == 1), "what is far is no candidate");
+        assert!(stream.queries.iter().all(|query| query.candidates.len() == 1), "a dissimilar entry is no candidate");
         let counts = stream.counts(Prior::of("minilm-l6-w8"), 0.05);
         assert_eq!(counts, Counts { with_partner: 1, right: 1, wrong: 0, without: 1, false_hits: 0 });
         assert_eq!(stream.counts(Prior::of("minilm-l6-w8"), 0.0).hits(), 0);
     }
 
     #[test]
-    fn what_is_in_no_vector_is_near_nothing() {
+    fn a_zero_vector_has_no_candidates() {
         let pairs = [pair("a", "b", true)];
         let corpus = Corpus::of(&pairs, Half::All, &HashMap::new());
         let none = Vectors::new(8, vec![0.0; 16]);

@@ -1,5 +1,5 @@
-//! The scorer that many gateways ship, to be compared with: weighted keywords, after the public description of `LiteLLM`'s
-//! complexity router (dimensions, weights and token thresholds are its defaults; the words are a list of our own in their kind).
+//! Keyword scorer as a baseline: weighted keywords after the public description of `LiteLLM`'s complexity router (its default dimensions, weights
+//! and token thresholds; the word lists are our own).
 
 /// Weights of length, code, reasoning, technical terms, simple questions, steps and several questions.
 const LENGTH: f64 = 0.10;
@@ -10,7 +10,7 @@ const SIMPLE: f64 = 0.05;
 const STEPS: f64 = 0.03;
 const QUESTIONS: f64 = 0.02;
 
-/// Prompts below so many tokens count as simple, those above as complex.
+/// Prompts with fewer tokens count as simple, with more as complex.
 const FEW_TOKENS: usize = 15;
 const MANY_TOKENS: usize = 400;
 
@@ -25,7 +25,7 @@ const SIMPLE_WORDS: &str = "what is,define,who is,who was,when did,when was,wher
     simple,brief,short,quick,hello,hi,thanks";
 const STEP_WORDS: &str = "first,then,step 1,finally,next";
 
-/// The score of a prompt, larger for more complex.
+/// Score of a prompt, larger for more complex.
 pub(super) fn keywords(prompt: &str) -> f64 {
     let text = prompt.to_lowercase();
     let tokens = prompt.len() / 4;
@@ -52,7 +52,7 @@ pub(super) fn keywords(prompt: &str) -> f64 {
         + QUESTIONS * questions
 }
 
-/// Whether `word` stands in `text` as a whole word.
+/// True if `word` occurs in `text` as a whole word.
 fn has(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();

@@ -1,4 +1,4 @@
-//! Replays of labels: what learning on own traffic adds to the weights that are compiled in.
+//! Replays of labels: gain of learning from own traffic over the built-in weights.
 
 use super::outcomes::Outcomes;
 use crate::prompt::complexity::{
@@ -9,50 +9,49 @@ use crate::prompt::complexity::{
     ranking, score,
 };
 
-/// The replays of each kind of traffic: the kind of their labels, and how many. One-sided labels are cheap, and each tells less.
+/// Kinds of replay: kind of labels and their number. One-sided labels are cheap, and each carries less information.
 const KINDS: [(&str, usize); 3] = [("paired", 1000), ("one-sided", 1000), ("one-sided", 2000)];
-/// Prompts that a replay takes at least: as many at least are left to test on as there are labels.
+/// Fewest prompts for a replay, so that at least as many remain for testing as there are labels.
 pub(crate) const FEWEST: usize = 2 * KINDS[0].1 + 1;
-/// After how many labels each a candidate is tried.
+/// Labels between two attempts at a promotion.
 const EVERY: usize = 250;
-/// Replays, each of other labels.
+/// Replays per kind, each with other labels.
 const SEEDS: usize = 8;
-/// Standard errors between the mean of so many and the ends of its 95 % interval: Student's t with `SEEDS` − 1 degrees of freedom.
+/// Half width of the 95 % interval of the mean, in standard errors: Student's t with `SEEDS` − 1 degrees of freedom.
 const STANDARD_ERRORS: f64 = 2.365;
-/// Share of one-sided labels that say the opposite.
+/// Share of one-sided labels that are wrong.
 const NOISE: f64 = 0.1;
-/// Share of requests that are served by either model at random.
+/// Share of requests that are served by a random model.
 const TRIED: f64 = 0.2;
 
-/// What replays of one kind of label came to, mean over seeds.
+/// Result of the replays of one kind of label, mean over seeds.
 pub(crate) struct Replay {
     pub(crate) name: String,
     pub(crate) kind: &'static str,
     pub(crate) labels: usize,
-    /// APGR of the prior on what was not learned from.
+    /// APGR of the prior weights on the held-out prompts.
     pub(crate) before: f64,
-    /// APGR of the weights in use at the end.
+    /// APGR of the final weights.
     pub(crate) after: f64,
-    /// The 95 % interval of what lies between them, over draws of labels from these prompts: what other prompts would do is not in it. Not a
-    /// number where all draws are alike.
+    /// 95 % interval of the gain over samples of labels from these prompts. It does not cover other prompts. NaN if all samples are equal.
     pub(crate) gain: Interval,
     pub(crate) promotions: f64,
-    /// Pairs of models that it is the sum of.
+    /// Number of pairs of models that it sums over.
     pub(crate) pairs: usize,
 }
 
-/// One replay. Sums of runs are of qualities, so that a pair of models whose gap is next to nothing counts for next to nothing.
+/// One replay. Sums over runs weigh by quality, so that a pair of models with a small gap counts little.
 #[derive(Copy, Clone, Default)]
 struct Run {
-    /// The mean gap on what was not learned from.
+    /// Mean gap on the held-out prompts.
     gap: f64,
-    /// The quality a prompt that is gained there, mean over all shares.
+    /// Quality gained per prompt there, mean over all shares: with the prior weights, and with the final ones.
     before: f64,
     after: f64,
     promotions: f64,
 }
 
-/// Prompts with qualities of a small and a large model.
+/// Prompts with the qualities of a small and a large model.
 struct Traffic {
     name: String,
     rows: Vec<(usize, f64, f64)>,
@@ -82,7 +81,7 @@ pub(super) fn replays(outcomes: &Outcomes, features: &[Features]) -> Vec<Replay>
     files.iter().chain(&together).chain(&pairs).map(Runs::replay).collect()
 }
 
-/// The replays of one kind of label on one traffic.
+/// Replays of one kind of label on one traffic.
 struct Runs {
     name: String,
     kind: (&'static str, usize),
@@ -93,7 +92,7 @@ struct Runs {
 impl Runs {
     fn replay(&self) -> Replay {
         let mean = |of: &dyn Fn(&Run) -> f64| self.seeds.iter().map(of).sum::<f64>() / SEEDS as f64;
-        // Of no gap there is no part.
+        // A gap of zero has no recovered part.
         let part = |quality: f64, run: &Run| if run.gap > 0.0 { quality / run.gap } else { f64::NAN };
         let gain = |run: &Run| part(run.after - run.before, run);
         let middle = mean(&gain);
@@ -113,7 +112,7 @@ impl Runs {
 }
 
 impl Run {
-    /// Of several at once; promotions are their mean.
+    /// Sums runs; promotions are averaged.
     fn sum(runs: impl ExactSizeIterator<Item = Self>) -> Self {
         let count = runs.len().max(1) as f64;
         runs.fold(Self::default(), |sum, run| Self {
@@ -125,9 +124,9 @@ impl Run {
     }
 }
 
-/// The replays of each kind of label that there are prompts enough for.
+/// Replays of each kind of label that has enough prompts.
 fn runs(outcomes: &Outcomes, features: &[Features], traffic: &Traffic) -> Vec<Runs> {
-    // As many at least are left to test on.
+    // At least as many prompts remain for testing.
     let kinds: Vec<_> = KINDS.into_iter().filter(|(_, labels)| traffic.rows.len() > 2 * labels).collect();
     let prior = (!kinds.is_empty()).then(|| prior(outcomes, features, traffic));
     let runs = prior.iter().flat_map(|prior| {
@@ -141,7 +140,7 @@ fn runs(outcomes: &Outcomes, features: &[Features], traffic: &Traffic) -> Vec<Ru
     runs.collect()
 }
 
-/// Weights that know nothing of this traffic, where there are other outcomes to fit them on; else those that are compiled in.
+/// Weights fitted on all other outcomes, if there are any; otherwise the built-in ones.
 fn prior(outcomes: &Outcomes, features: &[Features], traffic: &Traffic) -> Weights {
     let mut own = vec![false; outcomes.benchmarks.len()];
     for (at, ..) in &traffic.rows {
@@ -179,7 +178,7 @@ fn run(traffic: &Traffic, features: &[Features], prior: &Weights, (kind, labels)
     Run { gap, before: gained(prior), after: gained(learner.weights()), promotions }
 }
 
-/// What a client says of the answer of whoever served it: half of the requests go to the large model, the hardest, and some to either.
+/// One-sided label of a served request. The harder half of the requests goes to the large model, and some go to a random one.
 fn served(dice: &mut fastrand::Rng, features: &Features, weights: &Weights, small: f64, large: f64) -> Label {
     let to_large = if dice.f64() < TRIED { dice.bool() } else { score(features, weights).score > 0.5 };
     let (tier, quality) = if to_large { (Tier::Large, large) } else { (Tier::Small, small) };
@@ -198,16 +197,16 @@ mod tests {
     #[test]
     fn the_interval_of_a_gain_is_that_of_the_mean_of_draws() {
         let gains = [0.01, 0.03, 0.02, 0.02, 0.00, 0.04, 0.02, 0.02];
-        let told =
+        let replay =
             runs(gains.map(|gain| Run { gap: 0.2, before: 0.1, after: 0.1 + 0.2 * gain, promotions: 2.0 })).replay();
         assert!(
-            (told.before - 0.5).abs() < 1e-9
-                && (told.after - 0.52).abs() < 1e-9
-                && (told.promotions - 2.0).abs() < 1e-9
+            (replay.before - 0.5).abs() < 1e-9
+                && (replay.after - 0.52).abs() < 1e-9
+                && (replay.promotions - 2.0).abs() < 1e-9
         );
-        // The squares of what they stray sum to 0.001.
+        // The squared deviations sum to 0.001.
         let reach = 2.365 * (0.001_f64 / 7.0 / 8.0).sqrt();
-        assert!((told.gain.low - (0.02 - reach)).abs() < 1e-9 && (told.gain.high - (0.02 + reach)).abs() < 1e-9);
+        assert!((replay.gain.low - (0.02 - reach)).abs() < 1e-9 && (replay.gain.high - (0.02 + reach)).abs() < 1e-9);
         let alike = runs([Run { gap: 0.2, before: 0.1, after: 0.1, promotions: 0.0 }; SEEDS]).replay();
         assert!(alike.gain.low.is_nan() && alike.gain.high.is_nan(), "no interval of what does not vary");
     }

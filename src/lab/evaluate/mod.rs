@@ -119,8 +119,8 @@ fn set(name: String, rows: &[usize], outcomes: &Outcomes, ours: &[f64]) -> Set {
     Set { name, prompts: rows.len(), small, large, rows: rows_of, note }
 }
 
-/// Scores of each benchmark by weights that were fitted on the others. Sums of different weights have no scale in common; the shares of
-/// the fitted prompts below them have.
+/// Scores each benchmark with weights fitted on the others. Scores of different weights have no common scale; their quantiles among the fitted
+/// prompts do.
 fn left_out(outcomes: &Outcomes, features: &[Features]) -> Result<Vec<f64>, String> {
     let samples = outcomes.samples(features);
     let mut ours = vec![0.0; features.len()];
@@ -135,10 +135,10 @@ fn left_out(outcomes: &Outcomes, features: &[Features]) -> Result<Vec<f64>, Stri
     Ok(ours)
 }
 
-/// Fits weights to outcomes, leaving out tasks whose scoring is at fault: what `examples/fit_complexity.rs` writes.
+/// Fits weights to outcomes without tasks whose scoring is faulty. `examples/fit_complexity.rs` writes the result.
 ///
 /// # Errors
-/// Where a file cannot be read or has too little in it.
+/// If a file cannot be read or has too little data.
 pub fn fit_files(files: &[PathBuf], small: &[String], large: &[String]) -> Result<Weights, Problems> {
     let outcomes = Outcomes::open(files, small, large)?;
     let features: Vec<Features> =

@@ -1,4 +1,4 @@
-//! Files of outcomes: prompts with the quality of a small and a large model's answers.
+//! Reader for files of outcomes: prompts with the quality of a small and a large model's answers.
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +13,10 @@ use crate::{
     sim::gzip,
 };
 
-/// A large model that is worse than a small one by more than this on a whole task was scored wrongly there.
+/// If the large model is worse than the small one by more than this over a whole task, its scoring is faulty.
 const BROKEN: f64 = 0.15;
 
-/// A line, as it is written.
+/// A line of a file.
 #[derive(Deserialize)]
 struct Line {
     task: String,
@@ -26,14 +26,14 @@ struct Line {
     scores: Option<BTreeMap<String, Option<f64>>>,
 }
 
-/// One prompt with its outcomes.
+/// A prompt with its outcomes.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
-    /// Which of the files it is from.
+    /// Index of the file.
     pub(super) file: usize,
-    /// Which of the benchmarks: the file itself, or its task in a file with scores by model.
+    /// Index of the benchmark: the file, or the task if the file has scores by model.
     pub(super) benchmark: usize,
-    /// What it is about.
+    /// Name of the task.
     pub(super) task: String,
     /// The prompt.
     pub(super) prompt: String,
@@ -43,15 +43,15 @@ pub(super) struct Outcome {
     pub(super) large: f64,
 }
 
-/// Two models that are compared.
+/// A pair of models.
 pub(super) struct Pair {
     pub(super) small: String,
     pub(super) large: String,
-    /// Rows that have both, with the quality of each.
+    /// Rows with both models, with the quality of each.
     pub(super) rows: Vec<(usize, f64, f64)>,
 }
 
-/// All that the files say.
+/// Contents of the files.
 pub(super) struct Outcomes {
     /// Names of the files.
     pub(super) files: Vec<String>,
@@ -60,12 +60,12 @@ pub(super) struct Outcomes {
     /// The prompts.
     pub(super) rows: Vec<Outcome>,
     pub(super) pairs: Vec<Pair>,
-    /// Names of files with scores that are of no named model: `--small` and `--large` say nothing of them.
+    /// Files without model names, to which `--small` and `--large` do not apply.
     pub(super) unnamed: Vec<String>,
 }
 
 impl Outcomes {
-    /// Reads the files. Of scores by model the means over `small` and over `large` count.
+    /// Reads the files. Scores by model are averaged over `small` and over `large`.
     pub(super) fn open(files: &[PathBuf], small: &[String], large: &[String]) -> Result<Self, Problems> {
         let mut outcomes = Self {
             files: Vec::new(),
@@ -141,7 +141,7 @@ impl Outcomes {
         Ok(())
     }
 
-    /// Tasks that are not fitted on, with the reason: their scoring cannot be right.
+    /// Tasks with faulty scoring, with the reason; they are not used for fitting.
     pub(super) fn broken(&self) -> BTreeMap<&str, String> {
         let mut sums: BTreeMap<&str, (f64, f64, f64)> = BTreeMap::new();
         for row in &self.rows {
@@ -157,7 +157,7 @@ impl Outcomes {
             .collect()
     }
 
-    /// What weights are fitted on.
+    /// Samples for fitting.
     pub(super) fn samples(&self, features: &[Features]) -> Vec<Sample> {
         let broken = self.broken();
         let rows = self.rows.iter().zip(features).filter(|(row, _)| !broken.contains_key(&*row.task));
@@ -196,7 +196,7 @@ fn mean(
     Ok(sum / models.len() as f64)
 }
 
-/// The quality that `score` says, of the model or member with this name.
+/// Validates `score` of the model or field called `name`.
 fn quality(score: f64, name: &str) -> Result<f64, (String, String)> {
     if (0.0..=1.0).contains(&score) {
         return Ok(score);
@@ -212,7 +212,7 @@ fn problem(path: &Path, message: String, help: impl Into<std::borrow::Cow<'stati
 mod tests {
     use super::*;
 
-    /// A file's outcomes, or what is wrong with it and how to mend it.
+    /// Outcomes of a file, or its problem with the help.
     fn open(file: &str, small: &[&str], large: &[&str]) -> Result<Outcomes, (String, String)> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file.jsonl");
@@ -233,30 +233,30 @@ mod tests {
     #[test]
     fn each_score_that_counts_is_from_0_to_1() {
         let wrong = |scores: &str| open(&by_model(scores), &["a", "b"], &["c"]).err().unwrap_or_default();
-        // Their mean would pass.
-        let told = ("line 2: a quality of -0.5 for `a`".to_owned(), "qualities are from 0 to 1".to_owned());
-        assert_eq!(wrong(r#""a":-0.5,"b":1,"c":1"#), told);
+        // Their mean would be valid.
+        let error = ("line 2: a quality of -0.5 for `a`".to_owned(), "qualities are from 0 to 1".to_owned());
+        assert_eq!(wrong(r#""a":-0.5,"b":1,"c":1"#), error);
         assert!(wrong(r#""a":0,"b":0,"c":1.5"#).0.starts_with("line 2: a quality of 1.5 for `c`"));
         assert!(wrong(r#""a":0,"b":0,"c":1e999"#).0.starts_with("line 2: not an outcome: number out of range"));
-        assert!(open(&by_model(r#""a":0,"b":1,"c":1,"d":null"#), &["a"], &["c"]).is_ok(), "nobody asks for `d`");
+        assert!(open(&by_model(r#""a":0,"b":1,"c":1,"d":null"#), &["a"], &["c"]).is_ok(), "`d` is not used");
     }
 
     #[test]
-    fn a_line_without_a_score_is_told_with_its_task_and_model() {
+    fn a_line_without_a_score_is_reported_with_its_task_and_model() {
         let help = "drop the line, or name other models: it has `a`, `b`";
         for scores in [r#""a":0,"b":1"#, r#""a":0,"b":1,"c":null"#] {
-            let told = open(&by_model(scores), &["a"], &["c"]).err();
-            assert_eq!(told, Some(("line 2: task `t` has no score of `c`".to_owned(), help.to_owned())));
+            let error = open(&by_model(scores), &["a"], &["c"]).err();
+            assert_eq!(error, Some(("line 2: task `t` has no score of `c`".to_owned(), help.to_owned())));
         }
-        let told = open(r#"{"task":"t","prompt":"p","small":1,"large":null}"#, &[], &[]).err().unwrap_or_default();
-        assert_eq!(told.0, "line 1: task `t` has no score in `large`");
+        let error = open(r#"{"task":"t","prompt":"p","small":1,"large":null}"#, &[], &[]).err().unwrap_or_default();
+        assert_eq!(error.0, "line 1: task `t` has no score in `large`");
     }
 
     #[test]
     fn models_are_not_named_where_no_line_has_any() {
         let plain = r#"{"task":"t","prompt":"p","small":0,"large":1}"#;
-        let told = open(plain, &["a"], &[]).err().unwrap_or_default();
-        assert!(told.0.contains("no line has scores by model") && told.1.contains("leave the two options out"));
+        let error = open(plain, &["a"], &[]).err().unwrap_or_default();
+        assert!(error.0.contains("no line has scores by model") && error.1.contains("leave the two options out"));
         assert!(open(plain, &[], &[]).is_ok());
         let mixed = format!("{}\n{plain}", by_model(r#""a":0,"c":1"#));
         let mixed = open(&mixed, &["a"], &["c"]).map(|found| (found.rows.len(), found.unnamed));
