@@ -107,7 +107,7 @@ fn where_no_ranking_can_be_told_a_line_says_why() {
         (&["worse.jsonl", "--learn"], &[nothing, &format!("worse: {nothing}")], false),
         (&["single.jsonl"], &["there is one prompt only"], false),
         (&["alike.jsonl"], &["signalbox scores all prompts here alike"], true),
-        (&["alike.jsonl", "--learn"], &["Nothing was learned: it takes 2001 prompts"], true),
+        (&["alike.jsonl", "--learn"], &["Nothing was learned: a replay needs 2001 prompts"], true),
     ] {
         let ran = evaluate(dir.path(), &[&["--outcomes"], arguments].concat());
         assert_eq!((ran.code, &*ran.err), (Some(0), ""), "{arguments:?}");

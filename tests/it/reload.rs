@@ -424,7 +424,7 @@ async fn secrets_that_everyone_may_read_are_warned_of() {
     let mock = Mock::start(polite).await;
     let with_key =
         |key: &str| format!("pools:\n  main: {{ model: m, backends: [{{ url: \"{}\", key: {key} }}] }}\n", mock.url());
-    let warned = |gateway: &Gateway| gateway.log().matches("everyone on this machine may read the policy").count();
+    let warned = |gateway: &Gateway| gateway.log().matches("every user of this machine may read it").count();
     let gateway = Start::with(&with_key("\"${KEY}\"")).env("KEY", "sk-1").start().await;
     let open = |gateway: &Gateway, policy: &str, mode: u32| {
         let draft = gateway.dir().join("draft");

@@ -138,7 +138,7 @@ fn a_journal_is_read_with_its_rotated_files_and_past_damage() {
         assert_eq!(engine["from"], "journal");
     }
     let caveats = told["caveats"].to_string();
-    assert!(caveats.contains("the 1 requests that were given kept answers"), "{caveats}");
+    assert!(caveats.contains("the 1 requests that were cache hits"), "{caveats}");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn what_cannot_be_told_is_refused_with_a_mend() {
     };
     refused(
         &["--policy", "other.yaml"],
-        &["nothing is known of the engine `c`", "never saw it answer", "--engines FILE"],
+        &["the profile of the engine `c` is unknown", "has no answer of it", "--engines FILE"],
     );
     refused(
         &["--policy", "asks.yaml"],

@@ -1,4 +1,4 @@
-//! Files of prompts: one a line, as text or in JSON.
+//! Reader for files of prompts: one per line, as text or JSON.
 
 use std::{
     io::{self, Read},
@@ -15,21 +15,21 @@ use crate::{
     types::{Endpoint, Outline},
 };
 
-/// Largest file that is read, in bytes once it is unpacked.
+/// Most bytes of a file after decompression.
 const LARGEST: u64 = 256 << 20;
-/// What some editors put before a text that is UTF-8.
+/// Byte order mark that some editors write before UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
-/// What a line in JSON is.
+/// Format of a JSON line.
 const FORM: &str = "a line that begins with `{` is JSON: `{\"prompt\": …}`, or a whole request with `messages` or `input`; \
     write text that begins so as a JSON string";
 
-/// The outlines of all prompts in the file at `path`, or on the standard input where that is `-`, as `each` makes them.
+/// Applies `each` to the outline of every prompt in the file at `path`; `-` is standard input.
 pub(super) fn open<T>(path: &Path, each: impl Fn(&Outline) -> T) -> Result<Vec<T>, Problem> {
     let opened = if path == Path::new("-") { gzip::reader(io::stdin()) } else { gzip::open(path) };
     opened.map_err(|error| unread(&error)).and_then(|file| read(file, LARGEST, each))
 }
 
-/// Those in `file`, which has at most `largest` bytes.
+/// Reads `file` of at most `largest` bytes.
 fn read<T>(file: impl Read, largest: u64, each: impl Fn(&Outline) -> T) -> Result<Vec<T>, Problem> {
     let mut bytes = Vec::new();
     file.take(largest + 1).read_to_end(&mut bytes).map_err(|error| unread(&error))?;
@@ -66,7 +66,7 @@ fn unread(error: &io::Error) -> Problem {
     Problem::whole(format!("cannot be read: {}", plain(error))).help(help)
 }
 
-/// A line: a request, `{"prompt": …}`, a JSON string, or text as it is. What begins as an object is meant as one.
+/// Parses a line: a request, `{"prompt": …}`, a JSON string, or plain text. A line that begins with `{` has to be an object.
 fn outline(line: &str) -> Result<Outline, String> {
     if !line.starts_with('{') {
         let text = serde_json::from_str::<String>(line);
@@ -75,14 +75,14 @@ fn outline(line: &str) -> Result<Outline, String> {
     let mut object = match serde_json::from_str(line) {
         Ok(Value::Object(object)) => object,
         Ok(_) => return Err("not a JSON object".to_owned()),
-        // The only line of the text that was read is named already.
+        // The caller names the line already.
         Err(error) => return Err(format!("not JSON: {error}").replace(" at line 1 column", " at column")),
     };
     let known = [("messages", Endpoint::Chat), ("prompt", Endpoint::Completions), ("input", Endpoint::Responses)];
     let Some((_, endpoint)) = known.into_iter().find(|(name, _)| object.contains_key(*name)) else {
         return Err("it has no `prompt`, `messages` or `input`".to_owned());
     };
-    // Which model is asked for says nothing of the prompt.
+    // The model does not affect the outline.
     object.insert("model".to_owned(), "any".into());
     let body = Bytes::from(Value::Object(object).to_string());
     let body = RequestBody::json(endpoint, body).map_err(|fault| fault.message.to_string())?;
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// The texts of a file's prompts, or what is wrong with it and how to mend it.
+    /// Texts of a file's prompts, or its problem with the help.
     fn texts(file: &[u8]) -> Result<Vec<String>, (String, String)> {
         let unpacked = gzip::reader(io::Cursor::new(file.to_vec())).unwrap();
         read(unpacked, 1 << 20, |outline| outline.text.clone())

@@ -1,4 +1,4 @@
-//! `signalbox evaluate`: what the complexity of prompts is worth for routing, on prompts whose outcomes are known.
+//! `signalbox evaluate`: evaluates the complexity ranking on prompts with known outcomes.
 
 mod report;
 
@@ -7,22 +7,22 @@ use std::{io, path::PathBuf, process::ExitCode};
 use super::output;
 use crate::lab::evaluate::{self, Options};
 
-/// What the command line says.
+/// Arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Outcomes, JSON lines, gzip or not: `{id, task, prompt, small, large}` or `{…, scores: {model: 0..1}}`
+    /// Outcomes, JSON lines, gzip or plain: `{id, task, prompt, small, large}` or `{…, scores: {model: 0..1}}`
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     outcomes: Vec<PathBuf>,
-    /// Of outcomes by model: the small model; of several their mean. Plain `small` and `large` count as they are
+    /// Small model, for outcomes with scores by model; several are averaged. Plain `small` and `large` are used as they are
     #[arg(long, value_name = "MODEL", value_delimiter = ',')]
     small: Vec<String>,
-    /// Of outcomes by model: the large model; of several their mean
+    /// Large model, for outcomes with scores by model; several are averaged
     #[arg(long, value_name = "MODEL", value_delimiter = ',')]
     large: Vec<String>,
-    /// Rank each benchmark with weights that were fitted without it
+    /// Rank each benchmark with weights fitted without it
     #[arg(long)]
     leave_one_out: bool,
-    /// Show what learning from feedback adds: eight replays each of 1,000 and 2,000 labels, tested on the rest
+    /// Measure the gain of learning from feedback: eight replays each of 1,000 and 2,000 labels, tested on the rest
     #[arg(long)]
     learn: bool,
     /// Print JSON

@@ -1,4 +1,4 @@
-//! `signalbox replay`: what another policy would have made of the traffic that a journal holds, before it ships.
+//! `signalbox replay`: replays the traffic of a journal under another policy, to price the policy before it ships.
 
 mod args;
 mod draw;
@@ -97,13 +97,13 @@ fn price(args: &Args) -> Result<Results, Problems> {
     Ok(Results { journal, entries, fleets, happened, columns, caveats, seeds: args.seeds })
 }
 
-/// The figures of each seed; what they asked that the journal does not have, and how many requests each engine had at once, at most.
+/// Metrics of each seed, missing variables, and the most concurrent requests of each engine.
 fn gather(played: impl Iterator<Item = Played>) -> (Vec<Tally>, Missing, Vec<u32>) {
     let (mut tallies, mut missing, mut busiest) = (Vec::new(), Missing::new(), Vec::new());
     for one in played {
         tallies.push(Tally::of(&one.ended));
         for (what, times) in one.missing {
-            // All seeds ask much the same.
+            // Counts hardly differ between seeds: keep the highest.
             let most = missing.entry(what).or_default();
             *most = times.max(*most);
         }
@@ -115,16 +115,17 @@ fn gather(played: impl Iterator<Item = Played>) -> (Vec<Tally>, Missing, Vec<u32
     (tallies, missing, busiest)
 }
 
-/// Refuses a policy that asks what the journal can tell of no request.
+/// Rejects a policy that uses variables which the journal lacks.
 fn known(file: &Path, policy: &Policy, entries: &Entries) -> Result<(), Problems> {
     let problems: Vec<Problem> = unrecorded(policy, entries)
         .into_iter()
         .map(|unrecorded| {
             let message = format!(
-                "the rule `{}` asks `{}`, which the journal has of no request",
+                "the rule `{}` uses `{}`, which the journal has for no request",
                 unrecorded.rule, unrecorded.variable
             );
-            Problem::whole(message).help(format!("{}; or let it see nothing there, with `--anyway`", unrecorded.help))
+            Problem::whole(message)
+                .help(format!("{}; or treat such conditions as false with `--anyway`", unrecorded.help))
         })
         .collect();
     if problems.is_empty() { Ok(()) } else { Err(problem(file, problems)) }

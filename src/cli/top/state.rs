@@ -1,5 +1,5 @@
-//! The gateway's state as `top` shows it, and the journal's entry of one decision. A gateway of another release may send more or less: a field that
-//! is missing is not shown.
+//! Methods of the admin API's state for display, and the journal entry of one decision. A gateway of another release may send more or fewer
+//! fields; missing ones are not shown.
 
 use serde::Deserialize;
 
@@ -9,7 +9,7 @@ use crate::{
     telemetry::SloLive,
 };
 
-/// A decision with everything that led to it, as the journal has it.
+/// Journal entry of a decision.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Line {
@@ -83,12 +83,12 @@ pub(super) struct Candidate {
 }
 
 impl State {
-    /// Every backend with its pool's name.
+    /// All backends with the names of their pools.
     pub(super) fn backends(&self) -> impl Iterator<Item = (&str, &BackendState)> {
         self.pools.iter().flat_map(|pool| pool.backends.iter().map(|backend| (&*pool.name, backend)))
     }
 
-    /// Every objective with what it is of, the worst first.
+    /// All objectives with their owners, the worst first.
     pub(super) fn objectives(&self) -> Vec<(String, &SloLive)> {
         let pools = self.pools.iter().map(|pool| ("pool", &pool.name, &pool.slo));
         let routes = self.routes.iter().map(|route| ("route", &route.name, &route.slo));
@@ -106,7 +106,7 @@ impl State {
         all
     }
 
-    /// Whether all is well, in a line.
+    /// Health in one line.
     pub(super) fn verdict(&self) -> String {
         let backends = self.backends().count();
         match self.health.troubles.len() {
@@ -121,7 +121,7 @@ impl State {
 }
 
 impl BackendState {
-    /// How it is, in words: whether it answers, and what its breaker lets through.
+    /// State in words: reachability, breaker and credentials.
     pub(super) fn words(&self) -> String {
         let breaker = match &*self.breaker {
             "open" => ", left out",
@@ -139,7 +139,7 @@ impl BackendState {
 }
 
 impl DecisionState {
-    /// Where it went: route, pool and backend, each name once in a row.
+    /// Route, pool and backend, without repeated names.
     pub(super) fn way(&self) -> String {
         let mut stops: Vec<&str> =
             [&self.route, &self.pool, &self.backend].into_iter().filter_map(Option::as_deref).collect();
@@ -147,13 +147,13 @@ impl DecisionState {
         if stops.is_empty() { super::words::NONE.to_owned() } else { stops.join(" > ") }
     }
 
-    /// Why there.
+    /// Reason of the decision.
     pub(super) fn why(&self) -> String {
         let why = super::words::plain(self.reason.as_deref().or(self.cache.as_deref()).unwrap_or_default());
         if self.attempts > 1 { format!("{why}, {} attempts", self.attempts) } else { why }
     }
 
-    /// What came of it.
+    /// Outcome.
     pub(super) fn result(&self) -> String {
         if self.outcome == "ok" {
             "ok".to_owned()

@@ -1,7 +1,7 @@
-//! What there is to tell of a gateway, in lines: the same on a screen and in a pipe.
+//! Content of the screens as lines of text, for the terminal and for `--once`.
 
 use super::{
-    sheet::{Align::Number, Align::Words, Column, Said, Sheet, Tone},
+    sheet::{Align::Number, Align::Words, Column, Sheet, TextLine, Tone},
     state::{Attempt, BackendState, Candidate, DecisionState, Line, PoolState, Quantiles, State},
     words::{NONE, ago, count, dollars, known, millis, percent, plain, rate, seconds},
 };
@@ -10,11 +10,11 @@ use crate::{
     telemetry::SloLive,
 };
 
-/// Troubles that are named one by one.
+/// Problems that are listed.
 const TROUBLES: usize = 4;
 
-/// Whether it is well, and what to look at.
-pub(super) fn verdict(state: &State) -> Vec<Said> {
+/// Health, with the problems.
+pub(super) fn verdict(state: &State) -> Vec<TextLine> {
     let tone = |level: Level| match level {
         Level::Bad => Tone::Bad,
         Level::Warn => Tone::Warn,
@@ -29,16 +29,16 @@ pub(super) fn verdict(state: &State) -> Vec<Said> {
     let named = troubles.iter().take(TROUBLES);
     let named = named.map(|it| {
         let word = if it.level == Level::Bad { "Bad " } else { "Look" };
-        Said::new(format!("  {word} {}", it.words), tone(it.level))
+        TextLine::new(format!("  {word} {}", it.words), tone(it.level))
     });
     let more = troubles.len().saturating_sub(TROUBLES);
-    let more = (more > 0).then(|| Said::new(format!("  and {more} more"), Tone::Soft));
-    let head = Said::new(format!("{sign} {}", state.verdict()), tone(state.health.level));
+    let more = (more > 0).then(|| TextLine::new(format!("  and {more} more"), Tone::Soft));
+    let head = TextLine::new(format!("{sign} {}", state.verdict()), tone(state.health.level));
     [head].into_iter().chain(named).chain(more).collect()
 }
 
-/// The whole gateway in figures: what goes through, and what is reused.
-pub(super) fn facts(state: &State, width: usize) -> Vec<Said> {
+/// Totals of the gateway: throughput and cache.
+pub(super) fn facts(state: &State, width: usize) -> Vec<TextLine> {
     let waiting: u64 = state.pools.iter().map(|pool| pool.queue.depth).sum();
     let tokens: f64 = state.backends().map(|(_, backend)| backend.tokens_per_s).sum();
     let mut through = vec![
@@ -70,11 +70,11 @@ pub(super) fn facts(state: &State, width: usize) -> Vec<Said> {
     if let Some(first) = reused.first_mut() {
         first.insert_str(0, "reused: ");
     }
-    let through = joined(&through, width).into_iter().map(|text| Said::new(text, Tone::Plain));
-    through.chain(joined(&reused, width).into_iter().map(|text| Said::new(text, Tone::Soft))).collect()
+    let through = joined(&through, width).into_iter().map(|text| TextLine::new(text, Tone::Plain));
+    through.chain(joined(&reused, width).into_iter().map(|text| TextLine::new(text, Tone::Soft))).collect()
 }
 
-/// `parts` beside one another, in as many lines as that takes.
+/// Joins `parts` into as few lines as possible.
 fn joined(parts: &[String], width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
@@ -86,7 +86,7 @@ fn joined(parts: &[String], width: usize) -> Vec<String> {
     lines
 }
 
-/// Pools, as a table.
+/// Table of pools.
 pub(super) fn pools(state: &State) -> Sheet<14> {
     let columns = [
         Column("POOL", Words, 0),
@@ -136,8 +136,8 @@ pub(super) fn pools(state: &State) -> Sheet<14> {
     Sheet { columns, rows: state.pools.iter().map(row).collect() }
 }
 
-/// What else there is to say of the pool at this place, in words.
-pub(super) fn pool_words(state: &State, at: usize) -> Vec<Said> {
+/// Further figures of the pool at this index, in words.
+pub(super) fn pool_words(state: &State, at: usize) -> Vec<TextLine> {
     let Some(pool) = state.pools.get(at) else { return Vec::new() };
     let mut words = Vec::new();
     if let Some(diagnosis) = &pool.diagnosis {
@@ -160,10 +160,10 @@ pub(super) fn pool_words(state: &State, at: usize) -> Vec<Said> {
     if pool.queue.depth > 0 {
         words.push(format!("{} wait here, the first for {}", count(pool.queue.depth), seconds(pool.queue.oldest_s)));
     }
-    words.into_iter().map(|words| Said::new(format!("{}: {words}", pool.name), Tone::Soft)).collect()
+    words.into_iter().map(|words| TextLine::new(format!("{}: {words}", pool.name), Tone::Soft)).collect()
 }
 
-/// Backends, as a table.
+/// Table of backends.
 pub(super) fn backends(state: &State) -> Sheet<15> {
     let columns = [
         Column("BACKEND", Words, 0),
@@ -207,7 +207,7 @@ pub(super) fn backends(state: &State) -> Sheet<15> {
             tpot,
             rate(backend.tokens_per_s),
             known(signals.and_then(|it| it.kv_usage), percent),
-            // Most fleets have no exporter: a column that is empty throughout is left out.
+            // Without any GPU exporter, the empty column is removed.
             backend.gpus.as_ref().and_then(|it| it.utilisation).map_or(String::new(), percent),
             count(backend.errors),
         ];
@@ -216,7 +216,7 @@ pub(super) fn backends(state: &State) -> Sheet<15> {
     Sheet { columns, rows: state.backends().map(row).collect() }
 }
 
-/// The first `most` objectives, the worst first, as a table.
+/// Table of the `most` worst objectives.
 pub(super) fn objectives(state: &State, most: usize) -> Sheet<9> {
     let columns = [
         Column("OBJECTIVE", Words, 0),
@@ -254,7 +254,7 @@ pub(super) fn objectives(state: &State, most: usize) -> Sheet<9> {
     Sheet { columns, rows: state.objectives().into_iter().take(most).map(row).collect() }
 }
 
-/// The last decisions, as a table.
+/// Table of the last decisions.
 pub(super) fn decisions(state: &State) -> Sheet<11> {
     let columns = [
         Column("ENDED", Number, 0),
@@ -294,9 +294,9 @@ pub(super) fn decisions(state: &State) -> Sheet<11> {
     Sheet { columns, rows: state.decisions.iter().map(row).collect() }
 }
 
-/// One decision with every candidate and its terms.
-pub(super) fn decision(line: &Line, width: usize) -> Vec<Said> {
-    let plainly = |text: String| Said::new(text, Tone::Plain);
+/// One decision with all candidates and their costs.
+pub(super) fn decision(line: &Line, width: usize) -> Vec<TextLine> {
+    let plainly = |text: String| TextLine::new(text, Tone::Plain);
     let mut lines = vec![plainly(format!(
         "{}, route {}, about {} prompt tokens",
         line.model.as_deref().unwrap_or(NONE),
@@ -315,19 +315,19 @@ pub(super) fn decision(line: &Line, width: usize) -> Vec<Said> {
     let outcome = plain(&line.outcome);
     lines.push(plainly(format!("{} {outcome}: TTFT {ttft}, TPOT {tpot}, whole {whole}{cost}", line.status)));
     for (at, attempt) in line.attempts.iter().enumerate() {
-        lines.push(Said::default());
+        lines.push(TextLine::default());
         lines.extend(attempted(at, attempt, line.answered == Some(at), width));
     }
     lines
 }
 
-fn attempted(at: usize, attempt: &Attempt, answered: bool, width: usize) -> Vec<Said> {
+fn attempted(at: usize, attempt: &Attempt, answered: bool, width: usize) -> Vec<TextLine> {
     let Attempt { pool, backend, reason, outcome, ttft_ms, predicted, .. } = attempt;
     let answered = if answered { ", which answered" } else { "" };
     let outcome = outcome.as_deref().map_or_else(|| "under way".to_owned(), plain);
     let mut lines = vec![
-        Said::new(format!("Attempt {}: {pool} > {backend}, {}{answered}", at + 1, plain(reason)), Tone::Head),
-        Said::new(
+        TextLine::new(format!("Attempt {}: {pool} > {backend}, {}{answered}", at + 1, plain(reason)), Tone::Head),
+        TextLine::new(
             format!(
                 "{outcome}; first token after {}, predicted {} (p90 {}); {} tokens expected",
                 known(*ttft_ms, millis),
@@ -339,7 +339,7 @@ fn attempted(at: usize, attempt: &Attempt, answered: bool, width: usize) -> Vec<
         ),
     ];
     if !attempt.full.is_empty() {
-        lines.push(Said::new(format!("had no room: {}", attempt.full.join(", ")), Tone::Warn));
+        lines.push(TextLine::new(format!("had no room: {}", attempt.full.join(", ")), Tone::Warn));
     }
     lines.extend(candidates(attempt).lines(width));
     lines

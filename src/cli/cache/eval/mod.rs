@@ -1,4 +1,4 @@
-//! `signalbox cache eval`: what answers by meaning would have been on prompts of which it is known which mean the same.
+//! `signalbox cache eval`: evaluates the semantic cache on labelled pairs of prompts.
 
 mod report;
 
@@ -11,22 +11,22 @@ use crate::{
     lab::cache_eval::{self, Options},
 };
 
-/// What the command line says.
+/// Arguments.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Pairs of prompts, JSON lines, gzip or not: `{a, b, same}`, and `family` to have families apart
+    /// Pairs of prompts, JSON lines, gzip or plain: `{a, b, same}`, with an optional `family` for separate rows
     #[arg(long, value_name = "FILE")]
     pairs: PathBuf,
-    /// Shares of hits that may be false
+    /// Allowed shares of false hits
     #[arg(long, value_delimiter = ',', default_values = ["1%", "2%", "3%", "5%"], value_parser = share)]
     budget: Vec<f64>,
-    /// Shares of requests that repeat what is stored, in other words
+    /// Shares of requests that repeat a stored prompt in other words
     #[arg(long, value_delimiter = ',', default_values = ["1%", "5%", "20%"], value_parser = share)]
     prevalence: Vec<f64>,
-    /// Look at prompts for something of the moment or of their author too, as with `volatile` in a policy
+    /// Look up volatile and personal prompts too, as with `volatile` in a policy
     #[arg(long)]
     volatile: bool,
-    /// Read no more than so many pairs
+    /// Read at most this many pairs
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     limit: Option<u64>,
     /// Print JSON
