@@ -124,7 +124,7 @@ async fn a_token_that_changes_holds_from_the_reload_on() {
     assert_eq!(asked("first").await, 401);
     // The listener stays until a restart, and so does what it asks for.
     gateway.rewrite(&format!("admin: off\n{}", pool(&mock).replace("main", "three")));
-    gateway.wait_log("'admin' changed in the policy").await;
+    gateway.wait_log("'admin' changed; it takes effect after a restart").await;
     assert_eq!((asked("second").await, asked("").await), (200, 401));
     let reloads = gateway.log().matches("reload: policy loaded").count();
     gateway.rewrite(&format!("admin: 127.0.0.1:0\n{}", pool(&mock).replace("main", "four")));

@@ -178,7 +178,7 @@ async fn a_provider_that_hangs_at_its_listing_holds_up_nothing() {
     assert_eq!(send(&gateway).await.status, 200);
     assert!(shown(&gateway).await.0.is_null());
     // The policy of a test has its keys in the file, which anyone may read.
-    let others = lines(&gateway, &["WARN"]) - lines(&gateway, &["WARN", "may read the policy"]);
+    let others = lines(&gateway, &["WARN"]) - lines(&gateway, &["WARN", "may read it"]);
     assert_eq!(others, 0, "{}", gateway.log());
 }
 
@@ -226,7 +226,7 @@ async fn metrics_that_cannot_be_read_are_told_when_that_begins() {
     mock.set_metrics("<html>no metrics here</html>");
     let text = pool(&mock, "").replace("scrape: false", "scrape: 50ms");
     let gateway = Gateway::start(&text).await;
-    gateway.wait_log("the metrics of engine: 'e' cannot be read").await;
+    gateway.wait_log("the metrics of the engine 'e' cannot be read").await;
     assert_eq!(lines(&gateway, &["WARN", "cannot be read"]), 1, "{}", gateway.log());
 }
 

@@ -341,7 +341,7 @@ async fn keys_do_not_go_by_themselves() {
     assert!(!open().await);
     gateway.rewrite(&pool("second", &mock));
     gateway.wait_log("write `keys: none`").await;
-    let refused = |log: &str| log.lines().filter(|line| line.contains("WARN") && line.contains("was refused")).count();
+    let refused = |log: &str| log.lines().filter(|line| line.contains("WARN") && line.contains("policy refused")).count();
     assert_eq!((refused(&gateway.log()), open().await), (1, false), "{}", gateway.log());
     // Whoever asks for it.
     gateway.sighup();

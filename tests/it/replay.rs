@@ -151,7 +151,7 @@ fn the_report_tells_what_it_knows_and_what_it_does_not() {
     assert_eq!((told.code, &*told.err), (Some(0), ""));
     for text in [
         "121 requests in 36s",
-        "1 damaged lines were passed over",
+        "1 damaged lines were skipped",
         "happened   was, as played",
         "TTFT p50, ms",
         "as played and as it was",
@@ -161,8 +161,8 @@ fn the_report_tells_what_it_knows_and_what_it_does_not() {
     let page = std::fs::read_to_string(dir.path().join("out.html")).expect("a page");
     assert!(page.contains("<svg") && page.contains("as played and as it was"), "{}", &page[..300]);
     let asks = ran(dir.path(), &["--journal", "journal.jsonl", "--policy", "asks.yaml", "--anyway", "--seeds", "1"]);
-    assert!(asks.out.contains("asked `headers[\"x-tier\"]` 121 times"), "{}", asks.out);
-    assert!(asks.out.contains("asked `prompt.complexity` 121 times"), "{}", asks.out);
+    assert!(asks.out.contains("used `headers[\"x-tier\"]` 121 times"), "{}", asks.out);
+    assert!(asks.out.contains("used `prompt.complexity` 121 times"), "{}", asks.out);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn what_cannot_be_told_is_refused_with_a_mend() {
     );
     refused(
         &["--policy", "asks.yaml"],
-        &["the rule `gold` asks `headers", "the rule `hard` asks `prompt.complexity`", "facts: on", "--anyway"],
+        &["the rule `gold` uses `headers", "the rule `hard` uses `prompt.complexity`", "facts: on", "--anyway"],
     );
     let told = ran(
         dir.path(),
