@@ -1,4 +1,4 @@
-//! Who gets in: operators by their credential, nobody by a foreign name or from a foreign page.
+//! Access to the admin listener: credentials, foreign host names and foreign origins.
 
 use std::fs;
 

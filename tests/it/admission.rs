@@ -1,4 +1,4 @@
-//! What finds no room waits in order, spills over or is told when to come back; and why each went where it did is told.
+//! Admission: requests without room wait in order, spill over or are refused with Retry-After; and each decision is recorded.
 
 use std::{
     collections::BTreeSet,
@@ -23,7 +23,7 @@ use crate::support::{
     until, within,
 };
 
-/// What is asked with `x-hold` begins to be answered, and ends when gate 1 is opened.
+/// Requests with `x-hold` get a first token, and the rest after gate 1 opens.
 fn holding(seen: &Seen) -> Plan {
     match seen.header("x-hold") {
         Some(_) => Plan::stream().events(&chat_events(["a", "b"])[..2]).gate(1).events(chat_events(["b"])).done(),
@@ -35,7 +35,7 @@ fn chat(model: &str, stream: bool) -> Value {
     json!({ "model": model, "stream": stream, "messages": [{ "role": "user", "content": "is there room?" }] })
 }
 
-/// One engine with room for one, in the pool `main`, behind a pool `spare`; and more of the policy.
+/// One engine with room for one request in the pool `main`, a pool `spare` behind it, and more of the policy.
 fn one(a: &Mock, b: &Mock, limits: &str) -> String {
     format!(
         "engines:\n  a: {{ url: \"{}\", max_concurrency: 1 }}\n  b: {{ url: \"{}\" }}\n\
@@ -266,7 +266,7 @@ async fn who_may_not_wait_finds_room_that_others_do_not_wait_for() {
     assert_eq!(waiting.await.unwrap().status, 200);
 }
 
-/// Two engines in one pool, the first with room for one; the second fails until it is told to stop.
+/// Two engines in one pool, the first with room for one request; the second fails until the flag is cleared.
 async fn one_full_one_failing() -> (Mock, Mock, Arc<AtomicBool>, Gateway) {
     let works = Arc::new(AtomicBool::new(false));
     let told = works.clone();
@@ -434,8 +434,8 @@ async fn a_decision_shows_every_candidate_with_its_terms() {
     b.open(1);
 }
 
-/// Hundreds at once, a third of whose clients leave at some moment: no engine ever has more than it may, all who stay are served,
-/// and in the end nobody waits and nothing is held.
+/// Hundreds of requests at once, a third of whose clients leave at some time: no engine exceeds its limit, all clients that stay are served,
+/// and in the end nothing waits and nothing is held.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_crowd_is_let_in_without_one_too_many_and_nobody_is_forgotten() {
     const CROWD: usize = 400;
@@ -527,7 +527,7 @@ async fn a_request_with_a_bound_goes_to_the_first_pool_that_keeps_it() {
     .await;
 }
 
-/// On a clock that leaps to whatever is due next: hundreds wait for an engine that never answers, and leave or give up at any moment.
+/// On paused time: hundreds of requests wait for an engine that never answers, and leave or expire at any time.
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_in_vain_is_told_so_and_leaves_nothing_behind() {
     const CROWD: usize = 300;

@@ -1,4 +1,4 @@
-//! Traffic of the gateway's own making: second answers that teach routes with tiers how hard prompts are.
+//! Background traffic: second answers from which routes with tiers learn the difficulty of prompts.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn tiers(budget: &str, mocks: [&Mock; 3]) -> String {
     )
 }
 
-/// Answers as `say` tells, streamed where that is asked for.
+/// Answers with `say`, streamed on request.
 async fn mock(say: impl Fn(&Value) -> String + Send + Sync + 'static) -> Mock {
     let plan = move |seen: &Seen| {
         let body = seen.json();

@@ -1,4 +1,4 @@
-//! `signalbox bench`, through the real binary, against mock engines and the gateway before them.
+//! `signalbox bench` through the real binary, against mock engines and a gateway.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn snapshot(name: &str, text: &str) {
     });
 }
 
-/// What kind of thing each value is: the shape that programs rely on.
+/// The type of each value: the shape that programs rely on.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), shape(value))).collect(),

@@ -1,4 +1,4 @@
-//! Answers that are given again, and requests that share one under way: over the real binary, a scripted engine and real sockets.
+//! Exact cache and coalescing: over the real binary, a scripted engine and real sockets.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::process::Stdio;
@@ -27,7 +27,7 @@ async fn gateway(mock: &Mock, more: &str) -> Gateway {
     Gateway::start(&policy(&[("p", mock)], &format!("models: {{ m: {{ to: p }} }}\n{more}"))).await
 }
 
-/// A chat request that may share its answer.
+/// A cacheable chat request.
 fn ask(said: &str) -> Value {
     json!({ "model": "m", "temperature": 0, "messages": [{ "role": "user", "content": said }] })
 }
@@ -46,12 +46,12 @@ async fn send(gateway: &Gateway, body: &Value, headers: &[(&str, &str)]) -> Answ
     client::answer(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
 }
 
-/// What the cache made of a request.
+/// Cache status of an answer.
 async fn told(gateway: &Gateway, body: &Value, headers: &[(&str, &str)]) -> String {
     send(gateway, body, headers).await.header("x-signalbox-cache").to_owned()
 }
 
-/// What a client makes of a stream: the text of its first choice, how it ended, and the usage.
+/// A stream as a client parses it: text of the first choice, end, and usage.
 fn assembled(events: &str) -> (String, Value, Value) {
     let (mut text, mut finish, mut usage) = (String::new(), Value::Null, Value::Null);
     assert!(events.trim_end().ends_with("data: [DONE]"), "{events}");
@@ -70,7 +70,7 @@ fn assembled(events: &str) -> (String, Value, Value) {
     (text, finish, usage)
 }
 
-/// Answers differ with every request.
+/// Answers that differ with every request.
 fn numbered(seen: &Seen) -> Plan {
     let text = format!("answer {}", seen.number);
     if seen.streams() { Plan::chat_stream([&text[..6], &text[6..]]) } else { Plan::chat(&text) }

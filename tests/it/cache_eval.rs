@@ -1,4 +1,4 @@
-//! `signalbox cache eval`, through the real binary.
+//! `signalbox cache eval` through the real binary.
 
 use std::{io::Write as _, path::Path};
 

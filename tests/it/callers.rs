@@ -1,4 +1,4 @@
-//! Who uses what, what of engines' work was of use, and whose prompts engines cannot have cached.
+//! Usage by caller, goodput of engines' work, and callers whose prompts defeat prefix caching.
 
 use std::{io::ErrorKind, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::support::{
     mock::{Mock, Plan, Seen, chat_events},
 };
 
-/// An answer to a prompt of 1000 tokens, of which its engine had so many.
+/// An answer to a prompt of 1000 tokens with this many cached ones.
 fn cached(tokens: u64) -> Plan {
     let usage = json!({
         "prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050,

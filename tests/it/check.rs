@@ -1,4 +1,4 @@
-//! `signalbox check`, `schema` and `key`, through the real binary.
+//! `signalbox check`, `schema` and `key` through the real binary.
 
 use std::{path::Path, process::Command};
 

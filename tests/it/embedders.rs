@@ -1,5 +1,4 @@
-//! Other embedders than the one that is compiled in decide which prompts mean the same: a server's over real sockets, and models on this
-//! machine where the binary has what runs them.
+//! Configured embedders decide semantic hits: a server over real sockets, and local models if the binary has the runtime.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::{
@@ -46,7 +45,7 @@ async fn engine() -> Mock {
     Mock::start(|_| Plan::chat("It is Paris.")).await
 }
 
-/// A vector of `dimensions` for each text of a request: such that the two texts above have a similarity of 0.6.
+/// A vector of `dimensions` for each text of a request, so that the two texts above have a similarity of 0.6.
 fn vectors(seen: &Seen, dimensions: usize) -> Plan {
     let body = seen.json();
     let vector = |text: &Value| {
@@ -74,7 +73,7 @@ async fn told(gateway: &Gateway, said: &str) -> String {
     ask(gateway, said).await.header("x-signalbox-cache").to_owned()
 }
 
-/// Asks for something, and waits until its answer is kept.
+/// Sends a request and waits until its answer is stored.
 async fn keep(gateway: &Gateway, said: &str) {
     ask(gateway, said).await;
     entries(gateway, 1.0).await;
@@ -223,7 +222,7 @@ async fn a_vector_that_takes_longer_than_the_answer_is_not_waited_for() {
     assert!(gateway.metrics().await.sum("signalbox_cache_lookups_total", &labels) > 0.5);
 }
 
-/// An embedder that finds all texts alike, under the prior of those that nothing was fitted for: what is given then is given for its words.
+/// An embedder for which all texts are alike, under the prior for unknown embedders: only equal words are served.
 #[test]
 fn an_embedder_that_nothing_is_known_of_serves_nothing_wrong() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/cache/adversarial.jsonl");
@@ -252,7 +251,7 @@ fn an_embedder_that_nothing_is_known_of_serves_nothing_wrong() {
     assert!(others > 2_000 && served[2] > served[0], "{others} {served:?}");
 }
 
-/// Asks until an answer is kept: while an embedder is being loaded, none is.
+/// Sends requests until an answer is stored: none is while an embedder loads.
 #[cfg(feature = "fastembed")]
 async fn keep_when_loaded(gateway: &Gateway) {
     until("an answer to be kept", async || {
@@ -285,7 +284,7 @@ async fn without_its_library_the_built_in_embedder_decides() {
     assert!(embedded(&gateway, "built-in", "done").await > 0.5);
 }
 
-/// With a real runtime (`ORT_DYLIB_PATH`) and a real model (`SIGNALBOX_ONNX`, its folder).
+/// With a real runtime (`ORT_DYLIB_PATH`) and a real model (the folder `SIGNALBOX_ONNX`).
 #[cfg(feature = "fastembed")]
 #[expect(clippy::print_stderr, reason = "what is left out is told")]
 #[tokio::test]
@@ -316,7 +315,7 @@ async fn a_library_that_is_none_is_told_and_costs_nothing() {
     assert_eq!(told(&gateway, CAPITAL).await, "miss");
 }
 
-/// With a runtime or without, a hub that nobody answers for leaves the built-in embedder to decide.
+/// If the hub cannot be reached, the built-in embedder decides, with or without a runtime.
 #[cfg(feature = "fastembed")]
 #[tokio::test]
 async fn a_hub_that_cannot_be_reached_is_told_and_costs_nothing() {

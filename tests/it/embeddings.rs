@@ -1,4 +1,4 @@
-//! Vectors from servers that speak OpenAI's `/v1/embeddings`.
+//! Vectors from servers with OpenAI's `/v1/embeddings`.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn embeddings(url: String, key: Option<&str>, timeout: Duration) -> Embeddings {
     Embeddings::new(Client::new(Duration::from_secs(5)).unwrap(), source).unwrap()
 }
 
-/// One vector for each input, of two dimensions, the last first.
+/// One vector of two dimensions for each input, in reverse order.
 fn vectors(body: &Value) -> Plan {
     let inputs = body["input"].as_array().unwrap();
     let item = |(index, text): (usize, &Value)| json!({ "object": "embedding", "index": index, "embedding": [text.as_str().unwrap().len(), 1] });

@@ -1,4 +1,4 @@
-//! `signalbox evaluate`, through the real binary.
+//! `signalbox evaluate` through the real binary.
 
 use std::{fmt::Write as _, path::Path};
 

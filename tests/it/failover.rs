@@ -1,4 +1,4 @@
-//! Backends that fail or go away, and the ways of choosing among those that are left.
+//! Failover: backends that fail or disappear, and the balancing among the others.
 
 use std::{
     collections::HashMap,
@@ -41,7 +41,7 @@ async fn ask_by(client: &reqwest::Client, gateway: &Gateway, model: &str) -> (u1
     (answer.status.as_u16(), answer.header("x-signalbox-pool").into(), answer.header("x-signalbox-backend").into())
 }
 
-/// How often each backend answers `count` requests, one after the other.
+/// Answers of each backend over `count` requests in sequence.
 async fn shares(gateway: &Gateway, count: usize) -> HashMap<String, usize> {
     let (client, mut shares) = (http(), HashMap::new());
     for _ in 0..count {

@@ -1,5 +1,5 @@
-//! The sixteen faults of a public catalogue, and a seventeenth, each driven from outside: a provider that misbehaves, a fallback, a caller
-//! who streams, and a policy that says nothing of any of this. Beside what the caller gets, what the provider saw is asserted.
+//! The sixteen faults of a public catalogue and a seventeenth, each driven from outside: a faulty provider, a fallback, a streaming caller, and a
+//! policy without any settings for them. Checks both the caller's answer and the provider's requests.
 
 #![expect(clippy::print_stdout, reason = "the table in the documentation is made of these lines")]
 
@@ -22,7 +22,7 @@ use crate::support::{
 
 const TOKENS: usize = 60;
 
-/// The whole answer's tokens.
+/// Tokens of the complete answer.
 fn words() -> Vec<String> {
     (0..TOKENS).map(|number| format!("w{number} ")).collect()
 }
@@ -31,7 +31,7 @@ fn sound() -> Plan {
     Plan::chat_stream(words())
 }
 
-/// A provider that misbehaves, one that does not, and when each was asked.
+/// A faulty provider, a healthy one, and the times of their requests.
 struct Bed {
     primary: Mock,
     backup: Mock,
@@ -40,7 +40,7 @@ struct Bed {
 }
 
 impl Bed {
-    /// `plan` is asked with the number of the request at the primary.
+    /// `plan` gets the number of the request at the primary.
     async fn start(plan: impl Fn(usize, &Seen) -> Plan + Send + Sync + 'static) -> Self {
         Self::with("", plan, |_| sound()).await
     }
@@ -100,26 +100,26 @@ impl Bed {
         (self.primary.seen().len(), self.backup.seen().len())
     }
 
-    /// The times between the attempts at the primary.
+    /// Times between the attempts at the primary.
     fn gaps(&self) -> Vec<Duration> {
         self.times.lock().expect("the times").windows(2).map(|pair| pair[1] - pair[0]).collect()
     }
 
-    /// Tells a line of the table in the documentation.
+    /// Prints a line of the table in the documentation.
     fn tell(&self, fault: &str, heard: &Heard) {
         let (primary, backup) = self.attempts();
         println!("| {fault} | {} | {:.1} s | {primary} | {backup} |", heard.told(), heard.took.as_secs_f64());
     }
 }
 
-/// What a caller heard.
+/// The caller's view of an answer.
 #[derive(Debug)]
 struct Heard {
     status: u16,
-    /// As the head has it.
+    /// From the response head.
     model: String,
     text: String,
-    /// The code of the error that was given, in place of an answer or within it.
+    /// Code of the error, in place of an answer or within it.
     error: Option<String>,
     done: bool,
     usage: Option<u64>,
@@ -158,7 +158,7 @@ impl Heard {
         }
     }
 
-    /// The whole answer, once.
+    /// The complete answer, once.
     fn is_whole(&self) {
         assert_eq!((self.status, self.text.clone()), (200, words().concat()), "{self:?}");
         assert!(self.error.is_none() && self.roles <= 1 && self.usage == Some(TOKENS as u64), "{self:?}");
@@ -509,7 +509,7 @@ async fn fault_16_an_answer_bears_the_name_and_the_usage_of_who_gave_it() {
     bed.tell("16 503 always, the fallback answers", &heard);
 }
 
-/// Longer than any proxy waits that is not told to.
+/// Longer than a proxy waits by default.
 const MINUTE: Duration = Duration::from_secs(61);
 
 #[tokio::test]

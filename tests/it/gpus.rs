@@ -1,4 +1,4 @@
-//! What GPUs do and cost, how good drafts are, and how far away engines are, as operators see it.
+//! Operators' figures of GPUs, their cost, speculative decoding and network distance.
 
 use std::{
     process::Command,

@@ -1,4 +1,4 @@
-//! The journal and the decisions: what is noted of every request, and what never is.
+//! The journal and the decisions: facts of every request, and secrets that never appear.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn chat(model: &str, prompt: &str, stream: bool) -> Value {
     json!({ "model": model, "stream": stream, "messages": [{ "role": "user", "content": prompt }] })
 }
 
-/// A policy with the engines `a` and `b`, taken in turn, prices and a journal.
+/// A policy with the engines `a` and `b` in turn, prices and a journal.
 fn policy(a: &Mock, b: &Mock, more: &str) -> String {
     format!(
         "engines:\n  a: {{ url: \"{}\" }}\n  b: {{ url: \"{}\" }}\n\

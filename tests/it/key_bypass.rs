@@ -1,4 +1,4 @@
-//! Ways around what a key may do, tried over raw sockets: methods, paths, forms, queries, headers, and other keys' objects.
+//! Attempts to bypass the limits of a key over raw sockets: methods, paths, forms, queries, headers, and other keys' objects.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::{fmt::Write as _, path::Path};
@@ -18,7 +18,7 @@ use crate::{
 const PROVIDER: &str = "sk-of-the-operator";
 const CHAT: &str = "/v1/chat/completions";
 
-/// A gateway before one engine that speaks everything and is shown a key.
+/// A gateway in front of one engine that supports every endpoint and gets a key.
 fn policy(mock: &Mock, more: &str) -> String {
     format!(
         "accounts: {{ own: {{ keys: [{PROVIDER}] }} }}\n\
@@ -29,7 +29,7 @@ fn policy(mock: &Mock, more: &str) -> String {
     )
 }
 
-/// A gateway whose key `some` may use the model `auto` only, and `all` every one.
+/// A gateway whose key `some` may use only the model `auto`, and `all` every model.
 async fn limited(mock: &Mock) -> Gateway {
     Gateway::start(&policy(mock, &keys(&[("some", ", models: [auto]"), ("all", "")]))).await
 }
@@ -38,7 +38,7 @@ async fn echo() -> Mock {
     Mock::start(|seen| Plan::json(200, &json!({ "id": "x", "path": seen.path, "choices": [] }))).await
 }
 
-/// Sends a request exactly as it is written, with `headers`, a line each.
+/// Sends a request byte for byte, with `headers`, one per line.
 async fn send(gateway: &Gateway, key: &str, start: &str, headers: &str, body: &str) -> String {
     let length = body.len();
     let head = format!(
@@ -51,7 +51,7 @@ fn status(answer: &str) -> u16 {
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("no answer: {answer}"))
 }
 
-/// The body of a raw answer.
+/// Body of a raw answer.
 fn body(answer: &str) -> Value {
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     serde_json::from_str(body).unwrap_or_else(|error| panic!("no JSON ({error}): {answer}"))
@@ -533,7 +533,7 @@ async fn a_key_uses_its_endpoints_only() {
     assert_eq!(status(&send(&gateway, "all", "POST /v1/rerank", JSON, &chat("auto")).await), 200);
 }
 
-/// A provider that numbers what it makes, and gives whatever it is asked for.
+/// A provider that numbers the objects it creates, and returns any object.
 fn provider(seen: &Seen) -> Plan {
     let path = seen.path.split('?').next().unwrap_or_default();
     let created = |prefix: &str| {
@@ -567,7 +567,7 @@ async fn make(gateway: &Gateway, key: &str, path: &str, number: u32, body: &Valu
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());
 }
 
-/// Everything there is to make: files, uploads, batches, responses, streamed and not, each with the number 1.
+/// Creates every kind of object: files, uploads, batches, responses, streamed and not, each with the number 1.
 async fn make_all(gateway: &Gateway, key: &str) {
     let form = client::answer(
         http()
@@ -585,7 +585,7 @@ async fn make_all(gateway: &Gateway, key: &str) {
     make(gateway, key, "/v1/responses", 2, &json!({ "model": "auto", "input": "a", "stream": true })).await;
 }
 
-/// Ways to another key's objects.
+/// Requests for another key's objects.
 const THEIRS: [(&str, &str); 24] = [
     ("GET /v1/files/file-1", ""),
     ("GET /v1/files/FILE-1", ""),

@@ -1,4 +1,4 @@
-//! Callers' keys: which models they may ask for, how much they may use and decide, and what they are told of it.
+//! Callers' keys: allowed models, limits, allowed headers, and the errors that callers get.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::support::{
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Keys whose secrets are their ids, each with more of a key.
+/// Keys whose secrets are their ids, each with further settings.
 pub(crate) fn keys(list: &[(&str, &str)]) -> String {
     let mut text = String::from("keys:\n");
     for (id, more) in list {
@@ -30,7 +30,7 @@ pub(crate) fn pool(mock: &Mock, more: &str) -> String {
     )
 }
 
-/// An answer with this usage, whole or streamed.
+/// An answer with this usage, complete or streamed.
 pub(crate) fn used(seen: &Seen, prompt: u64, completion: u64) -> Plan {
     let usage =
         json!({ "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion });

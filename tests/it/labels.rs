@@ -1,4 +1,4 @@
-//! What callers see of backends: names, and never where they are.
+//! Backends' names in answers to callers, and never their addresses.
 
 use serde_json::{Value, json};
 

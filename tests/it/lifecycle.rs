@@ -1,4 +1,4 @@
-//! The process from its start, with and without a policy, to its orderly end.
+//! The process from its start, with and without a policy, to its shutdown.
 
 use std::{net::TcpListener, process::Command};
 
@@ -151,7 +151,7 @@ async fn a_broken_policy_is_reported_and_nothing_starts() {
     assert!(log.contains("exit status: 1"), "{log}");
 }
 
-/// What is simulated says so, everywhere.
+/// Simulated answers are marked everywhere.
 async fn is_simulated(gateway: &Gateway) {
     gateway.wait_log("SIMULATED").await;
     let models = get(&gateway.at("/v1/models")).await.json();

@@ -1,5 +1,5 @@
-//! Trouble that an operator sees: in the log at its usual level, in the access log, in what the page and `signalbox top` show; and what callers
-//! are told instead of a provider's refusal.
+//! Problems that an operator sees: in the log at the default level, in the access log, on the page and in `signalbox top`; and the error that
+//! callers get in place of a provider's refusal.
 
 use serde_json::{Value, json};
 
@@ -13,12 +13,12 @@ use crate::{
     },
 };
 
-/// Lines of the gateway's log with all of these words.
+/// Lines of the gateway's log that contain all of these words.
 fn lines(gateway: &Gateway, words: &[&str]) -> usize {
     gateway.log().lines().filter(|line| words.iter().all(|word| line.contains(word))).count()
 }
 
-/// A provider that takes the key `good` alone, of whatever is asked.
+/// A provider that accepts only the key `good` for requests.
 fn picky(seen: &Seen) -> Plan {
     match seen.header("authorization") {
         Some("Bearer good") => used(seen, 10, 5),
@@ -27,7 +27,7 @@ fn picky(seen: &Seen) -> Plan {
     }
 }
 
-/// A provider that refuses to list its models, too, for keys that it does not take.
+/// A provider that also refuses other keys for its list of models.
 async fn provider() -> Mock {
     let mock = Mock::start(picky).await;
     mock.on_probe(picky_probe);
@@ -109,7 +109,7 @@ async fn another_account_may_answer_what_one_is_refused_for() {
     }
 }
 
-/// What the operators' listener says of the first backend's key, and the words of its troubles.
+/// The credential of the first backend in the state, and the health problems.
 async fn shown(gateway: &Gateway) -> (Value, String) {
     let state = gateway.get_json("/admin/state").await;
     (state["pools"][0]["backends"][0]["credential"].clone(), state["health"].to_string())

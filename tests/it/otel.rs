@@ -1,4 +1,4 @@
-//! What an OpenTelemetry collector gets: one trace a request, with a span for each step and attempt, and the conventions' histograms.
+//! Export to an OpenTelemetry collector: one trace per request, with a span for each step and attempt, and the conventions' histograms.
 #![cfg(feature = "otel")]
 
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ fn otel(collector: &Mock, more: &str) -> String {
     format!("otel: {{ endpoint: \"{base}\", headers: {{ x-team: \"rails\" }}, interval: 1s{more} }}\n")
 }
 
-/// The spans of the trace, once its root has come.
+/// Spans of the trace, once its root has arrived.
 async fn spans(collector: &Mock, trace: &str) -> Vec<Span> {
     let of = |seen: &Seen| {
         let request = ExportTraceServiceRequest::decode(&*seen.body).expect("protobuf");

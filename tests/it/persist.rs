@@ -1,4 +1,4 @@
-//! Kept answers on disk: over the real binary, killed and started again on the same folder.
+//! The cache on disk: over the real binary, killed and restarted on the same folder.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::{fs, path::Path};
@@ -16,7 +16,7 @@ use crate::support::{
 
 const PURGE: &str = "/admin/cache/purge";
 
-/// An engine whose answers tell what they are the answer to.
+/// An engine whose answers name the prompt.
 async fn engine() -> Mock {
     Mock::start(|seen: &Seen| Plan::chat(&answer_to(&said(&seen.json())))).await
 }
@@ -25,7 +25,7 @@ fn said(body: &Value) -> String {
     body["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned()
 }
 
-/// Long, so that a process is often killed in the middle of it.
+/// Long enough that the process is often killed in the middle of it.
 fn answer_to(prompt: &str) -> String {
     format!("{prompt}: {}", prompt.repeat(100))
 }
@@ -39,7 +39,7 @@ fn policy(mock: &Mock, folder: &Path, models: &str) -> String {
     )
 }
 
-/// What is asked for by its exact key alone: no text that could be looked up.
+/// A request with only an exact key: it has no text for the semantic cache.
 fn exactly(model: &str, prompt: &str) -> Value {
     json!({ "model": model, "temperature": 0, "tools": [{ "type": "function", "function": { "name": "f" } }],
             "messages": [{ "role": "user", "content": prompt }] })
@@ -58,7 +58,7 @@ fn text(answer: &Answer) -> String {
     answer.json()["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned()
 }
 
-/// What the cache made of a request, whose answer has to be the right one.
+/// Cache status of a request, whose answer has to be the right one.
 async fn told(gateway: &Gateway, body: &Value) -> String {
     let answer = send(gateway, body, &[]).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -66,7 +66,7 @@ async fn told(gateway: &Gateway, body: &Value) -> String {
     answer.header("x-signalbox-cache").to_owned()
 }
 
-/// How many of these answers are kept; each has to be the right one.
+/// Number of these answers that are cached; each has to be the right one.
 async fn hits(gateway: &Gateway, prompts: &[String]) -> usize {
     let mut hits = 0;
     for prompt in prompts {
@@ -84,7 +84,7 @@ fn on_disk(metrics: &Metrics) -> usize {
     metrics.sum("signalbox_cache_log_records", &[]) as usize
 }
 
-/// How many answers of each tier were read back.
+/// Number of answers of each tier that were read back.
 async fn read_back(gateway: &Gateway) -> (usize, usize) {
     gateway.wait_log("kept answers were read from disk").await;
     let metrics = gateway.metrics().await;
@@ -133,8 +133,8 @@ async fn a_killed_gateway_is_warm_when_it_comes_back() {
     assert_eq!(read_back(&gateway).await, (1, 1));
 }
 
-/// Asks for `prompts` at once, each by its exact key and by its meaning, until the gateway is gone or all are answered; what is answered
-/// is right.
+/// Requests `prompts` concurrently, each by its exact key and by its meaning, until the gateway is killed or all are answered; checks each
+/// answer.
 async fn flood(gateway: &Gateway, prompts: &[String]) {
     let url = gateway.at("/v1/chat/completions");
     let both = prompts.iter().flat_map(|prompt| [(prompt, exactly("m", prompt)), (prompt, meaning(prompt))]);

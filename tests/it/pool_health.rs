@@ -1,4 +1,4 @@
-//! What bounds a pool, and what its engines do not count: told from traffic and from what engines say of themselves.
+//! Diagnosis of a pool's bottleneck, and the hidden queue of engines, from traffic and from engines' metrics.
 
 use std::time::Duration;
 

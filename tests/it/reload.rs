@@ -1,4 +1,4 @@
-//! A policy that changes while it serves: by file, signal or button; checked whole, swapped whole, nothing lost.
+//! Reload of a policy while it serves: by file, signal or API; validated and swapped as a whole, without loss.
 
 use std::{
     collections::BTreeSet,
@@ -328,7 +328,7 @@ async fn a_new_key_for_an_engine_serves_its_metrics_too() {
     );
 }
 
-/// A key for the caller who says `sk-web`.
+/// A policy with a key whose secret is `sk-web`.
 fn keyed(policy: &str) -> String {
     format!("keys: [{{ id: web, hash: \"blake3:{}\" }}]\n{policy}", blake3::hash(b"sk-web").to_hex())
 }
@@ -341,7 +341,8 @@ async fn keys_do_not_go_by_themselves() {
     assert!(!open().await);
     gateway.rewrite(&pool("second", &mock));
     gateway.wait_log("write `keys: none`").await;
-    let refused = |log: &str| log.lines().filter(|line| line.contains("WARN") && line.contains("policy refused")).count();
+    let refused =
+        |log: &str| log.lines().filter(|line| line.contains("WARN") && line.contains("policy refused")).count();
     assert_eq!((refused(&gateway.log()), open().await), (1, false), "{}", gateway.log());
     // Whoever asks for it.
     gateway.sighup();

@@ -1,4 +1,4 @@
-//! `signalbox replay`: a policy is priced from the journal of another, and then run for real on the same traffic.
+//! `signalbox replay`: a policy is priced from the journal of another, and then run on the same traffic for comparison.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -13,7 +13,7 @@ use crate::support::{
     journal_replay::{compare, replay, traffic},
 };
 
-/// Engines whose constants are of nobody's making but this test's.
+/// Engines with constants that only this test uses.
 async fn engine(profile: Profile) -> Running {
     start(profile, "sim", SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.expect("an engine")
 }

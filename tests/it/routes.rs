@@ -1,4 +1,4 @@
-//! Where requests go by the rules of their model: conditions, lengths, contexts, complexity; and what is said of it before and after.
+//! Routing by the rules of a model: conditions, lengths, contexts, complexity; and explanations before and after.
 
 use std::collections::BTreeMap;
 

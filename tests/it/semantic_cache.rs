@@ -1,4 +1,4 @@
-//! Answers to prompts that mean the same: over the real binary with its built-in embedders, a scripted engine and real sockets.
+//! The semantic cache: over the real binary with its built-in embedders, a scripted engine and real sockets.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn text(answer: &Answer) -> String {
     answer.json()["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Says what it was asked, as a country's capital would.
+/// Answers with the capital of the country in the prompt.
 fn capitals(seen: &Seen) -> Plan {
     let body = seen.json();
     let said = body["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap_or_default().to_owned();
@@ -183,7 +183,7 @@ async fn hits_are_verified() {
     assert!(gateway.metrics().await.sum("signalbox_background_requests_total", &["purpose=\"verify\""]) >= 1.0);
 }
 
-/// Calls hits wrong until none is given any more, or until so many were; whether it came to that.
+/// Reports hits as wrong until no more are served, or up to a limit; true if none is served any more.
 async fn calls_wrong(gateway: &Gateway, headers: &[(&str, &str)], most: usize) -> bool {
     for _ in 0..most {
         let hit = send(gateway, &ask(SAME), headers).await;

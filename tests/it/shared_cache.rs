@@ -1,4 +1,4 @@
-//! Kept answers of several gateways: over the real binary, a scripted engine and a real Redis that comes and goes.
+//! The cache shared by several gateways: over the real binary, a scripted engine and a real Redis that comes and goes.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use futures_util::future::join_all;
@@ -13,7 +13,7 @@ use crate::support::{
     until,
 };
 
-/// An engine whose answers tell what they are the answer to, and how many came before.
+/// An engine whose answers name the prompt and count the requests.
 async fn engine() -> Mock {
     Mock::start(|seen: &Seen| {
         let body = seen.json();
@@ -47,18 +47,18 @@ async fn is_up(gateway: &Gateway, up: bool) {
     gateway.wait_metrics(what, |metrics| (metrics.sum("signalbox_cache_shared_up", &[]) > 0.5) == up).await;
 }
 
-/// How often this has come of dealings with the server.
+/// Counter of exchanges with the server that had this result.
 fn dealings(metrics: &Metrics, what: &str, result: &str) -> f64 {
     let labels = [format!("what=\"{what}\""), format!("result=\"{result}\"")];
     metrics.sum("signalbox_cache_shared_total", &labels.each_ref().map(|label| &**label))
 }
 
-/// Waits until it has so often.
+/// Waits until the counter reaches `count`.
 async fn dealt(gateway: &Gateway, what: &str, result: &str, times: f64) {
     gateway.wait_metrics(&format!("{what} {result}"), |metrics| dealings(metrics, what, result) >= times).await;
 }
 
-/// What is asked for by its exact key alone: no text that could be looked up.
+/// A request with only an exact key: it has no text for the semantic cache.
 fn exactly(model: &str, prompt: &str) -> Value {
     json!({ "model": model, "temperature": 0, "tools": [{ "type": "function", "function": { "name": "f" } }],
             "messages": [{ "role": "user", "content": prompt }] })
@@ -77,7 +77,7 @@ async fn send(gateway: &Gateway, body: &Value) -> Answer {
     answer
 }
 
-/// What the cache made of a request, whose answer has to be one to it.
+/// Cache status of a request, whose answer has to be the right one.
 async fn told(gateway: &Gateway, body: &Value) -> String {
     let answer = send(gateway, body).await;
     let text = answer.json()["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
@@ -86,8 +86,8 @@ async fn told(gateway: &Gateway, body: &Value) -> String {
     answer.header("x-signalbox-cache").to_owned()
 }
 
-/// A question that means the same as the one about the capital finds its answer. On a busy machine a lookup may be given up for being late:
-/// then it is asked again, and what comes instead is not kept.
+/// A paraphrase of the question about the capital is a hit. On a busy machine a lookup may time out: then the request is repeated, and its own
+/// answer is not stored.
 async fn means_the_same(gateway: &Gateway) {
     until("the same question to be answered", async || {
         let request = client::json(http().post(gateway.at("/v1/chat/completions")), &meaning(SAME));

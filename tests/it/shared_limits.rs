@@ -1,4 +1,4 @@
-//! Limits that several gateways keep together: over the real binary, a scripted engine and a real Redis that comes and goes.
+//! Limits shared by several gateways: over the real binary, a scripted engine and a real Redis that comes and goes.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::{collections::BTreeMap, path::Path, pin::pin};
@@ -40,7 +40,7 @@ fn settled(metrics: &Metrics) -> f64 {
     metrics.sum("signalbox_limits_shared_total", &["what=\"settle\"", "result=\"ok\""])
 }
 
-/// Asks, and waits until the server knows what came of it.
+/// Sends a request, and waits until the server has its usage.
 async fn ask_and_settle(gateway: &Gateway, key: &str) -> Answer {
     let before = settled(&gateway.metrics().await);
     let answer = ask(gateway, key, &chat("auto", 5), &[]).await;
@@ -52,7 +52,7 @@ async fn status(gateway: &Gateway, key: &str) -> u16 {
     ask(gateway, key, &chat("auto", 5), &[]).await.status.as_u16()
 }
 
-/// As many at each gateway, all at once: how many are let in.
+/// Sends this many requests to each gateway at once; returns the number of accepted ones.
 async fn burst(gateways: [&Gateway; 2], each: usize, key: &str) -> Vec<Answer> {
     let body = chat("auto", 5);
     join_all((0..2 * each).map(|number| ask(gateways[number % 2], key, &body, &[]))).await
@@ -254,7 +254,7 @@ async fn what_is_reserved_of_a_budget_is_reserved_for_all() {
     until("it to be given back", async || ask(&two, "a", &body, &[]).await.status == 200).await;
 }
 
-/// The server's part alone, on random deals, against what they should come to.
+/// The server's script alone, on random transactions, against a model.
 #[tokio::test]
 async fn a_deal_is_done_whole_or_not_at_all() {
     const SCRIPT: &str = include_str!("../../src/gateway/callers/joint/script.lua");

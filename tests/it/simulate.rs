@@ -1,4 +1,4 @@
-//! `signalbox simulate`, through the real binary.
+//! `signalbox simulate` through the real binary.
 
 use std::{fmt::Write as _, io::Write as _, path::Path};
 
@@ -42,7 +42,7 @@ fn azure(count: usize) -> String {
     text
 }
 
-/// Mooncake's format: four blocks that all share, and two of its own.
+/// Mooncake's format: four blocks shared by all, and two of its own.
 fn mooncake(count: usize) -> String {
     let line = |at: usize| {
         let blocks = [1, 2, 3, 4, 100 + at * 2, 101 + at * 2];
@@ -52,7 +52,7 @@ fn mooncake(count: usize) -> String {
     (0..count).map(line).collect()
 }
 
-/// A journal, in the order of the requests' ends, of which the last one has no usage.
+/// A journal, in the order of the requests' ends; the last one has no usage.
 fn journal(count: u64) -> String {
     let line = |at: u64| {
         let usage =
@@ -82,7 +82,7 @@ fn json(dir: &Path, more: &[&str]) -> Value {
     serde_json::from_str(&run(dir, &[more, &["--json"]].concat()).out).expect("JSON")
 }
 
-/// The text without the times that this machine took for its decisions: the last column.
+/// The text without the last column, which has decision times of this machine.
 fn timeless(text: &str) -> String {
     let line = |line: &str| {
         let policy = line.starts_with(" cost ") || line.starts_with(" turns ");

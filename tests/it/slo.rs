@@ -1,4 +1,4 @@
-//! Objectives: what counts for them, policies that go by their error budgets, and a real Prometheus that tells when one burns.
+//! Objectives: requests that count, policies with error budget conditions, and alerts in a real Prometheus.
 
 use std::{
     sync::{
@@ -20,7 +20,7 @@ use crate::support::{
     until,
 };
 
-/// A first token later than the objective of these tests, and by far earlier than any deadline of the gateway.
+/// TTFT beyond the objective of these tests, and well within any deadline of the gateway.
 const LATE: Duration = Duration::from_millis(900);
 
 fn chat(model: &str, said: &str) -> Value {
@@ -32,7 +32,7 @@ async fn ask(gateway: &Gateway, body: &Value, headers: &[(&str, &str)]) -> Answe
     answer(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
 }
 
-/// How an objective of a pool or a route stands.
+/// Standing of an objective of a pool or a route.
 fn slo<'a>(state: &'a Value, of: &str, name: &str, objective: &str) -> &'a Value {
     let named = |all: &'a Value, key: &str, name: &str| {
         let found = all.as_array().and_then(|all| all.iter().find(|one| one[key] == *name));
@@ -46,7 +46,7 @@ fn counts(slo: &Value) -> [u64; 2] {
     ["good", "total"].map(|key| slo[key].as_u64().expect("a count"))
 }
 
-/// What it is told to by a header of each request.
+/// An engine that behaves as a header of each request says.
 fn obedient(name: &'static str) -> impl Fn(&Seen) -> Plan {
     move |seen| match seen.header("x-do").unwrap_or_default() {
         "fail" if name == "a" => Plan::error(500, "broken"),
@@ -188,7 +188,7 @@ async fn who_gives_up_waiting_for_a_first_token_had_none_in_time() {
     assert_eq!(told, [[0, 1], [0, 0], [0, 0]]);
 }
 
-/// Asks again and again, several requests at a time, until it is dropped.
+/// Sends requests continuously, several at a time, until dropped.
 struct Load(Arc<AtomicBool>, Vec<JoinHandle<()>>);
 
 impl Load {
@@ -206,7 +206,7 @@ impl Load {
         Self(on, workers)
     }
 
-    /// Asks nothing new, and waits for the answers under way.
+    /// Sends no more, and waits for the requests in progress.
     async fn end(mut self) {
         self.0.store(false, Relaxed);
         for worker in std::mem::take(&mut self.1) {
@@ -215,7 +215,7 @@ impl Load {
     }
 }
 
-/// An engine that is slow as long as the flag says so.
+/// An engine that is slow while the flag is set.
 async fn moody() -> (Mock, Arc<AtomicBool>) {
     let slow = Arc::new(AtomicBool::new(true));
     let flag = slow.clone();
@@ -261,7 +261,7 @@ async fn a_route_leaves_a_pool_that_burns_and_comes_back() {
     load.end().await;
 }
 
-/// The rules with windows of seconds in the place of minutes and hours.
+/// The alert rules with windows of seconds in place of minutes and hours.
 fn hasty(rules: &str) -> String {
     let windows = [("[5m]", "[6s]"), ("[30m]", "[8s]"), ("[1h]", "[18s]"), ("[6h]", "[24s]"), ("[3d]", "[30s]")];
     windows.iter().fold(rules.to_owned(), |text, (long, short)| {

@@ -1,4 +1,4 @@
-//! Tokens that a route holds back: an answer that breaks off among them is begun anew, where it could not be taken up later.
+//! `hold_back`: an answer that breaks off among the held tokens is restarted elsewhere, where it could not be resumed later.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ fn words(who: &str) -> Vec<String> {
     (0..40).map(|number| format!("{who}{number} ")).collect()
 }
 
-/// The first `tokens` of an answer, and then what the caller of this makes of it.
+/// The first `tokens` of an answer; the caller adds the rest.
 fn begun(tokens: usize) -> Plan {
     Plan::stream().events(&chat_events(words("a"))[..=tokens])
 }
 
-/// A provider that does as `plan` says, and another with an answer of its own.
+/// A provider with the behaviour `plan`, and another with an answer of its own.
 struct Bed {
     first: Mock,
     other: Mock,
@@ -39,7 +39,7 @@ impl Bed {
         Self { first, other, gateway: Gateway::start(&policy).await }
     }
 
-    /// Asks for what nobody takes up in the middle: an answer that may call tools.
+    /// Sends a request whose answer cannot be resumed in the middle, since it may call tools.
     async fn ask(&self) -> Sse {
         let tool = json!({ "type": "function", "function": { "name": "look", "parameters": { "type": "object" } } });
         let body = json!({ "model": "auto", "stream": true, "tools": [tool],
@@ -47,7 +47,7 @@ impl Bed {
         Sse::post(&self.gateway.at("/v1/chat/completions"), &body).await
     }
 
-    /// The text of an answer, the code of the error in it, and how often both providers were asked.
+    /// Text of an answer, code of the error in it, and number of requests at both providers.
     async fn told(&self) -> (String, Option<String>, (usize, usize)) {
         let (events, end) = self.ask().await.rest().await;
         assert!(matches!(end, End::Clean), "{end:?}");

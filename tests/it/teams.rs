@@ -1,4 +1,4 @@
-//! Keys that are revoked, what was used, and teams with budgets: over reloads, restarts and the sudden end of the process.
+//! Revoked keys, usage, and teams with budgets: over reloads, restarts and crashes.
 
 use std::path::Path;
 

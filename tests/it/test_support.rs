@@ -1,4 +1,4 @@
-//! The testbed itself keeps its promises: the mock misbehaves as planned, and the client sees it byte for byte.
+//! The test support itself: the mock misbehaves as planned, and the client receives it byte for byte.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! TLS at the listener: who is let in, what is spoken within, and certificates that are renewed while requests come.
+//! TLS at the listeners: client certificates, ALPN, and renewal of certificates under load.
 
 use std::{fs, net::Ipv4Addr, path::Path};
 
@@ -17,7 +17,7 @@ use crate::support::{
     until, within,
 };
 
-/// A root, and what it signs.
+/// A root certificate with its key.
 pub(crate) struct Root(CertifiedIssuer<'static, KeyPair>);
 
 impl Root {

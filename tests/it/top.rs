@@ -1,4 +1,4 @@
-//! `signalbox top`: a look at a real gateway, and what it says where there is none.
+//! `signalbox top` on a real gateway, and without one.
 
 use tokio::process::Command;
 
@@ -9,7 +9,7 @@ use crate::support::{
     until, within,
 };
 
-/// What `signalbox top` prints and complains of, and whether it ended well.
+/// Output and errors of `signalbox top`, and whether it succeeded.
 async fn top(args: &[&str]) -> (String, String, bool) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_signalbox"));
     command.arg("top").args(args).env_remove("SIGNALBOX_KEY").kill_on_drop(true);

@@ -1,5 +1,4 @@
-//! The main job on real input: recorded arrivals against the real binary over its simulated engines, and a ledger that adds
-//! up: what clients saw is what the gateway counted.
+//! Recorded arrivals against the real binary over its simulated engines: the clients' counts equal the gateway's.
 #![allow(clippy::print_stderr, reason = "the table of latencies is for whoever reads the test's output")]
 
 use std::{collections::BTreeMap, time::Duration};
@@ -11,7 +10,7 @@ use crate::support::{
     replay::{Ending, Told, arrivals, quantile, replay},
 };
 
-/// Requests of the trace, how much faster than recorded they come, and the longest answer.
+/// Number of requests of the trace, speed relative to the recording, and the longest answer.
 const REQUESTS: usize = 120;
 const SPEED: f64 = 5.0;
 const LONGEST: u32 = 120;
@@ -19,7 +18,7 @@ const LONGEST: u32 = 120;
 /// Half of the load for the three small engines, a quarter each for the large ones and the long one.
 const MODELS: [&str; 8] = ["small", "large", "auto", "long", "small", "large", "auto", "long"];
 
-/// What the clock and the sketches of the gateway may add to a client's time.
+/// Tolerance for the clock and the sketches of the gateway.
 const SLACK: Duration = Duration::from_millis(20);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,7 +94,7 @@ fn row(quantiles: &Value) -> String {
     format!("{} / {} / {}", ms("p50"), ms("p90"), ms("p99"))
 }
 
-/// Compares a sum of samples, which are whole numbers, with a count.
+/// Compares a sum of whole numbers with a count.
 fn same(what: &str, sample: f64, count: u64) {
     assert!((sample - count as f64).abs() < 0.5, "{what}: the gateway counted {sample}, its clients {count}");
 }
